@@ -7,6 +7,7 @@
 
 export {
   type Chain,
+  ElementList,
   type FoundElements,
   type HookedChain,
   Nftables,

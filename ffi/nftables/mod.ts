@@ -124,11 +124,63 @@ interface Part {
   readonly text: string;
 }
 
+/** The elements of a set or map, decoded when they are asked for. */
+export class ElementList {
+  readonly #parts: readonly Part[];
+
+  /**
+   * Wraps a list as the kernel sent it.
+   *
+   * @param parts Its messages
+   */
+  constructor(parts: readonly Part[]) {
+    this.#parts = parts;
+  }
+
+  /** Returns all elements. */
+  all(): Element[] {
+    return this.#parts.flatMap(({ bytes }) => decodeElements(bytes));
+  }
+
+  /**
+   * Finds the elements that contain some bytes anywhere: in their key, value,
+   * comment or label. Among thousands this decodes only the few elements that
+   * matter.
+   *
+   * @param wanted An element with any of them is found
+   */
+  find(wanted: readonly Bytes[]): FoundElements {
+    const texts = wanted.map((part) => latin1.decode(part));
+    const isMeant = (text: string): boolean =>
+      texts.some((part) => text.includes(part));
+    const elements: Element[] = [];
+    let hasOthers = false;
+    for (const { bytes, text } of this.#parts) {
+      if (!isMeant(text)) {
+        hasOthers ||= bytes.length > 0;
+        continue;
+      }
+      for (const { start, bytes: { length } } of splitAttributes(bytes)) {
+        const end = start + ATTRIBUTE_HEADER_BYTES + length;
+        if (isMeant(text.slice(start, end))) {
+          elements.push(...decodeElements(bytes.subarray(start, end)));
+        } else hasOthers = true;
+      }
+    }
+    return { elements, hasOthers };
+  }
+}
+
 /** Source: include/uapi/linux/netlink.h `struct nlattr`. */
 const ATTRIBUTE_HEADER_BYTES = 4;
 /** Source: `NFT_SET_ELEM_INTERVAL_END`. */
 const INTERVAL_END = 1;
-/** How often a set is listed at most until two lists agree. */
+/**
+ * A list with fewer bytes was not cut into several messages: one has room for
+ * `NLMSG_GOODSIZE`, some 3.7 KB, and an element of ours takes less than 1 KB.
+ */
+const UNCUT_BYTES = 2048;
+/** How often a longer one is listed at most until two lists agree. */
 const LIST_ATTEMPTS = 10;
 
 const latin1 = new TextDecoder("latin1");
@@ -308,47 +360,25 @@ export class Nftables implements Disposable {
 
   /** Lists the elements of a set or map; an empty list if it does not exist. */
   listElements(table: Table, set: string): Element[] {
-    return this.#dumpElements(table, set)
-      .flatMap(({ bytes }) => decodeElements(bytes));
+    return this.readElements(table, set).all();
   }
 
-  /**
-   * Finds the elements of a set or map that contain some bytes anywhere: in
-   * their key, value, comment or label. In a set of thousands this decodes only
-   * the few elements that matter.
-   *
-   * @param parts An element with any of them is found
-   */
+  /** Finds elements of a set or map as {@linkcode ElementList.find} does. */
   findElements(
     table: Table,
     set: string,
     parts: readonly Bytes[],
   ): FoundElements {
-    const texts = parts.map((part) => latin1.decode(part));
-    const isMeant = (text: string): boolean =>
-      texts.some((part) => text.includes(part));
-    const elements: Element[] = [];
-    let hasOthers = false;
-    for (const { bytes, text } of this.#dumpElements(table, set)) {
-      if (!isMeant(text)) {
-        hasOthers ||= bytes.length > 0;
-        continue;
-      }
-      for (const { start, bytes: { length } } of splitAttributes(bytes)) {
-        const end = start + ATTRIBUTE_HEADER_BYTES + length;
-        if (isMeant(text.slice(start, end))) {
-          elements.push(...decodeElements(bytes.subarray(start, end)));
-        } else hasOthers = true;
-      }
-    }
-    return { elements, hasOthers };
+    return this.readElements(table, set).find(parts);
   }
 
   /**
+   * Reads the elements of a set or map; there are none if it does not exist.
+   *
    * A dump in several parts may silently miss elements while the kernel resizes
    * the set's hash table, so two dumps must agree.
    */
-  #dumpElements({ family, name: table }: Table, set: string): Part[] {
+  readElements({ family, name: table }: Table, set: string): ElementList {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, set } };
     let before: string | undefined;
@@ -361,9 +391,8 @@ export class Nftables implements Disposable {
         text: latin1.decode(bytes),
       }));
       const whole = parts.map(({ text }) => text).join("");
-      if (parts.length <= 1 || whole === before || attempt === LIST_ATTEMPTS) {
-        return parts;
-      }
+      const isSure = whole.length < UNCUT_BYTES || whole === before;
+      if (isSure || attempt === LIST_ATTEMPTS) return new ElementList(parts);
       before = whole;
     }
   }

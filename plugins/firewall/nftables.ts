@@ -71,7 +71,7 @@ import {
   verdictOf,
   VERDICTS,
 } from "../../ffi/nftables/expression.ts";
-import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { ElementList, Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
@@ -145,9 +145,9 @@ interface Placed extends Element {
 export const nftablesBackend: Backend = {
   async add({ hostNetns }, { owner, addresses, policy }): Promise<void> {
     using nftables = getNftables(hostNetns);
-    commitUnlessDisturbed(nftables, () => [
+    commitUnlessDisturbed(nftables, (generation) => [
       ...sharedChanges(nftables),
-      ...recordChanges(nftables, owner, addresses),
+      ...recordChanges(readRecords(nftables, generation), owner, addresses),
       ...policy === undefined ? [] : policyChanges(nftables, policy),
     ]);
     await Promise.resolve();
@@ -155,7 +155,7 @@ export const nftablesBackend: Backend = {
 
   async check({ hostNetns }, { owner, addresses, policy }): Promise<void> {
     using nftables = getNftables(hostNetns);
-    const own = listRecorded(nftables, ownedBy(owner));
+    const own = listRecorded(readRecords(nftables), ownedBy(owner));
     const missing = addresses.filter((ip) => !includes(own, ip));
     if (missing.length > 0) {
       throw checkFailure(
@@ -192,25 +192,62 @@ export const nftablesBackend: Backend = {
   },
 };
 
-/** Records an owner of addresses. The addresses of an earlier ADD are dropped. */
+/**
+ * Records an owner of addresses. The addresses of an earlier ADD are dropped.
+ *
+ * @param known Records that have been read before
+ */
 export function recordOwner(
   nftables: Nftables,
   owner: Owner,
   addresses: readonly Ip[],
+  known: Records,
 ): void {
-  commitUnlessDisturbed(nftables, () => [
+  commitUnlessDisturbed(nftables, (generation) => [
     addTable(TABLE, TABLE_COMMENT),
     ...Object.values(SETS).map((set) => addSet(TABLE, set)),
-    ...recordChanges(nftables, owner, addresses),
+    ...recordChanges(
+      recordsOf(nftables, known, generation),
+      owner,
+      addresses,
+    ),
   ]);
+}
+
+/** The records of all owners, as they were in a generation of nf_tables. */
+export interface Records {
+  readonly generation: number;
+  readonly sets: ReadonlyMap<string, ElementList>;
+}
+
+/** Reads all records. */
+export function readRecords(
+  nftables: Nftables,
+  generation: number = nftables.generation(),
+): Records {
+  const sets = new Map(
+    RECORDS.map(({ name }) => [name, nftables.readElements(TABLE, name)]),
+  );
+  return { generation, sets };
+}
+
+/** Returns the records if they are of a generation; reads them anew otherwise. */
+function recordsOf(
+  nftables: Nftables,
+  known: Records | undefined,
+  generation: number,
+): Records {
+  return known?.generation === generation
+    ? known
+    : readRecords(nftables, generation);
 }
 
 /** Lists the recorded addresses of some owners. */
 export function listRecorded(
-  nftables: Nftables,
+  records: Records,
   { tag, isMeant }: Owned,
 ): Ip[] {
-  return findAll(nftables, [tag]).elements.filter(isMeant).map(addressOf);
+  return findAll(records, [tag]).elements.filter(isMeant).map(addressOf);
 }
 
 /**
@@ -218,21 +255,21 @@ export function listRecorded(
  * alive.
  */
 export function listForeign(
-  nftables: Nftables,
+  records: Records,
   { isMeant }: Owned,
   addresses: readonly Ip[],
 ): Ip[] {
-  return findOf(nftables, addresses)
+  return findOf(records, addresses)
     .filter((one) => !isMeant(one) && isAlive(one)).map(addressOf);
 }
 
 /** Reports whether each of some attachments has a record. */
 export function areRecorded(
-  nftables: Nftables,
+  records: Records,
   attachments: readonly Pick<MasqueradeNames, "instance">[],
 ): boolean {
   const all = attachments.map((one) => ownedBy(one));
-  const { elements } = findAll(nftables, all.map(({ tag }) => tag));
+  const { elements } = findAll(records, all.map(({ tag }) => tag));
   return all.every(({ isMeant }) => elements.some(isMeant));
 }
 
@@ -240,21 +277,24 @@ export function areRecorded(
  * Removes the records of some owners, and the table if no others are left.
  *
  * @param addresses Addresses without a living owner, whose records go, too
+ * @param known Records that have been read before
  */
 export function forgetOwners(
   nftables: Nftables,
   { tag, isMeant }: Owned,
   addresses: readonly Ip[] = [],
+  known?: Records,
 ): void {
-  commitUnlessDisturbed(nftables, () => {
+  commitUnlessDisturbed(nftables, (generation) => {
+    const records = recordsOf(nftables, known, generation);
     const parts = [tag, ...addresses.map(keyOf)];
-    const { elements, hasOthers } = findAll(nftables, parts);
+    const { elements, hasOthers } = findAll(records, parts);
     const gone = elements.filter((one) =>
       isMeant(one) || includes(addresses, addressOf(one))
     );
     const isLast = gone.length > 0 && gone.length === elements.length &&
       !hasOthers && nftables.listRules(TABLE, ADMIN).length === 0;
-    return isLast ? [delTableOf(TABLE)] : removal(nftables, gone);
+    return isLast ? [delTableOf(TABLE)] : removal(records, gone);
   });
 }
 
@@ -301,13 +341,13 @@ function shapeOf(expressions: readonly Expression[]): string {
 }
 
 function recordChanges(
-  nftables: Nftables,
+  records: Records,
   owner: Owner,
   addresses: readonly Ip[],
 ): Change[] {
   const { comment, label } = owner, own = ownedBy(owner);
   const parts = [own.tag, ...addresses.map(keyOf)];
-  const present = findAll(nftables, parts).elements.filter((one) =>
+  const present = findAll(records, parts).elements.filter((one) =>
     own.isMeant(one) || includes(addresses, addressOf(one))
   );
   const kept = present.filter((one) =>
@@ -316,7 +356,7 @@ function recordChanges(
   const held = kept.map(addressOf);
   const families = new Set(held.map(({ family }) => family));
   return [
-    ...removal(nftables, present.filter((one) => !kept.includes(one))),
+    ...removal(records, present.filter((one) => !kept.includes(one))),
     ...[...families].map((family) => addSet(TABLE, FURTHER_OWNERS[family])),
     ...additions(addresses.map((ip) => ({
       ...placeOf(ip, includes(held, ip) ? owner : undefined),
@@ -342,16 +382,16 @@ function placeOf(
  * Lists the changes that remove records. An address whose owner is removed gets
  * a further owner of it, if there is one.
  */
-function removal(nftables: Nftables, gone: readonly Placed[]): Change[] {
+function removal(records: Records, gone: readonly Placed[]): Change[] {
   const freed = gone.filter(({ set }) => isOfAddresses(set)).map(addressOf);
   const keys = new Set(gone.map(idOf));
-  const heirs = findOf(nftables, freed, FURTHER)
+  const heirs = findOf(records, freed, FURTHER)
     .filter((one) => !keys.has(idOf(one)));
   const firsts = freed.flatMap((ip) =>
     heirs.find((one) => addressOf(one).equals(ip)) ?? []
   );
   return [
-    ...deletions(nftables, [...gone, ...firsts]),
+    ...deletions(records, [...gone, ...firsts]),
     ...additions(firsts.map((one) => ({ ...one, ...placeOf(addressOf(one)) }))),
   ];
 }
@@ -401,13 +441,16 @@ function isEnforced(
 
 /** Finds the records of some sets that contain some bytes. */
 function findAll(
-  nftables: Nftables,
+  { sets }: Records,
   parts: readonly Bytes[],
-  sets: readonly NewSet[] = RECORDS,
+  among: readonly NewSet[] = RECORDS,
 ): { elements: Placed[]; hasOthers: boolean } {
-  const found = sets.map(({ name: set }) => {
-    const { elements, hasOthers } = nftables.findElements(TABLE, set, parts);
-    return { elements: elements.map((one) => ({ ...one, set })), hasOthers };
+  const found = among.flatMap(({ name: set }) => {
+    const list = sets.get(set)?.find(parts);
+    return list === undefined ? [] : [{
+      elements: list.elements.map((one) => ({ ...one, set })),
+      hasOthers: list.hasOthers,
+    }];
   });
   return {
     elements: found.flatMap(({ elements }) => elements),
@@ -417,23 +460,22 @@ function findAll(
 
 /** Finds the records of some addresses. */
 function findOf(
-  nftables: Nftables,
+  records: Records,
   addresses: readonly Ip[],
-  sets?: readonly NewSet[],
+  among?: readonly NewSet[],
 ): Placed[] {
-  if (addresses.length === 0) return [];
-  return findAll(nftables, addresses.map(keyOf), sets).elements
+  return findAll(records, addresses.map(keyOf), among).elements
     .filter((one) => includes(addresses, addressOf(one)));
 }
 
 /** Lists the changes that delete records, and a set of further owners if empty. */
 function deletions(
-  nftables: Nftables,
+  { sets }: Records,
   elements: readonly Placed[],
 ): Change[] {
   return perSet(elements, (table, set, own) => {
     const isLast = !isOfAddresses(set) &&
-      nftables.listElements(TABLE, set).length === own.length;
+      sets.get(set)?.all().length === own.length;
     return isLast ? delSetOf(TABLE, set) : delElementsOf(table, set, own);
   });
 }

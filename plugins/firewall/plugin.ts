@@ -24,7 +24,6 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import type { Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
@@ -46,7 +45,9 @@ import {
   forgetOwners,
   listForeign,
   listRecorded,
+  readRecords,
   recordOwner,
+  type Records,
 } from "./nftables.ts";
 import type { FirewallConfig } from "./schema.ts";
 
@@ -66,14 +67,16 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
 
     await using rollback = new Rollback(call.log);
     rollback.onFailure("remove the rules", async () => {
-      await delUnowned(host, nftables, owned, addresses);
-      if (nftables !== undefined) forgetOwners(nftables, owned);
+      const records = nftables && readRecords(nftables);
+      await delUnowned(host, records, owned, addresses);
+      if (nftables !== undefined) forgetOwners(nftables, owned, [], records);
     });
     if (nftables !== undefined) {
-      const earlier = listRecorded(nftables, owned);
-      await delUnowned(host, nftables, owned, without(earlier, addresses));
+      const records = readRecords(nftables);
+      const earlier = listRecorded(records, owned);
+      await delUnowned(host, records, owned, without(earlier, addresses));
       // Before the rules, so that DEL knows the addresses of a killed ADD.
-      tryToRecord(() => recordOwner(nftables, owner, addresses));
+      tryToRecord(() => recordOwner(nftables, owner, addresses, records));
     }
     await withBackend(host, (backend) => backend.add(host, protection));
     rollback.commit();
@@ -89,15 +92,16 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
   async del(call): Promise<void> {
     using nftables = openNftables(call.hostNetns);
     const owned = ownedBy(await namesOf(attachmentOf(call)));
-    const recorded = nftables ? listRecorded(nftables, owned) : [];
+    const records = nftables && readRecords(nftables);
+    const recorded = records ? listRecorded(records, owned) : [];
     const all = [
       ...recorded,
       ...without(addressesOf(call, recorded), recorded),
     ];
     const link = findOwnLink(call);
-    const gone = await delUnowned(hostOf(call), nftables, owned, all, link);
+    const gone = await delUnowned(hostOf(call), records, owned, all, link);
     // The Go plugin's DEL leaves the record of an earlier owner.
-    if (nftables !== undefined) forgetOwners(nftables, owned, gone);
+    if (nftables !== undefined) forgetOwners(nftables, owned, gone, records);
   },
 
   async gc(call): Promise<void> {
@@ -111,11 +115,12 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     );
     // One that the Go plugin has added may have a stale address, and the rules
     // do not tell whose they are.
-    if (areRecorded(nftables, valid)) {
-      const addresses = listRecorded(nftables, stale);
-      await delUnowned(hostOf(call), nftables, stale, addresses);
+    const records = readRecords(nftables);
+    if (areRecorded(records, valid)) {
+      const addresses = listRecorded(records, stale);
+      await delUnowned(hostOf(call), records, stale, addresses);
     }
-    forgetOwners(nftables, stale);
+    forgetOwners(nftables, stale, [], records);
   },
 
   async status(call): Promise<void> {
@@ -253,12 +258,12 @@ function tryToRecord(work: () => void): void {
  */
 async function delUnowned(
   host: FirewallHost,
-  nftables: Nftables | undefined,
+  records: Records | undefined,
   owned: Owned,
   addresses: readonly Ip[],
   link?: string,
 ): Promise<Ip[]> {
-  const others = nftables ? listForeign(nftables, owned, addresses) : [];
+  const others = records ? listForeign(records, owned, addresses) : [];
   const gone = without(addresses, others);
   if (gone.length === 0 && link === undefined) return gone;
   await tryAll(

@@ -4,7 +4,9 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import {
@@ -43,6 +45,21 @@ rootTest("firewall: ADD twice, CHECK, DEL twice", needs, async (t) => {
       }
     });
   }
+});
+
+rootTest("firewall.del() reads each set of addresses once", needs, async () => {
+  using scene = new FirewallScene({ backend: "nftables" });
+  const { prevResult } = scene;
+  await scene.succeed("ADD", { prevResult });
+  let dumps = 0;
+  using stack = new DisposableStack();
+  stack.defer(intercept(NetlinkSocket.prototype, "dump", (_, work) => {
+    dumps++;
+    return work();
+  }));
+  await scene.succeed("DEL", { prevResult });
+  // The addresses and the further owners, for IPv4 and IPv6, and chain admin.
+  assertEquals(dumps, 5);
 });
 
 rootTest(
