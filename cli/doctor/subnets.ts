@@ -12,7 +12,7 @@ import { FACTS } from "../../plugins/lists/facts.ts";
 import {
   gatewayAddressesOf,
   isInTheWay,
-} from "../../plugins/bridge/gateway.ts";
+} from "../../plugins/bridge/inspect.ts";
 import { listAddresses } from "../../plugins/parts/link/configure_link.ts";
 import type { Range } from "../../ipam/host_local/inspect.ts";
 import {

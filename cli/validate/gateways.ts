@@ -13,7 +13,7 @@ import {
   gatewayAddressesOf,
   gatewayFor,
   isInTheWay,
-} from "../../plugins/bridge/gateway.ts";
+} from "../../plugins/bridge/inspect.ts";
 import type { CheckedPlugin } from "./keys.ts";
 import {
   errorAt,

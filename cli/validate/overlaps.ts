@@ -8,7 +8,7 @@
 import type { Cidr } from "../../net/cidr.ts";
 import type { Problem } from "../../cni/tools/problem.ts";
 import { keyWarningAt, warningAt } from "../../cni/tools/problem.ts";
-import { isInTheWay } from "../../plugins/bridge/gateway.ts";
+import { isInTheWay } from "../../plugins/bridge/inspect.ts";
 import { describeClash, type NetworkGateway } from "./gateways.ts";
 import type { NetworkRange, Validation } from "./validate.ts";
 

@@ -37,10 +37,10 @@ import {
   deleteOwnRoutes,
   ensureGatewayAddresses,
   ensureRoutes,
-  gatewayAddressesOf,
   routedThroughBridge,
   routesToContainers,
 } from "./gateway.ts";
+import { gatewayAddressesOf } from "./inspect.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
 /** An ADD in progress. */

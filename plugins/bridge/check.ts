@@ -22,7 +22,8 @@ import {
 import type { Differences } from "../../cni/call/differences.ts";
 import { named } from "../parts/link/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
-import { gatewayAddressesOf, routesToContainers } from "./gateway.ts";
+import { routesToContainers } from "./gateway.ts";
+import { gatewayAddressesOf } from "./inspect.ts";
 import {
   type BridgeSettings,
   hasVlans,

@@ -19,6 +19,7 @@ import { attachmentOf } from "../parts/owner/attachment.ts";
 import { listAddresses, named } from "../parts/link/configure_link.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
+import { gatewayFor, isInTheWay } from "./inspect.ts";
 import type { BridgeConfig } from "./schema.ts";
 import type { BridgeSettings } from "./settings.ts";
 
@@ -67,15 +68,6 @@ function withGateway(ip: IpConfig): IpConfig {
 }
 
 /**
- * Returns the first address of the subnet, or the other one of a subnet of two.
- */
-export function gatewayFor({ ip, network, prefixLength }: Cidr): Ip {
-  const first = network.next();
-  const isOfTwo = prefixLength === ip.bitLength - 1;
-  return isOfTwo && first.equals(ip) ? network : first;
-}
-
-/**
  * Lists the missing default routes. A route without a gateway does not count as
  * one: the plugin adds it unchanged.
  */
@@ -91,22 +83,6 @@ function missingDefaultRoutes(
     );
     return gw === undefined || isThere ? [] : [{ dst, gw }];
   });
-}
-
-/**
- * Lists the gateways' addresses without duplicates, with their subnets' prefix
- * lengths. A gateway outside the subnet is a subnet of its own.
- */
-export function gatewayAddressesOf(ips: readonly IpConfig[]): Cidr[] {
-  const all = ips.flatMap(({ address, gateway }) => {
-    if (gateway === undefined) return [];
-    return address.contains(gateway)
-      ? [Cidr.of(gateway, address.prefixLength)]
-      : [Cidr.host(gateway)];
-  });
-  return all.filter((one, position) =>
-    all.findIndex((other) => other.equals(one)) === position
-  );
 }
 
 /**
@@ -247,14 +223,6 @@ export function hasAddress(
     if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return false;
     throw error;
   }
-}
-
-/** Reports whether a bridge with an address cannot have a gateway's, too. */
-export function isInTheWay(address: Cidr, gateway: Cidr): boolean {
-  if (address.family !== gateway.family) return false;
-  // The kernel's own address, present on every link.
-  if (address.family === 6 && address.ip.isLinkLocal) return false;
-  return address.family === 4 || address.overlaps(gateway);
 }
 
 function hasOtherAddress({ name }: Link, gateway: Cidr): CniError {

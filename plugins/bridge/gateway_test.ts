@@ -7,11 +7,8 @@ import { Ip } from "../../net/ip.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import {
-  ensureGatewayAddresses,
-  gatewayAddressesOf,
-  routedThroughBridge,
-} from "./gateway.ts";
+import { ensureGatewayAddresses, routedThroughBridge } from "./gateway.ts";
+import { gatewayAddressesOf } from "./inspect.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Parses `address gateway` and `address`. */

@@ -14,7 +14,7 @@ import {
   warningAt,
 } from "../../cni/tools/problem.ts";
 
-import { gatewayFor } from "./gateway.ts";
+import { gatewayFor } from "./inspect.ts";
 import { MAX_VLAN } from "./trunk.ts";
 
 /** Finds fixed addresses that the bridge itself would have. */

@@ -22,7 +22,8 @@ import {
   requestedIpsOf,
 } from "../parts/address/free_ip.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
-import { gatewayAddressesOf, hasAddress } from "./gateway.ts";
+import { hasAddress } from "./gateway.ts";
+import { gatewayAddressesOf } from "./inspect.ts";
 import { NATIVE_VLAN } from "./port_vlans.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";

@@ -233,7 +233,6 @@ export const LAYERS: readonly Layer[] = [
     "ipam/*/command.ts",
     "plugins/*/daemon.ts",
     "ipam/*/daemon.ts",
-    "plugins/bridge/gateway.ts",
     "plugins/parts/",
     "plugins/lists/",
     "plugins/registry.ts",
