@@ -1,4 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import MOVED from "../docs/site/.vitepress/moved.json" with { type: "json" };
 import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
@@ -184,12 +185,12 @@ const SEARCHED: Readonly<Record<string, readonly string[]>> = {
     "troubleshooting#leaked-addresses",
     "whereabouts#leaked-addresses",
   ],
-  "go back": ["install#going-back", "migrate#the-way-back"],
+  "go back": ["uninstall#"],
   "pod cannot start": ["troubleshooting#a-pod-does-not-start"],
   "no free IP": ["troubleshooting#no-free-ip"],
   "DEL fails": ["troubleshooting#a-pod-stays-in-terminating"],
-  uninstall: ["install#going-back"],
-  rollback: ["install#going-back"],
+  uninstall: ["uninstall#"],
+  rollback: ["uninstall#"],
   "leaked addresses": [
     "troubleshooting#leaked-addresses",
     "whereabouts#leaked-addresses",
@@ -346,8 +347,18 @@ Deno.test({
     await using server = serve(directory);
     await using browser = await Browser.start();
     const root = `http://127.0.0.1:${server.addr.port}`;
-    const pages = listNames(directory)
-      .filter((name) => name.endsWith(".html") && name !== "404.html");
+    const pages = listNames(new URL("../docs", import.meta.url).pathname)
+      .filter((name) => name.endsWith(".md"))
+      .map((name) => name.replace(/\.md$/, ".html"));
+    await t.step("old addresses lead to new ones", async () => {
+      for (const [old, to] of Object.entries(MOVED)) {
+        const toUrl = (address: string) =>
+          `${root}/${address.replace(/(?=#)|$/, ".html")}`;
+        await browser.send("Page.navigate", { url: "about:blank" });
+        await browser.send("Page.navigate", { url: toUrl(old) });
+        await browser.waitFor(`location.href === ${JSON.stringify(toUrl(to))}`);
+      }
+    });
     await t.step("nothing is cut off", async () => {
       const cut: Record<string, unknown> = {};
       for (const page of pages) {

@@ -4,6 +4,7 @@
  */
 
 import project from "../deno.json" with { type: "json" };
+import MOVED from "../docs/site/.vitepress/moved.json" with { type: "json" };
 import site from "../docs/site/package.json" with { type: "json" };
 import {
   assert,
@@ -295,6 +296,18 @@ function exists(path: string): boolean {
   }
 }
 
+Deno.test("docs: an old address leads to a page and to a heading in it", () => {
+  const has = (address: string): boolean => {
+    const [page = "", anchor] = address.split("#");
+    const path = `docs/${page}.md`;
+    return exists(ROOT + path) &&
+      (anchor === undefined || listAnchors(read(path)).includes(anchor));
+  };
+  const entries = Object.entries(MOVED);
+  assertEquals(entries.filter(([, to]) => !has(to)), [], "no such address");
+  assertEquals(entries.filter(([old]) => has(old)), [], "it is still there");
+});
+
 Deno.test("docs: every page is in index.md", () => {
   const pages = [...Deno.readDirSync(`${ROOT}docs`)].map(({ name }) => name)
     .filter((name) => name.endsWith(".md") && name !== "index.md");
@@ -376,7 +389,7 @@ testRows(
     if (name === "multus-networks") return;
     assertMatch(text, /^```\n[^`]*(?:─|──▶)/m);
     assert(examples.length > 0);
-    // multus: on pages of their own.
+    // multus: on a page of its own.
     if (name === "multus") return;
     assertMatch(text, /^\| DEL |^- \*\*DEL\*\* |^### What DEL/m);
     if (name !== "chain") assertMatch(text, /^## Differences from /m);

@@ -6,9 +6,10 @@
  * https://github.com/example/cni-plugins, and plain text if not.
  */
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { env } from "node:process";
 import { defineConfig } from "vitepress";
+import MOVED from "./moved.json";
 import { SEARCH } from "./search.mjs";
 
 /** Two containers and a node, within the page itself. */
@@ -69,7 +70,39 @@ function slugify(heading) {
     .replaceAll(" ", "-");
 }
 
+/** Returns the relative address of a page and its section, such as `cni#add`. */
+function toHref(address) {
+  return address.replace(/(?=#)|$/, ".html");
+}
+
+/**
+ * Writes a page at each old address in moved.json that opens the new address.
+ * theme/index.js does the same for sections of pages that still exist.
+ */
+function writeMovedPages({ outDir }) {
+  const isOld = (page) => !existsSync(`${outDir}/${page}.html`);
+  for (const page of Object.keys(MOVED).filter((old) => !old.includes("#"))) {
+    if (!isOld(page)) throw new Error(`moved.json: "${page}" is a page`);
+    const sections = Object.fromEntries(
+      Object.entries(MOVED).filter(([old]) => old.startsWith(`${page}#`))
+        .map(([old, to]) => [old.slice(page.length), toHref(to)]),
+    );
+    const to = toHref(MOVED[page]);
+    writeFileSync(
+      `${outDir}/${page}.html`,
+      `<!doctype html><meta charset="utf-8"><title>Moved</title>
+<script>location.replace((${
+        JSON.stringify(sections)
+      })[location.hash] ?? "${to}")</script>
+<noscript><meta http-equiv="refresh" content="0; url=${to}"></noscript>
+<p>This page has moved: <a href="${to}">${to}</a></p>
+`,
+    );
+  }
+}
+
 export default defineConfig({
+  buildEnd: writeMovedPages,
   title: "CNI plugins",
   description: "Network plugins for Linux containers, in TypeScript",
   // Browsers ask for /favicon.ico if a page names no icon.

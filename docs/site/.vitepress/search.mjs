@@ -10,7 +10,7 @@ export const SEARCH = {
   fuzzy: (term) => term.length > 4 ? 0.2 : false,
   // Operators search more than authors of plugins, and by symptom.
   boostDocument: (id) =>
-    /\/(troubleshooting|doctor|install|migrate)\.html/.test(id)
+    /\/(troubleshooting|doctor|install|migrate|uninstall)\.html/.test(id)
       ? 2
       : /\/(write-a-plugin|cookbook|libcni|security)\.html/.test(id)
       ? 0.5
