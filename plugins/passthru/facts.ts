@@ -17,7 +17,7 @@ export const facts: Facts = {
     summary: "does nothing; starts a chain of plugins that expect a prevResult",
     goPeer: "k8snetworkplumbingwg/multus-cni cmd/passthru-cni",
     text:
-      "Does nothing, and has no keys. ADD returns the prevResult, or an empty result. Use it as the first plugin of a list whose other plugins expect a prevResult. It supports versions from 0.3.0 on.",
+      "Does nothing, and has no keys. ADD returns the prevResult, or an empty result. Use it as the first plugin of a list whose other plugins expect a prevResult. It supports CNI versions 0.3.0 and later.",
     keys: {},
   }),
 };

@@ -193,8 +193,8 @@ Deno.test("hostPathOfToken() is beside the kubeconfig", () => {
   assertEquals(hostPathOfToken(credentials), "/a/token");
 });
 
-Deno.test("docs/multus-install.md has all flags, and their defaults", () => {
-  const page = new URL("../../../docs/multus-install.md", import.meta.url);
+Deno.test("docs/multus.md has all flags, and their defaults", () => {
+  const page = new URL("../../../docs/multus.md", import.meta.url);
   const rows = Deno.readTextFileSync(page)
     .matchAll(/^\| `--([\w-]+)`(?: \\\*)? +\| (?:`([^`]*)`)? +\|/gm);
   const documented = [...rows].map(([, name, value = ""]) => [name, value]);
