@@ -121,7 +121,7 @@ const TEXTS: HelpTexts = {
     },
   },
   "explain": {
-    about: ["Without KEY, lists the plugins. See docs/schemas.md."],
+    about: ["Without KEY, lists the plugins. See docs/validate.md."],
     examples: {
       "cni explain bridge": "show the keys of bridge",
       "cni explain bridge.vlanTrunk": "show one key",
