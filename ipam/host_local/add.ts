@@ -1,9 +1,11 @@
 /**
- * ADD: leases one address from each list of ranges.
+ * ADD: leases one address from each list of ranges, or none at all.
  *
  * @module
  */
 
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import {
   emptyDns,
@@ -11,10 +13,23 @@ import {
   type Result,
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
-import type { Candidate } from "./allocator.ts";
-import { dataDirOf, rangeSetsOf, requestedIpsOf } from "./config.ts";
-import { holderOf, isStaying, stayTimeOf } from "./holders.ts";
-import { distribute, leaseEach } from "./leasing.ts";
+import type { Ip } from "../../net/ip.ts";
+import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
+import {
+  dataDirOf,
+  isSticky,
+  podNameOf,
+  rangeSetsOf,
+  requestedIpsOf,
+  stickyMsOf,
+} from "./config.ts";
+import {
+  describeOwner,
+  type Lease,
+  type Owner,
+  type PodName,
+} from "./lease.ts";
+import { findRange, listWithheld, type RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
@@ -33,20 +48,281 @@ export async function leaseAddresses(
 ): Promise<Result> {
   const sets = rangeSetsOf(call.config, call.cniVersion);
   const wishes = distribute(requestedIpsOf(call.config, call.args), sets);
-  const stayMs = stayTimeOf(call.config);
-  const holder = isStaying(call.config) ? holderOf(call) : undefined;
+  const stickyMs = stickyMsOf(call.config);
+  const name = isSticky(call.config) ? podNameOf(call) : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
   using store = await LeaseStore.open(
     dataDirOf(call.config),
     call.network,
     call,
-    stayMs,
+    stickyMs,
   );
-  const leased = leaseEach(wishes, call.args, store, call.log, holder);
+  const leased = leaseEach(wishes, call.args, store, call.log, name);
   return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
 }
 
 function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
   return { address: Cidr.of(ip, subnet.prefixLength), gateway };
+}
+
+/**
+ * A range set that still needs an address; any address unless one is requested.
+ */
+export interface Wish {
+  readonly set: RangeSet;
+  readonly requested: Ip | undefined;
+}
+
+/**
+ * Gives each set the first remaining requested address that it contains.
+ *
+ * @throws {CniError} 7 if a requested address is left over
+ */
+export function distribute(
+  requested: readonly Ip[],
+  sets: readonly RangeSet[],
+): Wish[] {
+  const left = [...requested];
+  const wishes = sets.map((set): Wish => {
+    const position = left.findIndex((ip) => findRange(set, ip) !== undefined);
+    const [ip] = position < 0 ? [] : left.splice(position, 1);
+    return { set, requested: ip };
+  });
+  if (left.length === 0) return wishes;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `failed to allocate all requested IPs: ${left.join(" ")}`,
+    { details: "no range set is left that has them" },
+  );
+}
+
+/** A lease that was made, and the one that it replaces. */
+interface Leased extends Candidate {
+  readonly before?: Lease;
+}
+
+/** The owner of new leases. */
+export interface Leaseholder extends Owner {
+  /** Path of the sandbox's namespace. */
+  readonly netns?: string;
+}
+
+/**
+ * Leases one address from each set, or none at all.
+ *
+ * @param log Receives failures to take leases back, and what is worth knowing
+ * @param name The name whose addresses stay
+ * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
+ *   already, 7 if an address must not be handed out, 5 if a lease cannot be
+ *   written
+ */
+export function leaseEach(
+  wishes: readonly Wish[],
+  owner: Leaseholder,
+  store: LeaseStore,
+  log: Log,
+  name?: PodName,
+): Candidate[] {
+  const known = store.knownLeasesOf(owner);
+  refuseSecondLease(wishes, owner, known);
+  const kept = name === undefined ? [] : prepareName(name, owner, store);
+  store.begin(owner);
+  const leased: Leased[] = [];
+  for (const [position, wish] of wishes.entries()) {
+    try {
+      const lease = takeKept(wish, kept, owner, store) ??
+        leaseOne(wish, position, owner, store, log);
+      leased.push(lease);
+      const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
+      if (isNew) store.setLastReserved(position, lease.ip);
+    } catch (error) {
+      takeBack(leased, store, log);
+      store.forget(owner);
+      throw failedAt(position, error);
+    }
+  }
+  if (name !== undefined) {
+    keepName(name, kept, leased, owner, store, log);
+  }
+  store.finish(owner, [...known, ...leased].map(({ ip }) => ip));
+  return leased;
+}
+
+/** Takes the address that the name has in a set. */
+function takeKept(
+  { set, requested }: Wish,
+  kept: readonly Lease[],
+  owner: Owner,
+  store: LeaseStore,
+): Leased | undefined {
+  for (const lease of kept) {
+    const { ip } = lease;
+    const range = findRange(set, ip);
+    const isFit = range !== undefined && (requested?.equals(ip) ?? true) &&
+      !listWithheld(range).some((block) => block.contains(ip));
+    if (!isFit) continue;
+    store.take(lease, owner);
+    return { ip, range, before: lease };
+  }
+  return undefined;
+}
+
+/**
+ * Finds the leases of a name, and records that the owner will have them. Until it
+ * does, they stay for the name: a crash at any moment leaves what the next ADD
+ * finds.
+ */
+function prepareName(
+  name: PodName,
+  owner: Leaseholder,
+  store: LeaseStore,
+): Lease[] {
+  const kept = store.leasesOfName(name, owner)
+    .map((lease) => store.makeSticky(lease, name));
+  if (kept.length > 0) record(name, owner, kept, store);
+  return kept;
+}
+
+function record(
+  name: PodName,
+  owner: Leaseholder,
+  leases: readonly Pick<Lease, "ip">[],
+  store: LeaseStore,
+): void {
+  const ips = leases.map(({ ip }) => ip);
+  store.recordName(name, { ...owner, netns: owner.netns ?? "" }, ips);
+}
+
+/** Records what the name has, and ends what it has no more. */
+function keepName(
+  name: PodName,
+  kept: readonly Lease[],
+  leased: readonly Leased[],
+  owner: Leaseholder,
+  store: LeaseStore,
+  log: Log,
+): void {
+  try {
+    const isIn = (
+      list: readonly Pick<Lease, "ip">[],
+      { ip }: Pick<Lease, "ip">,
+    ) => list.some((one) => one.ip.equals(ip));
+    const isRecorded = kept.length === leased.length &&
+      leased.every((one) => isIn(kept, one));
+    if (!isRecorded) record(name, owner, leased, store);
+    store.release(kept.filter((one) => !isIn(leased, one)));
+  } catch (error) {
+    takeBack(leased, store, log);
+    store.forget(owner);
+    throw error;
+  }
+}
+
+function leaseOne(
+  { set, requested }: Wish,
+  position: number,
+  owner: Owner,
+  store: LeaseStore,
+  log: Log,
+): Leased {
+  const reserve = (ip: Ip): boolean => store.reserve(ip, owner);
+  try {
+    return requested === undefined
+      ? allocate(set, store.lastReserved(position), reserve)
+      : allocateRequested(set, requested, reserve);
+  } catch (error) {
+    if (!isNotFree(error)) throw error;
+    const sticky = requested === undefined
+      ? takeSticky(set, owner, store, log)
+      : undefined;
+    if (sticky !== undefined) return sticky;
+    throw withDetails(
+      error,
+      requested === undefined
+        ? `${error.details}; the leases are in "${store.path}"`
+        : store.describeLease(requested),
+    );
+  }
+}
+
+/** A full set: takes the address that has stayed longest for a name. */
+function takeSticky(
+  set: RangeSet,
+  owner: Owner,
+  store: LeaseStore,
+  log: Log,
+): Leased | undefined {
+  const before = store.findOldestSticky((ip) => {
+    const range = findRange(set, ip);
+    return range !== undefined &&
+      !listWithheld(range).some((block) => block.contains(ip));
+  });
+  const range = before && findRange(set, before.ip);
+  if (before === undefined || range === undefined) return undefined;
+  store.take(before, owner);
+  log.warn("The range is full: an address that stayed is used again", {
+    address: String(before.ip),
+    of: describeOwner(before.content),
+  });
+  return { ip: before.ip, range, before };
+}
+
+function isNotFree(error: unknown): error is CniError {
+  return error instanceof CniError && error.code === ErrorCode.TryAgainLater;
+}
+
+/** Ends only these leases: the owner may have others, from another ADD. */
+function takeBack(
+  leased: readonly Leased[],
+  store: LeaseStore,
+  log: Log,
+): void {
+  for (const { ip, before } of leased) {
+    try {
+      if (before === undefined) store.takeBack(ip);
+      else store.giveBack(before);
+    } catch (error) {
+      // The caller reports the earlier error.
+      log.error(`Cannot release ${ip}`, { error: describeError(error) });
+    }
+  }
+}
+
+/**
+ * Refuses an attachment that has a lease already: it is still attached, or its
+ * DEL is still to come.
+ *
+ * Source: containernetworking/plugins
+ * plugins/ipam/host-local/backend/allocator/allocator.go `Get`.
+ */
+function refuseSecondLease(
+  wishes: readonly Wish[],
+  owner: Owner,
+  leases: readonly Lease[],
+): void {
+  for (const [position, { set }] of wishes.entries()) {
+    const lease = leases.find(({ ip }) => findRange(set, ip) !== undefined);
+    if (lease === undefined) continue;
+    const error = new CniError(
+      ErrorCode.Internal,
+      `${lease.ip} has been allocated to ${owner.containerId}, ` +
+        "duplicate allocation is not allowed",
+      { details: lease.path },
+    );
+    throw failedAt(position, error);
+  }
+}
+
+function failedAt(position: number, error: unknown): unknown {
+  if (!(error instanceof CniError)) return error;
+  const message = `failed to allocate for range ${position}: ${error.message}`;
+  return new CniError(error.code, message, {
+    details: error.ownDetails ?? "",
+    cause: error.cause,
+  });
+}
+
+function withDetails({ code, message }: CniError, details: string): CniError {
+  return new CniError(code, message, { details });
 }

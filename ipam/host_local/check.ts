@@ -1,13 +1,28 @@
 /**
- * CHECK: verifies that an attachment still has its leases.
+ * CHECK: verifies that an attachment still has its leases. STATUS: reports whether
+ * an ADD would find addresses, and could write its leases; it changes nothing and
+ * waits for no lock.
  *
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { unlessUnreachable, withIoFailure } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { dataDirOf, rangeSetsOf } from "./config.ts";
-import { findRange } from "./range.ts";
+import type { Ip } from "../../net/ip.ts";
+import { allocate } from "./allocator.ts";
+import { dataDirOf, rangeSetsOf, stickyMsOf } from "./config.ts";
+import { findIp, parseSticky } from "./lease.ts";
+import {
+  isBlank,
+  lastReservedName,
+  LeaseFiles,
+  LOCK_FILE,
+  readLease,
+} from "./lease_files.ts";
+import { findRange, type RangeSet } from "./range.ts";
+import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -41,4 +56,95 @@ export async function checkLeases(
     `host-local: Failed to find address added by container ${call.args.containerId}`,
     lost === undefined ? {} : { details: `${lost} is not leased` },
   );
+}
+
+/**
+ * Checks that an ADD could succeed now.
+ *
+ * @throws {CniError} 50 if it could not, 7 if the configuration is invalid
+ */
+export function checkStatus(call: Call<HostLocalConfig>): void {
+  const sets = knownRangeSets(call);
+  stickyMsOf(call.config);
+  const { resolvConf } = call.config.ipam ?? {};
+  const files = new LeaseFiles(dataDirOf(call.config), call.network);
+  asUnavailable(files, () => {
+    if (resolvConf) readResolvConf(resolvConf);
+    checkWritable(files);
+    for (const set of sets.entries()) checkFree(files, ...set);
+  });
+}
+
+/** STATUS lacks the ranges that a runtime passes to each ADD. */
+function knownRangeSets(
+  { config, cniVersion }: Call<HostLocalConfig>,
+): RangeSet[] {
+  const { subnet, ranges = [] } = config.ipam ?? {};
+  const hasOwn = subnet !== undefined || ranges.length > 0;
+  const isGivenLater = config.capabilities?.ipRanges === true;
+  return !hasOwn && isGivenLater ? [] : rangeSetsOf(config, cniVersion);
+}
+
+function asUnavailable(files: LeaseFiles, run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    const { code, message, details } = error;
+    const hint = code === ErrorCode.TryAgainLater
+      ? `; the leases are in "${files.path}"`
+      : "";
+    throw new CniError(ErrorCode.PluginNotAvailable, message, {
+      details: details + hint,
+    });
+  }
+}
+
+/** An ADD takes one address from each set, so each must have a free one. */
+function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
+  const last = findIp(files.read(lastReservedName(position)) ?? "");
+  // Looks for the address that an ADD would get; nothing is reserved.
+  allocate(set, last, (ip) => isFree(files, ip));
+}
+
+/** If no other address is free, an ADD takes one that stays for a name. */
+function isFree(files: LeaseFiles, ip: Ip): boolean {
+  return unlessUnreachable(() => {
+    const content = readLease(files.pathOf(`${ip}`));
+    return content !== undefined &&
+      (isBlank(content) || parseSticky(content) !== undefined);
+  }) ?? true;
+}
+
+/** @throws {CniError} 5 if leases cannot be written */
+function checkWritable(files: LeaseFiles): void {
+  const lock = files.pathOf(LOCK_FILE);
+  withIoFailure(`write to the lease directory "${files.path}"`, () => {
+    if (!canOpen(lock)) checkCreatable(lock);
+  });
+}
+
+/**
+ * Reports whether a file exists, and throws if it cannot be opened for writing.
+ */
+function canOpen(path: string): boolean {
+  return unlessUnreachable(() => {
+    using _file = Deno.openSync(path, { write: true });
+    return true;
+  }) ?? false;
+}
+
+/** @throws {Error} If nothing can be created at the path */
+function checkCreatable(path: string): void {
+  const parent = dirname(path);
+  if (parent !== path && !unlessUnreachable(() => Deno.statSync(parent))) {
+    return checkCreatable(parent);
+  }
+  try {
+    // Renames nothing, as the file does not exist. But the kernel checks first
+    // whether the file system is writable.
+    Deno.renameSync(path, path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }

@@ -7,9 +7,8 @@
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { facts } from "./facts.ts";
-import { dataDirOf, rangeSetsOf } from "./config.ts";
-import { findHolder, type Holder, isStaying } from "./holders.ts";
-import { findIp } from "./lease.ts";
+import { dataDirOf, isSticky, rangeSetsOf } from "./config.ts";
+import { findIp, parseSticky, type PodName } from "./lease.ts";
 import { LOCK_FILE, readLease } from "./lease_files.ts";
 import { countAddresses, findRange, type RangeSet } from "./range.ts";
 import { hostLocalSchema } from "./schema.ts";
@@ -43,12 +42,12 @@ export function readPool(
     directory,
     lock: `${directory}/${LOCK_FILE}`,
     sets: rangeSetsOf(config, cniVersion),
-    stickyMs: isStaying(config) ? config.ipam?.stayTime ?? 0 : 0,
+    stickyMs: isSticky(config) ? config.ipam?.stayTime ?? 0 : 0,
   };
 }
 
 /** An address that stays for the name of a pod, and until when. */
-export interface StickyAddress extends Holder {
+export interface StickyAddress extends PodName {
   readonly address: string;
   readonly until: Date;
 }
@@ -71,21 +70,21 @@ export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
     const ip = findIp(name);
     return ip === undefined ? [] : [{ name, ip }];
   });
-  const held = stickyMs === 0 ? [] : addresses.flatMap(({ name, ip }) => {
+  const sticky = stickyMs === 0 ? [] : addresses.flatMap(({ name, ip }) => {
     const path = `${directory}/${name}`;
-    const holder = findHolder(ifPossible(() => readLease(path)) ?? "");
-    const since = holder && ifPossible(() => Deno.lstatSync(path).mtime);
-    if (!holder || !since) return [];
+    const podName = parseSticky(ifPossible(() => readLease(path)) ?? "");
+    const since = podName && ifPossible(() => Deno.lstatSync(path).mtime);
+    if (!podName || !since) return [];
     const until = new Date(since.getTime() + stickyMs);
-    return [{ ...holder, address: name, ip, until }];
+    return [{ ...podName, address: name, ip, until }];
   }).sort((one, other) => one.until.getTime() - other.until.getTime());
   const leased = addresses.filter(({ name }) =>
-    !held.some(({ address }) => address === name)
+    !sticky.some(({ address }) => address === name)
   );
   return sets.map((set) => ({
     subnets: set.map(({ subnet }) => `${subnet}`),
     used: BigInt(leased.filter(({ ip }) => findRange(set, ip)).length),
-    sticky: held.filter(({ ip, until }) =>
+    sticky: sticky.filter(({ ip, until }) =>
       until.getTime() > Date.now() && findRange(set, ip)
     ).map(({ ip: _, ...one }) => one),
     all: countAddresses(set),

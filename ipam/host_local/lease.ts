@@ -1,7 +1,12 @@
 /**
  * Leases, and what their files hold: `<container ID>\r\n<interface>`, or only the
- * container ID if a very old plugin wrote it. A lease that stays for a name is a
- * link instead (holders.ts).
+ * container ID if a very old plugin wrote it.
+ *
+ * A sticky lease, of the name of a pod instead of a container, is a symbolic link
+ * to `stay/<namespace>/<pod>/<interface>`, which does not exist. To the Go plugin,
+ * the address is taken, because its name is there; no DEL of a container ends the
+ * lease, because nothing can be read; and GC looks at regular files only. When the
+ * link was made, its time began.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/disk/backend.go.
@@ -10,7 +15,6 @@
  */
 
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { findHolder } from "./holders.ts";
 
 /** The owner of a lease. */
 export interface Owner {
@@ -41,9 +45,9 @@ export function formatContainer(containerId: string): string {
 
 /** Describes the owner of a lease. */
 export function describeOwner(content: string): string {
-  const holder = findHolder(content);
-  if (holder !== undefined) {
-    const { namespace, pod, ifName } = holder;
+  const name = parseSticky(content);
+  if (name !== undefined) {
+    const { namespace, pod, ifName } = name;
     return `pod "${namespace}/${pod}", interface "${ifName}", for which it stays`;
   }
   const [containerId, ifName] = content.split(SEPARATOR);
@@ -55,4 +59,34 @@ export function describeOwner(content: string): string {
 /** Parses an address; undefined if the text is not an address. */
 export function findIp(text: string): Ip | undefined {
   return unlessNoAddress(() => Ip.parse(text));
+}
+
+/** The name that a sticky lease is of: the interface of a pod. */
+export interface PodName {
+  readonly namespace: string;
+  readonly pod: string;
+  readonly ifName: string;
+}
+
+/** Formats the content of a lease that stays: where its link leads. */
+export function formatSticky({ namespace, pod, ifName }: PodName): string {
+  return `stay/${namespace}/${pod}/${ifName}`;
+}
+
+/**
+ * Parses the content of a lease; undefined if it is a container's. Before leases
+ * that stay were links, the interface was in a second line.
+ */
+export function parseSticky(content: string): PodName | undefined {
+  const [, namespace, pod, ifName] =
+    /^stay\/([^/]*)\/([^/]*)(?:\/|\r\n)([^/]*)$/.exec(content) ?? [];
+  return namespace === undefined || pod === undefined || ifName === undefined
+    ? undefined
+    : { namespace, pod, ifName };
+}
+
+/** Returns what a lease's file has, as it is written by now. */
+export function normalizeContent(content: string): string {
+  const name = parseSticky(content);
+  return name === undefined ? content : formatSticky(name);
 }

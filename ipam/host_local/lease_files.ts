@@ -5,8 +5,8 @@
  * The layout is the Go plugin's, and both plugins may use a directory at a time:
  *
  * - `lock`: empty; flock(2) on it guards everything else
- * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it stays
- *   for a name (holders.ts)
+ * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it is
+ *   sticky
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
  * - `unfinished`: one of these while it is written; left only by a plugin that
  *   was killed meanwhile, and then meaningless
@@ -29,7 +29,7 @@ import {
   writeAll,
 } from "../../base/files/io.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
-import { findHolder, normalizeContent } from "./holders.ts";
+import { normalizeContent, parseSticky } from "./lease.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -165,7 +165,7 @@ export class LeaseFiles implements Disposable {
     if (isSymlink) return readLink(this.pathOf(name));
     if (!isFile) return undefined;
     const content = this.#readBy(Deno.readTextFileSync, name) ?? "";
-    if (findHolder(content) !== undefined) {
+    if (parseSticky(content) !== undefined) {
       ifPossible(() => this.replaceLease(name, content));
     }
     return content;
@@ -245,9 +245,9 @@ export class LeaseFiles implements Disposable {
    */
   replaceLease(name: string, content: string): void {
     const path = this.pathOf(name);
-    const isHeld = findHolder(content) !== undefined;
+    const isSticky = parseSticky(content) !== undefined;
     withIoFailure(`write "${path}"`, () => {
-      if (isHeld) this.#linkUnfinished(content);
+      if (isSticky) this.#linkUnfinished(content);
       else this.#writeSynced(content);
       this.#rename(path);
     });
@@ -383,5 +383,5 @@ export function readLease(path: string): string | undefined {
 /** Reads the link of a lease that stays; undefined if it is anything else. */
 function readLink(path: string): string | undefined {
   const target = ifPossible(() => Deno.readLinkSync(path)) ?? "";
-  return findHolder(target) && target;
+  return parseSticky(target) && target;
 }

@@ -13,7 +13,7 @@ import type {
 } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { findHolder } from "./holders.ts";
+import { parseSticky } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -46,7 +46,7 @@ function listLeases(directories: readonly string[]): FoundLease[] {
       const content = ip &&
         ifPossible(() => Deno.readTextFileSync(`${directory}/${name}`));
       // One that stays is of a name.
-      if (findHolder(content?.trim() ?? "") !== undefined) return [];
+      if (parseSticky(content?.trim() ?? "") !== undefined) return [];
       const container = content?.split("\r\n")[0]?.trim() ?? "";
       return container !== "" && ip
         ? [{ container, address: String(ip), since }]
@@ -66,7 +66,7 @@ async function findIn(
   using store = await LeaseStore.find(dataDir, network, { log });
   return (store?.leasesOfOthers([]) ?? []).flatMap(({ ip, path, content }) => {
     // GC ends them in their time.
-    if (findHolder(content) !== undefined) return [];
+    if (parseSticky(content) !== undefined) return [];
     const [container = ""] = content.split("\r\n");
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const why = since &&

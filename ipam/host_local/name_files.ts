@@ -24,8 +24,7 @@ import {
   findFileId,
   isStillThere,
 } from "../../base/files/same_file.ts";
-import type { Holder } from "./holders.ts";
-import type { Owner } from "./lease.ts";
+import type { Owner, PodName } from "./lease.ts";
 
 /** The directory for all networks, next to those of their leases. */
 const BY_NAME = ".by-name";
@@ -70,8 +69,8 @@ export class NameFiles {
   }
 
   /** Reads what a name has; undefined without a usable file. */
-  find(holder: Holder): NameRecord | undefined {
-    return readRecord(this.#pathOf(holder));
+  find(name: PodName): NameRecord | undefined {
+    return readRecord(this.#pathOf(name));
   }
 
   /**
@@ -79,8 +78,8 @@ export class NameFiles {
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  write(holder: Holder, record: NameRecord): void {
-    const path = this.#pathOf(holder);
+  write(name: PodName, record: NameRecord): void {
+    const path = this.#pathOf(name);
     const bytes = new TextEncoder().encode(`${JSON.stringify(record)}\n`);
     withIoFailure(`write "${path}"`, () => {
       Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -89,21 +88,25 @@ export class NameFiles {
   }
 
   /** Lists all names, and what they have. */
-  list(): (readonly [Holder, NameRecord])[] {
+  list(): (readonly [PodName, NameRecord])[] {
     return namesIn(this.#path).flatMap((group) => {
       const [namespace = "", ifName = ""] = group.split(":");
       return namesIn(join(this.#path, group)).flatMap((pod) => {
-        const holder = { namespace, pod, ifName };
-        const record = this.find(holder);
-        return record === undefined ? [] : [[holder, record] as const];
+        const name = { namespace, pod, ifName };
+        const record = this.find(name);
+        return record === undefined ? [] : [[name, record] as const];
       });
     });
   }
 
   /** Removes the files of names that have nothing. Never throws. */
-  prune(hasLease: (holder: Holder, record: NameRecord) => boolean): void {
-    for (const [holder, record] of this.list()) {
-      if (!hasLease(holder, record)) removeQuietly(this.#pathOf(holder));
+  prune(
+    hasLease: (name: PodName, record: NameRecord) => boolean,
+  ): void {
+    for (const [name, record] of this.list()) {
+      if (!hasLease(name, record)) {
+        removeQuietly(this.#pathOf(name));
+      }
     }
     for (const group of namesIn(this.#path)) {
       const path = join(this.#path, group);
@@ -111,7 +114,7 @@ export class NameFiles {
     }
   }
 
-  #pathOf({ namespace, pod, ifName }: Holder): string {
+  #pathOf({ namespace, pod, ifName }: PodName): string {
     return join(this.#path, `${namespace}:${ifName}`, pod);
   }
 }

@@ -5,7 +5,7 @@ import { createLog } from "../../base/log/log.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { formatOwner, type Lease, type Owner } from "./lease.ts";
-import { leaseEach } from "./leasing.ts";
+import { leaseEach } from "./add.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";
 import { testRows } from "../../tests/_harness/table.ts";

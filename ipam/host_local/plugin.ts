@@ -15,8 +15,7 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { dataDirOf } from "./config.ts";
-import { holderOf, isStaying } from "./holders.ts";
+import { dataDirOf, isSticky, podNameOf } from "./config.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -44,8 +43,11 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call.network,
       call,
     );
-    if (isStaying(call.config)) {
-      store?.leave(store.leasesOf(call.args), ifPossible(() => holderOf(call)));
+    if (isSticky(call.config)) {
+      store?.leave(
+        store.leasesOf(call.args),
+        ifPossible(() => podNameOf(call)),
+      );
     } else store?.release(store.leasesOf(call.args));
     store?.forget(call.args);
   },
@@ -58,7 +60,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       dataDirOf(call.config),
       call.network,
       call,
-      call.config.ipam?.stayTime ?? (isStaying(call.config) ? Infinity : 0),
+      call.config.ipam?.stayTime ?? (isSticky(call.config) ? Infinity : 0),
     );
     store?.collect(valid);
     store?.retain(valid);
@@ -66,7 +68,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
-    const { checkStatus } = await import("./status.ts");
+    const { checkStatus } = await import("./check.ts");
     checkStatus(call);
   },
 });

@@ -14,8 +14,11 @@ import {
   findIp,
   formatContainer,
   formatOwner,
+  formatSticky,
   type Lease,
   type Owner,
+  parseSticky,
+  type PodName,
 } from "./lease.ts";
 import {
   isBlank,
@@ -24,7 +27,6 @@ import {
   type LeaseWait,
   type Listing,
 } from "./lease_files.ts";
-import { findHolder, formatHolder, type Holder } from "./holders.ts";
 import { isThere, lookAt, NameFiles } from "./name_files.ts";
 import { OwnerFiles } from "./owner_files.ts";
 
@@ -39,7 +41,7 @@ export class LeaseStore implements Disposable {
   readonly #files: LeaseFiles;
   readonly #owners: OwnerFiles;
   readonly #names: NameFiles;
-  readonly #stayMs: number;
+  readonly #stickyMs: number;
   readonly #lock: FileLock | undefined;
   /** Why nothing can be changed if nothing is locked. */
   readonly #refusal: unknown;
@@ -48,12 +50,12 @@ export class LeaseStore implements Disposable {
 
   private constructor(
     files: LeaseFiles,
-    stayMs: number,
+    stickyMs: number,
     lock: FileLock | undefined,
     refusal?: unknown,
   ) {
     this.#files = files;
-    this.#stayMs = stayMs;
+    this.#stickyMs = stickyMs;
     this.#owners = new OwnerFiles(files.path);
     this.#names = new NameFiles(files.path);
     this.#lock = lock;
@@ -63,7 +65,7 @@ export class LeaseStore implements Disposable {
   /**
    * Opens and locks the leases of a network. Creates the directory if necessary.
    *
-   * @param stayMs How long leases stay for a name
+   * @param stickyMs How long leases stay for a name
    * @throws {CniError} 5 if the directory cannot be created or written to, 11 if
    *   others keep the lock
    */
@@ -71,7 +73,7 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
-    stayMs = 0,
+    stickyMs = 0,
   ): Promise<LeaseStore> {
     const files = new LeaseFiles(dataDir, network);
     try {
@@ -80,7 +82,7 @@ export class LeaseStore implements Disposable {
         files.create();
         lock = await files.lock(wait);
       }
-      return new LeaseStore(files, stayMs, lock);
+      return new LeaseStore(files, stickyMs, lock);
     } catch (error) {
       throw asUnopened(files, error);
     }
@@ -93,7 +95,7 @@ export class LeaseStore implements Disposable {
    * either, nothing is locked, and the leases may still be read: a caller that
    * cannot create files there cannot remove any.
    *
-   * @param stayMs How long leases stay for a name
+   * @param stickyMs How long leases stay for a name
    * @throws {CniError} 5 if the directory exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
@@ -101,19 +103,19 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
-    stayMs = 0,
+    stickyMs = 0,
   ): Promise<LeaseStore | undefined> {
     const files = new LeaseFiles(dataDir, network);
     try {
       const lock = await unlessUnreachable(files.lock(wait));
-      return lock && new LeaseStore(files, stayMs, lock);
+      return lock && new LeaseStore(files, stickyMs, lock);
     } catch (refusal) {
       if (!isWritingRefused(refusal)) throw asUnopened(files, refusal);
       const lock = await unlessUnreachable(files.lockToRead(wait))
         .catch((error) => {
           throw asUnopened(files, error);
         });
-      return new LeaseStore(files, stayMs, lock, refusal);
+      return new LeaseStore(files, stickyMs, lock, refusal);
     }
   }
 
@@ -232,28 +234,28 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
    *   be read
    */
-  leasesOfName(holder: Holder, owner: Owner): Lease[] {
-    const record = this.#names.find(holder);
+  leasesOfName(name: PodName, owner: Owner): Lease[] {
+    const record = this.#names.find(name);
     const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
     const listing = this.#files.listIfSmall() ??
       new Map(ips.map((ip) => [ip, this.#files.read(ip)]));
     const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
-    const held = this.#filter(listing, formatHolder(holder))
+    const sticky = this.#filter(listing, formatSticky(name))
       .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
     if (record === undefined || record.containerId === owner.containerId) {
-      return held;
+      return sticky;
     }
     const left = this.#filter(listing, formatOwner(record)).filter(isKnown);
     const [first] = left;
     if (first !== undefined && isThere(record.sandbox)) {
       throw new CniError(
         ErrorCode.TryAgainLater,
-        `${first.ip} stays for pod "${holder.namespace}/${holder.pod}", and ` +
+        `${first.ip} stays for pod "${name.namespace}/${name.pod}", and ` +
           `its container "${record.containerId}" has it until its DEL`,
         { details: `"${record.sandbox.netns}" exists` },
       );
     }
-    return [...held, ...left];
+    return [...sticky, ...left];
   }
 
   /**
@@ -261,8 +263,8 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  hold(lease: Lease, holder: Holder): Lease {
-    const content = formatHolder(holder);
+  makeSticky(lease: Lease, name: PodName): Lease {
+    const content = formatSticky(name);
     if (lease.content === content) return lease;
     this.#files.replaceLease(lease.ip.toString(), content);
     return { ...lease, content };
@@ -291,11 +293,11 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
-  findOldestStaying(isWanted: (ip: Ip) => boolean): Lease | undefined {
+  findOldestSticky(isWanted: (ip: Ip) => boolean): Lease | undefined {
     const sinceMs = ({ ip }: Lease): number =>
       this.#files.writtenMs(ip.toString()) ?? 0;
     return [...this.#files.listAll()]
-      .filter(([, content]) => findHolder(content ?? "") !== undefined)
+      .filter(([, content]) => parseSticky(content ?? "") !== undefined)
       .flatMap((entry) => this.#toLease(...entry))
       .filter(({ ip }) => isWanted(ip))
       .map((lease) => ({ lease, ms: sinceMs(lease) }))
@@ -308,11 +310,11 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if it cannot be written
    */
   recordName(
-    holder: Holder,
+    name: PodName,
     owner: Owner & { readonly netns: string },
     ips: readonly Ip[],
   ): void {
-    this.#names.write(holder, {
+    this.#names.write(name, {
       containerId: owner.containerId,
       ifName: owner.ifName,
       ips: ips.map(String),
@@ -328,20 +330,23 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be written
    * @throws {AggregateError} If several cannot
    */
-  leave(leases: readonly Lease[], known?: Holder): void {
+  leave(leases: readonly Lease[], known?: PodName): void {
     const record = known && this.#names.find(known);
-    const holderOf = ({ content }: Lease): Holder | undefined => {
-      if (known === undefined) return this.#holders.get(content);
+    const nameOf = ({ content }: Lease): PodName | undefined => {
+      if (known === undefined) return this.#namesByOwner.get(content);
       const isLast = record === undefined || formatOwner(record) === content;
       return isLast ? known : undefined;
     };
-    const ended = leases.map((lease) => ({ lease, holder: holderOf(lease) }));
+    const ended = leases.map((lease) => ({
+      lease,
+      name: nameOf(lease),
+    }));
     this.#change(
       ended,
-      ({ lease: { ip }, holder }) =>
-        holder === undefined
+      ({ lease: { ip }, name }) =>
+        name === undefined
           ? this.takeBack(ip)
-          : this.#files.replaceLease(ip.toString(), formatHolder(holder)),
+          : this.#files.replaceLease(ip.toString(), formatSticky(name)),
     );
     const [first] = leases;
     if (known === undefined || record !== undefined || !first) return;
@@ -350,15 +355,15 @@ export class LeaseStore implements Disposable {
   }
 
   /** The names by the content of their sandboxes' leases. */
-  get #holders(): ReadonlyMap<string, Holder> {
-    return this.#knownHolders ??= new Map(
-      this.#names.list().map(([holder, record]) => [
+  get #namesByOwner(): ReadonlyMap<string, PodName> {
+    return this.#knownNames ??= new Map(
+      this.#names.list().map(([name, record]) => [
         formatOwner(record),
-        holder,
+        name,
       ]),
     );
   }
-  #knownHolders: ReadonlyMap<string, Holder> | undefined;
+  #knownNames: ReadonlyMap<string, PodName> | undefined;
 
   /**
    * Ends all leases but those of some owners, and those that stay for a name whose
@@ -369,13 +374,13 @@ export class LeaseStore implements Disposable {
    */
   collect(valid: readonly Owner[]): void {
     const others = this.leasesOfOthers(valid);
-    if (this.#stayMs === 0) return this.release(others);
-    const isStaying = ({ content }: Lease): boolean =>
-      findHolder(content) !== undefined;
-    this.leave(others.filter((lease) => !isStaying(lease)));
+    if (this.#stickyMs === 0) return this.release(others);
+    const isSticky = ({ content }: Lease): boolean =>
+      parseSticky(content) !== undefined;
+    this.leave(others.filter((lease) => !isSticky(lease)));
     this.release(
       others.filter((lease) =>
-        isStaying(lease) && this.#isOver(lease.ip.toString())
+        isSticky(lease) && this.#isOver(lease.ip.toString())
       ),
     );
   }
@@ -383,10 +388,10 @@ export class LeaseStore implements Disposable {
   /** Forgets names that have no lease any more. Never throws. */
   pruneNames(): void {
     if (this.#lock === undefined) return;
-    this.#names.prune((holder, record) =>
+    this.#names.prune((name, record) =>
       record.ips.some((ip) => {
         const content = ifPossible(() => this.#files.read(ip));
-        return content === formatHolder(holder) ||
+        return content === formatSticky(name) ||
           content === formatOwner(record);
       })
     );
@@ -415,12 +420,12 @@ export class LeaseStore implements Disposable {
   /** An address is free, too, that has stayed long enough. */
   #isFree(address: string, content: string): boolean {
     return isBlank(content) ||
-      findHolder(content) !== undefined && this.#isOver(address);
+      parseSticky(content) !== undefined && this.#isOver(address);
   }
 
   #isOver(address: string): boolean {
     const sinceMs = this.#files.writtenMs(address) ?? 0;
-    return this.#stayMs === 0 || Date.now() - sinceMs >= this.#stayMs;
+    return this.#stickyMs === 0 || Date.now() - sinceMs >= this.#stickyMs;
   }
 
   #isListedAsLeased(address: string): boolean {

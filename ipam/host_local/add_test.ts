@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { distribute } from "./leasing.ts";
+import { distribute } from "./add.ts";
 import { type RangeSet, resolveRangeSet } from "./range.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
