@@ -17,13 +17,12 @@ import {
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { parseArgs } from "./args.ts";
 import { ConflictError } from "./claim_errors.ts";
 import { type ClaimedAddress, Claimer } from "./claimer.ts";
 import type { Pool } from "./pools.ts";
 import { contains } from "./range.ts";
 import { podOwner } from "./record_owner.ts";
-import { noPodName, type Session } from "./session.ts";
+import { noPodName, parseArgs, type Session } from "./session.ts";
 import { checkEnds, rangesOf, type Settings } from "./settings.ts";
 
 /**
@@ -56,10 +55,10 @@ async function claimAll(
   session: Session,
   requested: readonly Cidr[],
 ): Promise<IpConfig[]> {
-  if (mayStay(session)) {
-    const { hold } = await import("./holding.ts");
-    const held = await hold(session);
-    if (held !== undefined) return held;
+  if (mayHaveClaim(session)) {
+    const { allocateByClaim } = await import("./claim_add.ts");
+    const ips = await allocateByClaim(session);
+    if (ips !== undefined) return ips;
   }
   const { settings, api, owner, signal, call: { log } } = session;
   const claimer = new Claimer({
@@ -143,7 +142,7 @@ async function claimRequested(
 }
 
 /** Reports whether the pod's addresses may belong to an IPAMClaim. */
-function mayStay(
+function mayHaveClaim(
   { settings: { stay }, call: { config: { allowPersistentIPs, args } } }:
     Session,
 ): boolean {

@@ -179,3 +179,12 @@ function isUnclear(error: unknown): boolean {
 function hasReason(error: unknown): boolean {
   return (error as { readonly reason?: string }).reason === "NotFound";
 }
+
+/** First and longest pause, in milliseconds; half of each is random. */
+const FIRST_PAUSE_MS = 10, LONGEST_PAUSE_MS = 200;
+
+/** Returns how long to wait after a conflict, in milliseconds. */
+export function pauseMs(attempt: number, random: () => number): number {
+  const longest = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
+  return Math.ceil(longest * (1 + random()) / 2);
+}

@@ -5,7 +5,9 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { listRecords } from "./pools.ts";
+import type { Result } from "../../cni/result/result.ts";
+import type { ClaimKey } from "./ipam_claim.ts";
+import { findClaimRecord, listRecords } from "./pools.ts";
 import { isOwned } from "./release.ts";
 import type { Session } from "./session.ts";
 import { checkEnds } from "./settings.ts";
@@ -27,8 +29,7 @@ export async function checkRecords(session: Session): Promise<void> {
   }
   const { ipamClaim } = session.receipts.read(owner, api.namespace) ?? {};
   if (ipamClaim !== undefined) {
-    const { checkHeld } = await import("./held_records.ts");
-    return await checkHeld(session, prevResult, ipamClaim);
+    return await checkClaim(session, prevResult, ipamClaim);
   }
   for (const { name, range } of await session.pools()) {
     const pool = await api.findPool(name);
@@ -42,6 +43,30 @@ export async function checkRecords(session: Session): Promise<void> {
       ErrorCode.Internal,
       `IPPool "${name}" has no address of prevResult for container ` +
         `${owner.containerId}, interface ${owner.ifName}`,
+    );
+  }
+}
+
+/**
+ * CHECK: the pools must have the addresses of the result for the claim.
+ *
+ * @throws {CniError} 999 if they do not
+ * @throws {KubeError}
+ */
+async function checkClaim(
+  { api, settings: { networkName, addresses = [] } }: Session,
+  { ips }: Pick<Result, "ips">,
+  claim: ClaimKey,
+): Promise<void> {
+  const held = ips.filter(({ address }) =>
+    !addresses.some((one) => one.address.ip.equals(address.ip))
+  );
+  for (const { address } of held) {
+    if (await findClaimRecord(api, networkName, claim, address)) continue;
+    throw new CniError(
+      ErrorCode.Internal,
+      `no IPPool has ${address} for IPAMClaim ` +
+        `"${claim.namespace}/${claim.name}"`,
     );
   }
 }

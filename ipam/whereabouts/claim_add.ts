@@ -22,7 +22,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { type ClaimApi, hasEnded } from "./claim_api.ts";
 import {
   ConflictError,
-  heldBy,
+  inUseBy,
   notThere,
   outside,
   unfit,
@@ -33,7 +33,6 @@ import {
   readEvidence,
   type Reference,
 } from "./claim_reference.ts";
-import { findHeld } from "./held_records.ts";
 import {
   type ClaimCondition,
   type ClaimKey,
@@ -44,17 +43,17 @@ import {
   recordOf,
   SANDBOX,
   sandboxOf,
-  STAY,
+  STICKY,
   UNUSED,
 } from "./ipam_claim.ts";
 import type { PatchOperation } from "../../kube/json_patch.ts";
-import type { Pool } from "./pools.ts";
+import { findClaimRecord, type Pool } from "./pools.ts";
 import { RangeFullError } from "./range.ts";
 import { claimOwner } from "./record_owner.ts";
 import type { Session } from "./session.ts";
 
 /** A claim that the pod may use. */
-interface Holding {
+interface UsableClaim {
   readonly key: ClaimKey;
   readonly claim: IpamClaim;
   /** Name of the pod. */
@@ -74,34 +73,41 @@ const MAX_TRIES = 5;
  *   11 if it is not there, in use, or its address is another's
  * @throws {KubeError}
  */
-export async function hold(session: Session): Promise<IpConfig[] | undefined> {
+export async function allocateByClaim(
+  session: Session,
+): Promise<IpConfig[] | undefined> {
   const api = session.claims();
   const reference = await findReference(session, api);
   if (reference === undefined) return undefined;
   for (let tries = 1;; tries++) {
-    const holding = await findHolding(session, api, reference);
-    const ips = await allocate(session, api, holding);
-    const isTold = await tell(api, holding, ips, session.owner.containerId);
-    if (!isTold && tries < MAX_TRIES) continue;
-    if (!isTold) throw notThere(holding.key.name, "changes all the time");
-    writeReceipt(session, holding);
+    const usable = await findUsableClaim(session, api, reference);
+    const ips = await allocate(session, api, usable);
+    const isWritten = await writeStatus(
+      api,
+      usable,
+      ips,
+      session.owner.containerId,
+    );
+    if (!isWritten && tries < MAX_TRIES) continue;
+    if (!isWritten) throw notThere(usable.key.name, "changes all the time");
+    writeReceipt(session, usable);
     session.onClaim?.({
-      ...holding.key,
+      ...usable.key,
       ips: ips.map(({ address }) => String(address)),
       networkName: session.settings.networkName,
       pools: session.api.namespace,
       kubeconfig: session.settings.kubeconfig,
     });
-    return holding.isQuiet ? ips.map(asQuiet) : ips;
+    return usable.isQuiet ? ips.map(asQuiet) : ips;
   }
 }
 
 /** Reads the claim, and checks that the pod may use it. */
-async function findHolding(
+async function findUsableClaim(
   { call, owner }: Session,
   api: ClaimApi,
   { name, create, evidence: handed }: Reference,
-): Promise<Holding> {
+): Promise<UsableClaim> {
   const [namespace = "", pod = ""] = owner.podref.split("/");
   const claim = await api.find(namespace, name) ?? await create?.() ??
     await (create && api.find(namespace, name));
@@ -178,7 +184,7 @@ async function isShared(sharing: Sharing): Promise<boolean> {
     const other = await api.findPod(namespace, holder);
     if (other !== undefined && !hasEnded(other)) {
       const [own, its] = [await evidence(), evidenceOf(other)];
-      if (!isSameMachine(own, its)) throw heldBy(name, holder);
+      if (!isSameMachine(own, its)) throw inUseBy(name, holder);
       return true;
     }
   }
@@ -218,10 +224,10 @@ function isSameMachine(one: PodEvidence, other: PodEvidence): boolean {
 async function allocate(
   session: Session,
   api: ClaimApi,
-  holding: Holding,
+  usable: UsableClaim,
 ): Promise<IpConfig[]> {
   const { settings, owner, signal, call: { log } } = session;
-  const { key, claim, pod, isQuiet } = holding;
+  const { key, claim, pod, isQuiet } = usable;
   const isOwn = claim.status?.ownerPod?.name === pod;
   const claimer = new Claimer({
     api: session.api,
@@ -250,7 +256,7 @@ async function allocate(
     }));
   } catch (error) {
     const reason = reasonOf(error);
-    if (reason !== undefined) await tellFailure(api, holding, reason, error);
+    if (reason !== undefined) await reportFailure(api, usable, reason, error);
     throw error;
   }
 }
@@ -292,7 +298,7 @@ async function requireRecord(
   key: ClaimKey,
   address: Cidr,
 ): Promise<void> {
-  const record = await findHeld(api, networkName, key, address);
+  const record = await findClaimRecord(api, networkName, key, address);
   if (record === undefined) throw outside(address.ip);
   log.warn("The address of an IPAMClaim is in none of the ranges any more", {
     claim: `${key.namespace}/${key.name}`,
@@ -306,15 +312,15 @@ async function requireRecord(
  *
  * @returns Whether nobody else has changed them meanwhile
  */
-async function tell(
+async function writeStatus(
   api: ClaimApi,
-  { key, claim: { status = {} }, pod, isQuiet }: Holding,
+  { key, claim: { status = {} }, pod, isQuiet }: UsableClaim,
   ips: readonly IpConfig[],
   containerId: string,
 ): Promise<boolean> {
-  const { ips: told = [], ownerPod } = status;
+  const { ips: known = [], ownerPod } = status;
   const all = ips.map(({ address }) => String(address));
-  const isNews = all.some((one) => !told.includes(one));
+  const isNews = all.some((one) => !known.includes(one));
   const isOwn = ownerPod?.name === pod && sandboxOf(status) === containerId;
   if (!isNews && (isQuiet || isOwn)) return true;
   const after = await api.patchStatus(key.namespace, key.name, [
@@ -373,7 +379,7 @@ function statusExists(status: object): PatchOperation[] {
 
 function setFailure(
   { conditions = [] }: NonNullable<IpamClaim["status"]>,
-  told: Pick<ClaimCondition, "reason" | "message">,
+  failure: Pick<ClaimCondition, "reason" | "message">,
 ): PatchOperation[] {
   const others = conditions.filter(({ type }) =>
     type !== IPS_ALLOCATED && type !== UNUSED
@@ -383,7 +389,7 @@ function setFailure(
     type: IPS_ALLOCATED,
     status: "False",
     lastTransitionTime,
-    ...told,
+    ...failure,
   };
   return [{
     op: "add",
@@ -399,15 +405,15 @@ function reasonOf(error: unknown): string | undefined {
 }
 
 /** Says in the claim's status why ADD has failed. */
-async function tellFailure(
+async function reportFailure(
   api: ClaimApi,
-  { key, claim: { status = {} } }: Holding,
+  { key, claim: { status = {} } }: UsableClaim,
   reason: string,
   error: unknown,
 ): Promise<void> {
   const { message } = error as CniError;
-  const told = status.conditions?.find(({ type }) => type === IPS_ALLOCATED);
-  if (told?.reason === reason && told.message === message) return;
+  const before = status.conditions?.find(({ type }) => type === IPS_ALLOCATED);
+  if (before?.reason === reason && before.message === message) return;
   try {
     await api.patchStatus(key.namespace, key.name, [
       { op: "test", path: "/metadata/uid", value: key.uid },
@@ -422,9 +428,9 @@ async function tellFailure(
 /** Without a receipt, the claim still names the pod after DEL; that is all. */
 function writeReceipt(
   { api, owner, receipts, call: { log } }: Session,
-  { key, pod, claim, isQuiet }: Holding,
+  { key, pod, claim, isQuiet }: UsableClaim,
 ): void {
-  const isTimed = claim.metadata?.annotations?.[STAY.time] !== undefined;
+  const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
   // Beside another pod of a machine, the claim goes on to name that one.
   const namesSandbox = !isQuiet;
   const ipamClaim = { ...key, pod, ...isTimed && { isTimed }, namesSandbox };

@@ -50,7 +50,7 @@ export function notThere(name: string, why: string): CniError {
 }
 
 /** Another pod has the addresses. */
-export function heldBy(name: string, pod: string): CniError {
+export function inUseBy(name: string, pod: string): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,
     `IPAMClaim "${name}" is in use by pod "${pod}"`,

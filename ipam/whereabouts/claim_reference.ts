@@ -14,7 +14,7 @@ import {
 import type { Pod } from "../../kube/types.ts";
 import type { ClaimApi } from "./claim_api.ts";
 import { unfit } from "./claim_errors.ts";
-import { type IpamClaim, STAY } from "./ipam_claim.ts";
+import { type IpamClaim, STICKY } from "./ipam_claim.ts";
 import type { Session } from "./session.ts";
 
 /** The claim of an interface. */
@@ -102,9 +102,9 @@ async function claimForPod(
     namespace,
     name,
     annotations: {
-      [STAY.pod]: pod,
-      ...stay === "name" && { [STAY.time]: String(stayTime) },
-      ...stayWhenScaled === "delete" && { [STAY.scaled]: "delete" },
+      [STICKY.pod]: pod,
+      ...stay === "name" && { [STICKY.time]: String(stayTime) },
+      ...stayWhenScaled === "delete" && { [STICKY.scaled]: "delete" },
     },
     ...stay === "statefulset" && set && { ownerReferences: [set] },
   };

@@ -13,9 +13,8 @@ import type { Log } from "../../base/log/log.ts";
 import { WhereaboutsApi } from "./api.ts";
 import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "./claim_api.ts";
 import { CLAIM_UID, type IpamClaim, type NotedClaim } from "./ipam_claim.ts";
-import { findHeld } from "./held_records.ts";
-import { reservationName } from "./names.ts";
-import { allocationPath } from "./objects.ts";
+import { allocationPath, reservationName } from "./objects.ts";
+import { findClaimRecord } from "./pools.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { Informer } from "../../kube/resident/informer.ts";
@@ -189,7 +188,7 @@ async function releaseGone(
   if (all.some(({ ip }) => used.includes(String(ip)))) return "used";
   for (const address of all) {
     const key = { namespace, name, uid };
-    const held = await findHeld(api, networkName, key, address);
+    const held = await findClaimRecord(api, networkName, key, address);
     if (held !== undefined) {
       const path = allocationPath(held.key);
       await api.patchPool(held.pool, [

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { createLog } from "../../base/log/log.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import {
-  heldRecord,
+  claimRecord,
   putIpamClaim,
   putRunningPod,
   withClaim,
@@ -96,7 +96,7 @@ Deno.test("ClaimReleaser releases the addresses of claims that are gone", async 
   assertEquals(
     Object.values(scene.allocations("10.0.0.0-24") ?? {})
       .filter(({ podref }) => podref === ""),
-    [heldRecord(scene, "b")],
+    [claimRecord(scene, "b")],
   );
 });
 
@@ -135,7 +135,7 @@ Deno.test("ClaimReleaser leaves a claim of the same name its address", async () 
   const second = await scene.add(DUAL, call);
   await eventually("released", () => daemons.count()[0] === 1);
   assertEquals(scene.allocations("10.0.0.0-24"), {
-    [second[0]?.split("/")[0]?.split(".")[3] ?? ""]: heldRecord(scene, "vm"),
+    [second[0]?.split("/")[0]?.split(".")[3] ?? ""]: claimRecord(scene, "vm"),
   });
 });
 

@@ -12,14 +12,17 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { chooseAddress } from "./allocator.ts";
-import type { WhereaboutsApi } from "./api.ts";
+import { pauseMs, type WhereaboutsApi } from "./api.ts";
 import { conflict, otherInterface, outside } from "./claim_errors.ts";
 import type { ClaimState, NextState } from "./claim_steps.ts";
 import { findClaimKey, recordCountKey } from "./ipam_claim.ts";
-import { offsetKey, reservationName } from "./names.ts";
 import type { PatchOperation } from "../../kube/json_patch.ts";
-import { allocationPath, type IpPool } from "./objects.ts";
-import { pauseMs } from "./pauses.ts";
+import {
+  allocationPath,
+  type IpPool,
+  offsetKey,
+  reservationName,
+} from "./objects.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
 import { contains, rangeIsFull } from "./range.ts";
 import type { Claim } from "./receipts.ts";

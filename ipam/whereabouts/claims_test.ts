@@ -9,8 +9,8 @@ import {
   isLong,
 } from "../../tests/_harness/repetition.ts";
 import {
+  claimRecord,
   claimStatus,
-  heldRecord,
   instanceOf,
   machineOf,
   putIpamClaim,
@@ -116,7 +116,7 @@ Deno.test("whereabouts: a claim keeps its addresses when pods come and go", asyn
       ["IPsAllocated", "True", "SuccessfulAllocation"],
     ],
   );
-  assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "vm") });
+  assertEquals(scene.allocations(POOL), { "1": claimRecord(scene, "vm") });
   assertEquals(
     (await scene.call("CHECK", DUAL, {
       ...first,
@@ -143,7 +143,7 @@ Deno.test("whereabouts: a claim keeps its addresses when pods come and go", asyn
   // The DEL of the pod before comes late, or again.
   await scene.del(DUAL, first);
   assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm-2" });
-  assertEquals(scene.allocations(POOL)?.["1"], heldRecord(scene, "vm"));
+  assertEquals(scene.allocations(POOL)?.["1"], claimRecord(scene, "vm"));
   assert(scene.reservations().includes("10.0.0.1"));
 });
 
@@ -354,7 +354,7 @@ Deno.test("whereabouts: a claim's record that was lost is written again", async 
   putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
   const call = withClaim("vm");
   assertEquals(await scene.add(RANGE, call), ["10.0.0.9/24"]);
-  assertEquals(scene.allocations(POOL), { "9": heldRecord(scene, "vm") });
+  assertEquals(scene.allocations(POOL), { "9": claimRecord(scene, "vm") });
   assertEquals(scene.reservations(), ["10.0.0.9"]);
 });
 
@@ -490,7 +490,7 @@ Deno.test("whereabouts: others write to the pool while a claim's first ADD does"
     }
     const countOwn = (): number =>
       Object.values(scene.allocations(POOL) ?? {})
-        .filter(({ id }) => id === heldRecord(scene, "vm").id).length;
+        .filter(({ id }) => id === claimRecord(scene, "vm").id).length;
     let count = 0, most = 0;
     interceptRequests(scene, async (send, { method = "GET", path }) => {
       const answer = await send();
@@ -592,7 +592,7 @@ Deno.test("whereabouts DEL of a pod with a claim does not need the API server", 
     assert(performance.now() - start < 10_000);
     scene.api.clearFaults();
   }
-  assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "vm") });
+  assertEquals(scene.allocations(POOL), { "1": claimRecord(scene, "vm") });
 });
 
 Deno.test("whereabouts: a pod that was removed by force, and its late DEL", async () => {
@@ -604,7 +604,7 @@ Deno.test("whereabouts: a pod that was removed by force, and its late DEL", asyn
   const ips = await scene.add(RANGE, call("old"));
   assertEquals(await scene.add(RANGE, call("new")), ips);
   await scene.del(RANGE, call("old"));
-  assertEquals(scene.allocations(POOL), { "1": heldRecord(scene, "db-0") });
+  assertEquals(scene.allocations(POOL), { "1": claimRecord(scene, "db-0") });
   // The pod is still there.
   assertEquals(claimStatus(scene, "db-0").ownerPod, { name: "db-0" });
   await scene.del(RANGE, call("new"));

@@ -8,7 +8,7 @@ import { describeError } from "../../base/error.ts";
 import { type Step, tryAll } from "../../cni/call/rollback.ts";
 import { SANDBOX_PATH, unusedNow } from "./ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
-import type { HeldClaim } from "./receipts.ts";
+import type { ReceiptClaim } from "./receipts.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";
 
@@ -73,7 +73,7 @@ const LEAVE_MS = 700;
  */
 async function leave(
   { claims, owner: { containerId }, call: { log } }: Session,
-  { namespace, name, uid, pod, isTimed, namesSandbox }: HeldClaim,
+  { namespace, name, uid, pod, isTimed, namesSandbox }: ReceiptClaim,
 ): Promise<void> {
   const path = "/status/conditions/-";
   try {

@@ -11,15 +11,15 @@ import type { Environment } from "../../base/process/environment.ts";
 import { facts } from "./facts.ts";
 import { WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claim_api.ts";
-import { findHeld } from "./held_records.ts";
 import { listIps } from "./ipam_claim.ts";
-import { type HeldClaim, type ReceiptOwner, Receipts } from "./receipts.ts";
+import { type ReceiptClaim, type ReceiptOwner, Receipts } from "./receipts.ts";
 import { whereaboutsSchema } from "./schema.ts";
 import { openOwnClient } from "./session.ts";
 import { readSettings } from "./settings.ts";
+import { findClaimRecord } from "./pools.ts";
 
 /** The claim that an attachment's addresses belong to. */
-export interface AttachedClaim extends HeldClaim {
+export interface AttachedClaim extends ReceiptClaim {
   /** Path of the kubeconfig of the network. */
   readonly kubeconfig: string;
   /** `network_name` of whereabouts; "" without one. */
@@ -97,7 +97,12 @@ async function readClaim(
   }
   const unrecorded: string[] = [];
   for (const address of listIps(found)) {
-    const held = await findHeld(pools, claim.networkName, claim, address);
+    const held = await findClaimRecord(
+      pools,
+      claim.networkName,
+      claim,
+      address,
+    );
     if (held === undefined) unrecorded.push(String(address.ip));
   }
   return { exists: true, unrecorded };

@@ -144,7 +144,7 @@ export function formatTime(time: Date): string {
 }
 
 /** Annotations of a claim that the plugin has created. */
-export const STAY = {
+export const STICKY = {
   /** Name of the pod that it is for. */
   pod: "cni.dev/stay-pod",
   /** How long it stays unused, in milliseconds. */

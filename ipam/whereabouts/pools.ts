@@ -10,8 +10,14 @@ import type { Log } from "../../base/log/log.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { WhereaboutsApi } from "./api.ts";
-import { parseOffset, poolName } from "./names.ts";
-import type { Allocation, IpPool } from "./objects.ts";
+import { type ClaimKey, recordOf } from "./ipam_claim.ts";
+import {
+  type Allocation,
+  type IpPool,
+  offsetKey,
+  parseOffset,
+  poolName,
+} from "./objects.ts";
 import { parseRange, type Range, resolveRange } from "./range.ts";
 import { findNodeName, rangesOf, type Settings } from "./settings.ts";
 
@@ -136,4 +142,31 @@ export function listRecords(
     } else records.push({ key, offset, ip: network.add(offset), value });
   }
   return records;
+}
+
+/** A claim's record, and where it is. */
+export interface ClaimRecord {
+  readonly pool: string;
+  readonly key: string;
+  readonly value: Allocation;
+}
+
+/**
+ * Finds the record of an address that a claim has. The address's prefix is that
+ * of the range at the time, so this works after the ranges have changed.
+ *
+ * @throws {KubeError}
+ */
+export async function findClaimRecord(
+  api: WhereaboutsApi,
+  networkName: string,
+  claim: ClaimKey,
+  address: Cidr,
+): Promise<ClaimRecord | undefined> {
+  const cidr = address.masked();
+  const pool = poolName({ networkName, nodeName: "", cidr });
+  const key = offsetKey(cidr, address.ip);
+  const value = (await api.findPool(pool))?.spec.allocations?.[key];
+  if (value?.id !== recordOf(claim, "").id) return undefined;
+  return { pool, key, value };
 }

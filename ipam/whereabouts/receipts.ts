@@ -35,7 +35,7 @@ export interface ReceiptOwner {
 }
 
 /** The IPAMClaim of an attachment. */
-export interface HeldClaim extends ClaimKey {
+export interface ReceiptClaim extends ClaimKey {
   /** Name of the pod. */
   readonly pod: string;
   /** Whether the claim ends some time after its last pod. */
@@ -53,7 +53,7 @@ export interface Receipt {
    * The IPAMClaim that has the addresses, which are not in `claims`: an older
    * version of this plugin releases those.
    */
-  readonly ipamClaim?: HeldClaim;
+  readonly ipamClaim?: ReceiptClaim;
 }
 
 /** The receipts of one network. */

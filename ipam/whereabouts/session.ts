@@ -5,12 +5,13 @@
  */
 
 import { JoinedSignal } from "../../base/deadline.ts";
-import type { Command } from "../../cni/call/args.ts";
+import { type Command, loadArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { ClientOptions } from "../../kube/client.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
 import { type ApiClient, WhereaboutsApi } from "./api.ts";
-import { parseArgs } from "./args.ts";
 import { ClaimApi } from "./claim_api.ts";
 import { findPools, type Pool } from "./pools.ts";
 import type { NotedClaim } from "./ipam_claim.ts";
@@ -120,6 +121,46 @@ export async function withSession<T>(
 async function findNamespace(kubeconfig: string): Promise<string> {
   const { readNamespace } = await import("../../kube/kubeconfig.ts");
   return await readNamespace(kubeconfig) || DEFAULT_NAMESPACE;
+}
+
+/** The content of CNI_ARGS. */
+interface KnownArgs {
+  /** `NAMESPACE/NAME` of the pod; "" if absent. */
+  readonly podref: string;
+  /** Requested addresses: of the ranges, or beyond them. */
+  readonly ips: readonly Cidr[];
+  /** Each one applies to the addresses of its subnet. */
+  readonly gateways: readonly Ip[];
+}
+
+/**
+ * Parses CNI_ARGS.
+ *
+ * Source: whereabouts pkg/types/types.go `IPAMEnvArgs`.
+ *
+ * @throws {CniError} 4 if it is malformed, or has an unknown key without
+ *   `IgnoreUnknown=1`
+ */
+export function parseArgs(text: string): KnownArgs {
+  const asItIs = (value: string): string => value;
+  const found = loadArgs(text, {
+    IP: (list) => split(list).map(Cidr.parse),
+    GATEWAY: (list) => split(list).map(Ip.parse),
+    K8S_POD_NAMESPACE: asItIs,
+    K8S_POD_NAME: asItIs,
+    K8S_POD_INFRA_CONTAINER_ID: asItIs,
+    K8S_POD_UID: asItIs,
+  });
+  const { K8S_POD_NAMESPACE: namespace = "", K8S_POD_NAME: name = "" } = found;
+  return {
+    podref: name === "" ? "" : `${namespace}/${name}`,
+    ips: found.IP ?? [],
+    gateways: found.GATEWAY ?? [],
+  };
+}
+
+function split(list: string): string[] {
+  return list.split(",").map((item) => item.trim());
 }
 
 /** DEL and GC must not fail because of CNI_ARGS. */

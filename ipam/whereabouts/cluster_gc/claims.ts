@@ -20,7 +20,7 @@ import {
   findClaimKey,
   formatTime,
   type IpamClaim,
-  STAY,
+  STICKY,
   UNUSED,
   unusedNow,
 } from "../ipam_claim.ts";
@@ -50,7 +50,7 @@ export interface HeldAddress {
 }
 
 /** The owner of a record or a reservation: a claim's UID, or a pod. */
-export function holderOf(value: Pick<Allocation, "id" | "podref">): string {
+export function ownerOf(value: Pick<Allocation, "id" | "podref">): string {
   return findClaimKey(value)?.uid ?? value.podref;
 }
 
@@ -135,7 +135,7 @@ function timeOf(
   const unused = claim?.status?.conditions?.find(({ type }) => type === UNUSED);
   const since = unused?.lastTransitionTime ?? "";
   const untilMs = Date.parse(since) +
-    Number(claim?.metadata?.annotations?.[STAY.time]);
+    Number(claim?.metadata?.annotations?.[STICKY.time]);
   return Number.isNaN(untilMs)
     ? { since: "", until: "" }
     : { since, until: formatTime(new Date(untilMs)) };
@@ -179,11 +179,11 @@ export async function findExpired(query: ExpiryQuery): Promise<Expiry> {
   const abandoned: IpamClaim[] = [];
   for (const claim of claims.values()) {
     const { namespace, annotations = {} } = claim.metadata ?? {};
-    const pod = annotations[STAY.pod];
+    const pod = annotations[STICKY.pod];
     if (pod === undefined || isLive(`${namespace}/${pod}`)) continue;
     if (claim.status?.ips?.some(isUsed)) continue;
     const unusedMs = readUnused(claim, query.nowMs);
-    const isTimed = annotations[STAY.time] !== undefined;
+    const isTimed = annotations[STICKY.time] !== undefined;
     if (isTimed && unusedMs === undefined) abandoned.push(claim);
     else if (isTimed && unusedMs !== undefined && unusedMs >= 0) {
       expired.push({ claim, why: "no pod has used it for its time" });
@@ -202,7 +202,7 @@ function readUnused(
   const unused = status?.conditions?.find(({ type }) => type === UNUSED);
   const sinceMs = Date.parse(unused?.lastTransitionTime ?? "");
   if (Number.isNaN(sinceMs)) return undefined;
-  return nowMs - sinceMs - Number(metadata?.annotations?.[STAY.time]);
+  return nowMs - sinceMs - Number(metadata?.annotations?.[STICKY.time]);
 }
 
 /** Source: k8s.io/api/apps/v1/types.go `StatefulSetSpec`. */
@@ -221,7 +221,7 @@ async function isScaledAway(
 ): Promise<boolean> {
   const { namespace = "", annotations, ownerReferences = [] } = metadata ?? {};
   const owner = ownerReferences.find(({ kind }) => kind === "StatefulSet");
-  if (annotations?.[STAY.scaled] !== "delete" || !owner) return false;
+  if (annotations?.[STICKY.scaled] !== "delete" || !owner) return false;
   const ordinal = Number(/-(\d+)$/.exec(pod)?.[1]);
   try {
     const path = apiPath(
@@ -275,7 +275,7 @@ export async function endClaims(
 }
 
 /** The addresses of a claim. */
-export interface Holdings {
+export interface ClaimAddresses {
   readonly records: readonly (PoolRecord & { readonly pool: string })[];
   readonly reservations: readonly Reservation[];
   /** The addresses in the claim's status. */
@@ -299,9 +299,9 @@ export interface ClaimPlace {
  *
  * @throws {KubeError}
  */
-export async function findHoldings(
+export async function findClaimAddresses(
   { client, pools, namespace, name, signal }: ClaimPlace,
-): Promise<Holdings> {
+): Promise<ClaimAddresses> {
   const api = new WhereaboutsApi(client, pools, { signal });
   const claims = new ClaimApi(client, { signal });
   const records: (PoolRecord & { readonly pool: string })[] = [];
@@ -316,7 +316,7 @@ export async function findHoldings(
   }
   const claim = await claims.find(namespace, name);
   const uids = new Set([
-    ...records.map(({ value }) => holderOf(value)),
+    ...records.map(({ value }) => ownerOf(value)),
     claim?.metadata?.uid,
   ]);
   const reservations: Reservation[] = [];
@@ -340,9 +340,9 @@ export async function findHoldings(
  * @throws {CniError} 11 if a record has changed since
  * @throws {KubeError}
  */
-export async function releaseHoldings(
+export async function releaseClaimAddresses(
   { client, pools, namespace, name, signal }: ClaimPlace,
-  { records, reservations, ips }: Holdings,
+  { records, reservations, ips }: ClaimAddresses,
 ): Promise<void> {
   const api = new WhereaboutsApi(client, pools, { signal });
   for (const { pool, key, value, ip } of records) {

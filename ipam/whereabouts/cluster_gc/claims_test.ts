@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { openKubeClient } from "../../../kube/client.ts";
 import {
+  claimRecord,
   claimStatus,
-  heldRecord,
   putIpamClaim,
   putRunningPod,
   setOf,
@@ -101,7 +101,7 @@ Deno.test("cni cluster-gc keeps the address of a claim that is made anew", async
   assertEquals(address, "10.0.0.4/24");
   await gc(scene, ...NOW);
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "3", "4"]);
-  assertEquals(scene.allocations(POOL)?.["4"], heldRecord(scene, "a"));
+  assertEquals(scene.allocations(POOL)?.["4"], claimRecord(scene, "a"));
 });
 
 Deno.test("cni cluster-gc keeps all if claims cannot be listed", async () => {

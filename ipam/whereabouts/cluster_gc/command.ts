@@ -28,10 +28,14 @@ import { findServer } from "../../../kube/in_cluster.ts";
 import { readNamespace } from "../../../kube/kubeconfig.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import type { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
-import { findClaimKey, STAY } from "../ipam_claim.ts";
+import { findClaimKey, STICKY } from "../ipam_claim.ts";
 import { DEFAULT_NAMESPACE, openOwnClient } from "../session.ts";
 import { readFlatFile } from "../settings.ts";
-import { endClaims, findHoldings, releaseHoldings } from "./claims.ts";
+import {
+  endClaims,
+  findClaimAddresses,
+  releaseClaimAddresses,
+} from "./claims.ts";
 import { type Released, releaseStale, renew } from "./release.ts";
 import {
   findLasting,
@@ -167,7 +171,7 @@ function listRows(
     ...records.map(({ what, problem }) => ({
       what: what.ip,
       where: `IPPool ${what.pool}`,
-      pod: formatHolder(what.value),
+      pod: formatOwner(what.value),
       why: what.why,
       ...problem !== undefined && { problem },
     })),
@@ -182,7 +186,7 @@ function listRows(
 }
 
 /** Names the pod, or the claim, that had a record. */
-function formatHolder(value: Survey["records"][number]["value"]): string {
+function formatOwner(value: Survey["records"][number]["value"]): string {
   const claim = findClaimKey(value);
   return claim ? `${claim.namespace}/${claim.name}` : value.podref;
 }
@@ -192,7 +196,7 @@ function describeEnded(
   { claim: { metadata }, why }: Survey["expiry"]["expired"][number],
 ): Row {
   const { namespace = "", name = "", annotations } = metadata ?? {};
-  const pod = `${namespace}/${annotations?.[STAY.pod] ?? ""}`;
+  const pod = `${namespace}/${annotations?.[STICKY.pod] ?? ""}`;
   return { what: name, where: "IPAMClaim", pod, why };
 }
 
@@ -260,8 +264,8 @@ export async function releaseClaim(
   using client = access.client;
   const pools = access.namespace;
   const place = { client, pools, namespace, name, signal };
-  const holdings = await findHoldings(place);
-  const { records, reservations, ips, pod } = holdings;
+  const found = await findClaimAddresses(place);
+  const { records, reservations, ips, pod } = found;
   const addresses = [
     ...new Set([
       ...records.map(({ ip }) => String(ip)),
@@ -295,7 +299,7 @@ export async function releaseClaim(
       };
     }
   }
-  await releaseHoldings(place, holdings);
+  await releaseClaimAddresses(place, found);
   return {
     json: { ...json, released: true },
     text: `released ${list} of IPAMClaim ${namespace}/${name}`,

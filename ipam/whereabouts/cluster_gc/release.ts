@@ -8,7 +8,7 @@ import { describeError } from "../../../base/error.ts";
 import type { WhereaboutsApi } from "../api.ts";
 import { allocationPath } from "../objects.ts";
 import type { PatchOperation } from "../../../kube/json_patch.ts";
-import { holderOf } from "./claims.ts";
+import { ownerOf } from "./claims.ts";
 import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 
 /** Records per patch: the API server permits 10 000 operations. */
@@ -46,7 +46,7 @@ export async function releaseStale(
   // Their pods are in use again, it seems.
   const kept = new Set(
     released.filter(({ problem }) => problem !== undefined)
-      .map(({ what }) => holderOf(what.value)),
+      .map(({ what }) => ownerOf(what.value)),
   );
   const deleted: Released<StaleReservation>[] = [];
   for (const what of reservations) {

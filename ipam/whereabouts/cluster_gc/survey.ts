@@ -12,8 +12,11 @@ import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import { addressesOf, hasEnded } from "../claim_api.ts";
 import { CLAIM_UID, findClaimKey } from "../ipam_claim.ts";
-import { isReservationOf } from "../names.ts";
-import type { Allocation, Reservation } from "../objects.ts";
+import {
+  type Allocation,
+  isReservationOf,
+  type Reservation,
+} from "../objects.ts";
 import { listRecords } from "../pools.ts";
 import { hasStatus } from "../../../kube/kube_error.ts";
 import type { Pod } from "../../../kube/types.ts";
@@ -26,9 +29,9 @@ import {
   type Expiry,
   findExpired,
   type HeldAddress,
-  holderOf,
   listClaims,
   nameOf,
+  ownerOf,
 } from "./claims.ts";
 
 /** An address without a pod. */
@@ -116,7 +119,7 @@ export function findLasting(earlier: Survey, later: Survey): Survey {
   const records = later.records.filter((one) => known.has(identify(one)));
   const younger = later.records.filter((one) => !known.has(identify(one)));
   // A reservation stays as long as a record that it belongs to.
-  const kept = new Set(younger.map(({ value }) => holderOf(value)));
+  const kept = new Set(younger.map(({ value }) => ownerOf(value)));
   const uids = new Set(earlier.reservations.map(({ uid }) => uid));
   return {
     ...later,
@@ -227,7 +230,7 @@ function describeUnclaimed(
 ): StaleReservation[] {
   const { name = "", uid = "", annotations } = metadata ?? {};
   const claim = annotations?.[CLAIM_UID] ?? "";
-  const isOf = ({ value }: PlacedRecord): boolean => holderOf(value) === claim;
+  const isOf = ({ value }: PlacedRecord): boolean => ownerOf(value) === claim;
   // A pod still has the address.
   const isKept = records.filter(isOf).length > stale.filter(isOf).length;
   const why = "its IPAMClaim is gone";

@@ -58,7 +58,7 @@ export function claimStatus({ api }: WhereaboutsScene, name: string): any {
 }
 
 /** Returns the record of a claim in a pool. */
-export function heldRecord(
+export function claimRecord(
   { api }: WhereaboutsScene,
   name: string,
   ifname = "net1",

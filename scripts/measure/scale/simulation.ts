@@ -13,7 +13,7 @@
  */
 
 import { chooseAddress } from "../../../ipam/whereabouts/allocator.ts";
-import { pauseMs } from "../../../ipam/whereabouts/pauses.ts";
+import { pauseMs } from "../../../ipam/whereabouts/api.ts";
 import { type Range, resolveRange } from "../../../ipam/whereabouts/range.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { createRandom } from "../../../tests/_harness/repetition.ts";
