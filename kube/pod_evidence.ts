@@ -6,6 +6,8 @@
  * @module
  */
 
+import type { Pod } from "./types.ts";
+
 /**
  * The key of a plugin's configuration by which multus hands it on. A pod cannot
  * set it: `cni-args` of its annotation end up in `args.cni`.
@@ -44,23 +46,8 @@ export interface PodEvidence {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** The metadata of a pod, as far as it counts. */
-interface PodLike {
-  readonly metadata?: {
-    readonly uid?: string;
-    readonly labels?: Readonly<Record<string, string>>;
-    readonly ownerReferences?: readonly {
-      readonly apiVersion: string;
-      readonly controller?: boolean;
-      readonly kind: string;
-      readonly name: string;
-      readonly uid: string;
-    }[];
-  };
-}
-
 /** Picks the parts of a pod. */
-export function evidenceOf({ metadata }: PodLike): PodEvidence {
+export function evidenceOf({ metadata }: Pick<Pod, "metadata">): PodEvidence {
   const { uid = "", ownerReferences = [], labels = {} } = metadata ?? {};
   const owner = ownerReferences.find(({ controller }) => controller);
   return {

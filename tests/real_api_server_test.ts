@@ -6,8 +6,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../base/json/json.ts";
 import { createLog } from "../base/log/log.ts";
-import { ClaimReleaser } from "../ipam/whereabouts/claim_releaser.ts";
-import { ResidentClients } from "../ipam/whereabouts/daemon.ts";
+import { ClaimReleaser, ResidentClients } from "../ipam/whereabouts/daemon.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import type { IpamClaim } from "../ipam/whereabouts/ipam_claim.ts";
 import type { Reservation } from "../ipam/whereabouts/objects.ts";

@@ -22,7 +22,7 @@ import { type Exchange, OwnSocket } from "../../daemon/service/own_socket.ts";
 import { KeyedQueue } from "../../base/queue.ts";
 import type { Connection } from "../../daemon/service/unix_server.ts";
 import { type ClientOptions, DEFAULT_TIMING, ended } from "./client.ts";
-import { type Keeping, KeptLease } from "./kept_lease.ts";
+import { KeptLease, type LeaseContext } from "./kept_lease.ts";
 
 /** Options of {@linkcode runDhcp}. */
 export interface DhcpOptions extends ClientOptions {
@@ -158,7 +158,7 @@ function listen(
 
 /** All leases of a daemon. */
 class Leases {
-  readonly #keeping: Keeping;
+  readonly #context: LeaseContext;
   readonly #kept = new Map<string, KeptLease>();
   /** The calls for one lease take turns. */
   readonly #queue = new KeyedQueue();
@@ -167,15 +167,15 @@ class Leases {
   #isEnding = false;
 
   /** Goes on with the leases in the directory. */
-  constructor(options: Omit<Keeping, "onGone">) {
+  constructor(options: Omit<LeaseContext, "onGone">) {
     const onGone = (kept: KeptLease): void => {
       const name = nameOf(kept.lease);
       if (this.#kept.get(name) === kept) this.#kept.delete(name);
     };
-    this.#keeping = { ...options, onGone };
+    this.#context = { ...options, onGone };
     for (const [index, lease] of options.directory.list().entries()) {
       const delayMs = index * SPREAD_MS;
-      const kept = KeptLease.resume(lease, this.#keeping, delayMs);
+      const kept = KeptLease.resume(lease, this.#context, delayMs);
       this.#kept.set(nameOf(lease), kept);
     }
   }
@@ -230,7 +230,7 @@ class Leases {
       // The server knows the new link as the same client.
       await before?.stop();
       this.#kept.delete(name);
-      const kept = await KeptLease.acquire(request, this.#keeping, signal);
+      const kept = await KeptLease.acquire(request, this.#context, signal);
       if (signal.aborted) {
         await kept.release();
         throw ended(signal);
@@ -248,7 +248,7 @@ class Leases {
     using _turn = await this.#queue.wait(name);
     const kept = this.#kept.get(name);
     this.#kept.delete(name);
-    if (kept === undefined) await this.#keeping.directory.remove(key);
+    if (kept === undefined) await this.#context.directory.remove(key);
     else await kept.release();
   }
 

@@ -25,8 +25,8 @@ import {
 } from "./client.ts";
 import { Port, type Reply } from "./port.ts";
 
-/** The surroundings of all leases of a daemon. */
-export interface Keeping extends ClientOptions {
+/** The context of all leases of a daemon. */
+export interface LeaseContext extends ClientOptions {
   readonly directory: LeaseDirectory;
   readonly events: Events;
   /** Prefix of the paths of namespaces. */
@@ -44,15 +44,15 @@ const LEASE_TIME = 3600, RENEWAL = 0.5, REBINDING = 0.85;
 
 /** A lease. */
 export class KeptLease {
-  readonly #keeping: Keeping;
+  readonly #context: LeaseContext;
   readonly #end = new AbortController();
   #running: Promise<void> | undefined;
   #lease: Lease;
   #failures = 0;
 
-  private constructor(lease: Lease, keeping: Keeping) {
+  private constructor(lease: Lease, context: LeaseContext) {
     this.#lease = lease;
-    this.#keeping = keeping;
+    this.#context = context;
   }
 
   /** The lease as it is now. */
@@ -69,41 +69,45 @@ export class KeptLease {
    */
   static async acquire(
     request: LeaseRequest,
-    keeping: Keeping,
+    context: LeaseContext,
     signal: AbortSignal,
   ): Promise<KeptLease> {
-    using port = openPort(request, keeping);
+    using port = openPort(request, context);
     if (port === undefined) throw missingLink(request);
     if (!isSeen(port, request)) throw replaced(request);
     if (!port.link.isUp) port.setUp(true);
     const reply = await insist(
-      (signal) => discover(port, request, { ...keeping, signal }),
+      (signal) => discover(port, request, { ...context, signal }),
       {
-        ...keeping,
+        ...context,
         signal,
         onFailure: (error) =>
-          keeping.log.warn("Cannot get a lease", {
+          context.log.warn("Cannot get a lease", {
             ...fieldsOf(request),
             error: describeError(error),
           }),
       },
     );
-    const kept = new KeptLease(leaseOf(request, port, reply), keeping);
+    const kept = new KeptLease(leaseOf(request, port, reply), context);
     try {
       resultOf(kept.lease);
-      await keeping.directory.write(kept.lease);
+      await context.directory.write(kept.lease);
     } catch (error) {
       release(port, kept.lease);
       throw error;
     }
-    kept.#tell("leased");
+    kept.#inform("leased");
     kept.#run();
     return kept;
   }
 
   /** Keeps a lease of an earlier daemon. */
-  static resume(lease: Lease, keeping: Keeping, delayMs: number): KeptLease {
-    const kept = new KeptLease(lease, keeping);
+  static resume(
+    lease: Lease,
+    context: LeaseContext,
+    delayMs: number,
+  ): KeptLease {
+    const kept = new KeptLease(lease, context);
     kept.#run(delayMs);
     return kept;
   }
@@ -136,11 +140,13 @@ export class KeptLease {
     try {
       using port = this.#openPort();
       if (port !== undefined && !this.#lease.isLost) release(port, this.#lease);
-      this.#tell(port === undefined ? "dropped, its link is gone" : "released");
+      this.#inform(
+        port === undefined ? "dropped, its link is gone" : "released",
+      );
     } catch (error) {
       this.#warn("Cannot release the lease", error);
     }
-    await this.#keeping.directory.remove(this.#lease);
+    await this.#context.directory.remove(this.#lease);
   }
 
   #run(delayMs?: number): void {
@@ -170,7 +176,7 @@ export class KeptLease {
    * @returns When to come back, in ms; undefined if there is nothing to keep
    */
   async #attend(isReboot: boolean): Promise<number | undefined> {
-    const { directory, onGone } = this.#keeping;
+    const { directory, onGone } = this.#context;
     using port = this.#openPort();
     const isReleased = (await directory.find(this.#lease))?.isReleased;
     if (port === undefined || isReleased) {
@@ -197,20 +203,20 @@ export class KeptLease {
       readonly leftMs: number;
     },
   ): Promise<number> {
-    const { timeoutMs, resendMaxMs } = this.#keeping;
+    const { timeoutMs, resendMaxMs } = this.#context;
     const limitMs = Math.min(timeoutMs, leftMs);
     const startMs = performance.now();
     using limit = new JoinedSignal(limitMs, this.#end.signal);
     try {
       const reply = await extend(port, this.#lease, {
-        ...this.#keeping,
+        ...this.#context,
         isReboot,
         server: asksAll ? undefined : serverOf(this.#lease),
         signal: limit.signal,
       });
       const options = keepMissing(reply.options, this.#lease);
       await this.#save(leaseOf(this.#lease, port, { ...reply, options }));
-      this.#tell(asksAll ? "confirmed" : "renewed");
+      this.#inform(asksAll ? "confirmed" : "renewed");
       return 0;
     } catch (error) {
       if (error instanceof RefusedError) return await this.#lose(port, error);
@@ -240,12 +246,12 @@ export class KeptLease {
 
   /** Tries to get the same address again: the runtime knows the container by it. */
   async #regain(port: Port): Promise<number> {
-    const { timeoutMs, resendMaxMs } = this.#keeping;
+    const { timeoutMs, resendMaxMs } = this.#context;
     const { address: before } = this.#lease;
     using limit = new JoinedSignal(timeoutMs, this.#end.signal);
     port.setUp(true);
     try {
-      const options = { ...this.#keeping, signal: limit.signal, before };
+      const options = { ...this.#context, signal: limit.signal, before };
       const reply = await discover(port, this.#lease, options);
       const lease = leaseOf(this.#lease, port, reply);
       if (lease.address !== before) {
@@ -254,7 +260,7 @@ export class KeptLease {
       }
       restore(port, lease);
       await this.#save(lease);
-      this.#tell("leased again");
+      this.#inform("leased again");
       return 0;
     } catch (error) {
       port.setUp(false);
@@ -265,7 +271,7 @@ export class KeptLease {
   }
 
   #openPort(request: LeaseRequest = this.#lease): Port | undefined {
-    const port = openPort(request, this.#keeping);
+    const port = openPort(request, this.#context);
     const { netnsId, ifindex } = this.#lease;
     if (port?.netnsId === netnsId && port.link.index === ifindex) return port;
     port?.[Symbol.dispose]();
@@ -274,18 +280,18 @@ export class KeptLease {
 
   async #save(lease: Lease): Promise<void> {
     this.#lease = lease;
-    await this.#keeping.directory.write(lease);
+    await this.#context.directory.write(lease);
   }
 
-  #tell(what: string): void {
+  #inform(what: string): void {
     const { address, expires } = this.#lease;
     const fields = { ...fieldsOf(this.#lease), address, expires };
-    this.#keeping.log.info(what, fields);
+    this.#context.log.info(what, fields);
   }
 
   #warn(what: string, error: unknown): void {
     const { address } = this.#lease;
-    this.#keeping.log.warn(what, {
+    this.#context.log.warn(what, {
       ...fieldsOf(this.#lease),
       address,
       error: describeError(error),
@@ -295,7 +301,7 @@ export class KeptLease {
 
 function openPort(
   { netns, ifName }: LeaseRequest,
-  { hostPrefix, events }: Keeping,
+  { hostPrefix, events }: LeaseContext,
 ): Port | undefined {
   return Port.open(`${hostPrefix}${netns}`, ifName, events);
 }

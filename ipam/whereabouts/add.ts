@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   checkGatewayFamily,
   checkOnePerFamily,
@@ -22,7 +22,7 @@ import { type ClaimedAddress, Claimer } from "./claimer.ts";
 import type { Pool } from "./pools.ts";
 import { contains } from "./range.ts";
 import { podOwner } from "./record_owner.ts";
-import { noPodName, parseArgs, type Session } from "./session.ts";
+import { noPodName, parseArgs, type Session, writeReceipt } from "./session.ts";
 import { checkEnds, rangesOf, type Settings } from "./settings.ts";
 
 /**
@@ -86,7 +86,8 @@ async function claimAll(
       const address = Cidr.of(ip, pool.range.prefixLength);
       ips.push({ address, gateway: gatewayOf(settings, ip) });
     }
-    writeReceipt(session, claimer);
+    const { claims } = claimer;
+    if (claims.length > 0) writeReceipt(session, { claims });
     return ips;
   } catch (error) {
     await claimer.undo(session.spareApi());
@@ -152,19 +153,6 @@ function mayHaveClaim(
 /** The gateway is for the addresses of its family. */
 function gatewayOf({ gateway }: Settings, ip: Ip): Ip | undefined {
   return gateway?.family === ip.family ? gateway : undefined;
-}
-
-/** Without a receipt, DEL takes longer; that is all. */
-function writeReceipt(
-  { api, owner, receipts, call }: Session,
-  { claims }: Claimer,
-): void {
-  if (claims.length === 0) return;
-  try {
-    receipts.write(owner, { namespace: api.namespace, claims });
-  } catch (error) {
-    call.log.warn("Cannot write a receipt", { error: describeError(error) });
-  }
 }
 
 /**

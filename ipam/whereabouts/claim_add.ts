@@ -49,8 +49,9 @@ import {
 import type { PatchOperation } from "../../kube/json_patch.ts";
 import { findClaimRecord, type Pool } from "./pools.ts";
 import { RangeFullError } from "./range.ts";
+import type { ReceiptClaim } from "./receipts.ts";
 import { claimOwner } from "./record_owner.ts";
-import type { Session } from "./session.ts";
+import { type Session, writeReceipt } from "./session.ts";
 
 /** A claim that the pod may use. */
 interface UsableClaim {
@@ -90,7 +91,7 @@ export async function allocateByClaim(
     );
     if (!isWritten && tries < MAX_TRIES) continue;
     if (!isWritten) throw notThere(usable.key.name, "changes all the time");
-    writeReceipt(session, usable);
+    writeReceipt(session, { claims: [], ipamClaim: receiptOf(usable) });
     session.onClaim?.({
       ...usable.key,
       ips: ips.map(({ address }) => String(address)),
@@ -425,18 +426,9 @@ async function reportFailure(
   }
 }
 
-/** Without a receipt, the claim still names the pod after DEL; that is all. */
-function writeReceipt(
-  { api, owner, receipts, call: { log } }: Session,
-  { key, pod, claim, isQuiet }: UsableClaim,
-): void {
+function receiptOf({ key, pod, claim, isQuiet }: UsableClaim): ReceiptClaim {
   const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
   // Beside another pod of a machine, the claim goes on to name that one.
   const namesSandbox = !isQuiet;
-  const ipamClaim = { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
-  try {
-    receipts.write(owner, { namespace: api.namespace, claims: [], ipamClaim });
-  } catch (error) {
-    log.warn("Cannot write a receipt", { error: describeError(error) });
-  }
+  return { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
 }

@@ -1,19 +1,29 @@
 /**
  * whereabouts in the node daemon: the plugin, which keeps its connections between
- * calls, and the release of addresses whose IPAMClaims are deleted.
+ * calls, and the release of addresses whose IPAMClaims are deleted. Each daemon
+ * looks after the claims of the pods that it has attached, so nothing is watched
+ * where there are none. What it misses, because it was not there, `cluster-gc`
+ * finds.
  *
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { pause } from "../../base/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { type ClientOptions, KubeClient } from "../../kube/client.ts";
 import { openConnection } from "../../kube/connection.ts";
+import { Informer } from "../../kube/resident/informer.ts";
 import { Upstream } from "../../kube/resident/upstream.ts";
-import { ClaimReleaser } from "./claim_releaser.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { WhereaboutsApi } from "./api.ts";
+import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "./claim_api.ts";
+import { CLAIM_UID, type IpamClaim, type NotedClaim } from "./ipam_claim.ts";
+import { allocationPath, reservationName } from "./objects.ts";
 import { createWhereabouts } from "./plugin.ts";
+import { findClaimRecord } from "./pools.ts";
 import type { OpenClient } from "./session.ts";
 
 /** whereabouts in a daemon, which disposes of it at the end. */
@@ -97,4 +107,190 @@ export class ResidentClients implements Disposable {
   [Symbol.dispose](): void {
     for (const client of this.#clients.values()) client[Symbol.dispose]();
   }
+}
+
+/** How often it looks, in ms, and how often a claim must be missing. */
+const LOOK_MS = 10_000, LOOKS = 6;
+/** Time limit of the requests of one release, in ms. */
+const LIMIT_MS = 30_000;
+/** Claims beyond this are left to `cluster-gc`. */
+const MOST_CLAIMS = 10_000;
+
+/** Options of a {@linkcode ClaimReleaser}. */
+export interface ReleaserOptions {
+  /** Returns the resident client of a kubeconfig. */
+  readonly clientOf: (kubeconfig: string) => KubeClient;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** See {@linkcode LOOK_MS}. */
+  readonly lookMs?: number;
+}
+
+/** A claim, and how often it was missing since it was last seen. */
+interface Followed {
+  readonly claim: NotedClaim;
+  missed: number;
+}
+
+/** The claims of one cluster, and the watch of it. */
+class Cluster {
+  readonly claims = new Map<string, Followed>();
+  readonly #client: KubeClient;
+  readonly #log: ReleaserOptions["log"];
+  #watch:
+    | {
+      readonly informer: Informer<IpamClaim>;
+      readonly end: AbortController;
+      readonly done: Promise<void>;
+    }
+    | undefined;
+
+  constructor(client: KubeClient, log: ReleaserOptions["log"]) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  /** Watches as long as there is a claim to look after. */
+  #informer(): Informer<IpamClaim> {
+    if (this.#watch === undefined) {
+      const informer = new Informer<IpamClaim>({
+        client: this.#client,
+        path: ALL_CLAIMS,
+        remember: ({ metadata }) =>
+          metadata?.uid === undefined
+            ? undefined
+            : { text: "", uids: [metadata.uid] },
+        what: "IPAMClaims",
+        log: this.#log,
+      });
+      const end = new AbortController();
+      this.#watch = { informer, end, done: informer.run(end.signal) };
+    }
+    return this.#watch.informer;
+  }
+
+  async stopWatch(): Promise<void> {
+    this.#watch?.end.abort();
+    await this.#watch?.done;
+    this.#watch = undefined;
+  }
+
+  async look(signal: AbortSignal): Promise<void> {
+    if (this.claims.size === 0) return await this.stopWatch();
+    const informer = this.#informer();
+    if (!informer.isCurrent) return;
+    for (const [uid, followed] of this.claims) {
+      const { claim } = followed;
+      const seen = informer.find(claim.namespace, claim.name);
+      const isThere = seen?.uids.includes(uid) ?? false;
+      followed.missed = isThere ? 0 : followed.missed + 1;
+      // Seen at the beginning of that time and at its end, as by cluster-gc.
+      if (followed.missed > LOOKS) await this.#release(followed, signal);
+      if (signal.aborted) return;
+    }
+  }
+
+  async #release(followed: Followed, signal: AbortSignal): Promise<void> {
+    const { claim } = followed;
+    const { uid, namespace, name, ips } = claim;
+    followed.missed = 0;
+    const limits = { signal, overallMs: LIMIT_MS };
+    const api = new WhereaboutsApi(this.#client, claim.pools, limits);
+    const of = { claim: `${namespace}/${name}`, addresses: ips.join(", ") };
+    try {
+      const claims = new ClaimApi(this.#client, limits);
+      const outcome = await releaseGone(claim, api, claims);
+      if (outcome !== "released") return;
+      this.claims.delete(uid);
+      this.#log.info("Released the addresses of an IPAMClaim that is gone", of);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#log.warn("Cannot release the addresses of an IPAMClaim", {
+        ...of,
+        error: describeError(error),
+      });
+    }
+  }
+}
+
+/** Releases addresses of claims that are gone, until the signal. */
+export class ClaimReleaser {
+  readonly #options: ReleaserOptions;
+  readonly #clusters = new Map<string, Cluster>();
+
+  /** Starts without claims. */
+  constructor(options: ReleaserOptions) {
+    this.#options = options;
+  }
+
+  /** Number of claims that it looks after. */
+  get size(): number {
+    return [...this.#clusters.values()]
+      .reduce((sum, { claims }) => sum + claims.size, 0);
+  }
+
+  /** Looks after a claim from now on. */
+  note(claim: NotedClaim): void {
+    if (this.size >= MOST_CLAIMS) return;
+    const { clientOf, log } = this.#options;
+    const { kubeconfig, uid } = claim;
+    const cluster = this.#clusters.get(kubeconfig) ??
+      new Cluster(clientOf(kubeconfig), log);
+    this.#clusters.set(kubeconfig, cluster);
+    cluster.claims.set(uid, { claim, missed: 0 });
+  }
+
+  /** Looks at them once. */
+  async look(signal: AbortSignal): Promise<void> {
+    for (const cluster of this.#clusters.values()) await cluster.look(signal);
+  }
+
+  /** Looks after them until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { lookMs = LOOK_MS } = this.#options;
+    while (!signal.aborted) {
+      await this.look(signal);
+      await pause(lookMs, signal);
+    }
+    for (const cluster of this.#clusters.values()) await cluster.stopWatch();
+  }
+}
+
+/** Why nothing was released, or that it was. */
+type GoneOutcome = "exists" | "used" | "released";
+
+/**
+ * Releases the addresses, unless the claim exists or a pod has one of them. Several
+ * callers may do it at the same time: each write tests what it removes.
+ *
+ * @throws {KubeError}
+ */
+async function releaseGone(
+  { namespace, name, uid, ips, networkName }: NotedClaim,
+  api: WhereaboutsApi,
+  claims: ClaimApi,
+): Promise<GoneOutcome> {
+  const found = await claims.find(namespace, name);
+  if (found?.metadata?.uid === uid) return "exists";
+  // A claim is for pods of its namespace.
+  const used = (await claims.listPods(namespace, ""))
+    .filter((pod) => !hasEnded(pod)).flatMap(addressesOf);
+  const all = ips.map((text) => Cidr.parse(text));
+  if (all.some(({ ip }) => used.includes(String(ip)))) return "used";
+  for (const address of all) {
+    const key = { namespace, name, uid };
+    const held = await findClaimRecord(api, networkName, key, address);
+    if (held !== undefined) {
+      const path = allocationPath(held.key);
+      await api.patchPool(held.pool, [
+        { op: "test", path, value: held.value },
+        { op: "remove", path },
+      ]);
+    }
+    const reserved = reservationName(networkName, address.ip);
+    const { metadata } = await api.findReservation(reserved) ?? {};
+    if (metadata?.annotations?.[CLAIM_UID] !== uid) continue;
+    await api.deleteReservation(reserved, metadata.uid ?? "");
+    await api.dropFinalizer(reserved, metadata.uid ?? "");
+  }
+  return "released";
 }

@@ -6,8 +6,7 @@
 import { assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { createLog } from "../../base/log/log.ts";
-import { ClaimReleaser } from "./claim_releaser.ts";
-import { ResidentClients } from "./daemon.ts";
+import { ClaimReleaser, ResidentClients } from "./daemon.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { findTarget, verbOf } from "../../kube/testing/target.ts";
 import { CREATED_BY, MIGRATION_JOB } from "../../kube/pod_evidence.ts";

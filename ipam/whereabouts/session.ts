@@ -6,7 +6,7 @@
 
 import { JoinedSignal } from "../../base/deadline.ts";
 import { type Command, loadArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { ClientOptions } from "../../kube/client.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -15,7 +15,7 @@ import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claim_api.ts";
 import { findPools, type Pool } from "./pools.ts";
 import type { NotedClaim } from "./ipam_claim.ts";
-import { Receipts } from "./receipts.ts";
+import { type Receipt, Receipts } from "./receipts.ts";
 import {
   type Owner,
   readSettings,
@@ -171,6 +171,21 @@ function readOwner({ args, command }: WhereaboutsCall): Owner {
     ? parseArgs(text).podref
     : ifPossible(() => parseArgs(text).podref) ?? "";
   return { containerId, ifName, podref };
+}
+
+/**
+ * Writes the receipt of an attachment. Without one, DEL takes longer, and an
+ * IPAMClaim goes on to name the pod; that is all.
+ */
+export function writeReceipt(
+  { api: { namespace }, owner, receipts, call: { log } }: Session,
+  receipt: Omit<Receipt, "namespace">,
+): void {
+  try {
+    receipts.write(owner, { namespace, ...receipt });
+  } catch (error) {
+    log.warn("Cannot write a receipt", { error: describeError(error) });
+  }
 }
 
 /**
