@@ -7,7 +7,7 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readCmdArgs } from "../../cni/call/args.ts";
-import { CniError } from "../../base/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { emptyDns } from "../../cni/result/result.ts";
 import { FileLock } from "../../base/files/lock.ts";
@@ -50,6 +50,7 @@ function assertRefused(
 ): void {
   const error = assertThrows(() => resolve(config, cniVersion), CniError);
   assertEquals(error.message, message);
+  assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
 }
 
 function sets(...sets: string[][]): JsonObject {
@@ -181,6 +182,7 @@ conformance("host-local", {
       ["2001:db8:24:19ff::c44a/64", 64, "2001:db8:24:19ff::"],
       ["2001:DB8:24:19ff::/63", 63, "2001:db8:24:19fe::"],
       ["192.168.127.0/23", 23, "192.168.126.0"],
+      ["192.0.2.1/31", 31, "192.0.2.0"],
     ];
     for (const [subnet, length, network] of rows) {
       assertRefused(
@@ -257,6 +259,7 @@ conformance("host-local", {
       [{ subnet: "0.0.0.0/24" }, { subnet: "::/24" }, false],
       [{ subnet: "10.1.1.0/24" }, { subnet: "10.1.1.0/24" }, true],
       [{ subnet: "10.1.0.0/20" }, { subnet: "10.1.1.0/24" }, true],
+      [{ subnet: "2001:db8::/64" }, { subnet: "2001:db8::/120" }, true],
       [low, { subnet: "10.1.1.0/24", rangeStart: "10.1.1.128" }, false],
       [low, { subnet: "10.1.1.0/24", rangeStart: "10.1.1.127" }, true],
     ];

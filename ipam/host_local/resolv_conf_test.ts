@@ -5,39 +5,6 @@ import { parseResolvConf, readResolvConf } from "./resolv_conf.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 testRows("parseResolvConf() reads what resolv.conf(5) describes", [
-  [
-    "RC-1 nameservers, domain and search list",
-    ["nameserver 192.0.2.0", "domain example.com", "search a.test b.test"],
-    {
-      nameservers: ["192.0.2.0"],
-      domain: "example.com",
-      search: ["a.test", "b.test"],
-    },
-  ],
-  [
-    "RC-2 comments",
-    ["; nameserver 10.0.0.1", "#search x", " ;domain y", "nameserver 1.2.3.4"],
-    { nameservers: ["1.2.3.4"] },
-  ],
-  [
-    "RC-3 repeated keywords",
-    [
-      "nameserver 1.2.3.4",
-      "nameserver 2001:db8::53",
-      "search a.test",
-      "search b.test c.test",
-      "options ndots:5",
-      "options rotate edns0",
-      "domain first.test",
-      "domain last.test",
-    ],
-    {
-      nameservers: ["1.2.3.4", "2001:db8::53"],
-      domain: "last.test",
-      search: ["a.test", "b.test", "c.test"],
-      options: ["ndots:5", "rotate", "edns0"],
-    },
-  ],
   ["nothing", [""], {}],
   ["keywords without a value", ["nameserver", "search", "domain "], {}],
   ["unknown keywords", ["sortlist 10.0.0.0", "Nameserver 1.2.3.4"], {}],
