@@ -109,18 +109,6 @@ testRows("countAddresses() counts what can be handed out", [
   assertEquals(countAddresses(configs.map(resolveRange)), want);
 }, ([ranges, exclude]) => `${ranges} without ${exclude}`);
 
-// The Go plugin: "Network 192.0.2.0/31 too small to allocate from".
-testRows("resolveRange() makes use of the smallest subnets (RG-4)", [
-  ["192.0.2.0/31", "192.0.2.0-192.0.2.1 192.0.2.0"],
-  ["192.0.2.7/32", "192.0.2.7-192.0.2.7 undefined"],
-  ["192.0.2.7/32 - 192.0.2.1", "192.0.2.7-192.0.2.7 192.0.2.1"],
-  ["2001:db8::/127", "2001:db8::-2001:db8::1 2001:db8::"],
-  ["2001:db8::7/128", "2001:db8::7-2001:db8::7 undefined"],
-], ([range, want]: [RangeText, string]) => {
-  const { start, end, gateway } = resolve(range);
-  assertEquals(`${start}-${end} ${gateway}`, want);
-}, ([range]) => `RG-4: ${range}`);
-
 testRows("resolveRange() refuses bounds that do not fit", [
   // The Go plugin accepts this one, and hands out 192.0.3.0.
   [
