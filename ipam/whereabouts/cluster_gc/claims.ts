@@ -112,7 +112,9 @@ export function describeHeld(
   const pod = claim?.status?.ownerPod?.name;
   const owner = claim?.metadata?.ownerReferences?.[0];
   const whose = owner ? ` of ${owner.kind} ${owner.name}` : "";
-  const { since, until } = timeOf(claim);
+  const unused = unusedTimeOf(claim);
+  const since = unused?.since ?? "";
+  const until = unused ? formatTime(new Date(unused.untilMs)) : "";
   const when = until === ""
     ? ""
     : `, which no pod uses since ${since}, until ${until}`;
@@ -128,17 +130,15 @@ export function describeHeld(
   };
 }
 
-/** The time of a claim that no pod uses, and that ends some time after that. */
-function timeOf(
+/** Since when no pod uses a claim, and until when it stays; undefined if no time counts. */
+function unusedTimeOf(
   claim: IpamClaim | undefined,
-): { readonly since: string; readonly until: string } {
+): { readonly since: string; readonly untilMs: number } | undefined {
   const unused = claim?.status?.conditions?.find(({ type }) => type === UNUSED);
   const since = unused?.lastTransitionTime ?? "";
   const untilMs = Date.parse(since) +
     Number(claim?.metadata?.annotations?.[STICKY.time]);
-  return Number.isNaN(untilMs)
-    ? { since: "", until: "" }
-    : { since, until: formatTime(new Date(untilMs)) };
+  return Number.isNaN(untilMs) ? undefined : { since, untilMs };
 }
 
 /** A claim that ends. */
@@ -182,27 +182,16 @@ export async function findExpired(query: ExpiryQuery): Promise<Expiry> {
     const pod = annotations[STICKY.pod];
     if (pod === undefined || isLive(`${namespace}/${pod}`)) continue;
     if (claim.status?.ips?.some(isUsed)) continue;
-    const unusedMs = readUnused(claim, query.nowMs);
-    const isTimed = annotations[STICKY.time] !== undefined;
-    if (isTimed && unusedMs === undefined) abandoned.push(claim);
-    else if (isTimed && unusedMs !== undefined && unusedMs >= 0) {
+    const unused = unusedTimeOf(claim);
+    const isTimed = !Number.isNaN(Number(annotations[STICKY.time]));
+    if (isTimed && unused === undefined) abandoned.push(claim);
+    else if (unused !== undefined && unused.untilMs <= query.nowMs) {
       expired.push({ claim, why: "no pod has used it for its time" });
     } else if (await isScaledAway(claim, pod, query)) {
       expired.push({ claim, why: "its StatefulSet is scaled down" });
     }
   }
   return { expired, abandoned };
-}
-
-/** @returns Milliseconds since the claim's time is over; negative before */
-function readUnused(
-  { metadata, status }: IpamClaim,
-  nowMs: number,
-): number | undefined {
-  const unused = status?.conditions?.find(({ type }) => type === UNUSED);
-  const sinceMs = Date.parse(unused?.lastTransitionTime ?? "");
-  if (Number.isNaN(sinceMs)) return undefined;
-  return nowMs - sinceMs - Number(metadata?.annotations?.[STICKY.time]);
 }
 
 /** Source: k8s.io/api/apps/v1/types.go `StatefulSetSpec`. */
