@@ -83,14 +83,13 @@ export type {
   Proofs,
 } from "./cni/tools/leftovers.ts";
 export type { JsonSchema } from "./cni/tools/json_schema.ts";
-export type { Named } from "./cni/config/node_key.ts";
 export {
   type Claim,
   type Orphan,
   ORPHAN_KINDS,
   type OrphanKind,
 } from "./cni/tools/orphan.ts";
-export type { KeyFacts } from "./cni/tools/plugin_keys.ts";
+export type { KeyFacts, Named } from "./cni/tools/plugin_keys.ts";
 export type {
   Description,
   LeftoverAnswer,

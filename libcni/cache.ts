@@ -45,9 +45,6 @@ export type { Attachment, AttachmentKey, CachedRequest };
 /** The default cache directory. */
 export const DEFAULT_CACHE_DIR = "/var/lib/cni";
 
-/** The default cache directory of multus, which runs networks for runtimes. */
-export const MULTUS_CACHE_DIR = "/var/lib/cni/multus";
-
 /** Source: include/uapi/linux/limits.h `NAME_MAX`. */
 const NAME_BYTES = 255;
 

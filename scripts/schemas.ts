@@ -1,7 +1,7 @@
 /**
  * Writes what is made from the sources: the lists of plugins in `plugins/lists`,
- * the tables of keys in `cni/config`, the page of doctor's findings in `docs`, and
- * the JSON Schemas in `dist/schemas`: `deno task schemas`.
+ * the tables of their keys there, the page of doctor's findings in `docs`, and the
+ * JSON Schemas in `dist/schemas`: `deno task schemas`.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { answerHelp } from "./help.ts";
 import { writePluginLists } from "./schemas/plugin_lists.ts";
 
 /** Where it writes. */
-const PLACES = ["plugins/lists", "cni/config", "docs", "dist/schemas"];
+const PLACES = ["plugins/lists", "docs", "dist/schemas"];
 
 /** Reads the files in the places, by path. */
 function readWritten(root: string): Map<string, string> {
@@ -35,8 +35,8 @@ export function listChanged(
 
 if (import.meta.main) {
   answerHelp(
-    `Write the lists of plugins to plugins/lists, the tables of their keys to
-cni/config, the findings of cni doctor to docs, the table of directories to
+    `Write the lists of plugins and the tables of their keys to
+plugins/lists, the findings of cni doctor to docs, the table of directories to
 ARCHITECTURE.md, and the JSON Schemas to dist/schemas.
 
 Usage: deno task schemas`,

@@ -13,7 +13,7 @@ import { ifPossible, readFile } from "../../base/files/io.ts";
 import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { AttachmentCache, type CachedAttachment } from "../../libcni/mod.ts";
-import { MULTUS_CACHE_DIR } from "../../libcni/cache.ts";
+import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isNetns } from "../netns/named.ts";
 import type { Directories } from "../networks/network.ts";

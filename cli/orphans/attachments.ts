@@ -6,7 +6,7 @@
  * @module
  */
 
-import { AttachmentCache } from "../../libcni/mod.ts";
+import { AttachmentCache, NetworkRuntime } from "../../libcni/mod.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
 import { addressesOf, netnsOf } from "./evidence.ts";
 import type { Scene } from "./search.ts";
@@ -38,7 +38,8 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
           .listAttachments(containerId).some((one) => one.path === path);
         if (!isThere) return;
         const bare = { name: network, cniVersion: "", plugins: [] };
-        await scene.createRuntime(cacheDir).delNetworkList(
+        // It takes no locks: the remover holds them.
+        await new NetworkRuntime({ ...scene, cacheDir }).delNetworkList(
           { ...bare, bytes: cached.config },
           { containerId, netns: "", ifName },
           {

@@ -26,7 +26,6 @@ import { findPairs } from "./links.ts";
 import { askOthers } from "./others.ts";
 import { findLocks } from "./records.ts";
 import {
-  createRuntime,
   type LeftoversByType,
   listCached,
   listCacheDirectories,
@@ -62,7 +61,6 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
     caches,
     evidence: renew(),
     renew,
-    createRuntime: (cacheDir) => createRuntime(search, cacheDir),
   };
   const found = [
     ...findAttachments(scene),

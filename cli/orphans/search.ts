@@ -10,7 +10,6 @@ import {
   AttachmentCache,
   type CachedAttachment,
   listConfFiles,
-  NetworkRuntime,
   type NetworkRuntimeOptions,
 } from "../../libcni/mod.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
@@ -120,19 +119,4 @@ export function listCached(directories: readonly string[]): CachedAttachment[] {
   return directories.flatMap((directory) =>
     new AttachmentCache(directory).listAttachments()
   );
-}
-
-/** Creates a runtime on a cache directory. It takes no locks: the remover holds them. */
-export function createRuntime(
-  { env, pluginDirs, invoker, hostNetns, onStderr }: OrphanSearch,
-  cacheDir: string,
-): NetworkRuntime {
-  return new NetworkRuntime({
-    env,
-    pluginDirs,
-    cacheDir,
-    hostNetns,
-    invoker,
-    ...onStderr && { onStderr },
-  });
 }

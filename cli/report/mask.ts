@@ -4,7 +4,7 @@
  * @module
  */
 
-import { SECRET_KEYS } from "../../cni/config/secret_keys.ts";
+import { SECRET_KEYS } from "../../plugins/lists/key_tables.ts";
 
 /** Stands for a secret. */
 const MASK = "***";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { SECRET_KEYS } from "../../cni/config/secret_keys.ts";
+import { SECRET_KEYS } from "../../plugins/lists/key_tables.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { Collection } from "./collect.ts";

@@ -4,19 +4,21 @@
  * @module
  */
 
-import { dirname } from "@std/path/posix";
+import { dirname, join } from "@std/path/posix";
 import {
   decodeValidAttachments,
+  MULTUS_CACHE_DIR,
   VALID_KEYS,
   type ValidAttachment,
 } from "../config/types.ts";
 import { CniError } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
 import {
-  AttachmentCache,
-  type CachedAttachment,
-  MULTUS_CACHE_DIR,
-} from "../../libcni/cache.ts";
+  ifPossible,
+  readFile,
+  unlessMissing,
+  withIoFailure,
+} from "../../base/files/io.ts";
+import { isObject, parseJson } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 
 /**
@@ -82,7 +84,7 @@ export function configOfGc(
  */
 function listOwn(cacheDir: string): readonly CachedAttachment[] {
   try {
-    return new AttachmentCache(cacheDir).listAttachments();
+    return listCached(join(cacheDir, "results"));
   } catch (error) {
     const isDenied = error instanceof CniError &&
       error.cause instanceof Deno.errors.PermissionDenied;
@@ -92,4 +94,40 @@ function listOwn(cacheDir: string): readonly CachedAttachment[] {
     if (isDenied && owner !== Deno.uid()) return [];
     throw error;
   }
+}
+
+/** An attachment in a runtime's cache. */
+interface CachedAttachment extends ValidAttachment {
+  readonly network: string;
+}
+
+/** @throws {CniError} 5 if the directory cannot be read */
+function listCached(directory: string): CachedAttachment[] {
+  const entries = withIoFailure(
+    `read the cache directory "${directory}"`,
+    () => unlessMissing(() => [...Deno.readDirSync(directory)]),
+  );
+  return (entries ?? []).map(({ name }) => name).sort().flatMap((name) => {
+    const file = ifPossible(() => parseJson(readFile(join(directory, name))));
+    return readCached(file) ?? [];
+  });
+}
+
+/**
+ * Reads what a file of the cache is about.
+ *
+ * Source: containernetworking/cni libcni/api.go `cachedInfo`.
+ *
+ * @returns Undefined if it has no attachment
+ */
+function readCached(file: unknown): CachedAttachment | undefined {
+  if (!isObject(file) || file["kind"] !== "cniCacheV1") return undefined;
+  const { networkName: network, containerId, ifName } = file;
+  return isName(network) && isName(containerId) && isName(ifName)
+    ? { network, containerId, ifName }
+    : undefined;
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
 }

@@ -219,6 +219,12 @@ const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
 /** The keys of the list, in lower case. */
 export const VALID_KEYS: readonly string[] = [VALID, OLD_VALID];
 
+/**
+ * The default directory in which multus, which runs networks for runtimes, caches
+ * attachments.
+ */
+export const MULTUS_CACHE_DIR = "/var/lib/cni/multus";
+
 function saysWhatIsValid(config: object): boolean {
   return Object.keys(config)
     .some((key) => VALID_KEYS.includes(key.toLowerCase()));

@@ -124,7 +124,7 @@ async function findLeftovers(
     evidence: CLAIMS,
     renew: () => CLAIMS,
     places: [...new Set([...state ? [state.usual] : [], ...named as string[]])],
-    createRuntime: refuse,
+    pluginDirs: [],
   };
   const orphans: Orphan[] = [];
   for (const find of finders) orphans.push(...await find(search));

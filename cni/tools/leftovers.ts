@@ -5,7 +5,6 @@
  * @module
  */
 
-import type { NetworkRuntime } from "../../libcni/mod.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Claim, Orphan } from "./orphan.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
@@ -45,8 +44,8 @@ export interface LeftoverSearch {
   readonly renew: () => Proofs;
   /** Where the plugin's state is: what configurations name, and the default. */
   readonly places: readonly string[];
-  /** Creates a runtime that takes no locks: the remover holds them. */
-  readonly createRuntime: (cacheDir: string) => NetworkRuntime;
+  /** Directories with plugins in search order: CNI_PATH. */
+  readonly pluginDirs: readonly string[];
 }
 
 /** A lease that tells its container. */

@@ -6,7 +6,21 @@
  */
 
 import type { JsonValue } from "../../base/json/json.ts";
-import type { Named } from "../config/node_key.ts";
+
+/** The kind of thing that a key's value names. */
+export type Named =
+  /** A file. */
+  | "path"
+  | "directory"
+  /** A network: a path if it has a slash. */
+  | "network"
+  | "socket"
+  /** A program, or text that a program of the node interprets. */
+  | "program"
+  /** A part of what is sent to a daemon of the node. */
+  | "request"
+  /** An interface of the node. */
+  | "interface";
 
 /** A key. */
 export interface KeyFacts {

@@ -7,7 +7,7 @@
 import { normalize } from "@std/path/posix";
 import { foldKey, isObject, parseJson } from "../../base/json/json.ts";
 import { findFileId } from "../../base/files/same_file.ts";
-import { findNodeKey, isRelativePath } from "../../cni/config/node_keys.ts";
+import { findNodeKey, isRelativePath } from "../../plugins/node_keys.ts";
 import type { CallRequest } from "../wire/request.ts";
 import type { Reason } from "../service/reasons.ts";
 

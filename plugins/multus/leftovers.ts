@@ -6,9 +6,10 @@
  */
 
 import { listFiles } from "../../base/files/listing.ts";
-import { MULTUS_CACHE_DIR } from "../../libcni/cache.ts";
+import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Orphan } from "../../cni/tools/orphan.ts";
+import { NetworkRuntime } from "../../libcni/mod.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
 
@@ -42,7 +43,8 @@ function findScratch(scene: LeftoverSearch, cniDir: string): Orphan[] {
       why,
       async remove(): Promise<void> {
         const { delegates } = scratch.readWhatIsLeft(container);
-        const runtime = scene.createRuntime(cniDir);
+        // It takes no locks: the remover holds them.
+        const runtime = new NetworkRuntime({ ...scene, cacheDir: cniDir });
         for (const [index, delegate] of [...delegates.entries()].reverse()) {
           const ifName = interfaceNameOf(delegates, index, FIRST_IFNAME);
           await runtime.delNetworkList(

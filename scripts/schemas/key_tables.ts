@@ -6,9 +6,9 @@
  */
 
 import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
-import type { NodeKey } from "../../cni/config/node_key.ts";
 import type { KeyFacts, PluginKeys } from "../../cni/tools/plugin_keys.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
+import type { NodeKey } from "../../plugins/node_keys.ts";
 
 /**
  * Lists the keys, sorted.
@@ -32,59 +32,47 @@ function listNodeKeys(plugins: readonly PluginKeys[]): NodeKey[] {
   }).sort((left, right) => left.key < right.key ? -1 : 1);
 }
 
-function formatNodeKeys(plugins: readonly PluginKeys[]): string {
+function listSecretKeys(plugins: readonly PluginKeys[]): string[] {
+  const keys = plugins.flatMap(({ keys }) =>
+    Object.entries(keys).flatMap(([path, { isSecret }]) =>
+      isSecret ? path.split(".").slice(-1) : []
+    )
+  );
+  return [...new Set(keys)].sort();
+}
+
+/** Formats `plugins/lists/key_tables.ts`. */
+export async function formatKeyTables(): Promise<string> {
+  const plugins = await Promise.all(
+    [...FACTS.values()].map(({ keys }) => keys()),
+  );
   const rows = listNodeKeys(plugins).map(({ key, names, usual = [] }) =>
     `  ${JSON.stringify([key, names, ...usual])},\n`
   );
   return `/**
- * The keys of plugins that name something of the node. \`deno task schemas\`
- * writes it from the facts of all plugins.
+ * Keys of plugins, for code that does not load what plugins tell of them.
+ * \`deno task schemas\` writes it from the facts of all plugins.
  *
  * @module
  */
 
 // deno-fmt-ignore-file
-import type { Named } from "./node_key.ts";
+import type { Named } from "../../cni/tools/plugin_keys.ts";
 
-/** A key, what it names, and the usual values. Sorted by key. */
+/**
+ * A key that names something of the node, what it names, and the usual values.
+ * Sorted by key.
+ */
 export const PLUGIN_NODE_KEYS: readonly (readonly [
   key: string,
   names: Named,
   ...usual: string[],
 ])[] = [
 ${rows.join("")}];
-`;
-}
 
-function formatSecretKeys(plugins: readonly PluginKeys[]): string {
-  const keys = plugins.flatMap(({ keys }) =>
-    Object.entries(keys).flatMap(([path, { isSecret }]) =>
-      isSecret ? path.split(".").slice(-1) : []
-    )
-  );
-  return `/**
- * The keys of plugins that are secret. \`deno task schemas\` writes it from
- * the facts of all plugins.
- *
- * @module
- */
-
-// deno-fmt-ignore-file
-
-/** Sorted. */
+/** The keys that are secret. Sorted. */
 export const SECRET_KEYS: readonly string[] = ${
-    JSON.stringify([...new Set(keys)].sort())
+    JSON.stringify(listSecretKeys(plugins))
   };
 `;
-}
-
-/** The texts of the tables, by path from the project's root. */
-export async function formatKeyTables(): Promise<Record<string, string>> {
-  const plugins = await Promise.all(
-    [...FACTS.values()].map(({ keys }) => keys()),
-  );
-  return {
-    "cni/config/node_key_table.ts": formatNodeKeys(plugins),
-    "cni/config/secret_keys.ts": formatSecretKeys(plugins),
-  };
 }

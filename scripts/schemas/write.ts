@@ -28,9 +28,8 @@ export async function writeSchemas(directory: string): Promise<void> {
  * @param root The project's root, which ends in `/`
  */
 export async function writeKeyTables(root: string): Promise<void> {
-  for (const [path, text] of Object.entries(await formatKeyTables())) {
-    await Deno.writeTextFile(`${root}${path}`, text);
-  }
+  const path = `${root}plugins/lists/key_tables.ts`;
+  await Deno.writeTextFile(path, await formatKeyTables());
 }
 
 /**

@@ -13,6 +13,7 @@ import * as z from "zod/mini";
 import { resolve } from "@std/path/posix";
 import {
   cidrSchema,
+  MULTUS_CACHE_DIR,
   type NetConf,
   once,
   optional,
@@ -23,7 +24,6 @@ import {
   omitAbsent,
   type Schema,
 } from "../../../base/json/json.ts";
-import { MULTUS_CACHE_DIR } from "../../../libcni/cache.ts";
 import type { LogOptions } from "../../../base/log/rotated_file.ts";
 import { apiTimeoutSchema } from "../../../kube/api_timeout.ts";
 import type { Cidr } from "../../../net/cidr.ts";

@@ -7,8 +7,8 @@
  * @module
  */
 
-import type { Named, NodeKey } from "../../../cni/config/node_key.ts";
-import { findNodeKey, isUsual } from "../../../cni/config/node_keys.ts";
+import type { Named } from "../../../cni/tools/plugin_keys.ts";
+import { findNodeKey, isUsual, type NodeKey } from "../../node_keys.ts";
 import {
   foldKey,
   formatPath,

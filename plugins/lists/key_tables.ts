@@ -1,14 +1,17 @@
 /**
- * The keys of plugins that name something of the node. `deno task schemas`
- * writes it from the facts of all plugins.
+ * Keys of plugins, for code that does not load what plugins tell of them.
+ * `deno task schemas` writes it from `keys.ts` of all plugins.
  *
  * @module
  */
 
 // deno-fmt-ignore-file
-import type { Named } from "./node_key.ts";
+import type { Named } from "../../cni/tools/plugin_keys.ts";
 
-/** A key, what it names, and the usual values. Sorted by key. */
+/**
+ * A key that names something of the node, what it names, and the usual values.
+ * Sorted by key.
+ */
 export const PLUGIN_NODE_KEYS: readonly (readonly [
   key: string,
   names: Named,
@@ -55,3 +58,6 @@ export const PLUGIN_NODE_KEYS: readonly (readonly [
   ["socket","socket"],
   ["subnetFile","path","/run/flannel/subnet.env"],
 ];
+
+/** The keys that are secret. Sorted. */
+export const SECRET_KEYS: readonly string[] = ["etcd_password"];

@@ -5,9 +5,21 @@
  * @module
  */
 
-import { foldKey } from "../../base/json/json.ts";
-import type { NodeKey } from "./node_key.ts";
-import { PLUGIN_NODE_KEYS } from "./node_key_table.ts";
+import { foldKey } from "../base/json/json.ts";
+import type { Named } from "../cni/tools/plugin_keys.ts";
+import { PLUGIN_NODE_KEYS } from "./lists/key_tables.ts";
+
+/** A key that names something of the node. */
+export interface NodeKey {
+  /** As documented; plugins read keys in any case. */
+  readonly key: string;
+  readonly names: Named;
+  /**
+   * Values that name what the plugin uses anyway, or what harms nobody. `*` at
+   * the end stands for the rest of a file name.
+   */
+  readonly usual?: readonly string[];
+}
 
 /**
  * Keys that no schema of a plugin has: other projects' plugins read them, which
