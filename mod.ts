@@ -116,14 +116,14 @@ export type {
 } from "./cni/invoke/in_process.ts";
 export type { Delegate } from "./cni/invoke/delegate.ts";
 export type {
+  CallContext,
   DispatchInput,
   DispatchOutput,
   GiveWay,
   Invocation,
   Invoker,
   Starter,
-  Surroundings,
-} from "./cni/call/surroundings.ts";
+} from "./cni/call/context.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.

@@ -10,7 +10,7 @@ import type { Delegate } from "./invoke/delegate.ts";
 import type { JsonObject, Schema } from "../base/json/json.ts";
 import type { Log } from "../base/log/log.ts";
 import type { Result } from "./result/result.ts";
-import type { Surroundings } from "./call/surroundings.ts";
+import type { CallContext } from "./call/context.ts";
 import type { Question } from "./tools/tool_question.ts";
 import type { LinkDeletion } from "./call/link_deletion.ts";
 import type { NetConf, ValidAttachment } from "./config/types.ts";
@@ -26,7 +26,7 @@ export interface ForeignResult {
 
 /** One call of a plugin: everything it may know. */
 export interface Call<Config extends NetConf = NetConf>
-  extends Pick<Surroundings, "hostNetns" | "signal"> {
+  extends Pick<CallContext, "hostNetns" | "signal"> {
   /** The command. */
   readonly command: Command;
   /** The CNI_* variables. */
@@ -64,10 +64,10 @@ export interface Call<Config extends NetConf = NetConf>
    */
   delegate(type: string, config?: Uint8Array): Delegate;
   /**
-   * The surroundings of this call, for plugins that are themselves runtimes, such as
+   * The context of this call, for plugins that are themselves runtimes, such as
    * multus: options of a `NetworkRuntime`.
    */
-  readonly surroundings: Surroundings;
+  readonly context: CallContext;
   /** Writes to stderr. */
   readonly log: Log;
 }

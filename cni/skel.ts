@@ -9,7 +9,7 @@ import { formatVersions, printAndExit } from "./call/answer.ts";
 import { missingVariables, readCmdArgs } from "./call/args.ts";
 import { CniError, ErrorCode, formatFailure } from "../base/error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
-import type { DispatchInput, DispatchOutput } from "./call/surroundings.ts";
+import type { DispatchInput, DispatchOutput } from "./call/context.ts";
 import { OWN_NETNS, shareNetnsId } from "./call/own_netns.ts";
 import type { Plugin } from "./plugin.ts";
 import { QUESTION_KEY, QUESTION_VARIABLE } from "./tools/tool_question.ts";

@@ -18,13 +18,13 @@ import {
   runCommand,
   SILENT,
 } from "../tests/_harness/recorder.ts";
-import { OWN_NETNS } from "../tests/_harness/surroundings.ts";
+import { OWN_NETNS } from "../tests/_harness/call_context.ts";
 import { importFlags } from "../scripts/net.ts";
 import { Cidr } from "../net/cidr.ts";
 import { type Command, COMMANDS } from "./call/args.ts";
 import type { Environment } from "../base/process/environment.ts";
 import { CniError } from "../base/error.ts";
-import type { Invocation, Invoker } from "./call/surroundings.ts";
+import type { Invocation, Invoker } from "./call/context.ts";
 import type { Call } from "./plugin.ts";
 import { emptyResult, type Result } from "./result/result.ts";
 import { netConf } from "./config/types.ts";

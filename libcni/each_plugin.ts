@@ -7,7 +7,7 @@
 
 import type { JsonObject } from "../base/json/json.ts";
 import { throwAll } from "../cni/call/rollback.ts";
-import type { Starter } from "../cni/call/surroundings.ts";
+import type { Starter } from "../cni/call/context.ts";
 import { ListDeletion } from "../cni/call/link_deletion.ts";
 import type { ValidAttachment } from "../cni/config/types.ts";
 import {
@@ -72,22 +72,22 @@ export async function delPlugins(
   { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
 ): Promise<void> {
   const { capabilityArgs } = conf;
-  const linkDeletion = new ListDeletion(tools.surroundings.linkDeletion);
+  const linkDeletion = new ListDeletion(tools.context.linkDeletion);
   const failures: Error[] = [];
   const finish = async (): Promise<void> => {
     await linkDeletion.finish().catch((error) => failures.push(error));
   };
-  const surroundings = {
-    ...tools.surroundings,
+  const context = {
+    ...tools.context,
     linkDeletion,
     onProcess: async (): Promise<Starter | void> => {
       await finish();
-      return await tools.surroundings.onProcess?.();
+      return await tools.context.onProcess?.();
     },
   };
   for (const plugin of network.plugins.toReversed()) {
     try {
-      await runPlugin({ ...tools, surroundings }, {
+      await runPlugin({ ...tools, context }, {
         command: "DEL",
         type: plugin.type,
         stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),

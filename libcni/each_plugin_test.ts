@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
-import { surroundingsWith } from "../tests/_harness/surroundings.ts";
+import { contextWith } from "../tests/_harness/call_context.ts";
 import { describeError } from "../base/error.ts";
-import type { Invoker } from "../cni/call/surroundings.ts";
+import type { Invoker } from "../cni/call/context.ts";
 import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
 import { PluginFailure } from "./operation.ts";
 import { createTools, type PluginTools } from "./tools.ts";
@@ -80,8 +80,8 @@ Deno.test("delPlugins() runs all plugins even if links left for later cannot be 
     story.push("process");
     return Promise.resolve();
   };
-  const surroundings = surroundingsWith({ invoker, onProcess });
-  const tools = { ...toolsOf(host), surroundings };
+  const context = contextWith({ invoker, onProcess });
+  const tools = { ...toolsOf(host), context };
   const error = await assertRejects(
     () => delPlugins(tools, host.list(["a", "b", "c"]), host.conf(), {}),
     Error,

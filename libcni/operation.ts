@@ -48,13 +48,13 @@ export interface PluginRun extends OperationOptions {
  * @throws {CniError} The plugin's error, or why it could not be run
  */
 export async function runPlugin(
-  { pluginDirs, surroundings }: PluginTools,
+  { pluginDirs, context }: PluginTools,
   { command, type, stdin, conf, signal }: PluginRun,
 ): Promise<PluginOutput> {
   await giveTurn();
   let result: Result | undefined;
-  const stdout = await surroundings.invoker.invoke({
-    ...surroundings,
+  const stdout = await context.invoker.invoke({
+    ...context,
     type,
     env: runtimeEnv({
       command,
@@ -65,7 +65,7 @@ export async function runPlugin(
         args: formatCniArgs(conf),
       },
       path: pluginDirs.join(":"),
-    }, surroundings.env),
+    }, context.env),
     stdin,
     onResult: (value) => {
       result = value;

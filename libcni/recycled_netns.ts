@@ -20,11 +20,11 @@ import type { PluginTools } from "./tools.ts";
  * @throws {CniError} 8 if the runtime's own namespace cannot be read
  */
 export function dropRecycledNetns(
-  { surroundings, log }: Pick<PluginTools, "surroundings" | "log">,
+  { context, log }: Pick<PluginTools, "context" | "log">,
   conf: RuntimeConf,
 ): RuntimeConf {
   const { netns, containerId, ifName } = conf;
-  const { env, hostNetns } = surroundings;
+  const { env, hostNetns } = context;
   const netnsOverride = isNetnsOverridden(env);
   if (!isOwnNetns({ netns, netnsOverride }, hostNetns)) return conf;
   log.warn("Deleting without the namespace: its path now leads to the host's", {

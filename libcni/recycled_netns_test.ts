@@ -1,8 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import {
+  contextWith,
   OWN_NETNS as OWN,
-  surroundingsWith,
-} from "../tests/_harness/surroundings.ts";
+} from "../tests/_harness/call_context.ts";
 import { createLog } from "../base/log/log.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
 import { eachRow } from "../tests/_harness/table.ts";
@@ -24,7 +24,7 @@ Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", as
     const log = createLog({}, (text) => void (logged += text));
     const conf = { containerId: "c1", netns, ifName: "eth0" };
     const kept = dropRecycledNetns({
-      surroundings: surroundingsWith({ env }),
+      context: contextWith({ env }),
       log,
     }, conf);
     assertEquals(kept, { ...conf, netns: expected });

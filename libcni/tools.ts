@@ -8,19 +8,19 @@ import { execInvoker } from "../cni/invoke/exec_invoker.ts";
 import { createLog, type Log } from "../base/log/log.ts";
 import { writeStderr } from "../base/process/stdio.ts";
 import { OWN_NETNS } from "../cni/call/own_netns.ts";
-import type { Surroundings } from "../cni/call/surroundings.ts";
+import type { CallContext } from "../cni/call/context.ts";
 import { AttachmentCache } from "./cache.ts";
 import type { AttachmentLocks } from "./lock.ts";
 
 /**
- * Options of a runtime: the surroundings of its plugins, and its own. By default
+ * Options of a runtime: the context of its plugins, and its own. By default
  * plugins run as processes, the host is this thread's namespace, and the log of
  * plugins and of the runtime goes to stderr.
  */
 export interface NetworkRuntimeOptions
-  extends Partial<Omit<Surroundings, "env" | "signal">> {
+  extends Partial<Omit<CallContext, "env" | "signal">> {
   /** The environment of plugins; the CNI_* variables are replaced. */
-  readonly env: Surroundings["env"];
+  readonly env: CallContext["env"];
   /** Directories with plugins in search order: CNI_PATH. */
   readonly pluginDirs: readonly string[];
   /** The cache directory; /var/lib/cni by default. */
@@ -37,8 +37,8 @@ export interface NetworkRuntimeOptions
 export interface PluginTools {
   /** Directories with plugins in search order. */
   readonly pluginDirs: readonly string[];
-  /** The surroundings of plugins; the CNI_* variables are replaced. */
-  readonly surroundings: Surroundings;
+  /** The context of plugins; the CNI_* variables are replaced. */
+  readonly context: CallContext;
   /** The runtime's own log, written to the same place as the plugins'. */
   readonly log: Log;
 }
@@ -54,7 +54,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
   const { onStderr = tryWriteStderr } = options;
   return {
     pluginDirs: options.pluginDirs,
-    surroundings: {
+    context: {
       env: options.env,
       invoker: options.invoker ?? execInvoker,
       hostNetns: options.hostNetns ?? OWN_NETNS,

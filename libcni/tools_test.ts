@@ -4,8 +4,8 @@ import { createTools } from "./tools.ts";
 
 Deno.test("createTools() runs plugins as processes from this thread's namespace by default", () => {
   const tools = createTools({ pluginDirs: [], env: {} });
-  assertStrictEquals(tools.surroundings.invoker, execInvoker);
-  assertEquals(tools.surroundings.hostNetns, "/proc/thread-self/ns/net");
+  assertStrictEquals(tools.context.invoker, execInvoker);
+  assertEquals(tools.context.hostNetns, "/proc/thread-self/ns/net");
   assertEquals(tools.locks, undefined);
 });
 
@@ -22,7 +22,7 @@ Deno.test("createTools() logs to the same place as plugins", () => {
 
 Deno.test("createTools() passes on whether the node's log has warnings", () => {
   const options = { pluginDirs: [], env: {} };
-  const { surroundings } = createTools({ ...options, keepsLog: true });
-  assertEquals(surroundings.keepsLog, true);
-  assertEquals(createTools(options).surroundings.keepsLog, undefined);
+  const { context } = createTools({ ...options, keepsLog: true });
+  assertEquals(context.keepsLog, true);
+  assertEquals(createTools(options).context.keepsLog, undefined);
 });

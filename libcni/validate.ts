@@ -25,16 +25,15 @@ import type { Tools } from "./tools.ts";
  * @throws {CniError} The plugin's error, or why it could not be run
  */
 export async function probePlugin(
-  { surroundings, pluginDirs }: Tools,
+  { context, pluginDirs }: Tools,
   type: string,
   { signal }: OperationOptions,
 ): Promise<VersionInfo> {
-  const { env, invoker } = surroundings;
+  const { env, invoker } = context;
   return await askForVersions(
     env,
     pluginDirs.join(":"),
-    (question) =>
-      invoker.invoke({ ...surroundings, type, ...question, signal }),
+    (question) => invoker.invoke({ ...context, type, ...question, signal }),
   );
 }
 

@@ -17,7 +17,7 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../base/process/environment.ts";
 import { createInvoker, type Dispatch } from "../cni/invoke/in_process.ts";
-import type { DispatchOutput } from "../cni/call/surroundings.ts";
+import type { DispatchOutput } from "../cni/call/context.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { dispatch } from "../cni/skel.ts";
 import type { LinkDeletion } from "../cni/call/link_deletion.ts";

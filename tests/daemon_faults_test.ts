@@ -11,7 +11,7 @@ import { assert, assertEquals } from "@std/assert";
 import { dispatch } from "../cni/skel.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { inNetns } from "../ffi/netns.ts";
-import type { DispatchInput } from "../cni/call/surroundings.ts";
+import type { DispatchInput } from "../cni/call/context.ts";
 import { chain } from "../plugins/chain/plugin.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { importFlags } from "../scripts/net.ts";

@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Invocation, Invoker } from "../cni/call/surroundings.ts";
+import type { Invocation, Invoker } from "../cni/call/context.ts";
 import { dispatch } from "../cni/skel.ts";
 import { multus } from "../plugins/multus/plugin.ts";
 import { rootTest } from "../testing/capabilities.ts";

@@ -8,14 +8,14 @@ import {
 import { importFlags } from "../../scripts/net.ts";
 import { eachAtOnce } from "../../tests/_harness/repetition.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { surroundingsWith } from "../../tests/_harness/surroundings.ts";
+import { contextWith } from "../../tests/_harness/call_context.ts";
 import { CniError } from "../error.ts";
 import { unlessMissing } from "../files/io.ts";
 import { openRegularFile } from "../../ffi/file/regular_file.ts";
 import { appendToLog as append, findLogPath } from "./log_file.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
-import type { DispatchInput } from "../../cni/call/surroundings.ts";
+import type { DispatchInput } from "../../cni/call/context.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
@@ -193,7 +193,7 @@ async function delWith(
 ): Promise<{ exitCode: number; stderr: string }> {
   return await dispatch(plugin, {
     keepsLog,
-    ...surroundingsWith({
+    ...contextWith({
       env: {
         CNI_COMMAND: "DEL",
         CNI_CONTAINERID: "c1",
@@ -285,7 +285,7 @@ async function addWith(
   env: Record<string, string>,
 ): Promise<{ stdout: string; stderr: string }> {
   return await dispatch(broken, {
-    ...surroundingsWith({
+    ...contextWith({
       env: {
         CNI_COMMAND: "ADD",
         CNI_CONTAINERID: "c1",

@@ -14,7 +14,7 @@ import {
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
-import type { Invocation, Invoker } from "../../cni/call/surroundings.ts";
+import type { Invocation, Invoker } from "../../cni/call/context.ts";
 import { exists } from "../../ffi/socket/unix_stream.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import type { CniCall } from "../flags.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../libcni/mod.ts";
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Log } from "../../base/log/log.ts";
-import type { Invoker } from "../../cni/call/surroundings.ts";
+import type { Invoker } from "../../cni/call/context.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
 import type { Evidence } from "./evidence.ts";
 

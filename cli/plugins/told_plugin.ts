@@ -13,7 +13,7 @@ import type { JsonSchema } from "../../cni/tools/json_schema.ts";
 import { schemaOfKeys } from "../../cni/tools/key_schema.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import type { Problem } from "../../cni/tools/problem.ts";
-import type { Surroundings } from "../../cni/call/surroundings.ts";
+import type { CallContext } from "../../cni/call/context.ts";
 
 /** The answers of such a plugin. */
 export interface ToldPlugin {
@@ -32,7 +32,7 @@ export interface ToldPlugin {
 export async function findTold(
   type: string,
   directories: readonly string[],
-  options: Pick<Surroundings, "env" | "signal">,
+  options: Pick<CallContext, "env" | "signal">,
 ): Promise<ToldPlugin | undefined> {
   const path = ifPossible(() => findExecutable(type, directories));
   if (path === undefined) return undefined;

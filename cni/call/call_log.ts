@@ -15,7 +15,7 @@ import {
   type LogFields,
   type LogRecord,
 } from "../../base/log/log.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { CallContext } from "./context.ts";
 
 /**
  * The log of one plugin call. Errors go to stderr at once. Other lines go to the
@@ -23,7 +23,7 @@ import type { Surroundings } from "./surroundings.ts";
  * `CNI_LOG_LEVEL` also selects the lines on stderr.
  */
 export class CallLog {
-  readonly #input: Pick<Surroundings, "env" | "onStderr" | "keepsLog">;
+  readonly #input: Pick<CallContext, "env" | "onStderr" | "keepsLog">;
   #records: LogRecord[] = [];
   /** Lines that are not on stderr. */
   #held = "";
@@ -31,7 +31,7 @@ export class CallLog {
   /** Whether stderr has all lines, because the node's log cannot be written. */
   #isLost = false;
 
-  constructor(input: Pick<Surroundings, "env" | "onStderr" | "keepsLog">) {
+  constructor(input: Pick<CallContext, "env" | "onStderr" | "keepsLog">) {
     this.#input = input;
   }
 

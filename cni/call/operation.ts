@@ -23,11 +23,7 @@ import {
 import type { Result } from "../result/result.ts";
 import { Rollback } from "./rollback.ts";
 import { alone } from "./link_deletion.ts";
-import type {
-  DispatchInput,
-  DispatchOutput,
-  Surroundings,
-} from "./surroundings.ts";
+import type { CallContext, DispatchInput, DispatchOutput } from "./context.ts";
 import {
   decodeValidAttachments,
   type NetConf,
@@ -54,7 +50,7 @@ export interface CommandCall {
   /** CNI_COMMAND, unchecked. */
   readonly command: string;
   readonly args: CmdArgs;
-  readonly input: DispatchInput & Surroundings;
+  readonly input: DispatchInput & CallContext;
 }
 
 /**
@@ -119,8 +115,8 @@ async function runOperation(run: Run): Promise<string> {
 async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, logs } = run;
   const { name: network, bytes: stdin } = request;
-  const surroundings = { ...surroundingsOf(run.input), caller: args };
-  const { hostNetns, signal, linkDeletion = alone } = surroundings;
+  const context = { ...contextOf(run.input), caller: args };
+  const { hostNetns, signal, linkDeletion = alone } = context;
   const log = logs.create({
     plugin: plugin.name,
     command,
@@ -129,9 +125,9 @@ async function createCall(run: Run): Promise<Call> {
     network,
   });
   const config = await decodeConfig(run, log);
-  const context = { caller: plugin.name, surroundings, cniVersion, log };
+  const delegating = { caller: plugin.name, context, cniVersion, log };
   const delegate = (type: string, config = stdin): Delegate =>
-    delegateTo(type, { ...context, stdin: config });
+    delegateTo(type, { ...delegating, stdin: config });
   const readPrevResult = await prevResultReader(config, cniVersion);
   const readValid = await validAttachmentsReader(run);
   return {
@@ -144,7 +140,7 @@ async function createCall(run: Run): Promise<Call> {
     hostNetns,
     log,
     delegate,
-    surroundings,
+    context,
     linkDeletion,
     signal,
     get prevResult(): Result | undefined {
@@ -171,12 +167,12 @@ async function createCall(run: Run): Promise<Call> {
 }
 
 /** Drops what is the call's own. */
-function surroundingsOf(
-  { stdin: _stdin, onResult: _onResult, ...surroundings }:
+function contextOf(
+  { stdin: _stdin, onResult: _onResult, ...context }:
     & DispatchInput
-    & Surroundings,
-): Surroundings {
-  return surroundings;
+    & CallContext,
+): CallContext {
+  return context;
 }
 
 /** Loads what reads a prevResult, if there is one; it is read on first use. */

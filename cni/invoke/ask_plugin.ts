@@ -6,7 +6,7 @@
 
 import { JoinedSignal } from "../../base/deadline.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
-import type { Surroundings } from "../call/surroundings.ts";
+import type { CallContext } from "../call/context.ts";
 import {
   type Description,
   type LeftoverAnswer,
@@ -37,7 +37,7 @@ const ANSWER_MS = 10_000;
 export async function askPlugin<Q extends Question>(
   path: string,
   question: Q,
-  { env, signal }: Pick<Surroundings, "env" | "signal">,
+  { env, signal }: Pick<CallContext, "env" | "signal">,
   limitMs: number = ANSWER_MS,
 ): Promise<Answers[Q["ask"]] | undefined> {
   const call = { command: "VERSION", netns: "none", path: "/" } as const;

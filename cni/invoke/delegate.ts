@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Result } from "../result/result.ts";
 import { Rollback } from "../call/rollback.ts";
-import type { Surroundings } from "../call/surroundings.ts";
+import type { CallContext } from "../call/context.ts";
 import { deadline } from "../../base/deadline.ts";
 
 /** Another plugin, with this call's environment and configuration. */
@@ -32,12 +32,11 @@ export interface Delegate {
   status(): Promise<void>;
 }
 
-/** The input of a delegate. */
-export interface DelegateContext {
-  /** The plugin that calls. */
+/** The call that runs a delegate. */
+export interface DelegatingCall {
+  /** Its plugin. */
   readonly caller: string;
-  /** The surroundings of the calling plugin. */
-  readonly surroundings: Surroundings;
+  readonly context: CallContext;
   /** The configuration, passed on byte for byte. */
   readonly stdin: Uint8Array;
   readonly cniVersion: string;
@@ -45,11 +44,11 @@ export interface DelegateContext {
 }
 
 /** Prepares a delegate. A missing plugin is noticed when it is called. */
-export function delegateTo(type: string, context: DelegateContext): Delegate {
+export function delegateTo(type: string, call: DelegatingCall): Delegate {
   const run = (command: Command): Promise<void> =>
-    runDelegate(type, command, context, () => {});
+    runDelegate(type, command, call, () => {});
   return {
-    add: () => addOrUndo(type, context),
+    add: () => addOrUndo(type, call),
     check: () => run("CHECK"),
     del: () => run("DEL"),
     gc: () => run("GC"),
@@ -75,19 +74,19 @@ export function checkCaller(type: string, caller: string): void {
 async function runDelegate<T>(
   type: string,
   command: Command,
-  context: DelegateContext,
+  call: DelegatingCall,
   read: (stdout: string, result: Result | undefined) => T | Promise<T>,
 ): Promise<T> {
-  const { caller, surroundings, stdin } = context;
+  const { caller, context, stdin } = call;
   try {
     checkCaller(type, caller);
     let result: Result | undefined;
-    const stdout = await surroundings.invoker.invoke({
-      ...surroundings,
+    const stdout = await context.invoker.invoke({
+      ...context,
       type,
-      env: { ...surroundings.env, CNI_COMMAND: command },
+      env: { ...context.env, CNI_COMMAND: command },
       stdin,
-      signal: signalFor(command, surroundings),
+      signal: signalFor(command, context),
       onResult: (value) => {
         result = value;
       },
@@ -110,7 +109,7 @@ const CLEAN_UP_MS = 10_000;
  */
 function signalFor(
   command: Command,
-  { env, signal }: Surroundings,
+  { env, signal }: CallContext,
 ): AbortSignal | undefined {
   const isCleanUp = command === "DEL" && env["CNI_COMMAND"] !== "DEL";
   return signal && isCleanUp ? deadline(CLEAN_UP_MS) : signal;
@@ -118,15 +117,15 @@ function signalFor(
 
 async function addOrUndo(
   type: string,
-  context: DelegateContext,
+  call: DelegatingCall,
 ): Promise<Result> {
-  await using rollback = new Rollback(context.log);
-  const result = await runDelegate(type, "ADD", context, (stdout, result) => {
+  await using rollback = new Rollback(call.log);
+  const result = await runDelegate(type, "ADD", call, (stdout, result) => {
     rollback.onFailure(
       `clean up after plugin "${type}"`,
-      () => runDelegate(type, "DEL", context, () => {}),
+      () => runDelegate(type, "DEL", call, () => {}),
     );
-    return result ?? readResult(type, stdout, context);
+    return result ?? readResult(type, stdout, call);
   });
   rollback.commit();
   return result;
@@ -136,7 +135,7 @@ async function addOrUndo(
 async function readResult(
   type: string,
   stdout: string,
-  { cniVersion, log }: DelegateContext,
+  { cniVersion, log }: DelegatingCall,
 ): Promise<Result> {
   const [{ readPluginResult }, { haveSameShape }] = await Promise.all([
     import("./plugin_result.ts"),

@@ -9,11 +9,8 @@ import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import { createLog } from "../../base/log/log.ts";
 import { emptyResult } from "../result/result.ts";
 import { type Delegate, delegateTo } from "./delegate.ts";
-import type { Invocation, Surroundings } from "../call/surroundings.ts";
-import {
-  OWN_NETNS,
-  surroundingsWith,
-} from "../../tests/_harness/surroundings.ts";
+import type { CallContext, Invocation } from "../call/context.ts";
+import { contextWith, OWN_NETNS } from "../../tests/_harness/call_context.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** The environment of the plugin that delegates. */
@@ -44,14 +41,14 @@ interface Witness {
 /** Makes a delegate that answers as told: the text, or the error. */
 function delegateThat(
   answer: (command: string) => string | Error,
-  more: Partial<Surroundings> = {},
+  more: Partial<CallContext> = {},
   { caller = "caller", cniVersion = "1.1.0" } = {},
 ): Witness {
   const invocations: Invocation[] = [];
   const lines: string[] = [];
   const delegate = delegateTo("plugin", {
     caller,
-    surroundings: surroundingsWith({
+    context: contextWith({
       invoker: {
         invoke(invocation): Promise<string> {
           invocations.push(invocation);

@@ -6,7 +6,7 @@
 
 import { runToEnd } from "./child.ts";
 import { pause } from "../../base/deadline.ts";
-import type { Invocation, Starter } from "../call/surroundings.ts";
+import type { Invocation, Starter } from "../call/context.ts";
 import { readFormat } from "./program_format.ts";
 
 /** The input of a plugin's process. */

@@ -5,7 +5,7 @@
  */
 
 import { findPlugin, splitPath } from "./find.ts";
-import type { Invoker } from "../call/surroundings.ts";
+import type { Invoker } from "../call/context.ts";
 
 /** Runs the executable found in CNI_PATH. */
 export const execInvoker: Invoker = {

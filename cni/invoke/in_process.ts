@@ -15,7 +15,7 @@ import type {
   DispatchOutput,
   Invocation,
   Invoker,
-} from "../call/surroundings.ts";
+} from "../call/context.ts";
 
 /** Runs a plugin on given input. */
 export type Dispatch = (

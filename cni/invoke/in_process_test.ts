@@ -20,7 +20,7 @@ import type {
   DispatchOutput,
   Invocation,
   Invoker,
-} from "../call/surroundings.ts";
+} from "../call/context.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const STDIN = new TextEncoder().encode('{"name":"net1","cniVersion":"1.1.0"}');

@@ -11,7 +11,7 @@ import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
 import { once, optional } from "../config/types.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import { execPlugin } from "./exec.ts";
-import type { Invocation, Surroundings } from "../call/surroundings.ts";
+import type { CallContext, Invocation } from "../call/context.ts";
 import { runtimeEnv } from "./runtime_env.ts";
 
 /** A plugin's answer to VERSION. */
@@ -24,8 +24,8 @@ export interface VersionInfo {
 
 /** Options of a probe. The plugin's log is discarded by default. */
 export type VersionProbe =
-  & Pick<Surroundings, "env" | "signal">
-  & Partial<Pick<Surroundings, "onStderr">>;
+  & Pick<CallContext, "env" | "signal">
+  & Partial<Pick<CallContext, "onStderr">>;
 
 /** The answer of plugins that are older than VERSION. */
 const UNKNOWN_TO_PLUGIN = "unknown CNI_COMMAND: VERSION";

@@ -8,7 +8,7 @@
 import type { Log } from "../../base/log/log.ts";
 import type { Claim, Orphan } from "./orphan.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
-import type { Invoker, Surroundings } from "../call/surroundings.ts";
+import type { Invoker, CallContext } from "../call/context.ts";
 
 /** Known facts about a node's living containers. */
 export interface Proofs {
@@ -29,7 +29,7 @@ export interface LeftoverSearch {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
   /** The tool's environment. */
-  readonly env: Surroundings["env"];
+  readonly env: CallContext["env"];
   /** Runs plugins of this project in this process. */
   readonly invoker: Invoker;
   /** Receives what is worth knowing. */

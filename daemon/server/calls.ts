@@ -18,7 +18,7 @@ import type {
   DispatchOutput,
   GiveWay,
   Invocation,
-} from "../../cni/call/surroundings.ts";
+} from "../../cni/call/context.ts";
 import { isObject } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";

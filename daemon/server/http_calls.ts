@@ -17,7 +17,7 @@ import {
   type JsonValue,
   parseJson,
 } from "../../base/json/json.ts";
-import type { DispatchOutput } from "../../cni/call/surroundings.ts";
+import type { DispatchOutput } from "../../cni/call/context.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
 

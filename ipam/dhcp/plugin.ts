@@ -117,7 +117,7 @@ function askDaemon(
   call: Call<DhcpConfig>,
   request: Request,
 ): Promise<Lease | undefined> {
-  const { signal, surroundings: { giveWay = (wait) => wait() } } = call;
+  const { signal, context: { giveWay = (wait) => wait() } } = call;
   return giveWay(() => ask(socketOf(call), request, signal));
 }
 

@@ -12,7 +12,7 @@ import { removeQuietly } from "../../base/files/io.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { importFlags } from "../../scripts/net.ts";
-import { surroundingsWith } from "../../tests/_harness/surroundings.ts";
+import { contextWith } from "../../tests/_harness/call_context.ts";
 import { hostLocal } from "./plugin.ts";
 
 /** How a call ended. */
@@ -52,7 +52,7 @@ export async function runInProcess(
   env: Environment = {},
 ): Promise<Output> {
   const output = await dispatch(hostLocal, {
-    ...surroundingsWith({ env: environment(command, env) }),
+    ...contextWith({ env: environment(command, env) }),
     stdin: () => encode(config),
   });
   return { ...output, json: decode(output.stdout) };

@@ -81,7 +81,7 @@ export async function withSession<T>(
 ): Promise<T> {
   const settings = readSettings(call.config);
   const { kubeconfig } = settings;
-  const { env } = call.surroundings;
+  const { env } = call.context;
   const namespace = await findNamespace(kubeconfig);
   using client = await open({ kubeconfig, env });
   if (client === undefined) throw new Error("a kubeconfig has a client");

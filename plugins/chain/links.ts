@@ -38,11 +38,11 @@ export interface Links {
  *   invalid; a runtime would have reported the same
  */
 export function readLinks(call: Call<ChainConfig>): Links {
-  const { args, config, network: name, surroundings, log, signal } = call;
+  const { args, config, network: name, context, log, signal } = call;
   const { cniVersion = "" } = config;
   const { prevResult, runtimeConfig = {} } = asJson(config);
   return {
-    tools: { surroundings, pluginDirs: splitPath(args.path), log },
+    tools: { context, pluginDirs: splitPath(args.path), log },
     network: { name, cniVersion, plugins: readPlugins(config) },
     conf: {
       containerId: args.containerId,

@@ -40,9 +40,9 @@ export const chain: Plugin<ChainConfig> = definePlugin({
       const { network, conf, options } = links;
       using running = new RunningAdd(call);
       // An outer chain has the lock.
-      const { onProcess = () => running.begin() } = call.surroundings;
-      const surroundings = { ...call.surroundings, onProcess };
-      const tools = { ...links.tools, surroundings };
+      const { onProcess = () => running.begin() } = call.context;
+      const context = { ...call.context, onProcess };
+      const tools = { ...links.tools, context };
       // The runtime's DEL removes the remains of a failure.
       return await addPlugins(tools, network, conf, options);
     }),

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { COMMANDS } from "../../cni/call/args.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import type { DispatchOutput } from "../../cni/call/surroundings.ts";
+import type { DispatchOutput } from "../../cni/call/context.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { findPlugin } from "../registry.ts";

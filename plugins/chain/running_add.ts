@@ -19,7 +19,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import type { Starter } from "../../cni/call/surroundings.ts";
+import type { Starter } from "../../cni/call/context.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 
 /** Directory of the locks. */

@@ -36,9 +36,9 @@ const KEYS = {
  * @throws {CniError} 7 if none has, and the call has keys that make debug act
  */
 export function checkAskedFor(
-  { command, config, surroundings }: Call<DebugConfig>,
+  { command, config, context }: Call<DebugConfig>,
 ): void {
-  const refusal = findRefused(command, config, surroundings.env);
+  const refusal = findRefused(command, config, context.env);
   if (refusal === undefined) return;
   throw new CniError(ErrorCode.InvalidNetworkConfig, refusal);
 }

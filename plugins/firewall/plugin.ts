@@ -140,13 +140,13 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
 });
 
 function hostOf(call: Call<FirewallConfig>): FirewallHost {
-  const { hostNetns, config, surroundings, log, signal } = call;
+  const { hostNetns, config, context, log, signal } = call;
   return {
     hostNetns,
     backend: config.backend || undefined,
     adminChain: config.iptablesAdminChainName || "CNI-ADMIN",
     zone: config.firewalldZone || "trusted",
-    env: surroundings.env,
+    env: context.env,
     log,
     signal,
   };

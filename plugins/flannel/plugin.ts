@@ -128,13 +128,13 @@ function buildForStatus(call: FlannelCall): DelegateConf {
 
 /** Returns the delegate. Changes in `env` make it work on another attachment. */
 function delegate(
-  { surroundings, cniVersion, log }: FlannelCall,
+  { context, cniVersion, log }: FlannelCall,
   conf: DelegateConf,
   env: Readonly<Record<string, string>> = {},
 ): Delegate {
   return delegateTo(conf.type, {
     caller: flannel.name,
-    surroundings: { ...surroundings, env: { ...surroundings.env, ...env } },
+    context: { ...context, env: { ...context.env, ...env } },
     stdin: encodeJson(conf),
     cniVersion,
     log,
@@ -158,14 +158,14 @@ function withPrevResult(
  * are younger than this call are kept: the runtime may have listed earlier.
  */
 function listStale(call: FlannelCall): Step[] {
-  const { validAttachments, surroundings, network } = call;
+  const { validAttachments, context, network } = call;
   if (validAttachments === undefined) return [];
   const isValid = ({ containerId, ifName }: SavedConf): boolean =>
     validAttachments.some((valid) =>
       valid.containerId === containerId &&
       (ifName === undefined || valid.ifName === ifName)
     );
-  const before = surroundings.startedAt ?? new Date(performance.timeOrigin);
+  const before = context.startedAt ?? new Date(performance.timeOrigin);
   const saved = new SavedConfs(call.config.dataDir).list(network, before);
   return saved.filter((one) => !isValid(one)).map((one) => [
     `release container "${one.containerId}"`,

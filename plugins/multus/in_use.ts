@@ -69,9 +69,9 @@ export async function reserve(
   delegates: readonly Delegate[],
 ): Promise<Disposable> {
   using stack = new DisposableStack();
-  const { hostNetns, surroundings, signal } = session.call;
+  const { hostNetns, context, signal } = session.call;
   // The outer multus holds the locks of a nested one.
-  const values = isNested(surroundings.env)
+  const values = isNested(context.env)
     ? []
     : listAsked(delegates).flatMap(({ ips, macs }) => [...ips, ...macs]);
   // Sorted, so that no two calls wait for each other.

@@ -57,7 +57,7 @@ export function createMultus(
     async del(call): Promise<void> {
       const { isRecursion } = await import("./recursion.ts");
       // An error would keep the pod from being deleted.
-      if (isRecursion(call.surroundings.env, call.args)) return;
+      if (isRecursion(call.context.env, call.args)) return;
       await operate(call, async () => (await import("./del.ts")).del);
     },
     gc: (call) => operate(call, async () => (await import("./gc.ts")).gc),

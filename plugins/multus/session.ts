@@ -55,8 +55,8 @@ export function openSession(
     & Pick<Session, "call" | "k8s" | "log">
     & { readonly openCluster?: OpenCluster | undefined },
 ): Session {
-  const { config, surroundings, args, command } = call;
-  const { env } = surroundings;
+  const { config, context, args, command } = call;
+  const { env } = context;
   const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
   return {
     call,
@@ -73,7 +73,7 @@ export function openSession(
       apiTimeoutMs: config.apiTimeoutMs,
     }),
     runtime: new NetworkRuntime({
-      ...surroundings,
+      ...context,
       env: enterRecursion(env, args),
       pluginDirs,
       cacheDir: config.cniDir,
@@ -92,8 +92,8 @@ export async function runOperation<T>(
 ): Promise<T> {
   // A daemon that had nothing to do has nobody who waits.
   noteTurn();
-  const { config, command, args, surroundings } = call;
-  const log = new OperationLog(config, surroundings.onStderr);
+  const { config, command, args, context } = call;
+  const log = new OperationLog(config, context.onStderr);
   // Only ADD and CHECK must know the pod.
   const isStrict = command === "ADD" || command === "CHECK";
   const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
@@ -138,8 +138,8 @@ export async function lockContainer(
   { call, log }: Pick<Session, "call" | "log">,
   containerId: string,
 ): Promise<Disposable | undefined> {
-  const { config, command, surroundings, signal } = call;
-  if (isNested(surroundings.env)) return undefined;
+  const { config, command, context, signal } = call;
+  if (isNested(context.env)) return undefined;
   const { AttachmentLocks, lockDirectoryOf } = await import(
     "../../libcni/lock.ts"
   );

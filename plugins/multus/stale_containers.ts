@@ -78,8 +78,8 @@ function listStale(
 }
 
 /** The runtime listed its attachments before. */
-function startOf({ call: { surroundings } }: Session): Date {
-  return surroundings.startedAt ?? new Date(performance.timeOrigin);
+function startOf({ call: { context } }: Session): Date {
+  return context.startedAt ?? new Date(performance.timeOrigin);
 }
 
 /** Reports whether this call may release a container that the runtime does not list. */
@@ -108,7 +108,7 @@ async function release(session: Session, containerId: string): Promise<void> {
   };
   // The path may resolve to another namespace by now.
   const { netns } = dropRecycledNetns(
-    { surroundings: call.surroundings, log },
+    { context: call.context, log },
     known,
   );
   const args = { ...call.args, ...known, netns, args: "" };

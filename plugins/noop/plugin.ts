@@ -17,7 +17,7 @@
 import * as z from "zod/mini";
 import { parseArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import type { DispatchInput } from "../../cni/call/surroundings.ts";
+import type { DispatchInput } from "../../cni/call/context.ts";
 import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { checkNetns } from "../../cni/call/request.ts";

@@ -2,10 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError } from "../../base/error.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type {
-  DispatchInput,
-  DispatchOutput,
-} from "../../cni/call/surroundings.ts";
+import type { DispatchInput, DispatchOutput } from "../../cni/call/context.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { readDebug, writeDebug } from "./testing.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";

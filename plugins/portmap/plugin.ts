@@ -107,8 +107,8 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
 });
 
 function hostOf(call: Call<PortmapConfig>): PortmapHost {
-  const { hostNetns, config: { backend }, surroundings, log } = call;
-  return { hostNetns, backend, path: surroundings.env["PATH"], log };
+  const { hostNetns, config: { backend }, context, log } = call;
+  return { hostNetns, backend, path: context.env["PATH"], log };
 }
 
 async function chosenBackend(

@@ -64,7 +64,7 @@ export function openCall(
   call: Call<RemoteConfig>,
   defaults: Defaults,
 ): RemoteCall {
-  const { config, command, args, stdin, surroundings, log } = call;
+  const { config, command, args, stdin, context, log } = call;
   const { protocol = defaults.protocol, socket = defaults.socket } = config;
   const limitMs = timeoutOf(config, command) * 1000;
   const joined = new JoinedSignal(limitMs, call.signal);
@@ -83,7 +83,7 @@ export function openCall(
   return {
     command,
     args,
-    env: { ...surroundings.env, CNI_COMMAND: command },
+    env: { ...context.env, CNI_COMMAND: command },
     stdin,
     prevResult: () => call.prevResult,
     config,

@@ -7,10 +7,7 @@
 
 import type { Dispatch } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import type {
-  DispatchInput,
-  DispatchOutput,
-} from "../../cni/call/surroundings.ts";
+import type { DispatchInput, DispatchOutput } from "../../cni/call/context.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { dispatch } from "../../cni/skel.ts";
 import {

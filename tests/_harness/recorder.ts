@@ -7,12 +7,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { Environment } from "../../base/process/environment.ts";
-import type { DispatchInput } from "../../cni/call/surroundings.ts";
+import type { DispatchInput } from "../../cni/call/context.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { surroundingsWith } from "./surroundings.ts";
+import { contextWith } from "./call_context.ts";
 
 /** The methods of a plugin. */
 export const OPERATIONS = ["add", "check", "del", "gc", "status"] as const;
@@ -89,7 +89,7 @@ export async function run(
   const text = typeof config === "string" ? config : JSON.stringify(config);
   const output = await dispatch(plugin, {
     // Never the log of the machine.
-    ...surroundingsWith({ env: { CNI_LOG_FILE: "stderr", ...env } }),
+    ...contextWith({ env: { CNI_LOG_FILE: "stderr", ...env } }),
     stdin: () => new TextEncoder().encode(text),
     ...more,
   });

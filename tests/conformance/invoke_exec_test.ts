@@ -9,7 +9,7 @@ import {
 import { CniError } from "../../base/error.ts";
 import { deadline, pause, waitUntil } from "../../base/deadline.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
-import type { Invocation } from "../../cni/call/surroundings.ts";
+import type { Invocation } from "../../cni/call/context.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";

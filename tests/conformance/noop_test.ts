@@ -21,7 +21,7 @@ import {
   writeDebug,
 } from "../../plugins/noop/testing.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
-import { surroundingsWith } from "../_harness/surroundings.ts";
+import { contextWith } from "../_harness/call_context.ts";
 
 const RESULT = '{ "ips": [{ "version": "4", "address": "10.1.2.3/24" }] }';
 const NOTE = "CNI_ARGS or config empty, no debug behavior\n";
@@ -382,7 +382,7 @@ conformance("noop", {
     const env = { ...noop.environment("ADD", noop.args), CNI_PATH: noop.path };
     const delegate = delegateTo("noop", {
       caller: "test",
-      surroundings: surroundingsWith({
+      context: contextWith({
         invoker: createInvoker(dispatch, findPlugin),
         env,
       }),

@@ -12,7 +12,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";
-import type { DispatchOutput } from "../../cni/call/surroundings.ts";
+import type { DispatchOutput } from "../../cni/call/context.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { canBeOtherUser } from "../_harness/other_user.ts";

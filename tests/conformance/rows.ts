@@ -7,7 +7,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError } from "../../base/error.ts";
-import type { DispatchInput } from "../../cni/call/surroundings.ts";
+import type { DispatchInput } from "../../cni/call/context.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import type { Row } from "../_harness/conformance.ts";
 import {

@@ -9,11 +9,11 @@ import { CniError } from "../../base/error.ts";
 import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type { Invocation, Invoker } from "../../cni/call/surroundings.ts";
+import type { Invocation, Invoker } from "../../cni/call/context.ts";
 import { createLog } from "../../base/log/log.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
-import { surroundingsWith } from "../_harness/surroundings.ts";
+import { contextWith } from "../_harness/call_context.ts";
 
 const utf8 = new TextEncoder();
 /** Where a script finds its programs. */
@@ -61,7 +61,7 @@ export class Delegation implements Disposable {
     const write = (text: string): unknown => this.log.push(text);
     return delegateTo(type, {
       caller: "caller",
-      surroundings: surroundingsWith({
+      context: contextWith({
         invoker,
         env: this.env,
         onStderr: write,

@@ -26,7 +26,7 @@ import {
   runCommand,
   SILENT,
 } from "../_harness/recorder.ts";
-import { OWN_NETNS } from "../_harness/surroundings.ts";
+import { OWN_NETNS } from "../_harness/call_context.ts";
 import { expand, type Failure, record, refuses } from "./rows.ts";
 
 const WHOLE_ARGS: CmdArgs = {

@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Environment } from "../../base/process/environment.ts";
 import { ErrorCode } from "../../base/error.ts";
-import type { DispatchOutput } from "../../cni/call/surroundings.ts";
+import type { DispatchOutput } from "../../cni/call/context.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 
 /** Codes that have a meaning to all; from 100 on they are the plugins' own. */

@@ -10,7 +10,7 @@
 
 import { assertEquals } from "@std/assert";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import type { DispatchOutput, Invoker } from "../../cni/call/surroundings.ts";
+import type { DispatchOutput, Invoker } from "../../cni/call/context.ts";
 import { CniError, describeError } from "../../base/error.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

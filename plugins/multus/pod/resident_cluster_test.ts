@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Command } from "../../../cni/call/args.ts";
 import { CniError } from "../../../base/error.ts";
-import type { Invoker } from "../../../cni/call/surroundings.ts";
+import type { Invoker } from "../../../cni/call/context.ts";
 import { dispatch } from "../../../cni/skel.ts";
 import type { Pod } from "../../../kube/types.ts";
 import { createMultus } from "../plugin.ts";

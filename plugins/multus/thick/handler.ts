@@ -15,7 +15,7 @@ import {
   type JsonValue,
   parseJson,
 } from "../../../base/json/json.ts";
-import type { DispatchOutput } from "../../../cni/call/surroundings.ts";
+import type { DispatchOutput } from "../../../cni/call/context.ts";
 import {
   answerCall,
   checkEnv,

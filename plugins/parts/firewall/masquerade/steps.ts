@@ -109,8 +109,8 @@ function masqueradeOf(call: MasqueradingCall): Masquerade {
 }
 
 function hostOf(call: MasqueradingCall): MasqueradeHost {
-  const { hostNetns, config, surroundings, log } = call;
+  const { hostNetns, config, context, log } = call;
   // The schema rejects any other value if `ipMasq` is true.
   const backend = config.ipMasqBackend as Backend | undefined;
-  return { hostNetns, backend, path: surroundings.env["PATH"], log };
+  return { hostNetns, backend, path: context.env["PATH"], log };
 }

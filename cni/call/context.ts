@@ -1,5 +1,5 @@
 /**
- * How a plugin is run: its surroundings, its input and its output.
+ * How a plugin is run: its context, its input and its output.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import type { Result } from "../result/result.ts";
 import type { LinkDeletion } from "./link_deletion.ts";
 
 /**
- * What a plugin may use of the world. A plugin that runs another one passes it on
- * whole.
+ * The context of a call: what its plugin may use of the world. A plugin that runs
+ * another one passes it on whole.
  */
-export interface Surroundings {
+export interface CallContext {
   /** The CNI_* variables and all others. */
   readonly env: Environment;
   /** Runs other plugins. */
@@ -68,8 +68,8 @@ export type Starter = <T>(start: () => T) => T;
  */
 export interface DispatchInput
   extends
-    Omit<Surroundings, "onStderr">,
-    Partial<Pick<Surroundings, "onStderr">> {
+    Omit<CallContext, "onStderr">,
+    Partial<Pick<CallContext, "onStderr">> {
   /** Reads the whole configuration. Called only if the command needs it. */
   readonly stdin: () => Uint8Array;
   /**
@@ -95,7 +95,7 @@ export interface DispatchOutput {
 }
 
 /** One run of another plugin; the environment is that plugin's. */
-export interface Invocation extends Omit<Surroundings, "invoker"> {
+export interface Invocation extends Omit<CallContext, "invoker"> {
   /** The plugin's type: a file name to find in CNI_PATH. */
   readonly type: string;
   /** The configuration, byte for byte. */

@@ -1,11 +1,11 @@
 /**
- * Surroundings in which a test runs a plugin.
+ * The context of calls in tests.
  *
  * @module
  */
 
-import type { Invoker } from "../../cni/call/surroundings.ts";
-import type { Surroundings } from "../../cni/call/surroundings.ts";
+import type { Invoker } from "../../cni/call/context.ts";
+import type { CallContext } from "../../cni/call/context.ts";
 
 /** This process's network namespace, as the host's. */
 export const OWN_NETNS = "/proc/self/ns/net";
@@ -15,10 +15,10 @@ const noInvoker: Invoker = {
   invoke: ({ type }) => Promise.reject(new Error(`plugin "${type}" was run`)),
 };
 
-/** Surroundings without an environment, other plugins, or a log. */
-export function surroundingsWith(
-  more: Partial<Surroundings> = {},
-): Surroundings {
+/** A context without an environment, other plugins, or a log. */
+export function contextWith(
+  more: Partial<CallContext> = {},
+): CallContext {
   return {
     env: {},
     invoker: noInvoker,
