@@ -4,15 +4,38 @@
  * @module
  */
 
-import { CniError, ErrorCode, toCniError } from "../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { deadline } from "../base/deadline.ts";
 import { Rollback } from "../cni/call/rollback.ts";
-import { addPlugins, checkNames } from "./add_plugins.ts";
-import type { AttachmentResult } from "./attachment_result.ts";
-import type { Network, OperationOptions } from "./operation.ts";
-import { describeAttachment, keyOf, type RuntimeConf } from "./runtime_conf.ts";
-import type { Tools } from "./tools.ts";
+import type { AttachmentResult } from "./cache.ts";
+import {
+  buildRequest,
+  describeAttachment,
+  keyOf,
+  type OperationOptions,
+  pathOf,
+  pluginFailure,
+  type PluginTools,
+  runPlugin,
+  type RuntimeConf,
+  type Tools,
+} from "./operation.ts";
+import type { Network, PluginConf, PluginList } from "./conf.ts";
+import {
+  checkContainerId,
+  checkInterfaceName,
+  checkNetworkName,
+} from "../cni/call/args.ts";
+import { readPluginResult } from "../cni/invoke/plugin_result.ts";
+import type { Log } from "../base/log/log.ts";
+import { encodeResult } from "../cni/result/encoding.ts";
+import { haveSameShape } from "../cni/result/versions.ts";
 
 /**
  * Runs ADD of each plugin in order, each with the previous plugin's result, and
@@ -113,4 +136,119 @@ function attached(
       "CNI_CONTAINERID and CNI_IFNAME belong to an existing attachment; " +
       "delete it first",
   );
+}
+
+/** The starting point of an ADD of several plugins. */
+export interface AddPluginsOptions extends OperationOptions {
+  /** The prevResult of the first plugin; undefined if no plugin ran before it. */
+  readonly prevResult?: JsonObject | undefined;
+}
+
+/**
+ * Runs ADD of each plugin in order. After a failure the caller must run DEL.
+ *
+ * Source: containernetworking/cni libcni/api.go `AddNetworkList`.
+ *
+ * @returns The last plugin's result
+ * @throws {PluginFailure} If a plugin fails
+ * @throws {CniError} 7 If the list has no plugins
+ */
+export async function addPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  conf: RuntimeConf,
+  { prevResult: first, signal }: AddPluginsOptions,
+): Promise<AttachmentResult> {
+  let last: AttachmentResult | undefined;
+  for (const plugin of network.plugins) {
+    const prevResult = last === undefined
+      ? first
+      : toPrevResult(last, network.cniVersion, tools.log);
+    const add = { network, plugin, conf, prevResult };
+    try {
+      last = await addPlugin(tools, add, { signal });
+    } catch (error) {
+      throw pluginFailure(plugin, "add", error);
+    }
+  }
+  if (last === undefined) throw noPlugins(network);
+  return last;
+}
+
+function noPlugins({ name }: PluginList): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot attach to network ${JSON.stringify(name)}: it has no plugins`,
+  );
+}
+
+/** One plugin's step of an ADD. */
+interface PluginAdd {
+  readonly network: PluginList;
+  readonly plugin: PluginConf;
+  readonly conf: RuntimeConf;
+  readonly prevResult: JsonObject | undefined;
+}
+
+async function addPlugin(
+  tools: PluginTools,
+  { network, plugin, conf, prevResult }: PluginAdd,
+  { signal }: OperationOptions,
+): Promise<AttachmentResult> {
+  const { capabilityArgs } = conf;
+  const { type } = plugin;
+  let stdin: Uint8Array;
+  try {
+    checkNames(network, conf);
+    stdin = buildRequest(network, plugin, { prevResult, capabilityArgs });
+  } catch (error) {
+    // The Go library reports a missing plugin before a malformed name.
+    pathOf(type, tools);
+    throw error;
+  }
+  const run = { command: "ADD", type, stdin, conf, signal } as const;
+  const output = await runPlugin(tools, run);
+  return readPluginResult(output, network.cniVersion);
+}
+
+/**
+ * Checks the names that an ADD uses.
+ *
+ * @throws {CniError} 3, 4 or 7 If a name is missing or malformed
+ */
+export function checkNames(
+  network: Pick<PluginList, "name">,
+  conf: RuntimeConf,
+): void {
+  checkContainerId(conf.containerId);
+  checkNetworkName(network.name);
+  checkInterfaceName(conf.ifName);
+}
+
+/**
+ * Returns a result for the next plugin of a list. If the plugin printed the
+ * shape of another version than requested, the result is converted to the
+ * list's version. The Go library passes such a result on, and the next plugin
+ * fails.
+ */
+export function toPrevResult(
+  { document, result }: AttachmentResult,
+  cniVersion: string,
+  log: Log,
+): JsonObject {
+  const from = String(document["cniVersion"]);
+  if (haveSameShape(from, cniVersion)) return document;
+  const versions = { from, to: cniVersion };
+  try {
+    const converted = encodeResult(result, cniVersion);
+    log.info("Converted a result for the next plugin", versions);
+    return converted;
+  } catch (cause) {
+    const error = describeError(cause);
+    log.warn("Cannot convert a result for the next plugin", {
+      ...versions,
+      error,
+    });
+    return document;
+  }
 }

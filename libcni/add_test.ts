@@ -9,6 +9,8 @@ import { deadlineWhen } from "../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { PluginFailure } from "./operation.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { addPlugins } from "./add.ts";
+import { createTools } from "./api.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
@@ -191,4 +193,37 @@ testRows("addNetworkListOrUndo() runs nothing for a malformed name", [
   );
   assertEquals(error.code, code);
   assertEquals([host.story, host.logged], [[], ""]);
+});
+
+Deno.test("addPlugins() passes the initial result to the first plugin unchanged", async () => {
+  using host = new RecordingPlugins();
+  for (const type of ["a", "b"]) host.add(type, { ADD: "echo '{\"x\":1}'" });
+  const prevResult = { cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" } };
+  const added = await addPlugins(
+    createTools({ pluginDirs: [host.directory.path], env: {} }),
+    host.list(["a", "b"]),
+    host.conf(),
+    { prevResult },
+  );
+  assertEquals(
+    host.calls.map(({ stdin }) => stdin.prevResult),
+    [prevResult, { cniVersion: "1.1.0", x: 1 }],
+  );
+  assertEquals(added.document, { cniVersion: "1.1.0", x: 1 });
+});
+
+Deno.test("addPlugins() refuses an empty list", async () => {
+  using host = new RecordingPlugins();
+  const error = await assertRejects(
+    () =>
+      addPlugins(
+        createTools({ pluginDirs: [host.directory.path], env: {} }),
+        { name: "net1", cniVersion: "1.1.0", plugins: [] },
+        host.conf(),
+        {},
+      ),
+    CniError,
+    'Cannot attach to network "net1": it has no plugins',
+  );
+  assertEquals(error.code, 7);
 });

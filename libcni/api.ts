@@ -10,38 +10,36 @@
 import type { VersionInfo } from "../cni/invoke/version_probe.ts";
 import type { AddOrUndoOptions } from "./add.ts";
 import {
+  AttachmentCache,
   type AttachmentResult,
-  findCachedResult,
-} from "./attachment_result.ts";
-import type { CachedAttachment } from "./cache.ts";
+  type CachedAttachment,
+} from "./cache.ts";
+import {
+  type CachedConfig,
+  keyOf,
+  type NetworkRuntimeOptions,
+  type OperationOptions,
+  PluginFailure,
+  restoreArgs,
+  type RuntimeConf,
+  type Tools,
+} from "./operation.ts";
 import {
   asNetwork,
-  type CachedConfig,
-  findCachedConfig,
-} from "./cached_config.ts";
-import {
   listCapabilities,
+  type Network,
   type NetworkConf,
   type NetworkConfList,
 } from "./conf.ts";
 import type { DelOptions } from "./del.ts";
 import type { GcOptions } from "./gc.ts";
-import {
-  type Network,
-  type OperationOptions,
-  PluginFailure,
-} from "./operation.ts";
-import type { RuntimeConf } from "./runtime_conf.ts";
-import {
-  lockContainer,
-  lockExclusively,
-  tryLockContainer,
-} from "./operation_locks.ts";
-import {
-  createTools,
-  type NetworkRuntimeOptions,
-  type Tools,
-} from "./tools.ts";
+import { checkContainerId } from "../cni/call/args.ts";
+import { describeError, ErrorCode, toCniError } from "../base/error.ts";
+import { omitAbsent } from "../base/json/json.ts";
+import { execInvoker } from "../cni/invoke/exec_invoker.ts";
+import { createLog } from "../base/log/log.ts";
+import { writeStderr } from "../base/process/stdio.ts";
+import { OWN_NETNS } from "../cni/call/own_netns.ts";
 
 /** A network as the cache identifies it, with one plugin or a list. */
 export type NamedNetwork = Pick<Network, "name" | "cniVersion">;
@@ -258,7 +256,8 @@ export class NetworkRuntime {
     network: NamedNetwork,
     conf: RuntimeConf,
   ): AttachmentResult | undefined {
-    return findCachedResult(this.#tools.cache, network, conf);
+    const key = keyOf(network, conf);
+    return this.#tools.cache.findResult(key, network.cniVersion);
   }
 
   /**
@@ -272,7 +271,8 @@ export class NetworkRuntime {
     network: Pick<NamedNetwork, "name">,
     conf: RuntimeConf,
   ): CachedConfig | undefined {
-    return findCachedConfig(this.#tools.cache, network, conf);
+    const cached = this.#tools.cache.readConfig(keyOf(network, conf));
+    return cached && { config: cached.config, conf: restoreArgs(conf, cached) };
   }
 
   /** Lists the cached attachments of one container, or of all. */
@@ -288,4 +288,92 @@ async function unwrapFailure<T>(operation: Promise<T>): Promise<T> {
   } catch (error) {
     throw error instanceof PluginFailure ? error.cause : error;
   }
+}
+
+/**
+ * Waits until no other operation on the container and no GC is running. An
+ * invalid container ID needs no lock, because the operation will refuse it.
+ *
+ * @throws {CniError} 5 If the lock cannot be created, 11 on the signal or after
+ *   five minutes
+ */
+export async function lockContainer(
+  { locks, log }: Tools,
+  { containerId }: RuntimeConf,
+  { signal }: OperationOptions,
+): Promise<Disposable | undefined> {
+  if (!isContainerId(containerId)) return undefined;
+  return await locks?.lockContainer(containerId, omitAbsent({ signal, log }));
+}
+
+function isContainerId(containerId: string): boolean {
+  try {
+    checkContainerId(containerId);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Does the same if the lock can be created. A container must be detachable even
+ * if the disk is full or read-only.
+ *
+ * @throws {CniError} 11 on the signal or after five minutes
+ */
+export async function tryLockContainer(
+  tools: Tools,
+  conf: RuntimeConf,
+  options: OperationOptions,
+): Promise<Disposable | undefined> {
+  try {
+    return await lockContainer(tools, conf, options);
+  } catch (error) {
+    if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
+    tools.log.warn("Going on without a lock", {
+      containerId: conf.containerId,
+      error: describeError(error),
+    });
+    return undefined;
+  }
+}
+
+/**
+ * Waits until no operation on any container is running.
+ *
+ * @throws {CniError} 5 If the lock cannot be created, 11 on the signal or after
+ *   five minutes
+ */
+export async function lockExclusively(
+  { locks, log }: Tools,
+  { signal }: OperationOptions,
+): Promise<Disposable | undefined> {
+  return await locks?.lockExclusively(omitAbsent({ signal, log }));
+}
+
+/** Fills in defaults. */
+export function createTools(options: NetworkRuntimeOptions): Tools {
+  const { onStderr = tryWriteStderr } = options;
+  return {
+    pluginDirs: options.pluginDirs,
+    context: {
+      env: options.env,
+      invoker: options.invoker ?? execInvoker,
+      hostNetns: options.hostNetns ?? OWN_NETNS,
+      caller: options.caller,
+      onStderr,
+      keepsLog: options.keepsLog,
+      onProcess: options.onProcess,
+      linkDeletion: options.linkDeletion,
+      giveWay: options.giveWay,
+    },
+    cache: new AttachmentCache(options.cacheDir),
+    locks: options.locks,
+    log: createLog({ component: "libcni" }, onStderr, options.env),
+  };
+}
+
+/** Ignores failures: logging must never stop an operation. */
+function tryWriteStderr(text: string): void {
+  writeStderr(text);
 }

@@ -1,6 +1,12 @@
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../base/error.ts";
+import { CniError, describeError, ErrorCode } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { SPEC_VERSIONS } from "../cni/version.ts";
 import {
@@ -9,6 +15,11 @@ import {
   type AttachmentKey,
 } from "./cache.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
+import { describeAttachment, keyOf, type RuntimeConf } from "./operation.ts";
+import { readPluginResult } from "../cni/invoke/plugin_result.ts";
+import { createLog } from "../base/log/log.ts";
+import { toPrevResult } from "./add.ts";
 
 /** Files that libcni 1.3.0 wrote, by the names it gave them. */
 const GO_FILES = new URL("../tests/golden/cache/", import.meta.url);
@@ -610,4 +621,159 @@ Deno.test("AttachmentCache uses /var/lib/cni by default", () => {
   const path = `/var/lib/cni/results/${FILE}`;
   assertEquals(new AttachmentCache().pathOf(KEY), path);
   assertEquals(new AttachmentCache("").pathOf(KEY), path);
+});
+
+const BARE = '{"name":"net1","cniVersion":"1.0.0","type":"a","mtu":1}';
+
+function remember(
+  host: RecordingPlugins,
+  text: string,
+  conf: RuntimeConf,
+): AttachmentCache {
+  const cache = new AttachmentCache(host.cacheDir);
+  const bytes = new TextEncoder().encode(text);
+  cache.writeAttachment(
+    describeAttachment({ name: "net1", bytes }, conf),
+    undefined,
+  );
+  return cache;
+}
+
+Deno.test("NetworkRuntime.findCachedConfig() returns the bytes, and the cached arguments with the caller's namespace", () => {
+  using host = new RecordingPlugins();
+  remember(host, BARE, host.conf({ args: [["A", "1"]] }));
+  const asked = host.conf({ netns: "/other", args: [["B", "2"]] });
+  const runtime = host.runtime();
+  const found = runtime.findCachedConfig({ name: "net1" }, asked);
+  assertEquals(new TextDecoder().decode(found?.config), BARE);
+  assertEquals(found?.conf, {
+    ...asked,
+    args: [["A", "1"]],
+    capabilityArgs: {},
+  });
+  assertEquals(runtime.findCachedConfig({ name: "net2" }, asked), undefined);
+});
+
+Deno.test("NetworkRuntime.findCachedConfig() throws for a file without a configuration", () => {
+  using host = new RecordingPlugins();
+  const cache = remember(host, BARE, host.conf());
+  Deno.writeTextFileSync(
+    cache.pathOf({ network: "net1", containerId: "c1", ifName: "eth0" }),
+    '{"cniVersion":"1.0.0"}',
+  );
+  assertThrows(
+    () => host.runtime().findCachedConfig({ name: "net1" }, host.conf()),
+    CniError,
+    "wrong kind",
+  );
+});
+
+Deno.test("NetworkRuntime.delNetworkList() reads cached lists and bare plugins", async (t) => {
+  const list = '{"name":"net1","cniVersion":"1.0.0","plugins":' +
+    '[{"type":"a","mtu":1},{"type":"b"}]}';
+  const rows: [name: string, text: string, story: string[]][] = [
+    ["a list", list, ["b DEL", "a DEL"]],
+    ["a bare plugin", BARE, ["a DEL"]],
+  ];
+  await eachRow(t, rows, async ([, text, story]) => {
+    using host = new RecordingPlugins();
+    for (const type of ["a", "b", "x"]) host.add(type);
+    remember(host, text, host.conf());
+    const options = { useCachedConfig: true };
+    await host.runtime().delNetworkList(
+      host.list(["x"]),
+      host.conf(),
+      options,
+    );
+    assertEquals(host.story, story);
+    const { stdin } = host.calls.at(-1) ?? {};
+    assertEquals([stdin?.name, stdin?.cniVersion, stdin?.mtu], [
+      "net1",
+      "1.0.0",
+      1,
+    ]);
+  });
+});
+
+Deno.test("toPrevResult() converts only results that the next plugin cannot read", async (t) => {
+  const old = '{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/24"}}';
+  const rows: [name: string, stdout: string, asked: string, version: string][] =
+    [
+      ["the same version", '{"cniVersion":"1.1.0"}', "1.1.0", "1.1.0"],
+      ["the same shape", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
+      ["an older shape", old, "1.1.0", "1.1.0"],
+      ["a newer shape", '{"cniVersion":"1.1.0"}', "0.4.0", "0.4.0"],
+      [
+        "a result that cannot be converted",
+        '{"cniVersion":"1.1.0"}',
+        "",
+        "1.1.0",
+      ],
+    ];
+  await eachRow(t, rows, ([, stdout, asked, version]) => {
+    let logged = "";
+    const log = createLog({}, (line) => void (logged += line));
+    const result = readPluginResult({ stdout, result: undefined }, asked);
+    const prevResult = toPrevResult(result, asked, log);
+    assertEquals(prevResult["cniVersion"], version);
+    const isTold = version !== JSON.parse(stdout).cniVersion || asked === "";
+    assertEquals(logged !== "", isTold);
+  });
+});
+
+const CONF: RuntimeConf = { containerId: "c", netns: "/n", ifName: "eth0" };
+const OF_NET1 = keyOf({ name: "net1" }, CONF);
+
+async function withCached(
+  result: JsonObject,
+  test: (cache: AttachmentCache) => void,
+): Promise<void> {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const cache = new AttachmentCache(directory);
+    const network = { name: "net1", bytes: new TextEncoder().encode("{}") };
+    cache.writeAttachment(describeAttachment(network, CONF), result);
+    test(cache);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}
+
+Deno.test("AttachmentCache.findResult() converts to the configuration's version", async () => {
+  const document = { cniVersion: "0.4.0", x: 1, ips: [{ address: "::1/128" }] };
+  await withCached(document, (cache) => {
+    const find = (cniVersion: string): JsonObject | undefined =>
+      cache.findResult(OF_NET1, cniVersion)?.document;
+    assertEquals(find("0.4.0"), document);
+    assertEquals(find("1.1.0"), {
+      cniVersion: "1.1.0",
+      ips: [{ address: "::1/128" }],
+      x: 1,
+    });
+    assertEquals(find("0.2.0")?.["ip6"], { ip: "::1/128" });
+    const none = { ...OF_NET1, network: "net2" };
+    assertEquals(cache.findResult(none, "1.1.0"), undefined);
+  });
+});
+
+Deno.test("AttachmentCache.findResult() throws for a version that the result cannot be converted to", async () => {
+  await withCached({ cniVersion: "1.1.0" }, (cache) => {
+    const error = assertThrows(() => cache.findResult(OF_NET1, "9.0.0"));
+    assertEquals(
+      describeError(error),
+      'failed to convert cached result to config version "9.0.0": ' +
+        'unsupported CNI result version "9.0.0"',
+    );
+  });
+});
+
+Deno.test("AttachmentCache.findResult() throws for a malformed result", async () => {
+  await assertRejects(
+    () =>
+      withCached({ cniVersion: "1.1.0", ips: "junk" }, (cache) => {
+        cache.findResult(OF_NET1, "1.1.0");
+      }),
+    CniError,
+    "Cannot decode result: ips: expected an array",
+  );
 });

@@ -7,15 +7,18 @@
 import { CniError, ErrorCode } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
-import { findCachedResult } from "./attachment_result.ts";
-import { checkPlugins } from "./each_plugin.ts";
 import {
+  type AttachedOptions,
+  buildRequest,
   hasVersion,
-  type Network,
+  keyOf,
   type OperationOptions,
+  type PluginTools,
+  runPlugin,
+  type RuntimeConf,
+  type Tools,
 } from "./operation.ts";
-import type { RuntimeConf } from "./runtime_conf.ts";
-import type { Tools } from "./tools.ts";
+import type { Network, PluginList } from "./conf.ts";
 
 /** The configuration's version has no CHECK, so nothing was checked. */
 export class CheckNotSupportedError extends CniError {}
@@ -56,9 +59,35 @@ function getCachedResult(
   conf: RuntimeConf,
 ): JsonObject | undefined {
   try {
-    return findCachedResult(cache, network, conf)?.document;
+    return cache.findResult(keyOf(network, conf), network.cniVersion)
+      ?.document;
   } catch (cause) {
     const name = JSON.stringify(network.name);
     throw new Error(`failed to get network ${name} cached result`, { cause });
+  }
+}
+
+/**
+ * Runs CHECK of each plugin in order.
+ *
+ * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
+ *
+ * @throws {CniError} The error of the first plugin that finds a difference
+ */
+export async function checkPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  conf: RuntimeConf,
+  { prevResult, signal }: AttachedOptions,
+): Promise<void> {
+  const { capabilityArgs } = conf;
+  for (const plugin of network.plugins) {
+    await runPlugin(tools, {
+      command: "CHECK",
+      type: plugin.type,
+      stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+      conf,
+      signal,
+    });
   }
 }

@@ -17,12 +17,12 @@ import {
   appendPlugins,
   type NetworkConf,
   type NetworkConfList,
+  parseDocument,
   parseNetworkConf,
   parseNetworkConfList,
   type PluginConf,
   toNetworkConfList,
 } from "./conf.ts";
-import { parseDocument } from "./conf_document.ts";
 import { readFile } from "../base/files/io.ts";
 
 /** A directory has no network configuration. */

@@ -6,17 +6,30 @@
 
 import { describeError } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
-import { findCachedResult } from "./attachment_result.ts";
-import { restoreAttachment } from "./cached_config.ts";
-import { delPlugins } from "./each_plugin.ts";
 import {
+  type AttachedOptions,
+  buildRequest,
+  dropRecycledNetns,
   hasVersion,
-  type Network,
+  keyOf,
   type OperationOptions,
+  pluginFailure,
+  type PluginTools,
+  restoreArgs,
+  runPlugin,
+  type RuntimeConf,
+  type Tools,
 } from "./operation.ts";
-import { dropRecycledNetns } from "./recycled_netns.ts";
-import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
-import type { Tools } from "./tools.ts";
+import {
+  asNetwork,
+  type Network,
+  parseNetworkConf,
+  parseNetworkConfList,
+  type PluginList,
+} from "./conf.ts";
+import { throwAll } from "../cni/call/rollback.ts";
+import type { Starter } from "../cni/call/context.ts";
+import { ListDeletion } from "../cni/call/link_deletion.ts";
 
 /** The first configuration version in which DEL gets the result of ADD. */
 const PREV_RESULT_SINCE = "0.4.0";
@@ -77,7 +90,8 @@ function tryCachedResult(
   conf: RuntimeConf,
 ): JsonObject | undefined {
   try {
-    return findCachedResult(cache, network, conf)?.document;
+    return cache.findResult(keyOf(network, conf), network.cniVersion)
+      ?.document;
   } catch (error) {
     log.warn("Deleting without the cached result", {
       network: network.name,
@@ -105,4 +119,89 @@ function forget(
       error: describeError(error),
     });
   }
+}
+
+/**
+ * Returns the input of the ADD that DEL is to undo. If the cache does not have
+ * it, returns the input of DEL.
+ */
+function restoreAttachment(
+  { cache, log }: Tools,
+  network: Network,
+  conf: RuntimeConf,
+): { readonly network: Network; readonly conf: RuntimeConf } {
+  try {
+    const cached = cache.readConfig(keyOf(network, conf));
+    if (cached === undefined) return { network, conf };
+    return {
+      network: parseCachedConfig(cached.config),
+      conf: restoreArgs(conf, cached),
+    };
+  } catch (error) {
+    log.warn("Deleting without the cached configuration", {
+      network: network.name,
+      containerId: conf.containerId,
+      ifName: conf.ifName,
+      error: describeError(error),
+    });
+    return { network, conf };
+  }
+}
+
+/** Parses a list or a bare plugin. To the list parser, a bare plugin is a list without plugins. */
+function parseCachedConfig(bytes: Uint8Array): Network {
+  const list = parseNetworkConfList(bytes);
+  return list.plugins.length > 0 ? list : asNetwork(parseNetworkConf(bytes));
+}
+
+/** Options of DEL for several plugins. */
+export interface DelPluginsOptions extends AttachedOptions {
+  /** Whether to continue after a plugin that fails or is missing. */
+  readonly continueOnDelErrors?: boolean | undefined;
+}
+
+/**
+ * Runs DEL of each plugin, last to first. Links that the plugins left for later
+ * are deleted at the end in any case.
+ *
+ * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
+ *
+ * @throws {PluginFailure} If a plugin fails
+ */
+export async function delPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  conf: RuntimeConf,
+  { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
+): Promise<void> {
+  const { capabilityArgs } = conf;
+  const linkDeletion = new ListDeletion(tools.context.linkDeletion);
+  const failures: Error[] = [];
+  const finish = async (): Promise<void> => {
+    await linkDeletion.finish().catch((error) => failures.push(error));
+  };
+  const context = {
+    ...tools.context,
+    linkDeletion,
+    onProcess: async (): Promise<Starter | void> => {
+      await finish();
+      return await tools.context.onProcess?.();
+    },
+  };
+  for (const plugin of network.plugins.toReversed()) {
+    try {
+      await runPlugin({ ...tools, context }, {
+        command: "DEL",
+        type: plugin.type,
+        stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+        conf,
+        signal,
+      });
+    } catch (error) {
+      failures.push(pluginFailure(plugin, "delete", error));
+      if (!continueOnDelErrors) break;
+    }
+  }
+  await finish();
+  throwAll(failures, `${failures.length} plugins failed (delete)`);
 }

@@ -3,9 +3,11 @@ import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { contextWith } from "../tests/_harness/call_context.ts";
 import { describeError } from "../base/error.ts";
 import type { Invoker } from "../cni/call/context.ts";
-import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
-import { PluginFailure } from "./operation.ts";
-import { createTools, type PluginTools } from "./tools.ts";
+import { checkPlugins } from "./check.ts";
+import { delPlugins } from "./del.ts";
+import { gcPlugins } from "./gc.ts";
+import { PluginFailure, type PluginTools } from "./operation.ts";
+import { createTools } from "./api.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 const prevResult = { cniVersion: "1.1.0", x: 1 };

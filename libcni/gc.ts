@@ -9,12 +9,17 @@ import { throwAll } from "../cni/call/rollback.ts";
 import type { ValidAttachment } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import type { CachedAttachment } from "./cache.ts";
-import type { NetworkConfList } from "./conf.ts";
-import { delFromNetwork, type DelOptions } from "./del.ts";
-import { gcPlugins } from "./each_plugin.ts";
-import { mayHaveVersion } from "./operation.ts";
-import { dropRecycledNetns } from "./recycled_netns.ts";
-import type { Tools } from "./tools.ts";
+import type { NetworkConfList, PluginList } from "./conf.ts";
+import type { DelOptions } from "./del.ts";
+import {
+  buildRequest,
+  dropRecycledNetns,
+  mayHaveVersion,
+  type OperationOptions,
+  type PluginTools,
+  runPlugin,
+  type Tools,
+} from "./operation.ts";
 
 /** Options of GC. */
 export interface GcOptions extends DelOptions {
@@ -94,5 +99,38 @@ async function delStale(
 ): Promise<void> {
   const { containerId, netns, ifName, cniArgs: args, capabilityArgs } = cached;
   const conf = { containerId, netns, ifName, args, capabilityArgs };
+  const { delFromNetwork } = await import("./del.ts");
   await delFromNetwork(tools, list, dropRecycledNetns(tools, conf), options);
+}
+
+/** Options of GC for several plugins. */
+export interface GcPluginsOptions extends OperationOptions {
+  /** The network's valid attachments; undefined if unknown. */
+  readonly validAttachments?: readonly ValidAttachment[] | undefined;
+}
+
+/**
+ * Runs GC of each plugin in order, and continues after failures.
+ *
+ * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
+ *
+ * @returns The failures
+ */
+export async function gcPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  { validAttachments, signal }: GcPluginsOptions,
+): Promise<Error[]> {
+  const gc = validAttachments && { validAttachments };
+  const failures: Error[] = [];
+  for (const plugin of network.plugins) {
+    const { type } = plugin;
+    try {
+      const stdin = buildRequest(network, plugin, { gc });
+      await runPlugin(tools, { command: "GC", type, stdin, signal });
+    } catch (cause) {
+      failures.push(new Error(`failed to GC plugin ${type}`, { cause }));
+    }
+  }
+  return failures;
 }

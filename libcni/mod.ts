@@ -8,20 +8,31 @@
 export type { VersionInfo } from "../cni/invoke/version_probe.ts";
 export { type NamedNetwork, NetworkRuntime } from "./api.ts";
 export type { AddOrUndoOptions } from "./add.ts";
-export type { AttachmentResult } from "./attachment_result.ts";
 export {
   type Attachment,
   AttachmentCache,
   type AttachmentKey,
+  type AttachmentResult,
   type CachedAttachment,
+  type CachedDocument,
   type CachedRequest,
   DEFAULT_CACHE_DIR,
 } from "./cache.ts";
-export type { CachedConfig } from "./cached_config.ts";
-export type { CachedDocument } from "./cache_file.ts";
+export {
+  buildRequest,
+  type CachedConfig,
+  type CniArgs,
+  type NetworkRuntimeOptions,
+  type OperationOptions,
+  PluginFailure,
+  type RequestExtras,
+  type RuntimeConf,
+} from "./operation.ts";
 export { CheckNotSupportedError } from "./check.ts";
 export {
   appendPlugins,
+  injectConf,
+  type Network,
   type NetworkConf,
   type NetworkConfList,
   parseNetworkConf,
@@ -44,11 +55,3 @@ export {
 export type { DelOptions } from "./del.ts";
 export type { GcOptions } from "./gc.ts";
 export { AttachmentLocks, lockDirectoryOf, type LockOptions } from "./lock.ts";
-export {
-  type Network,
-  type OperationOptions,
-  PluginFailure,
-} from "./operation.ts";
-export { buildRequest, injectConf, type RequestExtras } from "./request.ts";
-export type { CniArgs, RuntimeConf } from "./runtime_conf.ts";
-export type { NetworkRuntimeOptions } from "./tools.ts";

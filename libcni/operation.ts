@@ -1,30 +1,41 @@
 /**
- * The common part of all operations on a network: its plugins, one run of a
- * plugin, and the errors of plugins.
+ * What all operations on a network share: their options and tools, the attachment,
+ * the input of a plugin, one run of it, and its errors.
  *
  * @module
  */
 
 import { giveTurn } from "../base/deadline.ts";
-import type { Command } from "../cni/call/args.ts";
+import { type Command, isNetnsOverridden } from "../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../base/error.ts";
 import { findPlugin } from "../cni/invoke/find.ts";
 import type { PluginOutput } from "../cni/invoke/plugin_result.ts";
 import { runtimeEnv } from "../cni/invoke/runtime_env.ts";
 import type { Result } from "../cni/result/result.ts";
 import { isAtLeast } from "../cni/version.ts";
-import type { NetworkConfList, PluginConf } from "./conf.ts";
-import { formatCniArgs, type RuntimeConf } from "./runtime_conf.ts";
-import type { PluginTools } from "./tools.ts";
-
-/** The part of a list that operations read. */
-export type Network = Pick<
-  NetworkConfList,
-  "name" | "cniVersion" | "plugins" | "bytes"
->;
-
-/** The part of a list that determines its plugins' input. */
-export type PluginList = Pick<Network, "name" | "cniVersion" | "plugins">;
+import {
+  type Network,
+  type NetworkConfList,
+  type PluginConf,
+  setKeys,
+} from "./conf.ts";
+import type {
+  Attachment,
+  AttachmentCache,
+  AttachmentKey,
+  CachedRequest,
+} from "./cache.ts";
+import type { AttachmentLocks } from "./lock.ts";
+import type { Log } from "../base/log/log.ts";
+import { isOwnNetns } from "../cni/call/own_netns.ts";
+import type { CallContext } from "../cni/call/context.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  omitAbsent,
+} from "../base/json/json.ts";
+import type { ValidAttachment } from "../cni/config/types.ts";
+import { encodeJson } from "../base/json/json_bytes.ts";
 
 /** When to give up. */
 export interface OperationOptions {
@@ -149,4 +160,221 @@ export function mayHaveVersion(
   } catch {
     return false;
   }
+}
+
+/**
+ * Options of a runtime: the context of its plugins, and its own. By default
+ * plugins run as processes, the host is this thread's namespace, and the log of
+ * plugins and of the runtime goes to stderr.
+ */
+export interface NetworkRuntimeOptions
+  extends Partial<Omit<CallContext, "env" | "signal">> {
+  /** The environment of plugins; the CNI_* variables are replaced. */
+  readonly env: CallContext["env"];
+  /** Directories with plugins in search order: CNI_PATH. */
+  readonly pluginDirs: readonly string[];
+  /** The cache directory; /var/lib/cni by default. */
+  readonly cacheDir?: string;
+  /**
+   * Serializes ADD, CHECK and DEL of a container, and runs GC alone. By default
+   * there is no locking, because a plugin that is itself a runtime, such as
+   * multus, would wait for its caller.
+   */
+  readonly locks?: Pick<AttachmentLocks, "lockContainer" | "lockExclusively">;
+}
+
+/** A runtime's means to run plugins. */
+export interface PluginTools {
+  /** Directories with plugins in search order. */
+  readonly pluginDirs: readonly string[];
+  /** The context of plugins; the CNI_* variables are replaced. */
+  readonly context: CallContext;
+  /** The runtime's own log, written to the same place as the plugins'. */
+  readonly log: Log;
+}
+
+/** Everything a runtime needs. */
+export interface Tools extends PluginTools {
+  readonly cache: AttachmentCache;
+  readonly locks: NetworkRuntimeOptions["locks"];
+}
+
+/** Pairs of CNI_ARGS, in order. */
+export type CniArgs = readonly (readonly [key: string, value: string])[];
+
+/**
+ * One attachment as its runtime describes it, identical for ADD, CHECK and DEL.
+ *
+ * Source: containernetworking/cni libcni/api.go `RuntimeConf`.
+ */
+export interface RuntimeConf {
+  /** CNI_CONTAINERID. */
+  readonly containerId: string;
+  /** CNI_NETNS: path of the sandbox's network namespace; "" if it is gone (DEL). */
+  readonly netns: string;
+  /** CNI_IFNAME: name of the interface inside the sandbox. */
+  readonly ifName: string;
+  /** CNI_ARGS, pair by pair. */
+  readonly args?: CniArgs;
+  /** CNI_ARGS as one text; unless empty, it replaces {@linkcode args}. */
+  readonly rawArgs?: string;
+  /**
+   * Capability arguments, by capability, such as `portMappings`. A plugin gets
+   * those that its configuration declares in `capabilities`.
+   */
+  readonly capabilityArgs?: JsonObject;
+}
+
+/** Formats the value of CNI_ARGS. */
+export function formatCniArgs({ args = [], rawArgs }: RuntimeConf): string {
+  return rawArgs || args.map(([key, value]) => `${key}=${value}`).join(";");
+}
+
+/**
+ * Lists the pairs of CNI_ARGS for the cache. The value is everything after the
+ * first `=`; plugins decide whether to accept it.
+ */
+export function listCniArgs(conf: RuntimeConf): CniArgs {
+  if (!conf.rawArgs) return conf.args ?? [];
+  return conf.rawArgs.split(";").map((pair) => {
+    const [key = "", ...value] = pair.split("=");
+    return [key, value.join("=")];
+  });
+}
+
+/** Returns the key of an attachment in the cache. */
+export function keyOf(
+  network: { readonly name: string },
+  { containerId, ifName }: RuntimeConf,
+): AttachmentKey {
+  return { network: network.name, containerId, ifName };
+}
+
+/** Returns what the cache keeps of an attachment, apart from its result. */
+export function describeAttachment(
+  network: { readonly name: string; readonly bytes: Uint8Array },
+  conf: RuntimeConf,
+): Attachment {
+  return {
+    ...keyOf(network, conf),
+    netns: conf.netns,
+    config: network.bytes,
+    cniArgs: listCniArgs(conf),
+    capabilityArgs: conf.capabilityArgs ?? {},
+  };
+}
+
+/** The input of ADD, from the cache. */
+export interface CachedConfig {
+  /** The network's configuration, byte for byte. */
+  readonly config: Uint8Array;
+  /** The attachment with the cached arguments and the caller's namespace. */
+  readonly conf: RuntimeConf;
+}
+
+/**
+ * Returns an attachment with its cached arguments, if there were any, and
+ * capability arguments. The namespace is kept as given: it may be gone by now.
+ *
+ * Source: containernetworking/cni libcni/api.go `getCachedConfig`.
+ */
+export function restoreArgs(
+  conf: RuntimeConf,
+  { cniArgs, capabilityArgs }: CachedRequest,
+): RuntimeConf {
+  const { rawArgs: _, ...others } = conf;
+  return cniArgs.length === 0
+    ? { ...conf, capabilityArgs }
+    : { ...others, args: cniArgs, capabilityArgs };
+}
+
+/** The input of operations on an existing attachment. */
+export interface AttachedOptions extends OperationOptions {
+  /** The result of the whole list's ADD, if known. */
+  readonly prevResult?: JsonObject | undefined;
+}
+
+/** The parts of a request apart from the network's name and version. */
+export interface RequestExtras {
+  /** The previous plugin's or the whole chain's result, in its own version. */
+  readonly prevResult?: JsonObject | undefined;
+  /** Capability arguments, by capability; for ADD, CHECK and DEL. */
+  readonly capabilityArgs?: JsonObject | undefined;
+  /** The valid attachments for GC; undefined if unknown. */
+  readonly gc?:
+    | { readonly validAttachments: readonly ValidAttachment[] }
+    | undefined;
+}
+
+/**
+ * Builds the configuration that a plugin reads from stdin.
+ *
+ * Passes on keys from the file that the runtime does not set, including
+ * `prevResult` and `runtimeConfig`.
+ *
+ * @param list The network; its name and version go to every plugin
+ * @throws {CniError} 7 If it cannot be encoded
+ */
+export function buildRequest(
+  list: Pick<NetworkConfList, "name" | "cniVersion">,
+  plugin: PluginConf,
+  { prevResult, capabilityArgs = {}, gc }: RequestExtras = {},
+): Uint8Array<ArrayBuffer> {
+  const attachments = gc?.validAttachments.map(formatAttachment);
+  const keys = omitAbsent<Record<string, JsonValue>>({
+    name: list.name,
+    cniVersion: list.cniVersion,
+    prevResult,
+    runtimeConfig: pickRuntimeConfig(plugin, capabilityArgs),
+    "cni.dev/valid-attachments": attachments,
+    // The key that libcni 1.2 and the plugins of its time use.
+    "cni.dev/attachments": attachments,
+  });
+  // The plugin's own keys have been decoded; these keys cannot make them
+  // invalid.
+  return encodeJson(setKeys(plugin.document, keys));
+}
+
+/** Picks the capability arguments that the plugin declares; undefined if none. */
+function pickRuntimeConfig(
+  { capabilities }: PluginConf,
+  capabilityArgs: JsonObject,
+): JsonObject | undefined {
+  const picked = Object.entries(capabilityArgs)
+    .filter(([capability]) =>
+      Object.hasOwn(capabilities, capability) && capabilities[capability]
+    );
+  return picked.length === 0 ? undefined : Object.fromEntries(picked);
+}
+
+function formatAttachment(
+  { containerId, ifName }: ValidAttachment,
+): JsonObject {
+  return { containerID: containerId, ifname: ifName };
+}
+
+/**
+ * Returns an attachment without its namespace, and logs that, if the path now
+ * leads to the runtime's own namespace. This happens to a path like
+ * /proc/PID/ns/net when the process has ended and another one on the host gets
+ * its PID. Plugins would then delete the host's links by name.
+ *
+ * With CNI_NETNS_OVERRIDE, that namespace is allowed.
+ *
+ * @throws {CniError} 8 if the runtime's own namespace cannot be read
+ */
+export function dropRecycledNetns(
+  { context, log }: Pick<PluginTools, "context" | "log">,
+  conf: RuntimeConf,
+): RuntimeConf {
+  const { netns, containerId, ifName } = conf;
+  const { env, hostNetns } = context;
+  const netnsOverride = isNetnsOverridden(env);
+  if (!isOwnNetns({ netns, netnsOverride }, hostNetns)) return conf;
+  log.warn("Deleting without the namespace: its path now leads to the host's", {
+    containerId,
+    ifName,
+    netns,
+  });
+  return { ...conf, netns: "" };
 }

@@ -6,13 +6,13 @@
 
 import { COMMAND_SINCE } from "../cni/version.ts";
 import {
+  buildRequest,
   mayHaveVersion,
   type OperationOptions,
-  type PluginList,
+  type PluginTools,
   runPlugin,
 } from "./operation.ts";
-import { buildRequest } from "./request.ts";
-import type { PluginTools } from "./tools.ts";
+import type { PluginList } from "./conf.ts";
 
 /**
  * Runs STATUS of each plugin in order. A configuration older than 1.1.0 has no

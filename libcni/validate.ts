@@ -15,9 +15,8 @@ import {
   type VersionInfo,
 } from "../cni/invoke/version_probe.ts";
 import { DEFAULT_VERSION } from "../cni/version.ts";
-import { listCapabilities } from "./conf.ts";
-import type { Network, OperationOptions } from "./operation.ts";
-import type { Tools } from "./tools.ts";
+import { listCapabilities, type Network } from "./conf.ts";
+import type { OperationOptions, Tools } from "./operation.ts";
 
 /**
  * Asks a plugin for the versions that it supports.

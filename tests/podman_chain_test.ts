@@ -9,7 +9,7 @@ import { makeChain } from "../cli/networks/chain_form.ts";
 import { unlessMissing } from "../base/files/io.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { decodePluginConf, decodePluginConfs } from "../libcni/conf.ts";
-import { buildRequest } from "../libcni/request.ts";
+import { buildRequest } from "../libcni/operation.ts";
 import {
   allOf,
   type Needs,

@@ -14,12 +14,12 @@ import {
   decodePluginConfs,
   listCapabilities,
   type NetworkConfList,
+  parseDocument,
   parseNetworkConf,
   parseNetworkConfList,
   type PluginConf,
   toNetworkConfList,
 } from "../../libcni/conf.ts";
-import { parseDocument } from "../../libcni/conf_document.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 import { SocketKey } from "../../daemon/wire/daemon_socket.ts";
 

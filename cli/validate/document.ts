@@ -16,12 +16,12 @@ import {
 } from "../../base/json/json.ts";
 import {
   type NetworkConfList,
+  parseDocument,
   parseNetworkConf,
   parseNetworkConfList,
   pluginSchema,
   toNetworkConfList,
 } from "../../libcni/conf.ts";
-import { parseDocument } from "../../libcni/conf_document.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 import { CHAIN } from "../networks/chain_form.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";

@@ -11,12 +11,17 @@ import {
   type JsonValue,
   objectOf,
 } from "../../base/json/json.ts";
-import { decodePluginConfs, type PluginConf } from "../../libcni/conf.ts";
-import type { AttachedOptions } from "../../libcni/each_plugin.ts";
-import type { PluginList } from "../../libcni/operation.ts";
-import { injectConf } from "../../libcni/request.ts";
-import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
-import type { PluginTools } from "../../libcni/tools.ts";
+import {
+  decodePluginConfs,
+  injectConf,
+  type PluginConf,
+  type PluginList,
+} from "../../libcni/conf.ts";
+import type {
+  AttachedOptions,
+  PluginTools,
+  RuntimeConf,
+} from "../../libcni/operation.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./schema.ts";
 

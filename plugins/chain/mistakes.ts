@@ -6,8 +6,11 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { listCapabilities, type PluginConf } from "../../libcni/conf.ts";
-import type { PluginList } from "../../libcni/operation.ts";
+import {
+  listCapabilities,
+  type PluginConf,
+  type PluginList,
+} from "../../libcni/conf.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./schema.ts";
 

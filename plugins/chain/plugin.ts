@@ -34,7 +34,7 @@ export const chain: Plugin<ChainConfig> = definePlugin({
 
   add: (call) =>
     operate(call, async (links): Promise<ForeignResult> => {
-      const { addPlugins } = await import("../../libcni/add_plugins.ts");
+      const { addPlugins } = await import("../../libcni/add.ts");
       const { RunningAdd } = await import("./running_add.ts");
       await warnOfMistakes(call, links);
       const { network, conf, options } = links;
@@ -49,13 +49,13 @@ export const chain: Plugin<ChainConfig> = definePlugin({
 
   check: (call) =>
     operate(call, async ({ tools, network, conf, options }) => {
-      const { checkPlugins } = await import("../../libcni/each_plugin.ts");
+      const { checkPlugins } = await import("../../libcni/check.ts");
       await checkPlugins(tools, network, conf, options);
     }),
 
   del: (call) =>
     operate(call, async ({ tools, network, conf, options }) => {
-      const { delPlugins } = await import("../../libcni/each_plugin.ts");
+      const { delPlugins } = await import("../../libcni/del.ts");
       const { waitForAdd } = await import("./running_add.ts");
       await waitForAdd(call);
       await delPlugins(tools, network, conf, options);
@@ -63,7 +63,7 @@ export const chain: Plugin<ChainConfig> = definePlugin({
 
   gc: (call) =>
     operate(call, async ({ tools, network }) => {
-      const { gcPlugins } = await import("../../libcni/each_plugin.ts");
+      const { gcPlugins } = await import("../../libcni/gc.ts");
       const { sweepLocks } = await import("./running_add.ts");
       const { validAttachments, signal } = call;
       const options = { validAttachments, signal };

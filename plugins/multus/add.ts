@@ -7,7 +7,7 @@
 import type { CmdArgs } from "../../cni/call/args.ts";
 import { deadline } from "../../base/deadline.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
-import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
+import type { RuntimeConf } from "../../libcni/operation.ts";
 import type { ForeignResult } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";

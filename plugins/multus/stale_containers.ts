@@ -9,7 +9,7 @@
  */
 
 import type { AttachmentCache, CachedAttachment } from "../../libcni/cache.ts";
-import { dropRecycledNetns } from "../../libcni/recycled_netns.ts";
+import { dropRecycledNetns } from "../../libcni/operation.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { ValidAttachment } from "../../cni/config/types.ts";
 import { ifPossible, unlessMissing } from "../../base/files/io.ts";

@@ -11,13 +11,15 @@
  * @module
  */
 
-import { type NetworkRuntimeOptions } from "../../libcni/tools.ts";
+import type {
+  NetworkRuntimeOptions,
+  RuntimeConf,
+} from "../../libcni/operation.ts";
 import { NetworkRuntime } from "../../libcni/api.ts";
 import {
   type NetworkConfList,
   parseNetworkConfList,
 } from "../../libcni/conf.ts";
-import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
 import { PluginDirectory } from "./plugin_directory.ts";
 
 /** One call of a plugin. */

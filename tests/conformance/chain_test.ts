@@ -16,7 +16,7 @@ import {
   type NetworkConfList,
   parseNetworkConfList,
 } from "../../libcni/conf.ts";
-import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
+import type { RuntimeConf } from "../../libcni/operation.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -14,8 +14,7 @@ import { CniError, toCniError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { CheckNotSupportedError } from "../../libcni/check.ts";
 import type { NetworkConf, NetworkConfList } from "../../libcni/conf.ts";
-import { PluginFailure } from "../../libcni/operation.ts";
-import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
+import { PluginFailure, type RuntimeConf } from "../../libcni/operation.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
 import {

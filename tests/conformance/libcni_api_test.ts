@@ -6,7 +6,7 @@
 
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { NetworkConf } from "../../libcni/conf.ts";
-import type { RuntimeConf } from "../../libcni/runtime_conf.ts";
+import type { RuntimeConf } from "../../libcni/operation.ts";
 import { CniError } from "../../base/error.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {

@@ -8,6 +8,7 @@ import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { CniError, describeError } from "../../base/error.ts";
 import type { JsonObject, JsonValue } from "../../base/json/json.ts";
 import {
+  injectConf,
   type NetworkConfList,
   parseNetworkConf,
   parseNetworkConfList,
@@ -22,8 +23,8 @@ import {
   readNetworkConf,
   readNetworkConfList,
 } from "../../libcni/conf_files.ts";
+import { buildRequest } from "../../libcni/operation.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
-import { buildRequest, injectConf } from "../../libcni/request.ts";
 import { ConfDirectory, type ConfFiles } from "../_harness/conf_directory.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 

@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path/posix";
 import type { JsonObject } from "../../base/json/json.ts";
 import { AttachmentCache } from "../../libcni/cache.ts";
-import { describeAttachment } from "../../libcni/runtime_conf.ts";
+import { describeAttachment } from "../../libcni/operation.ts";
 import {
   joinAttachments,
   listCachedAttachments,

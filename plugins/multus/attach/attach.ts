@@ -7,9 +7,8 @@
 import { CniError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import type { NetworkRuntime } from "../../../libcni/api.ts";
-import type { AttachmentResult } from "../../../libcni/attachment_result.ts";
-import { sayWhichFailed } from "../../../libcni/operation.ts";
-import type { RuntimeConf } from "../../../libcni/runtime_conf.ts";
+import type { AttachmentResult } from "../../../libcni/cache.ts";
+import { type RuntimeConf, sayWhichFailed } from "../../../libcni/operation.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";

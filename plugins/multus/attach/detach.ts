@@ -8,8 +8,8 @@ import { checkNetworkName } from "../../../cni/call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../../../base/error.ts";
 import { findPlugin } from "../../../cni/invoke/find.ts";
 import type { NetworkRuntime } from "../../../libcni/api.ts";
-import type { Network } from "../../../libcni/operation.ts";
-import type { RuntimeConf } from "../../../libcni/runtime_conf.ts";
+import type { Network } from "../../../libcni/conf.ts";
+import type { RuntimeConf } from "../../../libcni/operation.ts";
 import type { Log } from "../../../base/log/log.ts";
 import { removeDeviceInfo } from "../devices/device_info.ts";
 import {

@@ -20,8 +20,8 @@ import {
   listCapabilities,
   type NetworkConf,
   type NetworkConfList,
+  parseDocument,
 } from "../../../libcni/conf.ts";
-import { parseDocument } from "../../../libcni/conf_document.ts";
 import {
   listConfFiles,
   readNetworkConf,

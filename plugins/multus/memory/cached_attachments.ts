@@ -14,7 +14,7 @@ import type {
   AttachmentCache,
   CachedAttachment,
 } from "../../../libcni/cache.ts";
-import { restoreArgs } from "../../../libcni/runtime_conf.ts";
+import { restoreArgs } from "../../../libcni/operation.ts";
 import type { Log } from "../../../base/log/log.ts";
 import {
   asAdded,

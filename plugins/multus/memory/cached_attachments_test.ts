@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { AttachmentCache } from "../../../libcni/cache.ts";
-import type { CniArgs } from "../../../libcni/runtime_conf.ts";
+import type { CniArgs } from "../../../libcni/operation.ts";
 import type { LogFields } from "../../../base/log/log.ts";
 import {
   findBesideOthers,

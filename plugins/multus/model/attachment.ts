@@ -6,10 +6,9 @@
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import type { JsonObject, JsonValue } from "../../../base/json/json.ts";
-import type { AttachmentResult } from "../../../libcni/attachment_result.ts";
-import { asNetwork } from "../../../libcni/cached_config.ts";
-import type { Network } from "../../../libcni/operation.ts";
-import type { CniArgs, RuntimeConf } from "../../../libcni/runtime_conf.ts";
+import type { AttachmentResult } from "../../../libcni/cache.ts";
+import type { CniArgs, RuntimeConf } from "../../../libcni/operation.ts";
+import { asNetwork, type Network } from "../../../libcni/conf.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import { KNOWN_CAPABILITIES, type MultusConfig } from "./config.ts";

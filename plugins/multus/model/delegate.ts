@@ -17,11 +17,11 @@ import {
 import {
   type NetworkConf,
   type NetworkConfList,
+  parseDocument,
   parseNetworkConf,
   parseNetworkConfList,
   type PluginConf,
 } from "../../../libcni/conf.ts";
-import { parseDocument } from "../../../libcni/conf_document.ts";
 import type { Route } from "../../../cni/result/result.ts";
 import type { Ip } from "../../../net/ip.ts";
 

@@ -21,13 +21,14 @@ import {
   objectOf,
 } from "../../../base/json/json.ts";
 import {
+  injectConf,
   type NetworkConfList,
+  parseDocument,
   parseNetworkConf,
   parseNetworkConfList,
+  setKeys,
 } from "../../../libcni/conf.ts";
-import { parseDocument } from "../../../libcni/conf_document.ts";
 import { encodeJson } from "../../../base/json/json_bytes.ts";
-import { injectConf, setKeys } from "../../../libcni/request.ts";
 import {
   type Delegate,
   type DelegateDevice,

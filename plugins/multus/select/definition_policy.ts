@@ -16,7 +16,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from "../../../base/json/json.ts";
-import { parseDocument } from "../../../libcni/conf_document.ts";
+import { parseDocument } from "../../../libcni/conf.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
   type Delegate,

@@ -8,7 +8,7 @@ import { parseArgs } from "../../../cni/call/args.ts";
 import { CniError } from "../../../base/error.ts";
 import { decodeVersionInfo } from "../../../cni/invoke/version_probe.ts";
 import { readPluginResult } from "../../../cni/invoke/plugin_result.ts";
-import { decodeDocument, decodeResult } from "../../../libcni/cache_file.ts";
+import { decodeDocument, decodeOwnedResult } from "../../../libcni/cache.ts";
 import {
   parseNetworkConf,
   parseNetworkConfList,
@@ -282,7 +282,7 @@ export function listTextParsers(directory: string): Parser<string>[] {
       name: "cached result",
       samples: [CACHE, RESULT],
       throws: cni,
-      parse: (text) => decodeResult(utf8.encode(text), "it"),
+      parse: (text) => decodeOwnedResult(utf8.encode(text), "it"),
     }),
     textParser({
       name: "CNI_ARGS",
