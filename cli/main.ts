@@ -10,7 +10,7 @@ import { printAndExit } from "../cni/call/answer.ts";
 import { calledAs } from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { unknownName } from "../plugins/registry.ts";
-import { runMain } from "../base/command_line/run.ts";
+import { runProgram } from "../base/command_line/run.ts";
 
 /** Runs the program for the name that the tool was invoked as. */
 async function main(): Promise<void> {
@@ -19,7 +19,7 @@ async function main(): Promise<void> {
   if (Deno.args.length === 0 && Deno.env.get("CNI_COMMAND")) {
     printAndExit(formatFailure(unknownName(calledAs()), CURRENT_VERSION));
   }
-  await runMain(
+  await runProgram(
     calledAs() === "cnitool"
       ? (await import("./cnitool.ts")).cnitool
       : (await import("./commands.ts")).cni,

@@ -297,7 +297,7 @@ async function unwrapFailure<T>(operation: Promise<T>): Promise<T> {
  * @throws {CniError} 5 If the lock cannot be created, 11 on the signal or after
  *   five minutes
  */
-export async function lockContainer(
+async function lockContainer(
   { locks, log }: Tools,
   { containerId }: RuntimeConf,
   { signal }: OperationOptions,
@@ -321,7 +321,7 @@ function isContainerId(containerId: string): boolean {
  *
  * @throws {CniError} 11 on the signal or after five minutes
  */
-export async function tryLockContainer(
+async function tryLockContainer(
   tools: Tools,
   conf: RuntimeConf,
   options: OperationOptions,
@@ -344,7 +344,7 @@ export async function tryLockContainer(
  * @throws {CniError} 5 If the lock cannot be created, 11 on the signal or after
  *   five minutes
  */
-export async function lockExclusively(
+async function lockExclusively(
   { locks, log }: Tools,
   { signal }: OperationOptions,
 ): Promise<Disposable | undefined> {

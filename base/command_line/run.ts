@@ -40,7 +40,7 @@ import {
 import { UsageError } from "./usage_error.ts";
 
 /** Runs this process as a program. */
-export async function runMain(program: Program): Promise<never> {
+export async function runProgram(program: Program): Promise<never> {
   // If the event loop runs empty during a wait, the process must not exit with
   // 0.
   Deno.exitCode = 1;
@@ -165,7 +165,7 @@ async function runLine(
   world: World,
   showFailure: CommandCall["showFailure"],
 ): Promise<Output> {
-  if (row === undefined) return runProgram(program, { words, flags }, world);
+  if (row === undefined) return runBare(program, { words, flags }, world);
   if (flags["help"]) {
     const whole = await withTexts(program, row);
     const text = formatCommandHelp(program.name, whole, styleOf(world));
@@ -207,7 +207,7 @@ async function runLine(
 }
 
 /** Runs the program without a command. */
-function runProgram(
+function runBare(
   program: Program,
   { words, flags }: Pick<CommandLine, "words" | "flags">,
   world: World,

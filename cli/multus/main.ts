@@ -8,13 +8,13 @@
  */
 
 import { OWN_ROWS } from "../../base/command_line/own_rows.ts";
-import { runMain } from "../../base/command_line/run.ts";
+import { runProgram } from "../../base/command_line/run.ts";
 import { SHIM_DIRECTORY } from "../../daemon/wire/daemon_socket.ts";
 import { describeClusterGc } from "../../ipam/whereabouts/command.ts";
 import { INSTALL } from "../../plugins/multus/command.ts";
 import { describeDaemon } from "../daemon/row.ts";
 
-runMain({
+runProgram({
   name: "multus",
   about: "A CNI plugin that attaches a pod to several networks. Runtimes " +
     "call it without arguments.",

@@ -45,7 +45,7 @@ const OPERATIONS = {
 } as const satisfies Record<Command, keyof Plugin>;
 
 /** The call, before the configuration is read. */
-export interface CommandCall {
+export interface UnreadCall {
   readonly plugin: Plugin;
   /** CNI_COMMAND, unchecked. */
   readonly command: string;
@@ -59,7 +59,7 @@ export interface CommandCall {
  * @returns The output and the exit code
  */
 export async function runCommand(
-  call: CommandCall,
+  call: UnreadCall,
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
   let errorVersion: string = CURRENT_VERSION;
   const logs = new CallLog(call.input);
@@ -84,7 +84,7 @@ export async function runCommand(
 }
 
 /** Everything one operation needs. */
-interface Run extends CommandCall {
+interface Run extends UnreadCall {
   readonly command: Command;
   readonly request: Request;
   /** The configuration's. */

@@ -11,7 +11,7 @@ import type { Peer } from "../../ffi/socket/unix_socket.ts";
 /** The identity of a peer. */
 export interface PeerSource {
   readonly peer: Pick<Peer, "pid">;
-  /** See {@linkcode UnixStream.openPeerProcess}. */
+  /** See {@linkcode AcceptedStream.openPeerProcess}. */
   openPeerProcess(): Fd | undefined;
 }
 

@@ -1,5 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { UnixListener, type UnixStream } from "../../ffi/socket/unix_socket.ts";
+import {
+  type AcceptedStream,
+  UnixListener,
+} from "../../ffi/socket/unix_socket.ts";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PeerProcess, type PeerSource } from "./peer_process.ts";
 
@@ -18,7 +21,10 @@ const needsPerl = ignoreUnless(hasCommand("perl"), "needs perl");
 
 /** Runs work with a connection and the process that connected. */
 async function withPeer(
-  work: (stream: UnixStream, child: Deno.ChildProcess) => void | Promise<void>,
+  work: (
+    stream: AcceptedStream,
+    child: Deno.ChildProcess,
+  ) => void | Promise<void>,
   { ends = false } = {},
 ): Promise<void> {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
@@ -46,13 +52,13 @@ async function withPeer(
 }
 
 /** As the kernel was before Linux 6.5. */
-function withoutDescriptors({ peer }: UnixStream): PeerSource {
+function withoutDescriptors({ peer }: AcceptedStream): PeerSource {
   return { peer: { ...peer }, openPeerProcess: () => undefined };
 }
 
 for (
   const [kernel, sourceOf] of [
-    ["", (stream: UnixStream): PeerSource => stream],
+    ["", (stream: AcceptedStream): PeerSource => stream],
     [" of an old kernel", withoutDescriptors],
   ] as const
 ) {

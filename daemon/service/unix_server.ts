@@ -8,9 +8,9 @@ import { deadline } from "../../base/deadline.ts";
 import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
 import type { Fd } from "../../ffi/file/fd.ts";
 import {
+  type AcceptedStream,
   type Peer,
   UnixListener,
-  type UnixStream,
 } from "../../ffi/socket/unix_socket.ts";
 import { Events } from "./events.ts";
 
@@ -30,7 +30,7 @@ export interface ConnectionHandler {
 
 /** A connection to a {@linkcode UnixServer}. */
 export class Connection {
-  readonly #stream: UnixStream;
+  readonly #stream: AcceptedStream;
   readonly #events: Events;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
   #unsentBytes = 0;
@@ -42,7 +42,7 @@ export class Connection {
   #isReleased = false;
 
   /** Takes ownership of a stream. */
-  constructor(stream: UnixStream, events: Events) {
+  constructor(stream: AcceptedStream, events: Events) {
     this.#stream = stream;
     this.#events = events;
     events.add(stream.fd, (happened) => this.#onEvents(happened));
@@ -53,7 +53,7 @@ export class Connection {
     return this.#stream.peer;
   }
 
-  /** See {@linkcode UnixStream.openPeerProcess}. */
+  /** See {@linkcode AcceptedStream.openPeerProcess}. */
   openPeerProcess(): Fd | undefined {
     return this.#stream.openPeerProcess();
   }

@@ -64,8 +64,8 @@ const extAckAttributes = attributeSet({
   offset: [2, u32],
 });
 
-/** The kernel's verdict on a request. */
-export interface Verdict {
+/** The kernel's reply to a request: whether it has done it. */
+export interface ErrorReply {
   /** 0 on success, otherwise a positive error number. */
   readonly errno: number;
   /** The kernel's text; on success, a warning. */
@@ -80,24 +80,24 @@ export interface Verdict {
  * The error number is followed by the request, or by its header alone if the
  * kernel capped it as NETLINK_CAP_ACK asks, and then by the explanation.
  */
-export function decodeError(reply: RawMessage): Verdict {
+export function decodeError(reply: RawMessage): ErrorReply {
   const request = reply.body.subarray(i32.size);
   const echoed = reply.flags & Flag.Capped
     ? messageHeader.size
     : alignRecord(messageHeader.decode(request).length);
-  return decodeVerdict(reply, request.subarray(echoed));
+  return decodeErrorReply(reply, request.subarray(echoed));
 }
 
 /** Decodes NLMSG_DONE, which carries the verdict on a dump. */
-export function decodeDone(reply: RawMessage): Verdict {
+export function decodeDone(reply: RawMessage): ErrorReply {
   // Very old kernels send an empty body.
   if (reply.body.length < i32.size) {
     return { errno: 0, extAck: "", offset: undefined };
   }
-  return decodeVerdict(reply, reply.body.subarray(i32.size));
+  return decodeErrorReply(reply, reply.body.subarray(i32.size));
 }
 
-function decodeVerdict(reply: RawMessage, explanation: Bytes): Verdict {
+function decodeErrorReply(reply: RawMessage, explanation: Bytes): ErrorReply {
   const { message, offset } = reply.flags & Flag.AckAttributes
     ? extAckAttributes.decode(explanation)
     : {};

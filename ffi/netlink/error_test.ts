@@ -4,8 +4,8 @@ import { isErrno, SyscallError } from "../errno.ts";
 import {
   decodeDone,
   decodeError,
+  type ErrorReply,
   NetlinkError,
-  type Verdict,
 } from "./error.ts";
 import { Flag, type RawMessage } from "./message.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
@@ -31,7 +31,7 @@ const POLICY = "0c000480 08000100 05000000";
 
 const { Capped, AckAttributes } = Flag;
 
-testRows<[string, RawMessage, Verdict]>("decodeError() reads the verdict", [
+testRows<[string, RawMessage, ErrorReply]>("decodeError() reads the verdict", [
   ["acknowledgement", reply(Capped, SUCCESS, REQUEST), {
     errno: 0,
     extAck: "",
@@ -109,7 +109,7 @@ testRows<[string, RawMessage]>("decodeError() refuses truncated replies", [
 });
 
 Deno.test("decodeDone() reads the verdict on a dump", async (t) => {
-  const rows: [name: string, RawMessage, Verdict][] = [
+  const rows: [name: string, RawMessage, ErrorReply][] = [
     ["success", reply(0, SUCCESS), { errno: 0, extAck: "", offset: undefined }],
     ["nothing, as old kernels say", reply(0), {
       errno: 0,

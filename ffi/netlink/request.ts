@@ -7,7 +7,7 @@
 import type { Bytes, Fields, StructValue } from "../../net/bytes.ts";
 import { SyscallError } from "../errno.ts";
 import type { DecodedAttributes, Rows } from "./attribute.ts";
-import { NetlinkError, type Verdict } from "./error.ts";
+import { type ErrorReply, NetlinkError } from "./error.ts";
 import {
   type Body,
   Flag,
@@ -108,7 +108,7 @@ export function during<T>(
 /** @throws {NetlinkError} If the verdict is an error */
 export function throwIfRefused(
   request: EncodedRequest,
-  verdict: Verdict,
+  verdict: ErrorReply,
 ): void {
   const refusal = refusalOf(request, verdict);
   if (refusal !== undefined) throw refusal;
@@ -116,7 +116,7 @@ export function throwIfRefused(
 
 export function refusalOf(
   { name, describe, locate }: EncodedRequest,
-  { errno, extAck, offset }: Verdict,
+  { errno, extAck, offset }: ErrorReply,
 ): NetlinkError | undefined {
   if (errno === 0) return undefined;
   const attribute = offset === undefined

@@ -32,7 +32,7 @@ const Layout = {
 };
 
 /** Somebody who has an address. */
-export interface Owner {
+export interface AddressOwner {
   readonly ip: Ip;
   readonly mac: Mac;
 }
@@ -94,7 +94,7 @@ export class ArpSocket implements Disposable {
   }
 
   /** Returns the next answer; undefined before one comes. */
-  receive(): Owner | undefined {
+  receive(): AddressOwner | undefined {
     for (;;) {
       const length = libc.recvNow(this.fd, this.#buffer);
       if (length === undefined) return undefined;

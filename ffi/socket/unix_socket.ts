@@ -73,9 +73,9 @@ export class UnixListener implements Disposable {
    * @returns Undefined if none waits
    * @throws {SyscallError} EMFILE, ENFILE; EINVAL after {@linkcode shutDown}
    */
-  accept(): UnixStream | undefined {
+  accept(): AcceptedStream | undefined {
     const fd = libc.accept(this.fd, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    return fd === undefined ? undefined : new UnixStream(new Fd(fd));
+    return fd === undefined ? undefined : new AcceptedStream(new Fd(fd));
   }
 
   /** Refuses connections from now on, and wakes up whoever waits for one. */
@@ -92,8 +92,8 @@ export class UnixListener implements Disposable {
 /** All streams are read through this. */
 const received = new Uint8Array(64 * 1024);
 
-/** One connection. */
-export class UnixStream implements Disposable {
+/** A connection that a listener has accepted. */
+export class AcceptedStream implements Disposable {
   readonly #fd: Fd;
   /** The process at the other end. */
   readonly peer: Peer;

@@ -19,7 +19,7 @@ import {
 } from "../../base/command_line/command.ts";
 import { formatDuration } from "../../base/duration.ts";
 import { OWN_ROWS } from "../../base/command_line/own_rows.ts";
-import { runMain } from "../../base/command_line/run.ts";
+import { runProgram } from "../../base/command_line/run.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import { ServiceManager } from "../../daemon/service/notify.ts";
 import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
@@ -131,4 +131,4 @@ const dhcp: Program = {
   ],
 };
 
-runMain(dhcp);
+runProgram(dhcp);
