@@ -88,7 +88,7 @@ export {
   type Orphan,
   ORPHAN_KINDS,
   type OrphanKind,
-} from "./cni/tools/orphan.ts";
+} from "./cni/tools/leftovers.ts";
 export type { KeyFacts, Named } from "./cni/tools/plugin_keys.ts";
 export type {
   Description,

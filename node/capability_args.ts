@@ -16,8 +16,9 @@ import {
   omitAbsent,
 } from "../base/json/json.ts";
 import type { Cidr } from "../net/cidr.ts";
-import { readBandwidth } from "./bandwidth_annotations.ts";
 import type { IpRange, Pod, PodDns, PortMapping } from "./pod.ts";
+import { CniError, ErrorCode, toCniError } from "../base/error.ts";
+import { parseQuantity } from "./quantity.ts";
 
 /**
  * Builds the capability arguments of a pod.
@@ -81,4 +82,68 @@ function buildDns(
     searches: [...searches],
     options: [...options],
   };
+}
+
+/** The lowest and the highest rate that Kubernetes accepts, in bits per second. */
+const LEAST = 1_000n, MOST = 1_000_000_000_000_000n;
+
+/**
+ * The burst that goes with a rate, in bits. It means "no limit".
+ *
+ * It is kubelet's, 2^31 - 1. With containerd's, 2^32 - 1, the Go plugin's
+ * arithmetic overflows at rates below 16 Mbit/s, with this below 8 Mbit/s.
+ */
+const BURST_BITS = 0x7fff_ffff;
+
+/**
+ * Reads the capability `bandwidth` from a pod's annotations, in bits and bits
+ * per second. Ingress is traffic to the pod.
+ *
+ * Source: kubelet `buildCNIRuntimeConf`, k8s.io/kubernetes pkg/util/bandwidth
+ * `ExtractPodBandwidthResources`.
+ *
+ * @returns Undefined without the annotation
+ * @throws {CniError} 7 If one cannot be read, or is below 1k or above 1P
+ */
+export function readBandwidth(
+  annotations: Readonly<Record<string, string>> = {},
+): JsonObject | undefined {
+  const ingress = readRate(annotations, "kubernetes.io/ingress-bandwidth");
+  const egress = readRate(annotations, "kubernetes.io/egress-bandwidth");
+  if (ingress === undefined && egress === undefined) return undefined;
+  return {
+    ...ingress && { ingressRate: ingress, ingressBurst: BURST_BITS },
+    ...egress && { egressRate: egress, egressBurst: BURST_BITS },
+  };
+}
+
+function readRate(
+  annotations: Readonly<Record<string, string>>,
+  key: string,
+): number | undefined {
+  if (!Object.hasOwn(annotations, key)) return undefined;
+  const text = annotations[key] ?? "";
+  try {
+    return parseRate(text);
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "failed to get pod bandwidth from annotations",
+      {
+        details: `${key}=${JSON.stringify(text)}: ${toCniError(error).message}`,
+      },
+    );
+  }
+}
+
+function parseRate(text: string): number {
+  const rate = parseQuantity(text);
+  const refuse = (why: string): CniError =>
+    new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `resource is unreasonably ${why}`,
+    );
+  if (rate < LEAST) throw refuse("small (< 1kbit)");
+  if (rate > MOST) throw refuse("large (> 1Pbit)");
+  return Number(rate);
 }

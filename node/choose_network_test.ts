@@ -3,7 +3,7 @@ import { describeError } from "../base/error.ts";
 import { TestNode } from "./testing.ts";
 import { chooseNetwork, type NetworkChoice } from "./choose_network.ts";
 import { FileStamps } from "../base/files/file_stamps.ts";
-import { buildLoopback } from "./loopback.ts";
+import { buildLoopback } from "./node.ts";
 
 function choose(
   node: TestNode,

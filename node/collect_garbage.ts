@@ -8,7 +8,7 @@ import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
 import type { MaybePromise } from "../base/waiting.ts";
 import { type Step, tryAll } from "../cni/call/rollback.ts";
 import type { ValidAttachment } from "../cni/config/types.ts";
-import type { Node } from "./node.ts";
+import type { NodeTools } from "./node.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";
 import { findNetns, isOfPod, restoreAttachment } from "./pod_attachments.ts";
 
@@ -35,7 +35,7 @@ export interface Collection {
  * @throws The only failure, or an AggregateError of several
  */
 export async function collectGarbage(
-  node: Node,
+  node: NodeTools,
   { validPods, unlisted, signal }: Collection,
 ): Promise<void> {
   const { runtime, locks, defaultNetwork } = node;
@@ -68,7 +68,7 @@ export async function collectGarbage(
 }
 
 function delAll(
-  node: Node,
+  node: NodeTools,
   stale: readonly CachedAttachment[],
   signal: AbortSignal,
 ): Step[] {
@@ -81,7 +81,7 @@ function delAll(
 
 /** Unlike the library's GC, this never passes the host's namespace to a plugin. */
 async function delStale(
-  node: Node,
+  node: NodeTools,
   attachment: CachedAttachment,
   signal: AbortSignal,
 ): Promise<void> {

@@ -18,9 +18,10 @@ export {
   type Pod,
   type PodDns,
   type PodNames,
+  PodNetworkError,
+  type PodOperation,
   type PodSandbox,
   type PortMapping,
 } from "./pod.ts";
 export type { PodIps } from "./pod_ips.ts";
-export { PodNetworkError, type PodOperation } from "./pod_network_error.ts";
 export type { PodNetwork } from "./set_up.ts";

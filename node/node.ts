@@ -10,10 +10,11 @@ import {
   ErrorCode,
   toCniError,
 } from "../base/error.ts";
-import type {
-  AttachmentLocks,
-  NetworkConfList,
-  NetworkRuntime,
+import {
+  type AttachmentLocks,
+  type NetworkConfList,
+  type NetworkRuntime,
+  parseNetworkConfList,
 } from "../libcni/mod.ts";
 import type { Log } from "../base/log/log.ts";
 import type { Cidr } from "../net/cidr.ts";
@@ -21,7 +22,7 @@ import type { NetworkChoice, UsableNetwork } from "./choose_network.ts";
 import type { DefaultNetwork } from "./default_network.ts";
 
 /** The tools of an operation. */
-export interface Node {
+export interface NodeTools {
   readonly confDir: string;
   readonly defaultNetwork: DefaultNetwork;
   /** The loopback's network, if pods have one. */
@@ -44,7 +45,7 @@ export interface Node {
  * @throws {CniError} 50 with kubelet's message and the reason if none is ready
  */
 export function getReadyNetwork(
-  { confDir, podCidrs }: Pick<Node, "confDir" | "podCidrs">,
+  { confDir, podCidrs }: Pick<NodeTools, "confDir" | "podCidrs">,
   choice: NetworkChoice,
 ): UsableNetwork {
   const { network, loopbackError } = choice;
@@ -83,7 +84,7 @@ function notReady(message: string, details = ""): CniError {
  * @throws {CniError} 3 or 4 if the container ID is invalid, 11 at the signal
  */
 export async function tryLockContainer(
-  { locks, log }: Pick<Node, "locks" | "log">,
+  { locks, log }: Pick<NodeTools, "locks" | "log">,
   containerId: string,
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {
@@ -97,4 +98,25 @@ export async function tryLockContainer(
     });
     return undefined;
   }
+}
+
+/** Network name, the same in kubelet, CRI-O and containerd. */
+export const LOOPBACK_NETWORK = "cni-loopback";
+
+/** Its interface, in the cache and in CNI_IFNAME. */
+export const LOOPBACK_IFNAME = "lo";
+
+/**
+ * Builds the network's configuration. It uses the first version that has CHECK,
+ * which the Go plugin has supported since 0.8.
+ */
+export function buildLoopback(): NetworkConfList {
+  const document = {
+    cniVersion: "0.4.0",
+    name: LOOPBACK_NETWORK,
+    plugins: [{ type: "loopback" }],
+  };
+  return parseNetworkConfList(
+    new TextEncoder().encode(JSON.stringify(document)),
+  );
 }

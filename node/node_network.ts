@@ -15,14 +15,13 @@ import { deadline, JoinedSignal } from "../base/deadline.ts";
 import { KeyedQueue, type Turn } from "../base/queue.ts";
 import type { MaybePromise } from "../base/waiting.ts";
 import type { Cidr } from "../net/cidr.ts";
-import { checkPod } from "./check_pod.ts";
 import type { NetworkChoice } from "./choose_network.ts";
 import {
   collectGarbage,
   type ValidPod,
   type ValidPods,
 } from "./collect_garbage.ts";
-import { getReadyNetwork, type Node } from "./node.ts";
+import { getReadyNetwork, type NodeTools, tryLockContainer } from "./node.ts";
 import {
   createNode,
   type EndedOperation,
@@ -31,11 +30,17 @@ import {
   parsePodCidrs,
   type PodOptions,
 } from "./node_options.ts";
-import type { Pod, PodNames, PodSandbox } from "./pod.ts";
+import {
+  type Pod,
+  type PodNames,
+  PodNetworkError,
+  type PodOperation,
+  type PodSandbox,
+} from "./pod.ts";
 import { type PodIps, readPodIps } from "./pod_ips.ts";
-import { PodNetworkError, type PodOperation } from "./pod_network_error.ts";
 import { type PodNetwork, setUpPod } from "./set_up.ts";
 import { tearDownPod } from "./tear_down.ts";
+import { readCachedPod, restoreAttachment } from "./pod_attachments.ts";
 
 /** Source: kubelet `CNITimeoutSec`: 20 s less than a CRI call. */
 const TIMEOUT_MS = 220_000;
@@ -50,7 +55,7 @@ const TIMEOUT_MS = 220_000;
  * Source: kubelet pkg/kubelet/dockershim/network, of Kubernetes 1.23.
  */
 export class NodeNetwork {
-  readonly #node: Node;
+  readonly #node: NodeTools;
   /**
    * The order of operations by pod, not by sandbox: a pod's new sandbox waits for
    * the tear-down of the old one.
@@ -275,4 +280,32 @@ function describeChoice(
   if (network === undefined) return { skipped };
   const { path, list: { name } } = network;
   return { network: { name, path }, skipped };
+}
+
+/**
+ * Checks a pod's loopback and its networks, with the configuration and the
+ * arguments that it was set up with.
+ *
+ * @throws {CniError} The error of the first plugin that finds a difference; 3 if
+ *   the pod has no attachment
+ * @throws {CheckNotSupportedError} 1 If its network's version has no CHECK
+ */
+export async function checkPod(
+  node: NodeTools,
+  pod: PodSandbox,
+  signal: AbortSignal,
+): Promise<void> {
+  const { containerId, netns } = pod;
+  using _lock = await tryLockContainer(node, containerId, signal);
+  const { loopback, networks } = readCachedPod(node, pod);
+  if (networks.length === 0) {
+    throw new CniError(
+      ErrorCode.UnknownContainer,
+      `Cannot check container "${containerId}": it is attached to no network`,
+    );
+  }
+  for (const cached of loopback ? [loopback, ...networks] : networks) {
+    const { list, conf } = restoreAttachment(cached, netns);
+    await node.runtime.checkNetworkList(list, conf, { signal });
+  }
 }

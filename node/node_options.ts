@@ -17,9 +17,8 @@ import { OWN_NETNS } from "../cni/call/own_netns.ts";
 import { Cidr } from "../net/cidr.ts";
 import type { SkippedFile } from "./choose_network.ts";
 import { DefaultNetwork } from "./default_network.ts";
-import { buildLoopback } from "./loopback.ts";
-import type { Node } from "./node.ts";
-import type { PodNetworkError, PodOperation } from "./pod_network_error.ts";
+import { buildLoopback, type NodeTools } from "./node.ts";
+import type { PodNetworkError, PodOperation } from "./pod.ts";
 
 /** Options of a node. */
 export interface NodeNetworkOptions extends
@@ -105,7 +104,7 @@ export function parsePodCidrs(texts: readonly string[]): Cidr[] {
 export function createNode(
   options: NodeNetworkOptions,
   getPodCidrs: () => readonly Cidr[],
-): Node {
+): NodeTools {
   const { confDir, pluginDirs, hostNetns = OWN_NETNS } = options;
   const { onStderr = writeStderr, cacheDir, env } = options;
   const log = createLog({ component: "node-network" }, onStderr, env);

@@ -15,8 +15,7 @@ import { isSameFile } from "../base/files/same_file.ts";
 import { SyscallError } from "../ffi/errno.ts";
 import { isMissingNetns } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
-import { LOOPBACK_NETWORK } from "./loopback.ts";
-import type { Node } from "./node.ts";
+import { LOOPBACK_NETWORK, type NodeTools } from "./node.ts";
 import { type PodSandbox, SANDBOX_KEY } from "./pod.ts";
 
 /** An attachment with the input for CHECK and DEL. */
@@ -77,7 +76,7 @@ export function isOfPod(
  * process has reused the PID. That counts as gone too.
  */
 export function findNetns(
-  { hostNetns, log }: Pick<Node, "hostNetns" | "log">,
+  { hostNetns, log }: Pick<NodeTools, "hostNetns" | "log">,
   { netns, containerId }: Pick<PodSandbox, "netns" | "containerId">,
 ): string {
   if (isThere(netns) && !isSameFile(netns, hostNetns)) return netns;

@@ -6,17 +6,31 @@
 
 import { CniError, ErrorCode } from "../base/error.ts";
 import { deadline } from "../base/deadline.ts";
-import type { JsonObject } from "../base/json/json.ts";
-import type { NetworkConfList, RuntimeConf } from "../libcni/mod.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+  parseJson,
+} from "../base/json/json.ts";
+import {
+  injectConf,
+  type NetworkConfList,
+  parseNetworkConfList,
+  type RuntimeConf,
+} from "../libcni/mod.ts";
 import type { Result } from "../cni/result/result.ts";
 import { Rollback } from "../cni/call/rollback.ts";
 import { isSameFile } from "../base/files/same_file.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
-import { LOOPBACK_IFNAME, LOOPBACK_NETWORK } from "./loopback.ts";
-import { getReadyNetwork, type Node } from "./node.ts";
+import {
+  getReadyNetwork,
+  LOOPBACK_IFNAME,
+  LOOPBACK_NETWORK,
+  type NodeTools,
+} from "./node.ts";
 import { checkPodArgs, listPodArgs, type Pod, POD_IFNAME } from "./pod.ts";
 import { getResultIps, type PodIps } from "./pod_ips.ts";
-import { withLabels } from "./pod_labels.ts";
+import { encodeJson } from "../base/json/json_bytes.ts";
 
 /** The attachment of a pod. */
 export interface PodNetwork extends PodIps {
@@ -39,7 +53,7 @@ const UNDO_TIMEOUT_MS = 30_000;
  * Source: kubelet `SetUpPod`, containerd `setupPodNetwork`.
  */
 export async function setUpPod(
-  node: Node,
+  node: NodeTools,
   pod: Pod,
   signal: AbortSignal,
 ): Promise<PodNetwork> {
@@ -79,7 +93,7 @@ export function describePod(
 }
 
 /** A foreign plugin might undo its ADD on the host's interfaces. */
-function refuseHost({ hostNetns }: Node, { netns }: Pod): void {
+function refuseHost({ hostNetns }: NodeTools, { netns }: Pod): void {
   if (!isSameFile(netns, hostNetns)) return;
   throw new CniError(
     ErrorCode.InvalidNetns,
@@ -89,7 +103,7 @@ function refuseHost({ hostNetns }: Node, { netns }: Pod): void {
 
 /** Undoing a second set-up would undo the first one too. */
 function refuseAttached(
-  { runtime }: Node,
+  { runtime }: NodeTools,
   { containerId }: Pod,
 ): void {
   const attached = runtime.listCachedAttachments(containerId)
@@ -103,7 +117,7 @@ function refuseAttached(
 }
 
 async function addLoopback(
-  node: Node,
+  node: NodeTools,
   conf: RuntimeConf,
   { rollback, signal }: { rollback: Rollback; signal: AbortSignal },
 ): Promise<void> {
@@ -116,7 +130,7 @@ async function addLoopback(
 }
 
 async function undo(
-  { runtime }: Node,
+  { runtime }: NodeTools,
   network: NetworkConfList,
   conf: RuntimeConf,
 ): Promise<void> {
@@ -124,4 +138,34 @@ async function undo(
     continueOnDelErrors: true,
     signal: deadline(UNDO_TIMEOUT_MS),
   });
+}
+
+/**
+ * Builds the network of one pod, whose plugins find the pod's labels in
+ * `args.cni.labels`. The labels become part of the cached configuration, for
+ * CHECK and DEL.
+ *
+ * Source: CNI CONVENTIONS.md, "args in network config".
+ */
+export function withLabels(
+  list: NetworkConfList,
+  labels: Readonly<Record<string, string>> = {},
+): NetworkConfList {
+  const pairs = Object.entries(labels).map(([key, value]) => ({ key, value }));
+  if (pairs.length === 0) return list;
+  const plugins = list.plugins.map(({ document }) =>
+    injectConf(document, { args: addLabels(document["args"], pairs) })
+  );
+  const document = objectOf(parseJson(list.bytes) as JsonValue);
+  return parseNetworkConfList(
+    encodeJson({ ...document, loadOnlyInlinedPlugins: true, plugins }),
+  );
+}
+
+function addLabels(
+  args: JsonValue | undefined,
+  labels: JsonObject[],
+): JsonObject {
+  const others = objectOf(args);
+  return { ...others, cni: { ...objectOf(others["cni"]), labels } };
 }

@@ -2,12 +2,15 @@ import {
   assert,
   assertEquals,
   assertRejects,
+  assertStrictEquals,
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../base/error.ts";
 import { testRows } from "../tests/_harness/table.ts";
 import { ADD, TestNode } from "./testing.ts";
-import { PodNetworkError } from "./pod_network_error.ts";
+import { PodNetworkError } from "./pod.ts";
+import { type NetworkConfList, parseNetworkConfList } from "../libcni/mod.ts";
+import { withLabels } from "./set_up.ts";
 
 /** A node with one network of the plugins `a` and `b`. */
 function nodeOf(keys: Readonly<Record<string, unknown>> = {}): TestNode {
@@ -214,4 +217,36 @@ Deno.test("setUpPod() fails while there is no network", async () => {
   assertEquals(error.code, 50);
   assert(describeError(error.cause).startsWith("cni config uninitialized"));
   assertEquals(node.story, []);
+});
+
+function listOf(...plugins: unknown[]): NetworkConfList {
+  const document = { cniVersion: "1.0.0", name: "net1", plugins };
+  return parseNetworkConfList(
+    new TextEncoder().encode(JSON.stringify(document)),
+  );
+}
+
+Deno.test("withLabels() leaves a network without labels as it is", () => {
+  const list = listOf({ type: "a" });
+  assertStrictEquals(withLabels(list), list);
+  assertStrictEquals(withLabels(list, {}), list);
+});
+
+Deno.test("withLabels() tells every plugin, beside what it is told already", () => {
+  const list = listOf(
+    { type: "a" },
+    { type: "b", args: { x: 1, cni: { ips: ["10.1.2.3"], labels: [] } } },
+  );
+  const labelled = withLabels(list, { app: "web", "a/b": "" });
+  const labels = [{ key: "app", value: "web" }, { key: "a/b", value: "" }];
+  assertEquals(labelled.plugins.map(({ document }) => document), [
+    { type: "a", args: { cni: { labels } } },
+    { type: "b", args: { x: 1, cni: { ips: ["10.1.2.3"], labels } } },
+  ]);
+});
+
+Deno.test("withLabels() has the labels in the document that is cached", () => {
+  const labelled = withLabels(listOf({ type: "a" }), { app: "web" });
+  assertEquals(parseNetworkConfList(labelled.bytes), labelled);
+  assertEquals([labelled.name, labelled.cniVersion], ["net1", "1.0.0"]);
 });

@@ -9,8 +9,12 @@ import type { JsonObject } from "../base/json/json.ts";
 import type { CachedAttachment } from "../libcni/mod.ts";
 import { type Step, tryAll } from "../cni/call/rollback.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
-import { LOOPBACK_IFNAME } from "./loopback.ts";
-import { type Node, tryLockContainer, uninitialized } from "./node.ts";
+import {
+  LOOPBACK_IFNAME,
+  type NodeTools,
+  tryLockContainer,
+  uninitialized,
+} from "./node.ts";
 import type { Pod } from "./pod.ts";
 import {
   findNetns,
@@ -30,7 +34,7 @@ import { describePod } from "./set_up.ts";
  * @throws The only failure, or an AggregateError of several
  */
 export async function tearDownPod(
-  node: Node,
+  node: NodeTools,
   pod: Pod,
   signal: AbortSignal,
 ): Promise<void> {
@@ -50,7 +54,7 @@ export async function tearDownPod(
 }
 
 async function del(
-  { runtime }: Node,
+  { runtime }: NodeTools,
   { list, conf }: PodAttachment,
   signal: AbortSignal,
 ): Promise<void> {
@@ -59,7 +63,7 @@ async function del(
 }
 
 async function delFromDefault(
-  node: Node,
+  node: NodeTools,
   pod: Pod,
   signal: AbortSignal,
 ): Promise<void> {
@@ -72,7 +76,7 @@ async function delFromDefault(
 }
 
 /** Set-up would have refused an invalid annotation, so tear-down ignores it. */
-function buildKnownArgs({ podCidrs, log }: Node, pod: Pod): JsonObject {
+function buildKnownArgs({ podCidrs, log }: NodeTools, pod: Pod): JsonObject {
   try {
     return buildCapabilityArgs(pod, podCidrs);
   } catch (error) {
@@ -87,7 +91,7 @@ function buildKnownArgs({ podCidrs, log }: Node, pod: Pod): JsonObject {
 
 /** A loopback that stays up does no harm: its namespace goes away. */
 async function delLoopback(
-  node: Node,
+  node: NodeTools,
   pod: Pod,
   cached: CachedAttachment | undefined,
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { describeError } from "../base/error.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 import { TestNode } from "./testing.ts";
-import { PodNetworkError } from "./pod_network_error.ts";
+import { PodNetworkError } from "./pod.ts";
 
 /** A node with one network of the plugins `a` and `b`. */
 function nodeOf(): TestNode {

@@ -11,8 +11,8 @@ import {
   describePlugin,
   isTuple,
   type JsonSchema,
+  schemaOfKeys,
 } from "../cni/tools/json_schema.ts";
-import { schemaOfKeys } from "../cni/tools/key_schema.ts";
 import { typeOf } from "../cli/explain/explain.ts";
 import { makeSchemas } from "../cli/explain/make.ts";
 import { FACTS } from "../plugins/lists/facts.ts";

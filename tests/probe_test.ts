@@ -4,7 +4,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { metrics } from "../cli/metrics/command.ts";
 import { probe } from "../cli/probe/command.ts";
 import type { CniCall } from "../cli/flags.ts";
-import { ORPHAN_KINDS } from "../cni/tools/orphan.ts";
+import { ORPHAN_KINDS } from "../cni/tools/leftovers.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { chooseStyle } from "../base/command_line/style.ts";
 import { DoctorScene } from "./doctor/scene.ts";

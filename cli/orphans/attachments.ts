@@ -7,7 +7,7 @@
  */
 
 import { AttachmentCache, NetworkRuntime } from "../../libcni/mod.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type { Orphan } from "../../cni/tools/leftovers.ts";
 import { addressesOf, netnsOf } from "./evidence.ts";
 import type { Scene } from "./search.ts";
 

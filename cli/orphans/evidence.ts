@@ -7,8 +7,7 @@
 
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import { findFileId } from "../../base/files/same_file.ts";
-import type { FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
-import type { Claim } from "../../cni/tools/orphan.ts";
+import type { Claim, FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
 import type { CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Ip } from "../../net/ip.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type { Orphan } from "../../cni/tools/leftovers.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkOrphan } from "../../plugins/parts/owner/leftover_links.ts";

@@ -19,7 +19,7 @@
  * @module
  */
 
-import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/orphan.ts";
+import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/leftovers.ts";
 import { findAttachments } from "./attachments.ts";
 import { Evidence } from "./evidence.ts";
 import { findPairs } from "./links.ts";
@@ -36,7 +36,7 @@ import {
   type StatePlaces,
 } from "./search.ts";
 
-export type { Orphan, OrphanKind } from "../../cni/tools/orphan.ts";
+export type { Orphan, OrphanKind } from "../../cni/tools/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
 
 /** Younger leftovers are kept by default, in ms: a pod may be attached right now. */

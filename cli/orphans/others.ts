@@ -8,7 +8,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type { Orphan } from "../../cni/tools/leftovers.ts";
 import type { ToldLeftover } from "../../cni/tools/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { pluginNames } from "../../plugins/registry.ts";

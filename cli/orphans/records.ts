@@ -7,7 +7,7 @@
 import { listFiles } from "../../base/files/listing.ts";
 import { FileLock, readIfLocked } from "../../base/files/lock.ts";
 import { lockDirectoryOf } from "../../libcni/mod.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type { Orphan } from "../../cni/tools/leftovers.ts";
 import type { Scene } from "./search.ts";
 
 export function findLocks(scene: Scene): Orphan[] {

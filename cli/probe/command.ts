@@ -8,7 +8,7 @@ import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { TcpSocket } from "../../ffi/socket/tcp_socket.ts";
+import { TcpSocket } from "../../ffi/socket/tcp.ts";
 import { Ip } from "../../net/ip.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";

@@ -6,7 +6,7 @@
  */
 
 import type { Environment } from "../../base/process/environment.ts";
-import { exchange } from "../../ffi/socket/tcp_exchange.ts";
+import { exchange } from "../../ffi/socket/tcp.ts";
 import { Ip } from "../../net/ip.ts";
 import { traceLocks } from "./locks.ts";
 import { traceNetlink } from "./netlink_calls.ts";

@@ -8,9 +8,14 @@
 import type { About } from "./about.ts";
 import { foldKeys, type JsonObject, listIssues } from "../../base/json/json.ts";
 import { describePlugin } from "./json_schema.ts";
-import type { Leftovers, LeftoverSearch, Proofs } from "./leftovers.ts";
+import type {
+  Claim,
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+  Proofs,
+} from "./leftovers.ts";
 import { createLog } from "../../base/log/log.ts";
-import type { Claim, Orphan } from "./orphan.ts";
 import type { Plugin } from "../plugin.ts";
 import type { KeyFacts } from "./plugin_keys.ts";
 import { errorAt } from "./problem.ts";

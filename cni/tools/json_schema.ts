@@ -345,3 +345,21 @@ export function toPlainText(markdown: string): string {
     )
     .replace(/[`*]/g, "").replaceAll("\\|", "|").trim();
 }
+
+/** Builds the schema, at every depth. */
+export function schemaOfKeys(schema: JsonSchema): Schema<unknown> {
+  return build(schema);
+}
+
+function build({ properties, items }: JsonSchema): z.ZodMiniType {
+  if (items !== undefined) {
+    return isTuple(items) ? z.array(z.unknown()) : z.array(build(items));
+  }
+  if (properties === undefined) return z.unknown();
+  return z.looseObject(
+    Object.fromEntries(
+      Object.entries(properties)
+        .map(([key, inner]) => [key, z.optional(build(inner))]),
+    ),
+  );
+}

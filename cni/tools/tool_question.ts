@@ -9,7 +9,7 @@
 import type { About, Linted } from "./about.ts";
 import type { JsonObject, JsonValue } from "../../base/json/json.ts";
 import type { JsonSchema } from "./json_schema.ts";
-import type { Claim, Orphan } from "./orphan.ts";
+import type { Claim, Orphan } from "./leftovers.ts";
 import type { Problem } from "./problem.ts";
 
 /** Set if stdin has a question, under the key {@linkcode QUESTION_KEY}. */

@@ -4,8 +4,11 @@
  * @module
  */
 
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import { Ip } from "../../net/ip.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 

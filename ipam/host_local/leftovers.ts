@@ -10,8 +10,8 @@ import type {
   FoundLease,
   Leftovers,
   LeftoverSearch,
+  Orphan,
 } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { parseSticky } from "./lease.ts";
 import { LeaseStore } from "./store.ts";

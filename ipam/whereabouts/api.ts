@@ -5,8 +5,11 @@
  */
 
 import type { KubeClient, RequestOptions } from "../../kube/client.ts";
-import { deleteObject } from "../../kube/delete_object.ts";
-import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
+import {
+  deleteObject,
+  patchJson,
+  type PatchOperation,
+} from "../../kube/write.ts";
 import { isConflict, isNotFound, KubeError } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
 import type { ObjectMeta } from "../../kube/types.ts";

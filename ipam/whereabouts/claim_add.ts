@@ -46,7 +46,7 @@ import {
   STICKY,
   UNUSED,
 } from "./ipam_claim.ts";
-import type { PatchOperation } from "../../kube/json_patch.ts";
+import type { PatchOperation } from "../../kube/write.ts";
 import { findClaimRecord, type Pool } from "./pools.ts";
 import { RangeFullError } from "./range.ts";
 import type { ReceiptClaim } from "./receipts.ts";

@@ -6,8 +6,11 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { RequestOptions } from "../../kube/client.ts";
-import { deleteObject } from "../../kube/delete_object.ts";
-import { patchJson, type PatchOperation } from "../../kube/json_patch.ts";
+import {
+  deleteObject,
+  patchJson,
+  type PatchOperation,
+} from "../../kube/write.ts";
 import {
   isConflict,
   isNotFound,

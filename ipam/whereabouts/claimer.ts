@@ -16,7 +16,7 @@ import { pauseMs, type WhereaboutsApi } from "./api.ts";
 import { conflict, otherInterface, outside } from "./claim_errors.ts";
 import type { ClaimState, NextState } from "./claim_steps.ts";
 import { findClaimKey, recordCountKey } from "./ipam_claim.ts";
-import type { PatchOperation } from "../../kube/json_patch.ts";
+import type { PatchOperation } from "../../kube/write.ts";
 import {
   allocationPath,
   type IpPool,

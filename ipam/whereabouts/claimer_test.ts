@@ -5,7 +5,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 import type { WhereaboutsApi } from "./api.ts";
 import { CLAIM_STEPS } from "./claim_steps.ts";
 import { Claimer } from "./claimer.ts";
-import type { PatchOperation } from "../../kube/json_patch.ts";
+import type { PatchOperation } from "../../kube/write.ts";
 import { type Allocation, type IpPool, reservationName } from "./objects.ts";
 import { resolveRange } from "./range.ts";
 import { recordOf } from "./ipam_claim.ts";

@@ -4,8 +4,11 @@
  * @module
  */
 
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";

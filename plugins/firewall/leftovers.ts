@@ -5,8 +5,11 @@
  * @module
  */
 
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import type { Iptables } from "../parts/firewall/iptables/program.ts";

@@ -6,8 +6,11 @@
 
 import { checkContainerId } from "../../cni/call/args.ts";
 import { listFiles } from "../../base/files/listing.ts";
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import { readJson, recordOf } from "../parts/owner/leftover_records.ts";
 
 /** See {@linkcode Leftovers}. */

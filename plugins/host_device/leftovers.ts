@@ -6,8 +6,11 @@
  */
 
 import { removeIfThere } from "../../base/files/io.ts";
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../base/files/listing.ts";
 import { recordOf } from "../parts/owner/leftover_records.ts";

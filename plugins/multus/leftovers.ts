@@ -7,8 +7,11 @@
 
 import { listFiles } from "../../base/files/listing.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import { NetworkRuntime } from "../../libcni/mod.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";

@@ -24,7 +24,12 @@ import type { JsonObject } from "../../base/json/json.ts";
 import { NetworkRuntime } from "../../libcni/api.ts";
 import type { AttachmentResult } from "../../libcni/cache.ts";
 import type { RuntimeConf } from "../../libcni/operation.ts";
-import { type NetworkConf, type NetworkConfList, parseNetworkConf, parseNetworkConfList } from "../../libcni/conf.ts";
+import {
+  type NetworkConf,
+  type NetworkConfList,
+  parseNetworkConf,
+  parseNetworkConfList,
+} from "../../libcni/conf.ts";
 import { OFFLINE_FLAGS } from "../../scripts/net.ts";
 import type { Row } from "../../tests/_harness/conformance.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";

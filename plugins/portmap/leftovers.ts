@@ -5,8 +5,11 @@
  * @module
  */
 
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../cni/tools/orphan.ts";
+import type {
+  Leftovers,
+  LeftoverSearch,
+  Orphan,
+} from "../../cni/tools/leftovers.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { delRuleOf, type Table } from "../../ffi/nftables/change.ts";
 import type { Ip } from "../../net/ip.ts";

@@ -7,7 +7,7 @@
 import { describeError } from "../../../base/error.ts";
 import type { WhereaboutsApi } from "../api.ts";
 import { allocationPath } from "../objects.ts";
-import type { PatchOperation } from "../../../kube/json_patch.ts";
+import type { PatchOperation } from "../../../kube/write.ts";
 import { ownerOf } from "./claims.ts";
 import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 

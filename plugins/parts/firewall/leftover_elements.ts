@@ -8,8 +8,8 @@
 import type {
   LeftoverFinder,
   LeftoverSearch,
+  Orphan,
 } from "../../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../../cni/tools/orphan.ts";
 import type { Plugin } from "../../../cni/plugin.ts";
 import { dispatch } from "../../../cni/skel.ts";
 import {

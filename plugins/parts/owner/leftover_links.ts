@@ -4,8 +4,7 @@
  * @module
  */
 
-import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
-import type { Orphan } from "../../../cni/tools/orphan.ts";
+import type { LeftoverSearch, Orphan } from "../../../cni/tools/leftovers.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "./attachment.ts";

@@ -6,7 +6,7 @@
 
 import { ifPossible, removeIfThere } from "../../../base/files/io.ts";
 import { isObject, parseJson } from "../../../base/json/json.ts";
-import type { Orphan } from "../../../cni/tools/orphan.ts";
+import type { Orphan } from "../../../cni/tools/leftovers.ts";
 
 /** Describes a file that is left. */
 export function recordOf(

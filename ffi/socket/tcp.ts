@@ -1,7 +1,5 @@
 /**
- * One request by TCP that a process sends before it ends: it blocks, for a
- * bounded time. Deno's own connections are asynchronous, and a process that exits
- * does not wait for them.
+ * TCP: a connection from a namespace, and one request.
  *
  * @module
  */
@@ -11,9 +9,12 @@ import type { Ip } from "../../net/ip.ts";
 import { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
+import { isErrno } from "../errno.ts";
+import { inNetns, type NetNs } from "../netns.ts";
 
 /** Source: include/linux/net.h, include/linux/socket.h. */
-const SOCK_STREAM = 1, SOCK_CLOEXEC = 0o2000000, MSG_NOSIGNAL = 0x4000;
+const SOCK_STREAM = 1, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
+const MSG_NOSIGNAL = 0x4000;
 
 /** Source: include/uapi/asm-generic/socket.h; the same on x86-64 and arm64. */
 const SOL_SOCKET = 1, SO_RCVTIMEO = 20, SO_SNDTIMEO = 21;
@@ -30,7 +31,9 @@ export interface Destination {
 }
 
 /**
- * Connects, sends bytes, and waits for the begin of the answer.
+ * Connects, sends bytes, and waits for the begin of the answer. It blocks, for a
+ * bounded time: Deno's own connections are asynchronous, and a process that exits
+ * does not wait for them.
  *
  * @returns Up to a kilobyte of the answer
  * @throws {SyscallError} ECONNREFUSED and others of connect(2); EINPROGRESS or
@@ -72,4 +75,50 @@ function encodeTime(ms: number): Bytes {
   view.setBigUint64(0, BigInt(Math.floor(microseconds / 1e6)), true);
   view.setBigUint64(8, BigInt(microseconds % 1e6), true);
   return bytes;
+}
+
+/** A socket that connects to one destination. It does not wait. */
+export class TcpSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #address: Bytes;
+
+  /**
+   * Opens a socket, which stays in the namespace.
+   *
+   * @throws {SyscallError} EAFNOSUPPORT, EMFILE
+   */
+  constructor(netns: NetNs, destination: Ip, port: number) {
+    const domain = SOCKET_DOMAINS[destination.family];
+    const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    this.#fd = new Fd(inNetns(netns, () => libc.socket(domain, type, 0)));
+    this.#address = encodeAddress(destination, port);
+  }
+
+  /** The descriptor's number, to wait for an answer. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /**
+   * Begins to connect; later, reports whether the connection is made.
+   *
+   * @throws {SyscallError} ECONNREFUSED; ENETUNREACH or EHOSTUNREACH if there is
+   *   no route; ETIMEDOUT
+   */
+  isConnected(): boolean {
+    // A second connect(2) returns the outcome of the first one.
+    try {
+      libc.connect(this.fd, this.#address);
+      return true;
+    } catch (error) {
+      if (isErrno(error, "EISCONN")) return true;
+      if (isErrno(error, "EINPROGRESS", "EALREADY")) return false;
+      throw error;
+    }
+  }
+
+  /** Closes the connection. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
 }

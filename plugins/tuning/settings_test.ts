@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { findRepeatedKey } from "./repeated_keys.ts";
+import { findRepeatedKey } from "./settings.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 testRows("findRepeatedKey() finds a key that an object has twice", [

@@ -4,7 +4,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { Ip } from "../../net/ip.ts";
 import { SyscallError } from "../errno.ts";
 import { inNetns } from "../netns.ts";
-import { exchange } from "./tcp_exchange.ts";
+import { exchange } from "./tcp.ts";
 
 const TEXT = new TextEncoder().encode("hello");
 
