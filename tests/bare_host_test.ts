@@ -14,10 +14,7 @@ import {
 import { execIn } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { runIn, stockOf } from "../testing/ip_json.ts";
-import {
-  hostLimits,
-  WIDE,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
+import { hostLimits, WIDE } from "../plugins/bandwidth/testing/limited_pair.ts";
 import {
   MultusHost,
   onHost,

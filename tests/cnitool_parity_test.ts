@@ -16,10 +16,7 @@ import {
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { stockOf } from "../testing/ip_json.ts";
-import {
-  hostLimits,
-  WIDE,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
+import { hostLimits, WIDE } from "../plugins/bandwidth/testing/limited_pair.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { NEWEST_DIRECTORY } from "./_harness/peers.ts";
 import { TestHosts } from "../testing/test_hosts.ts";

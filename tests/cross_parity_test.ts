@@ -21,7 +21,7 @@ import {
   type Row,
   stateOf,
 } from "./_harness/cross_attachment.ts";
-import { WIDE } from "../plugins/bandwidth/testing/limited_cable.ts";
+import { WIDE } from "../plugins/bandwidth/testing/limited_pair.ts";
 import { listPeers, type Who } from "./_harness/parity.ts";
 import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";

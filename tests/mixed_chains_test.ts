@@ -18,10 +18,7 @@ import { linkNames, runIn, snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
 import { needsLinks } from "./_harness/link_kinds.ts";
-import {
-  hostLimits,
-  WIDE,
-} from "../plugins/bandwidth/testing/limited_cable.ts";
+import { hostLimits, WIDE } from "../plugins/bandwidth/testing/limited_pair.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import { NEWEST_RELEASE } from "./_harness/peers.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";

@@ -21,7 +21,7 @@ const needs = ignoreUnless(hasCommand("iptables"), "needs iptables");
 
 const PORTS = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }];
 
-/** The network that clusters have: cables, and host ports. */
+/** The network that clusters have: veth pairs, and host ports. */
 function masterOf(host: MultusHost): JsonObject {
   const ipam = {
     ...host.hosts.hostLocal("10.10.0.0/16"),

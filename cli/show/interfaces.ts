@@ -211,12 +211,12 @@ async function connect(
   },
 ): Promise<Connected> {
   const end = links.get(link.linkIndex ?? 0);
-  const isCable = link.kind === "veth" && end?.kind === "veth" &&
+  const isPair = link.kind === "veth" && end?.kind === "veth" &&
     end.linkIndex === link.index;
   const translated = attachment &&
     await nat({ ...attachment, ifName: link.name });
   const shown = { ...view, ...translated };
-  if (!isCable) {
+  if (!isPair) {
     const isOnLink = end !== undefined && link.kind !== "veth";
     return { group: isOnLink ? end.name : INSIDE, view: shown };
   }

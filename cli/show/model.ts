@@ -38,7 +38,7 @@ export interface UplinkView {
 export interface GroupView {
   /** Name of the link; without a link, a description. */
   readonly name: string;
-  /** Kind of the link such as `bridge`; `routed` for cables without a bridge, `none` without a link. */
+  /** Kind of the link such as `bridge`; `routed` for veth pairs without a bridge, `none` without a link. */
   readonly kind: string;
   readonly isUp: boolean;
   readonly mtu: number | null;
@@ -73,7 +73,7 @@ export interface InterfaceView {
   readonly kind: string;
   /** Name of the network; null if no attachment has the interface. */
   readonly network: string | null;
-  /** Name of the host's end of the cable; null if it has none. */
+  /** Name of the host's end of the veth pair; null if it has none. */
   readonly hostLink: string | null;
   readonly isUp: boolean;
   readonly mtu: number | null;

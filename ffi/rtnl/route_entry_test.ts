@@ -5,12 +5,12 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TwoCables } from "./testing.ts";
+import { TwoPairs } from "./testing.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { RouteEntry } from "./route_entry.ts";
 
 /** A host with two veth pairs, and the tested object. */
-class Fixture extends TwoCables {
+class Fixture extends TwoPairs {
   readonly entries = this.rtnl.route;
 
   /** Lists the routes to a destination, in all tables and of all types. */

@@ -4,7 +4,7 @@ import { Ip } from "../../net/ip.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { TwoCables } from "./testing.ts";
+import { TwoPairs } from "./testing.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { Route, RouteFilter, RouteRequests } from "./route.ts";
 
@@ -12,7 +12,7 @@ import type { Route, RouteFilter, RouteRequests } from "./route.ts";
 const RT_SCOPE_LINK = 253;
 
 /** A host with two veth pairs, and the tested object. */
-class Fixture extends TwoCables {
+class Fixture extends TwoPairs {
   readonly route: RouteRequests = this.rtnl.route;
 
   /** Returns the routes to a destination in all tables, as `ip` shows them. */

@@ -64,7 +64,7 @@ export function errnoOf(work: () => unknown): string {
 }
 
 /** The host, and a socket in it. */
-export class TwoCables implements Disposable {
+export class TwoPairs implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts: TestHosts = this.#stack.use(TestHosts.create());
   readonly rtnl: Rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));

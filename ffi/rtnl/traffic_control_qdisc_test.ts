@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ControlledLink, errnoOf } from "./testing.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import { tcJson } from "../../plugins/bandwidth/testing/limited_cable.ts";
+import { tcJson } from "../../plugins/bandwidth/testing/limited_pair.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import type { QdiscSettings } from "./traffic_control_qdisc.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

@@ -7,9 +7,9 @@ import { intercept } from "../../testing/fault_injector.ts";
 import {
   assertSuccess,
   hostLimits,
-  LimitedCable,
+  LimitedPair,
   WIDE,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import {
   listPeers,
   nameOf,
@@ -87,7 +87,7 @@ for (const who of ["ours", ...listPeers("bandwidth behind plugins")] as const) {
 
 for (const type of ["ptp", "bridge"]) {
   rootTest(
-    `DEL of a chain lets limits go with the cable of ${type}`,
+    `DEL of a chain lets limits go with the pair of ${type}`,
     async () => {
       using hosts = TestHosts.create();
       const ipam = hosts.hostLocal("10.1.2.0/24");
@@ -113,25 +113,28 @@ for (const type of ["ptp", "bridge"]) {
   );
 }
 
-rootTest("DEL of a chain ends the limits of a cable that stays", async () => {
-  using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts);
-  const before = cable.limits();
-  await cable.add(WIDE);
-  const config = {
-    cniVersion: "1.1.0",
-    name: "cni-plugin-bandwidth-test",
-    type: "chain",
-    plugins: [{ type: "sbr" }, { type: "bandwidth", ...WIDE }],
-    prevResult: cable.prevResult,
-  };
-  const { exitCode, stdout } = await hosts.run("chain", "DEL", config, {
-    containerId: "dummy",
-    ifName: "container-veth",
-  });
-  assertEquals([exitCode, stdout], [0, ""]);
-  assertEquals(cable.limits(), before);
-});
+rootTest(
+  "DEL of a chain ends the limits of a veth pair that stays",
+  async () => {
+    using hosts = TestHosts.create();
+    const pair = new LimitedPair(hosts);
+    const before = pair.limits();
+    await pair.add(WIDE);
+    const config = {
+      cniVersion: "1.1.0",
+      name: "cni-plugin-bandwidth-test",
+      type: "chain",
+      plugins: [{ type: "sbr" }, { type: "bandwidth", ...WIDE }],
+      prevResult: pair.prevResult,
+    };
+    const { exitCode, stdout } = await hosts.run("chain", "DEL", config, {
+      containerId: "dummy",
+      ifName: "container-veth",
+    });
+    assertEquals([exitCode, stdout], [0, ""]);
+    assertEquals(pair.limits(), before);
+  },
+);
 
 /** Records the names of the requests that wait for their answer one by one. */
 function recordRequests(names: string[]): Disposable {

@@ -13,7 +13,7 @@ import type {
 } from "../../ffi/rtnl/traffic_control_filter.ts";
 import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
-import type { Cable } from "./directions.ts";
+import type { VethPair } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
 import { isRedirected } from "./redirect.ts";
@@ -24,7 +24,7 @@ import { findDifference } from "./token_bucket.ts";
  *
  * @throws {CniError} 999 if it is not, or differently
  */
-export function checkIngress({ host, end }: Cable, limit: LinkLimit): void {
+export function checkIngress({ host, end }: VethPair, limit: LinkLimit): void {
   checkLimit(new TrafficControl(host.socket), end, limit);
 }
 
@@ -34,10 +34,10 @@ export function checkIngress({ host, end }: Cable, limit: LinkLimit): void {
  *
  * @throws {CniError} 999 if it is not, or differently
  */
-export function checkEgress(cable: Cable, limit: LinkLimit): void {
-  const { host, end, identity } = cable;
+export function checkEgress(pair: VethPair, limit: LinkLimit): void {
+  const { host, end, identity } = pair;
   const traffic = new TrafficControl(host.socket);
-  const ifb = findIfb(cable);
+  const ifb = findIfb(pair);
   if (ifb === undefined) {
     throw checkFailure(`get ifb device: "${identity.sharedName}" is gone`);
   }

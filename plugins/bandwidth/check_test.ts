@@ -6,10 +6,10 @@ import {
   assertSuccess,
   HOST_END,
   IFB,
-  LimitedCable,
+  LimitedPair,
   tcJson,
   WIDE,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -88,22 +88,22 @@ rootTest("bandwidth.check() notices what has been changed", async (t) => {
   ];
   await eachRow(t, rows, async ([, commands, text]) => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
-    const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
-    assertSuccess(await cable.run("CHECK", keys));
+    const pair = new LimitedPair(hosts);
+    const keys = { ...WIDE, prevResult: await pair.add(WIDE) };
+    assertSuccess(await pair.run("CHECK", keys));
     for (const command of commands) {
       const [program = "", ...args] = command.split(" ");
       runIn(hosts.host, program, ...args);
     }
-    assertFailure(await cable.run("CHECK", keys), 999, text);
+    assertFailure(await pair.run("CHECK", keys), 999, text);
     // In every case, DEL and another ADD still work.
-    assertSuccess(await cable.run("DEL", keys));
+    assertSuccess(await pair.run("DEL", keys));
     assertEquals(ipJson(hosts.host, "link").length, 2);
   });
   await t.step("no prevResult", async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
-    const checked = await cable.run("CHECK", { prevResult: undefined });
+    const pair = new LimitedPair(hosts);
+    const checked = await pair.run("CHECK", { prevResult: undefined });
     assertFailure(checked, 7, "must be called as a chained plugin");
   });
 });
@@ -128,7 +128,7 @@ rootTest("bandwidth.check() is content with limits of any size", async (t) => {
       }`;
       await t.step(name, async () => {
         using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
+        const pair = new LimitedPair(hosts);
         const limits = {
           ...scope,
           ingressRate: rate,
@@ -136,9 +136,9 @@ rootTest("bandwidth.check() is content with limits of any size", async (t) => {
           egressRate: rate,
           egressBurst: burst,
         };
-        const keys = { ...limits, prevResult: await cable.add(limits) };
-        assertSuccess(await cable.run("CHECK", keys));
-        assertSuccess(await cable.run("DEL", keys));
+        const keys = { ...limits, prevResult: await pair.add(limits) };
+        assertSuccess(await pair.run("CHECK", keys));
+        assertSuccess(await pair.run("DEL", keys));
       });
     }
   }
@@ -161,10 +161,10 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
     ] as const,
     async ([key, byDefault, filtered]) => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const before = cable.limits();
+      const pair = new LimitedPair(hosts);
+      const before = pair.limits();
       const limits = { ...WIDE, [key]: networks };
-      const keys = { ...limits, prevResult: await cable.add(limits) };
+      const keys = { ...limits, prevResult: await pair.add(limits) };
       for (
         const [dev, rate, side] of [[HOST_END, "100Mbit", 12], [
           IFB,
@@ -192,9 +192,9 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
           "00000000/00000000 at 0",
         ]);
       }
-      assertSuccess(await cable.run("CHECK", keys));
-      assertSuccess(await cable.run("DEL", keys));
-      assertEquals(cable.limits(), before);
+      assertSuccess(await pair.run("CHECK", keys));
+      assertSuccess(await pair.run("DEL", keys));
+      assertEquals(pair.limits(), before);
     },
   );
   const rows: [name: string, command: string, text: string][] = [
@@ -209,12 +209,12 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
   for (const [name, command, text] of rows) {
     await eachRow(t, [HOST_END, IFB], async (dev) => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
+      const pair = new LimitedPair(hosts);
       const limits = { ...WIDE, unshapedSubnets: networks };
-      const keys = { ...limits, prevResult: await cable.add(limits) };
+      const keys = { ...limits, prevResult: await pair.add(limits) };
       runIn(hosts.host, "tc", ...command.replace("DEV", dev).split(" "));
       assertFailure(
-        await cable.run("CHECK", keys),
+        await pair.run("CHECK", keys),
         999,
         `${text} on "${dev}"`,
       );
@@ -222,9 +222,9 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
   }
   await t.step("check() notices: other subnets", async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
+    const pair = new LimitedPair(hosts);
     const limits = { ...WIDE, unshapedSubnets: networks };
-    const prevResult = await cable.add(limits);
+    const prevResult = await pair.add(limits);
     for (
       const [subnets, text] of [
         [{ shapedSubnets: networks }, "Default class doesn't match"],
@@ -233,7 +233,7 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
       ] as const
     ) {
       const keys = { ...WIDE, ...subnets, prevResult };
-      assertFailure(await cable.run("CHECK", keys), 999, text);
+      assertFailure(await pair.run("CHECK", keys), 999, text);
     }
   });
 });

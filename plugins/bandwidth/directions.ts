@@ -1,5 +1,5 @@
 /**
- * Both directions of a cable: the host end's outgoing and incoming traffic.
+ * Both directions of a veth pair: the host end's outgoing and incoming traffic.
  *
  * @module
  */
@@ -15,8 +15,8 @@ import type { Limits } from "./limits.ts";
 import { deleteIngress, endRedirect, redirect } from "./redirect.ts";
 import { bucketOf, isSmallerThanFrame } from "./token_bucket.ts";
 
-/** A cable with an existing host end. */
-export interface Cable extends IfbPlace {
+/** A veth pair with an existing host end. */
+export interface VethPair extends IfbPlace {
   /** The host's end. */
   readonly end: Link;
 }
@@ -29,7 +29,7 @@ export interface Directions {
   readonly egress: LinkLimit | undefined;
 }
 
-/** Computes the limits of a cable's directions. */
+/** Computes the limits of a veth pair's directions. */
 export function directionsOf(
   { ingress, egress, scope }: Limits,
   { mtu }: Pick<Link, "mtu">,
@@ -64,7 +64,7 @@ export function warnOfSmallBursts(
 
 /** Limits traffic to the container. */
 export function limitIngress(
-  { host, end }: Cable,
+  { host, end }: VethPair,
   limit: LinkLimit,
   rollback: Rollback,
 ): void {
@@ -85,14 +85,14 @@ const DEFAULT_QUEUE_LENGTH = 1000;
  * @returns The IFB
  */
 export function limitEgress(
-  cable: Cable,
+  pair: VethPair,
   limit: LinkLimit,
   rollback: Rollback,
 ): Link {
-  const { host, end } = cable;
+  const { host, end } = pair;
   const traffic = new TrafficControl(host.socket);
-  rollback.onFailure("delete the IFB", () => deleteIfb(cable));
-  const ifb = createIfb(cable, {
+  rollback.onFailure("delete the IFB", () => deleteIfb(pair));
+  const ifb = createIfb(pair, {
     mtu: end.mtu,
     transmitQueueLength: limit.scope === undefined ? 0 : DEFAULT_QUEUE_LENGTH,
   });

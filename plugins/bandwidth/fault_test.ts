@@ -12,11 +12,7 @@ import {
   testFaultsOfAdd,
 } from "../../tests/_harness/fault_steps.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import {
-  type HostLimits,
-  LimitedCable,
-  WIDE,
-} from "./testing/limited_cable.ts";
+import { type HostLimits, LimitedPair, WIDE } from "./testing/limited_pair.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
@@ -40,10 +36,10 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** A cable without limits. */
-class CableScene implements FaultScene {
+/** A veth pair without limits. */
+class PairScene implements FaultScene {
   readonly #hosts = TestHosts.create();
-  readonly cable = new LimitedCable(this.#hosts);
+  readonly pair = new LimitedPair(this.#hosts);
   readonly #keys: Keys;
 
   constructor({ before, keys }: Scenario) {
@@ -55,11 +51,11 @@ class CableScene implements FaultScene {
   }
 
   get state(): HostLimits {
-    return this.cable.limits();
+    return this.pair.limits();
   }
 
   run(command: string, extras: Keys = {}): Promise<CallOutput> {
-    return this.cable.run(command, { ...this.#keys, ...extras });
+    return this.pair.run(command, { ...this.#keys, ...extras });
   }
 
   /** Kills ADD after some requests; reports whether ADD got that far. */
@@ -76,7 +72,7 @@ class CableScene implements FaultScene {
 
 for (const [name, scenario] of Object.entries(SCENARIOS)) {
   testFaultsOfAdd("bandwidth", `: ${name}`, {
-    make: () => new CableScene(scenario),
+    make: () => new PairScene(scenario),
     atLeast: scenario.atLeast,
   });
 
@@ -91,14 +87,14 @@ async function addAndKill(
   scenario: Scenario,
   step: number,
 ): Promise<true | undefined> {
-  using scene = new CableScene(scenario);
-  const { cable, state } = scene;
+  using scene = new PairScene(scenario);
+  const { pair, state } = scene;
   const wasKilled = await scene.killAdd(step - 1);
   assertEquals((await scene.run("DEL")).exitCode, 0);
   assertEquals(scene.state, state, "after DEL");
 
   await scene.killAdd(step - 1);
-  const prevResult = await cable.add(scenario.keys);
+  const prevResult = await pair.add(scenario.keys);
   const checked = await scene.run("CHECK", { prevResult });
   assertEquals(checked.stdout, "", "after ADD again");
   assertEquals((await scene.run("DEL", { prevResult })).exitCode, 0);
@@ -106,7 +102,7 @@ async function addAndKill(
 
   await scene.killAdd(step - 1);
   const env = { CNI_NETNS: "/run/netns/none" };
-  await cable.run("DEL", scenario.keys, { env });
+  await pair.run("DEL", scenario.keys, { env });
   const left = scene.state.links;
   assertEquals(left, ["lo", "host-veth"], "without the sandbox");
   return wasKilled || undefined;

@@ -1,5 +1,5 @@
 /**
- * The host's end of the container's cable, which gets the limits.
+ * The host's end of the container's veth pair, which gets the limits.
  *
  * @module
  */
@@ -40,7 +40,7 @@ export function getHostEnd(
   );
 }
 
-/** Finds the host's end if the container's interface is a cable to the host. */
+/** Finds the host's end if the container's interface is a veth pair to the host. */
 export function findHostEnd(
   host: Rtnl,
   sandbox: Rtnl,

@@ -6,16 +6,16 @@ import {
   assertFailure,
   assertSuccess,
   HOST_END,
-  LimitedCable,
+  LimitedPair,
   WIDE,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
-  const cable = new LimitedCable(hosts);
+  const pair = new LimitedPair(hosts);
   const third = hosts.addNetns();
   runIn(sandbox, "ip", "link", "add", "bridge0", "type", "bridge");
   runIn(sandbox, "ip", "tuntap", "add", "tap0", "mode", "tap");
@@ -27,7 +27,7 @@ rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
       peer: { netns: sandbox, name: "out0" },
     });
   }
-  const before = cable.limits();
+  const before = pair.limits();
   const rows: [name: string, keys: object, ifName: string, text: string][] = [
     [
       "no prevResult",
@@ -76,13 +76,13 @@ rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
   ];
   await eachRow(t, rows, async ([, keys, ifName, text]) => {
     const all = { ...WIDE, ...keys };
-    assertFailure(await cable.run("ADD", all, { ifName }), 7, text);
-    assertEquals(cable.limits(), before);
-    assertSuccess(await cable.run("DEL", all, { ifName }));
+    assertFailure(await pair.run("ADD", all, { ifName }), 7, text);
+    assertEquals(pair.limits(), before);
+    assertSuccess(await pair.run("DEL", all, { ifName }));
   });
   await t.step("no namespace", async () => {
     const env = { CNI_NETNS: "/run/netns/no-such-namespace" };
-    const output = await cable.run("ADD", WIDE, { env });
+    const output = await pair.run("ADD", WIDE, { env });
     assertFailure(output, 8, "Cannot open network namespace");
   });
   assertEquals(ipJson(host, "link").length, 2);

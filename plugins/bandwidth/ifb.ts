@@ -58,9 +58,9 @@ export interface IfbPlace {
   readonly host: Rtnl;
   /** Owner of the IFB. */
   readonly identity: IfbIdentity;
-  /** The host's end of the cable, if it exists. */
+  /** The host's end of the veth pair, if it exists. */
   readonly end: Link | undefined;
-  /** Whether the sandbox exists, and with it the cables of its interfaces. */
+  /** Whether the sandbox exists, and with it the veth pairs of its interfaces. */
   readonly hasSandbox: boolean;
 }
 
@@ -140,7 +140,7 @@ export function listIfbs(place: IfbPlace): Link[] {
 /**
  * Reports whether a link with one of the names is this attachment's IFB. The Go
  * plugin's IFBs have no alias: such an IFB belongs to another attachment of the
- * container if that one's cable is redirected to it.
+ * container if that one's veth pair is redirected to it.
  */
 function isOwn(
   { host, identity, end, hasSandbox }: IfbPlace,

@@ -10,10 +10,10 @@ import {
   assertSuccess,
   HOST_END,
   IFB,
-  LimitedCable,
+  LimitedPair,
   LIMITS,
   WIDE,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -21,14 +21,14 @@ rootTest("bandwidth gives each attachment an IFB of its own", async (t) => {
   const orders = [["eth0", "eth1"], ["eth1", "eth0"]] as const;
   await eachRow(t, orders, async ([first, second]) => {
     using hosts = TestHosts.create();
-    const cables = {
-      eth0: new LimitedCable(hosts, { hostEnd: "v0", ifName: "eth0" }),
-      eth1: new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" }),
+    const pairs = {
+      eth0: new LimitedPair(hosts, { hostEnd: "v0", ifName: "eth0" }),
+      eth1: new LimitedPair(hosts, { hostEnd: "v1", ifName: "eth1" }),
     };
-    const before = cables.eth0.limits();
+    const before = pairs.eth0.limits();
     const keys = {
-      eth0: { ...WIDE, prevResult: await cables.eth0.add(WIDE) },
-      eth1: { ...LIMITS, prevResult: await cables.eth1.add(LIMITS) },
+      eth0: { ...WIDE, prevResult: await pairs.eth0.add(WIDE) },
+      eth1: { ...LIMITS, prevResult: await pairs.eth1.add(LIMITS) },
     };
     const names = [keys.eth0, keys.eth1]
       .map(({ prevResult }) => prevResult.interfaces[2].name);
@@ -36,12 +36,12 @@ rootTest("bandwidth gives each attachment an IFB of its own", async (t) => {
     assertMatch(names[1], /^bwp[0-9a-f]{12}$/);
     assertNotEquals(names[1], IFB);
     for (const name of orders[0]) {
-      assertSuccess(await cables[name].run("CHECK", keys[name]));
+      assertSuccess(await pairs[name].run("CHECK", keys[name]));
     }
-    assertSuccess(await cables[first].run("DEL", keys[first]));
-    assertSuccess(await cables[second].run("CHECK", keys[second]));
-    assertSuccess(await cables[second].run("DEL", keys[second]));
-    assertEquals(cables.eth0.limits(), before);
+    assertSuccess(await pairs[first].run("DEL", keys[first]));
+    assertSuccess(await pairs[second].run("CHECK", keys[second]));
+    assertSuccess(await pairs[second].run("DEL", keys[second]));
+    assertEquals(pairs.eth0.limits(), before);
   }, ([first, second]) => `${first} is detached before ${second}`);
 });
 
@@ -63,49 +63,49 @@ rootTest(
     const other = { hostEnd: "v1", ifName: "eth1" };
     await t.step("one left of this attachment is replaced", async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
+      const pair = new LimitedPair(hosts);
       limitAsGo(hosts, HOST_END);
-      const { interfaces } = await cable.add(WIDE);
+      const { interfaces } = await pair.add(WIDE);
       assertEquals(interfaces[2].name, IFB);
       assertEquals(ipJson(hosts.host, "link", "show", IFB)[0].mtu, 1024);
     });
     await t.step("one left without redirection is deleted", async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
+      const pair = new LimitedPair(hosts);
       runIn(hosts.host, "ip", "link", "add", IFB, "type", "ifb");
-      assertSuccess(await cable.run("DEL", WIDE));
+      assertSuccess(await pair.run("DEL", WIDE));
       assertEquals(ipJson(hosts.host, "link").length, 2);
     });
     await t.step("another attachment's stays", async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const otherCable = new LimitedCable(hosts, other);
+      const pair = new LimitedPair(hosts);
+      const otherPair = new LimitedPair(hosts, other);
       limitAsGo(hosts, HOST_END);
-      const before = cable.limits();
-      const { interfaces } = await otherCable.add(WIDE);
+      const before = pair.limits();
+      const { interfaces } = await otherPair.add(WIDE);
       assertNotEquals(interfaces[2].name, IFB);
-      assertSuccess(await otherCable.run("DEL", WIDE));
-      assertEquals(cable.limits(), before);
-      assertSuccess(await cable.run("DEL", WIDE));
+      assertSuccess(await otherPair.run("DEL", WIDE));
+      assertEquals(pair.limits(), before);
+      assertSuccess(await pair.run("DEL", WIDE));
       assertEquals(ipJson(hosts.host, "link").length, 3);
     });
     await t.step(
       "without the sandbox it is deleted, as the Go plugin would",
       async () => {
         using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
+        const pair = new LimitedPair(hosts);
         limitAsGo(hosts, HOST_END);
-        assertSuccess(await cable.run("DEL", WIDE, { env: { CNI_NETNS: "" } }));
+        assertSuccess(await pair.run("DEL", WIDE, { env: { CNI_NETNS: "" } }));
         assertEquals(ipJson(hosts.host, "link").length, 2);
       },
     );
     await t.step("a link that is not an IFB stays", async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
+      const pair = new LimitedPair(hosts);
       runIn(hosts.host, "ip", "link", "add", IFB, "type", "bridge");
-      const { interfaces } = await cable.add(WIDE);
+      const { interfaces } = await pair.add(WIDE);
       assertNotEquals(interfaces[2].name, IFB);
-      assertSuccess(await cable.run("DEL", WIDE));
+      assertSuccess(await pair.run("DEL", WIDE));
       assertEquals(ipJson(hosts.host, "link").length, 3);
     });
   },
@@ -120,22 +120,22 @@ rootTest("bandwidth.gc() deletes IFBs of invalid attachments", async (t) => {
   ];
   await eachRow(t, rows, async ([, keys, left]) => {
     using hosts = TestHosts.create();
-    const cables = [
+    const pairs = [
       { hostEnd: "v0", ifName: "eth0", containerId: "c1" },
       { hostEnd: "v1", ifName: "eth1", containerId: "c1" },
       { hostEnd: "v2", ifName: "eth2", network: "cni-plugin-bandwidth-test2" },
-    ].map((options) => new LimitedCable(hosts, options));
+    ].map((options) => new LimitedPair(hosts, options));
     const ifbs = new Map<string, string>();
-    for (const cable of cables) {
-      const { interfaces } = await cable.add(WIDE);
-      ifbs.set(interfaces[2].name, cable.hostEnd);
+    for (const pair of pairs) {
+      const { interfaces } = await pair.add(WIDE);
+      ifbs.set(interfaces[2].name, pair.hostEnd);
     }
     runIn(hosts.host, "ip", "link", "add", "bwp000000000000", "type", "ifb");
-    assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
-    const found = cables[0]?.limits().links.flatMap((link) =>
+    assertSuccess(await pairs[0]?.run("GC", keys) as CallOutput);
+    const found = pairs[0]?.limits().links.flatMap((link) =>
       ifbs.get(link) ?? []
     );
     assertEquals(found, left);
-    assert(cables[0]?.limits().links.includes("bwp000000000000"));
+    assert(pairs[0]?.limits().links.includes("bwp000000000000"));
   });
 });

@@ -9,11 +9,11 @@ import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
-  LimitedCable,
+  LimitedPair,
   LIMITS,
   type RunPlugin,
   tcJson,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import {
   callAs,
   listPeers,
@@ -73,8 +73,8 @@ async function observe(
   cniVersion: string,
 ): Promise<unknown> {
   using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts, { cniVersion, mtu: 1400 });
-  const result = await cable.add(keys, run);
+  const pair = new LimitedPair(hosts, { cniVersion, mtu: 1400 });
+  const result = await pair.add(keys, run);
   const links = ipJson(hosts.host, "link");
   return {
     result: normaliseResult(JSON.stringify(result), hosts),
@@ -85,7 +85,7 @@ async function observe(
       "filter",
       "show",
       "dev",
-      cable.hostEnd,
+      pair.hostEnd,
       "ingress",
     )
       .map(withoutSecondAction),
@@ -137,18 +137,18 @@ for (const peer of listPeers("bandwidth")) {
       async (t) => {
         await eachRow(t, Object.entries(ROWS), async ([name, keys]) => {
           using hosts = TestHosts.create();
-          const cable = new LimitedCable(hosts, {
+          const pair = new LimitedPair(hosts, {
             cniVersion: peer.cniVersion,
           });
-          const before = cable.limits();
-          const prevResult = await cable.add(keys, runAs(adder));
+          const before = pair.limits();
+          const prevResult = await pair.add(keys, runAs(adder));
           const all = { ...keys, prevResult };
           // Without limits the Go plugin's CHECK ends in a panic.
           if (name !== "nothing") {
-            assertSuccess(await cable.run("CHECK", all, {}, runAs(other)));
+            assertSuccess(await pair.run("CHECK", all, {}, runAs(other)));
           }
-          assertSuccess(await cable.run("DEL", all, {}, runAs(other)));
-          const after = cable.limits();
+          assertSuccess(await pair.run("DEL", all, {}, runAs(other)));
+          const after = pair.limits();
           assertEquals(after.links, before.links);
           // The Go plugin leaves the host's end as it is.
           if (other === "ours") assertEquals(after, before);
@@ -177,12 +177,12 @@ for (const peer of listPeers("bandwidth")) {
       ];
       await eachRow(t, rows, async ([, keys, ifName = "container-veth"]) => {
         using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts, { cniVersion: peer.cniVersion });
+        const pair = new LimitedPair(hosts, { cniVersion: peer.cniVersion });
         const link = ["link", "add", "bridge0", "type", "bridge"];
         runIn(hosts.sandbox, "ip", ...link);
         const texts: string[] = [];
         for (const run of [runAs("ours"), runAs(peer)]) {
-          const { json } = await cable.run("ADD", keys, { ifName }, run);
+          const { json } = await pair.run("ADD", keys, { ifName }, run);
           // The reason follows, in each one's own words.
           texts.push(json.msg.replace(/(has no veth peer): .*/, "$1"));
         }

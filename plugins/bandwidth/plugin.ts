@@ -69,9 +69,9 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     const identity = await identifyIfb(attachmentOf(call));
 
     await using rollback = new Rollback(call.log);
-    const cable = { host, end, identity, hasSandbox: true };
-    if (ingress !== undefined) limitIngress(cable, ingress, rollback);
-    const ifb = egress && limitEgress(cable, egress, rollback);
+    const pair = { host, end, identity, hasSandbox: true };
+    if (ingress !== undefined) limitIngress(pair, ingress, rollback);
+    const ifb = egress && limitEgress(pair, egress, rollback);
     rollback.commit();
     return ifb === undefined
       ? prevResult
@@ -92,9 +92,9 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     const identity = await identifyIfb(attachmentOf(call));
 
     const { checkEgress, checkIngress } = await import("./check.ts");
-    const cable = { host, end, identity, hasSandbox: true };
-    if (ingress !== undefined) checkIngress(cable, ingress);
-    if (egress !== undefined) checkEgress(cable, egress);
+    const pair = { host, end, identity, hasSandbox: true };
+    if (ingress !== undefined) checkIngress(pair, ingress);
+    if (egress !== undefined) checkEgress(pair, egress);
   },
 
   async del(call): Promise<void> {
@@ -130,7 +130,7 @@ function withInterface(result: Result, added: Interface): Result {
   return { ...result, interfaces: [...others, added] };
 }
 
-/** Finds the rest of the cable; the IFB can be found without it. */
+/** Finds the rest of the veth pair; the IFB can be found without it. */
 function findPlace(
   host: Rtnl,
   call: Call,
@@ -164,7 +164,7 @@ function endLimitsOfEnd(
 }
 
 /**
- * Reports whether a cable is this attachment's. A DEL also follows an ADD that
+ * Reports whether a veth pair is this attachment's. A DEL also follows an ADD that
  * failed because another attachment had the interface's name. From 0.4.0 on, a
  * prevResult shows that an ADD succeeded.
  */

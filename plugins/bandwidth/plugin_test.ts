@@ -6,22 +6,22 @@ import {
   assertSuccess,
   HOST_END,
   IFB,
-  LimitedCable,
+  LimitedPair,
   LIMITS,
   tcJson,
   WIDE,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth limits both directions until DEL", async () => {
   using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts, { mtu: 1400 });
-  const before = cable.limits();
-  const result = await cable.add(WIDE);
+  const pair = new LimitedPair(hosts, { mtu: 1400 });
+  const before = pair.limits();
+  const result = await pair.add(WIDE);
   const [link] = ipJson(hosts.host, "link", "show", IFB);
   assertEquals(result.interfaces, [
-    ...cable.prevResult.interfaces,
+    ...pair.prevResult.interfaces,
     { name: IFB, mac: link.address },
   ]);
   assertEquals([link.mtu, link.txqlen, link.flags.includes("UP")], [
@@ -41,17 +41,17 @@ rootTest("bandwidth limits both directions until DEL", async () => {
     lat: 25_000,
   });
   assertEquals(bucketOf(IFB), { rate: 6_250_000, burst: 625_000, lat: 25_000 });
-  const checked = await cable.run("CHECK", { ...WIDE, prevResult: result });
+  const checked = await pair.run("CHECK", { ...WIDE, prevResult: result });
   assertSuccess(checked);
-  assertSuccess(await cable.run("DEL", { ...WIDE, prevResult: result }));
-  assertEquals(cable.limits(), before);
-  assertSuccess(await cable.run("DEL", WIDE));
+  assertSuccess(await pair.run("DEL", { ...WIDE, prevResult: result }));
+  assertEquals(pair.limits(), before);
+  assertSuccess(await pair.run("DEL", WIDE));
 });
 
 rootTest("bandwidth.add() passes prevResult on without limits", async (t) => {
   using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts);
-  const before = cable.limits();
+  const pair = new LimitedPair(hosts);
+  const before = pair.limits();
   const prevResult = {
     cniVersion: "1.1.0",
     interfaces: [{ name: "eth0", sandbox: "/x", "example.com/i": [1] }],
@@ -67,25 +67,25 @@ rootTest("bandwidth.add() passes prevResult on without limits", async (t) => {
     ["subnets alone", { shapedSubnets: ["10.0.0.0/8"] }],
   ];
   await eachRow(t, rows, async ([, keys]) => {
-    assertEquals(await cable.add({ ...keys, prevResult }), prevResult);
-    assertEquals(cable.limits(), before);
-    assertSuccess(await cable.run("CHECK", { ...keys, prevResult }));
-    assertSuccess(await cable.run("DEL", { ...keys, prevResult }));
+    assertEquals(await pair.add({ ...keys, prevResult }), prevResult);
+    assertEquals(pair.limits(), before);
+    assertSuccess(await pair.run("CHECK", { ...keys, prevResult }));
+    assertSuccess(await pair.run("DEL", { ...keys, prevResult }));
   });
 });
 
 rootTest("bandwidth.add() keeps unknown keys of prevResult", async () => {
   using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts);
+  const pair = new LimitedPair(hosts);
   const prevResult = {
-    ...cable.prevResult,
+    ...pair.prevResult,
     interfaces: [
       { name: HOST_END, mtu: 1024, "example.com/i": 1 },
-      ...cable.prevResult.interfaces.slice(1),
+      ...pair.prevResult.interfaces.slice(1),
     ],
     "example.com/key": { nested: [null] },
   };
-  const { interfaces, ...others } = await cable.add({ ...WIDE, prevResult });
+  const { interfaces, ...others } = await pair.add({ ...WIDE, prevResult });
   assertEquals(
     { ...others, interfaces: interfaces.slice(0, 2) },
     prevResult,
@@ -99,9 +99,9 @@ rootTest("bandwidth warns of a burst smaller than a packet", async (t) => {
   ];
   await eachRow(t, rows, async ([ingressBurst, warnings]) => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
+    const pair = new LimitedPair(hosts);
     const keys = { ingressRate: 1e6, ingressBurst };
-    const { exitCode, stderr } = await cable.run("ADD", keys);
+    const { exitCode, stderr } = await pair.run("ADD", keys);
     assertEquals(exitCode, 0);
     const found = stderr.match(/level=warn .*The ingress burst .*mtu=1024/g);
     assertEquals(found?.length ?? 0, warnings);
@@ -118,52 +118,52 @@ rootTest("bandwidth.add() changes the limits that are there", async (t) => {
   ];
   await eachRow(t, rows, async ([, first, second]) => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
-    const before = cable.limits();
-    await cable.add(first);
-    const prevResult = await cable.add(second);
+    const pair = new LimitedPair(hosts);
+    const before = pair.limits();
+    await pair.add(first);
+    const prevResult = await pair.add(second);
     assertEquals(prevResult.interfaces.length, 3);
     assertEquals(ipJson(hosts.host, "link").length, 3);
     const keys = { ...second, prevResult };
-    assertSuccess(await cable.run("CHECK", keys));
-    assertSuccess(await cable.run("DEL", keys));
-    assertEquals(cable.limits(), before);
+    assertSuccess(await pair.run("CHECK", keys));
+    assertSuccess(await pair.run("DEL", keys));
+    assertEquals(pair.limits(), before);
   });
   await t.step("though another attachment's IFB was in the way", async () => {
     using hosts = TestHosts.create();
-    const other = new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" });
-    const cable = new LimitedCable(hosts);
+    const other = new LimitedPair(hosts, { hostEnd: "v1", ifName: "eth1" });
+    const pair = new LimitedPair(hosts);
     await other.add(WIDE);
-    await cable.add(LIMITS);
+    await pair.add(LIMITS);
     assertSuccess(await other.run("DEL", WIDE));
-    const prevResult = await cable.add(WIDE);
+    const prevResult = await pair.add(WIDE);
     assertEquals(prevResult.interfaces[2].name, IFB);
-    assertSuccess(await cable.run("CHECK", { ...WIDE, prevResult }));
-    assertSuccess(await cable.run("DEL", { ...WIDE, prevResult }));
-    assertEquals(cable.limits().links, ["lo", "v1", HOST_END]);
-    assertEquals(cable.limits().filters, []);
+    assertSuccess(await pair.run("CHECK", { ...WIDE, prevResult }));
+    assertSuccess(await pair.run("DEL", { ...WIDE, prevResult }));
+    assertEquals(pair.limits().links, ["lo", "v1", HOST_END]);
+    assertEquals(pair.limits().filters, []);
   });
   await t.step("twice in one chain: the IFB is listed once", async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
-    const prevResult = await cable.add(WIDE);
-    const again = await cable.add({ ...WIDE, prevResult });
+    const pair = new LimitedPair(hosts);
+    const prevResult = await pair.add(WIDE);
+    const again = await pair.add({ ...WIDE, prevResult });
     assertEquals(again.interfaces.length, 3);
   });
 });
 
 rootTest("bandwidth.add() leaves a foreign queue alone", async () => {
   using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts);
+  const pair = new LimitedPair(hosts);
   const root = ["dev", HOST_END, "root", "handle", "7:", "htb"];
   runIn(hosts.host, "tc", "qdisc", "add", ...root);
-  const before = cable.limits();
-  const output = await cable.run("ADD", WIDE);
+  const before = pair.limits();
+  const output = await pair.run("ADD", WIDE);
   assertFailure(output, 999, `Cannot limit "${HOST_END}"`);
   assertStringIncludes(output.json.details, "EEXIST");
-  assertEquals(cable.limits(), before);
-  assertSuccess(await cable.run("DEL", WIDE));
-  assertEquals(cable.limits(), before);
+  assertEquals(pair.limits(), before);
+  assertSuccess(await pair.run("DEL", WIDE));
+  assertEquals(pair.limits(), before);
 });
 
 rootTest(
@@ -191,32 +191,32 @@ rootTest(
     ];
     await eachRow(t, rows, async ([, keys, env]) => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const before = cable.limits();
-      const prevResult = await cable.add(WIDE);
+      const pair = new LimitedPair(hosts);
+      const before = pair.limits();
+      const prevResult = await pair.add(WIDE);
       const all = { ...WIDE, prevResult, ...keys };
       for (let time = 0; time < 2; time++) {
-        const { exitCode, stdout } = await cable.run("DEL", all, { env });
+        const { exitCode, stdout } = await pair.run("DEL", all, { env });
         assertEquals([exitCode, stdout], [0, ""]);
       }
-      assertEquals(cable.limits().links, before.links);
+      assertEquals(pair.limits().links, before.links);
       if (Object.keys(env).length === 0) {
-        assertEquals(cable.limits(), before);
+        assertEquals(pair.limits(), before);
       }
     });
-    await t.step("the cable gone", async () => {
+    await t.step("the veth pair gone", async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const prevResult = await cable.add(WIDE);
+      const pair = new LimitedPair(hosts);
+      const prevResult = await pair.add(WIDE);
       runIn(hosts.host, "ip", "link", "del", HOST_END);
-      assertSuccess(await cable.run("DEL", { ...WIDE, prevResult }));
-      assertEquals(cable.limits().links, ["lo"]);
+      assertSuccess(await pair.run("DEL", { ...WIDE, prevResult }));
+      assertEquals(pair.limits().links, ["lo"]);
     });
     await t.step("never attached", async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      assertSuccess(await cable.run("DEL", WIDE));
-      assertSuccess(await cable.run("DEL", {}, { ifName: "eth7" }));
+      const pair = new LimitedPair(hosts);
+      assertSuccess(await pair.run("DEL", WIDE));
+      assertSuccess(await pair.run("DEL", {}, { ifName: "eth7" }));
     });
   },
 );
@@ -238,11 +238,11 @@ rootTest("bandwidth.del() leaves another attachment's limits", async (t) => {
   ];
   await eachRow(t, rows, async ([, keys, alias, cniVersion, left]) => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
-    await cable.add(before);
+    const pair = new LimitedPair(hosts, { cniVersion });
+    await pair.add(before);
     runIn(hosts.host, "ip", "link", "set", HOST_END, "alias", alias);
     const all = { prevResult: undefined, ...keys };
-    assertSuccess(await cable.run("DEL", all));
+    assertSuccess(await pair.run("DEL", all));
     const [root] = tcJson(hosts.host, "qdisc", "show", "dev", HOST_END);
     assertEquals(root.kind, left);
   });

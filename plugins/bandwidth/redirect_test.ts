@@ -4,10 +4,10 @@ import { runIn } from "../../testing/ip_json.ts";
 import {
   assertSuccess,
   HOST_END,
-  LimitedCable,
+  LimitedPair,
   tcJson,
   WIDE,
-} from "./testing/limited_cable.ts";
+} from "./testing/limited_pair.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -15,15 +15,15 @@ rootTest("bandwidth shares another program's ingress qdisc", async (t) => {
   const kinds = { clsact: ["ingress"], ingress: ["parent", "ffff:"] };
   await eachRow(t, Object.entries(kinds), async ([kind, parent]) => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
+    const pair = new LimitedPair(hosts);
     const tc = (...args: string[]): string => runIn(hosts.host, "tc", ...args);
     tc("qdisc", "add", "dev", HOST_END, kind);
     tc(
       ...["filter", "add", "dev", HOST_END, ...parent, "protocol", "ip"],
       ...["prio", "1", "u32", "match", "ip", "dst", "192.0.2.1/32"],
     );
-    const before = cable.limits();
-    const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
+    const before = pair.limits();
+    const keys = { ...WIDE, prevResult: await pair.add(WIDE) };
     const priorities = tcJson(
       hosts.host,
       "filter",
@@ -35,10 +35,10 @@ rootTest("bandwidth shares another program's ingress qdisc", async (t) => {
       .filter(({ options }) => options?.flowid ?? options?.match)
       .map(({ pref }) => pref);
     assertEquals(priorities, [1, 65535]);
-    assertSuccess(await cable.run("CHECK", keys));
-    await cable.add(WIDE);
-    assertSuccess(await cable.run("CHECK", keys));
-    assertSuccess(await cable.run("DEL", keys));
-    assertEquals(cable.limits(), before);
+    assertSuccess(await pair.run("CHECK", keys));
+    await pair.add(WIDE);
+    assertSuccess(await pair.run("CHECK", keys));
+    assertSuccess(await pair.run("DEL", keys));
+    assertEquals(pair.limits(), before);
   });
 });

@@ -7,7 +7,7 @@ import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
 import { killByTurns } from "../../tests/_harness/kills.ts";
-import { LimitedCable, WIDE } from "./testing/limited_cable.ts";
+import { LimitedPair, WIDE } from "./testing/limited_pair.ts";
 import { createRandom } from "../../tests/_harness/repetition.ts";
 import type { Spawned } from "../../tests/_harness/spawn_in.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -16,9 +16,9 @@ import { eachRow } from "../../tests/_harness/table.ts";
 /** How many operations are killed. */
 const KILLS = 36;
 
-function start(cable: LimitedCable, command: string, keys: object): Spawned {
-  const { hosts, ifName } = cable;
-  const call = { type: "bandwidth", command, config: cable.config(keys) };
+function start(pair: LimitedPair, command: string, keys: object): Spawned {
+  const { hosts, ifName } = pair;
+  const call = { type: "bandwidth", command, config: pair.config(keys) };
   return startPlugin(hosts, call, { containerId: "dummy", ifName });
 }
 
@@ -32,17 +32,17 @@ rootTest(name, needsBin, async (t) => {
   };
   await eachRow(t, Object.entries(scopes), async ([, subnets]) => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
+    const pair = new LimitedPair(hosts);
     const keys = { ...WIDE, ...subnets };
     const succeed = async (command: string): Promise<void> => {
-      const { code, stdout, stderr } = await start(cable, command, keys)
+      const { code, stdout, stderr } = await start(pair, command, keys)
         .output;
       assertEquals(code, 0, stdout + stderr);
     };
     await killByTurns({
-      start: (command) => start(cable, command, keys),
+      start: (command) => start(pair, command, keys),
       succeed,
-      leftovers: () => cable.limits(),
+      leftovers: () => pair.limits(),
     }, {
       random,
       count: KILLS,

@@ -73,7 +73,7 @@ export async function reserveMac(
   stack.use(await lockMac(host, { bridge: name, mac }, call));
   const bridge = host.link.find(name);
   if (bridge !== undefined) {
-    // A cable that an earlier ADD has left is replaced.
+    // A veth pair that an earlier ADD has left is replaced.
     const own = findOwnHostEnd(host, attachmentOf(call));
     checkMacIsFree(host, { bridge, mac }, ({ index }) => index === own?.index);
   }
@@ -106,7 +106,7 @@ export async function leaseAddresses(
 }
 
 /**
- * Creates the cable; from the start, its host end is a port of the bridge.
+ * Creates the veth pair; from the start, its host end is a port of the bridge.
  *
  * @param bridge The bridge
  * @throws {Error} If the kernel refuses

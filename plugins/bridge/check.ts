@@ -1,5 +1,5 @@
 /**
- * CHECK of the bridge, its port and the container's end of the cable.
+ * CHECK of the bridge, its port and the container's end of the veth pair.
  *
  * @module
  */
@@ -44,11 +44,11 @@ export interface Checked {
   readonly result: Result;
 }
 
-/** Both ends of the cable; undefined if missing or replaced by another link. */
-export interface CheckedCable {
-  /** The cable's end in the host. */
+/** Both ends of the veth pair; undefined if missing or replaced by another link. */
+export interface CheckedPair {
+  /** The veth pair's end in the host. */
   readonly port: Link | undefined;
-  /** The cable's end in the container. */
+  /** The veth pair's end in the container. */
   readonly container: Link | undefined;
 }
 
@@ -60,7 +60,7 @@ export interface CheckedCable {
 export async function checkLinks(
   differences: Differences,
   checked: Checked,
-): Promise<CheckedCable> {
+): Promise<CheckedPair> {
   const container = await differences.collect(() => findContainerEnd(checked));
   if (container) await checkContainerEnd(differences, checked, container);
   const bridge = await differences.collect(() => findBridge(checked));

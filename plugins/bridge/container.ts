@@ -1,5 +1,5 @@
 /**
- * The container's end of the cable.
+ * The container's end of the veth pair.
  *
  * @module
  */

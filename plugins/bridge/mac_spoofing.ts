@@ -61,7 +61,7 @@ export function setUpSpoofCheck(
  * Removes an attachment's rules, also the Go plugin's. Keeps rules for another
  * network's attachment with the same container and interface name.
  *
- * @param host The host's namespace, after the cable was deleted
+ * @param host The host's namespace, after the veth pair was deleted
  * @throws {NetlinkError} If the rules exist and cannot be removed
  */
 export function tearDownSpoofCheck(host: Rtnl, attachment: Attachment): void {

@@ -141,7 +141,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
     await tryAll(withRelease(call, [
-      // Before the cable, so that the kernel's waits for both coincide.
+      // Before the veth pair, so that the kernel's waits for both coincide.
       ["remove the masquerade", () => endMasquerade(call, sockets)],
       [`delete interface "${call.args.ifName}"`, async () => {
         using host = Rtnl.open(call.hostNetns);
@@ -155,7 +155,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         const ips = ownIpsOf(prevResult, call.args);
         deleteOwnRoutes(call, names, ips);
       }],
-      // After the cable, so that no spoofed frame gets through meanwhile.
+      // After the veth pair, so that no spoofed frame gets through meanwhile.
       ["remove the rules against MAC spoofing", async () => {
         if (!call.config.macspoofchk) return;
         const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
@@ -199,7 +199,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 });
 
 /**
- * Tells the Go plugin's cables to this bridge from others. Cables to a deleted
+ * Tells the Go plugin's veth pairs to this bridge from others. Veth pairs to a deleted
  * bridge are not ports any more.
  */
 function isPortOf(host: Rtnl, config: BridgeConfig): PeerTest {

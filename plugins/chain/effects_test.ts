@@ -22,7 +22,7 @@ import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { FaultInjector } from "../../testing/fault_injector.ts";
 import { type Snapshot, snapshot } from "../../testing/ip_json.ts";
-import { hostLimits, WIDE } from "../bandwidth/testing/limited_cable.ts";
+import { hostLimits, WIDE } from "../bandwidth/testing/limited_pair.ts";
 import { hasEnded, killIfAlive } from "../../tests/_harness/process_group.ts";
 import { needsInetRules } from "../../tests/_harness/rules.ts";
 import { spawnIn } from "../../tests/_harness/spawn_in.ts";
@@ -296,7 +296,7 @@ async function countDeletions(
 }
 
 inNamespaces("DEL of a chain deletes links together", async (t) => {
-  await t.step("the cable and the IFB", async () => {
+  await t.step("the veth pair and the IFB", async () => {
     const count = await countDeletions((plugins) => [chainOf(plugins)]);
     assertEquals(count, 1);
   });

@@ -193,7 +193,7 @@ function describeNode(hostNetns: string): Holding {
     owner: "the node",
     ips: addresses.map(({ ip }) => ip.toString()),
     macs: [],
-    // The ends of other pods' cables are addresses without a network.
+    // The ends of other pods' veth pairs are addresses without a network.
     subnets: addresses.filter(({ ip, prefixLength }) =>
       prefixLength < ip.bitLength
     ),

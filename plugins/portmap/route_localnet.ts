@@ -37,7 +37,7 @@ export function setLocalnet(
 }
 
 /**
- * Reports whether a link ends with one container: it is gone, or a cable to
+ * Reports whether a link ends with one container: it is gone, or a veth pair to
  * it, and not a bridge to several.
  */
 export function isOfOneContainer(hostNetns: string, link: string): boolean {

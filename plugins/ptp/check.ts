@@ -1,5 +1,5 @@
 /**
- * CHECK of both ends of the cable.
+ * CHECK of both ends of the veth pair.
  *
  * @module
  */
@@ -38,7 +38,7 @@ export interface Checked {
 }
 
 /**
- * Checks both ends of the cable.
+ * Checks both ends of the veth pair.
  *
  * @param differences Collects deviations from ADD's result
  */

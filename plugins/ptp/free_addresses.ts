@@ -1,5 +1,5 @@
 /**
- * Which addresses a container may have: the plugin routes them to the cable, and
+ * Which addresses a container may have: the plugin routes them to the veth pair, and
  * so takes them from whoever else the host reaches there.
  *
  * An address of a subnet that the host is in is not refused for that alone: a
@@ -27,18 +27,18 @@ import {
   isNextHop,
 } from "../parts/address/free_ip.ts";
 
-/** Reports whether the container of a cable no longer has its addresses. */
-export type CableTest = (cable: Pick<Link, "alias">) => boolean;
+/** Reports whether the container of a veth pair no longer has its addresses. */
+export type PairTest = (pair: Pick<Link, "alias">) => boolean;
 
 /**
- * Builds the test for an attachment. The cable that it has left itself is replaced.
- * So is another cable of the network: the IPAM plugin has handed out the address
+ * Builds the test for an attachment. The veth pair that it has left itself is replaced.
+ * So is another veth pair of the network: the IPAM plugin has handed out the address
  * again, so its lease has ended. `static` has no leases.
  */
-export function leftCableTest(
+export function leftPairTest(
   attachment: Attachment,
   ipamType: string | undefined,
-): CableTest {
+): PairTest {
   const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
   return ({ alias = "" }) =>
     alias === own || ipamType !== "static" && alias.startsWith(prefix);
@@ -50,7 +50,7 @@ export function leftCableTest(
  *
  * @throws {CniError} 7 if it is the host's or a router's, 11 if it is in use
  */
-export function checkIsFree(host: Rtnl, ip: Ip, isLeft: CableTest): void {
+export function checkIsFree(host: Rtnl, ip: Ip, isLeft: PairTest): void {
   const entry = host.route.findMatch(ip);
   if (entry === undefined) return;
   const { destination, isUnicast, hasGateway } = entry;
@@ -73,7 +73,7 @@ export function refuseTaken(
   host: Rtnl,
   ip: Ip,
   { nextHops }: RouteEntry,
-  isLeft: CableTest,
+  isLeft: PairTest,
 ): void {
   for (const { ifindex = 0 } of nextHops) {
     const user = findUser(host, ifindex, isLeft);
@@ -81,7 +81,7 @@ export function refuseTaken(
   }
 }
 
-function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: CableTest): void {
+function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: PairTest): void {
   const isRouter = host.route.listEntries().some(({ nextHops }) =>
     nextHops.some(({ gateway, ifindex = 0 }) =>
       gateway?.equals(ip) && findUser(host, ifindex, isLeft) !== undefined
@@ -97,14 +97,14 @@ function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: CableTest): void {
 }
 
 /**
- * Describes the link that leads to an address; undefined if it is the cable of a
- * dead container, or of this attachment. A cable is dead if its other end is down
+ * Describes the link that leads to an address; undefined if it is the veth pair of a
+ * dead container, or of this attachment. A veth pair is dead if its other end is down
  * or its namespace has ended.
  */
 function findUser(
   host: Rtnl,
   ifindex: number,
-  isLeft: CableTest,
+  isLeft: PairTest,
 ): string | undefined {
   const link = host.link.find(ifindex);
   if (link === undefined) return undefined;

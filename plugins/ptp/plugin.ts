@@ -40,7 +40,7 @@ import {
 } from "../parts/sandbox/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { connectVeth, describeVeth, settleVeth } from "../parts/link/veth.ts";
-import { checkIsFree, leftCableTest } from "./free_addresses.ts";
+import { checkIsFree, leftPairTest } from "./free_addresses.ts";
 import type { PtpConfig } from "./schema.ts";
 import {
   configureContainerEnd,
@@ -65,7 +65,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const ips = routedIpsOf(lease);
     checkRouteValues(lease.routes);
     const attachment = attachmentOf(call);
-    const isLeft = leftCableTest(attachment, call.config.ipam?.type);
+    const isLeft = leftPairTest(attachment, call.config.ipam?.type);
     for (const { address } of ips) checkIsFree(host, address.ip, isLeft);
 
     const { mtu } = call.config;
@@ -116,9 +116,9 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
     await tryAll([
-      // Before the cable, so that the kernel's waits for both coincide.
+      // Before the veth pair, so that the kernel's waits for both coincide.
       ["remove the masquerade", () => endMasquerade(call, sockets)],
-      // The cable before the lease: once an address is handed out again, it
+      // The veth pair before the lease: once an address is handed out again, it
       // must not be routed to the old container any more.
       [`delete interface "${call.args.ifName}"`, async () => {
         const { deleteVeth } = await import("../parts/link/delete_veth.ts");
@@ -140,7 +140,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const { validAttachments } = call;
     await tryAll([
       ["remove stale masquerades", () => endStaleMasquerades(call)],
-      // As on DEL, the cables before the leases.
+      // As on DEL, the veth pairs before the leases.
       ["delete stale interfaces", async () => {
         if (validAttachments === undefined) return;
         const { deleteStaleVeths } = await import(
@@ -155,7 +155,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 });
 
 /**
- * Tells the Go plugin's cables from the Go bridge plugin's, which are ports of
+ * Tells the Go plugin's veth pairs from the Go bridge plugin's, which are ports of
  * a bridge.
  */
 function isNoPort({ masterIndex }: Link): boolean {

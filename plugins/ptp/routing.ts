@@ -1,5 +1,5 @@
 /**
- * Addresses and routes at both ends of the cable.
+ * Addresses and routes at both ends of the veth pair.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { type CableTest, refuseTaken } from "./free_addresses.ts";
+import { type PairTest, refuseTaken } from "./free_addresses.ts";
 import {
   addingAddress,
   addingRoute,
@@ -29,17 +29,17 @@ export interface RoutedIp extends IpConfig {
 }
 
 /**
- * Gateway addresses on the host's end of a cable if IPAM returns none:
- * link-local, so only the cable uses them.
+ * Gateway addresses on the host's end of a veth pair if IPAM returns none:
+ * link-local, so only the veth pair uses them.
  */
-const CABLE_GATEWAYS: Readonly<Record<IpFamily, string>> = {
+const PAIR_GATEWAYS: Readonly<Record<IpFamily, string>> = {
   4: "169.254.1.1",
   6: "fe80::1",
 };
 
 /**
  * Completes every address with a gateway: its own, else the first of its
- * family, else one that is only valid on the cable. The plugin does not derive
+ * family, else one that is only valid on the veth pair. The plugin does not derive
  * one from the subnet, as it might be a router's on another link of the host.
  *
  * @throws {CniError} 7 without addresses, or if a gateway is of the other
@@ -55,7 +55,7 @@ export function routedIpsOf({ ips }: Result): RoutedIp[] {
     const { family } = ip.address;
     const gateway = ip.gateway ??
       ips.find(({ gateway }) => gateway?.family === family)?.gateway ??
-      Ip.parse(CABLE_GATEWAYS[family]);
+      Ip.parse(PAIR_GATEWAYS[family]);
     if (gateway.family !== family) {
       throw refuse(
         `IPAM plugin returned gateway ${gateway} for ${ip.address}`,
@@ -89,7 +89,7 @@ export function configureContainerEnd(
 
 /**
  * Lists the routes of all traffic through the gateways: the gateway is on the
- * cable, the rest of the subnet behind it.
+ * veth pair, the rest of the subnet behind it.
  */
 export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
   const routes = ips.flatMap(({ address, gateway }): KernelRoute[] => {
@@ -123,7 +123,7 @@ export function containerRoute(
   const { gateway } = kernelRoute;
   return {
     ...kernelRoute,
-    // No subnet is on the cable, so the kernel would refuse any other gateway
+    // No subnet is on the veth pair, so the kernel would refuse any other gateway
     // than the addresses' own.
     isOnLink: gateway !== undefined &&
       !ips.some((ip) => ip.gateway.equals(gateway)),
@@ -132,7 +132,7 @@ export function containerRoute(
 
 /**
  * Gives the host the gateways' addresses, and routes the container's to the
- * cable.
+ * veth pair.
  *
  * @throws {Error} If an address is routed elsewhere
  */
@@ -140,7 +140,7 @@ export function routeToContainer(
   host: Rtnl,
   link: LinkEnd,
   ips: readonly RoutedIp[],
-  isLeft: CableTest,
+  isLeft: PairTest,
 ): void {
   makeChanges(host, [
     ...gatewaysOf(ips).map((gateway) => {
@@ -153,12 +153,12 @@ export function routeToContainer(
   ]);
 }
 
-/** The change that routes an address to the cable. */
+/** The change that routes an address to the veth pair. */
 function routingTo(
   host: Rtnl,
   { index: ifindex, name }: LinkEnd,
   destination: Cidr,
-  isLeft: CableTest,
+  isLeft: PairTest,
 ): Change {
   const route = { destination, ifindex, scope: Scope.Host };
   return {

@@ -93,7 +93,7 @@ function foreign(
   };
 }
 
-/** Has a plugin make net1, instead of the cable that is there. */
+/** Has a plugin make net1, instead of the veth pair that is there. */
 function madeBy(who: Who, type: string, keys: Keys): () => Promise<Scene> {
   return async () => {
     const networks = new TwoNetworks([...ETH0, "link delete dev net1"]);

@@ -90,7 +90,7 @@ test("sbr gives each of many interfaces a table, attached all at once", async ()
   const go = goPlugin("sbr");
   using hosts = TestHosts.create();
   const { sandbox } = hosts;
-  for (const number of numbers) addCable(sandbox, number);
+  for (const number of numbers) addVethPair(sandbox, number);
   const attach = (number: number): Promise<void> =>
     succeed(hosts, {
       // Where there is the Go plugin, it takes the same lock.
@@ -136,7 +136,7 @@ test("sbr gives each of many interfaces a table, attached all at once", async ()
   assertEquals(runIn(sandbox, "ip", "rule").match(/ lookup 1\d\d$/m), null);
 });
 
-function addCable(sandbox: NetNs, number: number): void {
+function addVethPair(sandbox: NetNs, number: number): void {
   const [name, peer] = [`net${number}`, `peer${number}`];
   const lines = [
     `link add ${name} up type veth peer name ${peer}`,

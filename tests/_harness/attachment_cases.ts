@@ -1,5 +1,5 @@
 /**
- * What all plugins that attach by a cable have in common, as tests of each.
+ * What all plugins that attach by a veth pair have in common, as tests of each.
  *
  * @module
  */

@@ -14,7 +14,7 @@ import {
   TestHosts,
 } from "../../testing/test_hosts.ts";
 import { actingRules } from "./acting_rules.ts";
-import { hostLimits } from "../../plugins/bandwidth/testing/limited_cable.ts";
+import { hostLimits } from "../../plugins/bandwidth/testing/limited_pair.ts";
 import { callAs, nameOf, type Who } from "./parity.ts";
 import type { Keys } from "./plugin_scene.ts";
 

@@ -54,7 +54,7 @@ export class TwoNetworks implements Disposable {
   readonly hosts: TestHosts = TestHosts.create();
   /** The container. */
   readonly sandbox: NetNs = this.hosts.sandbox;
-  /** At the other ends of the cables, where `lan` has `fe80::1`. */
+  /** At the other ends of the veth pairs, where `lan` has `fe80::1`. */
   readonly routers: Readonly<Record<"eth0" | "net1", NetNs>>;
 
   /**

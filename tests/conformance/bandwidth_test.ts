@@ -17,10 +17,10 @@ import {
 } from "../../plugins/bandwidth/testing/flows.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
-  LimitedCable,
+  LimitedPair,
   LIMITS,
   tcJson,
-} from "../../plugins/bandwidth/testing/limited_cable.ts";
+} from "../../plugins/bandwidth/testing/limited_pair.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../_harness/table.ts";
 
@@ -34,24 +34,24 @@ function assertSuccess({ exitCode, stdout }: CallOutput): void {
 }
 
 async function assertRefused(
-  cable: LimitedCable,
+  pair: LimitedPair,
   keys: object,
   text: string,
 ): Promise<void> {
-  const { exitCode, json } = await cable.run("ADD", keys);
+  const { exitCode, json } = await pair.run("ADD", keys);
   assertEquals([exitCode, json.code], [1, 7]);
   assertStringIncludes(json.msg, text);
 }
 
 /** Lists a link's qdiscs as `kind`, or `tbf RATE` in bytes per second. */
-function qdiscsOf({ hosts }: LimitedCable, dev: string): string[] {
+function qdiscsOf({ hosts }: LimitedPair, dev: string): string[] {
   return tcJson(hosts.host, "qdisc", "show", "dev", dev).map((
     { kind, options },
   ) => kind === "tbf" ? `tbf ${options.rate}` : kind);
 }
 
 /** Returns what `tc` says of a token bucket's limit, in bytes. */
-function limitOf({ hosts }: LimitedCable, dev: string): number {
+function limitOf({ hosts }: LimitedPair, dev: string): number {
   const [{ options }] = tcJson(hosts.host, "qdisc", "show", "dev", dev);
   return options.burst + Math.round(options.rate * options.lat / 1e6);
 }
@@ -62,15 +62,15 @@ async function assertBothLimited(
   keys: object,
 ): Promise<void> {
   using hosts = TestHosts.create();
-  const cable = new LimitedCable(hosts, { cniVersion, mtu: 1024 });
-  const { interfaces } = await cable.add(keys);
+  const pair = new LimitedPair(hosts, { cniVersion, mtu: 1024 });
+  const { interfaces } = await pair.add(keys);
   assertEquals(interfaces.length, 3);
   assertEquals([interfaces[2].name, interfaces[2].sandbox], [IFB, undefined]);
   const [{ mtu, ifindex }] = ipJson(hosts.host, "link", "show", IFB);
   assertEquals(mtu, 1024);
-  assertEquals(qdiscsOf(cable, IFB), ["tbf 2"]);
-  assertEquals(qdiscsOf(cable, HOST_END), ["tbf 1", "ingress"]);
-  assertEquals([limitOf(cable, IFB), limitOf(cable, HOST_END)], [1, 1]);
+  assertEquals(qdiscsOf(pair, IFB), ["tbf 2"]);
+  assertEquals(qdiscsOf(pair, HOST_END), ["tbf 1", "ingress"]);
+  assertEquals([limitOf(pair, IFB), limitOf(pair, HOST_END)], [1, 1]);
 
   const filter = ["filter", "show", "dev", HOST_END, "parent", "ffff:"];
   const filters = tcJson(hosts.host, ...filter)
@@ -163,35 +163,35 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
 
   "BW-2 no limit towards the container": (cniVersion) => async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
+    const pair = new LimitedPair(hosts, { cniVersion });
     const limits = { ...LIMITS, ingressRate: 0, ingressBurst: 0 };
-    const { interfaces } = await cable.add(limits);
+    const { interfaces } = await pair.add(limits);
     assertEquals(interfaces[2].name, IFB);
-    assertEquals(qdiscsOf(cable, HOST_END), ["noqueue", "ingress"]);
+    assertEquals(qdiscsOf(pair, HOST_END), ["noqueue", "ingress"]);
   },
 
   "BW-3 no limit out of the container": (cniVersion) => async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
+    const pair = new LimitedPair(hosts, { cniVersion });
     const limits = {
       ingressRate: 8000,
       ingressBurst: 80,
       egressRate: 0,
       egressBurst: 0,
     };
-    const { interfaces } = await cable.add(limits);
+    const { interfaces } = await pair.add(limits);
     assertEquals(interfaces.length, 2);
     assertEquals(ipJson(hosts.host, "link").length, 2);
-    assertEquals(qdiscsOf(cable, HOST_END), ["tbf 1000"]);
-    assertEquals(limitOf(cable, HOST_END), 35);
+    assertEquals(qdiscsOf(pair, HOST_END), ["tbf 1000"]);
+    assertEquals(limitOf(pair, HOST_END), 35);
   },
 
   "BW-4 a burst without a rate is refused": (cniVersion) => async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
+    const pair = new LimitedPair(hosts, { cniVersion });
     const limits = { ...LIMITS, ingressRate: 0, ingressBurst: 123 };
     await assertRefused(
-      cable,
+      pair,
       limits,
       "if burst is set, rate must also be set",
     );
@@ -203,10 +203,10 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   "BW-6 the configuration's limits win, though they are wrong":
     (cniVersion) => async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts, { cniVersion });
+      const pair = new LimitedPair(hosts, { cniVersion });
       const limits = { ingressRate: 0, ingressBurst: 123 };
       await assertRefused(
-        cable,
+        pair,
         { ...limits, ...runtimeConfig(LIMITS) },
         "if burst is set, rate must also be set",
       );
@@ -214,23 +214,23 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
 
   "BW-7 DEL deletes the IFB": (cniVersion) => async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
-    const before = cable.limits();
-    const prevResult = await cable.add(LIMITS);
-    assertSuccess(await cable.run("DEL", { ...LIMITS, prevResult }));
-    assertEquals(cable.limits(), before);
+    const pair = new LimitedPair(hosts, { cniVersion });
+    const before = pair.limits();
+    const prevResult = await pair.add(LIMITS);
+    assertSuccess(await pair.run("DEL", { ...LIMITS, prevResult }));
+    assertEquals(pair.limits(), before);
   },
 
   "BW-8 the container's peer is found among several host interfaces":
     (cniVersion) => async () => {
       using hosts = TestHosts.create();
-      const other = new LimitedCable(hosts, {
+      const other = new LimitedPair(hosts, {
         hostEnd: "other0",
         ifName: "other1",
       });
-      const cable = new LimitedCable(hosts, { cniVersion });
-      const { prevResult } = cable;
-      const { interfaces } = await cable.add({
+      const pair = new LimitedPair(hosts, { cniVersion });
+      const { prevResult } = pair;
+      const { interfaces } = await pair.add({
         ...LIMITS,
         prevResult: {
           ...prevResult,
@@ -243,37 +243,37 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
       });
       assertEquals([interfaces.length, interfaces[4].name], [5, IFB]);
       assertEquals(qdiscsOf(other, "other0"), ["noqueue"]);
-      assertEquals(qdiscsOf(cable, HOST_END), ["tbf 1", "ingress"]);
+      assertEquals(qdiscsOf(pair, HOST_END), ["tbf 1", "ingress"]);
     },
 
   "BW-9 a macvlan is refused": (cniVersion) => async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
+    const pair = new LimitedPair(hosts, { cniVersion });
     const macvlan = ["link", "container-veth", "type", "macvlan"];
     runIn(hosts.sandbox, "ip", "link", "add", "macvlan0", ...macvlan);
     const ifName = "macvlan0";
-    const { json } = await cable.run("ADD", LIMITS, { ifName });
+    const { json } = await pair.run("ADD", LIMITS, { ifName });
     const text = "container interface macvlan0 has no veth peer: ";
     assertStringIncludes(json.msg, text);
   },
 
   "BW-10 a result without interfaces is refused": (cniVersion) => async () => {
     using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { cniVersion });
-    const prevResult = { ...cable.prevResult, interfaces: [] };
+    const pair = new LimitedPair(hosts, { cniVersion });
+    const prevResult = { ...pair.prevResult, interfaces: [] };
     const keys = { ...LIMITS, prevResult };
-    await assertRefused(cable, keys, "no interfaces provided");
+    await assertRefused(pair, keys, "no interfaces provided");
   },
 
   "BW-11 a result without the host's end is refused":
     (cniVersion) => async () => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts, { cniVersion });
-      const [, end] = cable.prevResult.interfaces;
+      const pair = new LimitedPair(hosts, { cniVersion });
+      const [, end] = pair.prevResult.interfaces;
       const interfaces = [{ name: "other" }, end];
-      const prevResult = { ...cable.prevResult, interfaces };
+      const prevResult = { ...pair.prevResult, interfaces };
       await assertRefused(
-        cable,
+        pair,
         { ...LIMITS, prevResult },
         "no veth peer of container interface found in host ns",
       );
@@ -307,14 +307,14 @@ const ONCE: Readonly<Record<string, Row>> = {
   "BW-13 rates and bursts that are taken, and that are not": async (t) => {
     await eachRow(t, PAIRS, async ([rate, burst, refusal]) => {
       using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
+      const pair = new LimitedPair(hosts);
       for (const direction of ["ingress", "egress"]) {
         const limits = {
           [`${direction}Rate`]: rate,
           [`${direction}Burst`]: burst,
         };
-        if (refusal === undefined) await cable.add(limits);
-        else await assertRefused(cable, limits, refusal);
+        if (refusal === undefined) await pair.add(limits);
+        else await assertRefused(pair, limits, refusal);
       }
     }, ([rate, burst]) => `${rate} bit/s, ${burst} bits`);
   },

@@ -17,7 +17,7 @@ interface Fault {
   readonly endsAt: string;
   readonly text: RegExp;
   readonly command?: RegExp;
-  /** Shell scripts; $end is the host's end of the container's cable. */
+  /** Shell scripts; $end is the host's end of the container's veth pair. */
   readonly breaks: string;
   readonly mends: string;
   readonly where?: (scene: DoctorScene) => DoctorScene["other"];

@@ -10,7 +10,7 @@ import type { Needs } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { flannelConfig, SUBNET_ENV } from "../../plugins/flannel/testing.ts";
-import { WIDE } from "../../plugins/bandwidth/testing/limited_cable.ts";
+import { WIDE } from "../../plugins/bandwidth/testing/limited_pair.ts";
 import { needsKind, type OnMasterType } from "../_harness/on_master.ts";
 import { needsOwnLink } from "../_harness/own_link_cases.ts";
 import type { Keys } from "../_harness/plugin_scene.ts";

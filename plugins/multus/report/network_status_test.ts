@@ -65,7 +65,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     isMaster: true,
     expected: [],
   },
-  "both ends of a cable": {
+  "both ends of a veth pair": {
     result: {
       interfaces: [HOST, ETH0],
       ips: [{ ...IP4, interface: 1 }],

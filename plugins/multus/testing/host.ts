@@ -174,7 +174,7 @@ export class MultusHost implements AsyncDisposable {
     });
   }
 
-  /** The network of every pod: cables, leases, and limits for those who ask. */
+  /** The network of every pod: veth pairs, leases, and limits for those who ask. */
   master(): JsonObject {
     return {
       cniVersion: this.#options.cniVersion,

@@ -101,7 +101,7 @@ export function checkLinkThere(
 }
 
 /**
- * Checks that two links are the ends of one cable.
+ * Checks that two links are the ends of one veth pair.
  *
  * @throws {CniError} 999 if not
  */

@@ -44,16 +44,16 @@ for (const kind of ["as a process does", "by a remover"] as const) {
       const call = { linkDeletion, hostNetns };
       const deleteQueue = async (
         name: string,
-        cable: number,
+        pair: number,
       ): Promise<void> => {
         await deleteLater([add(name)], call, {
           run: () => void prepared.push(linkNames(hosts.host)),
-          unlessDeleted: [{ index: cable, netns: hostNetns }],
+          unlessDeleted: [{ index: pair, netns: hostNetns }],
         });
       };
-      const cable = add("a");
-      await deleteQueue("a-queue", cable.index);
-      await deleteNow([cable], call);
+      const pair = add("a");
+      await deleteQueue("a-queue", pair.index);
+      await deleteNow([pair], call);
       assertEquals([linkNames(hosts.host), prepared], [["lo"], []]);
 
       const kept = add("b");

@@ -1,5 +1,5 @@
 /**
- * Deletes cables: an attachment's, ours or the Go plugin's, and those of
+ * Deletes veth pairs: an attachment's, ours or the Go plugin's, and those of
  * attachments that are no longer valid.
  *
  * @module
@@ -16,14 +16,14 @@ import { readablePrevResult } from "../sandbox/prev_result.ts";
 import { findSandbox } from "../sandbox/sandbox.ts";
 import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
 
-/** Reports whether a link of the host may be the host's end of a plugin's cable. */
+/** Reports whether a link of the host may be the host's end of a plugin's veth pair. */
 export type PeerTest = (peer: Link) => boolean;
 
 /**
- * Deletes the cable by its host's end. The Go plugin gives hosts' ends random
- * names, so its cables are found by the container's end.
+ * Deletes the veth pair by its host's end. The Go plugin gives hosts' ends random
+ * names, so its veth pairs are found by the container's end.
  *
- * @param isLikelyPeer Distinguishes the Go plugin's cables from other plugins'
+ * @param isLikelyPeer Distinguishes the Go plugin's veth pairs from other plugins'
  * if nothing else does
  * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
  * @throws {Error} If the kernel refuses; names the link
@@ -39,7 +39,7 @@ export async function deleteVeth(
 }
 
 /**
- * Finds the host's end of the Go plugin's cable. After an ADD that failed
+ * Finds the host's end of the Go plugin's veth pair. After an ADD that failed
  * because the name was taken, DEL follows, too, and then the interface is
  * another attachment's. From 0.4.0 on, a prevResult shows whether an ADD has
  * succeeded. If the runtime has lost it, the leased addresses do.
@@ -107,7 +107,7 @@ async function findByResult(
 }
 
 /**
- * Deletes the cables of attachments to the network that are no longer valid.
+ * Deletes the veth pairs of attachments to the network that are no longer valid.
  *
  * @throws {Error} If the kernel refuses; names the link
  */

@@ -22,7 +22,7 @@ class Fixture implements AsyncDisposable {
   readonly rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));
   readonly remover = this.#stack.use(new LinkRemover(this.hosts.host.path));
 
-  /** Adds a cable. */
+  /** Adds a veth pair. */
   add(name: string): DoomedLink {
     const { host, sandbox } = this.hosts;
     const peer = { netns: sandbox, name: `p-${name}` };
@@ -30,7 +30,7 @@ class Fixture implements AsyncDisposable {
     return { index, name, netns: host.path };
   }
 
-  /** Adds many cables. */
+  /** Adds many veth pairs. */
   addMany(count: number): DoomedLink[] {
     return Array.from({ length: count }, (_, i) => this.add(`v${i}`));
   }

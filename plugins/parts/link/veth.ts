@@ -1,5 +1,5 @@
 /**
- * The cable of an attachment: a veth with one end on the host and one in the
+ * The veth pair of an attachment: a veth with one end on the host and one in the
  * sandbox.
  *
  * @module
@@ -19,7 +19,7 @@ import { stableName } from "../owner/stable_name.ts";
 /** The part of a link that is needed to configure it. */
 export type LinkEnd = Pick<Link, "index" | "name">;
 
-/** Both ends of the cable. */
+/** Both ends of the veth pair. */
 export interface Veth<End extends LinkEnd = LinkEnd> {
   /** The end on the host. */
   readonly host: End;
@@ -27,14 +27,14 @@ export interface Veth<End extends LinkEnd = LinkEnd> {
   readonly container: End;
 }
 
-/** A newly created cable. */
+/** A newly created veth pair. */
 export interface ConnectedVeth extends Veth {
-  /** Whether it replaces an earlier cable of the same attachment. */
+  /** Whether it replaces an earlier veth pair of the same attachment. */
   readonly isReplacement: boolean;
 }
 
-/** Options of a cable. */
-export interface CableOptions {
+/** Options of a veth pair. */
+export interface VethOptions {
   /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
   readonly mtu?: number | undefined;
   /** MAC of the container's end; the kernel chooses one if absent. */
@@ -44,7 +44,7 @@ export interface CableOptions {
 }
 
 /**
- * Creates the cable, with the host's end up and the container's end down.
+ * Creates the veth pair, with the host's end up and the container's end down.
  * Leaves nothing behind if it fails.
  *
  * @throws {CniError} 4 if the interface's name was taken meanwhile
@@ -54,7 +54,7 @@ export function connectVeth(
   host: Rtnl,
   sandbox: Rtnl,
   attachment: Attachment,
-  { mtu = 0, mac, masterIndex }: CableOptions,
+  { mtu = 0, mac, masterIndex }: VethOptions,
 ): ConnectedVeth {
   const name = hostIfNameOf(attachment);
   const { ifName } = attachment;
@@ -78,7 +78,7 @@ export function connectVeth(
     const container = { index: hostEnd.linkIndex, name: ifName };
     return { host: hostEnd, container, isReplacement };
   } catch (error) {
-    // Another call has connected the sandbox meanwhile. Its cable stays.
+    // Another call has connected the sandbox meanwhile. Its veth pair stays.
     if (error instanceof CniError) throw error;
     const hostEnd = findOwnHostEnd(host, attachment);
     if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);
@@ -89,8 +89,8 @@ export function connectVeth(
 }
 
 /**
- * Adds the cable. The host's end is named after the attachment. If that name is
- * taken, but the sandbox is not connected, the cable was left by an earlier
+ * Adds the veth pair. The host's end is named after the attachment. If that name is
+ * taken, but the sandbox is not connected, the veth pair was left by an earlier
  * attachment of the same names without a DEL, and is replaced.
  */
 function addVeth(
@@ -112,7 +112,7 @@ function addVeth(
 }
 
 /**
- * Looks up both ends, which also makes sure that they pass packets. The cable
+ * Looks up both ends, which also makes sure that they pass packets. The veth pair
  * is ready as soon as the container's end is up, but the kernel notices this a
  * little later unless it is queried, and drops packets until then.
  */

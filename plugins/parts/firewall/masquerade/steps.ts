@@ -31,7 +31,7 @@ export async function startMasquerade(
   if (!call.config.ipMasq) return;
   const { setUpMasquerade, tearDownMasquerade } = await import("./mod.ts");
   const wanted = masqueradeOf(call);
-  // The attachment that left the cable may have left rules for other addresses,
+  // The attachment that left the veth pair may have left rules for other addresses,
   // too.
   if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
   rollback.onFailure(

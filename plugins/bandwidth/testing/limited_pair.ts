@@ -1,5 +1,5 @@
 /**
- * A cable between a throw-away host and its sandbox, as any plugin would have
+ * A veth pair between a throw-away host and its sandbox, as any plugin would have
  * left it, for bandwidth to limit; and what `tc` says of it.
  *
  * @module
@@ -49,13 +49,13 @@ export const WIDE = {
   egressBurst: 5e6,
 };
 
-/** The default name of {@linkcode LimitedCable}'s IFB. */
+/** The default name of {@linkcode LimitedPair}'s IFB. */
 export const IFB = "bwpa8eda89404b7";
 /** The name of its host's end. */
 export const HOST_END = "host-veth";
 
-/** Options of a cable. */
-export interface CableOptions {
+/** Options of a veth pair. */
+export interface VethOptions {
   readonly mtu?: number;
   readonly hostEnd?: string;
   readonly ifName?: string;
@@ -74,8 +74,8 @@ export interface PrevResult {
   readonly ips: readonly object[];
 }
 
-/** A cable on a host, and the calls of bandwidth for it. */
-export class LimitedCable {
+/** A veth pair on a host, and the calls of bandwidth for it. */
+export class LimitedPair {
   readonly hosts: TestHosts;
   readonly hostEnd: string;
   readonly ifName: string;
@@ -83,7 +83,7 @@ export class LimitedCable {
   readonly #containerId: string;
   readonly #cniVersion: string;
 
-  constructor(hosts: TestHosts, options: CableOptions = {}) {
+  constructor(hosts: TestHosts, options: VethOptions = {}) {
     this.hosts = hosts;
     this.hostEnd = options.hostEnd ?? HOST_END;
     this.ifName = options.ifName ?? "container-veth";
