@@ -158,11 +158,11 @@ async function writeFiles(
     notes.push(`Wrote ${path}`);
   };
   if (flags.junit !== undefined) {
-    const { formatJunit } = await import("./junit.ts");
+    const { formatJunit } = await import("./files.ts");
     write(flags.junit, formatJunit(reports, isFailure));
   }
   if (flags.html !== undefined) {
-    const { formatPage } = await import("./page.ts");
+    const { formatPage } = await import("./files.ts");
     write(flags.html, formatPage(reports));
   }
   return notes;

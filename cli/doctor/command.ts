@@ -21,7 +21,7 @@ import {
   type Unchecked,
 } from "./diagnose.ts";
 import { Node, type Replaced } from "./node.ts";
-import { addressOf } from "./page_address.ts";
+import { addressOf } from "./finding.ts";
 import { type Line, summarize } from "./summary.ts";
 import { readDirectories } from "../networks/network.ts";
 

@@ -25,7 +25,7 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { listRuntimes } from "./limits.ts";
+import { listRuntimes } from "./runtimes.ts";
 import type { Node } from "./node.ts";
 import { findOwnPlugin } from "../plugins/plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";

@@ -1,13 +1,19 @@
 /**
- * The directories that runtimes use, and those that are looked at.
+ * The services that start plugins: their limits, and the directories that they use.
  *
  * @module
  */
 
 import { ifPossible } from "../../base/files/io.ts";
-import { type Check, type Finding, type Findings, warning } from "./finding.ts";
-import { listRuntimes } from "./limits.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
 import type { Node } from "./node.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 
 /** Where a runtime names its directories; relative to its root. */
 const FILES: Readonly<Record<string, readonly string[]>> = {
@@ -97,5 +103,158 @@ export const RUNTIME_CHECKS: readonly Check[] = [
         "Correct them and restart the runtime, or give `cni` the runtime's: `--conf-dir`, `--cni-path`.",
     },
     run: findOtherDirectories,
+  },
+];
+
+/** Programs that start plugins, as the kernel names them. */
+const RUNTIMES = [
+  "containerd",
+  "crio",
+  "dockerd",
+  "cri-dockerd",
+  "k3s-server",
+  "k3s-agent",
+  "nomad",
+];
+
+const KIB = 1024, MIB = KIB * 1024, GIB = MIB * 1024;
+
+/** A limit that is enough for one `bridge` with `host-local`; see docs/install.md. */
+interface Limit {
+  /** In /proc/PID/limits. */
+  readonly name: string;
+  /** In a unit of systemd. */
+  readonly setting: string;
+  readonly least: number;
+  readonly unit: string;
+}
+
+const LIMITS: readonly Limit[] = [
+  {
+    name: "Max address space",
+    setting: "LimitAS",
+    least: 34 * GIB,
+    unit: "bytes",
+  },
+  {
+    name: "Max data size",
+    setting: "LimitDATA",
+    least: 600 * 1000 * 1000,
+    unit: "bytes",
+  },
+  {
+    name: "Max stack size",
+    setting: "LimitSTACK",
+    least: 512 * KIB,
+    unit: "bytes",
+  },
+  { name: "Max open files", setting: "LimitNOFILE", least: 20, unit: "files" },
+];
+
+/** The least memory of a control group. */
+const LEAST_MEMORY = 16 * MIB;
+
+/** A running service that starts plugins. */
+interface Service {
+  readonly pid: number;
+  readonly name: string;
+}
+
+/**
+ * Lists the running services that start plugins on this node. One in another network
+ * namespace is of another node, such as one that is a container.
+ */
+export function listRuntimes(
+  { proc, hostNetns }: Pick<Node, "proc" | "hostNetns">,
+): Service[] {
+  const own = findFileId(hostNetns);
+  const entries = ifPossible(() => [...Deno.readDirSync(proc)]) ?? [];
+  return entries.filter(({ name }) => /^\d+$/.test(name)).flatMap(
+    ({ name: pid }) => {
+      const name = readText(`${proc}/${pid}/comm`)?.trim() ?? "";
+      if (!RUNTIMES.includes(name)) return [];
+      // Only root may look.
+      const netns = findFileId(`${proc}/${pid}/ns/net`) ?? own;
+      return netns === own ? [{ pid: Number(pid), name }] : [];
+    },
+  );
+}
+
+/** Finds limits of running services that are too low for plugins. */
+export function findLowLimits(
+  node: Pick<Node, "proc" | "hostNetns">,
+): Finding[] {
+  return listRuntimes(node).flatMap((service) => [
+    ...findProcessLimits(node, service),
+    ...findMemoryLimit(node, service),
+  ]);
+}
+
+function findProcessLimits(
+  { proc }: Pick<Node, "proc">,
+  { pid, name }: Service,
+): Finding[] {
+  const lines = readText(`${proc}/${pid}/limits`)?.split("\n") ?? [];
+  return LIMITS.flatMap((limit) => {
+    const line = lines.find((line) => line.startsWith(limit.name));
+    const soft = line?.slice(limit.name.length).trim().split(/\s+/)[0];
+    const value = Number(soft);
+    if (soft === undefined || Number.isNaN(value) || value >= limit.least) {
+      return [];
+    }
+    return [
+      error(
+        `${limit.setting} of ${name} is ${value} ${limit.unit}, and plugins ` +
+          `need ${limit.least}`,
+        "this project's plugins crash or fail when that service starts them",
+        {
+          advice: `remove ${limit.setting} from the unit, and restart ${name}`,
+          look: `systemctl cat ${name}`,
+        },
+      ),
+    ];
+  });
+}
+
+function findMemoryLimit(
+  { proc }: Pick<Node, "proc">,
+  { pid, name }: Service,
+): Finding[] {
+  const group = readText(`${proc}/${pid}/cgroup`)
+    ?.split("\n").find((line) => line.startsWith("0::"))?.slice(3);
+  if (group === undefined) return [];
+  const text =
+    readText(`${proc}/${pid}/root/sys/fs/cgroup${group}/memory.max`) ??
+      readText(`/sys/fs/cgroup${group}/memory.max`);
+  const value = Number(text?.trim() ?? "max");
+  if (Number.isNaN(value) || value >= LEAST_MEMORY) return [];
+  return [
+    error(
+      `MemoryMax of ${name} is ${value} bytes, and one plugin needs ${LEAST_MEMORY}`,
+      "the kernel kills plugins while they attach a container",
+      { command: `systemctl set-property ${name} MemoryMax=infinity` },
+    ),
+  ];
+}
+
+function readText(path: string): string | undefined {
+  return ifPossible(() => Deno.readTextFileSync(path));
+}
+
+/** Checks of limits. */
+export const LIMIT_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0306",
+    name: "service-limit",
+    finds: "the runtime's service has less than a plugin needs",
+    page: {
+      effect:
+        "This project's plugins crash or fail when that service starts them.",
+      cause: "A unit or a drop-in of the runtime sets the limit.",
+      look: "`systemctl show SERVICE`, and `/proc/PID/limits`.",
+      fix:
+        "`systemctl edit SERVICE`, remove the limit, and restart the service.",
+    },
+    run: findLowLimits,
   },
 ];

@@ -8,7 +8,7 @@ import { listChecked } from "./attachments.ts";
 import { findDefault } from "./configurations.ts";
 import { listed } from "./finding.ts";
 import { summarizeKernel } from "./kernel.ts";
-import { listRuntimes } from "./limits.ts";
+import { listRuntimes } from "./runtimes.ts";
 import { describeNodeDaemon } from "../daemon/node_daemon.ts";
 import { isTool } from "../plugins/plugin_file.ts";
 import type { Node } from "./node.ts";

@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from "../../base/json/json.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { findLowLimits } from "../doctor/limits.ts";
+import { findLowLimits } from "../doctor/runtimes.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../networks/network.ts";

@@ -11,8 +11,9 @@ import type { Claim, FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
 import type { CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Ip } from "../../net/ip.ts";
-import { findHostEnds, type HostEnds } from "./host_ends.ts";
 import { listNamespaceAddresses, readProcesses } from "./processes.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findLinkOwner } from "../../plugins/parts/owner/attachment.ts";
 
 /** Options of the search for evidence. */
 export interface EvidenceOptions {
@@ -196,4 +197,28 @@ export function addressesOf({ result }: CachedAttachment): Ip[] {
   } catch {
     return [];
   }
+}
+
+/** The host's ends of veths that lead into other namespaces, which are alive. */
+interface HostEnds {
+  readonly names: ReadonlySet<string>;
+  /** The containers that their aliases name. */
+  readonly containers: ReadonlySet<string>;
+}
+
+/**
+ * Finds the host's ends of veths. Unlike processes and mounts, they also show
+ * namespaces that are hidden from this process.
+ */
+function findHostEnds(hostNetns: string): HostEnds {
+  using host = Rtnl.open(hostNetns);
+  const ends = host.link.list().filter(({ kind, linkNetnsId }) =>
+    kind === "veth" && linkNetnsId !== undefined
+  );
+  return {
+    names: new Set(ends.map(({ name }) => name)),
+    containers: new Set(
+      ends.flatMap((end) => findLinkOwner(end)?.containerId ?? []),
+    ),
+  };
 }

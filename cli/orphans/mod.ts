@@ -20,11 +20,8 @@
  */
 
 import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/leftovers.ts";
-import { findAttachments } from "./attachments.ts";
+import { askOthers, findAttachments, findLocks, findPairs } from "./finders.ts";
 import { Evidence } from "./evidence.ts";
-import { findPairs } from "./links.ts";
-import { askOthers } from "./others.ts";
-import { findLocks } from "./records.ts";
 import {
   type LeftoversByType,
   listCached,

@@ -21,14 +21,15 @@ import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
 import { chooseExitCode, readDirectories } from "../networks/network.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
-import { formatMermaid } from "./mermaid.ts";
+import { formatMermaid, formatTree } from "./tree.ts";
 import type { NodeView, StayingView } from "./model.ts";
 import { drawNode } from "./svg.ts";
-import { formatTree } from "./tree.ts";
 import { waitReadable } from "../../ffi/libc.ts";
-import { JoinedSignal } from "../../base/deadline.ts";
-import { watchNetworks } from "./watch.ts";
+import { deadline, JoinedSignal } from "../../base/deadline.ts";
 import { writeTarget } from "../written_file.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 /** Shows the attachments of the node, or of one pod, container or namespace. */
 export async function show(call: CniCall): Promise<Output> {
@@ -140,4 +141,45 @@ function signalWithoutReader(): AbortSignal {
     waitReadable(1, -1).then(() => gone.abort());
   }
   return gone.signal;
+}
+
+/** Source: include/uapi/linux/rtnetlink.h `RTNLGRP_*`: links, addresses and routes. */
+const GROUPS = [1, 5, 7, 9, 11];
+/** How often to look for notifications; changes in between are shown together. */
+const INTERVAL_MS = 200;
+
+/**
+ * Runs `draw` now, and after changes, until the signal is aborted.
+ *
+ * @param choose Lists the namespaces to watch, besides the node's own
+ */
+export async function watchNetworks(
+  choose: () => readonly Sandbox[],
+  draw: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    using stack = new DisposableStack();
+    const paths = [CURRENT_NETNS, ...choose().map(({ netns }) => netns)];
+    const open = paths.flatMap((path) => {
+      const rtnl = ifPossible(() => Rtnl.open(path));
+      if (rtnl === undefined) return [];
+      stack.use(rtnl);
+      for (const group of GROUPS) rtnl.socket.subscribe(group);
+      return [rtnl];
+    });
+    // Subscribed first: a change while drawing is not missed.
+    await draw();
+    do await pause(signal); while (
+      !signal.aborted && !open.some(({ socket }) => socket.takeNotices())
+    );
+  }
+}
+
+/** Waits, or until the signal is aborted. */
+async function pause(signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  using end = new JoinedSignal(deadline(INTERVAL_MS), signal);
+  end.signal.addEventListener("abort", () => resolve(), { once: true });
+  if (!end.signal.aborted) await promise;
 }

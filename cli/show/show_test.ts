@@ -10,11 +10,10 @@ import { chooseStyle } from "../../base/command_line/style.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import { listWanted } from "./host.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
-import { formatMermaid } from "./mermaid.ts";
+import { formatMermaid, formatTree } from "./tree.ts";
 import type { InterfaceView, NodeView } from "./model.ts";
 import { drawNode } from "./svg.ts";
-import { formatTree } from "./tree.ts";
-import { watchNetworks } from "./watch.ts";
+import { watchNetworks } from "./command.ts";
 
 /** Attaches the sandbox to a bridge with masquerade and a rate, and caches that. */
 async function attach(hosts: TestHosts): Promise<() => Sandbox[]> {

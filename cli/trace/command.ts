@@ -21,16 +21,16 @@ import {
 } from "../../base/command_line/table.ts";
 import { UsageError } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { toChromeTrace } from "./chrome.ts";
-import { drawTrace } from "./svg.ts";
 import {
   formatMs,
   KIND_NAMES,
   lengthOf,
   type Step,
   sumUp,
+  toChromeTrace,
   toSteps,
 } from "./timeline.ts";
+import { drawTrace } from "./svg.ts";
 import { getNetwork, readDirectories } from "../networks/network.ts";
 import { writeTarget } from "../written_file.ts";
 import { add, refuseMissing } from "../add/command.ts";

@@ -12,12 +12,10 @@ import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type { CallTrace, EndedCall } from "../../daemon/server/calls.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
-import { describeAttachment } from "./attachment.ts";
+import { describeAttachment, traceLocks, wrapPlugin } from "./plugin_calls.ts";
 import { tracePrograms } from "./deno_calls.ts";
-import { traceLocks } from "./locks.ts";
 import { traceNetlink } from "./netlink_calls.ts";
 import { type OtelSettings, readOtelSettings } from "./otel_settings.ts";
-import { wrapPlugin } from "./plugin_calls.ts";
 import { SpanExporter } from "./span_exporter.ts";
 import { SpanRecorder } from "./span_recorder.ts";
 

@@ -1,5 +1,5 @@
 /**
- * Traces the operations of plugins.
+ * Traces the operations of plugins, and their waits for locks.
  *
  * @module
  */
@@ -8,8 +8,10 @@ import type { CmdArgs } from "../../cni/call/args.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { toJson } from "./record.ts";
-import type { Recorder } from "./recorder.ts";
+import type { Recorder, Subject } from "./recorder.ts";
 import type { SpanAttributes } from "./span.ts";
+import type { Environment } from "../../base/process/environment.ts";
+import { FileLock } from "../../base/files/lock.ts";
 
 /** The loaders of plugins, which are replaced while tracing. */
 export type Loaders = Record<string, () => Promise<Plugin>>;
@@ -67,4 +69,61 @@ function describeCall(
 /** Names the attachment. */
 function attributesOf({ containerId, ifName }: CmdArgs): SpanAttributes {
   return { "cni.container_id": containerId, "cni.ifname": ifName };
+}
+
+/**
+ * Describes a call.
+ *
+ * @param plugin The plugin's type
+ * @param network The network's name, if it is known
+ */
+export function describeAttachment(
+  plugin: string,
+  env: Environment,
+  network?: string,
+): Subject {
+  const command = env["CNI_COMMAND"] ?? "";
+  const args = new Map(
+    (env["CNI_ARGS"] ?? "").split(";").map((pair) => {
+      const at = pair.indexOf("=");
+      return [pair.slice(0, at), pair.slice(at + 1)] as const;
+    }),
+  );
+  return {
+    kind: "call",
+    name: command === "" ? plugin : `CNI ${command}`,
+    attributes: {
+      "cni.plugin": plugin,
+      "cni.command": command || undefined,
+      "cni.network": network,
+      "cni.container_id": env["CNI_CONTAINERID"],
+      "cni.ifname": env["CNI_IFNAME"],
+      "cni.netns": env["CNI_NETNS"],
+      "k8s.namespace.name": args.get("K8S_POD_NAMESPACE"),
+      "k8s.pod.name": args.get("K8S_POD_NAME"),
+      "k8s.pod.uid": args.get("K8S_POD_UID"),
+    },
+  };
+}
+
+/**
+ * Records how long this process waits for locks of files.
+ *
+ * @returns Stops it
+ */
+export function traceLocks(recorder: Recorder): () => void {
+  const { acquire, acquireExisting } = FileLock;
+  const wait = (
+    path: string,
+    work: () => Promise<FileLock>,
+  ): Promise<FileLock> =>
+    recorder.around({ kind: "wait", name: "lock", object: path }, work);
+  FileLock.acquire = (path, mode, how) =>
+    wait(path, () => acquire.call(FileLock, path, mode, how));
+  FileLock.acquireExisting = (path, how) =>
+    wait(path, () => acquireExisting.call(FileLock, path, how));
+  return () => {
+    FileLock.acquire = acquire;
+    FileLock.acquireExisting = acquireExisting;
+  };
 }

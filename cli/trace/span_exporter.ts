@@ -9,9 +9,8 @@ import { pause, waitUntil } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { isObject } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
-import { encodeSpans } from "./otlp.ts";
+import { encodeSpans, type Span } from "./span.ts";
 import type { OtelSettings } from "./otel_settings.ts";
-import type { Span } from "./span.ts";
 
 /** Posts spans. */
 export class SpanExporter {

@@ -8,14 +8,16 @@
 import type { Environment } from "../../base/process/environment.ts";
 import { exchange } from "../../ffi/socket/tcp.ts";
 import { Ip } from "../../net/ip.ts";
-import { traceLocks } from "./locks.ts";
+import {
+  describeAttachment,
+  type Loaders,
+  traceLocks,
+  tracePlugins,
+} from "./plugin_calls.ts";
 import { traceNetlink } from "./netlink_calls.ts";
-import { encodeSpans } from "./otlp.ts";
+import { encodeSpans, type Span } from "./span.ts";
 import { type OtelSettings, readOtelSettings } from "./otel_settings.ts";
-import { type Loaders, tracePlugins } from "./plugin_calls.ts";
 import { tracePrograms } from "./deno_calls.ts";
-import { describeAttachment } from "./attachment.ts";
-import type { Span } from "./span.ts";
 import { SpanRecorder } from "./span_recorder.ts";
 
 /** Most spans of a process. */

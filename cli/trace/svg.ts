@@ -17,11 +17,11 @@ import {
   textAt,
 } from "../../base/command_line/svg.ts";
 import { shorten } from "../../base/command_line/table.ts";
-import { nameProcess } from "./chrome.ts";
 import {
   formatMs,
   KIND_NAMES,
   lengthOf,
+  nameProcess,
   type Step,
   sumUp,
 } from "./timeline.ts";

@@ -1,10 +1,12 @@
 /**
- * The records of a trace as a time line.
+ * The records of a trace as a time line, also in Chrome's trace event format, which
+ * Perfetto opens.
  *
  * @module
  */
 
 import type { Kind, TraceRecord } from "./record.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 
 /** A record and its place. */
 export interface Step extends TraceRecord {
@@ -82,4 +84,42 @@ export function lengthOf(steps: readonly Step[]): number {
 /** Formats a time in ms. */
 export function formatMs(ms: number): string {
   return ms.toFixed(ms < 10 ? 2 : 1);
+}
+
+/**
+ * Builds a document in Chrome's format. Times are in microseconds.
+ *
+ * Source: "Trace Event Format", complete events and metadata.
+ */
+export function toChromeTrace(steps: readonly Step[]): JsonObject {
+  const names = Map.groupBy(steps, ({ pid }) => pid);
+  return {
+    displayTimeUnit: "ms",
+    traceEvents: [
+      ...[...names].map(([pid, own]) => ({
+        name: "process_name",
+        ph: "M",
+        pid,
+        tid: pid,
+        args: { name: nameProcess(own) },
+      })),
+      ...steps.map(({ kind, name, object, pid, error, detail, ...step }) => ({
+        name: [name, object].filter(Boolean).join(" "),
+        cat: KIND_NAMES[kind],
+        ph: "X",
+        ts: Math.round(step.atMs * 1000),
+        dur: step.durationUs,
+        pid,
+        tid: pid,
+        args: { ...detail, ...error !== undefined && { error } },
+      })),
+    ],
+  };
+}
+
+/** Names a process after its call, or its first plugin. */
+export function nameProcess(steps: readonly Step[]): string {
+  const step = steps.find(({ kind }) => kind === "call") ??
+    steps.find(({ kind }) => kind === "plugin");
+  return step?.name ?? "cni";
 }

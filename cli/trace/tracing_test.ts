@@ -7,9 +7,8 @@ import {
   assertThrows,
 } from "@std/assert";
 import { registry } from "../../plugins/registry.ts";
-import { toChromeTrace } from "./chrome.ts";
+import { lengthOf, toChromeTrace, toSteps } from "./timeline.ts";
 import { drawTrace } from "./svg.ts";
-import { lengthOf, toSteps } from "./timeline.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";

@@ -6,10 +6,13 @@
  */
 
 import type { Cidr } from "../../net/cidr.ts";
-import type { Problem } from "../../cni/tools/problem.ts";
-import { keyWarningAt, warningAt } from "../../cni/tools/problem.ts";
+import {
+  keyWarningAt,
+  type Problem,
+  warningAt,
+} from "../../cni/tools/problem.ts";
 import { isInTheWay } from "../../plugins/bridge/inspect.ts";
-import { describeClash, type NetworkGateway } from "./gateways.ts";
+import { describeClash, type NetworkGateway } from "./addresses.ts";
 import type { NetworkRange, Validation } from "./validate.ts";
 
 /** A validated configuration. */

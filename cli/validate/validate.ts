@@ -26,14 +26,22 @@ import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin, findOwnType } from "../plugins/plugin_file.ts";
 import { findTold, type ToldPlugin } from "../plugins/told_plugin.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
-import { checkAddresses, listRanges } from "./addresses.ts";
 import {
+  checkAddresses,
   checkGateways,
   listGateways,
+  listRanges,
   type NetworkGateway,
-} from "./gateways.ts";
+} from "./addresses.ts";
 import { type Given, readConf } from "./document.ts";
 import { checkEffects } from "./effects.ts";
+import {
+  checkCapabilities,
+  checkChain,
+  checkIpam,
+  checkList,
+  checkOrder,
+} from "./rules.ts";
 import {
   type CheckedPlugin,
   findIpamType,
@@ -55,13 +63,6 @@ import {
   under,
 } from "../../cni/tools/problem.ts";
 import { advise } from "./advice.ts";
-import {
-  checkCapabilities,
-  checkChain,
-  checkIpam,
-  checkList,
-  checkOrder,
-} from "./rules.ts";
 
 /** The outcome of a validation. */
 export interface Validation {

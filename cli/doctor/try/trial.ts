@@ -18,8 +18,7 @@ import { NetNs } from "../../../ffi/netns.ts";
 import { FACTS } from "../../../plugins/lists/facts.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { createNodeInvoker } from "../../daemon/node_invoker.ts";
-import { DROP_CHECKS, findDroppingRules } from "../drops.ts";
-import { IPSEC_CHECKS } from "../ipsec.ts";
+import { DROP_CHECKS, findDroppingRules, IPSEC_CHECKS } from "../drops.ts";
 import type { Findings } from "../finding.ts";
 import { diagnose } from "../diagnose.ts";
 import { FORWARDING_CHECKS } from "../forwarding.ts";
@@ -31,8 +30,13 @@ import {
 } from "../node.ts";
 import { SYSCTL_CHECKS } from "../sysctls.ts";
 import { walkAll } from "../way/walk.ts";
-import { type AttemptOptions, listAttempts } from "./attempts.ts";
-import { type Attempt, type Reach, reach } from "./reach.ts";
+import {
+  type Attempt,
+  type AttemptOptions,
+  listAttempts,
+  type Reach,
+  reach,
+} from "./reach.ts";
 
 /** The trial of a network. */
 export interface Trial {

@@ -61,7 +61,7 @@ export async function askNeighbor(
  * Reports whether rules of the sender's own namespace dropped a packet. The
  * kernel then answers its sender with EPERM.
  */
-export function isRefusedByRules(error: unknown): boolean {
+function isRefusedByRules(error: unknown): boolean {
   return error instanceof SyscallError && error.syscall === "send" &&
     error.errno === "EPERM";
 }

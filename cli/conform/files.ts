@@ -1,5 +1,6 @@
 /**
- * Reports on executables, as a page with a matrix.
+ * Reports on executables in files: a page with a matrix, and JUnit's XML for CI
+ * systems.
  *
  * @module
  */
@@ -7,7 +8,11 @@
 import { count, type Report } from "../../testing/conform/report.ts";
 import type { Row } from "../../testing/conform/run.ts";
 import { TOPICS } from "../../testing/conform/rows/all.ts";
-import { escapeXml } from "../../base/command_line/svg.ts";
+import {
+  type Attributes,
+  element,
+  escapeXml,
+} from "../../base/command_line/svg.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882;
@@ -104,4 +109,56 @@ function formatDefect(report: Report, row: Row): string {
   return `<h3 id="${anchor(report, id)}">${escapeXml(title)}</h3>
 <p>${strength}, section ${escapeXml(section)}: ${escapeXml(why)}</p>
 <pre>${escapeXml(shows.join("\n"))}</pre>`;
+}
+
+/** Formats reports as JUnit's XML: a suite for each executable. */
+export function formatJunit(
+  reports: readonly Report[],
+  isFailure: (row: Row) => boolean,
+): string {
+  const suites = reports.map(({ name, rows }) =>
+    element("testsuite", {
+      name: escapeXml(name),
+      tests: rows.length,
+      failures: rows.filter(isFailure).length,
+      skipped: rows.filter((row) => isSkipped(row, isFailure)).length,
+    }, `\n${rows.map((row) => formatCase(name, row, isFailure)).join("\n")}\n`)
+  );
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${
+    element("testsuites", { name: "cni conform" }, `\n${suites.join("\n")}\n`)
+  }\n`;
+}
+
+function isSkipped(row: Row, isFailure: (row: Row) => boolean): boolean {
+  return row.outcome !== "kept" && !isFailure(row);
+}
+
+function formatCase(
+  suite: string,
+  row: Row,
+  isFailure: (row: Row) => boolean,
+): string {
+  const { id, title, strength, section, why = "", shows = [] } = row;
+  const attributes: Attributes = {
+    classname: escapeXml(suite),
+    name: escapeXml(`${id}: ${title} (${strength}, section ${section})`),
+    time: row.milliseconds / 1000,
+  };
+  const message = escapeXml(clean(why));
+  const content = isFailure(row)
+    ? element(
+      "failure",
+      { message, type: strength },
+      escapeXml(clean(shows.join("\n"))),
+    )
+    : isSkipped(row, isFailure)
+    ? element("skipped", { message })
+    : "";
+  return element("testcase", attributes, content);
+}
+
+/** Takes away what XML cannot have. */
+function clean(text: string): string {
+  // deno-lint-ignore no-control-regex -- these
+  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "\ufffd");
 }

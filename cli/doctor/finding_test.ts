@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import project from "../../package.json" with { type: "json" };
 import { testRows } from "../../tests/_harness/table.ts";
-import { addressOf, SITE } from "./page_address.ts";
+import { addressOf, SITE } from "./finding.ts";
 
 testRows(
   "a finding's page is on the published site, or a file of the repository",

@@ -1,0 +1,177 @@
+/**
+ * What containers may leave besides what a plugin of this project knows of: cached
+ * attachments, locks, veth pairs, and what plugins outside of this project tell
+ * tools of.
+ *
+ * @module
+ */
+
+import {
+  AttachmentCache,
+  lockDirectoryOf,
+  NetworkRuntime,
+} from "../../libcni/mod.ts";
+import type { Orphan } from "../../cni/tools/leftovers.ts";
+import { addressesOf, netnsOf } from "./evidence.ts";
+import { listPlugins, readConfs, type Scene } from "./search.ts";
+import { listFiles } from "../../base/files/listing.ts";
+import { FileLock, readIfLocked } from "../../base/files/lock.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { linkOrphan } from "../../plugins/parts/owner/leftover_links.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
+import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import type { ToldLeftover } from "../../cni/tools/tool_question.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
+import { pluginNames } from "../../plugins/registry.ts";
+
+/**
+ * Finds attachments that caches still have. They are removed by DEL with the input
+ * of ADD, so that every plugin releases what it holds, also in places that this
+ * search does not know.
+ */
+export function findAttachments(scene: Scene): Orphan[] {
+  return scene.caches.flatMap((directory) => findCached(scene, directory));
+}
+
+function findCached(scene: Scene, cacheDir: string): Orphan[] {
+  return new AttachmentCache(cacheDir).listAttachments().flatMap((cached) => {
+    const { network, containerId, ifName, path, since } = cached;
+    const netns = netnsOf(cached);
+    const why = scene.evidence.findProof({
+      container: containerId,
+      addresses: addressesOf(cached),
+      netns,
+      since,
+    });
+    if (why === undefined) return [];
+    return [{
+      kind: "attachment",
+      where: path,
+      container: containerId,
+      network,
+      why,
+      async remove(): Promise<void> {
+        const isThere = new AttachmentCache(cacheDir)
+          .listAttachments(containerId).some((one) => one.path === path);
+        if (!isThere) return;
+        const bare = { name: network, cniVersion: "", plugins: [] };
+        // It takes no locks: the remover holds them.
+        await new NetworkRuntime({ ...scene, cacheDir }).delNetworkList(
+          { ...bare, bytes: cached.config },
+          { containerId, netns: "", ifName },
+          {
+            useCachedConfig: true,
+            continueOnDelErrors: true,
+            ...scene.signal && { signal: scene.signal },
+          },
+        );
+      },
+    }];
+  });
+}
+
+/** Finds locks of processes that were killed. */
+export function findLocks(scene: Scene): Orphan[] {
+  return scene.caches.map(lockDirectoryOf)
+    .flatMap((directory) => findLocksIn(scene, directory));
+}
+
+function findLocksIn({ graceMs }: Scene, directory: string): Orphan[] {
+  const isOld = ({ name, since }: { name: string; since: Date }): boolean =>
+    !name.startsWith(".") && Date.now() - since.getTime() >= graceMs;
+  return listFiles(directory).filter(isOld)
+    .filter(({ name }) => readIfLocked(`${directory}/${name}`) === "")
+    .map(({ name }) => ({
+      kind: "lock",
+      where: `${directory}/${name}`,
+      container: name,
+      network: "",
+      why: "no process holds it",
+      async remove(): Promise<void> {
+        await Promise.resolve();
+        const path = `${directory}/${name}`;
+        try {
+          FileLock.tryAcquire(path, { create: false })?.remove();
+        } catch (error) {
+          if (!(error instanceof Deno.errors.NotFound)) throw error;
+        }
+      },
+    }));
+}
+
+/**
+ * Finds veths with both ends on the host. A veth with an end in another namespace
+ * ends with that namespace, so it is never left over.
+ */
+export function findPairs(scene: Scene): Orphan[] {
+  using host = Rtnl.open(scene.hostNetns);
+  const links = host.link.list();
+  return links.filter((link) => isHostPair(link, links))
+    .flatMap((link) => linkOrphan(scene, link));
+}
+
+/** Reports whether a veth of ours has its peer on the host, too. */
+function isHostPair(link: Link, links: readonly Link[]): boolean {
+  return link.kind === "veth" && link.linkNetnsId === undefined &&
+    links.some(({ index }) => index === link.linkIndex);
+}
+
+/** Asks each plugin outside of this project that a configuration names. */
+export async function askOthers(scene: Scene): Promise<Orphan[]> {
+  const confs = readConfs(scene).flatMap(listPlugins)
+    .filter(({ type }) => !pluginNames.includes(String(type)));
+  const orphans: Orphan[] = [];
+  for (const [type, own] of Map.groupBy(confs, ({ type }) => String(type))) {
+    const { pluginDirs } = scene;
+    const path = ifPossible(() => findExecutable(type, pluginDirs));
+    if (path !== undefined) orphans.push(...await ask(scene, path, own));
+  }
+  return orphans;
+}
+
+async function ask(
+  { hostNetns, evidence, env, signal }: Scene,
+  path: string,
+  confs: readonly JsonObject[],
+): Promise<Orphan[]> {
+  const question = {
+    ask: "leftovers",
+    hostNetns,
+    path: env["PATH"] ?? "",
+    confs,
+  } as const;
+  const options = { env, signal };
+  const answer = await askPlugin(path, question, options);
+  return (answer?.leftovers ?? []).flatMap((told) => {
+    const { kind, where, container, network } = told;
+    const why = told.why || evidence.findProof(claimOf(told));
+    return !why ? [] : [{
+      kind,
+      where,
+      container,
+      network,
+      why,
+      async remove(): Promise<void> {
+        const removed = { ...question, remove: [where] };
+        if (await askPlugin(path, removed, options) === undefined) {
+          throw new Error(`Cannot remove ${where}: ${path} failed`);
+        }
+      },
+    }];
+  });
+}
+
+function claimOf(
+  { claim = {} }: ToldLeftover,
+): Parameters<Scene["evidence"]["findProof"]>[0] {
+  const { addresses = [], since, ...others } = claim;
+  return {
+    ...others,
+    addresses: addresses
+      .flatMap((text) => unlessNoAddress(() => Ip.parse(text)) ?? []),
+    since: since === undefined ? undefined : new Date(since),
+  };
+}
