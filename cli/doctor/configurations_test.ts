@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { ConfDirectory, createNode } from "./testing.ts";
+import { ConfDirectory, createNode } from "./testing/node.ts";
 import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { diagnose } from "./diagnose.ts";
 

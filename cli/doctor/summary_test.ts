@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { ConfDirectory, createNode } from "./testing.ts";
+import { ConfDirectory, createNode } from "./testing/node.ts";
 import type { Directories } from "../networks/network.ts";
 import { summarize } from "./summary.ts";
 

@@ -264,7 +264,7 @@ const ELSEWHERE:
       "ipam/host_local/parity_test.ts",
       "share a large directory",
     ],
-    ["libcni's cache", "tests/cnitool_parity_test.ts", "(${name})"],
+    ["libcni's cache", "cli/cnitool_parity_test.ts", "(${name})"],
     [
       "portmap's chains",
       "plugins/portmap/parity_test.ts",
@@ -306,7 +306,7 @@ const ELSEWHERE:
     ],
     [
       "lost containers",
-      "tests/orphans_test.ts",
+      "cli/orphans/orphans_test.ts",
       "removes what a lost container left",
     ],
     [

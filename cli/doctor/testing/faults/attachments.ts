@@ -4,12 +4,12 @@
  * @module
  */
 
-import { AttachmentCache } from "../../../libcni/mod.ts";
+import { AttachmentCache } from "../../../../libcni/mod.ts";
 import {
   putIpamClaim,
   withClaim,
-} from "../../../ipam/whereabouts/testing/claims.ts";
-import { WhereaboutsScene } from "../../../ipam/whereabouts/testing/scene.ts";
+} from "../../../../ipam/whereabouts/testing/claims.ts";
+import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
 import { type Fault, inOther, inPod, ip, remove, type Undo } from "../fault.ts";
 import type { DoctorScene } from "../scene.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { summarizeKernel } from "../../../cli/doctor/kernel.ts";
+import { summarizeKernel } from "../../kernel.ts";
 import {
   both,
   bridged,

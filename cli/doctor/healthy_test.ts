@@ -1,8 +1,8 @@
 /** Nodes of different kinds on which nothing is wrong: `cni doctor` says so. */
 import { assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
-import { DoctorScene } from "./scene.ts";
-import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
+import { DoctorScene } from "./testing/scene.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const ID = "0123456789abcdef", OTHER = "fedcba9876543210";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isVolatile } from "../../../ipam/host_local/lint.ts";
+import { isVolatile } from "../../../../ipam/host_local/lint.ts";
 import {
   attachmentOfNone,
   both,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { Node } from "./node.ts";
-import type { Directories } from "../networks/network.ts";
+import { Node } from "../node.ts";
+import type { Directories } from "../../networks/network.ts";
 
 /** Creates a node that has only these directories. */
 export function createNode(directories: Partial<Directories>): Node {

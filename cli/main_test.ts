@@ -12,12 +12,12 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { needsRoot, rootTest } from "../testing/capabilities.ts";
-import { conformance } from "./_harness/conformance.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
-import { eachRow } from "./_harness/table.ts";
-import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
+import { conformance } from "../tests/_harness/conformance.ts";
+import { eventually } from "../tests/_harness/eventually.ts";
+import { BIN, needsBin } from "../tests/_harness/executables.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
+import { eachRow } from "../tests/_harness/table.ts";
+import { type ToolEnded, ToolHost } from "../tests/_harness/tool_host.ts";
 
 /** Registers a test on a node of its own. */
 function onNode(

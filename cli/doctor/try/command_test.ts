@@ -1,16 +1,19 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 /** `cni doctor --try`: throw-away namespaces on each network. */
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Trial } from "../../cli/doctor/try/trial.ts";
-import { chooseStyle } from "../../base/command_line/style.ts";
-import { inNetns } from "../../ffi/netns.ts";
-import { allOf, rootTest } from "../../testing/capabilities.ts";
-import { DoctorScene } from "./scene.ts";
-import { needsBin } from "../_harness/executables.ts";
-import schema from "../../cli/doctor/try/try.schema.json" with { type: "json" };
-import { validate } from "../_harness/json_schema.ts";
-import { ToolHost } from "../_harness/tool_host.ts";
-import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
+import type { Trial } from "./trial.ts";
+import { chooseStyle } from "../../../base/command_line/style.ts";
+import { inNetns } from "../../../ffi/netns.ts";
+import { allOf, rootTest } from "../../../testing/capabilities.ts";
+import { DoctorScene } from "../testing/scene.ts";
+import { needsBin } from "../../../tests/_harness/executables.ts";
+import schema from "./try.schema.json" with { type: "json" };
+import { validate } from "../../../tests/_harness/json_schema.ts";
+import { ToolHost } from "../../../tests/_harness/tool_host.ts";
+import {
+  needsInetRules,
+  needsRuleTools,
+} from "../../../tests/_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const hasPerl = ((): boolean => {

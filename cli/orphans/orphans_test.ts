@@ -6,12 +6,12 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { rootTest } from "../testing/capabilities.ts";
-import { peerDirectories } from "./_harness/peers.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
-import { eachRow } from "./_harness/table.ts";
-import { runCni } from "./_harness/tool_call.ts";
-import { ToolHost } from "./_harness/tool_host.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { peerDirectories } from "../../tests/_harness/peers.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
+import { ToolHost } from "../../tests/_harness/tool_host.ts";
 
 // Processes of this machine that name a container keep it, also those of
 // another run of this test.

@@ -1,10 +1,13 @@
 /** `cni doctor --pod`: where the packets of a container end. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { STEPS, type Way } from "../../cli/doctor/way/walk.ts";
-import { allOf, rootTest } from "../../testing/capabilities.ts";
-import { chooseStyle } from "../../base/command_line/style.ts";
-import { DoctorScene } from "./scene.ts";
-import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
+import { STEPS, type Way } from "./walk.ts";
+import { allOf, rootTest } from "../../../testing/capabilities.ts";
+import { chooseStyle } from "../../../base/command_line/style.ts";
+import { DoctorScene } from "../testing/scene.ts";
+import {
+  needsInetRules,
+  needsRuleTools,
+} from "../../../tests/_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const WEB = "default/web", DB = "default/db";

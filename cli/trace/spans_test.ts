@@ -10,19 +10,22 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { inNetns } from "../ffi/netns.ts";
+import { inNetns } from "../../ffi/netns.ts";
 import {
   allOf,
   ignoreUnless,
   isExecutable,
   rootTest,
-} from "../testing/capabilities.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { NodeDaemon } from "./_harness/node_daemon.ts";
-import { type Collected, OtlpCollector } from "./_harness/otlp_collector.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
+} from "../../testing/capabilities.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
+import { NodeDaemon } from "../../tests/_harness/node_daemon.ts";
+import {
+  type Collected,
+  OtlpCollector,
+} from "../../tests/_harness/otlp_collector.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 
 const POD = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web";
 

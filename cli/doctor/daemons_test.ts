@@ -5,15 +5,15 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Check } from "../../cli/doctor/finding.ts";
-import { DAEMON_CHECKS } from "../../cli/doctor/daemons.ts";
-import { diagnose } from "../../cli/doctor/diagnose.ts";
-import { describeNodeDaemon } from "../../cli/daemon/node_daemon.ts";
+import type { Check } from "./finding.ts";
+import { DAEMON_CHECKS } from "./daemons.ts";
+import { diagnose } from "./diagnose.ts";
+import { describeNodeDaemon } from "../daemon/node_daemon.ts";
 import { UnixListener } from "../../ffi/socket/unix_socket.ts";
 import { rootTest } from "../../testing/capabilities.ts";
-import { DoctorScene } from "./scene.ts";
-import { needsBin } from "../_harness/executables.ts";
-import { NodeDaemon } from "../_harness/node_daemon.ts";
+import { DoctorScene } from "./testing/scene.ts";
+import { needsBin } from "../../tests/_harness/executables.ts";
+import { NodeDaemon } from "../../tests/_harness/node_daemon.ts";
 
 /** The findings of the checks of daemons, and the summary's line. */
 async function look(

@@ -4,13 +4,13 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { SUBNET_ENV } from "../plugins/flannel/testing.ts";
-import { eachRow } from "./_harness/table.ts";
-import { runCni } from "./_harness/tool_call.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { SUBNET_ENV } from "../../plugins/flannel/testing.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
 
 type Plugin = JsonObject & { readonly type: string };
 

@@ -1,15 +1,15 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 /** `cni probe` and `cni metrics` on a node with two networks. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { metrics } from "../cli/metrics/command.ts";
-import { probe } from "../cli/probe/command.ts";
-import type { CniCall } from "../cli/flags.ts";
-import { ORPHAN_KINDS } from "../cni/tools/leftovers.ts";
-import { allOf, rootTest } from "../testing/capabilities.ts";
-import { chooseStyle } from "../base/command_line/style.ts";
-import { DoctorScene } from "./doctor/scene.ts";
-import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
-import { callWith } from "./_harness/tool_call.ts";
+import { metrics } from "../metrics/command.ts";
+import { probe } from "./command.ts";
+import type { CniCall } from "../flags.ts";
+import { ORPHAN_KINDS } from "../../cni/tools/leftovers.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { chooseStyle } from "../../base/command_line/style.ts";
+import { DoctorScene } from "../doctor/testing/scene.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import { callWith } from "../../tests/_harness/tool_call.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const WEB = "default/web", DB = "default/db";

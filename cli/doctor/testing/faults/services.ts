@@ -4,8 +4,8 @@
  * @module
  */
 
-import { buildIdentity } from "../../../base/process/build_identity.ts";
-import { UnixListener } from "../../../ffi/socket/unix_socket.ts";
+import { buildIdentity } from "../../../../base/process/build_identity.ts";
+import { UnixListener } from "../../../../ffi/socket/unix_socket.ts";
 import { type Fault, network, type Seed, type Undo } from "../fault.ts";
 import type { DoctorScene } from "../scene.ts";
 

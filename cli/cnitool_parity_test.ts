@@ -5,7 +5,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
-import { actingRules } from "./_harness/acting_rules.ts";
+import { actingRules } from "../tests/_harness/acting_rules.ts";
 import {
   allOf,
   hasCommand,
@@ -14,11 +14,11 @@ import {
   rootTest,
 } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
+import { BIN, needsBin } from "../tests/_harness/executables.ts";
 import { stockOf } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "../plugins/bandwidth/testing/limited_pair.ts";
-import { listPeers } from "./_harness/parity.ts";
-import { NEWEST_DIRECTORY } from "./_harness/peers.ts";
+import { listPeers } from "../tests/_harness/parity.ts";
+import { NEWEST_DIRECTORY } from "../tests/_harness/peers.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
 const needsTools = ignoreUnless(

@@ -11,13 +11,17 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { join } from "@std/path/posix";
-import { pause } from "../base/deadline.ts";
-import { ifPossible } from "../base/files/io.ts";
-import { allOf, ignoreUnless, requireRoot } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { assertSuccess } from "./_harness/call_outcome.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
+import { pause } from "../../base/deadline.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import {
+  allOf,
+  ignoreUnless,
+  requireRoot,
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import { BIN, needsBin } from "../../tests/_harness/executables.ts";
 
 const GO_PTP = "#!/bin/sh\n# another project's ptp\n";
 const VERSION = { CNI_COMMAND: "VERSION" };

@@ -3,35 +3,35 @@
  * is broken and mended again.
  */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { CHECKS } from "../../cli/doctor/checks.ts";
+import { CHECKS } from "./checks.ts";
 import { formatFindingsPage } from "../../scripts/schemas/findings_page.ts";
-import { collapse, diagnose, type Found } from "../../cli/doctor/diagnose.ts";
-import { error, type Finding } from "../../cli/doctor/finding.ts";
+import { collapse, diagnose, type Found } from "./diagnose.ts";
+import { error, type Finding } from "./finding.ts";
 import { parseNetworkConfList } from "../../libcni/mod.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
 import { allOf, ignoreUnless, rootTest } from "../../testing/capabilities.ts";
-import trySchema from "../../cli/doctor/try/try.schema.json" with {
+import trySchema from "./try/try.schema.json" with {
   type: "json",
 };
-import jsonSchema from "../../cli/doctor/doctor.schema.json" with {
+import jsonSchema from "./doctor.schema.json" with {
   type: "json",
 };
-import { DoctorScene } from "./scene.ts";
-import { attachmentOfNone, network, VERSIONS } from "./fault.ts";
-import { ATTACHMENTS_FAULTS } from "./faults/attachments.ts";
-import { CONFIGURATIONS_FAULTS } from "./faults/configurations.ts";
-import { FORWARDING_FAULTS } from "./faults/forwarding.ts";
-import { LINKS_FAULTS } from "./faults/links.ts";
-import { PACKETS_FAULTS } from "./faults/packets.ts";
-import { PLUGINS_FAULTS } from "./faults/plugins.ts";
-import { SERVICES_FAULTS } from "./faults/services.ts";
-import { STORAGE_FAULTS } from "./faults/storage.ts";
-import { listPromises, validate } from "../_harness/json_schema.ts";
+import { DoctorScene } from "./testing/scene.ts";
+import { attachmentOfNone, network, VERSIONS } from "./testing/fault.ts";
+import { ATTACHMENTS_FAULTS } from "./testing/faults/attachments.ts";
+import { CONFIGURATIONS_FAULTS } from "./testing/faults/configurations.ts";
+import { FORWARDING_FAULTS } from "./testing/faults/forwarding.ts";
+import { LINKS_FAULTS } from "./testing/faults/links.ts";
+import { PACKETS_FAULTS } from "./testing/faults/packets.ts";
+import { PLUGINS_FAULTS } from "./testing/faults/plugins.ts";
+import { SERVICES_FAULTS } from "./testing/faults/services.ts";
+import { STORAGE_FAULTS } from "./testing/faults/storage.ts";
+import { listPromises, validate } from "../../tests/_harness/json_schema.ts";
 import { KubeApi } from "../../kube/testing/kube_api.ts";
-import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
-import { ToolHost } from "../_harness/tool_host.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import { ToolHost } from "../../tests/_harness/tool_host.ts";
 
 const DAEMON_SET = new URL(
   "../../deploy/multus/daemonset.yaml",

@@ -10,19 +10,19 @@
  * @module
  */
 
-import { doctor } from "../../cli/doctor/command.ts";
-import type { CniFlags } from "../../cli/flags.ts";
-import { CHECKS } from "../../cli/doctor/checks.ts";
-import { diagnose } from "../../cli/doctor/diagnose.ts";
-import { Node, type NodeOptions } from "../../cli/doctor/node.ts";
-import type { JsonObject } from "../../base/json/json.ts";
-import { parseNetworkConfList } from "../../libcni/mod.ts";
-import type { NetNs } from "../../ffi/netns.ts";
-import type { Output } from "../../base/command_line/command.ts";
-import { runIn } from "../../testing/ip_json.ts";
-import { TestHosts } from "../../testing/test_hosts.ts";
-import { connectOutside } from "../_harness/outside.ts";
-import { callWith } from "../_harness/tool_call.ts";
+import { doctor } from "../command.ts";
+import type { CniFlags } from "../../flags.ts";
+import { CHECKS } from "../checks.ts";
+import { diagnose } from "../diagnose.ts";
+import { Node, type NodeOptions } from "../node.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { parseNetworkConfList } from "../../../libcni/mod.ts";
+import type { NetNs } from "../../../ffi/netns.ts";
+import type { Output } from "../../../base/command_line/command.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import { connectOutside } from "../../../tests/_harness/outside.ts";
+import { callWith } from "../../../tests/_harness/tool_call.ts";
 
 /** A finding: its check, severity and text. */
 export type Seen = Pick<

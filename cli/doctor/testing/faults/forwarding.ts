@@ -4,7 +4,7 @@
  * @module
  */
 
-import { needsLegacyIptables } from "../../_harness/rules.ts";
+import { needsLegacyIptables } from "../../../../tests/_harness/rules.ts";
 import { both, bridged, type Fault, ip, withPtp } from "../fault.ts";
 
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();

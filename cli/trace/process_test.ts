@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { parseTrace } from "../cli/trace/record.ts";
-import { requireRoot } from "../testing/capabilities.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { needsBin, startPlugin } from "./_harness/executables.ts";
+import { parseTrace } from "./record.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
 
 Deno.test(
   requireRoot(

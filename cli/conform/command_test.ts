@@ -1,19 +1,19 @@
 /** `cni conform` names the defect of an executable that has one, and no other. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { Interruption } from "../base/command_line/interrupt.ts";
-import jsonSchema from "../cli/conform/conform.schema.json" with {
+import { Interruption } from "../../base/command_line/interrupt.ts";
+import jsonSchema from "./conform.schema.json" with {
   type: "json",
 };
-import { ifPossible } from "../base/files/io.ts";
-import { inNetns } from "../ffi/netns.ts";
-import { type Sandbox, ThrowAwayNode } from "../testing/conform/place.ts";
-import { type Needs, rootTest } from "../testing/capabilities.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { validate } from "./_harness/json_schema.ts";
-import { needsLegacyIptables } from "./_harness/rules.ts";
-import { runCni, runCniOn } from "./_harness/tool_call.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { inNetns } from "../../ffi/netns.ts";
+import { type Sandbox, ThrowAwayNode } from "../../testing/conform/place.ts";
+import { type Needs, rootTest } from "../../testing/capabilities.ts";
+import { BIN, needsBin } from "../../tests/_harness/executables.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { validate } from "../../tests/_harness/json_schema.ts";
+import { needsLegacyIptables } from "../../tests/_harness/rules.ts";
+import { runCni, runCniOn } from "../../tests/_harness/tool_call.ts";
 
 /** A row of a report. */
 interface Row {
@@ -579,7 +579,7 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
       assertMatch(stderr, /^Cannot write ".*\/none\/page.html"; /);
     });
     await t.step("none of the examples", async () => {
-      const docs = new URL("../docs/", import.meta.url);
+      const docs = new URL("../../docs/", import.meta.url);
       const path = new URL("examples/conform/foreign.json", docs);
       const page = await Deno.readTextFile(new URL("conformance.md", docs));
       const [, block = ""] = /```json\n([^]*?)```/.exec(page) ?? [];

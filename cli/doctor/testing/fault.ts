@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { NodeOptions } from "../../cli/doctor/node.ts";
+import type { NodeOptions } from "../node.ts";
 import type { DoctorScene } from "./scene.ts";
 
 /** Mends what was broken. */
