@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { findTold } from "../cli/plugins/told_plugin.ts";
+import { findDescribedPlugin } from "../cli/plugins/described_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { createLog } from "../base/log/log.ts";
 import type { Orphan } from "../cni/tools/leftovers.ts";
@@ -128,8 +128,11 @@ rootTest("a plugin tells which of its keys are secret", async () => {
     about.replace("mtu: {", "mtu: { isSecret: true,"),
   );
   const { signal } = new AbortController();
-  const told = await findTold("marker", [projects.bin], { env: {}, signal });
-  assertEquals(told?.secrets, ["mtu"]);
+  const described = await findDescribedPlugin("marker", [projects.bin], {
+    env: {},
+    signal,
+  });
+  assertEquals(described?.secrets, ["mtu"]);
 });
 
 rootTest("an IPAM plugin that cni new plugin made is validated", async () => {

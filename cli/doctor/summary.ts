@@ -117,7 +117,7 @@ function formatSize(all: bigint): string {
   return all < 1_000_000n ? `${all}` : `2^${all.toString(2).length}`;
 }
 
-/** Tells who has nat tables. */
+/** Reports whether iptables or nftables has nat rules. */
 function describeRules({ hostNetns }: Node): string {
   using netns = NetNs.open(hostNetns);
   const legacy = ([4, 6] as const)

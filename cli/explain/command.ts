@@ -19,7 +19,7 @@ import { explain as explainKey } from "./explain.ts";
 import type { JsonSchema } from "../../cni/tools/json_schema.ts";
 import { readDirectories } from "../networks/network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { findTold } from "../plugins/told_plugin.ts";
+import { findDescribedPlugin } from "../plugins/described_plugin.ts";
 import { type ListSchema, makeSchemas } from "./make.ts";
 import { findKey, type Key, selectSchema } from "./schemas.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
@@ -121,9 +121,13 @@ async function makeAll(
   const list = await makeSchemas();
   const [type = ""] = name?.split(/[.[]/) ?? [];
   if (type === "" || pluginNames.includes(type)) return list;
-  const told = await findTold(type, readDirectories(call).pluginDirs, call);
-  if (told === undefined) return list;
-  const definitions = { ...list.definitions, [type]: told.jsonSchema };
+  const described = await findDescribedPlugin(
+    type,
+    readDirectories(call).pluginDirs,
+    call,
+  );
+  if (described === undefined) return list;
+  const definitions = { ...list.definitions, [type]: described.jsonSchema };
   return { ...list, definitions };
 }
 

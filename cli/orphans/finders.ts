@@ -145,9 +145,9 @@ async function ask(
   } as const;
   const options = { env, signal };
   const answer = await askPlugin(path, question, options);
-  return (answer?.leftovers ?? []).flatMap((told) => {
-    const { kind, where, container, network } = told;
-    const why = told.why || evidence.findProof(claimOf(told));
+  return (answer?.leftovers ?? []).flatMap((leftover) => {
+    const { kind, where, container, network } = leftover;
+    const why = leftover.why || evidence.findProof(claimOf(leftover));
     return !why ? [] : [{
       kind,
       where,

@@ -25,7 +25,7 @@ import {
 import { Collection } from "./collect.ts";
 import { maskKeys } from "./mask.ts";
 import { makeTarGz } from "./tar.ts";
-import { findTold } from "../plugins/told_plugin.ts";
+import { findDescribedPlugin } from "../plugins/described_plugin.ts";
 import { requireDirectoryOf } from "../written_file.ts";
 
 /** Commands of the tool in the report, with their arguments. */
@@ -154,8 +154,8 @@ async function listSecrets(
   const secrets: string[] = [];
   for (const type of new Set(types)) {
     if (pluginNames.includes(type)) continue;
-    const told = await findTold(type, pluginDirs, call);
-    secrets.push(...told?.secrets ?? []);
+    const described = await findDescribedPlugin(type, pluginDirs, call);
+    secrets.push(...described?.secrets ?? []);
   }
   return secrets;
 }

@@ -56,8 +56,8 @@ export interface CheckedPlugin {
   readonly about: About | undefined;
   /** Facts about the IPAM plugin. */
   readonly ipamAbout: About | undefined;
-  /** Problems that a plugin outside of this project finds itself. */
-  readonly told: readonly Problem[];
+  /** Problems that a plugin outside of this project reports itself. */
+  readonly reported: readonly Problem[];
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
 }

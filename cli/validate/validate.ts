@@ -24,7 +24,10 @@ import { type PlacedPlugin, placePlugins } from "../networks/chain_form.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findOwnPlugin, findOwnType } from "../plugins/plugin_file.ts";
-import { findTold, type ToldPlugin } from "../plugins/told_plugin.ts";
+import {
+  type DescribedPlugin,
+  findDescribedPlugin,
+} from "../plugins/described_plugin.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
 import {
   checkAddresses,
@@ -156,7 +159,7 @@ class NetworkChecks {
   readonly gateways: NetworkGateway[] = [];
   /** The types of other projects' plugins. */
   readonly foreign: Set<string> = new Set();
-  readonly #told = new Map<string, Promise<ToldPlugin | undefined>>();
+  readonly #described = new Map<string, Promise<DescribedPlugin | undefined>>();
   readonly #abouts = new Map<string, About>();
   readonly #list: NetworkConfList;
   readonly #validator: Validator;
@@ -201,7 +204,7 @@ class NetworkChecks {
     // The plugin finds some of them, too.
     const places = new Set(found.map(({ place }) => formatPlace(place)));
     found.push(
-      ...under(path, checked.told)
+      ...under(path, checked.reported)
         .filter(({ place }) => !places.has(formatPlace(place))),
     );
     this.problems.push(...found);
@@ -215,7 +218,7 @@ class NetworkChecks {
   }
 
   /** Learns what is known of a type; asks a plugin outside of this project. */
-  async learn(type: string): Promise<ToldPlugin | undefined> {
+  async learn(type: string): Promise<DescribedPlugin | undefined> {
     const { pluginDirs, signal, env } = this.#validator;
     if (pluginNames.includes(type)) return undefined;
     const own = FACTS.get(await findOwnType(type, pluginDirs) ?? "");
@@ -223,21 +226,21 @@ class NetworkChecks {
       this.#abouts.set(type, own);
       return undefined;
     }
-    const told = this.#told.get(type) ??
-      findTold(type, pluginDirs, { signal, env });
-    this.#told.set(type, told);
-    const plugin = await told;
+    const described = this.#described.get(type) ??
+      findDescribedPlugin(type, pluginDirs, { signal, env });
+    this.#described.set(type, described);
+    const plugin = await described;
     if (plugin !== undefined) this.#abouts.set(type, plugin.about);
     return plugin;
   }
 
-  /** Finds what a plugin tells; those of other projects are asked before. */
+  /** Finds the facts about a plugin; those of other projects are asked before. */
   aboutOf(type: string): About | undefined {
     return FACTS.get(type) ?? this.#abouts.get(type);
   }
 
   async #addSchemas(conf: PluginConf, place: Place): Promise<CheckedPlugin> {
-    const told: Problem[] = [];
+    const reported: Problem[] = [];
     const find = async (type: string): Promise<Schema<unknown> | undefined> => {
       const { pluginDirs } = this.#validator;
       const plugin = await findOwnPlugin(type, pluginDirs);
@@ -246,7 +249,7 @@ class NetworkChecks {
       if (other === undefined) this.foreign.add(type);
       for (const problem of await other?.lint(conf, this.#hasDevice) ?? []) {
         const { message, place } = problem;
-        told.push({
+        reported.push({
           ...problem,
           message: advise(message, place, conf.document),
         });
@@ -263,7 +266,7 @@ class NetworkChecks {
       ipam,
       about: this.aboutOf(conf.type),
       ipamAbout: ipamType === undefined ? undefined : this.aboutOf(ipamType),
-      told,
+      reported,
       folded: foldPlugin(conf, [own, ipam]),
       hasDevice: this.#hasDevice,
     };

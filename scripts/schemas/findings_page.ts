@@ -9,7 +9,7 @@ import type { Check } from "../../cli/doctor/finding.ts";
 
 const INTRODUCTION = `# Findings
 
-What [\`cni doctor\`](doctor.md) finds, and what pods have of it.
+What [\`cni doctor\`](doctor.md) finds, and how it affects pods.
 \`cni explain CNI0101\` prints one.
 
 <!-- Made of cli/doctor by \`deno task schemas\`. -->

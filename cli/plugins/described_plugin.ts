@@ -1,5 +1,5 @@
 /**
- * Plugins outside of this project that tell tools of themselves.
+ * Plugins outside of this project that describe themselves to tools.
  *
  * @module
  */
@@ -14,8 +14,8 @@ import type { PluginConf } from "../../libcni/mod.ts";
 import type { Problem } from "../../cni/tools/problem.ts";
 import type { CallContext } from "../../cni/call/context.ts";
 
-/** The answers of such a plugin. */
-export interface ToldPlugin {
+/** The description of such a plugin. */
+export interface DescribedPlugin {
   readonly about: About;
   /** Of its configuration; of an IPAM plugin, what is in `ipam`. */
   readonly jsonSchema: JsonSchema;
@@ -27,17 +27,17 @@ export interface ToldPlugin {
   lint(conf: PluginConf, hasDevice: boolean): Promise<readonly Problem[]>;
 }
 
-/** Finds what the executable of a type tells; undefined if it tells nothing. */
-export async function findTold(
+/** Asks the executable of a type to describe itself; undefined if it cannot. */
+export async function findDescribedPlugin(
   type: string,
   directories: readonly string[],
   options: Pick<CallContext, "env" | "signal">,
-): Promise<ToldPlugin | undefined> {
+): Promise<DescribedPlugin | undefined> {
   const path = ifPossible(() => findExecutable(type, directories));
   if (path === undefined) return undefined;
-  const told = await askPlugin(path, { ask: "describe" }, options);
-  if (told === undefined) return undefined;
-  const { about, schema, secrets } = told;
+  const description = await askPlugin(path, { ask: "describe" }, options);
+  if (description === undefined) return undefined;
+  const { about, schema, secrets } = description;
   const keys = about.kind === "ipam"
     ? { type: "object", properties: { ipam: schema } }
     : schema;
