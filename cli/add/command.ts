@@ -36,7 +36,7 @@ import {
   readDirectories,
   refuseLate,
 } from "../networks/network.ts";
-import { listTypes } from "../install/plugin_types.ts";
+import { listTypes } from "../plugins/plugin_types.ts";
 import { findMissing, suggestPlugin } from "../plugins/plugin_file.ts";
 import { showControls } from "../../base/command_line/style.ts";
 

@@ -27,7 +27,7 @@ import { UsageError } from "../../base/command_line/usage_error.ts";
 /** Runs DEL for attachments that are not valid, and GC. */
 export async function gc(call: CniCall): Promise<Output> {
   if (call.flags.orphans) {
-    return await (await import("./orphans_command.ts")).gcOrphans(call);
+    return await (await import("../orphans/command.ts")).gcOrphans(call);
   }
   const [network = "", ...kept] = call.args;
   checkIntent(call, kept);

@@ -20,7 +20,7 @@ import {
   readNodeSubnets,
 } from "./free_subnets.ts";
 import { type Choices, makeNetwork, STARTERS } from "./make_network.ts";
-import { listTypes } from "../install/plugin_types.ts";
+import { listTypes } from "../plugins/plugin_types.ts";
 import {
   createRuntime,
   listNetworks,

@@ -39,7 +39,7 @@ import {
   requireWritable,
   type Undone,
 } from "./installation.ts";
-import { listTypes } from "./plugin_types.ts";
+import { listTypes } from "../plugins/plugin_types.ts";
 import { judgeNode, type NodeVerdict } from "./verdict.ts";
 import {
   isDirectory,

@@ -20,7 +20,7 @@ import {
 } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validate/validate.ts";
 import type { Change, Undone } from "./installation.ts";
-import { listTypes } from "./plugin_types.ts";
+import { listTypes } from "../plugins/plugin_types.ts";
 
 /** The effect of an installation on a network. */
 interface NetworkVerdict {

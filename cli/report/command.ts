@@ -16,7 +16,7 @@ import type { Output, Run } from "../../base/command_line/command.ts";
 import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { listTypes } from "../install/plugin_types.ts";
+import { listTypes } from "../plugins/plugin_types.ts";
 import {
   type Directories,
   listNetworks,
