@@ -79,7 +79,7 @@ export function readConfiguration(path: string): Configuration {
   return { plugins: plugins as Configuration["plugins"] };
 }
 
-/** Says what is wrong with a key of an entry; undefined if nothing is. */
+/** Describes what is wrong with a key of an entry; undefined if nothing is. */
 function findProblem(key: string, value: unknown): string | undefined {
   const type = KEYS[key];
   if (type === undefined) return ` has an unknown key "${key}"`;

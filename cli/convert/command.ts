@@ -263,7 +263,7 @@ function listChainNotes(
   return notes;
 }
 
-/** Tells that the key is the default, and of Go plugins, which do not know it. */
+/** Notes where the key is the default, and Go plugins, which do not know it. */
 function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
   const { pluginDirs } = readDirectories(call);
   const unused = after.list.plugins.flatMap(({ type, document }) => {

@@ -76,7 +76,7 @@ function findUnreadable({ configuration }: Node): Findings {
   });
 }
 
-/** Says what to correct in a file that is not JSON; undefined if it is. */
+/** Explains what to correct in a file that is not JSON; undefined if it is. */
 function findMistake(path: string): string | undefined {
   const text = new ConfText(ifPossible(() => readTextFile(path)) ?? "{}");
   const mistake = text.findSyntaxError();

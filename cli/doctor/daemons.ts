@@ -147,7 +147,7 @@ const PASSING: readonly ReasonRow["reason"][] = [
   "another build",
 ];
 
-/** Tells why the last calls were left to their callers. */
+/** Finds why the daemon left the last calls to their callers. */
 function judgeCalls(socket: string, { state }: Running): Finding[] {
   if (state === undefined) return [];
   const { recent: { calls }, reasons } = state.calls;

@@ -103,7 +103,7 @@ export function nameAttachment(
 }
 
 /**
- * Says how what ADD had set up comes back: nothing but another ADD does it.
+ * Explains how to set up again what ADD had set up: only another ADD does it.
  *
  * @param attachment Undefined if no runtime has it in its cache
  */

@@ -64,7 +64,7 @@ export function sharedLinkKeyOf({ type }: Conf): string | undefined {
   return FACTS.get(type)?.network?.sharedLink?.key;
 }
 
-/** Says how to give the containers of a network another link to share. */
+/** Explains how to give the containers of a network another link to share. */
 export function adviseOtherLink(
   { path }: ConfiguredNetwork,
   conf: Conf,

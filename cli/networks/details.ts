@@ -102,7 +102,7 @@ interface Details {
 }
 
 /**
- * Tells all about a network.
+ * Describes all of a network.
  *
  * @throws {UnknownNetworkError} If no network has that name
  */
@@ -217,7 +217,7 @@ function findLink(conf: PluginConf, node: Node): NamedLink[] {
   }];
 }
 
-/** Says whether the daemon runs the network's calls, and why not. */
+/** Reports whether the daemon runs the network's calls, and why not. */
 async function explainDaemon(
   { is, socket = "" }: AskedDaemon,
   node: Node,

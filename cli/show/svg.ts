@@ -27,7 +27,7 @@ import { describeGroup } from "./tree.ts";
 
 const MARGIN = 16, GAP = 14, LINE = 17, CARD = 400;
 const SEPARATOR = " · ", WIDEST_FACTS = 820;
-/** Room for the cable at the left of a group. */
+/** Room for the lines of veth pairs at the left of a group. */
 const TRUNK = 26;
 /** Characters in a line of a card. */
 const CARD_CHARACTERS = Math.floor((CARD - 28) / CHARACTER_WIDTH);

@@ -170,7 +170,7 @@ function between(
   return attempts.filter((one) => one.from === from && one.to === to);
 }
 
-/** Says in a word what came of attempts of both families. */
+/** Returns the outcome of attempts of both families in a word. */
 function describe(some: readonly Reach[]): string {
   const reached = some.filter((one) => one.reached);
   if (some.length === 0) return "";

@@ -154,7 +154,7 @@ export async function tryNetwork(
   };
 }
 
-/** Says why a network cannot be tried without harm; undefined if it can. */
+/** Explains why a network cannot be tried without harm; undefined if it can. */
 function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
   for (const { type, document } of plugins) {
     const about = FACTS.get(type);

@@ -171,7 +171,7 @@ function findBridge(trip: Trip): Outcome | undefined {
   );
 }
 
-/** Says why a port lets no frames pass. */
+/** Explains why a port lets no frames pass. */
 function explainPort(
   { name }: Link,
   bridge: Link,

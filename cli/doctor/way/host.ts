@@ -113,7 +113,7 @@ function findUplinkRoute(trip: Trip): Outcome {
   );
 }
 
-/** Tells whether a rule or a route stops packets of a container. */
+/** Reports whether a rule or a route stops packets of a container. */
 function explainNoRoute(
   { node, destination, entry, family }: Trip,
   source: Ip,

@@ -72,7 +72,7 @@ function nameOf({ node }: Trip, ifindex: number | undefined): string {
 }
 
 /**
- * Says what leads packets elsewhere: a rule, a route that is as narrow as the
+ * Explains what leads packets elsewhere: a rule, a route that is as narrow as the
  * container's own, or the absence of that.
  */
 function explain(trip: Trip): Help {
