@@ -10,8 +10,8 @@ import {
   GRACE_MS,
   type Orphan,
   type OrphanSearch,
+  removeOrphans,
 } from "../orphans/mod.ts";
-import { removeOrphans } from "../orphans/remove.ts";
 import { createLog } from "../../base/log/log.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";

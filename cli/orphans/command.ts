@@ -10,8 +10,13 @@ import { createLog } from "../../base/log/log.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { shortenId } from "../attachments/target.ts";
-import { findOrphans, GRACE_MS, type Orphan } from "./mod.ts";
-import { type Removal, removeOrphans } from "./remove.ts";
+import {
+  findOrphans,
+  GRACE_MS,
+  type Orphan,
+  type Removal,
+  removeOrphans,
+} from "./mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { type Output, readDuration } from "../../base/command_line/command.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";

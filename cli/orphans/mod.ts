@@ -1,7 +1,7 @@
 /**
- * Finds what containers that are gone have left on the node: leases, cached
- * attachments, records, locks, links, and rules of nftables and iptables, ours
- * and the Go plugins'. It asks no container runtime.
+ * Finds and removes what containers that are gone have left on the node: leases,
+ * cached attachments, records, locks, links, and rules of nftables and iptables,
+ * ours and the Go plugins'. It asks no container runtime.
  *
  * A leftover counts only if its container is proven to be gone:
  *
@@ -32,6 +32,9 @@ import {
   type Scene,
   type StatePlaces,
 } from "./search.ts";
+import { pause } from "../../base/deadline.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../libcni/mod.ts";
+import { toCniError } from "../../base/error.ts";
 
 export type { Orphan, OrphanKind } from "../../cni/tools/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
@@ -42,8 +45,6 @@ export const GRACE_MS = 5 * 60_000;
 /**
  * Lists the leftovers of containers that are gone, attachments first: their
  * removal removes most of the others. Changes nothing.
- *
- * Hold the locks of {@linkcode listLockDirectories} to remove them.
  *
  * @throws {Error} If it cannot look at all processes and namespaces
  */
@@ -118,15 +119,81 @@ function withoutDuplicates(orphans: readonly Orphan[]): Orphan[] {
 }
 
 /** Returns a text that two searches give to the same leftover. */
-export function identify({ kind, where, container }: Orphan): string {
+function identify({ kind, where, container }: Orphan): string {
   return `${kind} ${where} ${container}`;
 }
 
 /** Lists the cache directories whose operations must not run during a removal. */
-export async function listLockDirectories(
+async function listLockDirectories(
   search: OrphanSearch,
 ): Promise<string[]> {
   const leftovers = await loadLeftovers();
   const places = listStatePlaces(search, leftovers);
   return listCacheDirectories(search, leftovers, places);
+}
+
+/** Longest time between the two searches, in ms. */
+const BETWEEN_MS = 2000;
+
+/** The outcome of removing a leftover. */
+export interface Removal {
+  readonly orphan: Orphan;
+  /** Undefined if it was removed. */
+  readonly error?: Error;
+}
+
+/**
+ * Removes leftovers that two searches find, up to two seconds apart. No
+ * operation on the caches runs meanwhile, and a runtime that does not lock has
+ * had the time to write down an attachment that it was just making.
+ *
+ * @returns What became of each; failures do not keep others from being removed
+ * @throws {CniError} 11 If operations go on until the signal
+ * @throws {Error} As {@linkcode findOrphans}
+ */
+export async function removeOrphans(
+  search: OrphanSearch,
+): Promise<Removal[]> {
+  using held = new DisposableStack();
+  const options = search.signal ? { signal: search.signal } : {};
+  const first = await findOrphans(search);
+  if (first.length === 0) return [];
+  for (const directory of await listLockDirectories(search)) {
+    if (!isDirectory(directory)) continue;
+    const locks = new AttachmentLocks(lockDirectoryOf(directory));
+    held.use(await locks.lockExclusively({ ...options, log: search.log }));
+  }
+  await pause(Math.min(BETWEEN_MS, search.graceMs), search.signal);
+  search.signal?.throwIfAborted();
+  const known = new Set(first.map(identify));
+  const again = await findOrphans(search);
+  const removals: Removal[] = [];
+  // Taking the locks has removed those that no process held.
+  for (const orphan of first.filter(({ kind }) => kind === "lock")) {
+    if (!again.some((one) => identify(one) === identify(orphan))) {
+      removals.push({ orphan });
+    }
+  }
+  for (const orphan of again.filter((one) => known.has(identify(one)))) {
+    search.signal?.throwIfAborted();
+    removals.push(await remove(orphan));
+  }
+  return removals;
+}
+
+async function remove(orphan: Orphan): Promise<Removal> {
+  try {
+    await orphan.remove();
+    return { orphan };
+  } catch (error) {
+    return { orphan, error: toCniError(error) };
+  }
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false;
+  }
 }
