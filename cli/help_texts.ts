@@ -94,8 +94,8 @@ const TEXTS: HelpTexts = {
       "third-party plugins are not checked. A file may also hold Kubernetes " +
       "objects in YAML; a directory stands for its files.",
       "Exits with 1 if there is an error; with --strict, also if there is a " +
-      "warning. --ignore silences warnings that are meant so, by their codes, " +
-      "which --json shows.",
+      "warning. --ignore leaves out warnings that are meant so, by the codes at " +
+      "their ends.",
     ],
     examples: {
       "cni validate ./new.conflist":
