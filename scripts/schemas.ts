@@ -1,7 +1,7 @@
 /**
  * Writes what is made from the sources: the lists of plugins in `plugins/lists`,
- * the tables of their keys there, the page of doctor's findings in `docs`, and the
- * JSON Schemas in `dist/schemas`: `deno task schemas`.
+ * the tables of their keys there, doctor's findings and the plugins' keys in
+ * `docs`, and the JSON Schemas in `dist/schemas`: `deno task schemas`.
  *
  * @module
  */
@@ -35,8 +35,8 @@ export function listChanged(
 
 if (import.meta.main) {
   answerHelp(
-    `Write the lists of plugins and the tables of their keys to
-plugins/lists, the findings of cni doctor to docs, the table of directories to
+    `Write the lists of plugins and the tables of their keys to plugins/lists,
+the keys and the findings of cni doctor to docs, the table of directories to
 ARCHITECTURE.md, and the JSON Schemas to dist/schemas.
 
 Usage: deno task schemas`,

@@ -80,7 +80,7 @@ export function describePlugin(
   const { ipam, ...others } = whole.properties ?? {};
   const head = {
     title: isIpam ? `ipam of ${type}` : `${type} plugin`,
-    description: table.text,
+    description: toPlainText(table.text),
     ...status && { "x-status": status },
     examples: table.example === undefined ? [] : [table.example],
   };

@@ -17,6 +17,7 @@ export const keys: PluginKeys = {
   keys: {
     "daemonSocketPath": {
       text: "The daemon's socket.",
+      type: "string",
       default: "`/run/cni/dhcp.sock`",
       since: "0.8.0",
       names: "socket",
@@ -27,12 +28,14 @@ export const keys: PluginKeys = {
     },
     "priority": {
       text: "Metric of the routes.",
+      type: "integer",
       default: "the kernel's",
       since: "1.6.0",
     },
     "provide": {
       text:
         "Options to send: `option`, and `value` or `fromArg`, the name of a value in CNI_ARGS. At most 255 bytes.",
+      type: "list of objects",
       since: "1.1.0",
     },
     "provide[].option": {
@@ -47,6 +50,7 @@ export const keys: PluginKeys = {
     "request": {
       text:
         "More options to ask for. With `skipDefault` in one of them, the default ones are not asked for.",
+      type: "list of objects",
       default: "`routers` and `subnet-mask`",
       since: "1.1.0",
     },

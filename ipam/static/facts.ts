@@ -19,7 +19,7 @@ export const facts: Facts = {
     summary: "assigns fixed addresses",
     goPeer: "containernetworking/plugins plugins/ipam/static",
     text:
-      "Assigns the addresses listed in the configuration, or passed by the runtime with each ADD. It creates no interfaces and stores nothing. It does not prevent two attachments from using the same address. To allocate addresses from a range, use host-local.",
+      "Assigns the addresses listed in the configuration, or passed by the runtime with each ADD. It creates no interfaces and stores nothing. It does not prevent two attachments from using the same address. To allocate addresses from a range, use [host-local](host-local.md).",
     example,
     keys: {
       "addresses": {

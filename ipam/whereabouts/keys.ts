@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "allocates addresses for the whole cluster, kept in Kubernetes",
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
-    "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, usually by multus.",
+    "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, usually with [multus](multus.md).",
   example,
   keys: {
     "range": {
@@ -113,7 +113,8 @@ export const keys: PluginKeys = {
     },
     "kubernetes.kubeconfig": {
       text:
-        "Path of the kubeconfig. Required. Its context's namespace, or `kube-system`, has the objects.",
+        "Path of the kubeconfig. Its context's namespace, or `kube-system`, has the objects.",
+      default: "required",
       names: "path",
       usual: [
         "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig",

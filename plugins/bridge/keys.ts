@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "connects the containers of a host to a bridge",
   goPeer: "containernetworking/plugins plugins/main/bridge",
   text:
-    "Connects the containers of a host to a bridge. They reach each other through it. With isGateway they also reach the host and the networks behind it.",
+    "Connects the containers of a host to a bridge. They reach each other through it. With `isGateway` they also reach the host and the networks behind it.",
   example,
   keys: {
     "ipam": {

@@ -16,7 +16,7 @@ export const facts: Facts = {
     summary: "brings up the container's `lo`",
     goPeer: "containernetworking/plugins plugins/main/loopback",
     text:
-      "Brings up the sandbox's lo. containerd and other runtimes call it for every container.",
+      "Brings up the sandbox's `lo`. containerd and other runtimes call it for every container.",
     example,
     keys: {},
   }),

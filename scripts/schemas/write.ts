@@ -11,6 +11,7 @@ import { pluginNames } from "../../plugins/registry.ts";
 import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";
 import { withLayerTable } from "./layer_table.ts";
+import { withPluginParts } from "./plugin_pages.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
 export async function writeSchemas(directory: string): Promise<void> {
@@ -33,7 +34,8 @@ export async function writeKeyTables(root: string): Promise<void> {
 }
 
 /**
- * Writes docs/findings.md, and the table of directories in ARCHITECTURE.md.
+ * Writes docs/findings.md, the table of directories in ARCHITECTURE.md, and what
+ * the plugins' pages have of the plugins' facts.
  *
  * @param root The project's root, which ends in `/`
  */
@@ -43,6 +45,15 @@ export async function writePages(root: string): Promise<void> {
   const architecture = `${root}ARCHITECTURE.md`;
   const text = await Deno.readTextFile(architecture);
   await Deno.writeTextFile(architecture, withLayerTable(text));
-  const args = ["fmt", "--quiet", findings, architecture];
+  const pages: string[] = [];
+  for await (const { name } of Deno.readDir(`${root}docs`)) {
+    if (!name.endsWith(".md")) continue;
+    const page = `${root}docs/${name}`;
+    pages.push(page);
+    const text = await Deno.readTextFile(page);
+    const written = await withPluginParts(text);
+    if (written !== text) await Deno.writeTextFile(page, written);
+  }
+  const args = ["fmt", "--quiet", ...pages, architecture];
   await new Deno.Command(Deno.execPath(), { args }).output();
 }

@@ -1,0 +1,103 @@
+/**
+ * Makes parts of plugins' pages from the facts of the plugins: the first
+ * paragraph, the example, and the tables of keys.
+ *
+ * A part begins with `<!-- text of ptp -->`, `<!-- example of ptp -->` or
+ * `<!-- keys of ptp -->`, and ends with `<!-- end -->`. A table has the keys
+ * whose facts have a type or a default, or the keys that its first line names:
+ * `<!-- keys of host-local: ranges[][].subnet ranges[][].gateway -->`.
+ *
+ * @module
+ */
+
+import type { KeyFacts, PluginKeys } from "../../cni/tools/plugin_keys.ts";
+import { FACTS } from "../../plugins/lists/facts.ts";
+
+const PART =
+  /(<!-- (text|example|keys) of ([\w-]+)(?:: ([^>]+?))? -->\n)[^]*?(<!-- end -->)/g;
+
+/** The columns of a table after the key. */
+const COLUMNS = [
+  ["type", ({ type = "" }: KeyFacts) => type],
+  ["default", (facts: KeyFacts) => facts.default ?? ""],
+  ["meaning", ({ text = "" }: KeyFacts) => text],
+] as const;
+
+/**
+ * Writes the parts of a page anew, not formatted.
+ *
+ * @throws {Error} If a part names a plugin or a key that does not exist
+ */
+export async function withPluginParts(page: string): Promise<string> {
+  const types = [...page.matchAll(PART)].map(([, , , type = ""]) => type);
+  const plugins = new Map<string, PluginKeys>();
+  for (const type of types) {
+    const facts = FACTS.get(type);
+    if (facts === undefined) throw new Error(`No plugin is named "${type}"`);
+    plugins.set(type, await facts.keys());
+  }
+  return page.replaceAll(
+    PART,
+    (_, begin, kind, type, names, end) => {
+      const plugin = plugins.get(type);
+      const part = plugin && formatPart(kind, plugin, names?.split(/\s+/));
+      return `${begin}\n${part}\n\n${end}`;
+    },
+  );
+}
+
+function formatPart(
+  kind: string,
+  plugin: PluginKeys,
+  names: readonly string[] | undefined,
+): string {
+  if (kind === "text") return plugin.text;
+  if (kind === "keys") return formatKeys(plugin.keys, names);
+  return `\`\`\`json\n${formatJson(plugin.example)}\n\`\`\``;
+}
+
+/** Writes what fits into a line in one line. */
+function formatJson(value: unknown, indent = ""): string {
+  const line = JSON.stringify(value, null, 1).replace(/\n\s*/g, " ")
+    .replace(/\[ | \]/g, (bracket) => bracket.trim());
+  if (typeof value !== "object" || value === null) return line;
+  const isShort = indent !== "" && line.length + indent.length < 78;
+  if (isShort) return line;
+  const inner = `${indent}  `;
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  const parts = Object.entries(value).map(([key, item]) =>
+    inner + (Array.isArray(value) ? "" : `${JSON.stringify(key)}: `) +
+    formatJson(item, inner)
+  );
+  return `${open}\n${parts.join(",\n")}\n${indent}${close}`;
+}
+
+/** Keys in sequence whose cells are equal share a row. */
+function formatKeys(
+  keys: PluginKeys["keys"],
+  names: readonly string[] = Object.keys(keys).filter((path) =>
+    !path.includes("[]") &&
+    (keys[path]?.type !== undefined || keys[path]?.default !== undefined)
+  ),
+): string {
+  const rows: { names: string[]; cells: string[] }[] = [];
+  for (const path of names) {
+    const facts = keys[path];
+    if (facts === undefined) throw new Error(`No key is named "${path}"`);
+    const name = `\`${path.replace(/.*\[\]\./, "")}\``;
+    const cells = COLUMNS.map(([, read]) => read(facts));
+    const last = rows.at(-1);
+    if (last?.cells.join("|") === cells.join("|")) last.names.push(name);
+    else rows.push({ names: [name], cells });
+  }
+  const isUsed = (at: number): boolean =>
+    rows.some(({ cells }) => cells[at] !== "");
+  const select = (cells: readonly string[]): string[] =>
+    cells.filter((_, at) => isUsed(at));
+  const titles = select(COLUMNS.map(([title]) => title));
+  return [
+    ["key", ...titles],
+    ["---", ...titles.map(() => "---")],
+    ...rows.map(({ names, cells }) => [names.join(", "), ...select(cells)]),
+  ].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
