@@ -1,4 +1,4 @@
-/** The picture of docs/addresses-that-stay.md is what is drawn; `CNI_DRAW=1` writes it. */
+/** The picture of docs/persistent-addresses.md is what is drawn; `CNI_DRAW=1` writes it. */
 
 import { assertEquals } from "@std/assert";
 import { element, line, picture, textAt } from "../base/command_line/svg.ts";
@@ -117,7 +117,10 @@ function drawStay(): string {
   return picture(frame, shapes);
 }
 
-const PATH = new URL("../docs/images/addresses-that-stay.svg", import.meta.url);
+const PATH = new URL(
+  "../docs/images/persistent-addresses.svg",
+  import.meta.url,
+);
 
 Deno.test("docs: the picture of addresses that stay is up to date", () => {
   if (Deno.env.get("CNI_DRAW")) Deno.writeTextFileSync(PATH, drawStay());

@@ -12,41 +12,42 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
     text: "The plugin's type, which is its executable's name in CNI_PATH.",
   },
   "name": {
-    text: "The network's name; in a list, the list's name counts.",
+    text: "The network's name. In a network list, only the list has one.",
   },
   "cniVersion": {
     text:
-      "Version of the CNI specification; in a list, the list's version counts.",
+      "Version of the CNI specification. In a network list, only the list has one.",
   },
   "capabilities": {
-    text: "Arguments that the plugin wants from the runtime, in runtimeConfig.",
+    text:
+      "Values that the plugin requests from the runtime, which passes them in runtimeConfig.",
   },
   "capabilities.ipRanges": {
     text: "Whether the runtime passes ranges.",
   },
   "args": {
-    text: "Arguments that a runtime or orchestrator adds.",
+    text: "Values that a runtime or an orchestrator adds.",
   },
   "args.cni": {
-    text: "Arguments with a meaning that the CNI conventions define.",
+    text: "Values that the CNI conventions define.",
   },
   "args.cni.mac": {
     text: "MAC of the container's interface.",
   },
   "runtimeConfig": {
-    text: "Arguments that the runtime passes, by capability.",
+    text: "Values that the runtime passes, by capability.",
   },
   "runtimeConfig.mac": {
     text: "MAC of the container's interface.",
   },
   "runtimeConfig.bandwidth": {
-    text: "Limits of the container's traffic.",
+    text: "Rate limits of the container's traffic.",
   },
   "runtimeConfig.deviceID": {
-    text: "Device of a device plugin.",
+    text: "Device that a device plugin allocated.",
   },
   "runtimeConfig.portMappings": {
-    text: "Ports of the host that lead to the container.",
+    text: "Host ports that are forwarded to the container.",
   },
   "ipRanges[][].subnet": {
     text: "Network without host bits.",
@@ -64,28 +65,35 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
     text: "Addresses and networks that are never allocated.",
   },
   "portMappings[].hostPort": {
-    text: "Port of the host.",
+    text: "The host port.",
+    type: "integer, 1–65535",
   },
   "portMappings[].containerPort": {
-    text: "Port of the container.",
+    text: "The container's port.",
+    type: "integer, 1–65535",
   },
   "portMappings[].protocol": {
-    text: "tcp, udp or sctp.",
+    text: "`tcp`, `udp` or `sctp`, in any case.",
+    type: "string",
+    default: "`tcp`",
   },
   "portMappings[].hostIP": {
-    text: "Address of the host; all addresses if absent.",
+    text:
+      "An address of the host. `0.0.0.0` means all IPv4 addresses, `::` all IPv6 addresses.",
+    type: "string",
+    default: "all addresses",
   },
   "ingressRate": {
     text: "Rate at which the container may receive, in bits per second.",
   },
   "ingressBurst": {
-    text: "How much the container may receive at once, in bits.",
+    text: "How much the container may receive in a burst, in bits.",
   },
   "egressRate": {
     text: "Rate at which the container may send, in bits per second.",
   },
   "egressBurst": {
-    text: "How much the container may send at once, in bits.",
+    text: "How much the container may send in a burst, in bits.",
   },
   "ipam": {
     text: "The IPAM plugin, and its configuration.",
@@ -94,14 +102,15 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
     text: "Type of the IPAM plugin, such as host-local.",
   },
   "prevResult": {
-    text: "Result of the previous plugin, which the runtime sets.",
+    text: "Result of the previous plugin; the runtime sets it.",
   },
   "allowPersistentIPs": {
-    text: "Whether pods may name IPAMClaims, whose addresses outlive them.",
+    text: "Whether pods can name IPAMClaims, which keep their addresses.",
     default: "`false`",
   },
   "daemonSocket": {
-    text: "Socket of the node daemon that runs the plugin's calls.",
+    text:
+      "Socket of the [node daemon](daemon.md) that runs the plugin's calls.",
     names: "socket",
     usual: [
       "/run/cni/daemon.sock",
@@ -110,7 +119,8 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
     ],
   },
   "dns": {
-    text: "Name servers of the container. Overrides the IPAM plugin's.",
+    text:
+      "Name servers of the container. Overrides the IPAM plugin's settings.",
   },
   "dns.nameservers": {
     text: "Addresses of name servers.",
@@ -128,7 +138,7 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
     text: "Destination as a CIDR; 0.0.0.0/0 is the default route.",
   },
   "routes[].gw": {
-    text: "Gateway; the address's gateway if absent.",
+    text: "Gateway; the default is the gateway of the address.",
   },
   "routes[].mtu": {
     text: "MTU of the route in bytes.",
@@ -153,6 +163,6 @@ export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
   },
   "ipMasqBackend": {
     text:
-      "Where the rules of ipMasq are kept: nftables or iptables. The host decides if absent.",
+      "Backend of the rules of ipMasq: nftables or iptables. By default, the host decides.",
   },
 };

@@ -139,7 +139,7 @@ function describeType(type: string): JsonSchema {
 
 /** Describes a key that means the same to all plugins. */
 export function describeCommon(key: string): JsonSchema {
-  return { description: COMMON_KEYS[key]?.text ?? "" };
+  return { description: toPlainText(COMMON_KEYS[key]?.text ?? "") };
 }
 
 function commonProperties(): Record<string, JsonSchema> {

@@ -3,7 +3,7 @@ import { importFlags } from "../../scripts/net.ts";
 import { rootTest, runIn, TestHosts } from "@cni/plugins/testing";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
-const cookbook = Deno.readTextFileSync(`${ROOT}docs/cookbook.md`);
+const guide = Deno.readTextFileSync(`${ROOT}docs/write-a-plugin.md`);
 
 /** Runs an example on the throw-away host. Returns what it prints. */
 async function runExample(
@@ -34,16 +34,16 @@ async function runExample(
 }
 
 rootTest(
-  "docs/examples/list_links.ts prints what the cookbook shows",
+  "docs/examples/list_links.ts prints what the guide shows",
   async () => {
     using hosts = TestHosts.create();
     const printed = await runExample(hosts, "list_links.ts");
-    assertStringIncludes(cookbook, `list_links.ts\n${printed}\`\`\``);
+    assertStringIncludes(guide, `list_links.ts\n${printed}\`\`\``);
   },
 );
 
 rootTest(
-  "docs/examples/run_in_network.ts prints what the cookbook shows",
+  "docs/examples/run_in_network.ts prints what the guide shows",
   async () => {
     using hosts = TestHosts.create();
     const file = `${hosts.directory}/pods.conflist`;
@@ -60,7 +60,7 @@ rootTest(
     );
     const lines = printed.split("\n").filter((line) => !line.startsWith("rtt"));
     for (const line of lines) {
-      assertStringIncludes(cookbook, line.replace(/time \d+ms/, "time 0ms"));
+      assertStringIncludes(guide, line.replace(/time \d+ms/, "time 0ms"));
     }
   },
 );

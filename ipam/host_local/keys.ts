@@ -12,56 +12,56 @@ export const keys: PluginKeys = {
   summary: "allocates addresses from ranges, with leases in files",
   goPeer: "containernetworking/plugins plugins/ipam/host-local",
   text:
-    "Allocates addresses from ranges in the configuration and stores the leases as files on this host. It creates no interfaces, needs no daemon, and does not know other hosts: give each host its own ranges.",
+    "Allocates addresses from ranges in the configuration and stores the leases as files on this host. It creates no interfaces and needs no daemon. It does not coordinate with other hosts, so give each host its own ranges.",
   example,
   keys: {
     "rangeStart": {
-      text: "One more range, as a set before those of `ranges`",
+      text: "An additional range, as a set before the sets of `ranges`.",
     },
     "rangeEnd": {
-      text: "One more range, as a set before those of `ranges`",
+      text: "An additional range, as a set before the sets of `ranges`.",
     },
     "gateway": {
-      text: "One more range, as a set before those of `ranges`",
+      text: "An additional range, as a set before the sets of `ranges`.",
     },
     "exclude": {
-      text: "One more range, as a set before those of `ranges`",
+      text: "An additional range, as a set before the sets of `ranges`.",
     },
     "subnet": {
-      text: "One more range, as a set before those of `ranges`",
+      text: "An additional range, as a set before the sets of `ranges`.",
     },
     "ranges": {
-      text: "List of range sets, each a list of ranges of one family",
+      text: "List of range sets, each a list of ranges of one family.",
     },
     "ranges[][].rangeStart": {
-      text: "First address to allocate, within the subnet",
+      text: "First address to allocate, within the subnet.",
       default: "the subnet's second address",
     },
     "ranges[][].rangeEnd": {
-      text: "Last address to allocate, within the subnet",
+      text: "Last address to allocate, within the subnet.",
       default: "the last but one; in IPv6 the last",
     },
     "ranges[][].gateway": {
       text:
-        "Copied into the result and never allocated from this range; may be outside it",
+        "Copied into the result and never allocated from this range; may be outside it.",
       default: "the subnet's second address",
     },
     "ranges[][].exclude": {
       text:
-        "List of addresses and networks within the subnet that are never allocated",
+        "List of addresses and networks within the subnet that are never allocated.",
       default: "none",
     },
     "ranges[][].subnet": {
-      text: "Network without host bits. Required",
+      text: "Network without host bits. Required.",
     },
     "routes": {
       text:
-        "Copied into the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`",
+        "Copied into the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`.",
       default: "none",
     },
     "dataDir": {
       text:
-        "Directory of the leases. On a tmpfs they disappear at reboot, as the containers do",
+        "Directory of the leases. On a tmpfs, they disappear at reboot, as the containers do.",
       default: "`/var/lib/cni/networks`",
       names: "directory",
       usual: [
@@ -69,7 +69,7 @@ export const keys: PluginKeys = {
       ],
     },
     "resolvConf": {
-      text: "A resolv.conf(5) to fill the result's `dns` from",
+      text: "A resolv.conf(5) to fill the result's `dns` from.",
       default: "none",
       names: "path",
       usual: [
@@ -79,12 +79,12 @@ export const keys: PluginKeys = {
     },
     "stay": {
       text:
-        "`name`: a pod of the same name gets the same addresses again, [see below](#addresses-that-stay). Only this implementation knows it",
+        "`name`: a pod of the same name gets the same addresses again ([persistent addresses](host-local.md#persistent-addresses)). The Go plugin does not have this key.",
       default: "none",
     },
     "stayTime": {
       text:
-        "With `stay`, how long an address stays that no pod uses, such as `10m`; at most ten years. Required then",
+        "With `stay`, how long an unused address is kept for its pod, such as `10m`; at most ten years. Required with `stay`.",
       default: "none",
     },
   },

@@ -23,17 +23,17 @@ export const facts: Facts = {
     example,
     keys: {
       "addresses": {
-        text: "List of `address` (with prefix length, required) and `gateway`",
+        text: "List of `address` (with prefix length, required) and `gateway`.",
         default: "none",
       },
       "routes": {
         text:
-          "Copied into the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`",
+          "Copied into the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`.",
         default: "none",
       },
       "dns": {
         text:
-          "Copied into the result: `nameservers`, `domain`, `search`, `options`",
+          "Copied into the result: `nameservers`, `domain`, `search`, `options`.",
         default: "none",
       },
     },

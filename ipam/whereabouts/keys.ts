@@ -17,95 +17,96 @@ export const keys: PluginKeys = {
   keys: {
     "range": {
       text:
-        "Network, `192.168.2.0/24`, or first and last address, `192.168.2.5-192.168.2.9/24`",
+        "Network, `192.168.2.0/24`, or first and last address, `192.168.2.5-192.168.2.9/24`.",
       default: "none",
     },
     "range_start": {
-      text: "First and last address. Ignored if outside the network",
+      text: "First and last address. Ignored if outside the network.",
       default: "the network's second and last but one",
     },
     "range_end": {
-      text: "First and last address. Ignored if outside the network",
+      text: "First and last address. Ignored if outside the network.",
       default: "the network's second and last but one",
     },
     "exclude": {
-      text: "List of networks and addresses that are never allocated",
+      text: "List of networks and addresses that are never allocated.",
       default: "none",
     },
     "ipRanges": {
       text:
-        "List of further ranges, each with these four keys. An attachment gets one address from each",
+        "List of further ranges, each with the keys `range`, `range_start`, `range_end` and `exclude`. An attachment gets one address from each range.",
       default: "none",
     },
     "ipRanges[].range": {
       text:
-        "Network, `192.168.2.0/24`, or first and last address, `192.168.2.5-192.168.2.9/24`",
+        "Network, `192.168.2.0/24`, or first and last address, `192.168.2.5-192.168.2.9/24`.",
       default: "none",
     },
     "ipRanges[].range_start": {
-      text: "First and last address. Ignored if outside the network",
+      text: "First and last address. Ignored if outside the network.",
       default: "the network's second and last but one",
     },
     "ipRanges[].range_end": {
-      text: "First and last address. Ignored if outside the network",
+      text: "First and last address. Ignored if outside the network.",
       default: "the network's second and last but one",
     },
     "ipRanges[].exclude": {
-      text: "List of networks and addresses that are never allocated",
+      text: "List of networks and addresses that are never allocated.",
       default: "none",
     },
     "gateway": {
       text:
-        "Gateway in the result, for addresses of its family. It is not excluded from the range",
+        "Gateway in the result, for addresses of its family. The range can still allocate it.",
       default: "none",
     },
     "exclude_gateway": {
-      text: "Never allocates the gateway. Only this implementation knows it",
+      text:
+        "Never allocates the gateway. Upstream whereabouts does not have this key.",
       default: "`false`",
     },
     "addresses": {
-      text: "List of `address` and `gateway`: fixed addresses in addition",
+      text: "List of `address` and `gateway`: fixed addresses in addition.",
       default: "none",
     },
     "routes": {
-      text: "Copied into the result",
+      text: "Copied into the result.",
       default: "none",
     },
     "dns": {
-      text: "Copied into the result",
+      text: "Copied into the result.",
       default: "none",
     },
     "network_name": {
-      text: "Separate address space: lower-case letters, digits, `-` and `.`",
+      text: "Separate address space: lower-case letters, digits, `-` and `.`.",
       default: "none",
     },
     "enable_overlapping_ranges": {
-      text: "Keeps an address unique in all ranges of the same `network_name`",
+      text: "Keeps an address unique in all ranges of the same `network_name`.",
       default: "`true`",
     },
     "node_slice_size": {
       text:
-        "Allocates from the node's slice of the range, [see below](#node-slices)",
+        "Allocates from the node's slice of the range, [see below](#node-slices).",
       default: "none",
     },
     "apiTimeoutSeconds": {
       text:
-        "How long ADD, DEL and GC wait for the API server in all, in seconds: more than 0, at most 219. Only this implementation knows it",
+        "How long ADD, DEL and GC wait for the API server in all, in seconds: more than 0, at most 219. Upstream whereabouts does not have this key.",
       default: "`60`",
     },
     "stay": {
       text:
-        "Pods whose addresses [stay](addresses-that-stay.md) without an IPAMClaim of their own: `statefulset`, or `name` for all. Only this implementation knows it",
+        "Pods that keep their addresses [without a claim of their own](persistent-addresses.md#claims-for-statefulsets-and-pod-names): `statefulset`, or `name` for all. Upstream whereabouts does not have this key.",
       default: "none",
     },
     "stayTime": {
       text:
-        "With `stay: name`, how long an address stays that no pod uses, such as `10m`. Required then",
+        "With `stay: name`, how long an unused address is kept for its pod, such as `10m`. Required with `name`.",
       default: "none",
     },
     "stayWhenScaled": {
       text:
-        "With `stay: statefulset`, whether to `keep` or `delete` the addresses of pods that the set is scaled down by",
+        "With `stay: statefulset`, whether to `keep` or `delete` the addresses of pods that scaling down removes.",
       default: "`keep`",
     },
     "kubernetes": {
@@ -126,7 +127,7 @@ export const keys: PluginKeys = {
       names: "request",
     },
     "configuration_path": {
-      text: "Path of the flat file",
+      text: "Path of the flat file.",
       default: "see below",
       names: "path",
       usual: [
@@ -135,7 +136,8 @@ export const keys: PluginKeys = {
       ],
     },
     "dataDir": {
-      text: "Directory of the receipts. Only this implementation knows it",
+      text:
+        "Directory of the receipts. Upstream whereabouts does not have this key.",
       default: "`/var/lib/cni/whereabouts`",
       names: "directory",
       usual: [
@@ -143,16 +145,16 @@ export const keys: PluginKeys = {
       ],
     },
     "leader_lease_duration": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "leader_renew_deadline": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "leader_retry_period": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "log_file": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
       names: "path",
       usual: [
         "/tmp/*",
@@ -160,38 +162,38 @@ export const keys: PluginKeys = {
       ],
     },
     "log_level": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "sleep_for_race": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "reconciler_cron_expression": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "datastore": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "etcd_host": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
       names: "request",
     },
     "etcd_username": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
     },
     "etcd_password": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
       isSecret: true,
     },
     "etcd_key_file": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
       names: "path",
     },
     "etcd_cert_file": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
       names: "path",
     },
     "etcd_ca_cert_file": {
-      text: "A key of the reference; no effect here.",
+      text: "An upstream key without effect.",
       names: "path",
     },
   },

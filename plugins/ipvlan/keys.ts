@@ -39,7 +39,7 @@ export const keys: PluginKeys = {
     },
     "enabledad": {
       text:
-        "With `false`, IPv6 addresses are not [checked for duplicates][dad].",
+        "With `false`, IPv6 addresses are not [checked for duplicates](macvlan.md#duplicate-addresses).",
       type: "boolean",
       default: "the kernel's setting",
     },

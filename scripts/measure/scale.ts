@@ -1,6 +1,6 @@
 /**
  * `deno task scale`: simulates contention on whereabouts' pools, prints the
- * tables of docs/scale.md, and draws docs/scale.svg.
+ * tables of docs/whereabouts.md, and draws docs/scale.svg.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { type Outcome, simulate } from "./scale/simulation.ts";
 
 answerHelp(`Usage: deno task scale
 
-Simulate contention on whereabouts' pools: print the tables of docs/scale.md,
+Simulate contention on whereabouts' pools: print the tables of docs/whereabouts.md,
 and draw docs/scale.svg. Takes some minutes.`);
 
 const PICTURE = new URL("../../docs/scale.svg", import.meta.url);

@@ -5,11 +5,13 @@
  * A part begins with `<!-- text of ptp -->`, `<!-- example of ptp -->` or
  * `<!-- keys of ptp -->`, and ends with `<!-- end -->`. A table has the keys
  * whose facts have a type or a default, or the keys that its first line names:
- * `<!-- keys of host-local: ranges[][].subnet ranges[][].gateway -->`.
+ * `<!-- keys of host-local: ranges[][].subnet ranges[][].gateway -->`. `common`
+ * stands for the keys that several plugins share.
  *
  * @module
  */
 
+import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
 import type { KeyFacts, PluginKeys } from "../../cni/tools/plugin_keys.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
 
@@ -30,8 +32,10 @@ const COLUMNS = [
  */
 export async function withPluginParts(page: string): Promise<string> {
   const types = [...page.matchAll(PART)].map(([, , , type = ""]) => type);
-  const plugins = new Map<string, PluginKeys>();
-  for (const type of types) {
+  const plugins = new Map<string, PluginKeys>([
+    ["common", { text: "", keys: COMMON_KEYS }],
+  ]);
+  for (const type of types.filter((type) => !plugins.has(type))) {
     const facts = FACTS.get(type);
     if (facts === undefined) throw new Error(`No plugin is named "${type}"`);
     plugins.set(type, await facts.keys());
