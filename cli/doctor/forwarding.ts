@@ -4,7 +4,6 @@
  * @module
  */
 
-import { FACTS } from "../../plugins/lists/facts.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
 import { runIptables } from "../../plugins/parts/firewall/iptables/program.ts";
@@ -65,8 +64,7 @@ function isLetThrough(
   { network }: RoutedNetwork,
   { name }: ForwardChain,
 ): boolean {
-  return network.plugins
-    .some(({ type }) => FACTS.get(type)?.network?.letsThrough === true) &&
+  return network.plugins.some(({ type }) => type === "firewall") &&
     /filter FORWARD"$|^chain FORWARD|firewalld/.test(name);
 }
 

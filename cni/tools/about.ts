@@ -124,14 +124,8 @@ export interface NetworkFacts {
   readonly routesByGateway?: (conf: JsonObject) => boolean;
   /** Returns the host's link that gets the address of the gateway; undefined if none does. */
   readonly gatewayLink?: (conf: JsonObject) => GatewayLink | undefined;
-  /** Returns the VLAN of the container's port of the shared link; 0 for none. */
-  readonly vlan?: (conf: JsonObject) => number;
   /** Returns the host's link that ADD needs; undefined if it needs none. */
   readonly lowerLink?: (conf: JsonObject) => LowerLink | undefined;
-  /** Whether it lets the containers' traffic through the host's firewall. */
-  readonly letsThrough?: boolean;
-  /** Whether the container has a routing rule for each of its addresses. */
-  readonly hasRules?: boolean;
 }
 
 /** A link of the host that has the gateway of all containers on it. */

@@ -23,13 +23,12 @@ export const facts: Facts = {
     joins: "node",
     hasGateway,
     sharedLink: { key: "bridge", usual: "cni0" },
-    vlan: vlanOf,
     routesByGateway: (conf) =>
       valueOf(conf, "isDefaultGateway") === true && !hasDefaultRoute(conf),
     gatewayLink: (conf) => {
       if (!hasGateway(conf)) return undefined;
       const bridge = String(valueOf(conf, "bridge") || "cni0");
-      const vlan = vlanOf(conf);
+      const vlan = Number(valueOf(conf, "vlan") ?? 0);
       return {
         name: vlan === 0 ? bridge : vlanGatewayNameOf({ bridge }, vlan),
         replaces: valueOf(conf, "forceAddress") === true,
@@ -67,10 +66,6 @@ export const facts: Facts = {
 function hasDefaultRoute(conf: JsonObject): boolean {
   return listOf(objectOf(conf["ipam"])["routes"])
     .some(({ dst, gw }) => dst === "0.0.0.0/0" && Boolean(gw));
-}
-
-function vlanOf(conf: JsonObject): number {
-  return Number(valueOf(conf, "vlan") ?? 0);
 }
 
 function hasGateway(conf: JsonObject): boolean {

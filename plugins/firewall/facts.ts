@@ -16,7 +16,6 @@ export const facts: Facts = {
       valueOf(conf, "backend") as string | undefined,
     ),
   status: "stable",
-  network: { letsThrough: true },
   differences: [{
     text: "the nftables table inet cni_firewall stays after the way back",
   }],

@@ -13,7 +13,6 @@ export const facts: Facts = {
   type: "sbr",
   kind: "chained",
   status: "stable",
-  network: { hasRules: true },
   differences: [{ text: "link-local IPv6 stays in table main" }],
   lint,
   keys: () => ({

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { valueOf } from "../../../cni/tools/about.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { BridgePortState } from "../../../ffi/rtnl/link_types.ts";
@@ -158,7 +159,7 @@ function findBridge(trip: Trip): Outcome | undefined {
   if (state !== undefined && state !== "forwarding") {
     return explainPort(hostEnd, master, state);
   }
-  const vlan = conf && networkOf(conf)?.vlan?.(conf) || 0;
+  const vlan = Number(conf && valueOf(conf, "vlan") || 0);
   if (vlan > 0 && !hasVlan(trip, hostEnd, vlan)) {
     return ends(
       `"${hostEnd.name}" is not in VLAN ${vlan} of "${master.name}"`,

@@ -103,12 +103,9 @@ export function findRules(trip: Trip): Outcome | undefined {
     );
   const [rule] = rules;
   if (rule === undefined) {
-    const plugin = trip.plugins.find((one) => networkOf(one)?.hasRules);
-    return plugin !== undefined
+    return trip.plugins.some(({ type }) => type === "sbr")
       ? ends(
-        `no rule for packets from ${ip}, although the network runs ${
-          plugin["type"]
-        }`,
+        `no rule for packets from ${ip}, although the network runs sbr`,
         {
           ...adviseRestart(trip.start.attachment),
           look: trip.inSandbox("ip rule"),
