@@ -18,7 +18,7 @@ import { listFiles } from "../../base/files/listing.ts";
 import { FileLock, readIfLocked } from "../../base/files/lock.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { linkOrphan } from "../../plugins/parts/owner/leftover_links.ts";
+import { linkOrphan } from "../../plugins/parts/owner/leftovers.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";

@@ -12,7 +12,7 @@ import type {
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import { linkOrphan } from "../parts/owner/leftover_links.ts";
+import { linkOrphan } from "../parts/owner/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {

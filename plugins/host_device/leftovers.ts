@@ -13,7 +13,7 @@ import type {
 } from "../../cni/tools/leftovers.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../base/files/listing.ts";
-import { recordOf } from "../parts/owner/leftover_records.ts";
+import { recordOf } from "../parts/owner/leftovers.ts";
 import { reclaim } from "./move.ts";
 import {
   DATA_DIR,

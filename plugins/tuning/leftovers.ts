@@ -10,7 +10,7 @@ import type {
   LeftoverSearch,
   Orphan,
 } from "../../cni/tools/leftovers.ts";
-import { readJson, recordOf } from "../parts/owner/leftover_records.ts";
+import { readJson, recordOf } from "../parts/owner/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
