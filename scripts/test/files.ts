@@ -41,7 +41,7 @@ export function mayDownload(path: string): boolean {
 
 /** Whole programs, several plugins beside each other, other kernels and tools. */
 const WHOLE =
-  /^(?:scripts|tests(?!\/conformance\/))\/|[/_](?:parity|process|hosts)_test\.ts$/;
+  /^scripts\/|(?:^|\/)tests\/(?!conformance\/)|[/_](?:parity|process|hosts)_test\.ts$/;
 
 /** Rows that belong to a commit although they take long. */
 const FAST_ROWS =

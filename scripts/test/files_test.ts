@@ -142,5 +142,6 @@ testRows<[string, boolean]>("isFast() chooses quick files about one part", [
   ["tests/conformance/bridge_test.ts", false],
   ["tests/conformance/bandwidth_test.ts", false],
   ["plugins/vrf/parity_test.ts", false],
+  ["plugins/multus/tests/shim_test.ts", false],
   ["scripts/test/files_test.ts", false],
 ], ([path, expected]) => assertEquals(isFast(path), expected));

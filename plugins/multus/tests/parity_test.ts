@@ -4,18 +4,18 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { hasCommand, ignoreUnless } from "../../../testing/capabilities.ts";
+import { runIn } from "../../../testing/ip_json.ts";
 import {
   type HostCall,
   type HostPod,
   MultusHost,
   onHost,
-} from "../plugins/multus/testing/host.ts";
-import { listPeers } from "./_harness/parity.ts";
-import type { Peer } from "./_harness/peers.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
+} from "../testing/host.ts";
+import { listPeers } from "../../../tests/_harness/parity.ts";
+import type { Peer } from "../../../tests/_harness/peers.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 
 const needs = ignoreUnless(hasCommand("iptables"), "needs iptables");
 

@@ -4,20 +4,23 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { CREATED_BY, MIGRATION_JOB } from "../kube/pod_evidence.ts";
-import type { JsonObject } from "../base/json/json.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
-import { instanceOf, machineOf } from "../ipam/whereabouts/testing/claims.ts";
-import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../../../kube/pod_evidence.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { ipJson, runIn } from "../../../testing/ip_json.ts";
+import {
+  instanceOf,
+  machineOf,
+} from "../../../ipam/whereabouts/testing/claims.ts";
+import { MultusDaemon } from "../testing/daemon.ts";
 import {
   BIN,
   type HostCall,
   type HostPod,
   hostTest,
   MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import { howOften } from "./_harness/repetition.ts";
-import { ThickDaemon } from "../plugins/multus/testing/thick_daemon.ts";
+} from "../testing/host.ts";
+import { howOften } from "../../../tests/_harness/repetition.ts";
+import { ThickDaemon } from "../testing/thick_daemon.ts";
 
 /** A node with a network of whereabouts that lets pods name claims. */
 class Scene implements AsyncDisposable {

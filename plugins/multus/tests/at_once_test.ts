@@ -4,14 +4,9 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { eventually } from "./_harness/eventually.ts";
-import {
-  BIN,
-  type HostCall,
-  hostTest,
-  MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
+import { BIN, type HostCall, hostTest, MultusHost } from "../testing/host.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 
 const isBegun = ({ name }: Deno.DirEntry): boolean => name === "begun";
 

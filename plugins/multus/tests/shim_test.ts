@@ -8,23 +8,23 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import type { Needs } from "../testing/capabilities.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { FakeDaemon } from "./_harness/unix_server.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import type { Needs } from "../../../testing/capabilities.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
+import { FakeDaemon } from "../../../tests/_harness/unix_server.ts";
 import {
   BIN,
   type HostOutput,
   type HostPod,
   MultusHost,
   onHost,
-} from "../plugins/multus/testing/host.ts";
+} from "../testing/host.ts";
 import {
   GO_MULTUS,
   needsGoMultus,
   type Reply,
   ThickDaemon,
-} from "../plugins/multus/testing/thick_daemon.ts";
+} from "../testing/thick_daemon.ts";
 
 const OURS = `${BIN}/multus-shim`;
 const REMOTE = `${BIN}/remote`;

@@ -4,15 +4,15 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import {
   BIN,
   type HostCall,
   type HostPod,
   hostTest,
   MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
+} from "../testing/host.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 
 /** A node on which plugin `wrapper` calls multus with a configuration of its own. */
 class Nest implements AsyncDisposable {

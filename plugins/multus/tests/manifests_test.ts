@@ -5,20 +5,20 @@
 
 import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
-import { createLog } from "../base/log/log.ts";
-import { openKubeClient } from "../kube/client.ts";
-import { eachRow } from "./_harness/table.ts";
-import { parseFlags } from "./_harness/tool_call.ts";
-import { Executable } from "../plugins/multus/install/executable.ts";
-import { INSTALL_FLAGS } from "../plugins/multus/install/options.ts";
-import { readInstallOptions } from "../plugins/multus/install/options.ts";
-import { pluginNames, programNames } from "../plugins/registry.ts";
-import { deadlineWhen } from "./_harness/eventually.ts";
-import { KubeApi } from "../kube/testing/kube_api.ts";
-import { findTarget, verbOf } from "../kube/testing/target.ts";
-import { ConfDirectory } from "./_harness/conf_directory.ts";
+import { createLog } from "../../../base/log/log.ts";
+import { openKubeClient } from "../../../kube/client.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import { parseFlags } from "../../../tests/_harness/tool_call.ts";
+import { Executable } from "../install/executable.ts";
+import { INSTALL_FLAGS } from "../install/options.ts";
+import { readInstallOptions } from "../install/options.ts";
+import { pluginNames, programNames } from "../../registry.ts";
+import { deadlineWhen } from "../../../tests/_harness/eventually.ts";
+import { KubeApi } from "../../../kube/testing/kube_api.ts";
+import { findTarget, verbOf } from "../../../kube/testing/target.ts";
+import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 
-const DIRECTORY = new URL("../deploy/multus/", import.meta.url);
+const DIRECTORY = new URL("../../../deploy/multus/", import.meta.url);
 
 // What is read is as untyped as YAML is, and tests see to what they need.
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test

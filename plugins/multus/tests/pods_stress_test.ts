@@ -1,13 +1,9 @@
 /** multus on a node that is full of pods, several of which come and go at once. */
 
 import { assertEquals } from "@std/assert";
-import { eachAtOnce, howOften } from "./_harness/repetition.ts";
-import { ipJson } from "../testing/ip_json.ts";
-import {
-  type HostPod,
-  hostTest,
-  MultusHost,
-} from "../plugins/multus/testing/host.ts";
+import { eachAtOnce, howOften } from "../../../tests/_harness/repetition.ts";
+import { ipJson } from "../../../testing/ip_json.ts";
+import { type HostPod, hostTest, MultusHost } from "../testing/host.ts";
 
 const AT_ONCE = 10;
 const PODS = howOften(5 * AT_ONCE);

@@ -4,22 +4,18 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import {
-  allocated,
-  claimOf,
-  sliceOf,
-} from "../plugins/multus/testing/claims.ts";
-import { FakeKubelet } from "../plugins/multus/testing/kubelet.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { allocated, claimOf, sliceOf } from "../testing/claims.ts";
+import { FakeKubelet } from "../testing/kubelet.ts";
 import {
   BIN,
   type HostOutput,
   type HostPod,
   hostTest,
   MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import { listFiles } from "../plugins/multus/testing/scene.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
+} from "../testing/host.ts";
+import { listFiles } from "../testing/scene.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 
 const DEVICE_INFO_DIR = "run/k8s.cni.cncf.io/devinfo";
 const RESOURCE = "vendor.com/nic";

@@ -5,13 +5,13 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Invocation, Invoker } from "../cni/call/context.ts";
-import { dispatch } from "../cni/skel.ts";
-import { multus } from "../plugins/multus/plugin.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { listFiles } from "../plugins/multus/testing/scene.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+import type { Invocation, Invoker } from "../../../cni/call/context.ts";
+import { dispatch } from "../../../cni/skel.ts";
+import { multus } from "../plugin.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { listFiles } from "../testing/scene.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Answers for all plugins, and remembers the attachments that DEL is run for. */
 class Answering implements Invoker {

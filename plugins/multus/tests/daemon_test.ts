@@ -3,17 +3,17 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { eventually } from "./_harness/eventually.ts";
-import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
+import { MultusDaemon } from "../testing/daemon.ts";
 import {
   BIN,
   type HostOutput,
   type HostPod,
   hostTest,
   MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../testing/host.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** What nothing may take, however slow the machine is, in ms. */
 const DEADLINE_MS = 60_000;

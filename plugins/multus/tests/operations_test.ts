@@ -6,17 +6,17 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { FileLock } from "../base/files/lock.ts";
-import { findFileId } from "../base/files/same_file.ts";
+import { FileLock } from "../../../base/files/lock.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
 import {
   hostTest,
   LIMITED,
   MultusHost,
   POD_ANNOTATIONS,
   TWO_NETWORKS,
-} from "../plugins/multus/testing/host.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../testing/host.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 hostTest("multus asks the API as little as it can", async (t) => {
   await t.step("for three networks: pod, networks, status", async () => {

@@ -14,8 +14,8 @@ import type {
   FaultRule,
   KubeApi,
   KubeconfigKind,
-} from "../kube/testing/kube_api.ts";
-import { CertificateAuthority } from "../kube/testing/certificates.ts";
+} from "../../../kube/testing/kube_api.ts";
+import { CertificateAuthority } from "../../../kube/testing/certificates.ts";
 import {
   BIN,
   type HostCall,
@@ -23,8 +23,8 @@ import {
   type HostPod,
   hostTest,
   MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../testing/host.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** How long an ADD waits for one request, in seconds. */
 const API_SECONDS = 15;

@@ -6,9 +6,9 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
-import { runIn, snapshot } from "../testing/ip_json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { hasCommand, ignoreUnless } from "../../../testing/capabilities.ts";
+import { runIn, snapshot } from "../../../testing/ip_json.ts";
 import {
   BIN,
   type HostCall,
@@ -18,8 +18,8 @@ import {
   MultusHost,
   onHost,
   TWO_NETWORKS,
-} from "../plugins/multus/testing/host.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
+} from "../testing/host.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 
 /** What ADD of a pod left, without what differs from one to the next. */
 interface Observed {

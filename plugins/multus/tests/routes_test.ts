@@ -4,20 +4,17 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
-import { MultusDaemon } from "../plugins/multus/testing/daemon.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { ipJson, runIn } from "../../../testing/ip_json.ts";
+import { MultusDaemon } from "../testing/daemon.ts";
 import {
   BIN,
   type HostCall,
   type HostPod,
   hostTest,
   MultusHost,
-} from "../plugins/multus/testing/host.ts";
-import {
-  type Reply,
-  ThickDaemon,
-} from "../plugins/multus/testing/thick_daemon.ts";
+} from "../testing/host.ts";
+import { type Reply, ThickDaemon } from "../testing/thick_daemon.ts";
 
 const ROUTES = "dev.cni.routes";
 

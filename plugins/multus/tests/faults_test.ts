@@ -11,18 +11,18 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import type { JsonObject } from "../base/json/json.ts";
-import type { NetNs } from "../ffi/netns.ts";
-import { rootTest } from "../testing/capabilities.ts";
-import { FaultInjector, type Moment } from "../testing/fault_injector.ts";
-import { eachStep } from "./_harness/fault_steps.ts";
-import { runIn } from "../testing/ip_json.ts";
-import { killByTurns } from "./_harness/kills.ts";
-import { hostTest, MultusHost } from "../plugins/multus/testing/host.ts";
-import { CONTAINER, MultusScene } from "../plugins/multus/testing/scene.ts";
-import { createRandom } from "./_harness/repetition.ts";
-import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
-import { eachRow } from "./_harness/table.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import type { NetNs } from "../../../ffi/netns.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { FaultInjector, type Moment } from "../../../testing/fault_injector.ts";
+import { eachStep } from "../../../tests/_harness/fault_steps.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { killByTurns } from "../../../tests/_harness/kills.ts";
+import { hostTest, MultusHost } from "../testing/host.ts";
+import { CONTAINER, MultusScene } from "../testing/scene.ts";
+import { createRandom } from "../../../tests/_harness/repetition.ts";
+import { type CallOutput, TestHosts } from "../../../testing/test_hosts.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** The plugins of four networks. */
 const PLUGINS = ["a", "b", "c", "d"];

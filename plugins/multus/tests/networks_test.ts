@@ -6,9 +6,9 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { encodeJson } from "../base/json/json_bytes.ts";
-import type { JsonObject } from "../base/json/json.ts";
-import { ipJson, runIn } from "../testing/ip_json.ts";
+import { encodeJson } from "../../../base/json/json_bytes.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { ipJson, runIn } from "../../../testing/ip_json.ts";
 import {
   BIN,
   type HostOutput,
@@ -16,9 +16,9 @@ import {
   hostTest,
   MultusHost,
   POD_ANNOTATIONS,
-} from "../plugins/multus/testing/host.ts";
-import { PluginDirectory } from "./_harness/plugin_directory.ts";
-import { eachRow } from "./_harness/table.ts";
+} from "../testing/host.ts";
+import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** A node as in the example that many have read: `00-multus.conf`, and one network more. */
 class Example implements AsyncDisposable {
