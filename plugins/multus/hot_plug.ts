@@ -42,7 +42,7 @@ import {
   loadDelegate,
   ROUTES,
 } from "./model/delegate.ts";
-import { injectCniArgs, removeTold } from "./model/edit_delegate.ts";
+import { injectCniArgs, removeReserved } from "./model/edit_delegate.ts";
 import { inContext } from "./model/network_error.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { checkPermitted } from "./permitted.ts";
@@ -104,7 +104,7 @@ function placeOf({ config, request }: HotPlug): PluggedPlace {
   const { cniArgs } = request;
   checkAddresses(request);
   checkSize(config, "the network to plug in");
-  const definition = removeTold(loadDelegate(config, { request }));
+  const definition = removeReserved(loadDelegate(config, { request }));
   const delegate = cniArgs ? injectCniArgs(definition, cniArgs) : definition;
   return { delegates: [delegate], definition, index: 0, isMaster: false };
 }

@@ -128,22 +128,22 @@ async function detachAll(
   cached: readonly CachedAttachment[],
 ): Promise<void> {
   const { call: { args, hostNetns }, log } = session;
-  const told = describeAll(session, delegates);
+  const described = describeAll(session, delegates);
   const ours = cached.filter((found) =>
-    isTold(told, found) || isSandboxGone(found.netns, hostNetns)
+    isDescribed(described, found) || isSandboxGone(found.netns, hostNetns)
   );
   const source: Pick<AttachmentCache, "listAttachments"> = {
     listAttachments: () => ours,
   };
   const known = listCachedAttachments(source, args, log);
-  await detachEach(session, joinAttachments(told, known));
+  await detachEach(session, joinAttachments(described, known));
 }
 
-function isTold(
-  told: readonly KnownAttachment[],
+function isDescribed(
+  described: readonly KnownAttachment[],
   { network, ifName }: CachedAttachment,
 ): boolean {
-  return told.some((known) =>
+  return described.some((known) =>
     known.network.name === network && known.conf.ifName === ifName
   );
 }

@@ -161,7 +161,7 @@ function createOpener(
   directories: readonly string[],
   log: Log,
 ): () => Deno.FsWatcher | undefined {
-  let isTold = false;
+  let isLogged = false;
   return () => {
     const present = [...new Set(directories)].filter(isDirectory);
     if (present.length === 0) return undefined;
@@ -169,10 +169,10 @@ function createOpener(
       return Deno.watchFs(present, { recursive: false });
     } catch (error) {
       const reason = describeError(error);
-      if (!isTold) {
+      if (!isLogged) {
         log.warn("cannot watch directories, will poll them", { reason });
       }
-      isTold = true;
+      isLogged = true;
       return undefined;
     }
   };

@@ -60,17 +60,17 @@ export function networkOf(
  * if the list comes from a file. libcni's cache has all keys, but not the plugins
  * that were appended from the directory next to that file.
  *
- * @param told The network in the scratch file
+ * @param recorded The network in the scratch file
  * @param cached The network in libcni's cache
  */
 export function asAdded(
-  told: KnownAttachment["network"],
+  recorded: KnownAttachment["network"],
   cached: KnownAttachment["network"],
 ): KnownAttachment["network"] {
-  const appended = told.plugins.slice(cached.plugins.length);
+  const appended = recorded.plugins.slice(cached.plugins.length);
   return {
     ...cached,
-    cniVersion: cached.cniVersion || told.cniVersion,
+    cniVersion: cached.cniVersion || recorded.cniVersion,
     plugins: [...cached.plugins, ...appended],
   };
 }

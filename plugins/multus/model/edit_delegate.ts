@@ -102,16 +102,16 @@ export function allowsClaims({ conf }: Delegate): boolean {
 
 /**
  * Hands the IPAMClaim that the pod names, and what is known of the pod, to each
- * plugin. Without a claim they are told so.
+ * plugin. Without a claim, its name is "".
  */
 export function injectClaim(
   delegate: Delegate,
   evidence: PodEvidence | undefined,
 ): Delegate {
   const { request: { claim = "" } } = delegate;
-  const told = injectCniArgs(delegate, { [CLAIM_REFERENCE]: claim });
+  const named = injectCniArgs(delegate, { [CLAIM_REFERENCE]: claim });
   const allowing = editPlugins(
-    told,
+    named,
     (plugin) => injectConf(plugin, { [ALLOWS_CLAIMS]: true }),
   );
   return evidence ? injectEvidence(allowing, evidence) : allowing;
@@ -141,7 +141,7 @@ export function injectEvidence(
 const PREV_RESULT = foldKey("prevResult");
 
 /** Begins the keys by which a runtime, or multus, tells plugins what it knows. */
-const TOLD = "cni.dev/";
+const RESERVED = "cni.dev/";
 
 /**
  * Removes what only a runtime or multus may tell plugins, at any depth: a
@@ -149,38 +149,38 @@ const TOLD = "cni.dev/";
  *
  * @returns The same delegate if it has no such key
  */
-export function removeTold(delegate: Delegate): Delegate {
+export function removeReserved(delegate: Delegate): Delegate {
   const { conf } = delegate;
   const document = parseDocument("configuration", conf.bytes);
-  if (!hasTold(document)) return delegate;
-  const bytes = encodeJson(withoutTold(document));
+  if (!hasReserved(document)) return delegate;
+  const bytes = encodeJson(withoutReserved(document));
   return {
     ...delegate,
     conf: isList(conf) ? parseNetworkConfList(bytes) : parseNetworkConf(bytes),
   };
 }
 
-function isTold(key: string): boolean {
+function isReserved(key: string): boolean {
   const folded = foldKey(key);
-  return folded.startsWith(TOLD) ||
+  return folded.startsWith(RESERVED) ||
     [CLAIM_REFERENCE, PREV_RESULT].includes(folded);
 }
 
-function hasTold(value: JsonValue): boolean {
-  if (Array.isArray(value)) return value.some(hasTold);
+function hasReserved(value: JsonValue): boolean {
+  if (Array.isArray(value)) return value.some(hasReserved);
   return isObject(value) &&
     Object.entries(value as JsonObject)
-      .some(([key, item]) => isTold(key) || hasTold(item));
+      .some(([key, item]) => isReserved(key) || hasReserved(item));
 }
 
-function withoutTold<T extends JsonValue>(value: T): T;
-function withoutTold(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map((item) => withoutTold(item));
+function withoutReserved<T extends JsonValue>(value: T): T;
+function withoutReserved(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map((item) => withoutReserved(item));
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value as JsonObject)
-      .filter(([key]) => !isTold(key))
-      .map(([key, item]) => [key, withoutTold(item)]),
+      .filter(([key]) => !isReserved(key))
+      .map(([key, item]) => [key, withoutReserved(item)]),
   );
 }
 

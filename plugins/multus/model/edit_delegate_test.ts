@@ -15,7 +15,7 @@ import {
   injectDeviceId,
   injectEvidence,
   injectName,
-  removeTold,
+  removeReserved,
   staysByPod,
 } from "./edit_delegate.ts";
 
@@ -173,8 +173,8 @@ Deno.test("staysByPod() finds the key in any case", () => {
   });
 });
 
-Deno.test("removeTold() leaves nothing that would speak for the pod", () => {
-  const told = {
+Deno.test("removeReserved() leaves nothing that would speak for the pod", () => {
+  const reserved = {
     "cni.dev/pod": { uid: "forged" },
     "CNI.DEV/valid-attachments": [],
     "PrevResult": { ips: [{ address: "10.1.1.5/24" }] },
@@ -182,20 +182,20 @@ Deno.test("removeTold() leaves nothing that would speak for the pod", () => {
   };
   const kept = { args: { cni: { a: 1 } } };
   const rows: [object, object][] = [
-    [{ ...BARE, ...told }, { ...BARE, ...kept }],
+    [{ ...BARE, ...reserved }, { ...BARE, ...kept }],
     [
-      { ...LIST, "cni.dev/x": 1, plugins: [{ type: "x", delegate: told }] },
+      { ...LIST, "cni.dev/x": 1, plugins: [{ type: "x", delegate: reserved }] },
       { ...LIST, plugins: [{ type: "x", delegate: kept }] },
     ],
   ];
   for (const [document, expected] of rows) {
     assertEquals(
-      documentOf(removeTold(loadDelegate(encode(document)))),
+      documentOf(removeReserved(loadDelegate(encode(document)))),
       expected,
     );
   }
-  const untold = loadDelegate(encode(LIST));
-  assertStrictEquals(removeTold(untold), untold);
+  const harmless = loadDelegate(encode(LIST));
+  assertStrictEquals(removeReserved(harmless), harmless);
 });
 
 testRows("injectCniArgs() refuses args that are not objects", ["text", [1], {

@@ -26,7 +26,7 @@ import {
   injectDeviceId,
   injectEvidence,
   injectName,
-  removeTold,
+  removeReserved,
   staysByPod,
 } from "../model/edit_delegate.ts";
 import { inContext, NetworkError, refusal } from "../model/network_error.ts";
@@ -341,7 +341,7 @@ function readWritten(
   options: DelegateOptions,
 ): Delegate {
   checkSize(config, originOf({ namespace, name }));
-  return removeTold(loadDelegate(injectName(config, name), options));
+  return removeReserved(loadDelegate(injectName(config, name), options));
 }
 
 function originOf({ namespace, name }: DefinitionKey): string {

@@ -26,7 +26,7 @@ const DEVICE_INFO = {
   pci: { "pci-address": "0000:03:02.1" },
 };
 
-/** Lends multus the directory of a kubelet, and one for what is told of devices. */
+/** Lends multus the directory of a kubelet, and one for device information. */
 const SCRIPT = `set -e
 mount -t tmpfs tmpfs /var/lib
 mkdir -p /var/lib/kubelet/pod-resources
@@ -60,10 +60,10 @@ class DeviceHost implements AsyncDisposable {
   static async start(): Promise<DeviceHost> {
     const host = await MultusHost.start();
     const directory = new PluginDirectory();
-    const told = `${directory.path}/${DEVICE_INFO_DIR}/dp`;
-    Deno.mkdirSync(told, { recursive: true });
+    const info = `${directory.path}/${DEVICE_INFO_DIR}/dp`;
+    Deno.mkdirSync(info, { recursive: true });
     Deno.writeTextFileSync(
-      `${told}/vendor.com-nic-0000:03:02.1-device.json`,
+      `${info}/vendor.com-nic-0000:03:02.1-device.json`,
       JSON.stringify(DEVICE_INFO),
     );
     const socketPath = `${directory.path}/kubelet.sock`;
@@ -102,8 +102,8 @@ class DeviceHost implements AsyncDisposable {
     return JSON.parse(Deno.readTextFileSync(path));
   }
 
-  /** Lists what is told of the attachments' devices. */
-  get told(): string[] {
+  /** Lists the device information of attachments. */
+  get published(): string[] {
     return listFiles(`${this.directory.path}/${DEVICE_INFO_DIR}/cni`);
   }
 
@@ -146,7 +146,7 @@ hostTest("multus gives each network a device of the kubelet", async (t) => {
     const [, first, second] = host.status(pod);
     assertEquals(first["device-info"], DEVICE_INFO);
     assertEquals(second["device-info"], undefined);
-    assertEquals(devices.told, [`default-fast-${pod.containerId}_net1`]);
+    assertEquals(devices.published, [`default-fast-${pod.containerId}_net1`]);
   });
   await t.step("DEL has the same devices, and asks nobody", async () => {
     host.api.clearRequests();
@@ -155,7 +155,7 @@ hostTest("multus gives each network a device of the kubelet", async (t) => {
     assertEquals(devices.sent("DEL", "net2").deviceID, "0000:03:02.2");
     assertEquals(host.api.requests, []);
     assertEquals(kubelet.calls.length, 1);
-    assertEquals([host.leftovers(), devices.told], [[], []]);
+    assertEquals([host.leftovers(), devices.published], [[], []]);
   });
 });
 

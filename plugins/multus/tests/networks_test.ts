@@ -82,7 +82,7 @@ hostTest("multus does what the known example shows", async (t) => {
     const rules = runIn(pod.sandbox, "ip", "rule");
     assertStringIncludes(rules, "from 192.168.133.190 lookup 100");
   });
-  await t.step("the runtime is told of the first one", () => {
+  await t.step("the runtime gets the first one", () => {
     const { cniVersion, ips } = added.json;
     assertEquals([cniVersion, ips[0].address], ["0.3.1", "10.10.0.2/16"]);
   });

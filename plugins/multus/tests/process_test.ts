@@ -108,7 +108,7 @@ Deno.test({
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       assertEquals(await trace(host, pod, LIMITED), [`${BIN}/multus`]);
     });
-    await t.step("one for each plugin if it is told so", async () => {
+    await t.step("one for each plugin if the environment says so", async () => {
       await using host = await MultusHost.start({ transport: "https" });
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       const env = { CNI_NO_INPROCESS: "1" };
