@@ -14,7 +14,7 @@ import type {
   RunningDaemon,
 } from "../../daemon/server/daemon.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
-import { type LogLevel, OperationLog } from "./log/operation_log.ts";
+import { type LogLevel, OperationLog } from "./operation_log.ts";
 import { createMultus } from "./plugin.ts";
 import {
   ResidentCluster,

@@ -6,7 +6,7 @@
 
 import type { Facts, Linted } from "../../cni/tools/about.ts";
 import { runsMultus } from "./model/delegate.ts";
-import { findLogLevel, LOG_LEVELS } from "./log/operation_log.ts";
+import { findLogLevel, LOG_LEVELS } from "./operation_log.ts";
 import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Facts}. */

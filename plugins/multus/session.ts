@@ -13,7 +13,7 @@ import { NetworkRuntime } from "../../libcni/api.ts";
 import { AttachmentCache } from "../../libcni/cache.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { asMultus } from "./failure.ts";
-import { OperationLog } from "./log/operation_log.ts";
+import { OperationLog } from "./operation_log.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
 import {
   type K8sArgs,

@@ -115,7 +115,6 @@ export const LAYERS: readonly Layer[] = [
     "kube/api_timeout.ts",
     "kube/pod_evidence.ts",
   ]),
-  layer("plugins/multus/log/", ["base/", "cni/", "plugins/multus/model/"]),
   layer("plugins/multus/memory/", [
     "net/",
     "base/",

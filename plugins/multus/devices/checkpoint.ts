@@ -9,7 +9,7 @@ import * as z from "zod/mini";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { decode, parseJson } from "../../../base/json/json.ts";
 import { once, optional } from "../../../cni/config/types.ts";
-import type { PodDevice } from "./pod_device.ts";
+import type { PodDevice } from "./pod_resources.ts";
 import { readFile } from "../../../base/files/io.ts";
 
 /**

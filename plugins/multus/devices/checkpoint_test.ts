@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
 import { readCheckpoint } from "./checkpoint.ts";
-import type { PodDevice } from "./pod_device.ts";
+import type { PodDevice } from "./pod_resources.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const UID = "970a395d-bb3b-11e8-89df-408d5c537d23";

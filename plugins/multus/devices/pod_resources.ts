@@ -11,7 +11,20 @@ import { CniError, ErrorCode } from "../../../base/error.ts";
 import { JoinedSignal, pause } from "../../../base/deadline.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
-import type { PodDevice, PodName } from "./pod_device.ts";
+
+/** A device that a pod has. */
+export interface PodDevice {
+  /** The resource, such as `vendor.com/nic`. */
+  readonly resourceName: string;
+  /** The device, such as a PCI address. */
+  readonly deviceId: string;
+}
+
+/** Identifies the pod. */
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
 
 const getRequest = message({ podName: text(1), podNamespace: text(2) });
 

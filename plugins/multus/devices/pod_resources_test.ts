@@ -5,8 +5,7 @@ import {
   type FakeKubeletOptions,
   type KubeletFault,
 } from "../testing/kubelet.ts";
-import { readPodResources } from "./pod_resources.ts";
-import type { PodDevice } from "./pod_device.ts";
+import { type PodDevice, readPodResources } from "./pod_resources.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const POD = { namespace: "test", name: "p1" };

@@ -20,7 +20,7 @@ import {
   RESOURCE_NAME,
   type Scope,
 } from "./published_devices.ts";
-import type { PodDevice } from "./pod_device.ts";
+import type { PodDevice } from "./pod_resources.ts";
 
 const TIMEOUT_MS = 20_000;
 

@@ -8,7 +8,7 @@ import { CniError, ErrorCode } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type { ClaimStatus, ObjectMeta, Pod } from "../../../kube/types.ts";
-import type { PodDevice, PodName } from "./pod_device.ts";
+import type { PodDevice, PodName } from "./pod_resources.ts";
 import type { ClaimClient } from "./published_devices.ts";
 
 /** The input of {@linkcode readResourceMap}. */

@@ -16,7 +16,7 @@ import {
   readTimeLimit,
 } from "../../../base/command_line/command.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
-import { LOG_LEVELS } from "../log/operation_log.ts";
+import { LOG_LEVELS } from "../operation_log.ts";
 
 interface TextFlag {
   readonly value: string;
