@@ -178,13 +178,13 @@ Deno.test("serveCni() takes over from a daemon, which then does not remove the s
     proxy: { transport: "unix", path: socket },
   });
   const answers = await Promise.all(
-    ["/readyz", "/cni", "/other"].map(async (path) => {
+    ["/readyz", "/cni", "/delegate", "/other"].map(async (path) => {
       const response = await fetch(`http://daemon${path}`, { client });
       await response.body?.cancel();
       return response.status;
     }),
   );
-  assertEquals(answers, [200, 405, 404]);
+  assertEquals(answers, [200, 405, 404, 404]);
   await after[Symbol.asyncDispose]();
   await after[Symbol.asyncDispose]();
   assertEquals(findFileId(socket), undefined);
