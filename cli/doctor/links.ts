@@ -4,8 +4,7 @@
  * @module
  */
 
-import type { LowerLink } from "../../cni/tools/about.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { type LowerLink, valueOf } from "../../cni/tools/about.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";

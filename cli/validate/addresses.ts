@@ -6,7 +6,15 @@
 
 import { findUnfitValue, RouteScope } from "../../cni/result/route.ts";
 import type { GatewayLink, GivenRange } from "../../cni/tools/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
+import {
+  errorAt,
+  listOf,
+  type Place,
+  type Problem,
+  readCidr,
+  readIp,
+  warningAt,
+} from "../../cni/tools/problem.ts";
 import {
   type JsonObject,
   type JsonValue,
@@ -16,12 +24,6 @@ import type { Cidr } from "../../net/cidr.ts";
 import type { NetworkConfList } from "../../libcni/conf.ts";
 import { isAtLeast, isSpecVersion } from "../../cni/version.ts";
 import type { CheckedPlugin } from "./keys.ts";
-import {
-  errorAt,
-  type Place,
-  type Problem,
-  warningAt,
-} from "../../cni/tools/problem.ts";
 import {
   gatewayAddressesOf,
   gatewayFor,

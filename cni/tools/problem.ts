@@ -1,10 +1,17 @@
 /**
- * Problems of a configuration.
+ * Problems of a configuration, and its values as the rules that find them read them.
  *
  * @module
  */
 
-import { formatPath } from "../../base/json/json.ts";
+import {
+  formatPath,
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+} from "../../base/json/json.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
 
 /** Error: the network cannot work. Warning: it works, but probably not as intended. */
 export type Severity = "error" | "warning";
@@ -91,4 +98,21 @@ export function under(base: Place, problems: readonly Problem[]): Problem[] {
     ...problem,
     place: [...base, ...problem.place],
   }));
+}
+
+/** Lists the items of an array as objects; empty for anything else. */
+export function listOf(value: JsonValue | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.map(objectOf) : [];
+}
+
+/** Reads an address with a prefix length; undefined if it cannot be read. */
+export function readCidr(value: unknown): Cidr | undefined {
+  if (typeof value !== "string") return undefined;
+  return unlessNoAddress(() => Cidr.parse(value));
+}
+
+/** Reads an address; undefined if it cannot be read. */
+export function readIp(value: unknown): Ip | undefined {
+  if (typeof value !== "string") return undefined;
+  return unlessNoAddress(() => Ip.parse(value));
 }

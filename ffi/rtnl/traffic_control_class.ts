@@ -7,7 +7,7 @@
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { delClass, getClass, newClass } from "./traffic_control_message.ts";
-import { decodeRate, encodeRate } from "./traffic_control_rate.ts";
+import { decodeRate, encodeRate } from "./traffic_control_kinds.ts";
 
 /**
  * Without a link layer the kernel looks for a table of rates, and complains.

@@ -3,11 +3,13 @@ import type { Bytes } from "../../net/bytes.ts";
 import { assertLayout, type Layout } from "../../tests/_harness/codecs.ts";
 import { splitAttributes } from "../netlink/attribute.ts";
 import {
+  decodeRate,
+  encodeRate,
   kindAttributes,
   type KindOptions,
   trafficControlKinds,
 } from "./traffic_control_kinds.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function encode(kind: string, options: KindOptions): Bytes {
   const codec = trafficControlKinds[kind];
@@ -152,4 +154,20 @@ Deno.test("kindAttributes() reads options by the kind beside them", async (t) =>
     const bytes = set.encode({ kind: "tbf", options: { burst: 7 } });
     assertEquals(set.locate(bytes, bytes.length - 4), "options.burst");
   });
+});
+
+testRows("encodeRate() uses 64 bits where 32 are too few", [
+  [0, 0, undefined],
+  [1_250_000, 1_250_000, undefined],
+  [2 ** 32 - 1, 2 ** 32 - 1, undefined],
+  [2 ** 32, 2 ** 32 - 1, 2n ** 32n],
+  [40e9, 2 ** 32 - 1, 40_000_000_000n],
+  [2 ** 61, 2 ** 32 - 1, 2n ** 61n],
+], ([rate, spec, rate64]: [number, number, bigint | undefined]) => {
+  assertEquals(encodeRate(rate), { spec: { rate: spec }, rate64 });
+  assertEquals(decodeRate({ rate: spec }, rate64), rate);
+}, ([rate]) => `${rate} bytes per second`);
+
+Deno.test("decodeRate() reads no rate as 0", () => {
+  assertEquals(decodeRate(undefined, undefined), 0);
 });

@@ -7,9 +7,12 @@
 import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import type { KindOptions } from "./traffic_control_kinds.ts";
+import {
+  decodeRate,
+  encodeRate,
+  type KindOptions,
+} from "./traffic_control_kinds.ts";
 import { delQdisc, getQdisc, newQdisc } from "./traffic_control_message.ts";
-import { decodeRate, encodeRate } from "./traffic_control_rate.ts";
 
 /** Source: include/uapi/linux/pkt_sched.h `TC_HTB_PROTOVER`, and the default of tc. */
 const HTB_VERSION = 3, HTB_RATE_TO_QUANTUM = 10;

@@ -5,17 +5,19 @@
  */
 
 import type { GivenRange, GivenSubnet, Linted } from "../../cni/tools/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import {
   errorAt,
   formatPlace,
   keyWarningAt,
+  listOf,
   type Place,
   type Problem,
+  readCidr,
+  readIp,
   under,
   warningAt,
 } from "../../cni/tools/problem.ts";
+import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../net/ip.ts";
 import {

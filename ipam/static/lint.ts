@@ -5,9 +5,15 @@
  */
 
 import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
+import {
+  errorAt,
+  listOf,
+  type Problem,
+  readCidr,
+  readIp,
+  warningAt,
+} from "../../cni/tools/problem.ts";
 import { isObject, type JsonObject, objectOf } from "../../base/json/json.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf, capabilities }: Linted): Problem[] {

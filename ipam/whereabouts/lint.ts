@@ -5,16 +5,18 @@
  */
 
 import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import {
   errorAt,
   formatPlace,
+  listOf,
   type Place,
   type Problem,
+  readCidr,
+  readIp,
   under,
   warningAt,
 } from "../../cni/tools/problem.ts";
+import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
 import { parseExcluded, parseRange, type RangeText } from "./range.ts";
 

@@ -8,7 +8,7 @@ import type { TokenBucket } from "../../ffi/rtnl/traffic_control_qdisc.ts";
 import {
   MAX_U32,
   NANOSECONDS_PER_TICK,
-} from "../../ffi/rtnl/traffic_control_rate.ts";
+} from "../../ffi/rtnl/traffic_control_kinds.ts";
 import type { Limit } from "./limits.ts";
 
 /** Maximum time that a packet waits for tokens. */

@@ -5,7 +5,7 @@
  */
 
 import { type Facts, valueOf } from "../../cni/tools/about.ts";
-import { listOf } from "../../cni/tools/given_values.ts";
+import { listOf } from "../../cni/tools/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";

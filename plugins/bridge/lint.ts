@@ -5,14 +5,16 @@
  */
 
 import type { Linted } from "../../cni/tools/about.ts";
-import { listOf, readCidr, readIp } from "../../cni/tools/given_values.ts";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import {
   errorAt,
   keyWarningAt,
+  listOf,
   type Problem,
+  readCidr,
+  readIp,
   warningAt,
 } from "../../cni/tools/problem.ts";
+import { type JsonObject, objectOf } from "../../base/json/json.ts";
 
 import { gatewayFor } from "./inspect.ts";
 import { MAX_VLAN } from "./trunk.ts";

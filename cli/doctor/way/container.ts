@@ -9,7 +9,7 @@ import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { BridgePortState } from "../../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../../ffi/rtnl/traffic_control.ts";
-import { NANOSECONDS_PER_TICK } from "../../../ffi/rtnl/traffic_control_rate.ts";
+import { NANOSECONDS_PER_TICK } from "../../../ffi/rtnl/traffic_control_kinds.ts";
 import { adviseRestart, findHostEnd } from "../live.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { readSysctlOf } from "../sysctls.ts";

@@ -47,7 +47,7 @@ import {
 } from "../../../plugins/multus/model/k8s_args.ts";
 import { splitRule } from "../../../plugins/parts/firewall/iptables/program.ts";
 import { readEntries } from "../../../plugins/portmap/iptables_rules.ts";
-import { parseQuantity } from "../../../node/quantity.ts";
+import { parseQuantity } from "../../../node/capability_args.ts";
 import { parseDuration } from "../../../base/duration.ts";
 import { type Parser, textParser } from "./parser.ts";
 
