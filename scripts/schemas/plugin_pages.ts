@@ -28,23 +28,29 @@ const COLUMNS = [
 /**
  * Writes the parts of a page anew, not formatted.
  *
+ * @param mayLack Whether to leave parts of plugins that do not exist, as one whose
+ * directory was moved out
  * @throws {Error} If a part names a plugin or a key that does not exist
  */
-export async function withPluginParts(page: string): Promise<string> {
+export async function withPluginParts(
+  page: string,
+  mayLack = false,
+): Promise<string> {
   const types = [...page.matchAll(PART)].map(([, , , type = ""]) => type);
   const plugins = new Map<string, PluginKeys>([
     ["common", { text: "", keys: COMMON_KEYS }],
   ]);
   for (const type of types.filter((type) => !plugins.has(type))) {
     const facts = FACTS.get(type);
-    if (facts === undefined) throw new Error(`No plugin is named "${type}"`);
-    plugins.set(type, await facts.keys());
+    if (facts !== undefined) plugins.set(type, await facts.keys());
+    else if (!mayLack) throw new Error(`No plugin is named "${type}"`);
   }
   return page.replaceAll(
     PART,
-    (_, begin, kind, type, names, end) => {
+    (whole, begin, kind, type, names, end) => {
       const plugin = plugins.get(type);
-      const part = plugin && formatPart(kind, plugin, names?.split(/\s+/));
+      if (plugin === undefined) return whole;
+      const part = formatPart(kind, plugin, names?.split(/\s+/));
       return `${begin}\n${part}\n\n${end}`;
     },
   );

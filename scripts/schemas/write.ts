@@ -51,7 +51,7 @@ export async function writePages(root: string): Promise<void> {
     const page = `${root}docs/${name}`;
     pages.push(page);
     const text = await Deno.readTextFile(page);
-    const written = await withPluginParts(text);
+    const written = await withPluginParts(text, true);
     if (written !== text) await Deno.writeTextFile(page, written);
   }
   const args = ["fmt", "--quiet", ...pages, architecture];
