@@ -18,6 +18,7 @@ import { makeSchemas } from "../cli/explain/make.ts";
 import { FACTS } from "../plugins/lists/facts.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { listChanged } from "./schemas.ts";
+import { formatLayerTable } from "./schemas/layer_table.ts";
 import { writeSchemas } from "./schemas/write.ts";
 
 function itemsOf({ items = [] }: JsonSchema): readonly JsonSchema[] {
@@ -60,6 +61,15 @@ Deno.test("the facts of a plugin have only keys that its schema has", async (t) 
       assertEquals(unknown, []);
     });
   }
+});
+
+Deno.test("ARCHITECTURE.md has the table of layers", async () => {
+  const page = await Deno.readTextFile("ARCHITECTURE.md");
+  const cells = (text: string): string[] =>
+    text.split("\n").filter((line) => /^\| `/.test(line))
+      .map((line) => line.replaceAll(/ {2,}/g, " "));
+  const [, table = ""] = page.split(/<!-- (?:layers:.*|end of layers) -->/);
+  assertEquals(cells(table), cells(formatLayerTable()));
 });
 
 Deno.test("a tuple of a plugin has a schema for each item", () => {
