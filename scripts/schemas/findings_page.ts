@@ -1,5 +1,5 @@
 /**
- * Makes docs/findings.md of the table of checks.
+ * Makes docs/findings.md from the table of checks.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import type { Check } from "../../cli/doctor/finding.ts";
 
 const INTRODUCTION = `# Findings
 
-What [\`cni doctor\`](doctor.md) finds, and how it affects pods.
-\`cni explain CNI0101\` prints one.
+The findings that [\`cni doctor\`](doctor.md) reports, and how each one affects
+pods. \`cni explain CNI0101\` prints a single finding.
 
-<!-- Made of cli/doctor by \`deno task schemas\`. -->
+<!-- Made from cli/doctor by \`deno task schemas\`. -->
 `;
 
 /** The areas of codes, by their first two digits. */

@@ -1,5 +1,5 @@
 /**
- * The figures of the documentation, of which docs/performance-tables.md is the
+ * The figures of the documentation, of which results.txt is the
  * only source: tables of docs/performance.md, and sentences there and in the
  * README.
  *
@@ -309,7 +309,7 @@ export function updatePerformance(page: string, tables: Tables): string {
   );
 }
 
-const TABLES = `${ROOT}docs/performance-tables.md`;
+const TABLES = `${ROOT}scripts/measure/bench/results.txt`;
 const PERFORMANCE = `${ROOT}docs/performance.md`;
 const README = `${ROOT}README.md`;
 
@@ -317,7 +317,7 @@ const README = `${ROOT}README.md`;
  * Takes over the tables of a run, the picture beside them, and the figures of the
  * pages that quote them.
  *
- * @param results A `bench.md`; docs/performance-tables.md itself for the pages only
+ * @param results A `bench.md`; results.txt itself for the pages only
  */
 export async function writeFigures(results: string): Promise<void> {
   const page = replaceSections(
@@ -340,6 +340,6 @@ export async function writeFigures(results: string): Promise<void> {
     await Deno.copyFile(picture, `${ROOT}docs/performance.svg`);
   }
   await new Deno.Command(Deno.execPath(), {
-    args: ["fmt", "--quiet", ...pages.map(([file]) => file)],
+    args: ["fmt", "--quiet", PERFORMANCE, README],
   }).output();
 }

@@ -17,12 +17,12 @@ function squeeze(text: string): string {
   return text.replaceAll(/-{3,}/g, "--").replaceAll(/\s+/g, " ");
 }
 
-testRows("the figures of a page are those of docs/performance-tables.md", [
+testRows("the figures of a page are those of results.txt", [
   ["README.md", updateReadme],
   ["docs/performance.md", updatePerformance],
 ], ([file, update]) => {
   const page = read(file);
-  const tables = parseTables(read("docs/performance-tables.md"));
+  const tables = parseTables(read("scripts/measure/bench/results.txt"));
   assertEquals(squeeze(update(page, tables)), squeeze(page));
 });
 
