@@ -114,7 +114,9 @@ function describePools(node: Node): string {
 
 /** Formats a number of addresses: IPv6 has more than people want to read. */
 function formatSize(all: bigint): string {
-  return all < 1_000_000n ? `${all}` : `2^${all.toString(2).length}`;
+  return all < 1_000_000n
+    ? `${all}`
+    : `2^${Math.round(Math.log2(Number(all)))}`;
 }
 
 /** Reports whether iptables or nftables has nat rules. */

@@ -43,3 +43,27 @@ Deno.test("summarize() says why it does not count addresses", async () => {
   write({ type: "host-local", subnet: "10.1.0.0" });
   assertEquals(await line(), "pods unknown: its configuration is invalid");
 });
+
+Deno.test("summarize() rounds many addresses to a power of two", async () => {
+  using confs = new ConfDirectory();
+  const wide = { subnet: "10.0.0.0/8" };
+  for (
+    const [range, size] of [
+      // Without network, gateway and broadcast, some fewer than 2^20.
+      [{ subnet: "10.0.0.0/12" }, "2^20"],
+      [{ ...wide, rangeStart: "10.16.0.0", rangeEnd: "10.31.255.255" }, "2^20"],
+      [{ ...wide, rangeStart: "10.16.0.0", rangeEnd: "10.32.0.9" }, "2^20"],
+      [{ subnet: "fd00::/64" }, "2^64"],
+    ] as const
+  ) {
+    confs.write(JSON.stringify({
+      cniVersion: "1.1.0",
+      name: "pods",
+      plugins: [{ type: "ptp", ipam: { type: "host-local", ...range } }],
+    }));
+    assertEquals(
+      await lineOf("Addresses", { confDir: confs.path }),
+      `pods 0 of ${size} (${range.subnet})`,
+    );
+  }
+});
