@@ -70,10 +70,12 @@ async function look(
   call.onProgress?.("Checking the node");
   const found = await diagnose(node);
   const mended = flags.fix ? await mendAll(found.findings) : [];
+  if (mended.length === 0) {
+    return report(call, found, mended, await summarize(node));
+  }
   // What was mended is looked at again, with fresh eyes.
   using again = new Node(options);
-  const left = mended.length === 0 ? found : await diagnose(again);
-  return report(call, left, mended, await summarize(again));
+  return report(call, await diagnose(again), mended, await summarize(again));
 }
 
 /** How long to wait between two looks, in ms. */
