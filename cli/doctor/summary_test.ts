@@ -46,6 +46,7 @@ Deno.test("summarize() says why it does not count addresses", async () => {
 
 Deno.test("summarize() rounds many addresses to a power of two", async () => {
   using confs = new ConfDirectory();
+  const dataDir = `${confs.path}/none`;
   const wide = { subnet: "10.0.0.0/8" };
   for (
     const [range, size] of [
@@ -59,7 +60,10 @@ Deno.test("summarize() rounds many addresses to a power of two", async () => {
     confs.write(JSON.stringify({
       cniVersion: "1.1.0",
       name: "pods",
-      plugins: [{ type: "ptp", ipam: { type: "host-local", ...range } }],
+      plugins: [{
+        type: "ptp",
+        ipam: { type: "host-local", dataDir, ...range },
+      }],
     }));
     assertEquals(
       await lineOf("Addresses", { confDir: confs.path }),
