@@ -56,7 +56,7 @@ function findBroken(node: Node): Findings {
     }
     const size = ifPossible(() => Deno.statSync(path).size);
     if (size === undefined || isOldFormat(path)) return [];
-    const mend = {
+    const fix = {
       did: `removed the empty file "${path}"`,
       run: () => Deno.removeSync(path),
     };
@@ -68,7 +68,7 @@ function findBroken(node: Node): Findings {
         size === 0
           ? "it counts as missing, as after a power loss"
           : "DEL runs without the configuration of ADD, and may leave something",
-        { command: `rm ${path}`, ...size === 0 && { mend } },
+        { command: `rm ${path}`, ...size === 0 && { fix } },
       ),
     ];
   });

@@ -1,5 +1,5 @@
 /**
- * `cni doctor`: finds what is wrong with the node, and mends what is safe to mend.
+ * `cni doctor`: finds what is wrong with the node, and fixes what is safe to fix.
  *
  * @module
  */
@@ -15,9 +15,9 @@ import {
   type Collapsed,
   diagnose,
   type Diagnosis,
+  fixAll,
+  type Fixed,
   type Found,
-  mendAll,
-  type Mended,
   type Unchecked,
 } from "./diagnose.ts";
 import { Node, type Replaced } from "./node.ts";
@@ -69,13 +69,13 @@ async function look(
   }
   call.onProgress?.("Checking the node");
   const found = await diagnose(node);
-  const mended = flags.fix ? await mendAll(found.findings) : [];
-  if (mended.length === 0) {
-    return report(call, found, mended, await summarize(node));
+  const fixed = flags.fix ? await fixAll(found.findings) : [];
+  if (fixed.length === 0) {
+    return report(call, found, fixed, await summarize(node));
   }
-  // What was mended is looked at again, with fresh eyes.
+  // What was fixed is looked at again, with fresh eyes.
   using again = new Node(options);
-  return report(call, await diagnose(again), mended, await summarize(again));
+  return report(call, await diagnose(again), fixed, await summarize(again));
 }
 
 /** How long to wait between two looks, in ms. */
@@ -111,14 +111,14 @@ function urlOf(code: string): string {
 function report(
   { flags }: Pick<CniCall, "flags">,
   { findings, unchecked }: Diagnosis,
-  mended: readonly Mended[],
+  fixed: readonly Fixed[],
   summary: readonly Line[],
 ): Output {
   const count = (severity: Found["severity"]): number =>
     findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings] = [count("error"), count("warning")];
   const isWrong = errors > 0 || flags.strict === true && warnings > 0 ||
-    mended.some(({ failure }) => failure !== undefined);
+    fixed.some(({ failure }) => failure !== undefined);
   const isWhole = unchecked.length === 0;
   const shown = collapse(findings);
   return {
@@ -131,7 +131,8 @@ function report(
         summary.map(({ label, text }) => [label.toLowerCase(), text]),
       ),
       findings: shown.map(toDocument),
-      mended: mended.map(({ check, did, failure }) => ({
+      // Version 1 of the document has this name.
+      mended: fixed.map(({ check, did, failure }) => ({
         check,
         did: did ?? null,
         failure: failure ?? null,
@@ -141,7 +142,7 @@ function report(
     text: (style) =>
       [
         formatSummary(summary, style),
-        ...mended.map((one) => formatMended(one, style)),
+        ...fixed.map((one) => formatFixed(one, style)),
         ...shown.map((finding) => formatFinding(finding, style)),
         ...formatUnchecked(unchecked, style),
         formatVerdict({ errors, warnings, isWhole }, style),
@@ -166,7 +167,7 @@ export const EXIT = {
 function toDocument(
   { check, code, severity, message, consequence, ...more }: Collapsed,
 ): Record<string, unknown> {
-  const { command, advice, look, mend, count, also } = more;
+  const { command, advice, look, fix, count, also } = more;
   return {
     check,
     code,
@@ -177,7 +178,7 @@ function toDocument(
     fix: command ?? null,
     advice: advice ?? null,
     look: look ?? null,
-    fixable: mend !== undefined,
+    fixable: fix !== undefined,
     count,
     also: also.map(({ message, command }) => ({
       message,
@@ -217,7 +218,7 @@ function formatFinding(
   { check, code, severity, message, consequence, ...more }: Collapsed,
   style: Style,
 ): string {
-  const { command, advice, look, mend, count, also } = more;
+  const { command, advice, look, fix, count, also } = more;
   const mark = severity === "error"
     ? style.red
     : severity === "warning"
@@ -240,7 +241,7 @@ function formatFinding(
   // Commands are pasted, so they stay in one line.
   const literal = (label: string, text: string): string =>
     " ".repeat(INDENT) + label.padEnd(LABEL) + showControls(text);
-  const hint = mend === undefined ? "" : "  (or: cni doctor --fix)";
+  const hint = fix === undefined ? "" : "  (or: cni doctor --fix)";
   const left = also.length - MOST_ALSO;
   return [
     head + first,
@@ -262,15 +263,13 @@ function formatFinding(
   ].join("\n");
 }
 
-function formatMended(
-  { check, did, failure }: Mended,
+function formatFixed(
+  { check, did, failure }: Fixed,
   style: Style,
 ): string {
   return failure === undefined
-    ? `${style.green("mended")} ${style.bold(check)}: ${
-      showControls(did ?? "")
-    }`
-    : `${style.red("not mended")} ${style.bold(check)}: ${
+    ? `${style.green("fixed")} ${style.bold(check)}: ${showControls(did ?? "")}`
+    : `${style.red("not fixed")} ${style.bold(check)}: ${
       showControls(failure)
     }`;
 }

@@ -86,8 +86,8 @@ export async function diagnose(
   return { findings, unchecked };
 }
 
-/** The attempt to mend a finding. */
-export interface Mended {
+/** The attempt to fix a finding. */
+export interface Fixed {
   readonly check: string;
   /** The change, in the past tense; undefined if it failed. */
   readonly did: string | undefined;
@@ -95,16 +95,16 @@ export interface Mended {
   readonly failure: string | undefined;
 }
 
-/** Mends all findings that can be mended without harm. */
-export async function mendAll(
+/** Fixes all findings that can be fixed without harm. */
+export async function fixAll(
   findings: readonly Found[],
-): Promise<readonly Mended[]> {
-  const done: Mended[] = [];
-  for (const { check, mend } of findings) {
-    if (mend === undefined) continue;
+): Promise<readonly Fixed[]> {
+  const done: Fixed[] = [];
+  for (const { check, fix } of findings) {
+    if (fix === undefined) continue;
     try {
-      await mend.run();
-      done.push({ check, did: mend.did, failure: undefined });
+      await fix.run();
+      done.push({ check, did: fix.did, failure: undefined });
     } catch (error) {
       const failure = formatFailureText(error);
       done.push({ check, did: undefined, failure });

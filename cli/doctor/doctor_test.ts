@@ -1,6 +1,6 @@
 /**
  * `cni doctor` on a throw-away node: one scene, in which one thing after another
- * is broken and mended again.
+ * is broken and fixed again.
  */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CHECKS } from "./checks.ts";
@@ -120,7 +120,7 @@ Deno.test("every check has a fault that it finds", () => {
 });
 
 rootTest(
-  "cni doctor --fix mends what is safe, and nothing else",
+  "cni doctor --fix fixes what is safe, and nothing else",
   NEEDS,
   async () => {
     await using host = await ToolHost.create();
@@ -158,14 +158,14 @@ nft add table inet fw '{ chain f1 { type filter hook forward priority 0; policy 
     await run(script);
     const before = await run(look);
     const ended = await host.cni("doctor --fix --json");
-    const { mended, findings } = JSON.parse(ended.stdout) as Report;
-    assertEquals(mended.map(({ check }) => check).sort(), [
+    const { mended: fixed, findings } = JSON.parse(ended.stdout) as Report;
+    assertEquals(fixed.map(({ check }) => check).sort(), [
       "cache-broken",
       "ip-forward",
       "leftover",
       "plugin-mode",
     ]);
-    assertEquals(mended.filter(({ failure }) => failure !== null), []);
+    assertEquals(fixed.filter(({ failure }) => failure !== null), []);
     // What a person must decide is still there.
     const left = [...new Set(findings.map(({ check }) => check))];
     assertEquals(left, ["forward-policy", "cache-broken"]);

@@ -12,11 +12,11 @@ import type { Node } from "./node.ts";
  */
 export type Severity = "error" | "warning" | "info";
 
-/** Mends a finding without harm to any running container. */
-export interface Mend {
+/** Fixes a finding without harm to any running container. */
+export interface Fix {
   /** The change, in the past tense, without a full stop. */
   readonly did: string;
-  /** @throws {Error} If it cannot be mended */
+  /** @throws {Error} If it cannot be fixed */
   readonly run: () => void | Promise<void>;
 }
 
@@ -36,13 +36,13 @@ export interface Finding {
   /** What differs between findings that are otherwise the same, such as a pod. */
   readonly subject?: string | undefined;
   /** Absent if a person must decide. */
-  readonly mend?: Mend | undefined;
+  readonly fix?: Fix | undefined;
 }
 
 /** Parts of a finding beside its texts. */
 export type More = Pick<
   Finding,
-  "command" | "advice" | "look" | "subject" | "mend"
+  "command" | "advice" | "look" | "subject" | "fix"
 >;
 
 /** Things that a check found. */

@@ -36,7 +36,7 @@ async function findLeftovers(node: Node): Promise<Findings> {
       "addresses, links and rules stay in use",
       {
         command: "cni gc --orphans --yes",
-        mend: {
+        fix: {
           did: `removed leftovers of ${owner}: ${things}`,
           run: () => remove(search),
         },

@@ -160,13 +160,13 @@ function findNotExecutable(node: Node): Promise<Findings> {
     ({ problem }) => problem === "not executable",
     ({ path }, users) => {
       const make = users.length === 0 ? warning : error;
-      const mend = {
+      const fix = {
         did: `made "${path}" executable`,
         run: () => Deno.chmodSync(path, 0o755),
       };
       return make(`"${path}" is not executable`, consequenceFor(users), {
         command: `chmod 755 ${path}`,
-        ...users.length > 0 && { mend },
+        ...users.length > 0 && { fix },
       });
     },
   );

@@ -72,7 +72,7 @@ function findForwarding(node: Node): Findings {
       "their packets do not leave the node",
       {
         command: `sysctl -w ${name}=1`,
-        mend: {
+        fix: {
           did: `set ${name} to 1`,
           run: () => enableForwarding(node.host.netns, family),
         },
@@ -105,7 +105,7 @@ function findIgnoredRouters(node: Node): Findings {
         command: `echo ${AcceptRa.always} > /proc/sys/${key}`,
         advice: "the default route is back with the next advertisement",
         look: "ip -6 route show default",
-        mend: {
+        fix: {
           did: `set accept_ra of "${name}" to ${AcceptRa.always}`,
           run: () =>
             inNetns(host.netns, () => writeSysctl(key, AcceptRa.always)),

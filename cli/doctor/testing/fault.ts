@@ -8,7 +8,7 @@
 import type { NodeOptions } from "../node.ts";
 import type { DoctorScene } from "./scene.ts";
 
-/** Mends what was broken. */
+/** Fixes what was broken. */
 export type Undo = () => void;
 
 /** Breaks something. */
@@ -89,7 +89,7 @@ export function mounted(
   };
 }
 
-/** Does one after another, and mends in reverse. */
+/** Does one after another, and fixes in reverse. */
 export function both(...seeds: readonly Seed[]): Seed {
   return (scene) => {
     const undos = seeds.map((seed) => seed(scene));
@@ -102,12 +102,12 @@ export function both(...seeds: readonly Seed[]): Seed {
 /** Runs commands of `ip` on the host, or in a container. */
 export function ip(
   breaks: string,
-  mends: string,
+  fixes: string,
   where: (scene: DoctorScene) => DoctorScene["other"] = ({ hosts }) =>
     hosts.host,
 ): Seed {
   return (scene) => {
-    const [script, undo] = [breaks, mends]
+    const [script, undo] = [breaks, fixes]
       .map((text) => text.replaceAll("$outside", scene.outside.path));
     scene.sh(script ?? "", where(scene));
     return () => void scene.sh(undo ?? "", where(scene));
@@ -216,12 +216,12 @@ export function mode(
 /** Has a tunnel of a VPN that takes packets. */
 export function tunnel(
   breaks: string,
-  mends = ":",
+  fixes = ":",
 ): Seed {
   return ip(
     "ip link add tun9 type veth peer name tun8; ip link set tun9 up; " +
       `ip link set tun8 up; ${breaks}`,
-    `ip link del tun9; ${mends}`,
+    `ip link del tun9; ${fixes}`,
   );
 }
 

@@ -27,7 +27,7 @@ import { callWith } from "../../../tests/_harness/tool_call.ts";
 /** A finding: its check, severity and text. */
 export type Seen = Pick<
   Awaited<ReturnType<typeof diagnose>>["findings"][number],
-  "check" | "severity" | "message" | "command" | "advice" | "look" | "mend"
+  "check" | "severity" | "message" | "command" | "advice" | "look" | "fix"
 >;
 
 /** The node. */

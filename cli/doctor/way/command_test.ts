@@ -22,7 +22,7 @@ interface Fault {
   readonly command?: RegExp;
   /** Shell scripts; $end is the host's end of the container's veth pair. */
   readonly breaks: string;
-  readonly mends: string;
+  readonly fixes: string;
   readonly where?: (scene: DoctorScene) => DoctorScene["other"];
   /** Shorter where an answer is not expected; what comes before it needs none. */
   readonly timeoutMs?: number;
@@ -41,7 +41,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "interface",
     text: /"eth0" is down/,
     breaks: "ip link set eth0 down",
-    mends: "ip link set eth0 up; ip route add default via 10.2.0.1",
+    fixes: "ip link set eth0 up; ip route add default via 10.2.0.1",
     where: inDb,
   },
   {
@@ -50,7 +50,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "address",
     text: /"eth0" does not have 10.2.0.2/,
     breaks: "ip addr del 10.2.0.2/24 dev eth0",
-    mends:
+    fixes:
       "ip addr add 10.2.0.2/24 dev eth0; ip route add default via 10.2.0.1",
     where: inDb,
   },
@@ -60,7 +60,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "host-end",
     text: /"veth\w+", the host's end of "eth0", is down/,
     breaks: "ip link set $end down",
-    mends: "ip link set $end up",
+    fixes: "ip link set $end up",
   },
   {
     name: "the host's end is not on its bridge",
@@ -68,7 +68,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "bridge",
     text: /is not a port of a bridge, instead of "lan0"/,
     breaks: "ip link set $end nomaster",
-    mends: "ip link set $end master lan0",
+    fixes: "ip link set $end master lan0",
   },
   {
     name: "the bridge is down",
@@ -76,7 +76,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "bridge",
     text: /the bridge "lan0" is down/,
     breaks: "ip link set lan0 down",
-    mends: "ip link set lan0 up",
+    fixes: "ip link set lan0 up",
   },
   {
     name: "a burst that is smaller than a packet",
@@ -85,7 +85,7 @@ const FAULTS: readonly Fault[] = [
     text: /has a burst of \d+ bytes: larger packets never pass/,
     breaks:
       "tc qdisc replace dev $end root handle 1: tbf rate 1mbit burst 200 latency 25ms",
-    mends:
+    fixes:
       "tc qdisc replace dev $end root handle 1: tbf rate 1gbit burst 1000000 latency 25ms",
   },
   {
@@ -94,7 +94,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "route",
     text: /no route to the outside from 10.1.0.2/,
     breaks: "ip route del default",
-    mends: "ip route add default via 10.1.0.1",
+    fixes: "ip route add default via 10.1.0.1",
     where: inWeb,
   },
   {
@@ -103,7 +103,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "gateway",
     text: /the host does not have the gateway 10.2.0.1/,
     breaks: "ip addr del 10.2.0.1/24 dev lan0",
-    mends: "ip addr add 10.2.0.1/24 dev lan0",
+    fixes: "ip addr add 10.2.0.1/24 dev lan0",
   },
   {
     name: "the gateway is silent",
@@ -112,7 +112,7 @@ const FAULTS: readonly Fault[] = [
     text: /the gateway 10.2.0.1 does not tell its MAC on "eth0"/,
     breaks:
       "nft 'add table bridge doctor { chain c { type filter hook input priority 0; policy drop; }; }'; nsenter --net=$netns ip neigh flush all",
-    mends: "nft delete table bridge doctor; ip neigh flush all",
+    fixes: "nft delete table bridge doctor; ip neigh flush all",
     timeoutMs: SILENT_MS,
   },
   {
@@ -121,7 +121,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "arp",
     text: /ARP is off on "lan0", so that the node does not answer for its/,
     breaks: "ip link set lan0 arp off",
-    mends: "ip link set lan0 arp on",
+    fixes: "ip link set lan0 arp on",
   },
   {
     name: "the host does not forward",
@@ -129,7 +129,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "forwarding",
     text: /net.ipv4.ip_forward is 0/,
     breaks: `echo 0 > ${FORWARDING}`,
-    mends: `echo 1 > ${FORWARDING}`,
+    fixes: `echo 1 > ${FORWARDING}`,
   },
   {
     name: "the host does not forward from one link",
@@ -137,7 +137,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "forwarding",
     text: /net.ipv4.conf.veth\w+.forwarding is 0/,
     breaks: "echo 0 > /proc/sys/net/ipv4/conf/$end/forwarding",
-    mends: "echo 1 > /proc/sys/net/ipv4/conf/$end/forwarding",
+    fixes: "echo 1 > /proc/sys/net/ipv4/conf/$end/forwarding",
   },
   {
     name: "no route back",
@@ -145,7 +145,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "return-route",
     text: /the route back to 10.1.0.2 is by "out0" instead of "veth/,
     breaks: "ip route del 10.1.0.2",
-    mends: "ip route add 10.1.0.2 dev $end",
+    fixes: "ip route add 10.1.0.2 dev $end",
     timeoutMs: SILENT_MS,
   },
   {
@@ -155,7 +155,7 @@ const FAULTS: readonly Fault[] = [
     text:
       /"ip filter FORWARD" has policy drop, and no rule accepts 10.1.0.0\/28/,
     breaks: "iptables-nft -P FORWARD DROP",
-    mends: "nft delete table ip filter",
+    fixes: "nft delete table ip filter",
   },
   {
     name: "the host has no default route",
@@ -163,7 +163,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "uplink",
     text: /the host has no route to the outside for packets from 10.1.0.2/,
     breaks: "ip route del default",
-    mends: "ip route add default via 192.0.2.2",
+    fixes: "ip route add default via 192.0.2.2",
   },
   {
     name: "the uplink has no carrier",
@@ -174,7 +174,7 @@ const FAULTS: readonly Fault[] = [
     // The kernel tells the other end a little later.
     breaks:
       "nsenter --net=$outside ip link set eth0 down; while ip link show out0 | grep -q 'state UP'; do :; done",
-    mends:
+    fixes:
       "nsenter --net=$outside sh -c 'ip link set eth0 up; ip addr add 2001:db8:ff::2/64 dev eth0 nodad'; until ip link show out0 | grep -q 'state UP'; do :; done",
   },
   {
@@ -184,7 +184,7 @@ const FAULTS: readonly Fault[] = [
     text: /The masquerade is gone: 10.1.0.2/,
     breaks:
       "nft list table inet cni_plugins_masquerade > $directory/saved; nft delete table inet cni_plugins_masquerade",
-    mends: "nft -f $directory/saved",
+    fixes: "nft -f $directory/saved",
   },
   {
     name: "the next router is silent",
@@ -192,7 +192,7 @@ const FAULTS: readonly Fault[] = [
     endsAt: "uplink-gateway",
     text: /the gateway 192.0.2.2 does not tell its MAC on "out0"/,
     breaks: "ip -4 addr flush dev eth0",
-    mends: "ip addr add 192.0.2.2/24 dev eth0",
+    fixes: "ip addr add 192.0.2.2/24 dev eth0",
     where: inOutside,
     timeoutMs: 1000,
   },
@@ -233,10 +233,10 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
   for (const pod of [WEB, DB]) {
     assertEquals((await goFirst(scene, pod)).endsAt, null);
   }
-  for (const { name, pod, breaks, mends, where, ...expected } of FAULTS) {
+  for (const { name, pod, breaks, fixes, where, ...expected } of FAULTS) {
     await t.step(name, async () => {
       const netns = where?.(scene) ?? scene.hosts.host;
-      const [script, undo] = [breaks, mends]
+      const [script, undo] = [breaks, fixes]
         .map((text) => fill(text, scene, pod));
       scene.sh(script ?? "", netns);
       try {
