@@ -125,7 +125,8 @@ export class AddressRequests {
       getAddress,
       {
         header: { family, ifindex },
-        attributes: { targetNetnsId: filter.netnsId },
+        ...filter.netnsId !== undefined &&
+          { attributes: { targetNetnsId: filter.netnsId } },
       },
       newAddress,
     ).flatMap(({ header, attributes }) => {

@@ -255,15 +255,21 @@ function listFailures(own: string): string[] {
     const about = next < 0 ? rest : rest.slice(0, next);
     const error = about.find((line) => line.startsWith("error: ")) ?? "";
     const alone = about.find((line) => line.startsWith("Alone: ")) ??
-      tellAlone(name);
+      tellAlone(name, own);
     return [name, error, alone].filter(Boolean).join("\n    ");
   });
 }
 
-/** Says how the test of a failure such as `name ... step => ./a_test.ts:1:6` is run alone. */
-function tellAlone(failure: string): string {
-  const [, test, file] = /^(.*?)(?: \.\.\. .*)? => \.\/(.*?):\d+:\d+$/
+/**
+ * Says how the test of a failure such as `name ... step => ./a_test.ts:1:6` is run
+ * alone. The place is where it was registered, which may be in the harness.
+ */
+function tellAlone(failure: string, own: string): string {
+  const [, test, place] = /^(.*?)(?: \.\.\. .*)? => \.\/(.*?):\d+:\d+$/
     .exec(failure) ?? [];
+  const before = own.split(`\n${test} ...`)[0] ?? "";
+  const [, file = place] =
+    [...before.matchAll(/^running \d+ tests? from \.\/(.*)$/gm)].at(-1) ?? [];
   return test === undefined
     ? ""
     : `Alone: deno task test ${file} --filter ${JSON.stringify(test)}`;

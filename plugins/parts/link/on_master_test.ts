@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
 import { needsLinks } from "../../../tests/_harness/link_kinds.ts";
 import {
   type Keys,
@@ -101,11 +102,21 @@ for (const [type, keys, before, msg, details] of ROWS) {
     for (
       const command of [
         "link add eth9 type veth peer name up9",
+        // No link-local addresses, which the kernel adds later.
+        "link set up9 addrgenmode none",
+        "link set eth9 addrgenmode none",
         "link set up9 up",
         "link set eth9 up",
         ...before,
       ]
     ) runIn(host, "ip", ...command.split(" "));
+    const isUp = !before.includes("link set eth9 down");
+    await eventually("the kernel has noticed which links are up", () => {
+      const states = ["eth9", "up9"].map((name) =>
+        runIn(host, "ip", "-br", "link", "show", name).split(/\s+/)[1]
+      );
+      return String(states) === (isUp ? "UP,UP" : "DOWN,LOWERLAYERDOWN");
+    });
     const { state } = scene;
     const { exitCode, json } = await scene.run("ADD");
     assertEquals([exitCode, json.msg], [1, msg]);
