@@ -60,8 +60,7 @@ export class KeyedQueue {
     this.#waiting++;
     try {
       if (before !== undefined) await waitUntil(before, signal);
-      const hasSlot = await this.#takeSlot(signal);
-      if (!hasSlot) {
+      if (!await this.#takeSlot(signal)) {
         if (before === undefined) end();
         else before.then(end);
         return undefined;
@@ -69,22 +68,38 @@ export class KeyedQueue {
     } finally {
       this.#waiting--;
     }
+    // One task may wait for several answers at once.
     let waits = 0;
+    let hasSlot = true, isEnded = false;
+    let returning: Promise<void> | undefined;
+    const free = (): void => {
+      if (hasSlot) this.#freeSlot();
+      hasSlot = false;
+    };
+    const comeBack = async (): Promise<void> => {
+      await this.#takeSlot(NEVER);
+      hasSlot = true;
+      returning = undefined;
+      if (isEnded) free();
+    };
     return {
       giveWay: async (wait) => {
-        if (waits++ === 0) this.#freeSlot();
+        waits++;
+        free();
         this.#waiting++;
         try {
           return await wait();
         } finally {
-          // One task may wait for several answers at once.
-          if (--waits === 0) await this.#takeSlot(NEVER);
+          if (--waits === 0 && !hasSlot && !isEnded) {
+            await (returning ??= comeBack());
+          }
           this.#waiting--;
         }
       },
       [Symbol.dispose]: (): void => {
+        isEnded = true;
         end();
-        this.#freeSlot();
+        free();
       },
     };
   }

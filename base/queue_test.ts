@@ -121,3 +121,46 @@ Deno.test("KeyedQueue: a task that waits gives way to others", async () => {
   await waiting[1];
   assertEquals([queue.running, queue.waiting], [1, 0]);
 });
+
+Deno.test("KeyedQueue: a task that comes back and gives way keeps the limit", async () => {
+  const queue = new KeyedQueue(1);
+  const first = await queue.wait("a", NEVER);
+  assert(first);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const { promise: later, resolve: endLater } = Promise.withResolvers<void>();
+  const early = first.giveWay(() => promise);
+  const second = await queue.wait("b", NEVER);
+  resolve();
+  await settle();
+  // It has no slot that it could give to the third.
+  const late = first.giveWay(() => later);
+  let isThird = false;
+  const third = queue.wait("c", NEVER).then((turn) => {
+    isThird = true;
+    return turn;
+  });
+  await settle();
+  assertEquals([isThird, queue.running], [false, 1]);
+  second?.[Symbol.dispose]();
+  await early;
+  endLater();
+  await late;
+  assertEquals([isThird, queue.running], [false, 1]);
+  first[Symbol.dispose]();
+  (await third)?.[Symbol.dispose]();
+  assertEquals([queue.running, queue.waiting], [0, 0]);
+});
+
+Deno.test("KeyedQueue: a task that ends while it waits takes no slot later", async () => {
+  const queue = new KeyedQueue(1);
+  const first = await queue.wait("a", NEVER);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const waiting = first?.giveWay(() => promise);
+  const second = await queue.wait("b", NEVER);
+  first?.[Symbol.dispose]();
+  assertEquals(queue.running, 1);
+  resolve();
+  await waiting;
+  second?.[Symbol.dispose]();
+  assertEquals([queue.running, queue.waiting], [0, 0]);
+});
