@@ -1,9 +1,8 @@
 /**
  * Waiting for many descriptors at once, on another thread.
  *
- * This is the only asynchronous code in `ffi/`. It stays right although the
- * thread that waits is in no particular namespace: epoll_wait(2) only looks at
- * descriptors.
+ * Asynchronous, which stays right although the thread that waits is in no
+ * particular namespace: epoll_wait(2) only looks at descriptors.
  *
  * @module
  */

@@ -1,8 +1,10 @@
 /**
- * System calls, made by synchronous FFI to the C library.
+ * System calls, made by FFI to the C library: synchronous, apart from a few that
+ * wait on other threads.
  *
- * Only this module opens a dynamic library. It does so on first use, so calls
- * that need none of these system calls (VERSION, host-local) do not pay for it.
+ * `epoll.ts` and `socket/unix_stream.ts` open the library for themselves;
+ * nothing else in `ffi/` does. It is opened on first use, so calls that need none of these system
+ * calls (VERSION, host-local) do not pay for it.
  *
  * @module
  */
@@ -299,6 +301,17 @@ function threadedCalls(): NonNullable<typeof threaded> {
   return threaded ??= Deno.dlopen("libc.so.6", THREADED_SYMBOLS).symbols;
 }
 
+/** What other threads read and write: V8 frees memory that nothing here holds. */
+const lent = new Set<Bytes>();
+
+/** Holds memory until a call on another thread has returned. */
+function lend<T>(memory: Bytes, call: PromiseLike<T>): PromiseLike<T> {
+  lent.add(memory);
+  const giveBack = (): boolean => lent.delete(memory);
+  call.then(giveBack, giveBack);
+  return call;
+}
+
 /**
  * send(2) on another thread, for messages that the kernel takes long to handle.
  *
@@ -309,7 +322,8 @@ export function sendInBackground(
   fd: number,
   message: Bytes,
 ): PromiseLike<number> {
-  return threadedCalls().send(fd, message, message.length, 0);
+  const { send } = threadedCalls();
+  return lend(message, send(fd, message, message.length, 0));
 }
 
 /** Source: include/uapi/asm-generic/poll.h. */
@@ -321,7 +335,7 @@ export function waitReadable(
   timeoutMs: number,
 ): PromiseLike<number> {
   const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
-  return threadedCalls().poll(request, 1n, timeoutMs);
+  return lend(request, threadedCalls().poll(request, 1n, timeoutMs));
 }
 
 /**

@@ -2,13 +2,18 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
+import { collectGarbage } from "../daemon/server/garbage.ts";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_DIRECTORY = 0o200000, O_CLOEXEC = 0o2000000;
 /** Source: include/linux/socket.h, include/linux/net.h. */
-const AF_UNIX = 1, AF_NETLINK = 16, SOCK_DGRAM = 2, SOCK_CLOEXEC = 0o2000000;
+const AF_UNIX = 1,
+  AF_NETLINK = 16,
+  SOCK_STREAM = 1,
+  SOCK_DGRAM = 2,
+  SOCK_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_RCVTIMEO = 20;
@@ -236,4 +241,38 @@ Deno.test("libc calls fail with their own errno, whatever signals come", async (
   const { stdout, stderr } = await (await moduleCommand(script)).output();
   const decoder = new TextDecoder();
   assertEquals(decoder.decode(stdout), "0 \n", decoder.decode(stderr));
+});
+
+Deno.test("sendInBackground() holds the message until it is sent", async () => {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const path = `${directory}/test.sock`;
+    using listener = Deno.listen({ transport: "unix", path });
+    using fd = new Fd(libc.socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    libc.connect(
+      fd.number,
+      Uint8Array.of(AF_UNIX, 0, ...new TextEncoder().encode(path)),
+    );
+    using peer = await listener.accept();
+    const length = 4 * 1024 * 1024;
+    const send = (): [WeakRef<Uint8Array>, PromiseLike<number>] => {
+      const message = new Uint8Array(length).fill(1);
+      return [
+        new WeakRef(message),
+        libc.sendInBackground(fd.number, message),
+      ];
+    };
+    const [message, sent] = send();
+    // A weak reference holds until the end of the task.
+    await new Promise((resolve) => setTimeout(resolve));
+    await collectGarbage();
+    assert(message.deref() !== undefined);
+    const buffer = new Uint8Array(length);
+    for (let left = length; left > 0;) {
+      left -= await peer.read(buffer) ?? left;
+    }
+    assertEquals(await sent, length);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
 });
