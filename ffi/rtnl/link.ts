@@ -367,11 +367,28 @@ export class LinkRequests {
    * group, which takes no longer than deleting one link.
    *
    * @param indexes Links of this namespace; never both ends of a veth
-   * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then all stay
+   * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then all stay, in
+   *   the group: {@linkcode leaveGroup}
    */
   ensureAllGone(indexes: readonly number[]): void {
     if (indexes.length === 0) return;
     throwUnlessMissing(this.#socket.requestEach(deletionOf(indexes)));
+  }
+
+  /**
+   * Puts a link that could not be deleted with its group back into the default
+   * group, if it exists.
+   */
+  leaveGroup(index: number): void {
+    ignoreMissing(() => {
+      const { attributes: { group = 0 } } = this.#socket.get(getLink, {
+        header: { index },
+        attributes: { extendedMask: RTEXT_FILTER_SKIP_STATS },
+      }, newLink);
+      if (group < LEAST_GROUP) return;
+      const attributes = { group: 0 };
+      this.#socket.request(newLink, { header: { index }, attributes });
+    });
   }
 
   /**
@@ -418,7 +435,7 @@ export class StartedDeletion {
    * the kernel had to drop such news
    * @returns Whether all links are gone and the kernel has finished
    * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all
-   * stay. ENOBUFS if the outcome is unknown
+   * stay, in the group. ENOBUFS if the outcome is unknown
    */
   take(onGone: (index: number | undefined) => void): boolean {
     const refusals = this.#requests.take((notice) => {
@@ -499,15 +516,20 @@ function ignoreMissing(request: () => void): boolean {
   }
 }
 
+/** Groups of links that are to be deleted begin here: nobody gives such numbers by hand. */
+const LEAST_GROUP = 2 ** 31;
+
 /** Returns a group that is almost certainly unused. 0 is the default group of all links. */
 function randomGroup(): number {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
-  return (random | 1 << 31) >>> 0;
+  return (random | LEAST_GROUP) >>> 0;
 }
 
 function headerOf(link: string | number): { index?: number } {
   return typeof link === "number" ? { index: link } : {};
 }
+
+const encoder = new TextEncoder();
 
 /** Only alternative names may be longer than 15 bytes. */
 function nameOf(
@@ -515,7 +537,7 @@ function nameOf(
 ): { name?: string; alternativeName?: string } {
   return typeof link !== "string"
     ? {}
-    : link.length > 15
+    : encoder.encode(link).length > 15
     ? { alternativeName: link }
     : { name: link };
 }

@@ -425,6 +425,17 @@ rootTest("LinkRequests.find() looks for alternative names, too", () => {
   assertEquals(host.link.find(name)?.name, "lo");
 });
 
+rootTest(
+  "LinkRequests.get() finds a name that has more bytes than letters",
+  () => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.host.path);
+    const name = "ä".repeat(10);
+    rtnl.link.addAlternativeNames(1, [name]);
+    assertEquals(rtnl.link.get(name).index, 1);
+  },
+);
+
 rootTest("LinkRequests changes alternative names of a link", () => {
   using hosts = TestHosts.create();
   using rtnl = Rtnl.open(hosts.host.path);

@@ -108,13 +108,19 @@ function openUnlessGone(path: string): Rtnl | undefined {
 }
 
 /** @returns The failures */
-function deleteEach(netns: Rtnl, links: readonly DoomedLink[]): Error[] {
+function deleteEach(netns: Rtnl, links: readonly DoomedLink[]): unknown[] {
   return links.flatMap(({ index, name }) => {
     try {
       netns.link.ensureGone(index);
       return [];
     } catch (cause) {
-      return [new Error(`Cannot delete "${name}"`, { cause })];
+      const failure = new Error(`Cannot delete "${name}"`, { cause });
+      try {
+        netns.link.leaveGroup(index);
+        return [failure];
+      } catch (error) {
+        return [failure, error];
+      }
     }
   });
 }

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { alone, ListDeletion } from "../../../cni/call/link_deletion.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { linkNames } from "../../../testing/ip_json.ts";
+import { ipJson, linkNames } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { LinkRemover } from "./link_remover.ts";
 import { deleteLater, deleteLinks, deleteNow } from "./delete_links.ts";
@@ -105,7 +105,13 @@ rootTest("deleteLinks() deletes the others if one cannot be deleted", () => {
     Error,
     "RTM_DELLINK link 1: EOPNOTSUPP",
   );
-  assertEquals(linkNames(hosts.host), ["lo"]);
+  const left = ipJson(hosts.host, "link");
+  assertEquals(
+    left.map((
+      link: Record<string, unknown>,
+    ) => [link["ifname"], link["group"]]),
+    [["lo", "default"]],
+  );
 });
 
 rootTest(
