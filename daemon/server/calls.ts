@@ -112,7 +112,7 @@ export interface CallsOptions {
   readonly undoMs?: number;
 }
 
-/** Calls that may wait. Their memory is bounded by this and a request's limit. */
+/** Calls that may wait. `Admission` bounds the bytes of their requests together. */
 const MAX_WAITING = 4096;
 
 /** See {@linkcode CallsOptions.undoMs}. */

@@ -20,6 +20,9 @@ const ACCEPT_PAUSE_MS = 100;
 /** Bytes that may wait for a peer that does not read. */
 const MAX_UNSENT = 16 * 1024 * 1024;
 
+/** Bytes that are received without a wait from a peer that does not stop sending. */
+const MAX_LOOK = 16 * 1024 * 1024;
+
 /** Receives what happens on a connection. */
 export interface ConnectionHandler {
   /** Receives bytes, which are valid until it returns. */
@@ -43,9 +46,11 @@ export class Connection {
 
   /** Takes ownership of a stream. */
   constructor(stream: AcceptedStream, events: Events) {
-    this.#stream = stream;
+    using stack = new DisposableStack();
+    this.#stream = stack.use(stream);
     this.#events = events;
     events.add(stream.fd, (happened) => this.#onEvents(happened));
+    stack.move();
   }
 
   /** Who connected. */
@@ -83,9 +88,12 @@ export class Connection {
    * event: its handler knows of a peer that is gone when this returns.
    */
   look(): void {
-    if (this.#isClosed) return;
     try {
-      this.#receive();
+      for (let left = MAX_LOOK; left > 0 && !this.#isClosed;) {
+        const length = this.#receive();
+        if (length === undefined) return;
+        left -= length;
+      }
     } catch {
       this.#abandon(); // ECONNRESET
     }
@@ -124,11 +132,14 @@ export class Connection {
     if (this.#isClosed) this.#release();
   }
 
-  #receive(): void {
+  /** @returns How many bytes; undefined if nothing has arrived */
+  #receive(): number | undefined {
     const bytes = this.#stream.receive();
-    if (bytes === undefined) return;
-    if (bytes.length > 0) this.#handler?.onData(bytes);
+    if (bytes === undefined) return undefined;
+    const { length } = bytes;
+    if (length > 0) this.#handler?.onData(bytes);
     else this.#abandon();
+    return length;
   }
 
   #flush(): void {

@@ -100,8 +100,10 @@ export class AcceptedStream implements Disposable {
 
   /** Takes ownership of a connected, non-blocking socket. */
   constructor(fd: Fd) {
-    this.#fd = fd;
+    using stack = new DisposableStack();
+    this.#fd = stack.use(fd);
     this.peer = readPeer(fd.number);
+    stack.move();
   }
 
   /** The descriptor's number. */

@@ -1,0 +1,36 @@
+import { assertEquals } from "@std/assert";
+import { type Connection, UnixServer } from "./unix_server.ts";
+
+Deno.test("Connection.look() receives all that has arrived, and the end", async () => {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const path = `${directory}/test.sock`;
+  const { promise: connected, resolve } = Promise.withResolvers<Connection>();
+  const server = new UnixServer({
+    socket: path,
+    onConnection: resolve,
+    onRefused: () => false,
+  });
+  try {
+    const client = await Deno.connect({ transport: "unix", path });
+    server.look();
+    const connection = await connected;
+    let received = 0, isGone = false;
+    connection.handle({
+      onData: ({ length }): void => {
+        received += length;
+      },
+      onGone: (): void => {
+        isGone = true;
+      },
+    });
+    // More than is received at once, and less than the kernel keeps.
+    const sent = await client.write(new Uint8Array(150_000));
+    client.close();
+    connection.look();
+    assertEquals([received, isGone], [sent, true]);
+  } finally {
+    server.close();
+    await server.closed;
+    await Deno.remove(directory, { recursive: true });
+  }
+});
