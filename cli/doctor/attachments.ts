@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { join } from "@std/path/posix";
 import { listDifferences } from "../../cni/call/differences.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
@@ -50,7 +51,7 @@ function findBroken(node: Node): Findings {
         warning(
           `"${path}" is not a file`,
           "DEL runs without the configuration of ADD, and may leave something",
-          { command: `rm ${path}` },
+          { command: shell`rm ${path}` },
         ),
       ];
     }
@@ -68,7 +69,7 @@ function findBroken(node: Node): Findings {
         size === 0
           ? "it counts as missing, as after a power loss"
           : "DEL runs without the configuration of ADD, and may leave something",
-        { command: `rm ${path}`, ...size === 0 && { fix } },
+        { command: shell`rm ${path}`, ...size === 0 && { fix } },
       ),
     ];
   });
@@ -148,7 +149,9 @@ function findHelp(
   attachment: NodeAttachment,
   steps: readonly Made[],
 ): Pick<Finding, "command" | "advice" | "look"> {
-  const look = `cni doctor --pod ${attachment.pod ?? attachment.containerId}`;
+  const look = shell`cni doctor --pod ${
+    attachment.pod ?? attachment.containerId
+  }`;
   const wanted = fixOf(difference);
   const command = wanted && steps.map(({ command = "" }) => command)
     .find((command) => `${command} `.includes(` ${wanted} `));
@@ -296,7 +299,7 @@ function findMtu(node: Node): Findings {
     if (link === undefined) return [];
     const { name, mtu } = link;
     const findings: Finding[] = [];
-    const set = `nsenter --net=${live.cached.netns} ip link set ${name}`;
+    const set = shell`nsenter --net=${live.cached.netns} ip link set ${name}`;
     if (hostEnd !== undefined && hostEnd.mtu !== mtu) {
       findings.push(error(
         `the MTU of ${attachment} is ${mtu}, and that of "${hostEnd.name}", ` +
@@ -322,7 +325,7 @@ function findMtu(node: Node): Findings {
           command: `${set} mtu ${uplink.mtu}` +
             (hostEnd === undefined
               ? ""
-              : `; ip link set ${hostEnd.name} mtu ${uplink.mtu}`),
+              : shell`; ip link set ${hostEnd.name} mtu ${uplink.mtu}`),
           advice: `and "mtu": ${uplink.mtu} in "${live.cached.network}"`,
         },
       ));

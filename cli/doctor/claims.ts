@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { readClaims } from "../../ipam/whereabouts/inspect.ts";
 import {
   type AttachedClaim,
@@ -60,7 +61,7 @@ async function findGone(node: Node): Promise<Findings> {
         "start again as long as it names the claim",
       {
         advice: "create the claim again, or end the pod",
-        look: `kubectl -n ${claim.namespace} get ipamclaim ${claim.name}`,
+        look: shell`kubectl -n ${claim.namespace} get ipamclaim ${claim.name}`,
         subject: `${claim.namespace}/${claim.pod}`,
       },
     )

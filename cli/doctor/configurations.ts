@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { ErrorCode } from "../../base/error.ts";
 import { isObject, parseJson } from "../../base/json/json.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
@@ -39,7 +40,7 @@ function findNoNetwork(
       "the runtime reports NetworkPluginNotReady, and no pod starts",
       {
         advice: `write one by cni init, or start what writes it`,
-        look: `ls -l ${confDir}`,
+        look: shell`ls -l ${confDir}`,
       },
     ),
   ];
@@ -70,7 +71,7 @@ function findUnreadable({ configuration }: Node): Findings {
         : "runtimes skip it; cni and multus find no network by name behind it",
       {
         advice: `${findMistake(path) ?? "correct it"}, or move it away`,
-        look: `cni validate ${path}`,
+        look: shell`cni validate ${path}`,
       },
     );
   });
@@ -114,7 +115,7 @@ function findIgnored({ directories: { confDir }, networks }: Node): Findings {
         advice:
           "write it as JSON under a name that ends in .conflist, or move " +
           "it away",
-        look: `cni validate ${path}`,
+        look: shell`cni validate ${path}`,
       },
     );
   });
@@ -130,7 +131,7 @@ function findSameName({ networks }: Node): Findings {
         `"${file}" is not used: "${first.file}" has the name "${name}" too, ` +
           "and comes first",
         "changes of that file have no effect",
-        { command: `mv ${path} ${path}.unused` },
+        { command: shell`mv ${path} ${path}.unused` },
       ),
     ];
   });
@@ -194,7 +195,7 @@ function describeProblem(
     isError
       ? `containers of "${name}" do not start`
       : `"${name}" may not do what it was written for`,
-    { advice: `correct it in that file`, look: `cni validate ${path}` },
+    { advice: `correct it in that file`, look: shell`cni validate ${path}` },
   );
 }
 

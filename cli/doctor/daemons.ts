@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { dirname } from "@std/path/posix";
 import { buildIdentity } from "../../base/process/build_identity.ts";
 import {
@@ -162,7 +163,7 @@ function judgeCalls(socket: string, { state }: Running): Finding[] {
         SLOWER,
         {
           advice,
-          look: `curl --unix-socket ${http} http://localhost/state`,
+          look: shell`curl --unix-socket ${http} http://localhost/state`,
         },
       )
     );
@@ -186,7 +187,7 @@ async function findIdle(node: Node): Promise<Findings> {
       {
         advice:
           `remove ${NO_DAEMON} from the unit, and restart ${service.name}`,
-        look: `systemctl cat ${service.name}`,
+        look: shell`systemctl cat ${service.name}`,
       },
     )];
   }

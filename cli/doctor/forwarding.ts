@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
 import { runIptables } from "../../plugins/parts/firewall/iptables/program.ts";
@@ -100,8 +101,8 @@ async function findMixedIptables(node: Node): Promise<Findings> {
       {
         advice:
           "move all programs to one variant by update-alternatives, then " +
-          `end the other's rules: ${path} -F`,
-        look: `${path} -S`,
+          shell`end the other's rules: ${path} -F`,
+        look: shell`${path} -S`,
       },
     ));
   }

@@ -6,6 +6,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { type KernelNeed, valueOf } from "../../cni/tools/about.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
@@ -164,7 +165,7 @@ function findLacking(node: Node): Findings {
         } needs`,
         "containers of that network do not start",
         {
-          command: `modprobe ${word}`,
+          command: shell`modprobe ${word}`,
           advice:
             "if modprobe does not find it, the kernel was built without " +
             "it: nothing on this node fixes it",
@@ -218,10 +219,10 @@ function findBrokenIptables(node: Node): Findings {
     findings.push(error(
       `"${path}" cannot be run: ${problem}`,
       `ADD of ${names} fails, because plugins run it for their rules`,
-      isMode ? { command: `chmod 755 ${path}` } : {
+      isMode ? { command: shell`chmod 755 ${path}` } : {
         advice: "install iptables again, or remove it: plugins then use " +
           "nftables",
-        look: `${path} --version`,
+        look: shell`${path} --version`,
       },
     ));
   }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { type LowerLink, valueOf } from "../../cni/tools/about.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
@@ -138,7 +139,7 @@ function findUnusable(node: Node): Findings {
       findings.push(error(
         `${what} is down`,
         "containers of that network reach nobody",
-        { command: `ip link set ${name} up` },
+        { command: shell`ip link set ${name} up` },
       ));
     } else if (!link.isOperational) {
       findings.push(error(
@@ -147,7 +148,7 @@ function findUnusable(node: Node): Findings {
         {
           advice: "look at the cable or at the other end: nothing on this " +
             "node fixes it",
-          look: `ip -details link show ${name}`,
+          look: shell`ip -details link show ${name}`,
         },
       ));
     }
@@ -160,7 +161,7 @@ function findUnusable(node: Node): Findings {
         `the kernel refuses ${conf.type} there: containers do not start`,
         {
           advice: `set "${lower.key}" in ${network.path} to "${master.name}"`,
-          look: `ip -details link show ${name}`,
+          look: shell`ip -details link show ${name}`,
         },
       ));
     }
@@ -171,7 +172,7 @@ function findUnusable(node: Node): Findings {
           `${link.mtu}`,
         "ADD refuses it, and containers of that network do not start",
         {
-          command: `ip link set ${name} mtu ${mtu}`,
+          command: shell`ip link set ${name} mtu ${mtu}`,
           advice: `or set "mtu" in ${network.path} to ${link.mtu}, if the ` +
             "network behind it takes no larger packets",
         },
@@ -194,7 +195,7 @@ function findTakenNames(node: Node): Findings {
       {
         advice: adviseOtherLink(network, conf) +
           (link.kind === "" ? "" : `, or delete "${name}" if nobody uses it`),
-        look: `ip -details link show ${name}`,
+        look: shell`ip -details link show ${name}`,
       },
     )];
   });
@@ -227,8 +228,8 @@ function findNoIpv6(node: Node): Findings {
     }
     return [error(`${nameOfSysctl(key)} is ${value}`, so, {
       command: key.includes("/default/")
-        ? `sysctl -w ${nameOfSysctl(key)}=0`
-        : `echo 0 > /proc/sys/${key}`,
+        ? shell`sysctl -w ${nameOfSysctl(key)}=0`
+        : shell`echo 0 > /proc/sys/${key}`,
       advice: "and in /etc/sysctl.d, where it was set",
     })];
   });

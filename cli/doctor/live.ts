@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
@@ -117,13 +118,13 @@ export function adviseRestart(
     const [namespace, name] = pod.split("/");
     return {
       advice: "only another ADD sets it up again: restart the pod, for " +
-        `instance by kubectl -n ${namespace} delete pod ${name}`,
+        shell`instance by kubectl -n ${namespace} delete pod ${name}`,
     };
   }
   const isPlain = via === undefined && cniArgs.length === 0 &&
     Object.keys(capabilityArgs).length === 0;
-  const named = `${network} ${netns} --container-id ${containerId} ` +
-    `--ifname ${ifName}`;
+  const named = shell`${network} ${netns} --container-id ${containerId} ` +
+    shell`--ifname ${ifName}`;
   return isPlain
     ? { command: `cni del ${named} && cni add ${named}` }
     : { advice: "only another ADD sets it up again: restart the container" };

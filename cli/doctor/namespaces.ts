@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, type Findings, warning } from "./finding.ts";
@@ -22,11 +23,12 @@ function findUnmounted({ attachments }: Node): Findings {
         "more: nothing is mounted there",
       "CHECK and DEL cannot enter it; a container may still run in it",
       {
-        command: `cni del ${network} ${netns} --container-id ${containerId} ` +
-          `--ifname ${ifName}`,
+        command:
+          shell`cni del ${network} ${netns} --container-id ${containerId} ` +
+          shell`--ifname ${ifName}`,
         advice: "if the container still runs as process PID, mount it again " +
-          `instead: mount --bind /proc/PID/ns/net ${netns}`,
-        look: `findmnt ${netns}`,
+          shell`instead: mount --bind /proc/PID/ns/net ${netns}`,
+        look: shell`findmnt ${netns}`,
         subject: nameAttachment(one),
       },
     );
@@ -49,7 +51,7 @@ function findLoopbackDown({ liveAttachments }: Node): Findings {
       `"lo" of ${one.pod} is down`,
       "its containers do not reach each other by 127.0.0.1, and probes fail",
       {
-        command: `nsenter --net=${netns} ip link set lo up`,
+        command: shell`nsenter --net=${netns} ip link set lo up`,
         subject: one.pod,
       },
     )];

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { pause } from "../../base/deadline.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
@@ -42,8 +43,8 @@ function findOnHost(
         `"${entry.name}", and ${attachment} has ${mac}`,
       "what the node sends to that container is lost",
       {
-        command: `ip neigh del ${ip} dev ${entry.name}`,
-        look: `ip neigh show ${ip}`,
+        command: shell`ip neigh del ${ip} dev ${entry.name}`,
+        look: shell`ip neigh show ${ip}`,
         subject: attachment,
       },
     )
@@ -71,8 +72,9 @@ function findInContainer(
           `${ip}, and "${entry.name}" has ${mac}`,
         "what that container sends beyond its subnet is lost",
         {
-          command: `nsenter --net=${netns} ip neigh del ${ip} dev ${ifName}`,
-          look: `nsenter --net=${netns} ip neigh`,
+          command:
+            shell`nsenter --net=${netns} ip neigh del ${ip} dev ${ifName}`,
+          look: shell`nsenter --net=${netns} ip neigh`,
           subject: attachment,
         },
       )
@@ -137,7 +139,7 @@ async function askOn(
           {
             advice: "take the address from the other one, which no plugin " +
               "attached, or exclude it from the network's range",
-            look: `bridge fdb show br ${name} | grep ${mac}`,
+            look: shell`bridge fdb show br ${name} | grep ${mac}`,
             subject: right.attachment,
           },
         ),
@@ -169,7 +171,7 @@ function findWrongPorts(node: Node): Findings {
             advice:
               "give one of them another MAC, in its pod or its network, " +
               "and restart it",
-            look: `bridge fdb show br ${entry.name} | grep ${mac}`,
+            look: shell`bridge fdb show br ${entry.name} | grep ${mac}`,
             subject: attachment,
           },
         ),
@@ -187,10 +189,10 @@ function findWrongPorts(node: Node): Findings {
           `to the port "${port}" instead of "${hostEnd?.name}"`,
         "what is sent to that container is lost",
         {
-          command: `bridge fdb del ${mac} dev ${port} master`,
+          command: shell`bridge fdb del ${mac} dev ${port} master`,
           advice: "if it comes back, another machine behind that port has " +
             "the same MAC: change one of them",
-          look: `bridge fdb show br ${entry.name} | grep ${mac}`,
+          look: shell`bridge fdb show br ${entry.name} | grep ${mac}`,
           subject: attachment,
         },
       ),

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { dirname } from "@std/path/posix";
 import { ifPossible } from "../../base/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
@@ -80,7 +81,7 @@ function findMissingDirectories(
       missing.length === pluginDirs.length
         ? "no container can be attached"
         : "plugins are searched in the other directories only",
-      { command: `cni install ${directory}` },
+      { command: shell`cni install ${directory}` },
     )
   );
 }
@@ -96,7 +97,7 @@ function findMissingPlugins(node: Node): Findings {
     const consequence = "containers of that network do not start";
     const directory = pluginDirs[0] ?? "/opt/cni/bin";
     if (pluginNames.includes(type)) {
-      const command = `cni install ${directory} --only ${type}`;
+      const command = shell`cni install ${directory} --only ${type}`;
       return [error(message, consequence, { command })];
     }
     const { path } = node.networks.find((network) =>
@@ -108,7 +109,7 @@ function findMissingPlugins(node: Node): Findings {
         `${consequence}, and "cni install" has no such plugin`,
         {
           advice: `correct the type, or install that program in "${directory}"`,
-          look: `cni validate ${path}`,
+          look: shell`cni validate ${path}`,
         },
       ),
     ];
@@ -149,7 +150,10 @@ function findForeignMachine(node: Node): Promise<Findings> {
     return make(
       `"${path}" is for ${findMachine(path)}, and this machine is ${own}`,
       consequenceFor(users),
-      { advice: "install the archive for this machine", look: `file ${path}` },
+      {
+        advice: "install the archive for this machine",
+        look: shell`file ${path}`,
+      },
     );
   });
 }
@@ -165,7 +169,7 @@ function findNotExecutable(node: Node): Promise<Findings> {
         run: () => Deno.chmodSync(path, 0o755),
       };
       return make(`"${path}" is not executable`, consequenceFor(users), {
-        command: `chmod 755 ${path}`,
+        command: shell`chmod 755 ${path}`,
         ...users.length > 0 && { fix },
       });
     },

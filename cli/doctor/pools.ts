@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import {
@@ -119,7 +120,7 @@ function findStickyPools(node: Node): Findings {
           "that name gets another one",
         {
           advice: `enlarge the range, or shorten stayTime, in ${path}`,
-          look: `cni networks ${network}`,
+          look: shell`cni networks ${network}`,
         },
       )];
     },

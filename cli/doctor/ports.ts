@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { objectOf } from "../../base/json/json.ts";
 import {
   isOfNetns,
@@ -57,9 +58,9 @@ function findTwice(node: Node): Findings {
       "connections reach one of them only",
       {
         command: pod === undefined
-          ? `cni del ${network} ${netns} --container-id ${containerId} ` +
-            `--ifname ${ifName}`
-          : `kubectl -n ${namespace} delete pod ${name}`,
+          ? shell`cni del ${network} ${netns} --container-id ${containerId} ` +
+            shell`--ifname ${ifName}`
+          : shell`kubectl -n ${namespace} delete pod ${name}`,
         advice: "give one of them another hostPort first",
       },
     )];

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import {
   type Check,
@@ -43,8 +44,8 @@ function findOtherDirectories(node: Node): Findings {
           "it does not see the networks that are checked here",
           {
             advice: `correct "${path}" and restart ${name}, or check what it ` +
-              `reads: cni doctor --conf-dir ${read}`,
-            look: `grep -n conf_dir ${path}`,
+              shell`reads: cni doctor --conf-dir ${read}`,
+            look: shell`grep -n conf_dir ${path}`,
           },
         ));
       }
@@ -62,8 +63,8 @@ function findOtherDirectories(node: Node): Findings {
           "it does not find the plugins that are checked here",
           {
             advice: `correct "${path}" and restart ${name}, or check what it ` +
-              `runs: cni doctor --cni-path ${used.join(":")}`,
-            look: `grep -n bin_dir ${path}`,
+              shell`runs: cni doctor --cni-path ${used.join(":")}`,
+            look: shell`grep -n bin_dir ${path}`,
           },
         ));
       }
@@ -209,7 +210,7 @@ function findProcessLimits(
         "this project's plugins crash or fail when that service starts them",
         {
           advice: `remove ${limit.setting} from the unit, and restart ${name}`,
-          look: `systemctl cat ${name}`,
+          look: shell`systemctl cat ${name}`,
         },
       ),
     ];
@@ -232,7 +233,7 @@ function findMemoryLimit(
     error(
       `MemoryMax of ${name} is ${value} bytes, and one plugin needs ${LEAST_MEMORY}`,
       "the kernel kills plugins while they attach a container",
-      { command: `systemctl set-property ${name} MemoryMax=infinity` },
+      { command: shell`systemctl set-property ${name} MemoryMax=infinity` },
     ),
   ];
 }

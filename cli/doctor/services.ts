@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { ErrorCode, toCniError } from "../../base/error.ts";
@@ -62,7 +63,7 @@ async function findUnready(node: Node): Promise<Findings> {
         "containers of that network do not start",
         {
           advice: "remove the keys, or have them in a file of that directory",
-          look: `cat ${network.path}`,
+          look: shell`cat ${network.path}`,
         },
       ));
       continue;
@@ -74,7 +75,7 @@ async function findUnready(node: Node): Promise<Findings> {
       "containers of that network do not start",
       {
         advice: "install or start what is missing",
-        look: `cni status ${network.name}`,
+        look: shell`cni status ${network.name}`,
       },
     ));
   }
@@ -134,7 +135,7 @@ function findMultusNeeds({ networks }: Node): Findings {
           {
             advice: "start the program that writes it, or correct " +
               `readinessindicatorfile in ${path}`,
-            look: `ls -l ${ready}`,
+            look: shell`ls -l ${ready}`,
           },
         ));
       }
@@ -153,7 +154,7 @@ function findMultusNeeds({ networks }: Node): Findings {
           "no pod starts, because multus finds no network for it",
           {
             advice: `correct clusterNetwork in ${path}, or write that network`,
-            look: `ls ${wanted.includes("/") ? wanted : directory}`,
+            look: shell`ls ${wanted.includes("/") ? wanted : directory}`,
           },
         ));
       }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { dirname, join } from "@std/path/posix";
 import { ifPossible } from "../../base/files/io.ts";
 import { FileLock } from "../../base/files/lock.ts";
@@ -109,7 +110,7 @@ function findFullDisks(node: Node): Findings {
         {
           advice: `remove files there, or enlarge it; nothing of ${what} may ` +
             "be removed by hand",
-          look: `du -xh ${target} | sort -h | tail`,
+          look: shell`du -xh ${target} | sort -h | tail`,
         },
       )];
     }
@@ -119,7 +120,7 @@ function findFullDisks(node: Node): Findings {
         "ADD fails, because it cannot create the lease and the result",
         {
           advice: "remove files there; df shows free space nevertheless",
-          look: `df -i ${target}`,
+          look: shell`df -i ${target}`,
         },
       )];
     }
@@ -131,7 +132,7 @@ function findFullDisks(node: Node): Findings {
         "soon ADD fails, because it cannot write the lease and the result",
         {
           advice: "remove files there, or enlarge it",
-          look: `du -xh ${target} | sort -h | tail`,
+          look: shell`du -xh ${target} | sort -h | tail`,
         },
       )]
       : [];
@@ -148,7 +149,7 @@ function findUnwritable(node: Node): Findings {
     return [error(
       `"${existing}", for ${what}, is not a directory`,
       "ADD fails, because it cannot write there",
-      { command: `mv ${existing} ${existing}.unused && mkdir -p ${path}` },
+      { command: shell`mv ${existing} ${existing}.unused && mkdir -p ${path}` },
     )];
   });
   const mounts = listDisks(node).filter(({ disk }) => disk.isReadOnly)
@@ -158,7 +159,7 @@ function findUnwritable(node: Node): Findings {
         `"${target}" is mounted read-only: it has ${what}`,
         "ADD fails, because it cannot write there",
         {
-          command: `mount -o remount,rw ${target}`,
+          command: shell`mount -o remount,rw ${target}`,
           advice: "a file system that the kernel made read-only after an " +
             "error needs fsck first",
           look: "dmesg | tail",

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
@@ -61,7 +62,7 @@ function findOverlaps({ networks }: Node): Findings {
             : "two containers may get the same address",
           {
             advice: `give one of them another subnet, in ${one.network.path}`,
-            look: `cni validate ${one.network.path}`,
+            look: shell`cni validate ${one.network.path}`,
           },
         ),
       );
@@ -155,7 +156,7 @@ function findHostOverlaps(node: Node): Findings {
                 advice:
                   `give the network another subnet, in ${network.path}, ` +
                   "or remove the route if nobody needs it",
-                look: `ip route show ${route.destination}`,
+                look: shell`ip route show ${route.destination}`,
               },
             ),
           ];
@@ -194,7 +195,7 @@ function findBridgeAddresses(node: Node): Findings {
           addresses.some(({ ip }) => other.contains(ip))
         );
       const so = "containers of that network do not start";
-      const command = `ip address del ${other} dev ${link.name}`;
+      const command = shell`ip address del ${other} dev ${link.name}`;
       return [
         error(
           `the bridge "${link.name}" has ${other}, and "${network.name}" ` +

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { FACTS } from "../../plugins/lists/facts.ts";
 import { ifPossible } from "../../base/files/io.ts";
@@ -71,7 +72,7 @@ function findForwarding(node: Node): Findings {
       `${name} is 0, and ${use} IPv${family}`,
       "their packets do not leave the node",
       {
-        command: `sysctl -w ${name}=1`,
+        command: shell`sysctl -w ${name}=1`,
         fix: {
           did: `set ${name} to 1`,
           run: () => enableForwarding(node.host.netns, family),
@@ -102,7 +103,7 @@ function findIgnoredRouters(node: Node): Findings {
       "the node and its containers reach nobody by IPv6, and the address of " +
         `"${name}" runs out`,
       {
-        command: `echo ${AcceptRa.always} > /proc/sys/${key}`,
+        command: shell`echo ${AcceptRa.always} > /proc/sys/${key}`,
         advice: "the default route is back with the next advertisement",
         look: "ip -6 route show default",
         fix: {
@@ -146,9 +147,9 @@ function findReversePath(node: Node): Findings {
           "the node drops what that container sends",
           {
             command: `sysctl -w net.ipv4.conf.all.rp_filter=0; ` +
-              `echo 2 > /proc/sys/net/ipv4/conf/${entry.name}/rp_filter`,
+              shell`echo 2 > /proc/sys/net/ipv4/conf/${entry.name}/rp_filter`,
             advice: `or remove the route by "${other}"`,
-            look: `ip route get ${ip}`,
+            look: shell`ip route get ${ip}`,
           },
         ),
       ];
@@ -183,7 +184,7 @@ function findBridgeCalls(node: Node): Findings {
       "a pod does not reach a Service that is behind the same bridge",
       {
         command: "modprobe br_netfilter && " +
-          `sysctl -w ${nameOfSysctl(CALL_IPTABLES)}=1`,
+          shell`sysctl -w ${nameOfSysctl(CALL_IPTABLES)}=1`,
       },
     ),
   ];
@@ -225,7 +226,7 @@ function findMissing({ networks }: Node): Findings {
         advice:
           `correct or remove it in ${network.path}; some parameters are ` +
           "of the whole node, or need a module",
-        look: `unshare -n sysctl ${nameOfSysctl(key)}`,
+        look: shell`unshare -n sysctl ${nameOfSysctl(key)}`,
       },
     )
   );

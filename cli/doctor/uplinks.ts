@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { valueOf } from "../../cni/tools/about.ts";
@@ -46,7 +47,7 @@ export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
           advice:
             "look at the cable or at the other end: nothing on this node " +
             "fixes it",
-          look: `ip -details link show ${name}`,
+          look: shell`ip -details link show ${name}`,
         },
       )
     );

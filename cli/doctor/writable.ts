@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { findMount, readFileSystem } from "../../ffi/file/file_system.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
@@ -29,8 +30,8 @@ function findWritableConfigurations(
     .map(({ path }) => path);
   return listWritable([confDir, ...files]).map((path) =>
     warning(`"${path}" can be written by anybody`, ROOT, {
-      command: `chmod o-w ${path}`,
-      look: `ls -ld ${path}`,
+      command: shell`chmod o-w ${path}`,
+      look: shell`ls -ld ${path}`,
     })
   );
 }
@@ -40,8 +41,8 @@ async function findWritablePlugins(node: Node): Promise<Findings> {
   const files = (await node.plugins()).map(({ path }) => path);
   return listWritable([...pluginDirs, ...files]).map((path) =>
     warning(`"${path}" can be written by anybody`, ROOT, {
-      command: `chmod o-w ${path}`,
-      look: `ls -ld ${path}`,
+      command: shell`chmod o-w ${path}`,
+      look: shell`ls -ld ${path}`,
     })
   );
 }
@@ -72,7 +73,10 @@ function findNoExec(node: Node): Findings {
         directories.join('", "')
       }"`,
       "no plugin there can be started, and no container starts",
-      { command: `mount -o remount,exec ${target}`, look: `findmnt ${target}` },
+      {
+        command: shell`mount -o remount,exec ${target}`,
+        look: shell`findmnt ${target}`,
+      },
     )
   );
 }

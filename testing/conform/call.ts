@@ -4,6 +4,7 @@
  * @module
  */
 
+import { quote, quoteAlways } from "../../base/command_line/shell.ts";
 import type { Place } from "./place.ts";
 
 /** A call. */
@@ -72,22 +73,11 @@ export function formatCall(
     if (before === undefined || after === undefined || more.length > 0) {
       continue;
     }
-    const text = `${quoted(before)}"$${variable}"${quoted(after)}`;
+    const text = `${quoteAlways(before)}"$${variable}"${quoteAlways(after)}`;
     return [...words, text].join(" ");
   }
   const text = stdin.length > 4000
     ? `'${stdin.slice(0, 100)}...' # ${stdin.length} bytes`
-    : quoted(stdin);
+    : quoteAlways(stdin);
   return [...words, text].join(" ");
-}
-
-/** Writes a text as a word for bash. */
-export function quote(text: string): string {
-  return /^[\w./:@%+,-]+$/.test(text) ? text : quoted(text);
-}
-
-function quoted(text: string): string {
-  if (!text.includes("\n")) return `'${text.replaceAll("'", "'\\''")}'`;
-  const escaped = text.replaceAll(/[\\']/g, "\\$&").replaceAll("\n", "\\n");
-  return `$'${escaped}'`;
 }

@@ -11,7 +11,8 @@ import { COMMAND_SINCE, isAtLeast } from "../../cni/version.ts";
 import type { Place, Sandbox } from "./place.ts";
 import { differences, type State, stateOf, stateOfNode } from "./state.ts";
 import { brief, Broken, demand, Untried } from "./verdict.ts";
-import { formatCall, quote, type Reply, type Request } from "./call.ts";
+import { quote } from "../../base/command_line/shell.ts";
+import { formatCall, type Reply, type Request } from "./call.ts";
 
 /** The purpose of a plugin. */
 export type Kind = "interface" | "chained" | "ipam";

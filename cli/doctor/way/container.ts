@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../../base/command_line/shell.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
@@ -39,7 +40,7 @@ function findInterface(trip: Trip): Outcome {
     );
   }
   if (!link.isUp) {
-    const up = trip.inSandbox(`ip link set ${ifName} up`);
+    const up = trip.inSandbox(shell`ip link set ${ifName} up`);
     return ends(`"${ifName}" is down`, up);
   }
   return passes(`${describeLink(link)} is up`);
@@ -51,11 +52,11 @@ function findAddress(trip: Trip): Outcome {
     .find((one) => one.address.ip.equals(address.ip));
   if (found === undefined) {
     const key = `net/ipv6/conf/${ifName}/disable_ipv6`;
-    const add = trip.inSandbox(`ip address add ${address} dev ${ifName}`);
+    const add = trip.inSandbox(shell`ip address add ${address} dev ${ifName}`);
     if (address.family === 6 && readSysctlOf(trip.sandbox, key) === "1") {
       return ends(
         `"${ifName}" does not have ${address.ip}: IPv6 is disabled on it`,
-        `${trip.inSandbox(`sysctl -w ${key}=0`)} && ${add}`,
+        `${trip.inSandbox(shell`sysctl -w ${key}=0`)} && ${add}`,
       );
     }
     return ends(`"${ifName}" does not have ${address.ip}`, add);
@@ -90,7 +91,7 @@ function findHostSide(trip: Trip): Outcome {
       `the other end of "${link.name}" is not on the host`,
       {
         ...adviseRestart(trip.start.attachment),
-        look: trip.inSandbox(`ip -details link show ${link.name}`),
+        look: trip.inSandbox(shell`ip -details link show ${link.name}`),
       },
     );
   }
@@ -98,13 +99,13 @@ function findHostSide(trip: Trip): Outcome {
   if (!end.isUp) {
     return ends(
       `"${end.name}", the host's end of "${link.name}", is down`,
-      `ip link set ${end.name} up`,
+      shell`ip link set ${end.name} up`,
     );
   }
   if (end.mtu !== link.mtu) {
     return doubt(
       `${describeLink(end)} is up, but its MTU differs: large packets are lost`,
-      trip.inSandbox(`ip link set ${link.name} mtu ${end.mtu}`),
+      trip.inSandbox(shell`ip link set ${link.name} mtu ${end.mtu}`),
     );
   }
   return passes(`${describeLink(end)} on the host is up`);
@@ -121,7 +122,7 @@ function findLowerLink(trip: Trip, link: Link): Outcome {
     return ends(
       `"${lower.name}", the lower link of "${link.name}", is ` +
         (lower.isUp ? "without carrier" : "down"),
-      `ip link set ${lower.name} up`,
+      shell`ip link set ${lower.name} up`,
     );
   }
   return passes(`${describeLink(lower)} below it is up`);
@@ -145,14 +146,14 @@ function findBridge(trip: Trip): Outcome | undefined {
           ? "not a port of a bridge"
           : `a port of "${master.name}"`
       }, instead of "${wanted}"`,
-      `ip link set ${hostEnd.name} master ${wanted}`,
+      shell`ip link set ${hostEnd.name} master ${wanted}`,
     );
   }
   trip.entry = master;
   if (!master.isUp) {
     return ends(
       `the bridge "${master.name}" is down`,
-      `ip link set ${master.name} up`,
+      shell`ip link set ${master.name} up`,
     );
   }
   const state = hostEnd.port?.state;
@@ -163,7 +164,7 @@ function findBridge(trip: Trip): Outcome | undefined {
   if (vlan > 0 && !hasVlan(trip, hostEnd, vlan)) {
     return ends(
       `"${hostEnd.name}" is not in VLAN ${vlan} of "${master.name}"`,
-      `bridge vlan add dev ${hostEnd.name} vid ${vlan} pvid untagged`,
+      shell`bridge vlan add dev ${hostEnd.name} vid ${vlan} pvid untagged`,
     );
   }
   return passes(
@@ -179,14 +180,14 @@ function explainPort(
   state: BridgePortState,
 ): Outcome {
   const text = `"${name}" is ${state} as a port of "${bridge.name}"`;
-  const look = `bridge -details link show dev ${name}`;
+  const look = shell`bridge -details link show dev ${name}`;
   // STP holds back a new port for twice the forward delay, 30 s by default.
   return state === "listening" || state === "learning"
     ? doubt(`${text}: STP holds back each new port for some time`, {
-      command: `ip link set ${bridge.name} type bridge stp_state 0`,
+      command: shell`ip link set ${bridge.name} type bridge stp_state 0`,
       look,
     })
-    : ends(text, { command: `bridge link set dev ${name} state 3`, look });
+    : ends(text, { command: shell`bridge link set dev ${name} state 3`, look });
 }
 
 function hasVlan({ node }: Trip, port: Link, vlan: number): boolean {
@@ -211,8 +212,8 @@ function findRate(trip: Trip): Outcome | undefined {
         : `the traffic of "${hostEnd.name}" is redirected to "${ifb.name}", ` +
           "which is down",
       ifb === undefined
-        ? `tc qdisc del dev ${hostEnd.name} ingress`
-        : `ip link set ${ifb.name} up`,
+        ? shell`tc qdisc del dev ${hostEnd.name} ingress`
+        : shell`ip link set ${ifb.name} up`,
     );
   }
   const limited = [hostEnd, ...ifb === undefined ? [] : [ifb]];
@@ -231,7 +232,7 @@ function findRate(trip: Trip): Outcome | undefined {
         "packets never pass",
       {
         advice: "set a burst of more than the MTU, and restart the container",
-        look: `tc -s qdisc show dev ${small.name}`,
+        look: shell`tc -s qdisc show dev ${small.name}`,
       },
     );
   }

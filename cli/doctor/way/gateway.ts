@@ -5,6 +5,7 @@
  * @module
  */
 
+import { shell } from "../../../base/command_line/shell.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
@@ -76,21 +77,21 @@ function addDefaultRoute(trip: Trip): Help {
   const write = (command: string): string =>
     trip.inSandbox(inFamily(family, command));
   if (gateway === undefined) {
-    return write(`ip route add default dev ${ifName}`);
+    return write(shell`ip route add default dev ${ifName}`);
   }
   // Without a route to it, the kernel refuses it as a gateway.
   const isNear = sandbox.route.list({ family, ifindex: link?.index ?? 0 })
     .some(({ destination, gateway: via }) =>
       via === undefined && destination.contains(gateway)
     );
-  const add = write(`ip route add default via ${gateway} dev ${ifName}`);
+  const add = write(shell`ip route add default via ${gateway} dev ${ifName}`);
   if (isNear) return add;
   const own = sandbox.address.list({ ifindex: link?.index ?? 0 })
     .find((one) => one.address.ip.equals(address.ip))?.address;
   const first = own?.prefixLength !== address.prefixLength &&
       address.contains(gateway)
-    ? write(`ip address replace ${address} dev ${ifName}`)
-    : write(`ip route replace ${gateway} dev ${ifName}`);
+    ? write(shell`ip address replace ${address} dev ${ifName}`)
+    : write(shell`ip route replace ${gateway} dev ${ifName}`);
   return `${first} && ${add}`;
 }
 
@@ -122,7 +123,7 @@ export function findArp(trip: Trip): Outcome | undefined {
   if (link?.kind === "veth" && !link.hasArp) {
     return ends(
       `ARP is off on "${link.name}"`,
-      trip.inSandbox(`ip link set ${start.ifName} arp on`),
+      trip.inSandbox(shell`ip link set ${start.ifName} arp on`),
     );
   }
   if (family !== 4 || entry === undefined || gateway === undefined) {
@@ -133,7 +134,7 @@ export function findArp(trip: Trip): Outcome | undefined {
     return ends(
       `ARP is off on "${entry.name}", so that the node does not answer for ` +
         `its gateway ${gateway}`,
-      `ip link set ${entry.name} arp on`,
+      shell`ip link set ${entry.name} arp on`,
     );
   }
   const key = ["all", entry.name]
@@ -142,7 +143,7 @@ export function findArp(trip: Trip): Outcome | undefined {
   return key === undefined ? undefined : ends(
     `${nameOfSysctl(key)} is ${IGNORE_ALL}: the node answers no ARP for its ` +
       `gateway ${gateway}`,
-    `sysctl -w ${key}=0`,
+    shell`sysctl -w ${key}=0`,
   );
 }
 
@@ -190,6 +191,6 @@ function findMissingGateway(trip: Trip, gateway: Ip): Outcome | undefined {
   if (!isGiven || !trip.gateway?.equals(gateway)) return undefined;
   return isOnHost(trip, gateway) ? undefined : ends(
     `the host does not have the gateway ${gateway}`,
-    `ip address add ${gateway}/${address.prefixLength} dev ${entry?.name}`,
+    shell`ip address add ${gateway}/${address.prefixLength} dev ${entry?.name}`,
   );
 }

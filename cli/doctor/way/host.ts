@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../../base/command_line/shell.ts";
 import { createLog } from "../../../base/log/log.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
@@ -49,13 +50,13 @@ function findForwarding({ node, family, entry }: Trip): Outcome {
   const key = FORWARDING[family];
   if (readHostSysctl(node, key) === "0") {
     const name = nameOfSysctl(key);
-    return ends(`${name} is 0`, `sysctl -w ${name}=1`);
+    return ends(`${name} is 0`, shell`sysctl -w ${name}=1`);
   }
   // For IPv6, a link's own parameter only says whether the host is a router there.
   const own = `net/ipv4/conf/${entry?.name}/forwarding`;
   if (family === 4 && readHostSysctl(node, own) === "0") {
     const name = nameOfSysctl(own);
-    return ends(`${name} is 0`, `echo 1 > /proc/sys/${own}`);
+    return ends(`${name} is 0`, shell`echo 1 > /proc/sys/${own}`);
   }
   return passes(`the host forwards IPv${family}`);
 }
@@ -99,12 +100,12 @@ function findUplinkRoute(trip: Trip): Outcome {
   const uplink = node.host.link.find(ifindex);
   const { name } = uplink ?? {};
   if (!uplink?.isUp) {
-    return ends(`the uplink "${name}" is down`, `ip link set ${name} up`);
+    return ends(`the uplink "${name}" is down`, shell`ip link set ${name} up`);
   }
   if (!uplink.isOperational) {
     return ends(
       `the uplink "${name}" is without carrier`,
-      `ip -details link show ${name}`,
+      shell`ip -details link show ${name}`,
     );
   }
   return passes(
@@ -118,7 +119,8 @@ function explainNoRoute(
   { node, destination, entry, family }: Trip,
   source: Ip,
 ): Outcome {
-  const look = `ip route get ${destination} from ${source} iif ${entry?.name}`;
+  const look =
+    shell`ip route get ${destination} from ${source} iif ${entry?.name}`;
   const rules = new RuleRequests(node.host.socket).list();
   const rule = rules.find((one) =>
     one.stops && one.source.family === family && one.source.contains(source)

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../../base/command_line/shell.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import type { NetworkFacts } from "../../../cni/tools/about.ts";
@@ -178,7 +179,7 @@ export class Trip implements Disposable {
 
   /** Formats a command that runs in the container's namespace. */
   inSandbox(command: string): string {
-    return `nsenter --net=${this.start.netns} ${command}`;
+    return shell`nsenter --net=${this.start.netns} ` + command;
   }
 
   /** Closes the namespace. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../../base/command_line/shell.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { Table } from "../../../ffi/rtnl/constants.ts";
 import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
@@ -46,8 +47,8 @@ export function findWayBack(trip: Trip): Outcome {
   if (own !== undefined) {
     const link = nameOf(trip, own.ifindex);
     return ends(`the node itself has ${ip}, on "${link}"`, {
-      command: `ip address del ${own.address} dev ${link}`,
-      look: `ip address show to ${ip}`,
+      command: shell`ip address del ${own.address} dev ${link}`,
+      look: shell`ip address show to ${ip}`,
     });
   }
   const back = lookUpOnHost(trip, { destination: ip });
@@ -141,7 +142,7 @@ function ownRoute(
     : new Cidr(address.ip, address.ip.bitLength);
   const source = isShared && gateway !== undefined ? ` src ${gateway}` : "";
   const to = isShared ? `${destination}` : `${address.ip}`;
-  return { destination, text: `${to} dev ${entry?.name}${source}` };
+  return { destination, text: shell`${to} dev ${entry?.name}` + source };
 }
 
 /** The routes are right, so a rule leads to another table. */
