@@ -92,14 +92,31 @@ async function lint(
   };
 }
 
-/** Says what is claimed, which the tool that asks compares with what is alive. */
-const CLAIMS: Proofs = {
-  isBusy: false,
-  isAlive: () => false,
-  findProof: (claim) => CLAIM + JSON.stringify(encodeClaim(claim)),
-};
+/**
+ * Notes what is claimed, which the tool that asks compares with what is alive. In
+ * place of a reason, a leftover gets a text that no reason is.
+ */
+class NotedClaims implements Proofs {
+  readonly #claims = new Map<string, ToldLeftover["claim"]>();
+  readonly isBusy = false;
 
-const CLAIM = "claim: ";
+  isAlive(): boolean {
+    return false;
+  }
+
+  findProof(claim: Claim): string {
+    const note = crypto.randomUUID();
+    this.#claims.set(note, encodeClaim(claim));
+    return note;
+  }
+
+  /** Tells a leftover with its claim or, if it made none, with its reason. */
+  tell({ kind, where, container, network, why }: Orphan): ToldLeftover {
+    const told = { kind, where, container, network };
+    const claim = this.#claims.get(why);
+    return claim === undefined ? { ...told, why } : { ...told, why: "", claim };
+  }
+}
 
 function encodeClaim(
   { addresses, since, ...claim }: Claim,
@@ -121,13 +138,14 @@ async function findLeftovers(
   const refuse = (): never => {
     throw new Error("not available to plugins outside of the executable");
   };
+  const claims = new NotedClaims();
   const search: LeftoverSearch = {
     hostNetns,
     env: { PATH: path },
     invoker: { invoke: refuse },
     log: createLog({}, () => {}),
-    evidence: CLAIMS,
-    renew: () => CLAIMS,
+    evidence: claims,
+    renew: () => claims,
     places: [...new Set([...state ? [state.usual] : [], ...named as string[]])],
     pluginDirs: [],
   };
@@ -136,12 +154,5 @@ async function findLeftovers(
   for (const orphan of orphans) {
     if (remove.includes(orphan.where)) await orphan.remove();
   }
-  return { leftovers: orphans.map(tell) };
-}
-
-function tell({ kind, where, container, network, why }: Orphan): ToldLeftover {
-  const told = { kind, where, container, network };
-  return why.startsWith(CLAIM)
-    ? { ...told, why: "", claim: JSON.parse(why.slice(CLAIM.length)) }
-    : { ...told, why };
+  return { leftovers: orphans.map((orphan) => claims.tell(orphan)) };
 }
