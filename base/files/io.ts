@@ -74,6 +74,19 @@ export function ifPossible<T>(run: () => T): T | undefined {
 }
 
 /**
+ * Reports whether a path leads to a file or a directory; false if that cannot be
+ * known. Not for every call of a plugin: an error of a Deno API costs it time.
+ */
+export function exists(path: string): boolean {
+  return ifPossible(() => Deno.statSync(path)) !== undefined;
+}
+
+/** Does the same as {@linkcode exists}; true also of a link that leads nowhere. */
+export function isTaken(path: string): boolean {
+  return ifPossible(() => Deno.lstatSync(path)) !== undefined;
+}
+
+/**
  * Removes a file or an empty directory. Succeeds if it is already gone.
  *
  * @throws {CniError} 5 if it cannot be removed

@@ -14,7 +14,7 @@
 
 import { dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../error.ts";
-import { ifPossible, removeIfThere, unlessMissing } from "./io.ts";
+import { exists, ifPossible, removeIfThere, unlessMissing } from "./io.ts";
 import { replaceByLink } from "./replace.ts";
 import { haveSameContent } from "./same_content.ts";
 
@@ -112,7 +112,7 @@ export function removeLibraries(directory: string): boolean {
 function isOurs(path: string): boolean {
   const target = ifPossible(() => Deno.readLinkSync(path));
   return target?.startsWith(PREFIX) ??
-    ifPossible(() => Deno.statSync(join(path, C_LIBRARY))) !== undefined;
+    exists(join(path, C_LIBRARY));
 }
 
 function removeCopies(directory: string, except?: string): void {

@@ -5,7 +5,7 @@
  */
 
 import { resolve } from "@std/path/posix";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { findNearest } from "../../base/command_line/suggest.ts";
 import { findNetnsProblem, listNamed, pathOfName } from "../netns/named.ts";
@@ -61,7 +61,7 @@ export function findTarget(
       : netnsTarget(text, resolve(text));
   }
   const netns = pathOfName(text);
-  if (exists(netns)) return netnsTarget(text, netns);
+  if (isTaken(netns)) return netnsTarget(text, netns);
   const all = listNodeAttachments(directories);
   const isGone = all.some((one) => isOfNetns(one, netns));
   return (isGone ? undefined : findContainer(text, all)) ??
@@ -106,7 +106,7 @@ export function findUnknown(
 ): string | undefined {
   const problem = findNetnsProblem(netns);
   const isName = kind === "netns" && !text.includes("/");
-  if (problem === undefined || !isName || exists(netns)) return problem;
+  if (problem === undefined || !isName || isTaken(netns)) return problem;
   return problem +
     suggest(text, ifPossible(() => listNodeAttachments(directories)) ?? []);
 }
@@ -129,16 +129,12 @@ export function resolveNetns(
 /** A name without a dot at the start and with one slash inside it. */
 const IS_POD = /^[^./][^/]*\/[^/]+$/;
 
-function exists(path: string): boolean {
-  return ifPossible(() => Deno.lstatSync(path)) !== undefined;
-}
-
 function netnsTarget(text: string, netns: string): Target {
   return { text, kind: "netns", netns, containerId: undefined };
 }
 
 function findProcess(text: string, pid: string): Target {
-  if (!exists(`/proc/${pid}`)) {
+  if (!isTaken(`/proc/${pid}`)) {
     throw new Error(`There is no process with PID ${pid}`);
   }
   const netns = `/proc/${pid}/ns/net`;
@@ -167,7 +163,7 @@ function findPod(
   const all = listNodeAttachments(directories);
   const found = all.filter(({ pod }) => pod === text);
   if (found.length > 0) return chooseOne(text, "pod", found);
-  if (exists(text)) return netnsTarget(text, resolve(text));
+  if (isTaken(text)) return netnsTarget(text, resolve(text));
   throw new Error(
     `There is no pod "${text}"` + (suggest(text, all) || "; see cni list"),
   );

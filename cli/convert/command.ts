@@ -15,7 +15,7 @@ import {
   toCniError,
 } from "../../base/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
-import { ifPossible, withIoFailure } from "../../base/files/io.ts";
+import { exists, ifPossible, withIoFailure } from "../../base/files/io.ts";
 import { listConfFiles, type PluginConf } from "../../libcni/mod.ts";
 import {
   CHAIN,
@@ -170,7 +170,7 @@ function setDaemon(
 function findFile(call: CniCall): string {
   const [network = ""] = call.args;
   const isPath = network.includes("/") ||
-    ifPossible(() => Deno.statSync(network)) !== undefined;
+    exists(network);
   if (isPath) return network;
   return getNetworkFile(readDirectories(call).confDir, network);
 }

@@ -17,7 +17,7 @@ import {
   SHIM_DIRECTORY,
   SocketKey,
 } from "../../daemon/wire/daemon_socket.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { type NodeDaemon, type ReasonRow } from "../daemon/node_daemon.ts";
 import {
   type Check,
@@ -224,7 +224,7 @@ function readEnvironment({ proc }: Node, pid: number): string {
 
 /** Reports whether callers have stopped asking the daemon at a socket. */
 function isOff(socket: string): boolean {
-  return ifPossible(() => Deno.lstatSync(offFile(socket))) !== undefined;
+  return isTaken(offFile(socket));
 }
 
 /** Checks of daemons. */

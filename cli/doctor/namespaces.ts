@@ -5,7 +5,7 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "./live.ts";
@@ -15,7 +15,7 @@ import type { Node } from "./node.ts";
 function findUnmounted({ attachments }: Node): Findings {
   return attachments.filter(({ isLive, netns, via }) =>
     isLive === false && via === undefined &&
-    ifPossible(() => Deno.lstatSync(netns)) !== undefined
+    isTaken(netns)
   ).map((one) => {
     const { netns, network, containerId, ifName } = one;
     return warning(

@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { exists } from "../../base/files/io.ts";
 import { ErrorCode, toCniError } from "../../base/error.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
@@ -165,10 +165,6 @@ function findMultusNeeds({ networks }: Node): Findings {
 
 /** Where multus searches for networks by default. */
 const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
-
-function exists(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path)) !== undefined;
-}
 
 /** Lists the kubeconfigs that multus uses, with their networks. */
 function listKubeconfigs({ networks }: Node): Map<string, string> {

@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { dirname, join } from "@std/path/posix";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { FileLock } from "../../base/files/lock.ts";
 import {
   findLockHolders,
@@ -52,7 +52,7 @@ function listState(node: Node): State[] {
 
 /** Returns the path itself, or the nearest directory above it that exists. */
 function findExisting(path: string): string {
-  const isThere = ifPossible(() => Deno.lstatSync(path)) !== undefined;
+  const isThere = isTaken(path);
   return isThere || path === "/" || path === "."
     ? path
     : findExisting(dirname(path));

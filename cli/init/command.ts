@@ -7,7 +7,7 @@
 import { join } from "@std/path/posix";
 import type { About } from "../../cni/tools/about.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { withIoFailure } from "../../base/files/io.ts";
+import { isTaken, withIoFailure } from "../../base/files/io.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { type Ask, findAsk } from "../../base/command_line/ask.ts";
@@ -243,7 +243,7 @@ function checkNew(
   const other = listNetworks(confDir).find(({ file, list }) =>
     list.name === name || file === target
   );
-  const file = other?.file ?? (exists(target) ? target : undefined);
+  const file = other?.file ?? (isTaken(target) ? target : undefined);
   if (file === undefined || isForced && file === target) return;
   const what = file === target
     ? `"${target}" exists; replace it with --force`
@@ -256,13 +256,4 @@ function checkNew(
 
 function makeDirectory(path: string): void {
   Deno.mkdirSync(path, { recursive: true });
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { ifPossible, unlessMissing } from "../../base/files/io.ts";
+import { isTaken, unlessMissing } from "../../base/files/io.ts";
 import { FileLock, lockPrivately } from "../../base/files/lock.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
@@ -54,11 +54,7 @@ export function pathOfName(name: string): string {
   }
   const other = `${OTHER_NETNS_DIRECTORY}/${name}`;
   const path = `${NETNS_DIRECTORY}/${name}`;
-  return !exists(path) && exists(other) ? other : path;
-}
-
-function exists(path: string): boolean {
-  return ifPossible(() => Deno.lstatSync(path)) !== undefined;
+  return !isTaken(path) && isTaken(other) ? other : path;
 }
 
 /**
@@ -192,7 +188,7 @@ export function delNamed(name: string): void {
 
 /** Explains why a path does not lead to a namespace; undefined if it does, or may. */
 export function findNetnsProblem(path: string): string | undefined {
-  if (!exists(path)) return `"${path}" does not exist`;
+  if (!isTaken(path)) return `"${path}" does not exist`;
   return isNetns(path) === false
     ? `"${path}" is not a network namespace`
     : undefined;

@@ -9,7 +9,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { ifPossible } from "../../base/files/io.ts";
+import { exists, ifPossible } from "../../base/files/io.ts";
 
 /** Where cgroups are, and which one is this process's. */
 export interface CgroupPlace {
@@ -31,7 +31,7 @@ export function openPluginCgroup(
 ): ((pid: number) => void) | undefined {
   const own = findOwn(membership);
   const isThere = own !== undefined &&
-    ifPossible(() => Deno.statSync(`${root}${own}/cgroup.procs`)) !== undefined;
+    exists(`${root}${own}/cgroup.procs`);
   if (!isThere || dirname(own) === own) return undefined;
   const directory = `${root}${own}.plugins`;
   const members = `${directory}/cgroup.procs`;

@@ -11,7 +11,7 @@
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
-import { ifPossible, removeQuietly } from "../../base/files/io.ts";
+import { ifPossible, isTaken, removeQuietly } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { describeHolders } from "../../base/files/lock_holders.ts";
 import { isSameFile } from "../../base/files/same_file.ts";
@@ -160,7 +160,7 @@ function stillRuns(what: "add" | "delete", path: string): CniError {
 export async function waitForAdd(running: Running): Promise<void> {
   const path = lockPathOf(running);
   // The common case: no lock file.
-  if (ifPossible(() => Deno.lstatSync(path)) === undefined) return;
+  if (!isTaken(path)) return;
   let lock: InheritedLock | undefined;
   try {
     lock = await waitForLock(running, () => tryLock(path));

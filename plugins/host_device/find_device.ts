@@ -6,7 +6,7 @@
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { exists, ifPossible } from "../../base/files/io.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
@@ -235,15 +235,6 @@ function auxiliaryDirectory(sysfs: string, id = ""): string {
 
 function list(directory: string): string[] {
   return [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function invalid(message: string, cause?: unknown): CniError {

@@ -7,7 +7,7 @@
 import { join } from "@std/path/posix";
 import { describeError } from "../../base/error.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { exists } from "../../base/files/io.ts";
 import type { Delegate } from "./model/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { selectDelegates } from "./select/select.ts";
@@ -50,7 +50,7 @@ function isMemoryLost({ call, scratch }: Session): boolean {
   const { args: { containerId }, config: { cniDir } } = call;
   const results = join(cniDir, "results");
   return scratch.has(containerId) ||
-    ifPossible(() => Deno.statSync(results)) === undefined;
+    !exists(results);
 }
 
 async function askForPod(

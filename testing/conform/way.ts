@@ -7,7 +7,7 @@
 import { inNetns } from "../../ffi/netns.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { exists, ifPossible } from "../../base/files/io.ts";
 import { runToEnd } from "../../cni/invoke/child.ts";
 import { COPIED, type Place } from "./place.ts";
 import {
@@ -88,7 +88,7 @@ function starting(
     return place.inside(() => inNetns(place.host, start));
   } catch (cause) {
     const action = `Cannot start "${program}"`;
-    const isThere = ifPossible(() => Deno.statSync(program)) !== undefined;
+    const isThere = exists(program);
     const isSeen = ifPossible(() =>
       place.inside(() => Deno.statSync(program))
     ) !== undefined;

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
-import { ifPossible } from "../../../base/files/io.ts";
+import { exists } from "../../../base/files/io.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type { ClaimStatus, ObjectMeta, Pod } from "../../../kube/types.ts";
 import type { PodDevice, PodName } from "./pod_resources.ts";
@@ -87,7 +87,7 @@ async function readPluggedDevices(
     ResourceMapSource,
 ): Promise<PodDevice[]> {
   const socket = kubeletSocket ?? KUBELET_SOCKET;
-  if (ifPossible(() => Deno.statSync(socket)) !== undefined) {
+  if (exists(socket)) {
     const { readPodResources } = await import("./pod_resources.ts");
     return await readPodResources(socket, getName(metadata), signal);
   }

@@ -11,7 +11,7 @@
 import { basename, join } from "@std/path/posix";
 import { describeError } from "../../../base/error.ts";
 import {
-  ifPossible,
+  exists,
   removeIfThere,
   withIoFailure,
 } from "../../../base/files/io.ts";
@@ -230,7 +230,7 @@ export class Readiness {
     // A container may have it at the node's path, or below the mounted node's
     // root. An inaccessible path counts as missing.
     const isThere = [this.#path, HOST_ROOT + this.#path]
-      .some((path) => ifPossible(() => Deno.statSync(path)) !== undefined);
+      .some(exists);
     if (!isThere && performance.now() < this.#endMs) {
       throw new NotYetError(
         `Cannot write a configuration: "${this.#path}" does not exist yet`,

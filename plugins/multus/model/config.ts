@@ -18,7 +18,7 @@ import {
   once,
   optional,
 } from "../../../cni/config/types.ts";
-import { ifPossible } from "../../../base/files/io.ts";
+import { exists } from "../../../base/files/io.ts";
 import {
   type JsonObject,
   omitAbsent,
@@ -284,8 +284,4 @@ export function nodePath(
 ): string {
   if (!path.startsWith("/host/") || isThere(path)) return path;
   return path.slice("/host".length);
-}
-
-function exists(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path)) !== undefined;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../../base/files/io.ts";
+import { exists } from "../../../base/files/io.ts";
 import { inNetns } from "../../../ffi/netns.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
 import { BIN, type MultusHost } from "./host.ts";
@@ -75,7 +75,7 @@ export class MultusDaemon implements AsyncDisposable {
   async metric(name: string, labels = ""): Promise<number | undefined> {
     const path = `${this.socketDir}/multus.sock`;
     // fetch() may try for 5 s to connect to what is not there yet.
-    if (ifPossible(() => Deno.statSync(path)) === undefined) return undefined;
+    if (!exists(path)) return undefined;
     const proxy = { transport: "unix", path } as const;
     using client = Deno.createHttpClient({ proxy });
     try {
