@@ -8,6 +8,19 @@ import { LAYERS } from "../lint/layers.ts";
 
 /** What each row of the table holds. */
 const HOLDS: Readonly<Record<string, string>> = {
+  "main.ts": "the executable: finds out what it was called as",
+  "plugins/registry.ts": "finds a plugin of this project by its name",
+  "plugins/renamed.ts": "finds the plugin behind an executable's other name",
+  "plugins/node_keys.ts": "keys of configurations that name files of the node",
+  "plugins/lists/loaders.ts": "generated: every plugin",
+  "plugins/lists/facts.ts": "generated: every plugin's facts",
+  "plugins/multus/main.ts": "the executable that has multus alone",
+  "plugins/contivk8s/": "another name of the plugin remote",
+  "plugins/chain/": "the plugin that runs a list of plugins",
+  "mod.ts": "entry point: what a plugin needs",
+  "libcni.ts": "entry point: the runtime's side",
+  "nftables.ts": "entry point: nftables",
+  "traffic_control.ts": "entry point: traffic control",
   "net/": "values: IP, CIDR and MAC addresses; codecs of bytes and DHCP",
   "ffi/": "the kernel: libc, errno, namespaces, sockets, netlink, nftables",
   "base/": "what any program needs: errors, JSON, files, locks, logs, time",
@@ -41,10 +54,12 @@ export function formatLayerTable(): string {
   const code = (paths: readonly string[]): string =>
     paths.map((path) => `\`${path.replace(/\/$/, "")}\``).join(", ") || "-";
   return [
-    "| directory | holds | may import |",
-    "| --- | --- | --- |",
-    ...rows.map(({ files, mayImport }) =>
-      `| \`${files}\` | ${HOLDS[files]} | ${code(mayImport)} |`
+    "| files | hold | may import | and only lazily |",
+    "| --- | --- | --- | --- |",
+    ...rows.map(({ files, mayImport, mayLoad }) =>
+      `| \`${files}\` | ${HOLDS[files]} | ${code(mayImport)} | ${
+        code(mayLoad)
+      } |`
     ),
   ].join("\n") + "\n";
 }
