@@ -341,10 +341,10 @@ export interface CachedDocument extends Attachment {
 }
 
 /** The `kind` of documents in this format. */
-export const CACHE_KIND = "cniCacheV1";
+const CACHE_KIND = "cniCacheV1";
 
 /** Encodes a file exactly as the Go library would. */
-export function encodeDocument(
+function encodeDocument(
   { result = {}, ...attachment }: CachedDocument,
 ): Uint8Array<ArrayBuffer> {
   const { capabilityArgs } = attachment;

@@ -239,7 +239,7 @@ export function malformed(
  *
  * @throws {CniError} With the code of the parser's error
  */
-export function decodeAs<T>(kind: DocumentKind, read: () => T): T {
+function decodeAs<T>(kind: DocumentKind, read: () => T): T {
   try {
     return read();
   } catch (error) {

@@ -25,7 +25,7 @@ export interface NodeKey {
  * Keys that no schema of a plugin has: other projects' plugins read them, which
  * definitions in use name, or this project's programs do.
  */
-export const OTHER_NODE_KEYS: readonly NodeKey[] = [
+const OTHER_NODE_KEYS: readonly NodeKey[] = [
   { key: "log_file_path", names: "path" },
   { key: "ipam_lock_file", names: "path" },
   { key: "nodename_file", names: "path" },

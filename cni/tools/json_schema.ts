@@ -253,7 +253,7 @@ function isEmpty(value: unknown): boolean {
  * Finds what a key is: what the plugin says of it, or what the end of its path
  * means to all.
  */
-export function findFacts(
+function findFacts(
   path: string,
   { keys }: Pick<PluginKeys, "keys">,
 ): KeyFacts {
@@ -337,7 +337,7 @@ function valueOf(value: unknown, key: string): unknown[] {
 }
 
 /** Removes links and marks of code. */
-export function toPlainText(markdown: string): string {
+function toPlainText(markdown: string): string {
   return markdown.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replace(
       / ?\((see|in) [^)]*\)|[;,] see [^.;,]*(, also for [^.]*)?|(In a chain see|See) [^.]*\.$/g,

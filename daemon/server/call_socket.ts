@@ -183,7 +183,7 @@ class Conversation implements Exchange {
     this.#refuse(reason);
   }
 
-  /** From the bytes of a request to its answer. */
+  /** Handles a request, from its bytes to its answer. */
   async #serve(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     this.#hasRequest = true;
     const { calls, log } = this.#options;

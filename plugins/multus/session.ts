@@ -50,7 +50,7 @@ export interface Session {
  *
  * @throws {CniError} 7 if multus was called by one of its own delegates
  */
-export function openSession(
+function openSession(
   { call, k8s, log, openCluster = openProcessCluster }:
     & Pick<Session, "call" | "k8s" | "log">
     & { readonly openCluster?: OpenCluster | undefined },

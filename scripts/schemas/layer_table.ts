@@ -8,13 +8,13 @@ import { LAYERS } from "../lint/layers.ts";
 
 /** What each row of the table holds. */
 const HOLDS: Readonly<Record<string, string>> = {
-  "main.ts": "the executable: finds out what it was called as",
+  "main.ts": "the executable: finds out by which name it was called",
   "plugins/registry.ts": "finds a plugin of this project by its name",
   "plugins/renamed.ts": "finds the plugin behind an executable's other name",
   "plugins/node_keys.ts": "keys of configurations that name files of the node",
   "plugins/lists/loaders.ts": "generated: every plugin",
   "plugins/lists/facts.ts": "generated: every plugin's facts",
-  "plugins/multus/main.ts": "the executable that has multus alone",
+  "plugins/multus/main.ts": "the executable that contains only multus",
   "plugins/contivk8s/": "another name of the plugin remote",
   "plugins/chain/": "the plugin that runs a list of plugins",
   "mod.ts": "entry point: what a plugin needs",
