@@ -22,7 +22,7 @@ import {
 } from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
 import { LINK, type Step, STEPS } from "./compile/steps.ts";
-import { exists } from "./exists.ts";
+import { exists } from "../base/files/io.ts";
 import { HeaderField, viewOf, writeU64 } from "./mkdenort/elf.ts";
 import { makeProbe, tryProbe } from "./mkdenort/probe_sample.ts";
 import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";

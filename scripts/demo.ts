@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
-
 /**
  * `deno task demo`: builds the executables and puts two containers on a
  * network with them, in network namespaces made for the purpose, so that
@@ -10,25 +8,20 @@
  * @module
  */
 
-import { inNetns, NetNs } from "../ffi/netns.ts";
+import { ifPossible } from "../base/files/io.ts";
+import { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { EchoSocket } from "../ffi/socket/ping.ts";
+import { Ip } from "../net/ip.ts";
 import { execIn } from "../testing/exec_in.ts";
 import { ensureCompiled } from "./compile.ts";
+import { ROOT } from "./compile/project.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 
-const CONFLIST = new URL("../docs/examples/10-ptp.conflist", import.meta.url);
-const PEER = new URL("demo/peer.ts", import.meta.url).pathname;
-const PORT = 8080;
-/** Whether results are printed as JSON, too. */
-const IS_VERBOSE = Deno.args.includes("--verbose");
+const CONFLIST = "docs/examples/10-ptp.conflist";
 /** Marks a run that the demo started. */
 const NESTED = "--in-user-namespace";
-
-/** Prints a heading. */
-function heading(text: string): void {
-  console.log(`\n%c${text}`, "font-weight: bold");
-}
 
 /** A network configuration list. */
 interface ConfList {
@@ -37,55 +30,175 @@ interface ConfList {
   readonly plugins: readonly { readonly type: string }[];
 }
 
-/** One container that is to be attached. */
-interface Container {
-  readonly id: string;
+/** The part of a result that the demo shows. */
+interface Result {
+  readonly interfaces: readonly { readonly name: string }[];
+  readonly ips: readonly {
+    readonly address: string;
+    readonly gateway: string;
+  }[];
+}
+
+/** A network namespace: of the node, or of a container. */
+interface Place {
+  readonly name: string;
   readonly netns: NetNs;
 }
 
-/** The part of a printed result that the demo uses. */
-interface PrintedResult {
-  readonly interfaces: readonly { name: string; sandbox?: string }[];
-  readonly ips: readonly { address: string; gateway: string }[];
-}
+let failures = 0;
 
-/** A node: its namespace, the directory of the plugins, and the network. */
-interface Node {
-  readonly netns: NetNs;
-  readonly path: string;
-  readonly list: ConfList;
-}
-
-const failures: string[] = [];
-
-/** Prints an outcome, and remembers it if it is bad. */
+/** Prints an outcome, and counts it if it is bad. */
 function report(isTrue: boolean, statement: string): void {
-  console.log(
-    `  %c${isTrue ? "✓" : "✗"}%c ${statement}`,
-    `color: ${isTrue ? "green" : "red"}`,
-    "",
-  );
-  if (!isTrue) failures.push(statement);
+  const [mark, color] = isTrue ? ["✓", "green"] : ["✗", "red"];
+  console.log(`  %c${mark}%c ${statement}`, `color: ${color}`, "");
+  if (!isTrue) failures++;
 }
 
-/** Reports whether this process may create network namespaces. */
-function mayMakeNetns(): boolean {
-  try {
-    NetNs.create()[Symbol.dispose]();
-    return true;
-  } catch {
-    return false;
+function heading(text: string): void {
+  console.log(`\n%c${text}`, "font-weight: bold");
+}
+
+/** A runtime, which runs the plugins of a list one by one. */
+class Runtime {
+  readonly #node: NetNs;
+  readonly #path: string;
+  readonly #list: ConfList;
+
+  constructor(node: NetNs, path: string, list: ConfList) {
+    this.#node = node;
+    this.#path = path;
+    this.#list = list;
+  }
+
+  /**
+   * Runs the plugins, in reverse for DEL, and prints how long each takes.
+   *
+   * @returns What the last one printed
+   * @throws {Error} With the plugin's output if one fails
+   */
+  run(command: string, { name: id, netns }: Place, result?: Result): string {
+    const { plugins, ...common } = this.#list;
+    let printed = result === undefined ? "" : JSON.stringify(result);
+    for (const plugin of command === "DEL" ? plugins.toReversed() : plugins) {
+      const { type } = plugin;
+      const prevResult = printed === "" ? undefined : JSON.parse(printed);
+      const startMs = performance.now();
+      const { code, stdout, stderr } = execIn(this.#node, {
+        path: `${this.#path}/${type}`,
+        env: {
+          CNI_COMMAND: command,
+          CNI_CONTAINERID: id,
+          CNI_NETNS: netns.path,
+          CNI_IFNAME: "eth0",
+          CNI_PATH: this.#path,
+        },
+        stdin: JSON.stringify({ ...plugin, ...common, prevResult }),
+      });
+      const ms = (performance.now() - startMs).toFixed(0);
+      if (code !== 0) throw new Error(`${type} ${command}: ${stdout}${stderr}`);
+      console.log(`  ${type} ${command} ${id}: ${ms} ms`);
+      if (command === "ADD") printed = stdout;
+    }
+    if (Deno.args.includes("--verbose")) console.log(printed);
+    return printed;
   }
 }
 
-/** Runs a command as root of a new user namespace. */
+/** Draws the node and its containers. */
+function draw(results: readonly Result[]): void {
+  const gateways = results[0]?.ips.map(({ gateway }) => gateway).join(" ");
+  console.log(`  ┌───── node ──────┐  each end there: ${gateways}`);
+  for (const [at, { interfaces, ips }] of results.entries()) {
+    const [outer, inner] = interfaces;
+    const addresses = ips.map(({ address }) => address).join(" ");
+    console.log(
+      `  │ ${outer?.name} ├──── ${inner?.name} ` +
+        `container ${"ab"[at]}  ${addresses}`,
+    );
+  }
+  console.log("  └─────────────────┘");
+}
+
+/** How often an address is asked, and how long between, in ms. */
+const TRIES = 40, PAUSE_MS = 50;
+
+/** Reports whether an address answers an echo request from a namespace. */
+async function ping(from: NetNs, address: string): Promise<boolean> {
+  using socket = EchoSocket.open(from, { destination: Ip.parse(address) });
+  for (let attempt = 0; attempt < TRIES; attempt++) {
+    ifPossible(() => socket.send());
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    if (socket.hasReply()) return true;
+  }
+  return false;
+}
+
+/** Shows that a place has no links, routes or leases any more. */
+function proveEmpty({ name, netns }: Place): void {
+  using rtnl = Rtnl.open(netns.path);
+  const links = rtnl.link.list().map(({ name }) => name);
+  report(links.join() === "lo", `links of ${name}: ${links}`);
+  const routes = rtnl.route.list();
+  report(routes.length === 0, `routes of ${name}: ${routes.length}`);
+}
+
+/** The whole show; everything it makes is gone when it returns. */
+async function demo(path: string): Promise<void> {
+  using stack = new DisposableStack();
+  const leases = Deno.makeTempDirSync({ prefix: "cni-demo-" });
+  stack.defer(() => Deno.removeSync(leases, { recursive: true }));
+  const makePlace = (name: string): Place => {
+    const netns = stack.use(NetNs.create());
+    using rtnl = Rtnl.open(netns.path);
+    rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
+    return { name, netns };
+  };
+  const node = makePlace("the node");
+  const containers = [makePlace("a"), makePlace("b")];
+  const list = JSON.parse(Deno.readTextFileSync(ROOT + CONFLIST));
+  for (const plugin of list.plugins) plugin.ipam.dataDir = leases;
+  const runtime = new Runtime(node.netns, path, list);
+
+  heading(`Network "${list.name}" (${CONFLIST})`);
+  const results: Result[] = containers.map((container) =>
+    JSON.parse(runtime.run("ADD", container))
+  );
+  draw(results);
+
+  heading("Who reaches whom");
+  const addresses = new Map<Place, string[]>([
+    ...containers.map((one, at) =>
+      [one, results[at]?.ips.map(({ address }) => address) ?? []] as const
+    ),
+    [node, results[0]?.ips.map(({ gateway }) => gateway) ?? []],
+  ]);
+  for (const from of addresses.keys()) {
+    for (const [to, list] of addresses) {
+      for (const address of from === to ? [] : list) {
+        const ip = address.replace(/\/.*/, "");
+        const text = `${from.name} reaches ${to.name} at ${ip}`;
+        report(await ping(from.netns, ip), text);
+      }
+    }
+  }
+
+  for (const command of ["CHECK", "DEL"]) {
+    heading(command);
+    containers.forEach((one, at) => runtime.run(command, one, results[at]));
+  }
+  heading("What is left");
+  for (const place of [node, ...containers]) proveEmpty(place);
+  const left = [...Deno.readDirSync(`${leases}/${list.name}`)]
+    .filter(({ name }) => /^[\d.:a-f]+$/.test(name));
+  report(left.length === 0, `leases: ${left.length}`);
+}
+
+/** Runs a command as root of a new user namespace; returns its exit status. */
 function unshare(...command: string[]): number {
-  return new Deno.Command("unshare", {
-    args: ["-Urnm", ...command],
-    stdin: "inherit",
-    stdout: "inherit",
-    stderr: "inherit",
-  }).outputSync().code;
+  const args = ["-Urnm", ...command];
+  const stdio = "inherit" as const;
+  return new Deno.Command("unshare", { args, stdout: stdio, stderr: stdio })
+    .outputSync().code;
 }
 
 /** Starts the demo again where it may make namespaces, if there is such a place. */
@@ -103,257 +216,29 @@ async function runInUserNamespace(): Promise<number> {
   return unshare(...run, ...Deno.args, NESTED);
 }
 
-/** The documented list, with its leases in a directory of the demo. */
-function readConfList(dataDir: string): ConfList {
-  const list = JSON.parse(Deno.readTextFileSync(CONFLIST));
-  for (const plugin of list.plugins) plugin.ipam.dataDir = dataDir;
-  return list;
-}
-
-/**
- * Runs the plugins one by one as a runtime does, in reverse for DEL.
- *
- * @throws {Error} With the plugin's output if one fails
- */
-function runPlugins(
-  { netns, path, list }: Node,
-  command: "ADD" | "CHECK" | "DEL",
-  container: Container,
-  prevResult?: PrintedResult,
-): { type: string; milliseconds: number; stdout: string }[] {
-  const { plugins, name, cniVersion } = list;
-  const order = command === "DEL" ? plugins.toReversed() : plugins;
-  let result = prevResult;
-  return order.map((plugin) => {
-    const { type } = plugin;
-    const config = { ...plugin, name, cniVersion };
-    const start = performance.now();
-    const { code, stdout, stderr } = execIn(netns, {
-      path: `${path}/${type}`,
-      env: {
-        CNI_COMMAND: command,
-        CNI_CONTAINERID: container.id,
-        CNI_NETNS: container.netns.path,
-        CNI_IFNAME: "eth0",
-        CNI_PATH: path,
-      },
-      stdin: JSON.stringify(
-        result ? { ...config, prevResult: result } : config,
-      ),
-    });
-    const milliseconds = performance.now() - start;
-    if (code !== 0) throw new Error(`${type} ${command}: ${stdout}${stderr}`);
-    if (command === "ADD") result = JSON.parse(stdout);
-    return { type, milliseconds, stdout };
-  });
-}
-
-/** Attaches a container and shows the result. */
-function attach(node: Node, container: Container): PrintedResult {
-  let result: PrintedResult = { interfaces: [], ips: [] };
-  for (
-    const { type, milliseconds, stdout } of runPlugins(node, "ADD", container)
-  ) {
-    console.log(`  ${type} ADD ${container.id}: ${milliseconds.toFixed(0)} ms`);
-    if (IS_VERBOSE) console.log(stdout.replace(/^/gm, "    "));
-    result = JSON.parse(stdout);
-  }
-  return result;
-}
-
-/** Shows that the containers are as they were attached, and detaches them. */
-function checkAndDetach(
-  node: Node,
-  containers: readonly Container[],
-  results: readonly PrintedResult[],
-): void {
-  for (const command of ["CHECK", "DEL"] as const) {
-    heading(command);
-    for (const [position, container] of containers.entries()) {
-      for (
-        const run of runPlugins(
-          node,
-          command,
-          container,
-          results[position],
-        )
-      ) {
-        const time = run.milliseconds.toFixed(0);
-        report(
-          run.stdout === "",
-          `${run.type} ${command} ${container.id}: ${time} ms`,
-        );
-      }
-    }
-  }
-}
-
-/** Draws the result. */
-function draw(results: readonly PrintedResult[]): void {
-  const lines = results.map(({ interfaces, ips }, position) => {
-    const addresses = ips.map(({ address }) => address).join(" ");
-    return `  │ ${interfaces[0]?.name} ├──── ${interfaces[1]?.name} ` +
-      `container ${"ab"[position]}  ${addresses}`;
-  });
-  const gateways = results[0]?.ips.map(({ gateway }) => gateway).join(" ");
-  console.log(`  ┌───── node ──────┐  each end there: ${gateways}`);
-  console.log(lines.join("\n"));
-  console.log("  └─────────────────┘");
-}
-
-/** Runs the peer program in a namespace, to its end. */
-function ask(from: NetNs, address: string): string {
-  const { stdout } = inNetns(from, () =>
-    new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-config", PEER, "ask", address, `${PORT}`],
-      stderr: "null",
-    }).outputSync());
-  return new TextDecoder().decode(stdout).trim();
-}
-
-/** Starts the peer program in a namespace; it listens when this returns. */
-async function listen(
-  netns: NetNs,
-  name: string,
-): Promise<Deno.ChildProcess> {
-  const child = inNetns(netns, () =>
-    new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-config", PEER, "listen", `${PORT}`, name],
-      stdout: "piped",
-    }).spawn());
-  const reader = child.stdout.getReader();
-  await reader.read();
-  reader.releaseLock();
-  return child;
-}
-
-/** Shows that the namespaces reach each other. */
-async function proveReachability(
-  places: readonly { name: string; netns: NetNs; addresses: string[] }[],
-): Promise<void> {
-  const servers: Deno.ChildProcess[] = [];
-  try {
-    for (const { netns, name } of places) {
-      servers.push(await listen(netns, name));
-    }
-    for (const from of places) {
-      for (const to of places.filter((place) => place !== from)) {
-        for (const address of to.addresses) {
-          report(
-            ask(from.netns, address) === to.name,
-            `${from.name} reaches ${to.name} at ${address}`,
-          );
-        }
-      }
-    }
-  } finally {
-    for (const server of servers) {
-      server.kill("SIGKILL");
-      await server.stdout.cancel();
-      await server.status;
-    }
-  }
-}
-
-/** Shows that nothing is left. */
-function proveNothingLeft(
-  places: readonly { name: string; netns: NetNs }[],
-  leases: string,
-): void {
-  for (const { name, netns } of places) {
-    using rtnl = Rtnl.open(netns.path);
-    const links = rtnl.link.list().map(({ name }) => name);
-    report(links.join() === "lo", `links of ${name}: ${links}`);
-    const routes = rtnl.route.list();
-    report(routes.length === 0, `routes of ${name}: ${routes.length}`);
-  }
-  const left = [...Deno.readDirSync(leases)].map(({ name }) => name)
-    .filter((name) => name !== "lock" && !name.startsWith("last_reserved_ip"));
-  report(left.length === 0, `leases: ${left.length}`);
-}
-
-/** The whole show; everything it makes is gone when it returns. */
-async function demo(path: string): Promise<void> {
-  using stack = new DisposableStack();
-  const directory = Deno.makeTempDirSync({ prefix: "cni-demo-" });
-  stack.defer(() => Deno.removeSync(directory, { recursive: true }));
-  const [node, a, b] = [0, 1, 2].map(() => stack.use(makeNetns()));
-  if (!node || !a || !b) return;
-  const list = readConfList(`${directory}/leases`);
-  const place: Node = { netns: node, path, list };
-  const containers = [{ id: "a", netns: a }, { id: "b", netns: b }];
-
-  heading(`Network "${list.name}" (docs/examples/10-ptp.conflist)`);
-  const results = containers.map((container) => attach(place, container));
-  draw(results);
-
-  heading("Who reaches whom, over TCP");
-  const addressesOf = (result?: PrintedResult): string[] =>
-    result?.ips.map(({ address }) => address.replace(/\/.*/, "")) ?? [];
-  const places = [
-    { name: "container a", netns: a, addresses: addressesOf(results[0]) },
-    { name: "container b", netns: b, addresses: addressesOf(results[1]) },
-    {
-      name: "the node",
-      netns: node,
-      addresses: results[0]?.ips.map(({ gateway }) => gateway) ?? [],
-    },
-  ];
-  await proveReachability(places);
-
-  checkAndDetach(place, containers, results);
-
-  heading("What is left");
-  proveNothingLeft(places, `${directory}/leases/${list.name}`);
-}
-
-/** Creates a namespace with its loopback up. */
-function makeNetns(): NetNs {
-  const netns = NetNs.create();
-  using rtnl = Rtnl.open(netns.path);
-  rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
-  return netns;
-}
-
-/** Shows that the namespaces are gone: only descriptors of ours held them. */
-function proveNetnsGone(): void {
-  // To return to its own namespace, a thread may hold it.
-  const own = Deno.readLinkSync("/proc/self/ns/net");
-  const held = [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) => {
-    try {
-      const target = Deno.readLinkSync(`/proc/self/fd/${name}`);
-      return target.startsWith("net:") && target !== own;
-    } catch {
-      return false;
-    }
-  });
-  report(held.length === 0, `namespaces held: ${held.length}`);
-}
-
 /** Builds, shows, and returns the exit status. */
 async function main(): Promise<number> {
   const path = await ensureCompiled();
-  if (!mayMakeNetns()) return runInUserNamespace();
+  const netns = ifPossible(() => NetNs.create());
+  if (netns === undefined) return runInUserNamespace();
+  netns[Symbol.dispose]();
   try {
     await demo(path);
   } catch (error) {
     report(false, error instanceof Error ? error.message : String(error));
   }
-  proveNetnsGone();
-  if (failures.length === 0) {
-    console.log("\nAll as it should be.");
-    return 0;
-  }
-  console.log(`\n${failures.length} not as it should be.`);
-  return 1;
+  console.log(
+    failures === 0
+      ? "\nAll as it should be."
+      : `\n${failures} not as it should be.`,
+  );
+  return failures === 0 ? 0 : 1;
 }
 
 answerHelp(
   `Build the executables and put two containers on a network, in network namespaces
 that end with the demo.
-
 Usage: deno task demo [--verbose]
-
   --verbose  also prints the results of ADD, as JSON`,
 );
 Deno.exit(await main());

@@ -4,7 +4,7 @@ import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { buildPages, installPackages } from "./docs_site.ts";
-import { exists } from "./exists.ts";
+import { exists } from "../base/files/io.ts";
 
 /** Longest wait for an answer of the browser, on the slowest machine. */
 const PATIENCE_MS = 60_000;

@@ -23,7 +23,7 @@ import {
   ensureUnpacked,
   installTestPackages,
 } from "./setup/debian_packages.ts";
-import { exists } from "./exists.ts";
+import { exists } from "../base/files/io.ts";
 import { startGoPrograms } from "./setup/go_plugins.ts";
 import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";

@@ -1,18 +1,11 @@
 /**
- * Runs the kernel part of the tests in a kernel that has everything: what
- * `deno task test:kernel` does.
+ * Runs tests in User-mode Linux, a kernel as a process: what `deno task test:kernel`
+ * does. Test machines' kernels may lack VLANs on bridges, ipvlan, vlan, vrf and dummy
+ * links; this one has them.
  *
- *     deno task test:kernel [--core] [--filter TEXT] [FILE...]
- *
- * The kernel is User-mode Linux, Debian's package `user-mode-linux`: it runs as
- * a process, and has modules for VLANs, ipvlan, vrf and the like, which the
- * machine's kernel may lack. As root this first fetches the package, unless
- * `CNI_TEST_NO_INSTALL=1`. `--core` runs the part that the gate runs. Files that
- * are named are run even if they are not in the kernel part.
- *
- * Where there are two processors, two kernels share the files: each has one.
- * The kernel has the machine's file system, and writes to memory only. It has no
- * network to the outside, so everything is downloaded and built before.
+ * The tests see the machine's file system, and write to an overlay in memory
+ * (`kernel/init.sh`). Files without an argument: all that need network namespaces,
+ * shared out to two kernels.
  *
  * @module
  */
@@ -20,19 +13,20 @@
 import { describeError } from "../base/error.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
-import { findDenoDirectory } from "./setup/deno_directory.ts";
+import { ROOT, ROOT_URL } from "./compile/project.ts";
 import { answerHelp } from "./help.ts";
 import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
 import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
 import type { InsideRun } from "./kernel/inside.ts";
 import {
-  CORE_FILTER,
+  filterOf,
   findObstacle,
-  isCore,
+  selectFeatureTests,
   selectKernelPart,
   shareOut,
 } from "./kernel/select.ts";
 import { importFlags } from "./net.ts";
+import { findDenoDirectory } from "./setup/deno_directory.ts";
 import { listTestFiles, type TestFile } from "./test/files.ts";
 import {
   findTally,
@@ -42,22 +36,15 @@ import {
 } from "./test/outcome.ts";
 import { createStop } from "./test/run.ts";
 
-const ROOT = new URL("..", import.meta.url);
-const ROOT_PATH = decodeURIComponent(ROOT.pathname);
-
 /** For what this run writes: a directory for each kernel. */
-const DIRECTORY = "build/kernel";
-
+const DIRECTORY = `${ROOT}build/kernel`;
 /** More would share the memory rather than win time. */
 const MOST_KERNELS = 2;
-
 /** Time limits of the tests, and of the kernel's boot and end. */
 const LIMIT_MS = { core: 30 * 60_000, all: 180 * 60_000 } as const;
 const END_MS = 60_000;
-
 /** A directory of the machine for what the tests record, if not empty. */
 const COVERAGE_DIR = Deno.env.get("DENO_COVERAGE_DIR") ?? "";
-
 /** These say where executables are and what tests do; PATH is the script's. */
 const PASSED_ON = [
   "CNI_GO_PLUGINS",
@@ -68,7 +55,7 @@ const PASSED_ON = [
 
 /** The options and files on the command line. */
 export interface KernelOptions {
-  /** Whether only the part is run that the gate runs. */
+  /** Whether only tests are run that this machine's kernel cannot run. */
   readonly core: boolean;
   /** The only files to run; empty for the whole kernel part. */
   readonly files: readonly string[];
@@ -76,11 +63,7 @@ export interface KernelOptions {
   readonly filter: string | undefined;
 }
 
-/**
- * Reads the command line.
- *
- * @throws {Error} If there is an option that is not known, or `--filter` has no text
- */
+/** @throws {Error} If there is something in it that we do not know */
 export function parseKernelOptions(args: readonly string[]): KernelOptions {
   const files: string[] = [];
   let core = false;
@@ -94,20 +77,16 @@ export function parseKernelOptions(args: readonly string[]): KernelOptions {
     else files.push(arg.replace(/^\.\//, ""));
   }
   if (filter === "") throw new Error("Cannot use --filter without a text");
-  if (core && files.length > 0) {
-    throw new Error(`Cannot use --core with "${files.join(" ")}"`);
+  if (core && args.length > 1) {
+    throw new Error("Cannot use --core with files or --filter");
   }
   return { core, files, filter };
 }
 
-/**
- * Returns the kernel to boot.
- *
- * @returns A text if none can be booted here: why
- */
+/** Returns the kernel; a text if tests cannot run in it: why. */
 async function chooseKernel(): Promise<Kernel | string> {
   if (Deno.uid() !== 0) return "needs root";
-  if (/\s/.test(ROOT_PATH + Deno.execPath())) {
+  if (/\s/.test(ROOT + Deno.execPath())) {
     return "needs paths without whitespace, to the project and to deno";
   }
   if (Deno.env.get("CNI_TEST_NO_INSTALL") !== "1") await ensureKernel();
@@ -116,100 +95,105 @@ async function chooseKernel(): Promise<Kernel | string> {
   return hasCommand("modprobe") ? kernel : "needs modprobe: Debian's kmod";
 }
 
-/** The files to run, and those that cannot be run with the reasons. */
+/** What to run. */
 interface Choice {
   readonly files: readonly TestFile[];
-  readonly left: readonly (readonly [path: string, reason: string])[];
+  readonly filter: string | undefined;
 }
 
-/** Chooses what the command line asks for; what it names is run in any case. */
-function chooseFiles({ files, core }: KernelOptions): Choice {
-  const all = listTestFiles(ROOT);
-  if (files.length > 0) {
-    return { files: files.map((path) => findFile(all, path)), left: [] };
-  }
-  const read = (path: string): string =>
-    Deno.readTextFileSync(new URL(path, ROOT));
-  const part = selectKernelPart(all, read)
-    .filter(({ path }) => !core || isCore(path));
-  const isPossible = ({ path }: TestFile): boolean =>
-    findObstacle(path) === undefined;
-  return {
-    files: part.filter(isPossible),
-    left: part.flatMap(({ path }) => {
+/** Chooses what the command line asks for; files that it names are run in any case. */
+async function choose(options: KernelOptions): Promise<Choice> {
+  const all = listTestFiles(ROOT_URL);
+  const read = (path: string): string => Deno.readTextFileSync(ROOT + path);
+  const { core, filter } = options;
+  if (core) return await chooseLacking(selectFeatureTests(all, read));
+  if (options.files.length === 0) {
+    const files = selectKernelPart(all, read).filter(({ path }) => {
       const reason = findObstacle(path);
-      return reason === undefined ? [] : [[path, reason] as const];
-    }),
-  };
+      if (reason !== undefined) console.log(`skipped ${path}: ${reason}`);
+      return reason === undefined;
+    });
+    return { files, filter };
+  }
+  const files = options.files.map((path) => {
+    const found = all.find((file) => file.path === path);
+    if (found !== undefined) return found;
+    throw new Error(`No test file is named "${path}"`);
+  });
+  return { files, filter };
 }
 
-function findFile(all: readonly TestFile[], path: string): TestFile {
-  const found = all.find((file) => file.path === path);
-  if (found !== undefined) return found;
-  throw new Error(`No test file is named "${path}"`);
+/** Of rows for each version of the specification, one is enough: the kernel knows none. */
+const OLD_VERSION = /, (?!1\.1\.0)\d+\.\d+\.\d+$/;
+
+/** Chooses the tests that this machine's kernel lacks something for. */
+async function chooseLacking(files: readonly TestFile[]): Promise<Choice> {
+  const paths = files.map(({ path }) => path);
+  const list = "scripts/kernel/list_lacking.ts";
+  const flags = await importFlags();
+  const output = await runDeno(["run", "-A", ...flags, list, ...paths]);
+  const lacking = new Map(Object.entries<string[]>(JSON.parse(output)));
+  const names = [...lacking.values()].flat()
+    .filter((name) => !OLD_VERSION.test(name));
+  // A file takes as long as it has tests that run.
+  const some = files.flatMap(({ path }) => {
+    const size = lacking.get(path)?.length;
+    return size === undefined ? [] : [{ path, size }];
+  });
+  return { files: some, filter: filterOf(names) };
+}
+
+/** @returns What it prints */
+async function runDeno(args: readonly string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: ROOT,
+    stdin: "null",
+  }).output();
+  const decoder = new TextDecoder();
+  if (!success) throw new Error(decoder.decode(stderr));
+  return decoder.decode(stdout);
 }
 
 /** Does everything that needs a network or takes long in a kernel. */
 async function prepare(
-  files: readonly TestFile[],
-  { filter, core }: KernelOptions,
+  { files, filter }: Choice,
+  { core }: KernelOptions,
 ): Promise<Omit<InsideRun, "files">> {
   // Executables give no coverage.
   const built = COVERAGE_DIR === "" ? { CNI_BIN: await ensureCompiled() } : {};
   const flags = await importFlags();
   const paths = files.map(({ path }) => path);
   await runDeno(["cache", ...flags, "scripts/kernel/inside.ts", ...paths]);
-  const wanted = filter ?? (core ? CORE_FILTER : undefined);
   const passedOn = PASSED_ON.flatMap((name) => {
     const value = Deno.env.get(name);
     return value === undefined ? [] : [[name, value]];
   });
   return {
-    root: ROOT.href,
-    flags: [
-      ...flags,
-      ...wanted === undefined ? [] : ["--filter", wanted],
-    ],
+    root: ROOT_URL.href,
+    flags: [...flags, ...filter === undefined ? [] : ["--filter", filter]],
     limitMs: LIMIT_MS[core ? "core" : "all"],
     env: { ...Object.fromEntries(passedOn), ...built },
   };
-}
-
-async function runDeno(args: readonly string[]): Promise<void> {
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [...args],
-    cwd: ROOT,
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
-}
-
-/** A kernel beside others, from 0. */
-interface Seat {
-  readonly index: number;
-  /** See {@linkcode boot}. */
-  readonly processor: number | undefined;
 }
 
 /** Boots a kernel in a directory of its own, and keeps its messages there. */
 async function runInside(
   kernel: Kernel,
   run: InsideRun,
-  { index, processor }: Seat,
+  index: number,
   onText: (text: string) => void,
 ): Promise<BootEnd> {
-  const directory = `${ROOT_PATH}${DIRECTORY}/${index}`;
+  const directory = `${DIRECTORY}/${index}`;
   await Deno.mkdir(directory, { recursive: true });
   const path = `${directory}/run.json`;
   await Deno.writeTextFile(path, JSON.stringify(run));
   return await boot({
     kernel,
-    init: `${ROOT_PATH}scripts/kernel/init.sh`,
+    init: `${ROOT}scripts/kernel/init.sh`,
     env: {
       CNI_KERNEL_DENO: Deno.execPath(),
-      CNI_KERNEL_ROOT: ROOT_PATH,
+      CNI_KERNEL_ROOT: ROOT,
       CNI_KERNEL_RUN: path,
       CNI_KERNEL_MODULES: kernel.modules,
       CNI_KERNEL_SHARE: COVERAGE_DIR,
@@ -218,7 +202,7 @@ async function runInside(
       HOME: Deno.env.get("HOME") ?? "/root",
     },
     directory,
-    processor,
+    processor: hasCommand("taskset") ? listProcessors()[index] : undefined,
     stop: createStop(run.limitMs + END_MS),
     onText,
   });
@@ -227,28 +211,24 @@ async function runInside(
 /** Runs files in kernels beside each other; those after the first are shown once they end. */
 async function runShared(
   kernel: Kernel,
-  files: readonly TestFile[],
+  choice: Choice,
   options: KernelOptions,
 ): Promise<BootEnd[]> {
-  const run = await prepare(files, options);
+  const run = await prepare(choice, options);
   // A kernel without any test would count as a failure.
   const isWhole = options.files.length === 0 && options.filter === undefined;
   const kernels = isWhole
     ? Math.min(MOST_KERNELS, navigator.hardwareConcurrency)
     : 1;
-  const parts = shareOut(files, kernels);
   const encoder = new TextEncoder();
   const show = (text: string): void =>
     void Deno.stdout.writeSync(encoder.encode(text));
-  const processors = hasCommand("taskset") ? listProcessors() : [];
-  const ends = await Promise.all(parts.map((files, index) =>
-    runInside(
-      kernel,
-      { ...run, files },
-      { index, processor: processors[index] },
-      index === 0 ? show : () => {},
-    )
-  ));
+  const ends = await Promise.all(
+    shareOut(choice.files, kernels).map((files, index) => {
+      const onText = index === 0 ? show : (): void => {};
+      return runInside(kernel, { ...run, files }, index, onText);
+    }),
+  );
   for (const { output } of ends.slice(1)) show(output);
   return ends;
 }
@@ -256,8 +236,7 @@ async function runShared(
 /**
  * Lists the processors that this process may use, from 0.
  *
- * Source: man7.org/linux/man-pages/man5/proc_pid_status.5.html
- * `Cpus_allowed_list`; the format, such as `0-2,7`, is that of cpuset(7).
+ * Source: proc_pid_status(5), `Cpus_allowed_list`: as in `0-2,4`.
  */
 export function listProcessors(): number[] {
   const status = Deno.readTextFileSync("/proc/self/status");
@@ -270,7 +249,7 @@ export function listProcessors(): number[] {
 }
 
 /** The counts of a boot, and an explanation. */
-export interface BootVerdict {
+interface BootVerdict {
   readonly tally: Tally;
   /** What is wrong, or why the tests were skipped; empty if nothing is. */
   readonly message: string;
@@ -280,20 +259,15 @@ export interface BootVerdict {
 const STARTED = /^Run \S+ as init process$/m;
 
 /**
- * Linux before 6.13 logs this on a processor with AMX: a process has more
- * registers than the kernel has room for, so that none can begin.
+ * It logs this where it starts no process: on processors with more registers than
+ * it knows, such as those with AMX.
  */
 const CANNOT_START = /ptrace set fp regs failed, errno = 14$/m;
 
 /** How many lines of the kernel's log tell why it ended. */
 const SOME_LINES = 12;
 
-/**
- * Judges a boot. Where the kernel does not even start, as in a container that
- * forbids ptrace(2), or cannot start any process, the tests are skipped; every
- * later end without a count of the tests is a failure. So is a run without any
- * test, which proves nothing.
- */
+/** Judges a boot: a kernel that starts no process here is a skipped test. */
 export function judgeBoot({ output, log, stopped }: BootEnd): BootVerdict {
   const tally = findTally(output);
   if (tally !== undefined && stopped === undefined) {
@@ -317,36 +291,31 @@ export function judgeBoot({ output, log, stopped }: BootEnd): BootVerdict {
   };
 }
 
-function skip(reason: string): Tally {
-  console.log(`Skipped: the tests in User-mode Linux: ${reason}`);
-  return { passed: 0, failed: 0, skipped: 1 };
-}
-
 async function main(options: KernelOptions): Promise<Tally> {
   const kernel = await chooseKernel();
-  if (typeof kernel === "string") return skip(kernel);
-  await Deno.remove(new URL(DIRECTORY, ROOT), { recursive: true }).catch(
-    () => {},
-  );
-  const { files, left } = chooseFiles(options);
-  for (const [path, reason] of left) {
-    console.log(`skipped ${path}: ${reason}`);
+  if (typeof kernel === "string") {
+    console.log(`Skipped: the tests in User-mode Linux: ${kernel}`);
+    return { passed: 0, failed: 0, skipped: 1 };
   }
-  const verdicts = (await runShared(kernel, files, options)).map(judgeBoot);
+  await Deno.remove(DIRECTORY, { recursive: true }).catch(() => {});
+  const choice = await choose(options);
+  if (choice.files.length === 0) {
+    console.log("This machine's kernel can run every test");
+    return sumTallies([]);
+  }
+  const verdicts = (await runShared(kernel, choice, options)).map(judgeBoot);
   for (const { message } of verdicts) {
     if (message !== "") console.log(message);
   }
-  const tally = sumTallies(verdicts.map(({ tally }) => tally));
-  return { ...tally, skipped: tally.skipped + left.length };
+  return sumTallies(verdicts.map(({ tally }) => tally));
 }
 
 const HELP = `Run the kernel part of the tests in User-mode Linux.
-
-Usage: deno task test:kernel [--core] [--filter TEXT] [FILE...]
-
-  --core         run only the part that the gate runs
+Usage: deno task test:kernel [--filter TEXT] [FILE...]
+       deno task test:kernel --core
+  --core         run only the tests that this machine's kernel cannot run, as the
+                 gate does
   --filter TEXT  run tests with TEXT in their name
-
 User-mode Linux of Debian is fetched to build/uml unless CNI_TEST_NO_INSTALL=1.`;
 
 if (import.meta.main) {

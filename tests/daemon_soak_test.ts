@@ -3,7 +3,7 @@
  * several kinds, while callers and the daemon are killed.
  *
  * The suite runs 160 attachments. `CNI_SOAK=10000` runs so many,
- * `CNI_SOAK_MINUTES=10` runs so long (`deno task soak`), and both print figures.
+ * `CNI_SOAK_MINUTES=10` runs so long, and both print figures.
  * In a long run the daemon is also stopped for up to 6 s, so that callers do its
  * work. The daemon is killed in the first half only. In a long run its memory is then
  * compared with that after its first 1000 attachments: until then, V8 compiles

@@ -1,6 +1,6 @@
 /**
  * What iproute2 and the kernel said to each other, byte for byte, against our
- * codecs and our requests. Captured by `scripts/capture_netlink.ts`.
+ * codecs and our requests. `tests/_harness/golden_netlink.ts` captures them.
  *
  * @module
  */
@@ -36,7 +36,12 @@ import {
 import { Cidr } from "../net/cidr.ts";
 import { Ip } from "../net/ip.ts";
 import { Mac } from "../net/mac.ts";
-import type { Golden, GoldenMessage } from "../scripts/capture_netlink.ts";
+import {
+  type GoldenMessage,
+  listGolden,
+  readGolden,
+  recordGolden,
+} from "./_harness/golden_netlink.ts";
 import {
   findMessageType,
   firstMessage,
@@ -45,15 +50,9 @@ import {
 } from "./_harness/netlink_rendering.ts";
 import { eachRow, testRows } from "./_harness/table.ts";
 
-const DIRECTORY = new URL("golden/netlink/", import.meta.url);
+recordGolden();
 
-function readGolden(name: string): Golden {
-  return JSON.parse(Deno.readTextFileSync(new URL(`${name}.json`, DIRECTORY)));
-}
-
-/** Lists the names of all golden files. */
-const NAMES = [...Deno.readDirSync(DIRECTORY)]
-  .map(({ name }) => name.replace(/\.json$/, "")).sort();
+const NAMES = listGolden();
 
 function decode({ bytes }: GoldenMessage): RawMessage {
   return firstMessage(Uint8Array.fromHex(bytes));
@@ -69,7 +68,7 @@ Deno.test("the decoder reads what was captured as it was rendered", async (t) =>
       assertEquals(
         rendered,
         message.decoded,
-        "is it meant? deno task deno run -A scripts/capture_netlink.ts --render",
+        "is it meant? Run this test with CNI_RECORD_NETLINK=decoded",
       );
     }
   });

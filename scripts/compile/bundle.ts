@@ -10,14 +10,14 @@ import { loadScripts } from "../../cli/completion/scripts.ts";
 import { loadHelpTexts } from "../../cli/help_texts.ts";
 import { loadTemplates } from "../../cli/new/templates.ts";
 import { makeSchemas } from "../../cli/explain/make.ts";
-import { exists } from "../exists.ts";
-import { GO_ENV } from "../go_env.ts";
+import { exists } from "../../base/files/io.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
 import { type Chunks, wrapChunk } from "./link.ts";
 import {
   findChangeTime,
+  GO_ENV,
   LIBRARY_SOURCES,
   PROGRAM_SOURCES,
   ROOT,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { exists } from "../exists.ts";
+import { exists } from "../../base/files/io.ts";
 import { checkDigest } from "./digest.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { npmPackageOf, type Target } from "./target.ts";

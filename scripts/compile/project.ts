@@ -5,9 +5,19 @@
  */
 
 /** The project's root, with a slash at the end. */
-export const ROOT = decodeURIComponent(
-  new URL("../../", import.meta.url).pathname,
-);
+export const ROOT_URL: URL = new URL("../../", import.meta.url);
+
+/** Its path. */
+export const ROOT: string = decodeURIComponent(ROOT_URL.pathname);
+
+/**
+ * The environment of a program in Go that ends soon, such as a compiler. It collects
+ * no garbage until it has a GiB, which saves a quarter of the processor time.
+ */
+export const GO_ENV: Readonly<Record<string, string>> = {
+  GOGC: "off",
+  GOMEMLIMIT: "1GiB",
+};
 
 /** What the programs are made of: directories and files in the project's root. */
 export const PROGRAM_SOURCES = [

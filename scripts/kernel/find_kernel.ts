@@ -15,7 +15,7 @@ import {
   ensureDebianPackages,
   ensureUnpacked,
 } from "../setup/debian_packages.ts";
-import { exists } from "../exists.ts";
+import { exists } from "../../base/files/io.ts";
 import type { Kernel } from "./boot.ts";
 
 /** The kernel's package. */

@@ -1,5 +1,6 @@
 /**
- * Says which test files have to do with the kernel.
+ * Says which test files have to do with the kernel, and which tests the gate runs in
+ * another one.
  *
  * @module
  */
@@ -15,33 +16,15 @@ import {
 /** What a test names that works in network namespaces, or skips without them. */
 const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;
 
+/** What a test, or a module for tests, names that may skip for the kernel. */
+const NEEDS_FEATURES =
+  /\bneeds(?:Links|Kind|BridgeVlans)\b|\bneeds \S+ links\b/;
+
 /** These declare {@linkcode NEEDS_NAMESPACES} for others. */
 const CAPABILITIES = "testing/capabilities.ts";
 
-/**
- * Plugins whose rows are about no links, or need nftables, which this one lacks;
- * and demands, which are about plugins that any kernel can do.
- */
-const ELSEWHERE =
-  "debug|demands|dhcp|firewall|flannel|masquerade|multus|portmap";
-
-/**
- * The gate's part: conformance rows of plugins that change links, addresses or
- * routes, and requests for VLANs.
- */
-const CORE = new RegExp(
-  `^(?:tests/conformance/(?!(?:${ELSEWHERE})_)|ffi/rtnl/bridge_vlan_)`,
-);
-
 /** Tests of scripts, which are not about the kernel. */
 const OF_SCRIPTS = /^(?:scripts\/|tests\/bench_test\.ts$)/;
-
-/**
- * Filters the tests of the gate's part: a row for each version of the
- * specification is run for the newest only, since the kernel does not know
- * versions. It has names that end in 1.1.0, or not in a version.
- */
-export const CORE_FILTER = String.raw`/(?:, 1\.1\.0|[^.].|.[^0-9])$/`;
 
 /**
  * Lists the test files that work in network namespaces: those that say so by
@@ -52,17 +35,34 @@ export function selectKernelPart(
   files: readonly TestFile[],
   read: ReadSource,
 ): TestFile[] {
+  return select(files, read, NEEDS_NAMESPACES)
+    .filter(({ path }) => !OF_SCRIPTS.test(path));
+}
+
+function select(
+  files: readonly TestFile[],
+  read: ReadSource,
+  pattern: RegExp,
+): TestFile[] {
   return files.filter(({ path }) =>
-    !OF_SCRIPTS.test(path) &&
     listHarness(path, read).some((one) =>
-      one !== CAPABILITIES && NEEDS_NAMESPACES.test(read(one))
+      one !== CAPABILITIES && pattern.test(read(one))
     )
   );
 }
 
-/** Says whether a file is in the part that the gate runs. */
-export function isCore(path: string): boolean {
-  return CORE.test(path);
+/**
+ * Lists the files that may have tests which this machine's kernel cannot run, but
+ * another one can: without those that compare with Go plugins.
+ */
+export function selectFeatureTests(
+  files: readonly TestFile[],
+  read: ReadSource,
+): TestFile[] {
+  return select(files, read, NEEDS_FEATURES).filter(({ path }) =>
+    !OF_SCRIPTS.test(path) && !path.endsWith("parity_test.ts") &&
+    findObstacle(path) === undefined
+  );
 }
 
 /**
@@ -76,6 +76,23 @@ export function findObstacle(path: string): string | undefined {
   if (STRESS.test(path)) return "loads several CPUs";
   const isRow = path.startsWith("tests/conformance/");
   return RATES.includes(path) && !isRow ? "measures rates" : undefined;
+}
+
+/** The end of the name of a test that skips for the kernel. */
+const LACKS =
+  / \(skipped: needs (?:a kernel with|the device of User-mode Linux|\S+ links).*$/;
+
+/** Returns the name of a test that skips for the kernel, as it is where it runs. */
+export function findLacking(name: string): string | undefined {
+  return LACKS.test(name) ? name.replace(LACKS, "") : undefined;
+}
+
+/** Returns a filter for tests whose names begin so. */
+export function filterOf(names: readonly string[]): string {
+  const patterns = names.map((name) =>
+    name.replaceAll(/[.*+?^${}()|[\]\\/]/g, "\\$&")
+  );
+  return `/^(?:${patterns.join("|")})/`;
 }
 
 /** Shares files out so that all parts are about as large; only the first may be empty. */

@@ -1,9 +1,8 @@
-import { assert, assertEquals } from "@std/assert";
-import { listTestFiles } from "../test/files.ts";
+import { assertEquals } from "@std/assert";
 import {
-  CORE_FILTER,
-  findObstacle,
-  isCore,
+  filterOf,
+  findLacking,
+  selectFeatureTests,
   selectKernelPart,
   shareOut,
 } from "./select.ts";
@@ -35,49 +34,36 @@ Deno.test("selectKernelPart() finds what needs namespaces, also through modules 
   ]);
 });
 
-Deno.test("CORE_FILTER leaves out rows of older versions", () => {
-  const filter = new RegExp(CORE_FILTER.slice(1, -1));
-  const names: [name: string, isRun: boolean][] = [
-    ["PTP-1 IPv4, 0.1.0", false],
-    ["PTP-1 IPv4, 0.3.1", false],
-    ["PTP-1 IPv4, 1.0.0", false],
-    ["PTP-1 IPv4, 1.1.0", true],
-    ["VLANs: a trunk", true],
-    ["trunk of VLAN 100", true],
-    ["PTP-1 IPv4, 0.1.0 (skipped: needs root)", true],
-  ];
-  assertEquals(names.map(([name]) => [name, filter.test(name)]), names);
+Deno.test("selectFeatureTests() finds what may skip for the kernel, and runs elsewhere", () => {
+  const sources: Readonly<Record<string, string>> = {
+    "plugins/vlan/plugin_test.ts": "rootTest(name, needsKind(kind), test)",
+    "plugins/vlan/parity_test.ts": "rootTest(name, needsKind(kind), test)",
+    "plugins/vlan/stress_test.ts": "rootTest(name, needsKind(kind), test)",
+    "plugins/tap/plugin_test.ts": 'import { own } from "./testing.ts";',
+    "plugins/tap/testing.ts": "ignoreUnless(success, `needs ${type} links`)",
+    "plugins/ptp/plugin_test.ts": "rootTest(name, test)",
+  };
+  const files = Object.keys(sources).filter((path) => path.endsWith("_test.ts"))
+    .map((path) => ({ path, size: 1 }));
+  const part = selectFeatureTests(files, (path) => sources[path] ?? "");
+  assertEquals(part.map(({ path }) => path), [
+    "plugins/vlan/plugin_test.ts",
+    "plugins/tap/plugin_test.ts",
+  ]);
 });
 
-Deno.test("the gate's part has the plugins that change the kernel", () => {
-  const root = new URL("../../", import.meta.url);
-  const part = selectKernelPart(
-    listTestFiles(root),
-    (path) => Deno.readTextFileSync(new URL(path, root)),
-  ).map(({ path }) => path);
-  const core = part.filter((path) =>
-    isCore(path) && findObstacle(path) === undefined
+Deno.test("a test is found in another kernel by its name without what it lacks", () => {
+  const names: [string, string | undefined][] = [
+    ["BR-5 VLAN 1/2 (skipped: needs a kernel with vlan)", "BR-5 VLAN 1/2"],
+    ["a (skipped: needs dummy links) (skipped: needs luck)", "a"],
+    ["a (skipped: needs root)", undefined],
+    ["a", undefined],
+  ];
+  assertEquals(names.map(([name]) => [name, findLacking(name)]), names);
+  assertEquals(
+    filterOf(["a (b), 1.1.0", "c/d"]),
+    String.raw`/^(?:a \(b\), 1\.1\.0|c\/d)/`,
   );
-  for (
-    const path of [
-      "ffi/rtnl/bridge_vlan_test.ts",
-      "tests/conformance/bandwidth_test.ts",
-      "tests/conformance/bridge_test.ts",
-      "tests/conformance/bridge_vlan_test.ts",
-      "tests/conformance/dummy_test.ts",
-      "tests/conformance/host_device_test.ts",
-      "tests/conformance/ipvlan_test.ts",
-      "tests/conformance/loopback_test.ts",
-      "tests/conformance/macvlan_test.ts",
-      "tests/conformance/ptp_test.ts",
-      "tests/conformance/sbr_test.ts",
-      "tests/conformance/tap_test.ts",
-      "tests/conformance/tuning_test.ts",
-      "tests/conformance/vlan_test.ts",
-      "tests/conformance/vrf_test.ts",
-    ]
-  ) assert(core.includes(path), path);
-  assertEquals(core.filter((path) => /multus|masquerade/.test(path)), []);
 });
 
 Deno.test("shareOut() gives all kernels about as much", () => {

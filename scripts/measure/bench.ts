@@ -15,6 +15,8 @@
  * @module
  */
 
+import { parseArgs } from "@std/cli/parse-args";
+import { resolve } from "@std/path/posix";
 import { describeError } from "../../base/error.ts";
 import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
@@ -22,13 +24,11 @@ import { answerHelp } from "../help.ts";
 import { importFlags } from "../net.ts";
 import { chooseOverview, drawBars } from "./bench/charts.ts";
 import { writeFigures } from "./bench/figures.ts";
-import { type Answer, measureAll, type Task } from "./bench/inside.ts";
+import { type Answer, measureAll, type Task } from "./bench/measure.ts";
 import { runIsolated } from "./bench/isolation.ts";
-import { type BenchOptions, parseOptions } from "./bench/plan.ts";
 import {
   describeLines,
   describeMachine,
-  formatMarkdown,
   formatReport,
   type Report,
 } from "./bench/report.ts";
@@ -54,6 +54,65 @@ async function measure(
   }
 }
 
+/** The options of the command line. */
+interface BenchOptions {
+  /** Directory of our executables; undefined if they are to be built. */
+  readonly bin: string | undefined;
+  /** Directories of other executables to compare with. */
+  readonly peers: readonly string[];
+  /** Directory of the Go version's multus. */
+  readonly goMultus: string | undefined;
+  /** Whether stdout is the JSON document instead of tables. */
+  readonly json: boolean;
+  readonly quick: boolean;
+  readonly rounds: number | undefined;
+  readonly filter: string;
+  /** Results of which the documentation's figures are made; undefined to measure. */
+  readonly figures: string | undefined;
+  /** Where the results are written. */
+  readonly out: string;
+}
+
+/** @throws {Error} If there is something in it that we do not know */
+function parseOptions(args: readonly string[]): BenchOptions {
+  const refuse = (what: string): Error =>
+    new Error(`Cannot understand "${what}"; see deno task bench --help`);
+  const { bin, peer, rounds, filter = "", out, figures, ...more } = parseArgs(
+    [...args],
+    {
+      string: [
+        "bin",
+        "peer",
+        "go-multus",
+        "rounds",
+        "filter",
+        "out",
+        "figures",
+      ],
+      boolean: ["json", "quick"],
+      collect: ["peer"],
+      unknown: (arg) => {
+        throw refuse(arg);
+      },
+    },
+  );
+  if (rounds !== undefined && !/^[1-9]\d{0,2}$|^1000$/.test(rounds)) {
+    throw refuse(`--rounds ${rounds}`);
+  }
+  const path = (text: string | undefined): string | undefined =>
+    text === undefined ? undefined : resolve(text);
+  const { json, quick } = more;
+  return {
+    bin: path(bin),
+    peers: peer.map((directory) => resolve(directory)),
+    goMultus: path(more["go-multus"]),
+    rounds: rounds === undefined ? undefined : Number(rounds),
+    figures: path(figures),
+    out: resolve(out ?? `${ROOT}dist/bench`),
+    ...{ json, quick, filter },
+  };
+}
+
 /** Measures, prints and writes; returns the exit status. */
 async function bench(options: BenchOptions): Promise<number> {
   const { quick, rounds, filter, json, out, figures } = options;
@@ -63,29 +122,52 @@ async function bench(options: BenchOptions): Promise<number> {
   }
   const bin = options.bin ?? await ensureCompiled();
   const go = Deno.env.get("CNI_GO_PLUGINS") || GO_DIRECTORY;
-  const { subjects, notes } = findSubjects(
-    bin,
-    options.peers,
-    go,
-    options.goMultus,
-  );
+  const { peers, goMultus } = options;
+  const { subjects, notes } = findSubjects(bin, peers, go, goMultus);
   const machine = describeMachine(subjects);
   notes.forEach((note) => console.error(note));
   const answer = await measure({ subjects, quick, rounds, filter });
   if (typeof answer === "number") return answer;
-  const report: Report = {
-    machine,
-    quick,
-    filter,
-    notes: [...notes, ...answer.notes],
-    rows: answer.rows,
-  };
+  const { rows } = answer;
+  if (rows.length === 0) {
+    console.error(`Nothing was measured that has "${filter}" in its name`);
+    return 1;
+  }
+  const all = [...notes, ...answer.notes];
+  const report: Report = { machine, quick, filter, notes: all, rows };
   const files = await writeReport(report, out);
   console.log(json ? JSON.stringify(report, null, 2) : formatReport(report));
   files.forEach((file) => console.error(`Written: ${file}`));
-  if (report.rows.length > 0) return 0;
-  console.error(`Nothing was measured that has "${filter}" in its name`);
-  return 1;
+  return 0;
+}
+
+/**
+ * Writes the results as `bench.*`: the document, tables and a chart, and a smaller
+ * chart of pods alone.
+ *
+ * @param directory Made if it is not there
+ * @returns The files
+ */
+async function writeReport(
+  report: Report,
+  directory: string,
+): Promise<string[]> {
+  const lines = describeLines(report.machine);
+  const overview = chooseOverview(report.rows);
+  const contents = {
+    "json": JSON.stringify(report, null, 2) + "\n",
+    "md": formatReport(report),
+    "svg": drawBars(report.rows, lines),
+    ...overview.length > 0 && { "overview.svg": drawBars(overview, lines) },
+  };
+  await Deno.mkdir(directory, { recursive: true });
+  const files: string[] = [];
+  for (const [extension, text] of Object.entries(contents)) {
+    const file = `${directory}/bench.${extension}`;
+    await Deno.writeTextFile(file, text);
+    files.push(file);
+  }
+  return files;
 }
 
 const HELP = `Measure the plugins beside others, in namespaces of their own.
@@ -102,15 +184,15 @@ Usage: deno task bench [--quick] [--rounds N] [--filter TEXT]
   --peer DIR       other executables to compare with; can be repeated
   --go-multus DIR  directory of the Go multus
   --out DIR        where to write the results (default dist/bench)
-  --figures FILE   write the documentation's figures of a bench.md
+  --figures FILE   write the documentation's figures of a bench.json
   --json           print a JSON document instead of tables`;
 
 if (import.meta.main) {
   answerHelp(HELP);
   try {
-    const [first, second = ""] = Deno.args;
+    const [first, task = ""] = Deno.args;
     if (first === NESTED) {
-      console.log(JSON.stringify(measureAll(JSON.parse(second) as Task)));
+      console.log(JSON.stringify(measureAll(JSON.parse(task) as Task)));
     } else {
       Deno.exitCode = await bench(parseOptions(Deno.args));
     }
@@ -118,35 +200,4 @@ if (import.meta.main) {
     console.error(describeError(error));
     Deno.exit(1);
   }
-}
-
-/**
- * Writes the results as `bench.*`: the document, tables and a chart, and a smaller
- * chart of pods alone. Writes nothing without rows.
- *
- * @param directory Made if it is not there
- * @returns The files
- */
-async function writeReport(
-  report: Report,
-  directory: string,
-): Promise<string[]> {
-  const { rows, machine } = report;
-  if (rows.length === 0) return [];
-  const lines = describeLines(machine);
-  const overview = chooseOverview(rows);
-  const contents = {
-    "json": JSON.stringify(report, null, 2) + "\n",
-    "md": formatMarkdown(report),
-    "svg": drawBars(rows, lines),
-    ...overview.length > 0 ? { "overview.svg": drawBars(overview, lines) } : {},
-  };
-  await Deno.mkdir(directory, { recursive: true });
-  const files: string[] = [];
-  for (const [extension, text] of Object.entries(contents)) {
-    const file = `${directory}/bench.${extension}`;
-    await Deno.writeTextFile(file, text);
-    files.push(file);
-  }
-  return files;
 }

@@ -1,10 +1,6 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
- * Adds a run of `deno task bench` to those before, and draws them:
+ * Adds a run of `deno task bench` to those before, and writes a page of all of them:
  * `deno task bench:history`.
- *
- *     deno task bench:history [--commit SHA] [--bench FILE] [--out DIRECTORY]
  *
  * What is compared is the time beside the Go plugins', measured in turns on the
  * same machine: machines of different nights differ more than versions do.
@@ -14,93 +10,76 @@
 
 import { parseArgs } from "@std/cli/parse-args";
 import { escapeXml } from "../../base/command_line/svg.ts";
-import { describeError } from "../../base/error.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp } from "../help.ts";
-import { type CurvePanel, drawCurvePanels } from "./bench/charts.ts";
 import type { Report } from "./bench/report.ts";
 
-/** The record of a run. */
+/** The record of a run: the median ratio of each step of each contestant. */
 interface Entry {
   readonly commit: string;
-  readonly machine: Pick<Report["machine"], "date" | "kernel" | "cpu">;
-  readonly figures: readonly Figure[];
-}
-
-/** A step of a contestant: median times, in ms and beside another contestant's. */
-interface Figure {
-  readonly cell: string;
-  readonly step: string;
-  readonly who: string;
-  readonly wallMs: number;
-  readonly to: string;
-  readonly ratio: number;
+  readonly date: string;
+  readonly cpu: string;
+  readonly ratios: Readonly<Record<string, number>>;
 }
 
 /** Takes what stays of a run: whole steps that were compared. */
 export function summarizeRun({ machine, rows }: Report, commit: string): Entry {
-  const { date, kernel, cpu } = machine;
-  const figures = rows.flatMap(({ cell, step, who, wallMs, ratio }) =>
-    ratio === undefined || step.includes(" ") ? [] : [{
-      ...{ cell, step, who, wallMs: wallMs.median },
-      ...{ to: ratio.to, ratio: ratio.wallMs.median },
-    }]
+  const { date, cpu } = machine;
+  const ratios = rows.flatMap(({ cell, step, who, ratio }) =>
+    ratio === undefined || step.includes(" ")
+      ? []
+      : [[`${cell}: ${step}, ${who}`, ratio.wallMs.median] as const]
   );
-  return { commit, machine: { date, kernel, cpu }, figures };
+  return { commit, date, cpu, ratios: Object.fromEntries(ratios) };
 }
 
-/** Draws a panel for each step: the runs from left to right. */
-export function drawHistory(entries: readonly Entry[]): string {
-  const rows = entries.flatMap(({ figures }, x) =>
-    figures.map((figure) => ({ ...figure, x }))
-  );
-  const panels = [...Map.groupBy(rows, ({ cell, step }) => `${cell}: ${step}`)]
-    .map(([label, rows]): CurvePanel => ({
-      label,
-      points: rows.map(({ who, x, ratio }) => ({ who, x, y: ratio })),
-    }));
-  const [first] = rows;
-  const title = `Wall time, as a multiple of that of ${first?.to ?? "go"}`;
-  return drawCurvePanels(title, [
-    "Median of the rounds, over the number of the run",
-    `${entries[0]?.machine.date} to ${entries.at(-1)?.machine.date}`,
-  ], panels);
-}
-
-/** Formats the page: the picture, and the runs, newest first. */
+/** Formats the page: a row for each step, a column for each run, the newest first. */
 export function formatPage(entries: readonly Entry[]): string {
-  const rows = entries.map(({ commit, machine: { date, kernel, cpu } }, at) =>
-    [`${at}`, date, commit.slice(0, 12), kernel, cpu]
-      .map((text) => `<td>${escapeXml(text)}</td>`).join("")
-  ).reverse();
+  const runs = entries.toReversed();
+  const row = (cells: readonly string[], kind = "td"): string =>
+    `<tr>${cells.map((cell) => `<${kind}>${escapeXml(cell)}`).join("")}`;
+  const steps = new Set(runs.flatMap(({ ratios }) => Object.keys(ratios)));
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Measurements of each night</title>
-<style>body { font-family: sans-serif; margin: 2em } td { padding-right: 2em }</style>
+<style>body { font: 14px sans-serif; margin: 2em } td { padding-right: 1em }</style>
 <h1>Measurements of each night</h1>
-<p>Less is better; 1 is as long as the Go plugins take.
+<p>Wall time as a multiple of the time of the Go plugins, medians: less is better.
 <a href="history.jsonl">All figures</a></p>
-<p><img src="history.svg" alt="Times beside the Go plugins, by night"></p>
 <table>
-<tr>${rows.join("</tr>\n<tr>")}</tr>
+${row(["", ...runs.map(({ date }) => date)], "th")}
+${row(["", ...runs.map(({ commit }) => commit.slice(0, 12))])}
+${row(["", ...runs.map(({ cpu }) => cpu)])}
+${
+    [...steps].map((step) =>
+      row([step, ...runs.map(({ ratios }) => ratios[step]?.toFixed(2) ?? "")])
+    ).join("\n")
+  }
 </table>
-</html>
 `;
 }
 
-async function main(): Promise<void> {
-  const flags = parseArgs(Deno.args, {
+if (import.meta.main) {
+  answerHelp(`Add a run of "deno task bench" to those before, in a page.
+Usage: deno task bench:history [--commit SHA] [--bench FILE] [--out DIRECTORY]
+  --commit SHA     what was measured
+  --bench FILE     the results (default dist/bench/bench.json)
+  --out DIRECTORY  gets history.jsonl and index.html (default dist/history); its
+                   history.jsonl is added to`);
+  const {
+    commit = "",
+    bench = `${ROOT}dist/bench/bench.json`,
+    out = `${ROOT}dist/history`,
+  } = parseArgs(Deno.args, {
     string: ["commit", "bench", "out"],
     unknown: (arg) => {
-      throw new Error(`Cannot understand "${arg}"\n\n${HELP}`);
+      throw new Error(`Cannot understand "${arg}"; see --help`);
     },
   });
-  const { commit = "", out = `${ROOT}dist/history` } = flags;
-  const bench = flags.bench ?? `${ROOT}dist/bench/bench.json`;
   const report = JSON.parse(await Deno.readTextFile(bench)) as Report;
   const entry = summarizeRun(report, commit);
-  if (entry.figures.length === 0) {
+  if (Object.keys(entry.ratios).length === 0) {
     throw new Error(`Cannot add "${bench}": it compares with nothing`);
   }
   await Deno.mkdir(out, { recursive: true });
@@ -108,27 +87,7 @@ async function main(): Promise<void> {
   const line = `${JSON.stringify(entry)}\n`;
   await Deno.writeTextFile(list, line, { append: true });
   const entries = (await Deno.readTextFile(list)).trim().split("\n")
-    .map((text) => JSON.parse(text) as Entry);
-  await Deno.writeTextFile(`${out}/history.svg`, drawHistory(entries));
+    .map((text): Entry => JSON.parse(text));
   await Deno.writeTextFile(`${out}/index.html`, formatPage(entries));
   console.log(`${out}/index.html: ${entries.length} runs`);
-}
-
-const HELP = `Add a run of "deno task bench" to those before, and draw them.
-
-Usage: deno task bench:history [--commit SHA] [--bench FILE] [--out DIRECTORY]
-
-  --commit SHA     what was measured
-  --bench FILE     the results (default dist/bench/bench.json)
-  --out DIRECTORY  gets history.jsonl, history.svg and index.html (default
-                   dist/history); its history.jsonl is added to`;
-
-if (import.meta.main) {
-  answerHelp(HELP);
-  try {
-    await main();
-  } catch (error) {
-    console.error(describeError(error));
-    Deno.exit(1);
-  }
 }

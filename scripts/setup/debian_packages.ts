@@ -5,7 +5,7 @@
  */
 
 import { hasCommand } from "../../testing/capabilities.ts";
-import { exists } from "../exists.ts";
+import { exists } from "../../base/files/io.ts";
 
 /**
  * Oracles, tools and the Go plugins that the tests compare with, what runs an

@@ -8,8 +8,8 @@
 import { dirname } from "@std/path/posix";
 import { hasCommand } from "../../testing/capabilities.ts";
 import { lockOf } from "../../tests/_harness/peers.ts";
-import { exists } from "../exists.ts";
-import { GO_ENV } from "../go_env.ts";
+import { exists } from "../../base/files/io.ts";
+import { GO_ENV } from "../compile/project.ts";
 
 /** A build that is under way. */
 export interface RunningBuild {

@@ -142,7 +142,7 @@ async function downloadAll(
   };
   await run("cache", ...listTestFiles(ROOT).map(({ path }) => path));
   await built;
-  await run("bundle", "scripts/exists.ts");
+  await run("bundle", "scripts/help.ts");
 }
 
 /** Creates what the tests see of the machine; undefined if they see itself. */

@@ -7,12 +7,12 @@
 import { type Batch, mayDownload, STRESS } from "./files.ts";
 import {
   judge,
-  judgeFailed,
-  judgeSkipped,
+  judgeUnrun,
   type Kind,
   type Outcome,
   type ProcessEnd,
   sumTallies,
+  withoutReport,
 } from "./outcome.ts";
 
 /** Something to run: a command of deno. */
@@ -41,6 +41,14 @@ const LOADER = decodeURIComponent(
   new URL("load_files.ts", import.meta.url).pathname,
 );
 
+/** Runs tests, whose types were checked before, and prints a report behind their output. */
+export const TEST: readonly string[] = [
+  "test",
+  "-A",
+  "--no-check",
+  "--junit-path=-",
+];
+
 /**
  * Returns the job that runs test files in one process.
  *
@@ -53,7 +61,7 @@ export function testFiles(
   const what = paths.length === 1 ? paths : [LOADER, "--", ...paths];
   return {
     name,
-    args: ["test", "-A", "--no-check", ...flags, ...what],
+    args: [...TEST, ...flags, ...what],
     kind: "tests",
     needs: paths.some(mayDownload) ? "executables" : "node",
     isStress: paths.some((path) => STRESS.test(path)),
@@ -131,7 +139,7 @@ export async function runAll(
   if (queue.length > 0) {
     const names = queue.map(({ name }) => `\n    ${name}`).join("");
     const what = `Not run (${queue.length}): ${stop.reason}`;
-    outcomes.push(judgeFailed(what + names));
+    outcomes.push(judgeUnrun("failed", what + names));
   }
   return {
     tally: sumTallies(outcomes.map(({ tally }) => tally)),
@@ -147,8 +155,8 @@ async function runJob(
 ): Promise<Outcome> {
   const enter = entryOf(needs, place);
   if (typeof enter === "string") {
-    const outcome = judgeSkipped(`${name} (skipped: ${enter})`);
-    print(formatOutcome(name, 0, outcome));
+    const outcome = judgeUnrun("skipped", `${name} (skipped: ${enter})`);
+    print(formatOutcome(name, outcome));
     return outcome;
   }
   const end = await runProcess([Deno.execPath(), ...args], {
@@ -157,9 +165,9 @@ async function runJob(
     env: { ...env, ...place?.env },
     stop,
   });
-  log(`==> ${name}\n${end.output}\n`);
+  log(`==> ${name}\n${withoutReport(end.output)}\n`);
   const outcome = judge(name, kind, end);
-  print(formatOutcome(name, end.timeMs, outcome));
+  print(formatOutcome(name, outcome, end));
   return outcome;
 }
 
@@ -172,20 +180,25 @@ function entryOf(
   return needs === "rootless node" ? place?.enterRootless ?? [] : [];
 }
 
-/** Renders a line on a job, the names of what it skipped, and the report. */
+const PASSED = /^ *\S.* \.\.\. (?:ok|ignored) \(.*\)$/;
+
+/** Renders a line on a job, the names of what it skipped, and what it printed if it failed. */
 function formatOutcome(
   name: string,
-  timeMs: number,
-  { tally, skipped, report }: Outcome,
+  { tally, skipped }: Outcome,
+  end?: ProcessEnd,
 ): string {
   const counts = (["passed", "failed", "skipped"] as const)
     .filter((what) => tally[what] > 0).map((what) => `${tally[what]} ${what}`);
   const verdict = tally.failed > 0 ? "FAILED" : "ok    ";
-  const time = `(${(timeMs / 1000).toFixed(1)} s)`;
+  const time = `(${((end?.timeMs ?? 0) / 1000).toFixed(1)} s)`;
   const line = [verdict, name, counts.join(", "), time].filter(Boolean)
     .join(" ");
   const lines = [line, ...skipped.map((one) => `         ${one}`)];
-  return [...lines, ...report === "" ? [] : ["", report, ""]].join("\n");
+  if (tally.failed === 0) return lines.join("\n");
+  const printed = withoutReport(end?.output ?? "").split("\n")
+    .filter((line) => !PASSED.test(line)).join("\n").trim();
+  return [...lines, "", printed, ""].join("\n");
 }
 
 /** How to run a process. */

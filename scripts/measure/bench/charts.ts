@@ -1,6 +1,5 @@
 /**
- * The charts: times as bars, those of one step beside each other, and curves over the
- * number of containers or runs.
+ * The chart of a run: times as bars, those of one step beside each other.
  *
  * @module
  */
@@ -9,9 +8,8 @@ import {
   CHARACTER_WIDTH,
   chooseTicks,
   element,
-  type Frame,
   line,
-  picture as format,
+  picture,
   textAt,
 } from "../../../base/command_line/svg.ts";
 import { formatMs } from "./report.ts";
@@ -27,14 +25,6 @@ const STYLE = `
     .grid { stroke: #30363d; } .spread { stroke: #e6edf3; }
   }
 `;
-
-/** Formats a whole picture, in the viewer's light or dark colours. */
-export function picture(
-  frame: Omit<Frame, "style">,
-  shapes: readonly string[],
-): string {
-  return format({ ...frame, style: STYLE, font: "monospace" }, shapes);
-}
 
 /** What {@linkcode drawHead} takes at the top. */
 const HEAD_HEIGHT = 84;
@@ -70,123 +60,6 @@ function chooseColors(
 }
 
 const MARGIN = 12;
-const PANEL = { width: 360, height: 200 } as const;
-const LEFT = 52, TOP = HEAD_HEIGHT + 48, PANEL_GAP = 64, COLUMNS = 2;
-
-/** A point of a curve. */
-export interface CurvePoint {
-  /** The curve's name. */
-  readonly who: string;
-  readonly x: number;
-  readonly y: number;
-}
-
-/** The content of a panel. */
-export interface CurvePanel {
-  readonly label: string;
-  readonly points: readonly CurvePoint[];
-}
-
-/** A place on the picture. */
-type Point = readonly [x: number, y: number];
-
-/** Draws panels of curves; a curve has the same colour in all of them. */
-export function drawCurvePanels(
-  title: string,
-  subtitle: readonly string[],
-  panels: readonly CurvePanel[],
-): string {
-  const names = panels.flatMap(({ points }) => points.map(({ who }) => who));
-  const colors = chooseColors(names);
-  const shapes = panels.flatMap((panel, at) => {
-    const x = LEFT + (at % COLUMNS) * (PANEL.width + PANEL_GAP);
-    const y = TOP + Math.floor(at / COLUMNS) * (PANEL.height + PANEL_GAP);
-    return drawPanel(panel, [x, y], colors);
-  });
-  const lines = Math.ceil(panels.length / COLUMNS);
-  const size = {
-    width: LEFT + COLUMNS * (PANEL.width + PANEL_GAP),
-    height: TOP + lines * (PANEL.height + PANEL_GAP) + MARGIN,
-  };
-  return picture({ ...size, title }, [
-    ...drawHead(title, subtitle),
-    ...drawLegend(colors),
-    ...shapes,
-  ]);
-}
-
-function drawLegend(colors: ReadonlyMap<string, string>): string[] {
-  return [...colors].flatMap(([name, fill], at) => {
-    const x = MARGIN + at * 140;
-    const box = { x, y: HEAD_HEIGHT, width: 10, height: 10, fill };
-    return [element("rect", box), textAt([x + 16, HEAD_HEIGHT + 9], name)];
-  });
-}
-
-function drawPanel(
-  { label, points }: CurvePanel,
-  [x, y]: Point,
-  colors: ReadonlyMap<string, string>,
-): string[] {
-  const levels = [...new Set(points.map(({ x }) => x))];
-  const most = Math.max(1, ...levels);
-  const ticks = chooseTicks(Math.max(...points.map(({ y }) => y)));
-  const top = ticks.at(-1) ?? 1;
-  const at: Place = (across, up) => [
-    x + across / most * PANEL.width,
-    y + PANEL.height - up / top * PANEL.height,
-  ];
-  const curves = [...Map.groupBy(points, ({ who }) => who)]
-    .flatMap(([who, points]) => {
-      const places = points.map(({ x, y }) => at(x, y));
-      return drawCurve(places, colors.get(who) ?? "black");
-    });
-  return [
-    textAt([x, y - 8], label, { "font-weight": "bold" }),
-    ...drawGrid(ticks, at),
-    ...drawAxis(thinOut(levels, most), at),
-    ...curves,
-  ];
-}
-
-/** Says where a value is on the picture. */
-type Place = (across: number, up: number) => Point;
-
-function drawGrid(ticks: readonly number[], at: Place): string[] {
-  return ticks.flatMap((tick) => {
-    const [x, y] = at(0, tick);
-    return [
-      line([x, y], [x + PANEL.width, y], { class: "grid" }),
-      textAt([x - 6, y + 4], `${tick}`, { "text-anchor": "end" }),
-    ];
-  });
-}
-
-function drawAxis(levels: readonly number[], at: Place): string[] {
-  return levels.map((level) => {
-    const [x, y] = at(level, 0);
-    return textAt([x, y + 16], `${level}`, { "text-anchor": "middle" });
-  });
-}
-
-/** Omits numbers that would overlap. */
-function thinOut(levels: readonly number[], most: number): number[] {
-  return levels.filter((level) => level === 0 || level >= most / 8);
-}
-
-function drawCurve(points: readonly Point[], color: string): string[] {
-  const list = points.map((point) =>
-    point.map((value) => value.toFixed(1)).join()
-  ).join(" ");
-  const curve = { points: list, fill: "none", stroke: color };
-  return [
-    element("polyline", { ...curve, "stroke-width": 2 }),
-    ...points.map(([cx, cy]) =>
-      element("circle", { cx, cy, r: 3, fill: color })
-    ),
-  ];
-}
-
 const BAR = 14, GAP = 10, PLOT = 480, AXIS = 44;
 
 /** Bars of one kind, on one scale. */
@@ -249,18 +122,19 @@ export function drawBars(
     `${isEmpty ? cell.replace(", 0 containers", "") : cell}: ${step}`;
   const left = MARGIN * 2 + measureWidest(whole.map(labelOf));
   const colors = chooseColors(whole.map(({ who }) => who));
-  const frame = { left, colors, labelOf };
+  const bars = { left, colors, labelOf };
   let bottom = HEAD_HEIGHT;
   const shapes = SECTIONS.flatMap((section) => {
     const members = whole.filter(section.isMember);
     if (members.length === 0) return [];
-    const drawn = drawSection(section, members, { ...frame, top: bottom });
+    const drawn = drawSection(section, members, { ...bars, top: bottom });
     bottom = drawn.bottom;
     return drawn.shapes;
   });
   const names = measureWidest(whole.map(({ who }) => `12345.6 ${who}`));
   const width = left + PLOT + names + MARGIN * 2;
-  return picture({ width, height: bottom + MARGIN, title }, [
+  const frame = { width, height: bottom + MARGIN, title };
+  return picture({ ...frame, style: STYLE, font: "monospace" }, [
     ...drawHead(title, subtitle),
     ...shapes,
   ]);

@@ -5,9 +5,10 @@
  * @module
  */
 
+import { exists } from "../../../base/files/io.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { CallFailure, PATH } from "./call.ts";
-import { pause } from "./netns.ts";
+import { pause } from "./isolation.ts";
 import { PreparedProgram, waitFor } from "./process.ts";
 import { POD } from "./route.ts";
 import { OURS, type Subject } from "./subject.ts";
@@ -71,6 +72,25 @@ export class BenchDaemon implements Disposable {
     }
   }
 
+  /**
+   * Starts the node daemon, with its socket in a directory that is made.
+   *
+   * @throws {CallFailure} If it is not ready in time
+   */
+  static startOwn(
+    { bin }: Subject,
+    directory: string,
+    host: NetNs,
+  ): BenchDaemon {
+    Deno.mkdirSync(directory, { mode: 0o700 });
+    return new BenchDaemon({
+      path: `${bin}/cni`,
+      args: ["daemon", "--socket-dir", directory],
+      ready: `${directory}/daemon.sock`,
+      log: `${directory}/log`,
+    }, host);
+  }
+
   /** The processor time that its threads have used so far. */
   get cpuMs(): number {
     const tasks = `/proc/${this.#pid}/task`;
@@ -85,15 +105,6 @@ export class BenchDaemon implements Disposable {
   [Symbol.dispose](): void {
     Deno.kill(this.#pid, "SIGKILL");
     waitFor(this.#pid);
-  }
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
   }
 }
 

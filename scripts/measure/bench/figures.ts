@@ -8,7 +8,9 @@
 
 import { dirname } from "@std/path/posix";
 import { ROOT } from "../../compile/project.ts";
-import { exists } from "../../exists.ts";
+import { exists } from "../../../base/files/io.ts";
+import { formatTables, type Report } from "./report.ts";
+import type { Row } from "./summary.ts";
 
 /** A table: its rows, by the names of their columns. */
 type Table = readonly Readonly<Record<string, string>>[];
@@ -50,36 +52,18 @@ export function replaceSections(page: string, other: string): string {
   ].join("\n\n") + "\n";
 }
 
-/** The columns that the page keeps, besides the ratio `wall/…`. */
-const KEPT = ["step", "who", "wall ms", "quartiles", "per second"];
+/** The columns that results.txt keeps, besides the ratio `wall/…`. */
+const KEPT = /^(?:step|who|wall ms|quartiles|per second|wall\/.*)$/;
 
 /**
- * Leaves out of a run's tables what no page quotes: CHECK, the parts of plugins
- * in a chain, other ways to run a whole one, and columns. `bench.md` has them.
+ * Formats the sections of results.txt, without what no page quotes: CHECK, the parts
+ * of plugins in a chain, and some columns. `bench.md` has them.
  */
-export function shortenTables(page: string): string {
-  return page.replaceAll(/^\|.*\n(?:\|.*(?:\n|$))+/gm, (table) => {
-    const [heads = [], ...rows] = table.trimEnd().split("\n")
-      .map((line) => line.split("|").slice(1, -1).map((cell) => cell.trim()));
-    const kept = heads.flatMap((head, at) =>
-      // The second `quartiles` are those of the ratio.
-      KEPT.includes(head) && heads.indexOf(head) === at ||
-        head.startsWith("wall/")
-        ? [at]
-        : []
-    );
-    return [
-      heads,
-      ...rows.filter(([step = ""]) => isQuoted(step)),
-    ]
-      .map((cells) => `| ${kept.map((at) => cells[at]).join(" | ")} |\n`)
-      .join("");
-  });
-}
-
-/** Tells whether pages quote a row: a whole ADD or DEL, or the start of a process. */
-function isQuoted(step: string): boolean {
-  return !/^CHECK\b|^(?:ADD|DEL) [a-z-]+$/.test(step);
+export function formatSections(rows: readonly Row[]): string {
+  const quoted = rows.filter(({ step }) =>
+    !/^CHECK\b|^(?:ADD|DEL) [a-z-]+$/.test(step)
+  );
+  return formatTables(quoted, (heading) => KEPT.test(heading));
 }
 
 const POD = "pod (ptp, bandwidth, sbr)";
@@ -317,13 +301,12 @@ const README = `${ROOT}README.md`;
  * Takes over the tables of a run, the picture beside them, and the figures of the
  * pages that quote them.
  *
- * @param results A `bench.md`; results.txt itself for the pages only
+ * @param results A `bench.json`
  */
 export async function writeFigures(results: string): Promise<void> {
-  const page = replaceSections(
-    await Deno.readTextFile(TABLES),
-    shortenTables(await Deno.readTextFile(results)),
-  );
+  const { rows }: Report = JSON.parse(await Deno.readTextFile(results));
+  const before = await Deno.readTextFile(TABLES);
+  const page = replaceSections(before, formatSections(rows));
   const tables = parseTables(page);
   const [performance = "", readme = ""] = await Promise.all(
     [PERFORMANCE, README].map((file) => Deno.readTextFile(file)),

@@ -2,13 +2,14 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { testRows } from "../../../tests/_harness/table.ts";
 import { ROOT } from "../../compile/project.ts";
 import {
+  formatSections,
   parseTables,
   putValues,
   replaceSections,
-  shortenTables,
   updatePerformance,
   updateReadme,
 } from "./figures.ts";
+import { sampleRow, spreadOf } from "./testing.ts";
 
 const read = (file: string): string => Deno.readTextFileSync(`${ROOT}${file}`);
 
@@ -45,32 +46,18 @@ Deno.test("replaceSections() keeps what was not measured again", () => {
   );
 });
 
-Deno.test("shortenTables() keeps the rows and columns that pages quote", () => {
-  const page = [
-    "## a",
-    "",
-    "| step | who | wall ms | quartiles | wall/go | quartiles | CPU/go |",
-    "| ---- | --- | ------: | --------- | ------: | --------- | -----: |",
-    "| ADD | ours | 2 | 1-3 | 0.5 | 0.4-0.6 | 0.7 |",
-    "| ADD ptp | ours | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
-    "| CHECK | ours | 1 | 1-1 | 0.5 | 0.4-0.6 | 0.7 |",
-    "| DEL, all at once | go | 3 | 1-3 | | | |",
-    "| VERSION ptp | go | 4 | 3-5 | | | |",
-    "",
-    "text | with a bar",
-  ].join("\n");
+Deno.test("formatSections() keeps the rows and columns that pages quote", () => {
+  const ratio = { to: "go", wallMs: spreadOf(0.5), cpuMs: spreadOf(1) };
+  const rows = ["ADD", "ADD ptp", "CHECK", "DEL, all at once", "VERSION ptp"]
+    .map((step) => sampleRow({ step, ratio }));
   assertEquals(
-    shortenTables(page),
-    [
-      "## a",
-      "",
-      "| step | who | wall ms | quartiles | wall/go |",
-      "| ---- | --- | ------: | --------- | ------: |",
-      "| ADD | ours | 2 | 1-3 | 0.5 |",
-      "| DEL, all at once | go | 3 | 1-3 |  |",
-      "| VERSION ptp | go | 4 | 3-5 |  |",
-      "",
-      "text | with a bar",
-    ].join("\n"),
+    formatSections(rows),
+    `## ptp, 0 containers
+
+| step             | who  | wall ms | quartiles | wall/go |
+| ---------------- | ---- | ------: | --------- | ------: |
+| ADD              | ours |    25.0 | 24.0-26.5 |    0.50 |
+| DEL, all at once | ours |    25.0 | 24.0-26.5 |    0.50 |
+| VERSION ptp      | ours |    25.0 | 24.0-26.5 |    0.50 |`,
   );
 });

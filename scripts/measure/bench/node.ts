@@ -1,21 +1,19 @@
 /**
  * A node that exists for the measurements only: a network namespace that stands
- * for the host's, a directory, and containers whose number grows; and what is done
- * with its containers, step by step or with many at the same time.
+ * for the host's, a directory, and containers whose number grows.
  *
  * @module
  */
 
 import type { NetNs } from "../../../ffi/netns.ts";
 import {
-  type Call,
   CallFailure,
   type CallRunner,
-  type Outcome,
   type RunningCall,
+  type Times,
 } from "./call.ts";
 import { BenchDaemon, ThickMultus } from "./daemon.ts";
-import { awaitTeardown, makeNetns } from "./netns.ts";
+import { awaitTeardown, makeNetns } from "./isolation.ts";
 import { waitFor } from "./process.ts";
 import {
   type Attachment,
@@ -23,111 +21,17 @@ import {
   type DaemonKind,
   describeNetwork,
   oneByOne,
-  type Place,
   type PlannedCall,
   type Route,
   type Verb,
 } from "./route.ts";
 import type { Subject } from "./subject.ts";
-import { combineMeasures, type Measures } from "./summary.ts";
 
 /** The steps to run on an attachment. */
 export interface Job {
   readonly verb: Verb;
   readonly attachment: Attachment;
   readonly calls: readonly PlannedCall[];
-}
-
-/** The measurement of one of several calls. */
-interface MeasuredCall {
-  /** See {@linkcode PlannedCall}. */
-  readonly plugin: string;
-  readonly measures: Measures;
-}
-
-/**
- * Does one job, call by call.
- *
- * @param run How to run each call, which decides on the measurement
- * @throws {CallFailure} Of the first call that fails
- */
-export function runJob(
-  { verb, attachment, calls }: Job,
-  run: (call: Call) => Outcome,
-): MeasuredCall[] {
-  return calls.map(({ plugin, make }) => {
-    const { stdout, measures } = run(make(attachment));
-    if (verb === "ADD") attachment.result = stdout;
-    return { plugin, measures };
-  });
-}
-
-/** A job with a running call. */
-interface RunningJob {
-  readonly job: Job;
-  /** The call's position. */
-  readonly at: number;
-  readonly call: RunningCall;
-}
-
-/** Where jobs are done, and how many at the same time. */
-interface Workshop {
-  readonly runner: CallRunner;
-  readonly host: NetNs;
-  readonly width: number;
-}
-
-/**
- * Does jobs, several at the same time, each call by call. After a failure no
- * other job is begun.
- *
- * @throws {CallFailure} If a call fails, once all others have ended
- */
-export function runJobs(
-  jobs: readonly Job[],
-  { runner, host, width }: Workshop,
-): Measures {
-  const waiting = jobs.toReversed();
-  const running = new Map<number, RunningJob>();
-  const measures: Measures[] = [];
-  const failures: unknown[] = [];
-
-  function begin(job: Job | undefined, at: number): void {
-    const planned = job?.calls[at];
-    if (job === undefined || planned === undefined) return;
-    const call = runner.start(planned.make(job.attachment), host);
-    running.set(call.pid, { job, at, call });
-  }
-
-  function endOne(): void {
-    const ended = waitFor(-1);
-    const done = running.get(ended.pid);
-    if (done === undefined) return; // An orphan of a call's.
-    running.delete(ended.pid);
-    const { job, at, call } = done;
-    const outcome = call.finish(ended);
-    measures.push(outcome.measures);
-    if (job.verb === "ADD") job.attachment.result = outcome.stdout;
-    const isLast = at + 1 === job.calls.length;
-    if (isLast) begin(waiting.pop(), 0);
-    else begin(job, at + 1);
-  }
-
-  const startMs = performance.now();
-  while (running.size < width && waiting.length > 0) begin(waiting.pop(), 0);
-  while (running.size > 0) {
-    try {
-      endOne();
-    } catch (error) {
-      failures.push(error);
-      waiting.length = 0;
-    }
-  }
-  if (failures.length > 0) throw failures[0];
-  return {
-    wallMs: performance.now() - startMs,
-    cpuMs: combineMeasures(measures).cpuMs ?? 0,
-  };
 }
 
 /** The parts of a node. */
@@ -145,18 +49,18 @@ interface NodeParts {
 
 /** How many containers are attached at once that only are to be there. */
 export const FILL_WIDTH = 4;
+
 const FIRST_PORT = 1024, PORTS = 60_000;
 
 /** A node. */
 export class BenchNode implements Disposable {
   readonly #parts: NodeParts;
   readonly #containers: NetNs[] = [];
+  readonly #daemons = new Map<DaemonKind, BenchDaemon | ThickMultus>();
   #attachments = 0;
   #size = 0;
   /** Stands for the host's namespace. */
   readonly host: NetNs = makeNetns();
-
-  readonly #daemons = new Map<DaemonKind, BenchDaemon | ThickMultus>();
 
   /** Creates a node without containers. */
   constructor(parts: NodeParts) {
@@ -168,12 +72,9 @@ export class BenchNode implements Disposable {
     return this.#parts.subject;
   }
 
-  get #socket(): string {
-    return `${this.#parts.directory}/run/daemon.sock`;
-  }
-
-  get #thickDir(): string {
-    return `${this.#parts.directory}/thick`;
+  /** Runs its calls. */
+  get runner(): CallRunner {
+    return this.#parts.runner;
   }
 
   /**
@@ -183,26 +84,14 @@ export class BenchNode implements Disposable {
    */
   startDaemon(kind: DaemonKind): void {
     if (this.#daemons.has(kind)) return;
+    const { subject, deno } = this.#parts;
+    const directory = `${this.#parts.directory}/${kind}`;
     this.#daemons.set(
       kind,
-      kind === "node" ? this.#startOwn() : this.#startThick(),
+      kind === "node"
+        ? BenchDaemon.startOwn(subject, directory, this.host)
+        : new ThickMultus({ subject, deno, directory, host: this.host }),
     );
-  }
-
-  #startOwn(): BenchDaemon {
-    const ready = this.#socket;
-    const directory = ready.slice(0, ready.lastIndexOf("/"));
-    Deno.mkdirSync(directory, { mode: 0o700 });
-    const args = ["daemon", "--socket-dir", directory];
-    const path = `${this.subject.bin}/cni`;
-    const program = { path, args, ready, log: `${directory}/log` };
-    return new BenchDaemon(program, this.host);
-  }
-
-  #startThick(): ThickMultus {
-    const { subject, deno } = this.#parts;
-    const directory = this.#thickDir;
-    return new ThickMultus({ subject, deno, directory, host: this.host });
   }
 
   /** Returns the processor time that a daemon has used so far; 0 without one. */
@@ -227,9 +116,55 @@ export class BenchNode implements Disposable {
   plan(verb: Verb, attachment: Attachment, route: Route): Job {
     const { chain, subject, directory } = this.#parts;
     const { bin, multus = bin } = subject;
-    const [socket, thickDir] = [this.#socket, `${this.#thickDir}/run`];
-    const place: Place = { bin, multus, directory, socket, thickDir };
-    return { verb, attachment, calls: route.plan(chain, verb, place) };
+    const calls = route.plan(chain, verb, {
+      ...{ bin, multus, directory },
+      socket: `${directory}/node/daemon.sock`,
+      thickDir: `${directory}/thick/run`,
+    });
+    return { verb, attachment, calls };
+  }
+
+  /**
+   * Does jobs, several at the same time, each call by call. After a failure no
+   * other job is begun.
+   *
+   * @throws {CallFailure} If a call fails, once all others have ended
+   */
+  run(jobs: readonly Job[], width: number): Times {
+    const waiting = jobs.toReversed();
+    const running = new Map<number, RunningJob>();
+    const failures: unknown[] = [];
+    let cpuMs = 0;
+    const begin = (job: Job | undefined, at: number): void => {
+      const planned = job?.calls[at];
+      if (job === undefined || planned === undefined) return;
+      const call = this.runner.start(planned.make(job.attachment), this.host);
+      running.set(call.pid, { job, at, call });
+    };
+    const endOne = (): void => {
+      const ended = waitFor(-1);
+      const done = running.get(ended.pid);
+      if (done === undefined) return; // An orphan of a call's.
+      running.delete(ended.pid);
+      const { job, at, call } = done;
+      const stdout = call.finish(ended);
+      cpuMs += ended.cpuMs;
+      if (job.verb === "ADD") job.attachment.result = stdout;
+      if (at + 1 === job.calls.length) begin(waiting.pop(), 0);
+      else begin(job, at + 1);
+    };
+    const startMs = performance.now();
+    while (running.size < width && waiting.length > 0) begin(waiting.pop(), 0);
+    while (running.size > 0) {
+      try {
+        endOne();
+      } catch (error) {
+        failures.push(error);
+        waiting.length = 0;
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+    return { wallMs: performance.now() - startMs, cpuMs };
   }
 
   /**
@@ -243,21 +178,16 @@ export class BenchNode implements Disposable {
       const attachment = this.newAttachment(this.#newContainer());
       jobs.push(this.plan("ADD", attachment, oneByOne));
     }
-    this.#run(jobs);
+    this.run(jobs, FILL_WIDTH);
   }
 
   /** Detaches a container as far as that can be done. */
   detach(attachment: Attachment): void {
     try {
-      this.#run([this.plan("DEL", attachment, oneByOne)]);
+      this.run([this.plan("DEL", attachment, oneByOne)], 1);
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
     }
-  }
-
-  #run(jobs: readonly Job[]): void {
-    const { runner } = this.#parts;
-    runJobs(jobs, { runner, host: this.host, width: FILL_WIDTH });
   }
 
   /** Leases alone need no namespace each. */
@@ -276,4 +206,12 @@ export class BenchNode implements Disposable {
     this.host[Symbol.dispose]();
     awaitTeardown();
   }
+}
+
+/** A job with a running call. */
+interface RunningJob {
+  readonly job: Job;
+  /** The call's position. */
+  readonly at: number;
+  readonly call: RunningCall;
 }

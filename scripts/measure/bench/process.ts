@@ -24,7 +24,6 @@ const SYMBOLS = {
   },
   posix_spawn_file_actions_destroy: { parameters: ["buffer"], result: "i32" },
   wait4: { parameters: ["i32", "buffer", "i32", "buffer"], result: "i32" },
-  prctl: { parameters: ["i32", "u64", "u64", "u64", "u64"], result: "i32" },
 } as const;
 
 type Symbols = Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
@@ -38,9 +37,6 @@ function libc(): Symbols {
 const FILE_ACTIONS_SIZE = 256;
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0o100, O_TRUNC = 0o1000;
-/** Source: include/uapi/linux/prctl.h. */
-const PR_SET_CHILD_SUBREAPER = 36;
-
 /** A process to start, with its path as argv[0]. */
 export interface Program {
   /** The executable. */
@@ -64,8 +60,6 @@ export interface Ended {
   readonly code: number;
   /** Processor time of it and those that it has waited for. */
   readonly cpuMs: number;
-  /** The largest resident set of any of these. */
-  readonly peakKib: number;
 }
 
 /** A process that ran to its end. */
@@ -153,47 +147,13 @@ export function waitFor(pid: number): Ended {
   return {
     pid: ended,
     code: signal === 0 ? word >> 8 & 0xff : 128 + signal,
-    ...readUsage(),
+    cpuMs: readCpuMs(),
   };
 }
 
-/** Source: getrusage(2): user and system time, each in s and µs, and ru_maxrss. */
-function readUsage(): { readonly cpuMs: number; readonly peakKib: number } {
-  const [userS, userUs, systemS, systemUs, peakKib] = [...usage].map(Number);
-  const seconds = (userS ?? 0) + (systemS ?? 0);
-  const microseconds = (userUs ?? 0) + (systemUs ?? 0);
-  return {
-    cpuMs: seconds * 1000 + microseconds / 1000,
-    peakKib: peakKib ?? 0,
-  };
-}
-
-/**
- * Has the children of children that end early become this process's own, as
- * those of a system become the first process's.
- */
-export function adoptOrphans(): void {
-  libc().prctl(PR_SET_CHILD_SUBREAPER, 1n, 0n, 0n, 0n);
-}
-
-/** Starts a program with its stdin, which the shell would otherwise withhold. */
-const LEAVE_TO_US = 'stdin=$1; shift; "$@" < "$stdin" &';
-
-/**
- * Runs a program for its peak of memory.
- *
- * A process inherits the peak of the one that began it, as far as the kernel
- * counts (exec_mmap() of fs/exec.c), and this one is large. So a shell begins
- * it, and leaves it to us: needs {@linkcode adoptOrphans}, and no other child.
- */
-export function runForPeak(program: Program): Ended {
-  const { path, args, stdin } = program;
-  using shell = new PreparedProgram({
-    ...program,
-    path: "/bin/sh",
-    args: ["-c", LEAVE_TO_US, "sh", stdin, path, ...args],
-  });
-  const started = shell.start();
-  const [first, second] = [waitFor(-1), waitFor(-1)];
-  return first.pid === started ? second : first;
+/** Source: getrusage(2): user and system time, each in seconds and microseconds. */
+function readCpuMs(): number {
+  const [userS = 0, userUs = 0, systemS = 0, systemUs = 0] = [...usage]
+    .map(Number);
+  return (userS + systemS) * 1000 + (userUs + systemUs) / 1000;
 }

@@ -1,26 +1,31 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type Ended, PreparedProgram, type Program } from "./process.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
 import { testRows } from "../../../tests/_harness/table.ts";
+import { type Call, CallFailure, CallRunner } from "./call.ts";
+import { makeNetns } from "./isolation.ts";
+import { type Ended, PreparedProgram, waitFor } from "./process.ts";
 
-/** Files of a program, removed in the end. */
+/** Files of programs, removed in the end. */
 class Scene implements Disposable {
   readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  readonly #stdout = `${this.#directory}/stdout`;
+  readonly runner = new CallRunner(this.#directory);
+  readonly stdout = `${this.#directory}/stdout`;
 
-  program(path: string, ...args: string[]): Program {
+  prepare(path: string, ...args: string[]): PreparedProgram {
     const stdin = `${this.#directory}/stdin`;
     Deno.writeTextFileSync(stdin, "asked");
-    const files = { stdin, stdout: this.#stdout, stderr: "/dev/null" };
-    return { path, args, env: { NAME: "a b", EMPTY: "" }, ...files };
+    const files = { stdin, stdout: this.stdout, stderr: "/dev/null" };
+    const env = { NAME: "a b", EMPTY: "" };
+    return new PreparedProgram({ path, args, env, ...files });
   }
 
-  run(path: string, ...args: string[]): Ended & { readonly wallMs: number } {
-    using program = new PreparedProgram(this.program(path, ...args));
+  run(...args: string[]): Ended & { readonly wallMs: number } {
+    using program = this.prepare("/bin/sh", "-c", ...args);
     return program.run();
   }
 
-  stdout(): string {
-    return Deno.readTextFileSync(this.#stdout);
+  files(): string[] {
+    return [...Deno.readDirSync(this.#directory)].map(({ name }) => name);
   }
 
   [Symbol.dispose](): void {
@@ -28,22 +33,15 @@ class Scene implements Disposable {
   }
 }
 
-const SH = "/bin/sh";
-
-Deno.test("PreparedProgram.run() hands over everything that it is given", () => {
+Deno.test("a program gets everything that it is given, and an empty stdout", () => {
   using scene = new Scene();
+  scene.run("yes | head -c 1000");
   const script = 'cat; echo "|$0|$1|$NAME|${EMPTY-unset}|${HOME-unset}"';
-  const { code, wallMs } = scene.run(SH, "-c", script, "zero", "one two");
+  const { code, wallMs } = scene.run(script, "zero", "one two");
   assertEquals(code, 0);
-  assertEquals(scene.stdout(), "asked|zero|one two|a b||unset\n");
+  const printed = Deno.readTextFileSync(scene.stdout);
+  assertEquals(printed, "asked|zero|one two|a b||unset\n");
   assert(wallMs > 0);
-});
-
-Deno.test("PreparedProgram.run() empties what is left of an earlier output", () => {
-  using scene = new Scene();
-  scene.run(SH, "-c", "echo a long line");
-  scene.run(SH, "-c", "echo no");
-  assertEquals(scene.stdout(), "no\n");
 });
 
 testRows<[string, number]>("PreparedProgram.run() says how a process ended", [
@@ -52,53 +50,60 @@ testRows<[string, number]>("PreparedProgram.run() says how a process ended", [
   ["kill -TERM $$", 143],
 ], ([script, code]) => {
   using scene = new Scene();
-  assertEquals(scene.run(SH, "-c", script).code, code);
+  assertEquals(scene.run(script).code, code);
 });
 
 Deno.test("PreparedProgram.run() counts the processor time of children", () => {
   using scene = new Scene();
   const loop = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-  const idle = scene.run(SH, "-c", "true");
-  const busy = scene.run(SH, "-c", `sh -c '${loop}'; true`);
+  const idle = scene.run("true");
+  const busy = scene.run(`sh -c '${loop}'; true`);
   assert(busy.cpuMs > 5 * idle.cpuMs, `${busy.cpuMs} ms, ${idle.cpuMs} ms`);
 });
 
 Deno.test("PreparedProgram.start() names what cannot be started", () => {
   using scene = new Scene();
-  using program = new PreparedProgram(scene.program("/no/such/file"));
+  using program = scene.prepare("/no/such/file");
   const text = 'Cannot start "/no/such/file": ENOENT';
   assertThrows(() => program.start(), Error, text);
 });
 
-/** In a process of its own: adoption is for good, and for all children. */
-const PEAKS = `
-  import { adoptOrphans, runForPeak } from "${new URL(
-  "process.ts",
-  import.meta.url,
-)}";
-  adoptOrphans();
-  const files = { stdin: Deno.args[0], stdout: "/dev/null", stderr: "/dev/null" };
-  const peakOf = (path, ...args) => {
-    const { code, peakKib } = runForPeak({ path, args, env: {}, ...files });
-    if (code !== 0) throw new Error(path + " ended with " + code);
-    return peakKib;
+function callOf(script: string, ...args: string[]): Call {
+  return {
+    path: "/bin/sh",
+    args: ["-c", script, ...args],
+    env: { CNI_COMMAND: "ADD" },
+    stdin: "asked",
   };
-  const small = peakOf("/bin/sh", "-c", 'test "$(cat)" = asked');
-  const large = peakOf(Deno.execPath(), "eval", "--no-config", "0");
-  const parent = peakOf("/bin/sh", "-c", 'exec 3<&0; "$0" eval --no-config 0; true', Deno.execPath());
-  console.log(JSON.stringify({ small, large, parent }));
-`;
+}
 
-Deno.test("runForPeak() tells the peak of a program and its children, not ours", async () => {
+rootTest(
+  "CallRunner returns a call's output, and throws what a failure says",
+  () => {
+    using scene = new Scene();
+    using host = makeNetns();
+    const { runner } = scene;
+    const { stdout } = runner.run(callOf('cat; echo " $CNI_COMMAND"'), host);
+    assertEquals(stdout, "asked ADD\n");
+    const failing = callOf("echo '{\n  \"code\": 7 }'; echo oh >&2; exit 1");
+    const text = 'ADD: exit status 1: { "code": 7 } oh';
+    assertThrows(() => runner.run(failing, host), CallFailure, text);
+    assertEquals(scene.files(), []);
+  },
+);
+
+rootTest("CallRunner.start() runs calls at the same time", () => {
   using scene = new Scene();
-  const { stdin } = scene.program("");
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["eval", "--no-config", "--ext=ts", PEAKS, stdin],
-  }).output();
-  const text = new TextDecoder().decode(stdout);
-  assert(text !== "", new TextDecoder().decode(stderr));
-  const { small, large, parent } = JSON.parse(text);
-  assert(small > 0 && small < 8_000, `sh: ${small} KiB`);
-  assert(large > 20_000, `deno: ${large} KiB`);
-  assert(parent > large / 2, `sh with deno: ${parent} KiB`);
+  using host = makeNetns();
+  const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  // Each opens a FIFO, which waits until the other one has opened it.
+  new Deno.Command("mkfifo", { args: [`${directory}/fifo`] }).outputSync();
+  const scripts = ['echo met > "$0"', 'cat "$0"'];
+  const calls = scripts.map((script) =>
+    scene.runner.start(callOf(script, `${directory}/fifo`), host)
+  );
+  const said = calls.map((call) => call.finish(waitFor(call.pid)));
+  assertEquals(said, ["", "met\n"]);
+  assertEquals(scene.files(), []);
+  Deno.removeSync(directory, { recursive: true });
 });

@@ -1,11 +1,10 @@
 /**
- * The document of a run, as `bench.json` has it, and its tables, for terminals and in
- * Markdown.
+ * The document of a run, as `bench.json` has it, and its tables.
  *
  * @module
  */
 
-import { explainChain } from "./plan.ts";
+import { explainChain } from "./cells.ts";
 import type { ChainName } from "./route.ts";
 import type { Subject } from "./subject.ts";
 import type { Row, Spread } from "./summary.ts";
@@ -95,75 +94,40 @@ export interface Report {
   readonly rows: readonly Row[];
 }
 
-/** Groups the rows by cell, in their order. */
-function groupByCell(
-  rows: readonly Row[],
-): [cell: string, rows: Row[]][] {
-  return [...Map.groupBy(rows, ({ cell }) => cell)];
-}
-
-/** A column: its heading, alignment and text ("" if empty). */
-interface Column {
-  readonly heading: string;
-  readonly isNumber: boolean;
-  readonly cell: (row: Row) => string;
-}
-
-function text(heading: string, cell: Column["cell"]): Column {
-  return { heading, isNumber: false, cell };
-}
-
-function number(
+/** A column: its heading, whether it is of numbers, and its text ("" if empty). */
+type Column = readonly [
   heading: string,
-  format: (value: number) => string,
-  find: (row: Row) => number | undefined,
-): Column {
-  const cell: Column["cell"] = (row) => {
-    const value = find(row);
-    return value === undefined ? "" : format(value);
-  };
-  return { heading, isNumber: true, cell };
-}
+  isNumber: boolean,
+  cell: (row: Row) => string,
+];
 
 /** Chooses the columns in which there is anything. */
 function chooseColumns(rows: readonly Row[]): Column[] {
-  const [beside] = rows.flatMap(({ ratio }) => ratio?.to ?? []);
-  const columns = [
-    text("step", ({ step }) => step),
-    text("who", ({ who }) => who),
-    number("wall ms", formatMs, ({ wallMs }) => wallMs.median),
-    text("quartiles", ({ wallMs }) => formatQuartiles(wallMs, formatMs)),
-    number("CPU ms", formatMs, ({ cpuMs }) => cpuMs.median),
-    number("per second", formatRate, ({ perSecond }) => perSecond),
-    number(`wall/${beside}`, formatRatio, ({ ratio }) => ratio?.wallMs.median),
-    text(
-      "quartiles",
+  const [to] = rows.flatMap(({ ratio }) => ratio?.to ?? []);
+  const columns: Column[] = [
+    ["step", false, ({ step }) => step],
+    ["who", false, ({ who }) => who],
+    ["wall ms", true, ({ wallMs }) => formatMs(wallMs.median)],
+    ["quartiles", false, ({ wallMs }) => formatQuartiles(wallMs, formatMs)],
+    ["CPU ms", true, ({ cpuMs }) => formatMs(cpuMs.median)],
+    ["per second", true, ({ perSecond }) => perSecond?.toFixed(1) ?? ""],
+    [`wall/${to}`, true, ({ ratio }) => ratio?.wallMs.median.toFixed(2) ?? ""],
+    [
+      `of wall/${to}`,
+      false,
       ({ ratio }) =>
-        ratio === undefined ? "" : formatQuartiles(ratio.wallMs, formatRatio),
-    ),
-    number(`CPU/${beside}`, formatRatio, ({ ratio }) => ratio?.cpuMs.median),
-    number("peak MiB", formatMib, ({ peakKib }) => peakKib),
-    number("execs", String, ({ execs }) => execs),
-    number("syscalls", String, ({ syscalls }) => syscalls),
+        ratio === undefined
+          ? ""
+          : formatQuartiles(ratio.wallMs, (value) => value.toFixed(2)),
+    ],
+    [`CPU/${to}`, true, ({ ratio }) => ratio?.cpuMs.median.toFixed(2) ?? ""],
   ];
-  return columns.filter(({ cell }) => rows.some((row) => cell(row) !== ""));
+  return columns.filter(([, , cell]) => rows.some((row) => cell(row) !== ""));
 }
 
 /** Formats milliseconds, to three digits or so. */
 export function formatMs(value: number): string {
   return value.toFixed(value < 10 ? 2 : 1);
-}
-
-function formatRatio(value: number): string {
-  return value.toFixed(2);
-}
-
-function formatRate(value: number): string {
-  return value.toFixed(1);
-}
-
-function formatMib(kib: number): string {
-  return (kib / 1024).toFixed(0);
 }
 
 function formatQuartiles(
@@ -173,30 +137,36 @@ function formatQuartiles(
   return `${format(q1)}-${format(q3)}`;
 }
 
-/** Formats a table for a terminal, without a newline at its end. */
-export function formatTable(rows: readonly Row[]): string {
-  const columns = chooseColumns(rows).map(({ heading, isNumber, cell }) => {
-    const texts = [heading, ...rows.map(cell)];
-    const width = Math.max(...texts.map(({ length }) => length));
-    return texts.map((text) =>
-      isNumber ? text.padStart(width) : text.padEnd(width)
-    );
-  });
-  return Array.from(
-    { length: rows.length + 1 },
-    (_, line) => columns.map((texts) => texts[line]).join("  ").trimEnd(),
-  ).join("\n");
+/** Formats a section with a table for each cell. */
+export function formatTables(
+  rows: readonly Row[],
+  isWanted: (heading: string) => boolean = () => true,
+): string {
+  return [...Map.groupBy(rows, ({ cell }) => cell)].map(([cell, rows]) => {
+    const columns = chooseColumns(rows)
+      .filter(([heading]) => isWanted(heading));
+    return `## ${explainCell(cell, rows)}\n\n${formatTable(rows, columns)}`;
+  }).join("\n\n");
 }
 
-/** Formats a table in Markdown, without a newline at its end. */
-function formatMarkdownTable(rows: readonly Row[]): string {
-  const columns = chooseColumns(rows);
-  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  return [
-    line(columns.map(({ heading }) => heading)),
-    line(columns.map(({ isNumber }) => isNumber ? "---:" : "---")),
-    ...rows.map((row) => line(columns.map(({ cell }) => cell(row)))),
-  ].join("\n");
+/** Formats a table in Markdown, whose columns are aligned, without a newline at its end. */
+function formatTable(
+  rows: readonly Row[],
+  chosen: readonly Column[],
+): string {
+  const columns = chosen.map(([heading, isNumber, cell]) => {
+    const texts = [heading, ...rows.map(cell)];
+    const width = Math.max(...texts.map(({ length }) => length));
+    const rule = isNumber ? `${"-".repeat(width - 1)}:` : "-".repeat(width);
+    const [head = "", ...others] = texts.map((text) =>
+      isNumber ? text.padStart(width) : text.padEnd(width)
+    );
+    return [head, rule, ...others];
+  });
+  return Array.from(
+    { length: rows.length + 2 },
+    (_, line) => `| ${columns.map((texts) => texts[line]).join(" | ")} |`,
+  ).join("\n");
 }
 
 /** Describes a machine in lines. */
@@ -221,21 +191,9 @@ function explainCell(cell: string, [row]: readonly Row[]): string {
     : cell.replace(chain, explainChain(chain as ChainName));
 }
 
-/** Formats the results for a terminal, without a newline at their end. */
-export function formatReport({ machine, rows, notes }: Report): string {
-  const tables = groupByCell(rows).map(([cell, rows]) =>
-    `${explainCell(cell, rows)}\n${formatTable(rows).replace(/^/gm, "  ")}`
-  );
-  const blocks = [describeLines(machine).join("\n"), ...tables];
-  return [...blocks, notes.join("\n")].join("\n\n").trimEnd();
-}
-
 /** Formats the results as a Markdown document. */
-export function formatMarkdown({ machine, rows, notes }: Report): string {
-  const tables = groupByCell(rows).map(([cell, rows]) =>
-    `## ${explainCell(cell, rows)}\n\n${formatMarkdownTable(rows)}`
-  );
+export function formatReport({ machine, rows, notes }: Report): string {
   const list = [...describeLines(machine), ...notes]
     .map((line) => `- ${line}`).join("\n");
-  return ["# What containers cost", list, ...tables].join("\n\n") + "\n";
+  return `# What containers cost\n\n${list}\n\n${formatTables(rows)}\n`;
 }

@@ -1,43 +1,22 @@
 /**
- * What is measured, and its summary: a row for each step of each contestant.
+ * What was measured, and its summary: a row for each step of each contestant.
  *
  * @module
  */
 
-import type { Cell } from "./plan.ts";
+import type { Times } from "./call.ts";
+import type { Cell } from "./cells.ts";
 import { GO, OURS } from "./subject.ts";
 
-/** The measures, in the order in which they are shown. */
-const MEASURES = [
-  /** From just before the process is made until it has been waited for. */
-  "wallMs",
-  /** Processor time, user and system, of the process and its children. */
-  "cpuMs",
-  /** The largest resident set among the process and its children. */
-  "peakKib",
-  /** Programs that were begun, the process itself included. */
-  "execs",
-  /** System calls of the process and its children. */
-  "syscalls",
-] as const;
-
-/** One of {@linkcode MEASURES}. */
-type Measure = typeof MEASURES[number];
-
-/** Those that were taken, for each needs a run of its own kind. */
-export type Measures = Readonly<Partial<Record<Measure, number>>>;
-
-/** Joins what was measured of steps that follow each other: peaks do not add up. */
-export function combineMeasures(steps: readonly Measures[]): Measures {
-  const combined: Partial<Record<Measure, number>> = {};
-  for (const measure of MEASURES) {
-    const values = steps.flatMap((step) => step[measure] ?? []);
-    if (values.length === 0) continue;
-    combined[measure] = measure === "peakKib"
-      ? Math.max(...values)
-      : values.reduce((sum, value) => sum + value, 0);
-  }
-  return combined;
+/** Adds up what steps took that follow each other. */
+export function sumTimes(steps: readonly Times[]): Times {
+  return steps.reduce(
+    (sum, { wallMs, cpuMs }) => ({
+      wallMs: sum.wallMs + wallMs,
+      cpuMs: sum.cpuMs + cpuMs,
+    }),
+    { wallMs: 0, cpuMs: 0 },
+  );
 }
 
 /** The middle of a series, and how far it spreads; to a thousandth. */
@@ -72,58 +51,20 @@ function quantile(sorted: readonly number[], fraction: number): number {
   return below + (above - below) * (position % 1);
 }
 
-/** Rounds to a thousandth. */
-export function round(value: number): number {
+function round(value: number): number {
   return Math.round(value * 1000) / 1000;
 }
 
-/**
- * Divides each value by the one that was measured right beside it. What slows a
- * machine down for a while slows both, and is not in the ratio.
- *
- * @throws {RangeError} If the series are not of one length
- */
-export function pairRatios(
-  values: readonly number[],
-  references: readonly number[],
-): number[] {
-  if (values.length !== references.length) {
-    throw new RangeError(
-      `Cannot pair ${values.length} values with ${references.length}`,
-    );
-  }
-  return values.map((value, index) => value / (references[index] ?? NaN));
-}
-
-/** All values of one step of one contestant, in the order of rounds. */
-export interface Series {
-  /** The contestant. */
-  readonly who: string;
-  /** The step that it ran. */
-  readonly step: string;
-  readonly values: Readonly<Partial<Record<Measure, readonly number[]>>>;
-}
-
-type Values = Partial<Record<Measure, number[]>>;
-
-/** Collects values. */
+/** What the rounds of a cell took. */
 export class Recording {
-  /** By contestant, then by step. */
-  readonly #values = new Map<string, Map<string, Values>>();
-  /** In the order in which they were first done. */
-  readonly #steps = new Set<string>();
+  /** By step, in the order in which they were first done, then by contestant. */
+  readonly #times = new Map<string, Map<string, Times[]>>();
 
-  /** Adds what a round measured. */
-  add(who: string, step: string, measures: Measures): void {
-    this.#steps.add(step);
-    const steps = this.#values.get(who) ?? new Map<string, Values>();
-    this.#values.set(who, steps);
-    const values = steps.get(step) ?? {};
-    steps.set(step, values);
-    for (const measure of MEASURES) {
-      const value = measures[measure];
-      if (value !== undefined) (values[measure] ??= []).push(value);
-    }
+  /** Adds what a round took. */
+  add(who: string, step: string, times: Times): void {
+    const series = this.#times.get(step) ?? new Map<string, Times[]>();
+    this.#times.set(step, series);
+    series.set(who, [...series.get(who) ?? [], times]);
   }
 
   /**
@@ -132,28 +73,39 @@ export class Recording {
    * @param verb Forgets only this and its parts, if given
    */
   drop(who: string, verb?: string): void {
-    const steps = this.#values.get(who);
-    for (const step of [...steps?.keys() ?? []]) {
-      if (verb === undefined || step.split(" ")[0] === verb) {
-        steps?.delete(step);
-      }
+    for (const [step, series] of this.#times) {
+      if (verb === undefined || step.split(" ")[0] === verb) series.delete(who);
     }
   }
 
-  /** Lists what there is: by step, and contestants beside each other. */
-  list(): Series[] {
-    return [...this.#steps].flatMap((step) =>
-      [...this.#values].flatMap(([who, steps]) => {
-        const values = steps.get(step);
-        return values === undefined ? [] : [{ who, step, values }];
-      })
-    );
+  /** Returns a row for each step of each contestant. */
+  summarize(name: string, cell?: Cell): Row[] {
+    const all = [...this.#times.values()].flatMap((
+      series,
+    ) => [...series.keys()]);
+    const reference = chooseReference(all);
+    return [...this.#times].flatMap(([step, series]) => {
+      const others = series.get(reference ?? "");
+      return [...series].map(([who, times]): Row => ({
+        cell: name,
+        ...cell && describeCell(cell),
+        step,
+        who,
+        rounds: times.length,
+        wallMs: describeSpread(times.map(({ wallMs }) => wallMs)),
+        cpuMs: describeSpread(times.map(({ cpuMs }) => cpuMs)),
+        ...rateOf(times, cell?.parallel ?? 1),
+        ...reference !== undefined && reference !== who &&
+          others !== undefined &&
+          { ratio: compare(times, reference, others) },
+      }));
+    });
   }
 }
 
 /** A row of the results. */
 export interface Row {
-  /** The cell. */
+  /** The name of the cell. */
   readonly cell: string;
   readonly chain?: string;
   readonly masquerade?: boolean;
@@ -165,19 +117,13 @@ export interface Row {
   readonly step: string;
   /** The contestant. */
   readonly who: string;
-  /** How many times it was measured. */
   readonly rounds: number;
   readonly wallMs: Spread;
   /** User and system, children included. */
   readonly cpuMs: Spread;
-  /** Median of the largest resident set, children included. */
-  readonly peakKib?: number;
-  /** Programs begun. */
-  readonly execs?: number;
-  readonly syscalls?: number;
   /** Attachments done in a second, of several at the same time. */
   readonly perSecond?: number;
-  /** Beside another one, round by round. */
+  /** Compared with another contestant, round by round. */
   readonly ratio?: Ratio;
 }
 
@@ -188,77 +134,36 @@ interface Ratio {
   readonly cpuMs: Spread;
 }
 
-/** Builds the rows of a cell, without incomplete series. */
-export function summarize(
-  name: string,
-  series: readonly Series[],
-  cell?: Cell,
-): Row[] {
-  const timed = series.filter(({ values }) => values.wallMs?.length);
-  const reference = chooseReference(timed.map(({ who }) => who));
-  return timed.map((one) => {
-    const { who, step, values } = one;
-    const other = timed.find((other) =>
-      other.who === reference && other.step === step
-    );
-    return {
-      cell: name,
-      ...describeCell(cell),
-      step,
-      who,
-      rounds: values.wallMs?.length ?? 0,
-      wallMs: describeSpread(values.wallMs ?? []),
-      cpuMs: describeSpread(values.cpuMs ?? []),
-      ...medianOf(one, "peakKib"),
-      ...medianOf(one, "execs"),
-      ...medianOf(one, "syscalls"),
-      ...rate(one, cell?.parallel ?? 1),
-      ...other === undefined || other === one ? {} : compare(one, other),
-    };
-  });
-}
-
 /** Chooses the baseline: the Go plugins, else any other, else ours. */
 function chooseReference(contestants: readonly string[]): string | undefined {
   const others = contestants.filter((who) => who.split(" ")[0] !== OURS);
   return contestants.includes(GO) ? GO : others[0] ?? contestants[0];
 }
 
-function describeCell(cell: Cell | undefined): Partial<Row> {
-  if (cell === undefined) return {};
-  const { chain, masquerade, containers, parallel } = cell;
+function describeCell(
+  { chain, masquerade, containers, parallel }: Cell,
+): Partial<Row> {
   return { chain, masquerade, containers, parallel };
 }
 
-/** Figures that hardly differ from run to run. */
-type Counted = "peakKib" | "execs" | "syscalls";
-
-function medianOf(
-  { values }: Series,
-  measure: Counted,
-): Partial<Record<Counted, number>> {
-  const list = values[measure] ?? [];
-  return list.length === 0 ? {} : { [measure]: describeSpread(list).median };
-}
-
-function rate({ values }: Series, parallel: number): Partial<Row> {
+function rateOf(times: readonly Times[], parallel: number): Partial<Row> {
   if (parallel === 1) return {};
-  const { median } = describeSpread(values.wallMs ?? []);
+  const { median } = describeSpread(times.map(({ wallMs }) => wallMs));
   return { perSecond: round(1000 * parallel / median) };
 }
 
+/**
+ * Divides each value by the one that was measured right beside it. What slows a
+ * machine down for a while slows both, and is not in the ratio.
+ */
 function compare(
-  one: Series,
-  other: Series,
-): { readonly ratio: Ratio } {
-  const spread = (measure: "wallMs" | "cpuMs"): Spread =>
+  times: readonly Times[],
+  to: string,
+  others: readonly Times[],
+): Ratio {
+  const spread = (measure: keyof Times): Spread =>
     describeSpread(
-      pairRatios(one.values[measure] ?? [], other.values[measure] ?? []),
+      times.map((one, at) => one[measure] / (others[at]?.[measure] ?? NaN)),
     );
-  const ratio = {
-    to: other.who,
-    wallMs: spread("wallMs"),
-    cpuMs: spread("cpuMs"),
-  };
-  return { ratio };
+  return { to, wallMs: spread("wallMs"), cpuMs: spread("cpuMs") };
 }

@@ -61,33 +61,29 @@ import {
   BadAnswer,
 } from "../../../plugins/remote/daemon_errors.ts";
 import { decodeAnswer } from "../../../plugins/remote/http.ts";
-import type { Golden } from "../../../scripts/capture_netlink.ts";
 import type { Rows } from "../../../ffi/netlink/attribute.ts";
 import { decodeRequest } from "../../../daemon/wire/request.ts";
 import { encodeRequest } from "../../_harness/call_format.ts";
+import { listGolden, readGolden } from "../../_harness/golden_netlink.ts";
 import { findMessageType } from "../../_harness/netlink_rendering.ts";
 import { bytesParser, type Parser } from "./parser.ts";
 
 /** The errors of the binary decoders: of their own, and of addresses. */
 const MALFORMED = [RangeError, AddressError];
 
-const GOLDEN = new URL("../../golden/netlink/", import.meta.url);
-
 /** Lists what the kernel sent to iproute2. */
-function readGolden(): Bytes[] {
-  return [...Deno.readDirSync(GOLDEN)].map(({ name }) => name).sort()
-    .flatMap((name) => {
-      const text = Deno.readTextFileSync(new URL(name, GOLDEN));
-      const { messages } = JSON.parse(text) as Golden;
-      return messages.filter(({ direction }) => direction === "received")
-        .map(({ bytes }) => Uint8Array.fromHex(bytes));
-    });
+function listCaptured(): Bytes[] {
+  return listGolden().flatMap((name) =>
+    readGolden(name).messages
+      .filter(({ direction }) => direction === "received")
+      .map(({ bytes }) => Uint8Array.fromHex(bytes))
+  );
 }
 
 /** Lists a parser for each kind of message that the kernel sent. */
 function listRtnetlink(): Parser<Bytes>[] {
   const kinds = new Map<string, { type: AnyType; samples: Bytes[] }>();
-  for (const bytes of readGolden()) {
+  for (const bytes of listCaptured()) {
     for (const { type: number, body } of splitMessages(bytes)) {
       const type = findMessageType(number);
       if (type === undefined) continue;
@@ -174,7 +170,7 @@ function listNftables(): Parser<Bytes>[] {
 }
 
 function listOtherNetlink(): Parser<Bytes>[] {
-  const golden = readGolden();
+  const golden = listCaptured();
   const bodies = golden.flatMap((bytes) =>
     splitMessages(bytes).map(({ body }) => body)
   );

@@ -5,7 +5,12 @@
  */
 
 import type { Report } from "./report.ts";
-import type { Row } from "./summary.ts";
+import type { Row, Spread } from "./summary.ts";
+
+/** Returns the spread of values that are all the same. */
+export function spreadOf(median: number): Spread {
+  return { median, q1: median, q3: median, min: median };
+}
 
 /** Builds a row of our ptp with some values changed. */
 export function sampleRow(more: Partial<Row> = {}): Row {
@@ -27,7 +32,7 @@ export function sampleRow(more: Partial<Row> = {}): Row {
 /** Builds a report from rows. */
 export function sampleReport(
   rows: readonly Row[],
-  more: Partial<Report> = {},
+  notes: string[] = [],
 ): Report {
   return {
     machine: {
@@ -43,8 +48,7 @@ export function sampleReport(
     },
     quick: false,
     filter: "",
-    notes: [],
+    notes,
     rows,
-    ...more,
   };
 }
