@@ -63,7 +63,7 @@ async function runShim(renamed?: () => Uint8Array): Promise<void> {
 }
 
 /** Has thick multus' daemon of the Go version run a call of multus. */
-const askThick: CallOptions["askOther"] = async (...asked) => {
+const askThick: CallOptions["askThirdParty"] = async (...asked) => {
   const client = await import("./plugins/multus/thick/client.ts");
   return await client.askThick(...asked);
 };
@@ -123,7 +123,7 @@ async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
     await runPlugin(name, () => loadPlugin(name), {
       lookup: findPlugin,
       renamed,
-      askOther: name === "multus" ? askThick : undefined,
+      askThirdParty: name === "multus" ? askThick : undefined,
     });
   }
   const [subcommand = ""] = Deno.args;

@@ -60,7 +60,6 @@ export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 
 // What a plugin tells tools: validate, explain, schema, gc --orphans.
 export type {
-  About,
   GatewayLink,
   GivenRange,
   GivenSubnet,
@@ -68,40 +67,41 @@ export type {
   Lint,
   Linted,
   LowerLink,
-  NetworkFacts,
+  NetworkTopology,
   PluginKind,
+  PluginMetadata,
   PluginStatus,
   Runs,
   StartingConf,
 } from "./cni/tools/about.ts";
-export { answerTools, type Told } from "./cni/tools/describe.ts";
+export { answerTools, type PluginDescription } from "./cni/tools/describe.ts";
 export type {
+  Evidence,
   FoundLease,
   LeftoverFinder,
   Leftovers,
   LeftoverSearch,
-  Proofs,
 } from "./cni/tools/leftovers.ts";
 export type { JsonSchema } from "./cni/tools/json_schema.ts";
 export {
-  type Claim,
+  type LeftoverOwner,
   type Orphan,
   ORPHAN_KINDS,
   type OrphanKind,
 } from "./cni/tools/leftovers.ts";
-export type { KeyFacts, Named } from "./cni/tools/plugin_keys.ts";
+export type { KeyDescription, Named } from "./cni/tools/plugin_keys.ts";
 export type {
-  Description,
+  DescribeAnswer,
   LeftoverAnswer,
   LeftoverQuestion,
   LintAnswer,
   Question,
-  ToldLeftover,
+  ReportedLeftover,
 } from "./cni/tools/tool_question.ts";
 export {
+  type ConfigPath,
   errorAt,
   keyWarningAt,
-  type Place,
   type Problem,
   type Severity,
   WARNING_CODES,
@@ -119,22 +119,27 @@ export type {
   CallContext,
   DispatchInput,
   DispatchOutput,
-  GiveWay,
   Invocation,
   Invoker,
   Starter,
+  YieldDuring,
 } from "./cni/call/context.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.
 export type {
   DeleteLinks,
-  DoomedLink,
   LinkDeletion,
   LinkPlace,
+  LinkToDelete,
   Preparation,
 } from "./cni/call/link_deletion.ts";
-export { Rollback, type Step, tryAll, type Undo } from "./cni/call/rollback.ts";
+export {
+  Rollback,
+  type TearDownStep,
+  tryAll,
+  type Undo,
+} from "./cni/call/rollback.ts";
 export {
   CniError,
   describeError,
@@ -146,6 +151,7 @@ export type { Log, LogFields, LogLevel } from "./base/log/log.ts";
 
 // Configurations.
 export {
+  type AttachmentId,
   cidrSchema,
   ipSchema,
   type NetConf,
@@ -154,7 +160,6 @@ export {
   once,
   parsedText,
   type TextSchema,
-  type ValidAttachment,
 } from "./cni/config/types.ts";
 export type {
   JsonObject,

@@ -21,16 +21,16 @@ export function deadline(timeoutMs: number): AbortSignal {
 }
 
 /** The longest time that counts until the event loop has run again, in ms. */
-const TURN_MS = 100;
+const TICK_MS = 100;
 
 /**
- * Counts how long this process waits: the time limit in turns of at most
- * {@linkcode TURN_MS}, each of which counts for no more than that however late it
- * ends. A turn that ends late is never the last one: what came meanwhile has not
+ * Counts how long this process waits: the time limit in ticks of at most
+ * {@linkcode TICK_MS}, each of which counts for no more than that however late it
+ * ends. A tick that ends late is never the last one: what came meanwhile has not
  * been looked at.
  */
 class Countdown {
-  readonly #turnMs: number;
+  readonly #tickMs: number;
   readonly #onOver: (timer: AbortSignal) => void;
   #leftMs: number;
   #timer: AbortSignal;
@@ -39,7 +39,7 @@ class Countdown {
   /** Starts. Keeps the process alive until it ends or is stopped. */
   constructor(limitMs: number, onOver: (timer: AbortSignal) => void) {
     this.#leftMs = limitMs;
-    this.#turnMs = Math.min(limitMs, TURN_MS);
+    this.#tickMs = Math.min(limitMs, TICK_MS);
     this.#onOver = onOver;
     this.#timer = this.#start();
   }
@@ -49,20 +49,20 @@ class Countdown {
   }
 
   stop(): void {
-    this.#timer.removeEventListener("abort", this.#onTurn);
+    this.#timer.removeEventListener("abort", this.#onTick);
   }
 
   #start(): AbortSignal {
     this.#startMs = performance.now();
-    const timer = AbortSignal.timeout(this.#turnMs);
-    timer.addEventListener("abort", this.#onTurn);
+    const timer = AbortSignal.timeout(this.#tickMs);
+    timer.addEventListener("abort", this.#onTick);
     return timer;
   }
 
-  #onTurn = (): void => {
-    const isLate = performance.now() - this.#startMs > 2 * this.#turnMs;
+  #onTick = (): void => {
+    const isLate = performance.now() - this.#startMs > 2 * this.#tickMs;
     const isLast = this.#leftMs <= 0;
-    this.#leftMs -= this.#turnMs;
+    this.#leftMs -= this.#tickMs;
     const isOver = this.#leftMs <= 0 && (isLast || !isLate);
     if (isOver) this.#onOver(this.#timer);
     else this.#timer = this.#start();
@@ -174,22 +174,22 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await waitUntil(new Promise<never>(() => {}), ...signals);
 }
 
-/** How long steps may follow one another before others get a turn, in ms. */
+/** How long steps may follow one another before the event loop runs, in ms. */
 const WORK_MS = 50;
 
-let turnMs = performance.now();
+let lastYieldMs = performance.now();
 
-/** Notes that others have just had a turn, as where a call begins. */
-export function noteTurn(): void {
-  turnMs = performance.now();
+/** Notes that the event loop has just run, as at the beginning of a call. */
+export function noteYield(): void {
+  lastYieldMs = performance.now();
 }
 
 /**
- * Lets other calls of this process, and its timers, have a turn between two steps
- * if the last turn is a while ago: 2 ms. Costs nothing otherwise.
+ * Lets the event loop run other calls and timers between two steps, which takes 2 ms,
+ * if it has not run for {@linkcode WORK_MS}. Costs nothing otherwise.
  */
-export async function giveTurn(): Promise<void> {
-  if (performance.now() - turnMs < WORK_MS) return;
+export async function yieldToEventLoop(): Promise<void> {
+  if (performance.now() - lastYieldMs < WORK_MS) return;
   await pause(0);
-  noteTurn();
+  noteYield();
 }

@@ -2,12 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
   deadline,
   formatAbort,
-  giveTurn,
   isTimeout,
   JoinedSignal,
-  noteTurn,
+  noteYield,
   pause,
   waitUntil,
+  yieldToEventLoop,
 } from "./deadline.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
@@ -169,26 +169,26 @@ Deno.test("JoinedSignal listens until it is disposed of", () => {
   assertEquals(joined.signal.aborted, false);
 });
 
-Deno.test("giveTurn() lets a timer run between steps that never wait", async () => {
+Deno.test("yieldToEventLoop() lets a timer run between steps that never wait", async () => {
   const timer = deadline(1);
   const endMs = performance.now() + 60_000;
-  while (!timer.aborted && performance.now() < endMs) await giveTurn();
+  while (!timer.aborted && performance.now() < endMs) await yieldToEventLoop();
   assert(timer.aborted);
 });
 
-Deno.test("giveTurn() waits for nobody soon after a turn", async () => {
+Deno.test("yieldToEventLoop() waits for nobody soon after a turn", async () => {
   const isAtOnce = async (): Promise<boolean> => {
     let isTimerFirst = false;
     const timer = deadline(0);
     timer.addEventListener("abort", () => isTimerFirst = true);
-    await giveTurn();
+    await yieldToEventLoop();
     return !isTimerFirst;
   };
   // The turn is too long ago if this process gets no CPU time right here.
   const found = [];
   for (let count = 0; count < 5; count++) {
     await pause(60);
-    noteTurn();
+    noteYield();
     found.push(await isAtOnce());
   }
   assert(found.includes(true));

@@ -8,13 +8,13 @@ import { waitUntil } from "./deadline.ts";
 
 const NEVER = new AbortController().signal;
 
-/** A task's turn, to be disposed of when the task has ended. */
-export interface Turn extends Disposable {
+/** A task's place among those that run, to be disposed of when the task has ended. */
+export interface Slot extends Disposable {
   /**
-   * Lets the next task run during a wait. Before it returns, it waits for a place
-   * among those that run.
+   * Lets the next task run during a wait. Before it returns, it waits for a slot
+   * again.
    */
-  readonly giveWay: <T>(wait: () => Promise<T>) => Promise<T>;
+  readonly yieldDuring: <T>(wait: () => Promise<T>) => Promise<T>;
 }
 
 /**
@@ -45,16 +45,16 @@ export class KeyedQueue {
   }
 
   /**
-   * Waits for a task's turn.
+   * Waits for a task's slot.
    *
    * @param key Undefined for a task that runs beside all others
    * @param signal Ends the wait; those behind it still wait for those before it
-   * @returns The turn; undefined if the signal came first
+   * @returns The slot; undefined if the signal came first
    */
   async wait(
     key: string | undefined,
     signal: AbortSignal = NEVER,
-  ): Promise<Turn | undefined> {
+  ): Promise<Slot | undefined> {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const before = key === undefined ? undefined : this.#enter(key, ended);
     this.#waiting++;
@@ -83,7 +83,7 @@ export class KeyedQueue {
       if (isEnded) free();
     };
     return {
-      giveWay: async (wait) => {
+      yieldDuring: async (wait) => {
         waits++;
         free();
         this.#waiting++;

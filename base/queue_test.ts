@@ -106,7 +106,7 @@ Deno.test("KeyedQueue: a task that waits gives way to others", async () => {
   using first = await queue.wait("a", NEVER);
   assert(first);
   const waits = [1, 2].map(() => Promise.withResolvers<void>());
-  const waiting = waits.map(({ promise }) => first.giveWay(() => promise));
+  const waiting = waits.map(({ promise }) => first.yieldDuring(() => promise));
   assertEquals([queue.running, queue.waiting], [0, 2]);
   const second = await queue.wait("b", NEVER);
   assertEquals(queue.running, 1);
@@ -128,12 +128,12 @@ Deno.test("KeyedQueue: a task that comes back and gives way keeps the limit", as
   assert(first);
   const { promise, resolve } = Promise.withResolvers<void>();
   const { promise: later, resolve: endLater } = Promise.withResolvers<void>();
-  const early = first.giveWay(() => promise);
+  const early = first.yieldDuring(() => promise);
   const second = await queue.wait("b", NEVER);
   resolve();
   await settle();
   // It has no slot that it could give to the third.
-  const late = first.giveWay(() => later);
+  const late = first.yieldDuring(() => later);
   let isThird = false;
   const third = queue.wait("c", NEVER).then((turn) => {
     isThird = true;
@@ -155,7 +155,7 @@ Deno.test("KeyedQueue: a task that ends while it waits takes no slot later", asy
   const queue = new KeyedQueue(1);
   const first = await queue.wait("a", NEVER);
   const { promise, resolve } = Promise.withResolvers<void>();
-  const waiting = first?.giveWay(() => promise);
+  const waiting = first?.yieldDuring(() => promise);
   const second = await queue.wait("b", NEVER);
   first?.[Symbol.dispose]();
   assertEquals(queue.running, 1);

@@ -9,8 +9,8 @@ import { pause } from "./deadline.ts";
 /** A value or a promise. Plugins that only talk to the kernel need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** Time limit of a wait, and what happens then. */
-export interface Patience {
+/** Time limit of polling, and what happens then. */
+export interface PollOptions {
   /** Ends the wait; undefined to wait forever. */
   readonly signal: AbortSignal | undefined;
   /** Creates the error that ends the wait. */
@@ -34,23 +34,23 @@ const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 50;
  */
 export async function pollUntil<T>(
   attempt: () => T | undefined,
-  patience: Patience,
+  options: PollOptions,
 ): Promise<T> {
-  const { notice, noticeMs = NOTICE_MS } = patience;
+  const { notice, noticeMs = NOTICE_MS } = options;
   const noticeAtMs = performance.now() + noticeMs;
   let isNoticed = false;
   for (let pauseMs = FIRST_PAUSE_MS;; pauseMs *= 2) {
-    throwIfEnded(patience);
+    throwIfEnded(options);
     const outcome = attempt();
     if (outcome !== undefined) return outcome;
     if (!isNoticed && performance.now() >= noticeAtMs) {
       isNoticed = true;
       notice?.();
     }
-    await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience.signal);
+    await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), options.signal);
   }
 }
 
-function throwIfEnded({ signal, giveUp }: Patience): void {
+function throwIfEnded({ signal, giveUp }: PollOptions): void {
   if (signal?.aborted) throw giveUp();
 }

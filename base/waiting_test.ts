@@ -1,12 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Patience, pollUntil } from "./waiting.ts";
+import { type PollOptions, pollUntil } from "./waiting.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
 /** Waits forever. */
-const PATIENT: Patience = { signal: undefined, giveUp: () => new Error() };
+const FOREVER: PollOptions = { signal: undefined, giveUp: () => new Error() };
 
 /** Waits until the signal. */
-function until(signal: AbortSignal): Patience {
+function until(signal: AbortSignal): PollOptions {
   return { signal, giveUp: () => new RangeError("gave up") };
 }
 
@@ -17,14 +17,14 @@ testRows(
     let attempts = 0;
     const attempt = (): number | undefined =>
       attempts++ < failures ? undefined : attempts;
-    assertEquals(await pollUntil(attempt, PATIENT), failures + 1);
+    assertEquals(await pollUntil(attempt, FOREVER), failures + 1);
   },
   (failures) => `after ${failures} failures`,
 );
 
 Deno.test("pollUntil() keeps the event loop running", async () => {
   let isDone = false;
-  const polling = pollUntil(() => isDone || undefined, PATIENT);
+  const polling = pollUntil(() => isDone || undefined, FOREVER);
   await Deno.stat("/");
   isDone = true;
   assertEquals(await polling, true);
@@ -49,6 +49,6 @@ Deno.test("pollUntil() gives up on the signal", async (t) => {
     const attempt = (): never => {
       throw new TypeError("no");
     };
-    await assertRejects(() => pollUntil(attempt, PATIENT), TypeError);
+    await assertRejects(() => pollUntil(attempt, FOREVER), TypeError);
   });
 });

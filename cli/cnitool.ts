@@ -25,7 +25,7 @@ import { type CniCall, pick } from "./flags.ts";
 import { readArgs, readDirectories } from "./networks/network.ts";
 import { createNodeInvoker, readPluginEnv } from "./daemon/node_invoker.ts";
 import { arrangeResult, makeContainerId } from "./attachments/attachment.ts";
-import { OWN_ROWS } from "../base/command_line/own_rows.ts";
+import { BUILT_IN_COMMANDS } from "../base/command_line/built_in_commands.ts";
 
 /** A network, the attachment from the command line, and the runtime. */
 interface Setting {
@@ -108,6 +108,6 @@ export const cnitool: Program = {
   about: "A simple program that executes a CNI configuration. It will add, " +
     "check, remove, gc, or get status of an interface in an already-created " +
     "network namespace.",
-  rows: [...rows, ...OWN_ROWS.filter(({ name }) => name === "help")],
+  rows: [...rows, ...BUILT_IN_COMMANDS.filter(({ name }) => name === "help")],
   helpsWithoutCommand: true,
 };

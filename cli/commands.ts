@@ -12,7 +12,7 @@ import {
   LISTING,
   type Program,
 } from "../base/command_line/command.ts";
-import { OWN_ROWS } from "../base/command_line/own_rows.ts";
+import { BUILT_IN_COMMANDS } from "../base/command_line/built_in_commands.ts";
 import { DIRECTORIES, FLAGS, INIT_ANSWERS, pick } from "./flags.ts";
 
 /** A network. */
@@ -447,7 +447,7 @@ const OWN_COMMANDS: readonly CommandRow[] = [
     }],
     load: async () => (await import("./completion/command.ts")).completion,
   },
-  ...OWN_ROWS,
+  ...BUILT_IN_COMMANDS,
   {
     name: "__complete",
     summary: "Print words for completion",

@@ -13,7 +13,7 @@ import type { Result } from "./result/result.ts";
 import type { CallContext } from "./call/context.ts";
 import type { Question } from "./tools/tool_question.ts";
 import type { LinkDeletion } from "./call/link_deletion.ts";
-import type { NetConf, ValidAttachment } from "./config/types.ts";
+import type { AttachmentId, NetConf } from "./config/types.ts";
 
 /**
  * Another plugin's result, to be printed unchanged: in its own version, with its
@@ -52,7 +52,7 @@ export interface Call<Config extends NetConf = NetConf>
    *
    * @throws {CniError} 7 if the list is malformed
    */
-  readonly validAttachments: readonly ValidAttachment[] | undefined;
+  readonly validAttachments: readonly AttachmentId[] | undefined;
   /** Deletes links with those of other plugins and calls. */
   readonly linkDeletion: LinkDeletion;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
@@ -95,9 +95,12 @@ export interface Plugin<Config extends NetConf = NetConf> {
   readonly configSchema: () => MaybePromise<Schema<Config>>;
   /**
    * Answers what tools ask: `answerTools` of this package does, with what
-   * `facts.ts` tells. Load both lazily: calls do not need them.
+   * `metadata.ts` describes. Load both lazily: calls do not need them.
    */
-  readonly tell?: (question: Question, plugin: Plugin) => Promise<object>;
+  readonly answerTools?: (
+    question: Question,
+    plugin: Plugin,
+  ) => Promise<object>;
   /**
    * Whether it keeps a cache of attachments, as runtimes do. For the others, what
    * multus has attached is valid in GC, whatever the runtime lists.

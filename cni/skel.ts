@@ -53,7 +53,7 @@ export async function dispatch(
     }
     const args = readCmdArgs(command, input.env);
     if (command === "VERSION") {
-      const asked = input.env[QUESTION_VARIABLE] && plugin.tell;
+      const asked = input.env[QUESTION_VARIABLE] && plugin.answerTools;
       const stdout = asked
         ? await answer(plugin, input.stdin())
         : formatVersions(plugin.versions, await readIfPossible(input));
@@ -86,8 +86,8 @@ async function answer(plugin: Plugin, stdin: Uint8Array): Promise<string> {
     new TextDecoder().decode(stdin),
   );
   const versions = JSON.parse(formatVersions(plugin.versions));
-  const told = await plugin.tell?.(question, plugin);
-  return JSON.stringify({ ...versions, [QUESTION_KEY]: told }) + "\n";
+  const reply = await plugin.answerTools?.(question, plugin);
+  return JSON.stringify({ ...versions, [QUESTION_KEY]: reply }) + "\n";
 }
 
 /**

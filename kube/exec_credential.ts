@@ -10,7 +10,7 @@
 import * as z from "zod/mini";
 import type { Environment } from "../base/process/environment.ts";
 import { describeError } from "../base/error.ts";
-import { type Ending, runToEnd } from "../cni/invoke/child.ts";
+import { type ProcessResult, runToEnd } from "../cni/invoke/child.ts";
 import { deadline } from "../base/deadline.ts";
 import {
   decode,
@@ -187,7 +187,7 @@ export class ExecCredentials implements CredentialSource {
   }
 }
 
-function describeEnding({ cause, stderr }: Ending): string {
+function describeEnding({ cause, stderr }: ProcessResult): string {
   const said = stderr.trim().slice(-STDERR_LENGTH);
   return said === "" ? cause : `${cause}: ${said}`;
 }

@@ -12,7 +12,7 @@
  *
  * In any other case the engine starts as if this program had not run. What was
  * read from stdin is then put back, as a file in memory, whose name tells the
- * engine how far the call came (`told`, and daemon/wire/stdin_name.ts).
+ * engine how far the call came (`stdin_name`, and daemon/wire/stdin_name.ts).
  *
  * It makes one mapping and uses system calls only. The functions are in the order
  * in which they run; run() is at the end.
@@ -50,9 +50,9 @@ enum { MAX_PATH = 107, PATH_ROOM = 128 };
 _Static_assert(sizeof MAGIC - 1 == 8, "the header begins with a word");
 _Static_assert(sizeof END - 1 < 8, "the end of a request has room");
 _Static_assert(MAX_PATH + sizeof OFF_SUFFIX <= PATH_ROOM, "room for the path");
-_Static_assert(MAX_PATH + sizeof LOSSES_SUFFIX <= PATH_ROOM, "room for the path");
-_Static_assert(TAKE_MS % TIMEOUT_MS == 0 && HURRIED_TAKE_MS % TIMEOUT_MS == 0 &&
-                   SILENCE_MS % TIMEOUT_MS == 0,
+_Static_assert(MAX_PATH + sizeof TIMEOUTS_SUFFIX <= PATH_ROOM, "room for the path");
+_Static_assert(TAKE_MS % TICK_MS == 0 && SHORT_TAKE_MS % TICK_MS == 0 &&
+                   SILENCE_MS % TICK_MS == 0,
                "a time limit has whole parts");
 
 /* Part of the configuration. The length is 0 for "", and `at` NULL for an absent key. */
@@ -84,15 +84,16 @@ struct call {
   size_t path_length;
   int socket;
   /*
-   * What the engine is told, which begins with NOT_ASKED: OFF, if the daemon is turned
-   * off; NOBODY, once there is a socket; REFUSED, once the listener is trusted; LOST,
-   * once the daemon has taken the call. The end of a wait makes it `late` or SILENT.
-   * `late` is LATE or HURRIED.
+   * The state that stdin's name tells the engine. It begins with STDIN_NOT_ASKED:
+   * STDIN_OFF, if the daemon is turned off; STDIN_NO_DAEMON, once there is a socket;
+   * STDIN_LOCAL, once the listener is trusted; STDIN_LOST, once the daemon has taken
+   * the call. The end of a wait makes it `on_timeout` or STDIN_SILENT. `on_timeout` is
+   * STDIN_TIMEOUT or STDIN_SHORT_TIMEOUT.
    */
-  enum stdin_name told;
-  enum stdin_name late;
-  /* The time left: whole parts of TIMEOUT_MS, and the rest of the current part. */
-  unsigned timeouts;
+  enum stdin_name stdin_name;
+  enum stdin_name on_timeout;
+  /* The time left: whole ticks, and the rest of the current tick. */
+  unsigned ticks;
   struct {
     int64_t seconds;
     int64_t nanoseconds;
@@ -244,7 +245,7 @@ static void end_request(struct call *call) {
 
 static void begin_timeout(struct call *call) {
   call->timeout.seconds = 0;
-  call->timeout.nanoseconds = TIMEOUT_MS * 1000000;
+  call->timeout.nanoseconds = TICK_MS * 1000000;
 }
 
 /*
@@ -252,7 +253,7 @@ static void begin_timeout(struct call *call) {
  * loses one part at most, and reads what has arrived before it gives up.
  */
 static void set_limit(struct call *call, unsigned ms) {
-  call->timeouts = ms / TIMEOUT_MS;
+  call->ticks = ms / TICK_MS;
   begin_timeout(call);
 }
 
@@ -279,7 +280,7 @@ static enum outcome after_failure(struct call *call, long error, int fd,
   if (!has_limit) return AGAIN;
   if (found < 0 && found != -EINTR) return FAILED;
   if (found != 0) return AGAIN;
-  if (--call->timeouts == 0) return EXPIRED;
+  if (--call->ticks == 0) return EXPIRED;
   begin_timeout(call);
   return AGAIN;
 }
@@ -446,7 +447,7 @@ static bool find_socket(struct call *call) {
   const struct value directory = call->values[KEY_DIRECTORY];
   if (socket.length != 0) return set_path(call, socket.at, socket.length, "");
   if (socket.at != NULL) { /* it is "": none */
-    call->told = REFUSED;
+    call->stdin_name = STDIN_LOCAL;
     return false;
   }
   const char *usual = DEFAULT_SOCKET;
@@ -501,7 +502,7 @@ static bool is_trusted(const struct call *call) {
 static bool connect_to_daemon(struct call *call) {
   call->socket = -1;
   if (is_turned_off(call)) {
-    call->told = OFF;
+    call->stdin_name = STDIN_OFF;
     return false;
   }
   long socket =
@@ -511,7 +512,7 @@ static bool connect_to_daemon(struct call *call) {
   /* A standard stream that was closed must not become the socket. This is rare
    * enough to have the engine ask. */
   if (call->socket <= STDERR) return false;
-  call->told = NOBODY;
+  call->stdin_name = STDIN_NO_DAEMON;
   size_t length =
       offsetof(struct call, address.path) - offsetof(struct call, address) +
       call->path_length + 1;
@@ -568,12 +569,12 @@ static bool write_all(struct call *call, int fd, const char *at, size_t left) {
   return true;
 }
 
-/* Reports whether another call has lost the daemon not long ago. */
-static bool has_recent_loss(struct call *call) {
+/* Reports whether another call has timed out not long ago. */
+static bool has_recent_timeout(struct call *call) {
   /* Source: asm/stat.h, asm-generic/stat.h: st_mtime of 144 or 128 bytes. */
   int64_t status[18] = {0};
   enum { MODIFIED_AT = 88 / 8, CLOCK_REALTIME = 0 };
-  const char *path = with_suffix(call, LOSSES_SUFFIX);
+  const char *path = with_suffix(call, TIMEOUTS_SUFFIX);
   long found = CALL(SYS_NEWFSTATAT, AT_FDCWD, path, status, 0);
   end_suffix(call);
   if (found < 0) return false;
@@ -581,7 +582,7 @@ static bool has_recent_loss(struct call *call) {
   CALL(SYS_CLOCK_GETTIME, CLOCK_REALTIME, now);
   /* For a time in the future, this wraps to a large number. */
   uint64_t age = (uint64_t)now[0] - (uint64_t)status[MODIFIED_AT];
-  return age < LOSS_PERIOD_MS / 1000;
+  return age < TIMEOUT_PERIOD_MS / 1000;
 }
 
 struct head {
@@ -598,26 +599,26 @@ static enum stdin_name give_up(struct call *call) {
   struct head head;
   CALL(SYS_SHUTDOWN, call->socket, SHUT_RD);
   long count = sys_read(call->socket, &head, sizeof head);
-  if (count != sizeof head) return call->late;
-  return head.kind == NOT_MINE ? REFUSED : SILENT;
+  if (count != sizeof head) return call->on_timeout;
+  return head.kind == DECLINED ? STDIN_LOCAL : STDIN_SILENT;
 }
 
 /* Sends the request, and waits until the daemon takes the call. */
 static bool send_request(struct call *call) {
   /* Until it takes the call, it has no part in it. */
-  call->told = REFUSED;
-  bool is_hurried = has_recent_loss(call);
-  call->late = is_hurried ? HURRIED : LATE;
-  set_limit(call, is_hurried ? HURRIED_TAKE_MS : TAKE_MS);
+  call->stdin_name = STDIN_LOCAL;
+  bool is_short = has_recent_timeout(call);
+  call->on_timeout = is_short ? STDIN_SHORT_TIMEOUT : STDIN_TIMEOUT;
+  set_limit(call, is_short ? SHORT_TAKE_MS : TAKE_MS);
   end_request(call);
   enum outcome outcome =
       send_all(call, call->memory, (size_t)(call->end - call->memory));
   struct head head;
   if (outcome == DONE) outcome = receive_all(call, &head, sizeof head);
-  if (outcome == EXPIRED) call->told = give_up(call);
+  if (outcome == EXPIRED) call->stdin_name = give_up(call);
   if (outcome != DONE || head.kind != TAKEN || head.length != 0) return false;
   /* From here on the daemon runs the call, and nobody knows what became of it. */
-  call->told = LOST;
+  call->stdin_name = STDIN_LOST;
   return true;
 }
 
@@ -650,15 +651,15 @@ static void receive(struct call *call) {
     set_limit(call, SILENCE_MS);
     enum outcome outcome = receive_all(call, &head, sizeof head);
     if (outcome == DONE) {
-      if (head.kind == NOT_MINE) {
-        call->told = REFUSED;
+      if (head.kind == DECLINED) {
+        call->stdin_name = STDIN_LOCAL;
         return;
       }
       bool is_known = head.kind >= 1 && head.kind <= LAST_KIND;
       if (!is_known || head.kind == TAKEN || head.length > MAX_MESSAGE) return;
       outcome = receive_all(call, bytes, head.length);
     }
-    if (outcome == EXPIRED) call->told = SILENT;
+    if (outcome == EXPIRED) call->stdin_name = STDIN_SILENT;
     if (outcome != DONE) return;
     if (head.kind == ALIVE) continue;
     if (head.kind != LOG) print(call, bytes, &head);
@@ -699,19 +700,22 @@ static long create_file(const char *name) {
  * An ADD that the daemon may have begun fails here; other commands can be repeated.
  */
 static void create_pipe(const struct call *call, int ends[2]) {
-  bool had_call = call->told == LOST || call->told == SILENT;
+  bool had_call =
+      call->stdin_name == STDIN_LOST || call->stdin_name == STDIN_SILENT;
   if (had_call && is_same(call->variables[COMMAND], "ADD")) fail_lost(call);
   if (CALL(SYS_PIPE2, ends, 0) < 0) fail_put_back();
   /* Never 0, which some kernels refuse; the size is rounded up. */
   size_t size = call->input_length + 1;
   if (CALL(SYS_FCNTL, ends[1], F_SETPIPE_SZ, size) < 0) fail_put_back();
-  if (call->told == REFUSED) CALL(SYS_FCNTL, ends[0], F_SETFL, REFUSED_FLAG);
+  if (call->stdin_name == STDIN_LOCAL) {
+    CALL(SYS_FCNTL, ends[0], F_SETFL, LOCAL_FLAG);
+  }
 }
 
 /* Makes stdin a file in memory with what was read from it. */
 static void put_back(const struct call *call) {
   int ends[2];
-  long file = create_file(STDIN_NAMES[call->told]);
+  long file = create_file(STDIN_NAMES[call->stdin_name]);
   if (file >= 0) {
     ends[0] = ends[1] = (int)file;
   } else {
@@ -733,7 +737,7 @@ static void put_back(const struct call *call) {
 /* Has the daemon run the call. Returns if the engine is to run it. */
 static void ask_daemon(struct call *call) {
   bool is_too_large = call->input_length == MAX_STDIN;
-  call->told = NOT_ASKED;
+  call->stdin_name = STDIN_NOT_ASKED;
   if (!is_too_large && find_keys(call) && find_socket(call)) {
     bool is_taken = connect_to_daemon(call) && send_request(call);
     if (is_taken) receive(call);

@@ -75,14 +75,14 @@ static const char SENT_VARIABLES[] =
     "GOTRACEBACK=\0";
 
 /* Messages of the daemon, and time limits. */
-enum { LOG = 1, SUCCESS = 2, FAILURE = 3, NOT_MINE = 4, TAKEN = 5, ALIVE = 6, LAST_KIND = 6 };
+enum { LOG = 1, SUCCESS = 2, FAILURE = 3, DECLINED = 4, TAKEN = 5, ALIVE = 6, LAST_KIND = 6 };
 enum { MAX_MESSAGE = 16777216 };
 enum {
   TAKE_MS = 1000,
-  HURRIED_TAKE_MS = 250,
+  SHORT_TAKE_MS = 250,
   SILENCE_MS = 5000,
-  TIMEOUT_MS = 125,
-  LOSS_PERIOD_MS = 60000,
+  TICK_MS = 125,
+  TIMEOUT_PERIOD_MS = 60000,
 };
 
 /* Keys of the configuration, and where the daemon listens. */
@@ -93,7 +93,7 @@ static const char KEYS[] =
 #define DEFAULT_SOCKET "/run/cni/daemon.sock"
 #define SOCKET_SUFFIX "/daemon.sock"
 #define OFF_SUFFIX ".off"
-#define LOSSES_SUFFIX ".losses"
+#define TIMEOUTS_SUFFIX ".losses"
 /* Programs that have KEY_DIRECTORY, and the socket that they ask without it. */
 static const struct {
   char name[16];
@@ -106,18 +106,18 @@ static const struct {
 enum { DIRECTORY_PROGRAM_COUNT = 3 };
 
 /* What the engine is told, as the name of the file that stdin is. */
-enum stdin_name { NOT_ASKED, NOBODY, OFF, REFUSED, LATE, HURRIED, LOST, SILENT };
+enum stdin_name { STDIN_NOT_ASKED, STDIN_NO_DAEMON, STDIN_OFF, STDIN_LOCAL, STDIN_TIMEOUT, STDIN_SHORT_TIMEOUT, STDIN_LOST, STDIN_SILENT };
 static const char STDIN_NAMES[][16] = {
     "cni-stdin",
-    "cni-nobody",
+    "cni-no-daemon",
     "cni-off",
-    "cni-refused",
-    "cni-late",
-    "cni-hurried",
+    "cni-local",
+    "cni-timeout",
+    "cni-short",
     "cni-lost",
     "cni-silent",
 };
-enum { REFUSED_FLAG = 1024 };
+enum { LOCAL_FLAG = 1024 };
 
 /* What is printed if stdin cannot be put back; and if an ADD was lost and the
  * engine cannot be told, around the socket's path. */

@@ -365,7 +365,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       keepsLog: options.keepsLog,
       onProcess: options.onProcess,
       linkDeletion: options.linkDeletion,
-      giveWay: options.giveWay,
+      yieldDuring: options.yieldDuring,
     },
     cache: new AttachmentCache(options.cacheDir),
     locks: options.locks,

@@ -100,7 +100,7 @@ export class AttachmentCache {
    * @throws {CniError} 4 as {@linkcode pathOf}, 5 if it cannot be written
    */
   writeAttachment(
-    attachment: Attachment,
+    attachment: DescribedAttachment,
     result: JsonObject | undefined,
   ): void {
     const path = this.pathOf(attachment);
@@ -329,13 +329,13 @@ export interface CachedRequest {
 }
 
 /** An attachment as its runtime describes it. */
-export interface Attachment extends AttachmentKey, CachedRequest {
+export interface DescribedAttachment extends AttachmentKey, CachedRequest {
   /** CNI_NETNS; "" for none. */
   readonly netns: string;
 }
 
 /** The content of a file: an attachment and its result. */
-export interface CachedDocument extends Attachment {
+export interface CachedDocument extends DescribedAttachment {
   /** The result in its own version; undefined if absent. */
   readonly result: JsonObject | undefined;
 }

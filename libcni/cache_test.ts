@@ -10,9 +10,9 @@ import { CniError, describeError, ErrorCode } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { SPEC_VERSIONS } from "../cni/version.ts";
 import {
-  type Attachment,
   AttachmentCache,
   type AttachmentKey,
+  type DescribedAttachment,
 } from "./cache.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
@@ -70,7 +70,9 @@ const KEY: AttachmentKey = {
 const FILE = "net1-c1-eth0";
 const RESULT: JsonObject = { cniVersion: "1.1.0", ips: [] };
 
-function attachment(others: Partial<Attachment> = {}): Attachment {
+function attachment(
+  others: Partial<DescribedAttachment> = {},
+): DescribedAttachment {
   return {
     ...KEY,
     netns: "/ns",
@@ -83,7 +85,7 @@ function attachment(others: Partial<Attachment> = {}): Attachment {
 
 /** The input of libcni for each of its files. */
 const GO_ATTACHMENTS: Readonly<
-  Record<string, readonly [attachment: Attachment, result: JsonObject]>
+  Record<string, readonly [attachment: DescribedAttachment, result: JsonObject]>
 > = {
   "net1-plain-eth0": [
     {

@@ -6,7 +6,7 @@
 
 import type { MaybePromise } from "../base/waiting.ts";
 import { throwAll } from "../cni/call/rollback.ts";
-import type { ValidAttachment } from "../cni/config/types.ts";
+import type { AttachmentId } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import type { CachedAttachment } from "./cache.ts";
 import type { NetworkConfList, PluginList } from "./conf.ts";
@@ -27,7 +27,7 @@ export interface GcOptions extends DelOptions {
    * The network's valid attachments. If undefined, every cached attachment is
    * deleted, and the plugins get no list.
    */
-  readonly validAttachments?: readonly ValidAttachment[] | undefined;
+  readonly validAttachments?: readonly AttachmentId[] | undefined;
 }
 
 /**
@@ -106,7 +106,7 @@ async function delStale(
 /** Options of GC for several plugins. */
 export interface GcPluginsOptions extends OperationOptions {
   /** The network's valid attachments; undefined if unknown. */
-  readonly validAttachments?: readonly ValidAttachment[] | undefined;
+  readonly validAttachments?: readonly AttachmentId[] | undefined;
 }
 
 /**

@@ -27,8 +27,8 @@ import type { Log } from "../base/log/log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { describeHolders } from "../base/files/lock_holders.ts";
 import { FileLock, type LockTry, readIfLocked } from "../base/files/lock.ts";
-import { KeyedQueue, type Turn } from "../base/queue.ts";
-import { type Patience, pollUntil } from "../base/waiting.ts";
+import { KeyedQueue, type Slot } from "../base/queue.ts";
+import { type PollOptions, pollUntil } from "../base/waiting.ts";
 
 /** Default time limit of a wait, in ms. */
 const LIMIT_MS = 5 * 60_000;
@@ -90,7 +90,7 @@ export class AttachmentLocks {
     const what = `container "${containerId}"`;
     using limit = limitOf(options);
     const wait = this.#createWait(what, options, limit);
-    const waitFor = (...names: string[]): Patience => wait(() => names);
+    const waitFor = (...names: string[]): PollOptions => wait(() => names);
     using stack = new DisposableStack();
     const own = waitFor(containerId), gate = waitFor(GATE);
     stack.use(await this.#waitForTurn(containerId, own));
@@ -126,7 +126,7 @@ export class AttachmentLocks {
     what: string,
     { log, ...options }: LockOptions,
     { signal }: JoinedSignal,
-  ): (listNames: () => string[]) => Patience {
+  ): (listNames: () => string[]) => PollOptions {
     return (listNames) => ({
       ...options,
       signal,
@@ -138,10 +138,10 @@ export class AttachmentLocks {
     });
   }
 
-  async #waitForTurn(key: string, patience: Patience): Promise<Turn> {
-    const turn = await this.#queue.wait(key, patience.signal);
-    if (turn === undefined) throw patience.giveUp();
-    return turn;
+  async #waitForTurn(key: string, options: PollOptions): Promise<Slot> {
+    const slot = await this.#queue.wait(key, options.signal);
+    if (slot === undefined) throw options.giveUp();
+    return slot;
   }
 
   #tryContainer(containerId: string): Disposable | undefined {

@@ -9,7 +9,6 @@ export type { VersionInfo } from "../cni/invoke/version_probe.ts";
 export { type NamedNetwork, NetworkRuntime } from "./api.ts";
 export type { AddOrUndoOptions } from "./add.ts";
 export {
-  type Attachment,
   AttachmentCache,
   type AttachmentKey,
   type AttachmentResult,
@@ -17,6 +16,7 @@ export {
   type CachedDocument,
   type CachedRequest,
   DEFAULT_CACHE_DIR,
+  type DescribedAttachment,
 } from "./cache.ts";
 export {
   buildRequest,

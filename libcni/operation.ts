@@ -5,7 +5,7 @@
  * @module
  */
 
-import { giveTurn } from "../base/deadline.ts";
+import { yieldToEventLoop } from "../base/deadline.ts";
 import { type Command, isNetnsOverridden } from "../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../base/error.ts";
 import { findPlugin } from "../cni/invoke/find.ts";
@@ -20,10 +20,10 @@ import {
   setKeys,
 } from "./conf.ts";
 import type {
-  Attachment,
   AttachmentCache,
   AttachmentKey,
   CachedRequest,
+  DescribedAttachment,
 } from "./cache.ts";
 import type { AttachmentLocks } from "./lock.ts";
 import type { Log } from "../base/log/log.ts";
@@ -34,7 +34,7 @@ import {
   type JsonValue,
   omitAbsent,
 } from "../base/json/json.ts";
-import type { ValidAttachment } from "../cni/config/types.ts";
+import type { AttachmentId } from "../cni/config/types.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
 
 /** When to give up. */
@@ -62,7 +62,7 @@ export async function runPlugin(
   { pluginDirs, context }: PluginTools,
   { command, type, stdin, conf, signal }: PluginRun,
 ): Promise<PluginOutput> {
-  await giveTurn();
+  await yieldToEventLoop();
   let result: Result | undefined;
   const stdout = await context.invoker.invoke({
     ...context,
@@ -125,7 +125,7 @@ export function pluginFailure(
  * Creates the error of a plugin that runs others. The message, which runtimes
  * show, names the failed plugin. Code and details are from that plugin's error.
  */
-export function sayWhichFailed(error: unknown): CniError {
+export function describeFailedPlugin(error: unknown): CniError {
   const hasText = error instanceof Error && !(error instanceof CniError) &&
     error.cause !== undefined;
   if (!hasText) return toCniError(error);
@@ -254,7 +254,7 @@ export function keyOf(
 export function describeAttachment(
   network: { readonly name: string; readonly bytes: Uint8Array },
   conf: RuntimeConf,
-): Attachment {
+): DescribedAttachment {
   return {
     ...keyOf(network, conf),
     netns: conf.netns,
@@ -302,7 +302,7 @@ export interface RequestExtras {
   readonly capabilityArgs?: JsonObject | undefined;
   /** The valid attachments for GC; undefined if unknown. */
   readonly gc?:
-    | { readonly validAttachments: readonly ValidAttachment[] }
+    | { readonly validAttachments: readonly AttachmentId[] }
     | undefined;
 }
 
@@ -348,7 +348,7 @@ function pickRuntimeConfig(
 }
 
 function formatAttachment(
-  { containerId, ifName }: ValidAttachment,
+  { containerId, ifName }: AttachmentId,
 ): JsonObject {
   return { containerID: containerId, ifname: ifName };
 }

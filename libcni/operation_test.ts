@@ -6,6 +6,7 @@ import {
   buildRequest,
   type CniArgs,
   describeAttachment,
+  describeFailedPlugin,
   dropRecycledNetns,
   formatCniArgs,
   hasVersion,
@@ -16,7 +17,6 @@ import {
   restoreArgs,
   runPlugin,
   type RuntimeConf,
-  sayWhichFailed,
 } from "./operation.ts";
 import { createTools } from "./api.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
@@ -62,7 +62,7 @@ Deno.test("runPlugin() passes the attachment, if any", async () => {
   ]);
 });
 
-Deno.test("sayWhichFailed() puts the outer text into the message", async (t) => {
+Deno.test("describeFailedPlugin() puts the outer text into the message", async (t) => {
   const later = new CniError(11, "later", { details: "soon" });
   const plugin = decodePluginConf({ type: "a" });
   const failure = pluginFailure(plugin, "add", later);
@@ -85,7 +85,7 @@ Deno.test("sayWhichFailed() puts the outer text into the message", async (t) => 
       ],
     ];
   await eachRow(t, rows, ([, error, expected, code]) => {
-    const said = sayWhichFailed(error);
+    const said = describeFailedPlugin(error);
     assertEquals([said.toString(), said.code], [expected, code]);
   });
 });

@@ -6,8 +6,8 @@
 
 import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
 import type { MaybePromise } from "../base/waiting.ts";
-import { type Step, tryAll } from "../cni/call/rollback.ts";
-import type { ValidAttachment } from "../cni/config/types.ts";
+import { type TearDownStep, tryAll } from "../cni/call/rollback.ts";
+import type { AttachmentId } from "../cni/config/types.ts";
 import type { NodeTools } from "./node.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";
 import { findNetns, isOfPod, restoreAttachment } from "./pod_attachments.ts";
@@ -51,7 +51,7 @@ export async function collectGarbage(
     isOfPod(attachment) && !containerIds.has(attachment.containerId)
   );
   const validAttachments = listValid(containerIds, cached);
-  const collectOf = (list: NetworkConfList): Step => [
+  const collectOf = (list: NetworkConfList): TearDownStep => [
     `collect the garbage of network "${list.name}"`,
     () =>
       runtime.gcNetworkList(list, {
@@ -71,7 +71,7 @@ function delAll(
   node: NodeTools,
   stale: readonly CachedAttachment[],
   signal: AbortSignal,
-): Step[] {
+): TearDownStep[] {
   return stale.map((attachment) => [
     `detach container "${attachment.containerId}" from network ` +
     `"${attachment.network}" as "${attachment.ifName}"`,
@@ -99,7 +99,7 @@ async function delStale(
 function listValid(
   containerIds: ReadonlySet<string>,
   cached: readonly CachedAttachment[],
-): ValidAttachment[] {
+): AttachmentId[] {
   const others = cached.filter(({ containerId, ifName }) =>
     containerIds.has(containerId) && ifName !== POD_IFNAME
   );

@@ -12,7 +12,7 @@ import {
   toCniError,
 } from "../base/error.ts";
 import { deadline, JoinedSignal } from "../base/deadline.ts";
-import { KeyedQueue, type Turn } from "../base/queue.ts";
+import { KeyedQueue, type Slot } from "../base/queue.ts";
 import type { MaybePromise } from "../base/waiting.ts";
 import type { Cidr } from "../net/cidr.ts";
 import type { NetworkChoice } from "./choose_network.ts";
@@ -243,11 +243,11 @@ export class NodeNetwork {
   async #waitForTurn(
     { namespace, name }: PodNames,
     signal: AbortSignal,
-  ): Promise<Turn> {
+  ): Promise<Slot> {
     // Names cannot contain a slash.
     const key = `${namespace}/${name}`;
-    const turn = await this.#queue.wait(key, signal);
-    if (turn !== undefined) return turn;
+    const slot = await this.#queue.wait(key, signal);
+    if (slot !== undefined) return slot;
     throw new CniError(
       ErrorCode.TryAgainLater,
       `Cannot lock pod "${key}": another operation on it is under way`,

@@ -7,7 +7,7 @@
 import { describeError } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import type { CachedAttachment } from "../libcni/mod.ts";
-import { type Step, tryAll } from "../cni/call/rollback.ts";
+import { type TearDownStep, tryAll } from "../cni/call/rollback.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import {
   LOOPBACK_IFNAME,
@@ -41,7 +41,7 @@ export async function tearDownPod(
   using _lock = await tryLockContainer(node, pod.containerId, signal);
   const netns = findNetns(node, pod);
   const { loopback, networks } = readCachedPod(node, pod);
-  const steps = networks.map((cached): Step => [
+  const steps = networks.map((cached): TearDownStep => [
     `detach the pod from network "${cached.network}" as "${cached.ifName}"`,
     () => del(node, restoreAttachment(cached, netns), signal),
   ]);

@@ -7,7 +7,7 @@ import { buildPages, installPackages } from "./docs_site.ts";
 import { exists } from "../base/files/io.ts";
 
 /** Longest wait for an answer of the browser, on the slowest machine. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** How a page is looked at. */
 interface View {
@@ -95,7 +95,7 @@ class Browser implements AsyncDisposable {
     this.#socket.send(JSON.stringify({ id, method, params }));
     const timer = setTimeout(
       () => answer.reject(new Error(`chromium did not answer ${method}`)),
-      PATIENCE_MS,
+      TIMEOUT_MS,
     );
     const { result, error } = await answer.promise
       .finally(() => clearTimeout(timer));

@@ -15,7 +15,7 @@ import {
 } from "../cni/tools/json_schema.ts";
 import { typeOf } from "../cli/explain/explain.ts";
 import { makeSchemas } from "../cli/explain/make.ts";
-import { FACTS } from "../plugins/lists/facts.ts";
+import { METADATA } from "../plugins/lists/metadata.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { listChanged } from "./schemas.ts";
 import { formatLayerTable } from "./schemas/layer_table.ts";
@@ -51,11 +51,11 @@ function listPaths(schema: JsonSchema, path = ""): string[] {
   ];
 }
 
-Deno.test("the facts of a plugin have only keys that its schema has", async (t) => {
+Deno.test("the metadata of a plugin have only keys that its schema has", async (t) => {
   const { definitions } = await makeSchemas();
-  for (const [type, facts] of FACTS) {
+  for (const [type, metadata] of METADATA) {
     await t.step(type, async () => {
-      const { keys } = await facts.keys();
+      const { keys } = await metadata.keys();
       const known = listPaths(definitions[type] ?? {});
       const unknown = Object.keys(keys).filter((path) => !known.includes(path));
       assertEquals(unknown, []);
@@ -75,7 +75,7 @@ Deno.test("ARCHITECTURE.md has the table of layers", async () => {
 Deno.test("a tuple of a plugin has a schema for each item", () => {
   const range = z.tuple([z.number(), z.string()]);
   const schema = describePlugin({
-    about: { type: "a", kind: "chained" },
+    metadata: { type: "a", kind: "chained" },
     keys: { text: "", keys: {} },
     schema: z.object({ range }) as never,
   }, []);

@@ -38,13 +38,13 @@ for (
   ] as const
 ) {
   Deno.test({
-    name: `findAsk() ${name}`,
+    name: `findPrompt() ${name}`,
     ignore: !hasCommand("python3"),
     fn: async () => {
-      const module = new URL("../base/command_line/ask.ts", import.meta.url);
-      const script = `import { findAsk } from "${module}";
+      const module = new URL("../base/command_line/prompt.ts", import.meta.url);
+      const script = `import { findPrompt } from "${module}";
         Deno.addSignalListener("SIGINT", () => {}); // as the tool does
-        const ask = findAsk() ?? (() => { throw new Error("nobody") });
+        const ask = findPrompt() ?? (() => { throw new Error("nobody") });
         try {
           const answers = [ask("Type", "bridge"), ask("Name", "pods")];
           console.log("ANSWERS" + JSON.stringify(answers));

@@ -12,7 +12,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { lossesFile, offFile } from "../daemon/wire/daemon_socket.ts";
+import { offFile, timeoutsFile } from "../daemon/wire/daemon_socket.ts";
 import { pause } from "../base/deadline.ts";
 import { findFileId } from "../base/files/same_file.ts";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
@@ -241,7 +241,7 @@ class Node implements AsyncDisposable {
     await eventually(
       "callers come back",
       () =>
-        [offFile(this.socket), lossesFile(this.socket)]
+        [offFile(this.socket), timeoutsFile(this.socket)]
           .every((path) => findFileId(path) === undefined),
     );
     const busy = ["running", "waiting"].map((it) => `cni_daemon_calls_${it}`)

@@ -8,7 +8,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { lossesFile, offFile } from "../daemon/wire/daemon_socket.ts";
+import { offFile, timeoutsFile } from "../daemon/wire/daemon_socket.ts";
 import { pause } from "../base/deadline.ts";
 import { findFileId } from "../base/files/same_file.ts";
 import { inNetns } from "../ffi/netns.ts";
@@ -438,7 +438,7 @@ test("asks for nothing of its working directory", async (scene, daemon) => {
 });
 
 test("has callers come back when it is well", async (scene, daemon) => {
-  const left = [offFile(daemon.socket), lossesFile(daemon.socket)];
+  const left = [offFile(daemon.socket), timeoutsFile(daemon.socket)];
   for (const path of left) Deno.writeTextFileSync(path, "");
   await eventually(
     "they are gone",
@@ -492,7 +492,7 @@ test(
     await run("ADD");
     const attached = [scene.state, scene.hosts.leases()];
     // Each line has what a call has waited for.
-    const losses = Deno.readTextFileSync(lossesFile(daemon.socket)).trim()
+    const losses = Deno.readTextFileSync(timeoutsFile(daemon.socket)).trim()
       .split("\n").map((line) => Number(line.split(" ")[1]));
     assertEquals(losses, [1000, ...Array(8).fill(250)]);
     assertEquals(findFileId(offFile(daemon.socket)), undefined);
@@ -505,7 +505,7 @@ test(
     assertEquals([scene.state, scene.hosts.leases()], attached);
     await eventually(
       "the losses are gone",
-      () => findFileId(lossesFile(daemon.socket)) === undefined,
+      () => findFileId(timeoutsFile(daemon.socket)) === undefined,
     );
     await run("DEL");
     assertEquals(await daemon.story(), [
@@ -691,7 +691,7 @@ async function readAll(connection: Deno.Conn): Promise<Message[]> {
 }
 
 test("refuses what is not a request, and goes on", async (scene, daemon) => {
-  const malformed = [{ notMine: "malformed request" }];
+  const malformed = [{ declined: "malformed request" }];
   for (const text of ["hello\n", '{"v":1}\n', "cnicall1", "x".repeat(200)]) {
     assertEquals(await talk(daemon, text), malformed, text);
   }
@@ -701,7 +701,7 @@ test("refuses what is not a request, and goes on", async (scene, daemon) => {
     env: {},
     stdin: new Uint8Array(),
   });
-  assertEquals(await talk(daemon, request), [{ notMine: "another build" }]);
+  assertEquals(await talk(daemon, request), [{ declined: "another build" }]);
   const longer = concat([request, request]);
   assertEquals(await talk(daemon, longer), malformed);
   const noEnd = request.with(-1, 0);
@@ -710,7 +710,7 @@ test("refuses what is not a request, and goes on", async (scene, daemon) => {
   new BigUint64Array(endless.buffer, 0, 5)[4] = 2n ** 62n;
   // It may be gone before this end has said all.
   for (const message of await talk(daemon, endless)) {
-    assertEquals(message, { notMine: "request too long" });
+    assertEquals(message, { declined: "request too long" });
   }
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
 });

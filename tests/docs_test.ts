@@ -14,7 +14,7 @@ import {
 } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { ErrorCode } from "../base/error.ts";
-import { FACTS } from "../plugins/lists/facts.ts";
+import { METADATA } from "../plugins/lists/metadata.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { withPluginParts } from "../scripts/schemas/plugin_pages.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
@@ -337,7 +337,7 @@ testRows(
   "docs: a plugin's page says whether it is stable",
   pluginNames,
   (type: string) => {
-    const status = FACTS.get(type)?.status;
+    const status = METADATA.get(type)?.status;
     assert(status !== undefined);
     assertStringIncludes(readPage(type), `**Status:** ${status}.`);
   },

@@ -7,9 +7,9 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { pause } from "../base/deadline.ts";
-import { HURRIED_TAKE_MS, TAKE_MS } from "../daemon/wire/call_format.ts";
-import { LOSS_PERIOD_MS } from "../daemon/wire/daemon_losses.ts";
-import { lossesFile, offFile } from "../daemon/wire/daemon_socket.ts";
+import { SHORT_TAKE_MS, TAKE_MS } from "../daemon/wire/call_format.ts";
+import { TIMEOUT_PERIOD_MS } from "../daemon/wire/daemon_timeouts.ts";
+import { offFile, timeoutsFile } from "../daemon/wire/daemon_socket.ts";
 import { UnixStream } from "../ffi/socket/unix_stream.ts";
 import {
   allOf,
@@ -258,7 +258,7 @@ testBoth("a request of any size is sent", async (_, key) => {
 
 testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
   await using refusing = new FakeDaemon(({ say }) =>
-    say({ notMine: "another build" })
+    say({ declined: "another build" })
   );
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(`${directory}/file`, "");
@@ -346,7 +346,7 @@ test(
 );
 
 /** Runs calls with a daemon at a path of a directory of its own; returns the losses that they record. */
-async function withLosses(
+async function withTimeouts(
   reply: Reply | undefined,
   fn: (path: string) => Promise<void>,
 ): Promise<number> {
@@ -357,7 +357,7 @@ async function withLosses(
   using _listener = daemon === undefined &&
       Deno.listen({ transport: "unix", path }) || undefined;
   await fn(path);
-  const losses = await Deno.readTextFile(lossesFile(path)).catch(() => "");
+  const losses = await Deno.readTextFile(timeoutsFile(path)).catch(() => "");
   await Deno.remove(directory, { recursive: true });
   return losses.split("\n").length - 1;
 }
@@ -399,7 +399,7 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
       sanitizeResources: false,
       sanitizeExit: false,
       fn: async () => {
-        const losses = await withLosses(reply, async (path) => {
+        const losses = await withTimeouts(reply, async (path) => {
           const config = { ...CONFIG, ...more, [key]: path };
           const [add, del] = await Promise.all([
             run({ config }),
@@ -425,29 +425,29 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
 });
 
 testBoth("a call waits for less soon after another's loss", async (_, key) => {
-  const [takeMs, hurriedMs] = [TAKE_MS, HURRIED_TAKE_MS];
-  await withLosses(({ callerGone }) => callerGone(), async (path) => {
+  const [takeMs, shortMs] = [TAKE_MS, SHORT_TAKE_MS];
+  await withTimeouts(({ callerGone }) => callerGone(), async (path) => {
     const waited: number[] = [];
     const call = async (command: string): Promise<void> => {
       const options = { command, config: { ...CONFIG, [key]: path } };
       assertEquals(await run(options), await runAlone(options));
-      const lines = (await Deno.readTextFile(lossesFile(path))).trim();
+      const lines = (await Deno.readTextFile(timeoutsFile(path))).trim();
       waited.push(Number(lines.split("\n").at(-1)?.split(" ")[1]));
     };
     await call("ADD");
     await call("ADD");
     await call("DEL");
-    const longAgo = new Date(Date.now() - LOSS_PERIOD_MS);
-    await Deno.utime(lossesFile(path), longAgo, longAgo);
+    const longAgo = new Date(Date.now() - TIMEOUT_PERIOD_MS);
+    await Deno.utime(timeoutsFile(path), longAgo, longAgo);
     await call("CHECK");
-    await Deno.remove(lossesFile(path));
+    await Deno.remove(timeoutsFile(path));
     await call("DEL");
-    assertEquals(waited, [takeMs, hurriedMs, hurriedMs, takeMs, takeMs]);
+    assertEquals(waited, [takeMs, shortMs, shortMs, takeMs, takeMs]);
   });
 });
 
 testBoth("a full backlog is nobody", async (_, key) => {
-  const losses = await withLosses(undefined, async (path) => {
+  const losses = await withTimeouts(undefined, async (path) => {
     using waiting = new DisposableStack();
     for (;;) {
       const stream = UnixStream.connect(path);
@@ -588,7 +588,7 @@ Deno.test({
       }
     }
     // A daemon that has refused a call is not asked again.
-    const reply: Reply = ({ say }) => say({ notMine: "another build" });
+    const reply: Reply = ({ say }) => say({ declined: "another build" });
     await using refusing = new FakeDaemon(reply, { isTaken: false });
     const config = { ...CONFIG, daemonSocket: refusing.path };
     const call = { env, config };
@@ -871,7 +871,7 @@ test("a call that the daemon refuses has no descriptor of its own left", async (
     { mode: 0o755 },
   );
   const plugins = [{ type: "foreign" }];
-  await using daemon = new FakeDaemon(({ say }) => say({ notMine: "no" }));
+  await using daemon = new FakeDaemon(({ say }) => say({ declined: "no" }));
   for (const keys of [{ daemonSocket: daemon.path }, {}]) {
     const config = { cniVersion: "1.1.0", name: "n", type: "chain", plugins };
     await run({

@@ -121,7 +121,7 @@ Example:
 rootTest("a plugin tells which of its keys are secret", async () => {
   using projects = new Projects();
   await projects.make("marker", "--chained");
-  const file = `${projects.path}/marker/facts.ts`;
+  const file = `${projects.path}/marker/metadata.ts`;
   const about = await Deno.readTextFile(file);
   await Deno.writeTextFile(
     file,
@@ -170,17 +170,17 @@ async function moveOut(projects: Projects, type: string): Promise<void> {
     `${directory}/main.ts`,
     `import { answerTools, runMain } from "@cni/plugins";
      import { ${type} } from "./plugin.ts";
-     const tell = async (question, plugin) => {
-       const { facts } = await import("./facts.ts");
-       const { keys, leftovers, needs, ...about } = facts;
-       const told = {
-         about,
+     const answer = async (question, plugin) => {
+       const { metadata: all } = await import("./metadata.ts");
+       const { keys, leftovers, needs, ...metadata } = all;
+       const description = {
+         metadata,
          ...await keys(),
          leftovers: await leftovers?.(),
        };
-       return await answerTools(question, plugin, told);
+       return await answerTools(question, plugin, description);
      };
-     await runMain({ ...${type}, tell });`,
+     await runMain({ ...${type}, answerTools: answer });`,
   );
   const map = `${projects.path}/map/import_map.json`;
   await projects.addExecutable(`${type}-out`, map);

@@ -22,7 +22,7 @@ const LIST = "git -c safe.directory=* ls-files -z --";
 
 /** The lists, which are made from the directories. */
 const LISTS = [
-  "plugins/lists/facts.ts",
+  "plugins/lists/metadata.ts",
   "plugins/lists/loaders.ts",
 ];
 

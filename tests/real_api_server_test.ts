@@ -76,7 +76,7 @@ class Node {
         ipam: {
           type: "whereabouts",
           range: "10.30.0.0/24",
-          dataDir: `${hosts.directory}/receipts`,
+          dataDir: `${hosts.directory}/allocations`,
           kubernetes: { kubeconfig },
         },
       }),
@@ -446,7 +446,7 @@ Deno.test({
       new ClaimReleaser({
         clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env: {} }),
         log,
-        lookMs: 100,
+        checkMs: 100,
       }));
     const claim = {
       namespace: "test",

@@ -165,7 +165,7 @@ Deno.test(
         ({ say }) =>
           daemon.requests.at(-1)?.name === "static"
             ? say("taken", { stdout: '{"by": "daemon"}', exitCode: 0 })
-            : say({ notMine: "no such plugin" }),
+            : say({ declined: "no such plugin" }),
         { isTaken: false },
       );
       const { json } = await call(way, "ADD", { daemonSocket: daemon.path });

@@ -70,8 +70,8 @@ export async function runProgram(program: Program): Promise<never> {
   Deno.exit(1);
 }
 
-/** The surroundings of a program. */
-export interface World {
+/** The terminal and the environment of a program. */
+export interface Terminal {
   readonly env: Environment;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
@@ -86,7 +86,7 @@ export interface World {
 }
 
 /** The outcome of a run. */
-export interface Ended {
+export interface RunResult {
   readonly stdout: string;
   readonly exitCode: number;
 }
@@ -95,8 +95,8 @@ export interface Ended {
 export async function runTool(
   program: Program,
   given: readonly string[],
-  world: World,
-): Promise<Ended> {
+  terminal: Terminal,
+): Promise<RunResult> {
   const argv = program.hasGoFlags
     ? given.map((arg) => arg.replace(/^-(?=[a-z]{2})/, "--"))
     : given;
@@ -108,16 +108,16 @@ export async function runTool(
   const shown = new Set<unknown>();
   const showFailure = (error: unknown): void => {
     if (!wantsJson && !shown.has(error)) {
-      world.onStderr(`${explain(error)}\n`);
+      terminal.onStderr(`${explain(error)}\n`);
     }
     shown.add(error);
   };
   try {
     const line = parseCommandLine(program, argv);
-    const output = await runLine(program, line, world, showFailure);
-    return print(output, line.flags, world);
+    const output = await runLine(program, line, terminal, showFailure);
+    return print(output, line.flags, terminal);
   } catch (error) {
-    const exitCode = chooseExitCode(error, world);
+    const exitCode = chooseExitCode(error, terminal);
     if (wantsJson) {
       return { stdout: formatJson(toFailureDocument(error)), exitCode };
     }
@@ -133,20 +133,24 @@ function explain(error: unknown): string {
 }
 
 /** After an interruption, exits as if killed by the signal. */
-function chooseExitCode(error: unknown, { interrupt }: World): number {
+function chooseExitCode(error: unknown, { interrupt }: Terminal): number {
   const { aborted, reason } = interrupt;
   if (aborted && reason instanceof Interruption) return reason.exitCode;
   return error instanceof ExitError ? error.exitCode : 1;
 }
 
-function print(output: Output, flags: AnyFlagValues, world: World): Ended {
+function print(
+  output: Output,
+  flags: AnyFlagValues,
+  terminal: Terminal,
+): RunResult {
   const { json, text, isBare = false, note, exitCode = 0 } = output;
   if (flags["json"]) return { stdout: formatJson(json), exitCode };
   const format = (given: NonNullable<Output["note"]>): string =>
-    typeof given === "string" ? given : given(styleOf(world));
-  if (note !== undefined) world.onStderr(`${format(note)}\n`);
+    typeof given === "string" ? given : given(styleOf(terminal));
+  if (note !== undefined) terminal.onStderr(`${format(note)}\n`);
   const plain = format(text);
-  const isOpen = plain === "" || isBare && !world.isTerminal;
+  const isOpen = plain === "" || isBare && !terminal.isTerminal;
   const newline = isOpen ? "" : "\n";
   return { stdout: plain + newline, exitCode };
 }
@@ -155,23 +159,23 @@ function formatJson(document: unknown): string {
   return JSON.stringify(document, null, 4) + "\n";
 }
 
-function styleOf({ env, isTerminal, width }: World): Style {
+function styleOf({ env, isTerminal, width }: Terminal): Style {
   return chooseStyle(wantsColor(env, isTerminal), width);
 }
 
 async function runLine(
   program: Program,
   { words, row, args, flags }: CommandLine,
-  world: World,
+  terminal: Terminal,
   showFailure: CommandCall["showFailure"],
 ): Promise<Output> {
-  if (row === undefined) return runBare(program, { words, flags }, world);
+  if (row === undefined) return runBare(program, { words, flags }, terminal);
   if (flags["help"]) {
     const whole = await withTexts(program, row);
-    const text = formatCommandHelp(program.name, whole, styleOf(world));
+    const text = formatCommandHelp(program.name, whole, styleOf(terminal));
     return { json: { help: text }, text };
   }
-  const { env, onStderr, onProgress, interrupt } = world;
+  const { env, onStderr, onProgress, interrupt } = terminal;
   const command = `${program.name} ${row.name}`;
   const timeoutMs = row.timeout === undefined
     ? 0
@@ -210,15 +214,15 @@ async function runLine(
 function runBare(
   program: Program,
   { words, flags }: Pick<CommandLine, "words" | "flags">,
-  world: World,
+  terminal: Terminal,
 ): Output {
   if (flags["version"]) return describeVersion(program);
   const [group] = words;
-  const help = formatProgramHelp(program, styleOf(world), group);
+  const help = formatProgramHelp(program, styleOf(terminal), group);
   if (flags["help"] || program.helpsWithoutCommand) {
     return { json: { help }, text: help };
   }
-  if (!flags["json"]) world.onStderr(`${help}\n\n`);
+  if (!flags["json"]) terminal.onStderr(`${help}\n\n`);
   throw new UsageError(
     `Cannot run "${[program.name, ...words].join(" ")}": a command is missing`,
   );

@@ -9,13 +9,13 @@ import {
   readTimeLimit,
 } from "./command.ts";
 import { Interruption } from "./interrupt.ts";
-import { runTool, type World } from "./run.ts";
+import { runTool, type Terminal } from "./run.ts";
 
 /** Runs a tool with one command. */
 async function run(
   argv: string[],
   command: (call: CommandCall) => Output | Promise<Output>,
-  world: Partial<World> = {},
+  terminal: Partial<Terminal> = {},
   program: Partial<Program> = {},
 ): Promise<{ stdout: string; stderr: string; exitCode: number }> {
   let stderr = "";
@@ -33,7 +33,7 @@ async function run(
     isTerminal: false,
     onStderr: (text) => stderr += text,
     interrupt: new AbortController().signal,
-    ...world,
+    ...terminal,
   });
   return { ...ended, stderr };
 }
@@ -53,7 +53,7 @@ Deno.test("runTool() prints for people or for programs", async (t) => {
   const rows: [
     name: string,
     argv: string[],
-    world: Partial<World>,
+    terminal: Partial<Terminal>,
     want: [stdout: string, stderr: string],
   ][] = [
     ["a pipe", [], {}, ["hello\n", "by the way\n"]],
@@ -67,8 +67,8 @@ Deno.test("runTool() prints for people or for programs", async (t) => {
     ]],
     ["--json", ["--json"], terminal, ['{\n    "greeting": "hello"\n}\n', ""]],
   ];
-  await eachRow(t, rows, async ([, argv, world, [stdout, stderr]]) => {
-    const ended = await run(["go", ...argv], greet, world);
+  await eachRow(t, rows, async ([, argv, terminal, [stdout, stderr]]) => {
+    const ended = await run(["go", ...argv], greet, terminal);
     assertEquals(ended, { stdout, stderr, exitCode: 0 });
   });
 });
@@ -196,13 +196,15 @@ Deno.test("runTool() prints help and version", async () => {
 
 Deno.test("runTool() passes progress on unless the output is JSON", async () => {
   const shown: string[] = [];
-  const world = { onProgress: (text: string): void => void shown.push(text) };
+  const terminal = {
+    onProgress: (text: string): void => void shown.push(text),
+  };
   const command = (call: CommandCall): Output => {
     call.onProgress?.("1/2");
     return greet();
   };
-  await run(["go"], command, world);
-  await run(["go", "--json"], command, world);
+  await run(["go"], command, terminal);
+  await run(["go", "--json"], command, terminal);
   await run(["go"], command);
   assertEquals(shown, ["1/2"]);
 });

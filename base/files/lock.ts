@@ -8,7 +8,7 @@ import { formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
 import { CniError, describeError, ErrorCode } from "../error.ts";
 import type { Log } from "../log/log.ts";
 import { unlessMissing, writeAll } from "./io.ts";
-import { describeHolders, Tenure } from "./lock_holders.ts";
+import { describeHolders, HoldLimit } from "./lock_holders.ts";
 import { countTurns, isAnyWaiting, lockInTurn } from "./lock_queue.ts";
 
 /**
@@ -22,7 +22,7 @@ const LIMIT_MS = 60_000, NOTICE_MS = 5000;
  */
 const TOTAL_MS = 110_000;
 /** Shortest time between two looks, in ms. */
-const LOOK_MS = 100;
+const CHECK_MS = 100;
 
 /** Options of a wait for a lock. */
 export interface LockWait {
@@ -224,17 +224,17 @@ async function waitForLock(
   using end = new JoinedSignal(totalMs, signal, stuck.signal);
   const locking = lockInTurn(file, info, end.signal);
   const isOver = locking.then(() => true);
-  const tenure = new Tenure(limitMs);
-  let lookMs = Math.min(noticeMs, limitMs), isFirst = true;
-  while (!await endsWithin(lookMs, isOver, end.signal)) {
+  const holdLimit = new HoldLimit(limitMs);
+  let checkMs = Math.min(noticeMs, limitMs), isFirst = true;
+  while (!await endsWithin(checkMs, isOver, end.signal)) {
     const holder = describeHolders(info);
-    if (isFirst && lookMs < limitMs) {
+    if (isFirst && checkMs < limitMs) {
       log?.warn(`Waiting for the lock on ${what}`, { holder });
     }
     isFirst = false;
-    tenure.note(`${holder} ${countTurns(info)}`, lookMs);
-    if (tenure.leftMs <= 0) stuck.abort();
-    lookMs = Math.min(Math.max(noticeMs, LOOK_MS), tenure.leftMs);
+    holdLimit.note(`${holder} ${countTurns(info)}`, checkMs);
+    if (holdLimit.leftMs <= 0) stuck.abort();
+    checkMs = Math.min(Math.max(noticeMs, CHECK_MS), holdLimit.leftMs);
   }
   const locked = await locking;
   if (locked !== undefined) return locked;

@@ -20,7 +20,7 @@ export interface LockHolder {
 }
 
 /** How long the same process may still hold a lock that others wait for. */
-export class Tenure {
+export class HoldLimit {
   readonly #limitMs: number;
   #leftMs: number;
   #holder: string | undefined;

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { findHolders, findLockHolders, Tenure } from "./lock_holders.ts";
+import { findHolders, findLockHolders, HoldLimit } from "./lock_holders.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("findHolders() reads /proc/locks", async (t) => {
@@ -59,11 +59,11 @@ Deno.test("findLockHolders() finds a lock while others come and go", async () =>
   }
 });
 
-Deno.test("Tenure ends if a lock does not change hands", () => {
-  const tenure = new Tenure(60);
+Deno.test("HoldLimit ends if a lock does not change hands", () => {
+  const holdLimit = new HoldLimit(60);
   const left = ["a", "a", "b", "b", "a", "a", "a", "a"].map((holder) => {
-    tenure.note(holder, 20);
-    return tenure.leftMs;
+    holdLimit.note(holder, 20);
+    return holdLimit.leftMs;
   });
   assertEquals(left, [40, 20, 60, 40, 60, 40, 20, 0]);
 });

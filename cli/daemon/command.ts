@@ -97,13 +97,13 @@ export async function daemon(
     removePidFile(pidFile);
     end.abort();
     await following;
-    await multus.finish(FAREWELL_MS);
+    await multus.finish(GRACE_MS);
   }
   return { json: {}, text: "" };
 }
 
 /** Time limit for events that are not posted at the end, in milliseconds. */
-const FAREWELL_MS = 1000;
+const GRACE_MS = 1000;
 
 /** Loads what makes spans, if there may be some. */
 async function loadSpans(

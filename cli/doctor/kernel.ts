@@ -11,7 +11,7 @@ import { type KernelNeed, valueOf } from "../../cni/tools/about.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { CONNTRACK } from "../../plugins/parts/kernel_needs.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { probeOfMasquerade } from "../../plugins/parts/firewall/masquerade/nftables.ts";
@@ -66,7 +66,7 @@ const FEATURES: readonly Feature[] = [
 /** Lists each feature once. */
 function listFeatures(): Feature[] {
   const all = [
-    ...[...FACTS.values()].flatMap(({ needs = [] }) => needs),
+    ...[...METADATA.values()].flatMap(({ needs = [] }) => needs),
     ...FEATURES,
   ];
   return [...new Map(all.map((one) => [one.name, one])).values()];
@@ -75,7 +75,7 @@ function listFeatures(): Feature[] {
 /** Reports whether a configured plugin, or the one that it runs, needs a feature. */
 function isNeeded({ name, isUsed }: Feature, plugin: PlacedConf): boolean {
   const { type, document } = plugin.conf;
-  const inner = FACTS.get(type)?.runs?.type ?? "";
+  const inner = METADATA.get(type)?.runs?.type ?? "";
   return isUsed?.(plugin) === true ||
     needsOf(type).some((need) =>
       need.name === name && need.isNeeded?.(document) !== false
@@ -86,7 +86,7 @@ function isNeeded({ name, isUsed }: Feature, plugin: PlacedConf): boolean {
 }
 
 function needsOf(type: string): readonly KernelNeed[] {
-  return FACTS.get(type)?.needs ?? [];
+  return METADATA.get(type)?.needs ?? [];
 }
 
 /** The kernel, as the summary shows it. */
@@ -195,7 +195,7 @@ export const KERNEL_CHECKS: readonly Check[] = [
 /** Reports whether a network's plugins run iptables if the host has it. */
 function runsIptables({ plugins }: ConfiguredNetwork): boolean {
   return plugins.some(({ type, document }) =>
-    FACTS.get(type)?.runsIptables?.(document) === true ||
+    METADATA.get(type)?.runsIptables?.(document) === true ||
     valueOf(document, "ipMasq") === true &&
       valueOf(document, "ipMasqBackend") !== "nftables"
   );

@@ -7,7 +7,7 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { type LowerLink, valueOf } from "../../cni/tools/about.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import {
   type Check,
@@ -37,8 +37,8 @@ function listPlaced({ networks }: Node): PlacedConf[] {
 
 function listNeeded(node: Node): Needed[] {
   return listPlaced(node).flatMap(({ network, conf }) => {
-    const about = FACTS.get(conf.type)?.network;
-    const lower = about?.lowerLink?.(conf.document);
+    const metadata = METADATA.get(conf.type)?.network;
+    const lower = metadata?.lowerLink?.(conf.document);
     if (lower === undefined) return [];
     const link = lower.name === undefined
       ? listUplinks(node)[0]
@@ -205,7 +205,7 @@ function findTakenNames(node: Node): Findings {
 function findNoIpv6(node: Node): Findings {
   const keys = new Map<string, string>();
   for (const { network, conf } of listPlaced(node)) {
-    const { hasGateway } = FACTS.get(conf.type)?.network ?? {};
+    const { hasGateway } = METADATA.get(conf.type)?.network ?? {};
     if (hasGateway === undefined) continue;
     if (!listSubnets(conf).some(({ family }) => family === 6)) continue;
     const bridge = sharedLinkOf(conf);

@@ -20,7 +20,7 @@ import {
 import { dispatch } from "../../cni/skel.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
@@ -235,7 +235,7 @@ function listRunOnNode(
   { type, document }: PluginConf,
   network: string,
 ): PluginConf[] {
-  const run = FACTS.get(type)?.onNode?.(document, network);
+  const run = METADATA.get(type)?.onNode?.(document, network);
   return run === undefined ? [] : decodePluginConfs([run]);
 }
 

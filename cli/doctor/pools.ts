@@ -13,7 +13,7 @@ import {
   readPool,
   type SetUse,
 } from "../../ipam/host_local/inspect.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import {
   type ConfiguredNetwork,
@@ -46,7 +46,7 @@ export function findPoolProblem(network: ConfiguredNetwork): string | null {
 }
 
 function hasPool(conf: PlacedConf["conf"]): boolean {
-  return FACTS.get(ipamTypeOf(conf) ?? "")?.ranges !== undefined;
+  return METADATA.get(ipamTypeOf(conf) ?? "")?.ranges !== undefined;
 }
 
 /** @throws {CniError} 7 If the ranges are invalid, which validation reports */

@@ -8,7 +8,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { objectOf } from "../../base/json/json.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { valueOf } from "../../cni/tools/about.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { ConfiguredNetwork, Node } from "./node.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 
@@ -55,13 +55,13 @@ type Conf = Pick<PluginConf, "type" | "document">;
 
 /** Returns the name of the link that all containers share; undefined if each has its own. */
 export function sharedLinkOf({ type, document }: Conf): string | undefined {
-  const shared = FACTS.get(type)?.network?.sharedLink;
+  const shared = METADATA.get(type)?.network?.sharedLink;
   return shared && String(valueOf(document, shared.key) || shared.usual);
 }
 
 /** Returns the key that names that link. */
 export function sharedLinkKeyOf({ type }: Conf): string | undefined {
-  return FACTS.get(type)?.network?.sharedLink?.key;
+  return METADATA.get(type)?.network?.sharedLink?.key;
 }
 
 /** Explains how to give the containers of a network another link to share. */
@@ -74,7 +74,7 @@ export function adviseOtherLink(
 
 /** Reports whether a plugin makes the node its containers' router. */
 function isRouter({ type, document }: PluginConf): boolean {
-  const { hasGateway } = FACTS.get(type)?.network ?? {};
+  const { hasGateway } = METADATA.get(type)?.network ?? {};
   return hasGateway !== undefined &&
     (hasGateway(document) || valueOf(document, "ipMasq") === true);
 }

@@ -19,7 +19,7 @@ import {
 import { listNetworkNames } from "../networks/network.ts";
 import { findOwnType } from "../plugins/plugin_file.ts";
 import { valueOf } from "../../cni/tools/about.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   type Check,
   error,
@@ -55,7 +55,7 @@ async function findUnready(node: Node): Promise<Findings> {
     if (full.includes(network.name)) continue;
     if (typesOf(network).some((type) => !usable(type))) continue;
     const refusal = network.plugins.map(({ type, document }) =>
-      FACTS.get(type)?.refusal?.(document, node.env)
+      METADATA.get(type)?.refusal?.(document, node.env)
     ).find(Boolean);
     if (refusal !== undefined) {
       findings.push(error(
@@ -104,7 +104,7 @@ async function askStatus(
       // Validation reports what is wrong with the configuration, if it asks.
       const isReported =
         toCniError(error).code === ErrorCode.InvalidNetworkConfig &&
-        !types.some((type) => FACTS.get(type)?.hasDeepStatus);
+        !types.some((type) => METADATA.get(type)?.hasDeepStatus);
       if (isReported) continue;
       if (Deno.uid() !== 0) {
         // Plugins are made for root: this says nothing about the node.

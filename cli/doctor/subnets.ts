@@ -9,7 +9,7 @@ import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   gatewayAddressesOf,
   isInTheWay,
@@ -93,7 +93,7 @@ function isMade(node: Node, link: Link | undefined): boolean {
 /** Lists the links that containers share, those of plugins' defaults too. */
 function listSharedLinks({ networks }: Node): string[] {
   return [
-    ...[...FACTS.values()].map(({ network }) => network?.sharedLink?.usual),
+    ...[...METADATA.values()].map(({ network }) => network?.sharedLink?.usual),
     ...networks.flatMap(({ plugins }) => plugins.map(sharedLinkOf)),
   ].filter((name) => name !== undefined);
 }
@@ -132,7 +132,7 @@ function findHostOverlaps(node: Node): Findings {
   );
   return networks.flatMap((network) =>
     network.plugins
-      .filter(({ type }) => FACTS.get(type)?.network?.joins !== "lower link")
+      .filter(({ type }) => METADATA.get(type)?.network?.joins !== "lower link")
       .flatMap((conf) =>
         listSubnets(conf).flatMap((subnet) => {
           const near = direct.find(({ destination, ifindex }) =>
@@ -170,7 +170,7 @@ function findBridgeAddresses(node: Node): Findings {
   const { host, networks } = node;
   const pools = listPools({ networks }).flatMap((pool) => {
     const { type, document } = pool.conf;
-    const gateway = FACTS.get(type)?.network?.gatewayLink?.(document);
+    const gateway = METADATA.get(type)?.network?.gatewayLink?.(document);
     if (gateway === undefined || gateway.replaces) return [];
     return [{ ...pool, name: gateway.name }];
   });

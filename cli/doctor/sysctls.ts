@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
@@ -159,8 +159,8 @@ function findReversePath(node: Node): Findings {
 
 /** Reports whether a plugin, or the one that it runs, has a link that containers share. */
 function hasBridge({ type }: PluginConf): boolean {
-  const about = FACTS.get(type);
-  return [about, FACTS.get(about?.runs?.type ?? "")]
+  const metadata = METADATA.get(type);
+  return [metadata, METADATA.get(metadata?.runs?.type ?? "")]
     .some((one) => one?.network?.sharedLink !== undefined);
 }
 
@@ -202,7 +202,7 @@ function hasKubeProxy({ hostNetns }: Node): boolean {
 function findMissing({ networks }: Node): Findings {
   const wanted = networks.flatMap((network) =>
     network.plugins.flatMap(({ type, document }) =>
-      (FACTS.get(type)?.sysctls?.(document) ?? [])
+      (METADATA.get(type)?.sysctls?.(document) ?? [])
         .map((key) => ({ network, type, key }))
     )
   );

@@ -6,7 +6,7 @@
 
 import { formatSection, wrap } from "../../base/command_line/help.ts";
 import type { Style } from "../../base/command_line/style.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { isTuple, type JsonSchema } from "../../cni/tools/json_schema.ts";
 import { innerOf, type Key } from "./schemas.ts";
 
@@ -90,8 +90,8 @@ function formatSources({ name, type }: Key, style: Style): string {
 /** Returns undefined for plugins outside of this project. */
 function pageOf(type: string): string | undefined {
   if (type === "conflist") return "validate";
-  const about = FACTS.get(type);
-  return about && (about.page ?? type).replace(/#.*/, "");
+  const metadata = METADATA.get(type);
+  return metadata && (metadata.page ?? type).replace(/#.*/, "");
 }
 
 function indent(text: string): string {

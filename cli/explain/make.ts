@@ -10,7 +10,7 @@ import {
   type JsonSchema,
 } from "../../cni/tools/json_schema.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 
 /** The schema of lists, with those of all plugins. */
@@ -22,16 +22,16 @@ const DRAFT = "http://json-schema.org/draft-07/schema#";
 
 /** The IPAM plugins: their schema is that of `ipam`. */
 const IPAM_TYPES: readonly string[] = pluginNames
-  .filter((type) => FACTS.get(type)?.kind === "ipam");
+  .filter((type) => METADATA.get(type)?.kind === "ipam");
 
 /** Makes the schemas of all plugins. The build packs what this returns. */
 export async function makeSchemas(): Promise<ListSchema> {
   const definitions: Record<string, JsonSchema> = {};
   for (const type of pluginNames) {
     const schema = await (await findPlugin(type))?.configSchema();
-    const facts = FACTS.get(type);
-    if (schema && facts) {
-      const plugin = { about: facts, keys: await facts.keys(), schema };
+    const metadata = METADATA.get(type);
+    if (schema && metadata) {
+      const plugin = { metadata, keys: await metadata.keys(), schema };
       definitions[type] = describePlugin(plugin, IPAM_TYPES);
     }
   }

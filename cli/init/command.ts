@@ -5,12 +5,12 @@
  */
 
 import { join } from "@std/path/posix";
-import type { About } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../cni/tools/about.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { isTaken, withIoFailure } from "../../base/files/io.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { type Ask, findAsk } from "../../base/command_line/ask.ts";
+import { findPrompt, type Prompt } from "../../base/command_line/prompt.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import { type CniCall, INIT_ANSWERS } from "../flags.ts";
@@ -35,7 +35,7 @@ import { checkTarget, writeTarget } from "../written_file.ts";
 /** The world of `cni init`. */
 export interface Setting {
   /** Undefined without a terminal. */
-  readonly ask: Ask | undefined;
+  readonly ask: Prompt | undefined;
   /** Reads what the node has. */
   readonly readNode: (confDir: string) => NodeSubnets;
 }
@@ -43,7 +43,7 @@ export interface Setting {
 /** Makes, validates and writes a network. */
 export async function init(
   call: CniCall,
-  { ask, readNode }: Setting = { ask: findAsk(), readNode: readNodeSubnets },
+  { ask, readNode }: Setting = { ask: findPrompt(), readNode: readNodeSubnets },
 ): Promise<Output> {
   const { flags } = call;
   const directories = readDirectories(call);
@@ -87,11 +87,11 @@ function listMissing(pluginDirs: readonly string[]): string[] {
 /** Notes that portmap, which networks have by default, is not installed. */
 function noteLeftOut(
   { flags }: CniCall,
-  { about, chained }: Choices,
+  { metadata, chained }: Choices,
   missing: readonly string[],
 ): string | undefined {
   const isWanted = !flags["no-portmap"] && !chained.includes("portmap") &&
-    !about.start?.asks?.includes("master") && missing.includes("portmap");
+    !metadata.start?.asks?.includes("master") && missing.includes("portmap");
   return isWanted
     ? "Left out portmap, which maps ports of the host: it is not installed"
     : undefined;
@@ -102,7 +102,7 @@ function choose(
   call: CniCall,
   { taken, uplink }: NodeSubnets,
   missing: readonly string[],
-  ask: Ask = (_question, fallback) => fallback,
+  ask: Prompt = (_question, fallback) => fallback,
 ): Choices {
   const { flags, command } = call;
   const yes = (question: string, fallback: boolean): boolean =>
@@ -111,16 +111,16 @@ function choose(
   const types = STARTERS.map(({ type }) => type);
   const usual = STARTERS.filter(({ start }) => !start?.asks?.includes("master"))
     .map(({ type }) => type).find((type) => !missing.includes(type));
-  const about = flags.type === undefined
+  const metadata = flags.type === undefined
     ? readType(call, ask(`Type: ${types.join(", ")}`, usual ?? types[0] ?? ""))
     : readFlag(call, flags.type);
-  const { start } = about;
+  const { start } = metadata;
   const needsMaster = start?.asks?.includes("master") === true;
   const master = needsMaster
     ? flags.master ?? ask("Interface of the host", uplink ?? "eth0")
     : undefined;
   if (flags.master !== undefined && !needsMaster) {
-    throw refuse(command, `${about.type} has no --master`);
+    throw refuse(command, `${metadata.type} has no --master`);
   }
   const vlanId = start?.asks?.includes("vlanId")
     ? readVlan(call, flags["vlan-id"] ?? ask("VLAN", "100"))
@@ -150,7 +150,7 @@ function choose(
   const limits = flags.bandwidth || yes("Limit rates", false);
   return {
     name,
-    about,
+    metadata,
     cniVersion,
     subnets,
     master,
@@ -159,21 +159,21 @@ function choose(
   };
 }
 
-function findStarter(given: string): About | undefined {
+function findStarter(given: string): PluginMetadata | undefined {
   return STARTERS.find(({ type }) => type === given.trim().toLowerCase());
 }
 
-function readFlag({ command }: CniCall, given: string): About {
-  const about = findStarter(given);
-  if (about !== undefined) return about;
+function readFlag({ command }: CniCall, given: string): PluginMetadata {
+  const metadata = findStarter(given);
+  if (metadata !== undefined) return metadata;
   const types = STARTERS.map(({ type }) => type).join(", ")
     .replace(/, (\w+)$/, " or $1");
   throw refuse(command, `--type must be ${types}, not "${given}"`);
 }
 
-function readType({ command }: CniCall, given: string): About {
-  const about = findStarter(given);
-  if (about !== undefined) return about;
+function readType({ command }: CniCall, given: string): PluginMetadata {
+  const metadata = findStarter(given);
+  if (metadata !== undefined) return metadata;
   const types = STARTERS.map(({ type }) => type).join(", ");
   throw refuse(command, `the type must be ${types}, not "${given}"`);
 }

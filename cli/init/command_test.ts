@@ -4,7 +4,7 @@ import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { callWith, runCni } from "../../tests/_harness/tool_call.ts";
 import { findFreeSubnet } from "./free_subnets.ts";
 import type { NodeSubnets } from "./free_subnets.ts";
-import type { Ask } from "../../base/command_line/ask.ts";
+import type { Prompt } from "../../base/command_line/prompt.ts";
 import { init } from "./command.ts";
 
 const NODE: NodeSubnets = {
@@ -15,7 +15,7 @@ const NODE: NodeSubnets = {
 /** Makes a network on a node without plugin directories. */
 async function run(
   flags: Record<string, string | boolean>,
-  { ask, directory }: { ask?: Ask; directory?: string } = {},
+  { ask, directory }: { ask?: Prompt; directory?: string } = {},
 ): Promise<Record<string, unknown>> {
   const call = callWith({
     flags: {

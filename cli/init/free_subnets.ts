@@ -10,7 +10,7 @@ import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listNetworks } from "../networks/network.ts";
 import { unfoldChains } from "../networks/chain_form.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { listRanges } from "../validate/addresses.ts";
 import { findIpamType } from "../validate/keys.ts";
 
@@ -49,7 +49,7 @@ function listConfigured(confDir: string): Cidr[] {
     unfoldChains(list.plugins).flatMap((conf) =>
       listRanges({
         folded: conf.document,
-        ipamAbout: FACTS.get(findIpamType(conf.document) ?? ""),
+        ipamMetadata: METADATA.get(findIpamType(conf.document) ?? ""),
       }).map(({ subnet }) => subnet)
     )
   );

@@ -4,17 +4,17 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../cni/tools/about.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 
-/** Facts about plugins that can be the first of a network. */
-export const STARTERS: readonly About[] = [...FACTS.values()]
+/** BuiltInMetadata metadata plugins that can be the first of a network. */
+export const STARTERS: readonly PluginMetadata[] = [...METADATA.values()]
   .filter(({ kind, start }) => kind === "interface" && start !== undefined)
   .toSorted((one, other) => rankOf(one) - rankOf(other));
 
-function rankOf({ start }: About): number {
+function rankOf({ start }: PluginMetadata): number {
   return start?.rank ?? Infinity;
 }
 
@@ -22,7 +22,7 @@ function rankOf({ start }: About): number {
 export interface Choices {
   readonly name: string;
   /** One of {@linkcode STARTERS}. */
-  readonly about: About;
+  readonly metadata: PluginMetadata;
   readonly cniVersion: string;
   /** One of each family. */
   readonly subnets: readonly Cidr[];
@@ -36,11 +36,11 @@ export interface Choices {
 
 /** Builds a list of plugins. */
 export function makeNetwork(choices: Choices): JsonObject {
-  const { name, about, cniVersion, subnets, master, vlanId } = choices;
+  const { name, metadata, cniVersion, subnets, master, vlanId } = choices;
   const ipam = {
     type: "host-local",
     ranges: subnets.map((subnet) => [{ subnet: `${subnet}` }]),
-    ...about.start?.addsRoutes ? {} : {
+    ...metadata.start?.addsRoutes ? {} : {
       routes: subnets.map(({ family }) => ({
         dst: family === 4 ? "0.0.0.0/0" : "::/0",
       })),
@@ -51,15 +51,15 @@ export function makeNetwork(choices: Choices): JsonObject {
     name,
     plugins: [
       {
-        type: about.type,
-        ...about.start?.keys(name),
+        type: metadata.type,
+        ...metadata.start?.keys(name),
         ...master === undefined ? {} : { master },
         ...vlanId === undefined ? {} : { vlanId },
         ipam,
       },
       ...choices.chained.map((type) => ({
         type,
-        ...FACTS.get(type)?.start?.keys(name),
+        ...METADATA.get(type)?.start?.keys(name),
       })),
     ],
   };

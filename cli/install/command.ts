@@ -17,7 +17,7 @@ import {
   LIBRARY_DIRECTORY,
   removeLibraries,
 } from "../../base/files/libraries.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
@@ -113,7 +113,7 @@ export async function install(call: CniCall): Promise<Output> {
   if (!call.flags.force) refuseIfNeeded(call, pruned);
   const changes = new Map<string, Change>();
   const formOf = (name: string): Form =>
-    FACTS.get(name)?.install?.isCopy ? "copy" : chosen;
+    METADATA.get(name)?.install?.isCopy ? "copy" : chosen;
   for (const name of names) {
     const form = formOf(name);
     changes.set(name, await installation.compare(SOURCE, name, form));
@@ -286,7 +286,7 @@ function chooseNames(call: CniCall): string[] {
     .filter((name) => name !== EXECUTABLE);
   if (only === undefined) {
     const usual = known.filter((name) =>
-      !ON_REQUEST.includes(name) && !FACTS.get(name)?.install?.onRequest
+      !ON_REQUEST.includes(name) && !METADATA.get(name)?.install?.onRequest
     );
     return [EXECUTABLE, ...usual.sort()];
   }

@@ -6,7 +6,7 @@
 
 import { isObject, type JsonObject } from "../../base/json/json.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/runtimes.ts";
 import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
@@ -14,8 +14,8 @@ import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../networks/network.ts";
 import { givenOf } from "../validate/document.ts";
 import {
+  type ConfigPath,
   formatPlace,
-  type Place,
   type Problem,
 } from "../../cni/tools/problem.ts";
 import { validateNetwork } from "../validate/validate.ts";
@@ -85,7 +85,7 @@ async function judge(
   const ipam = all.flatMap((conf) => ipamTypeOf(conf) ?? []);
   const plugins = [...new Set([...types, ...ipam, ...known])]
     .map((type) => [type, changes.get(type) ?? "stays"] as const);
-  const isAt = (place: Place, among: readonly string[]): boolean =>
+  const isAt = (place: ConfigPath, among: readonly string[]): boolean =>
     listChanged(findPart(list.plugins, place), among).length > 0;
   return {
     network: name,
@@ -120,7 +120,7 @@ function listParts(document: JsonObject): JsonObject[] {
 /** Finds the innermost plugin's configuration around a place in a list. */
 function findPart(
   plugins: readonly PluginConf[],
-  [, index = 0, ...keys]: Place,
+  [, index = 0, ...keys]: ConfigPath,
 ): JsonObject | undefined {
   let part = plugins[Number(index)]?.document;
   let value: unknown = part;
@@ -132,7 +132,7 @@ function findPart(
 }
 
 function listDifferences(type: string, conf: string): string[] {
-  return (FACTS.get(type)?.differences ?? []).flatMap(({ uses, text }) => {
+  return (METADATA.get(type)?.differences ?? []).flatMap(({ uses, text }) => {
     const used = uses === undefined ? "" : uses.exec(conf)?.[0];
     if (used === undefined) return [];
     const about = [type, used].filter((part) => part !== "").join(" ");

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { OWN_ROWS } from "../../base/command_line/own_rows.ts";
+import { BUILT_IN_COMMANDS } from "../../base/command_line/built_in_commands.ts";
 import { runProgram } from "../../base/command_line/run.ts";
 import { SHIM_DIRECTORY } from "../../daemon/wire/daemon_socket.ts";
 import { describeClusterGc } from "../../ipam/whereabouts/command.ts";
@@ -22,6 +22,6 @@ runProgram({
     INSTALL,
     describeDaemon(SHIM_DIRECTORY),
     describeClusterGc("multus"),
-    ...OWN_ROWS,
+    ...BUILT_IN_COMMANDS,
   ],
 });

@@ -33,7 +33,8 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({}),
-  tell: async (...asked) => (await import("./facts.ts")).tell(...asked),
+  answerTools: async (...asked) =>
+    (await import("./metadata.ts")).answer(...asked),
 
   async add(call): Promise<Result> {
     const { args, hostNetns, ipam, log } = call;
@@ -110,7 +111,8 @@ export const IDENT = definePlugin({
   name: "NAME",
   versions: SPEC_VERSIONS,
   configSchema: () => netConf({ mtu: z._default(z.int(), 1400) }),
-  tell: async (...asked) => (await import("./facts.ts")).tell(...asked),
+  answerTools: async (...asked) =>
+    (await import("./metadata.ts")).answer(...asked),
 
   add({ args, config, prevResult }): Result {
     if (prevResult === undefined) {
@@ -164,7 +166,8 @@ export const IDENT = definePlugin({
     const keys = { type: z.string(), subnet: cidrSchema() };
     return netConf({ ipam: z.optional(z.looseObject(keys)) });
   },
-  tell: async (...asked) => (await import("./facts.ts")).tell(...asked),
+  answerTools: async (...asked) =>
+    (await import("./metadata.ts")).answer(...asked),
 
   add({ args, config }): Result {
     if (config.ipam === undefined) {
@@ -198,51 +201,52 @@ if (import.meta.main) await runMain(IDENT);
 };
 
 /** What a kind of plugin tells tools: lines of `about`, a text, and keys. */
-const TELLINGS: Readonly<Record<Kind, readonly [string, string, string]>> = {
-  main: [
-    `kind: "interface",
+const DESCRIPTIONS: Readonly<Record<Kind, readonly [string, string, string]>> =
+  {
+    main: [
+      `kind: "interface",
   ipam: "required",
   makesInterface: true,`,
-    "Connects the container to the host with a veth pair.",
-    "{}",
-  ],
-  chained: [
-    `kind: "chained",
+      "Connects the container to the host with a veth pair.",
+      "{}",
+    ],
+    chained: [
+      `kind: "chained",
   lint,`,
-    "Sets the MTU of the container's interface.",
-    `{
+      "Sets the MTU of the container's interface.",
+      `{
     mtu: { text: "MTU of the interface in bytes.", example: 1400 },
   }`,
-  ],
-  ipam: [
-    'kind: "ipam",',
-    "Derives an address from the container and the interface.",
-    `{
+    ],
+    ipam: [
+      'kind: "ipam",',
+      "Derives an address from the container and the interface.",
+      `{
     subnet: { text: "Network of the addresses.", example: "10.88.0.0/24" },
   }`,
-  ],
-};
+    ],
+  };
 
-/** Returns what the plugin tells tools: `facts.ts`. */
-function formatFacts(kind: Kind): string {
-  const [about, text, keys] = TELLINGS[kind];
+/** Returns what the plugin tells tools: `metadata.ts`. */
+function formatMetadata(kind: Kind): string {
+  const [metadata, text, keys] = DESCRIPTIONS[kind];
   const has = (lines: string): string => kind === "chained" ? lines : "";
   return `import {
-  type About,
   answerTools,
 ${has("  type Linted,\n")}  type Plugin,
+  type PluginDescription,
+  type PluginMetadata,
 ${has("  type Problem,\n")}  type Question,
-  type Told,
 ${has("  warningAt,\n")}} from "@cni/plugins";
 
-const about: About = {
+const metadata: PluginMetadata = {
   type: "NAME",
-  ${about}
+  ${metadata}
 };
 
-/** Facts about the plugin for cni validate, explain and schema. */
-const told: Told = {
-  about,
+/** Describes the plugin to cni validate, explain and schema. */
+const description: PluginDescription = {
+  metadata,
   text: "${text}",
   keys: ${keys},
 };
@@ -257,8 +261,8 @@ function lint({ conf }: Linted): Problem[] {
 `)
   }
 /** Answers what tools ask. Calls do not load it. */
-export function tell(question: Question, plugin: Plugin): Promise<object> {
-  return answerTools(question, plugin, told);
+export function answer(question: Question, plugin: Plugin): Promise<object> {
+  return answerTools(question, plugin, description);
 }
 `;
 }
@@ -288,7 +292,7 @@ ${LISTS[kind]}
 
 /** The texts of a kind of plugin, by file. */
 export type Templates = Readonly<
-  Record<"main.ts" | "plugin_test.ts" | "facts.ts", string>
+  Record<"main.ts" | "plugin_test.ts" | "metadata.ts", string>
 >;
 
 /** Loads the texts. The build packs what this returns. */
@@ -296,7 +300,7 @@ export function loadTemplates(): Promise<Readonly<Record<Kind, Templates>>> {
   const build = (kind: Kind): Templates => ({
     "main.ts": SOURCES[kind],
     "plugin_test.ts": formatTest(kind),
-    "facts.ts": formatFacts(kind),
+    "metadata.ts": formatMetadata(kind),
   });
   return Promise.resolve({
     main: build("main"),

@@ -7,7 +7,11 @@
 
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import { findFileId } from "../../base/files/same_file.ts";
-import type { Claim, FoundLease, Proofs } from "../../cni/tools/leftovers.ts";
+import type {
+  Evidence,
+  FoundLease,
+  LeftoverOwner,
+} from "../../cni/tools/leftovers.ts";
 import type { CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -31,7 +35,7 @@ export interface EvidenceOptions {
 const LONG_ID = 12;
 
 /** The living containers of this node, at one time. */
-export class Evidence implements Proofs {
+export class NodeEvidence implements Evidence {
   readonly #hostId: string | undefined;
   readonly #graceMs: number;
   readonly #live = new Set<string>();
@@ -129,15 +133,15 @@ export class Evidence implements Proofs {
   }
 
   /**
-   * Explains why a leftover's container is gone.
+   * Finds the reason why a leftover's container is known to be deleted.
    *
-   * @returns Undefined if it is alive, or nothing proves that it is gone
+   * @returns Undefined if it is alive, or there is no evidence
    */
-  findProof(claim: Claim): string | undefined {
-    const { container = "", addresses = [], netns = "", since } = claim;
+  findReason(owner: LeftoverOwner): string | undefined {
+    const { container = "", addresses = [], netns = "", since } = owner;
     if (since !== undefined && this.#isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
-    if (container !== "" && this.#isKnown(claim)) return undefined;
+    if (container !== "" && this.#isKnown(owner)) return undefined;
     const used = addresses.filter((ip) => this.#addresses.has(String(ip)));
     // A container without an ID may be any of the holders.
     const others = used.map((ip) => container ? this.#findHolders(ip) : []);
@@ -154,10 +158,14 @@ export class Evidence implements Proofs {
   }
 
   /** Reports whether a container is attached, or named by a process. */
-  #isKnown({ container = "", isCut = false }: Claim): boolean {
+  #isKnown({ container = "", isTruncated = false }: LeftoverOwner): boolean {
     const { plugins, texts } = this.#processes;
     const ids = [...this.#live, ...plugins.map((one) => one.container)];
-    if (ids.some((id) => isCut ? id.startsWith(container) : id === container)) {
+    if (
+      ids.some((id) =>
+        isTruncated ? id.startsWith(container) : id === container
+      )
+    ) {
       return true;
     }
     return container.length >= LONG_ID &&

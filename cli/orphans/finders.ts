@@ -23,7 +23,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
-import type { ToldLeftover } from "../../cni/tools/tool_question.ts";
+import type { ReportedLeftover } from "../../cni/tools/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
@@ -40,7 +40,7 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
   return new AttachmentCache(cacheDir).listAttachments().flatMap((cached) => {
     const { network, containerId, ifName, path, since } = cached;
     const netns = netnsOf(cached);
-    const why = scene.evidence.findProof({
+    const why = scene.evidence.findReason({
       container: containerId,
       addresses: addressesOf(cached),
       netns,
@@ -147,7 +147,7 @@ async function ask(
   const answer = await askPlugin(path, question, options);
   return (answer?.leftovers ?? []).flatMap((leftover) => {
     const { kind, where, container, network } = leftover;
-    const why = leftover.why || evidence.findProof(claimOf(leftover));
+    const why = leftover.why || evidence.findReason(claimOf(leftover));
     return !why ? [] : [{
       kind,
       where,
@@ -165,8 +165,8 @@ async function ask(
 }
 
 function claimOf(
-  { claim = {} }: ToldLeftover,
-): Parameters<Scene["evidence"]["findProof"]>[0] {
+  { claim = {} }: ReportedLeftover,
+): Parameters<Scene["evidence"]["findReason"]>[0] {
   const { addresses = [], since, ...others } = claim;
   return {
     ...others,

@@ -21,7 +21,7 @@
 
 import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/leftovers.ts";
 import { askOthers, findAttachments, findLocks, findPairs } from "./finders.ts";
-import { Evidence } from "./evidence.ts";
+import { NodeEvidence } from "./evidence.ts";
 import {
   type LeftoversByType,
   listCached,
@@ -52,7 +52,7 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
   const leftovers = await loadLeftovers();
   const places = listStatePlaces(search, leftovers);
   const caches = listCacheDirectories(search, leftovers, places);
-  const renew = (): Evidence =>
+  const renew = (): NodeEvidence =>
     gatherEvidence(search, { leftovers, places, caches });
   const scene: Scene = {
     ...search,
@@ -100,8 +100,8 @@ function gatherEvidence(
     readonly places: StatePlaces;
     readonly caches: readonly string[];
   },
-): Evidence {
-  return new Evidence({
+): NodeEvidence {
+  return new NodeEvidence({
     hostNetns,
     graceMs,
     cached: listCached(caches),

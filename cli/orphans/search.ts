@@ -15,8 +15,8 @@ import {
 import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Invoker } from "../../cni/call/context.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
-import type { Evidence } from "./evidence.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
+import type { NodeEvidence } from "./evidence.ts";
 
 /** Where leftovers may be, and what removes them. */
 export interface OrphanSearch
@@ -41,7 +41,7 @@ export type StatePlaces = ReadonlyMap<string, readonly string[]>;
 
 /** A search that runs. */
 export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
-  readonly evidence: Evidence;
+  readonly evidence: NodeEvidence;
   /** The directories with caches of attachments: the runtimes' and multus'. */
   readonly caches: readonly string[];
 }
@@ -52,7 +52,7 @@ export type LeftoversByType = ReadonlyMap<string, Leftovers>;
 /** Loads what the plugins of this project leave. */
 export async function loadLeftovers(): Promise<LeftoversByType> {
   const byType = new Map<string, Leftovers>();
-  for (const [type, { leftovers }] of FACTS) {
+  for (const [type, { leftovers }] of METADATA) {
     if (leftovers !== undefined) byType.set(type, await leftovers());
   }
   return byType;

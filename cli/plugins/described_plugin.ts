@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../cni/tools/about.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
@@ -16,7 +16,7 @@ import type { CallContext } from "../../cni/call/context.ts";
 
 /** The description of such a plugin. */
 export interface DescribedPlugin {
-  readonly about: About;
+  readonly metadata: PluginMetadata;
   /** Of its configuration; of an IPAM plugin, what is in `ipam`. */
   readonly jsonSchema: JsonSchema;
   /** Knows the keys, but not what their values may be. */
@@ -37,12 +37,12 @@ export async function findDescribedPlugin(
   if (path === undefined) return undefined;
   const description = await askPlugin(path, { ask: "describe" }, options);
   if (description === undefined) return undefined;
-  const { about, schema, secrets } = description;
-  const keys = about.kind === "ipam"
+  const { about: metadata, schema, secrets } = description;
+  const keys = metadata.kind === "ipam"
     ? { type: "object", properties: { ipam: schema } }
     : schema;
   return {
-    about,
+    metadata,
     jsonSchema: schema,
     secrets,
     schema: schemaOfKeys(keys),

@@ -5,7 +5,7 @@
  */
 
 import { isObject } from "../../base/json/json.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 
 /** Lists the types of all plugins in a configuration, of IPAM plugins and delegates too. */
 export function listTypes(value: unknown): string[] {
@@ -21,7 +21,7 @@ export function listTypes(value: unknown): string[] {
 
 /** Lists the plugins that one runs if its configuration names no others. */
 function listDefaults(type: string, value: Record<string, unknown>): string[] {
-  const { runs } = FACTS.get(type) ?? {};
+  const { runs } = METADATA.get(type) ?? {};
   const hasType = (part: unknown): boolean =>
     isObject(part) && Boolean(part["type"]);
   return [

@@ -25,10 +25,10 @@ import {
   formatMs,
   KIND_NAMES,
   lengthOf,
-  type Step,
   sumUp,
   toChromeTrace,
   toSteps,
+  type TraceStep,
 } from "./timeline.ts";
 import { drawTrace } from "./svg.ts";
 import { getNetwork, readDirectories } from "../networks/network.ts";
@@ -149,7 +149,7 @@ async function runTraced(
 }
 
 function summarize(
-  steps: readonly Step[],
+  steps: readonly TraceStep[],
   { width = Infinity }: Style,
 ): string[] {
   const totals = sumUp(steps).map(({ kind, count, tookMs }) =>
@@ -161,11 +161,14 @@ function summarize(
 /** Shorter file accesses and system calls are left out of the table. */
 const NOTABLE_MS = 0.1;
 
-function isNotable({ kind, tookMs }: Step): boolean {
+function isNotable({ kind, tookMs }: TraceStep): boolean {
   return !["file", "system"].includes(kind) || tookMs >= NOTABLE_MS;
 }
 
-function tellOfHidden(steps: readonly Step[], { flags }: CniCall): string[] {
+function tellOfHidden(
+  steps: readonly TraceStep[],
+  { flags }: CniCall,
+): string[] {
   const hidden = steps.filter((step) => !isNotable(step)).length;
   return flags.wide || hidden === 0 ? [] : [
     `--wide also shows ${hidden} short file ` +
@@ -174,7 +177,7 @@ function tellOfHidden(steps: readonly Step[], { flags }: CniCall): string[] {
 }
 
 function formatSteps(
-  steps: readonly Step[],
+  steps: readonly TraceStep[],
   style: Style,
   { flags }: CniCall,
 ): string {
@@ -198,7 +201,7 @@ function stripAround(error: string, name: string, object: string): string {
   );
 }
 
-const COLUMNS: readonly Column<Step>[] = [
+const COLUMNS: readonly Column<TraceStep>[] = [
   { heading: "AT MS", cell: ({ atMs }) => formatMs(atMs).padStart(7) },
   { heading: "TOOK", cell: ({ tookMs }) => formatMs(tookMs).padStart(6) },
   { heading: "PID", cell: ({ pid }) => `${pid}` },
@@ -211,13 +214,13 @@ const COLUMNS: readonly Column<Step>[] = [
   },
 ];
 
-const OBJECT: Column<Step> = {
+const OBJECT: Column<TraceStep> = {
   heading: "OBJECT",
   cell: ({ object }) => object,
   narrow: "middle",
 };
 
-const ERROR: Column<Step> = {
+const ERROR: Column<TraceStep> = {
   heading: "ERROR",
   cell: ({ name, object, error }) =>
     error === undefined ? "" : `✗ ${stripAround(error, name, object)}`,
@@ -226,7 +229,7 @@ const ERROR: Column<Step> = {
 };
 
 /** Both, where there is room. */
-const WHOLE: Column<Step> = {
+const WHOLE: Column<TraceStep> = {
   ...ERROR,
   heading: "OBJECT",
   cell: (step) => `${step.object} ${ERROR.cell(step)}`.trim(),

@@ -20,7 +20,7 @@ import { SpanExporter } from "./span_exporter.ts";
 import { SpanRecorder } from "./span_recorder.ts";
 
 /** How long spans may keep the daemon from ending, in ms. */
-const FAREWELL_MS = 1000;
+const GRACE_MS = 1000;
 
 /** The spans of a daemon, from its start to its end. */
 export interface DaemonSpans extends AsyncDisposable {
@@ -74,7 +74,7 @@ async function start(
     lookup: (lookup) => wrapAll(recorder, lookup),
     async [Symbol.asyncDispose](): Promise<void> {
       for (const one of stop) one();
-      await exporter.finish(FAREWELL_MS);
+      await exporter.finish(GRACE_MS);
     },
   };
 }
@@ -116,7 +116,7 @@ function followCalls(recorder: SpanRecorder): CallTrace {
 function describeOutcome(
   { outcome }: EndedCall,
 ): Parameters<ReturnType<SpanRecorder["begin"]>["end"]>[0] {
-  if ("notMine" in outcome) return { more: { notMine: outcome.notMine } };
+  if ("declined" in outcome) return { more: { notMine: outcome.declined } };
   if (outcome.exitCode === 0) return {};
   try {
     const { code, msg, details } = JSON.parse(outcome.stdout);

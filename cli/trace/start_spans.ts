@@ -24,7 +24,7 @@ import { SpanRecorder } from "./span_recorder.ts";
 const MAX_SPANS = 1000;
 
 /** How long the post may keep this process from ending, in ms. */
-const FAREWELL_MS = 50;
+const GRACE_MS = 50;
 
 /**
  * Starts to make spans of this process, if the environment says where they go. It
@@ -101,7 +101,7 @@ function post(
     "\r\n",
   ].join("\r\n");
   const request = concat(new TextEncoder().encode(head), body);
-  const limitMs = Math.min(FAREWELL_MS, timeoutMs);
+  const limitMs = Math.min(GRACE_MS, timeoutMs);
   try {
     exchange({ address, port: Number(url.port || 80), limitMs }, request);
   } catch {

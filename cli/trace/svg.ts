@@ -22,8 +22,8 @@ import {
   KIND_NAMES,
   lengthOf,
   nameProcess,
-  type Step,
   sumUp,
+  type TraceStep,
 } from "./timeline.ts";
 
 const WIDTH = 1200, LEFT = 130, RIGHT = 20, LANE = 22, BAR = 18, LINE = 17;
@@ -52,11 +52,11 @@ export const STYLE = `
 /** A row of bars. */
 interface Lane {
   readonly label: string;
-  readonly steps: readonly Step[];
+  readonly steps: readonly TraceStep[];
 }
 
 /** Draws the picture. */
-export function drawTrace(title: string, steps: readonly Step[]): string {
+export function drawTrace(title: string, steps: readonly TraceStep[]): string {
   const total = lengthOf(steps);
   const ticks = chooseTicks(Math.max(0.1, total));
   const scale = PLOT / (ticks.at(-1) ?? 1);
@@ -107,13 +107,13 @@ export function drawTrace(title: string, steps: readonly Step[]): string {
 }
 
 /** Lists the lanes of a process. Steps that overlap get lanes of their own. */
-function listLanes(steps: readonly Step[]): Lane[] {
+function listLanes(steps: readonly TraceStep[]): Lane[] {
   const kinds: readonly Kind[] = [
     ...["call", "plugin", "netlink", "nftables"] as const,
     ...["file", "process", "wait", "system"] as const,
   ];
   return kinds.flatMap((kind) => {
-    const lanes: Step[][] = [];
+    const lanes: TraceStep[][] = [];
     for (const step of steps.filter((one) => one.kind === kind)) {
       const free = lanes.find((lane) => {
         const last = lane.at(-1);
@@ -127,11 +127,11 @@ function listLanes(steps: readonly Step[]): Lane[] {
   });
 }
 
-function describe({ name, object }: Step): string {
+function describe({ name, object }: TraceStep): string {
   return [name, object].filter(Boolean).join(" ");
 }
 
-function drawBar(step: Step, y: number, scale: number): string {
+function drawBar(step: TraceStep, y: number, scale: number): string {
   const { kind, atMs, tookMs, error } = step;
   const width = Math.max(NARROWEST, tookMs * scale);
   const x = LEFT + atMs * scale;
@@ -152,7 +152,7 @@ function drawBar(step: Step, y: number, scale: number): string {
 
 /** Lists the steps that took longest, without those that only contain others. */
 function drawSlowest(
-  steps: readonly Step[],
+  steps: readonly TraceStep[],
   top: number,
 ): { readonly shapes: string[]; readonly bottom: number } {
   const slowest = steps

@@ -9,7 +9,7 @@ import type { Kind, TraceRecord } from "./record.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 
 /** A record and its place. */
-export interface Step extends TraceRecord {
+export interface TraceStep extends TraceRecord {
   /** When it began, in ms since the first record. */
   readonly atMs: number;
   readonly tookMs: number;
@@ -18,7 +18,7 @@ export interface Step extends TraceRecord {
 }
 
 /** Places the records, in order of time. */
-export function toSteps(records: readonly TraceRecord[]): Step[] {
+export function toSteps(records: readonly TraceRecord[]): TraceStep[] {
   const firstUs = records[0]?.startUs ?? 0;
   const open = new Map<number, TraceRecord[]>();
   return records.map((record) => {
@@ -60,7 +60,7 @@ export const KIND_NAMES: Readonly<Record<Kind, string>> = {
 };
 
 /** Sums up requests, files and programs. Plugins contain these. */
-export function sumUp(steps: readonly Step[]): Total[] {
+export function sumUp(steps: readonly TraceStep[]): Total[] {
   const kinds = [
     "netlink",
     "nftables",
@@ -77,7 +77,7 @@ export function sumUp(steps: readonly Step[]): Total[] {
 }
 
 /** Returns how long everything took, in ms. */
-export function lengthOf(steps: readonly Step[]): number {
+export function lengthOf(steps: readonly TraceStep[]): number {
   return Math.max(0, ...steps.map(({ atMs, tookMs }) => atMs + tookMs));
 }
 
@@ -91,7 +91,7 @@ export function formatMs(ms: number): string {
  *
  * Source: "Trace Event Format", complete events and metadata.
  */
-export function toChromeTrace(steps: readonly Step[]): JsonObject {
+export function toChromeTrace(steps: readonly TraceStep[]): JsonObject {
   const names = Map.groupBy(steps, ({ pid }) => pid);
   return {
     displayTimeUnit: "ms",
@@ -118,7 +118,7 @@ export function toChromeTrace(steps: readonly Step[]): JsonObject {
 }
 
 /** Names a process after its call, or its first plugin. */
-export function nameProcess(steps: readonly Step[]): string {
+export function nameProcess(steps: readonly TraceStep[]): string {
   const step = steps.find(({ kind }) => kind === "call") ??
     steps.find(({ kind }) => kind === "plugin");
   return step?.name ?? "cni";

@@ -7,9 +7,9 @@
 import { findUnfitValue, RouteScope } from "../../cni/result/route.ts";
 import type { GatewayLink, GivenRange } from "../../cni/tools/about.ts";
 import {
+  type ConfigPath,
   errorAt,
   listOf,
-  type Place,
   type Problem,
   readCidr,
   readIp,
@@ -35,10 +35,10 @@ export function checkAddresses(
   checked: CheckedPlugin,
   { cniVersion }: Pick<NetworkConfList, "cniVersion">,
 ): Problem[] {
-  const { folded, place, conf, ipamAbout } = checked;
+  const { folded, place, conf, ipamMetadata } = checked;
   const ipam = objectOf(folded["ipam"]);
   const at = [...place, "ipam"];
-  const subnets = (ipamAbout?.subnets?.(ipam) ?? []).flat()
+  const subnets = (ipamMetadata?.subnets?.(ipam) ?? []).flat()
     .map(({ subnet }) => subnet);
   // A runtime may pass addresses of other subnets.
   const isComplete = Object.values(conf.capabilities).every((is) => !is);
@@ -56,10 +56,10 @@ export function checkAddresses(
 
 /** Lists the ranges of the IPAM plugin that are valid. */
 export function listRanges(
-  { folded, ipamAbout }: Pick<CheckedPlugin, "folded" | "ipamAbout">,
+  { folded, ipamMetadata }: Pick<CheckedPlugin, "folded" | "ipamMetadata">,
 ): GivenRange[] {
   const ipam = objectOf(folded["ipam"]);
-  return (ipamAbout?.ranges?.(ipam) ?? [])
+  return (ipamMetadata?.ranges?.(ipam) ?? [])
     .filter(({ subnet }) => !subnet.hasHostBits)
     .map((range) => ({ ...range, place: ["ipam", ...range.place] }));
 }
@@ -69,13 +69,13 @@ const LISTS_SINCE = "0.3.0";
 
 /** Finds addresses that a result of an old version has no room for. */
 function checkFamilies(
-  { folded, place, conf, ipamAbout }: CheckedPlugin,
+  { folded, place, conf, ipamMetadata }: CheckedPlugin,
   cniVersion: string,
 ): Problem[] {
   const isOld = (cniVersion === "" || isSpecVersion(cniVersion)) &&
     !isAtLeast(cniVersion, LISTS_SINCE);
   if (!isOld) return [];
-  const sets = ipamAbout?.subnets?.(objectOf(folded["ipam"])) ?? [];
+  const sets = ipamMetadata?.subnets?.(objectOf(folded["ipam"])) ?? [];
   const firsts = sets.flatMap(([first]) => first ?? []);
   // A runtime may request others in their place.
   const problemAt = conf.capabilities["ips"] ? warningAt : errorAt;
@@ -93,7 +93,7 @@ function checkFamilies(
 /** @param subnets Those of the container; empty if unknown */
 function checkRoutes(
   routes: JsonValue | undefined,
-  place: Place,
+  place: ConfigPath,
   subnets: readonly Cidr[],
 ): Problem[] {
   return listOf(routes).flatMap((route, index, all) => {
@@ -125,7 +125,7 @@ function checkRoutes(
 
 function checkGateway(
   route: JsonObject,
-  at: Place,
+  at: ConfigPath,
   subnets: readonly Cidr[],
 ): Problem[] {
   const dst = readCidr(route["dst"]), gw = readIp(route["gw"]);
@@ -173,7 +173,7 @@ function listNumbers(route: JsonObject): Record<string, number> {
 }
 
 function checkNameservers(
-  place: Place,
+  place: ConfigPath,
   dns: JsonValue | undefined,
 ): Problem[] {
   const { nameservers } = objectOf(dns);
@@ -190,7 +190,7 @@ function checkNameservers(
 /** A gateway that ADD adds to a link of the host. */
 export interface NetworkGateway {
   /** Where its subnet is in the configuration. */
-  readonly place: Place;
+  readonly place: ConfigPath;
   readonly link: GatewayLink;
   readonly address: Cidr;
 }
@@ -200,11 +200,11 @@ export interface NetworkGateway {
  * adds one of each set.
  */
 export function listGateways(
-  { folded, place, about, ipamAbout }: CheckedPlugin,
+  { folded, place, metadata, ipamMetadata }: CheckedPlugin,
 ): NetworkGateway[][] {
-  const link = about?.network?.gatewayLink?.(folded);
+  const link = metadata?.network?.gatewayLink?.(folded);
   if (link === undefined) return [];
-  const sets = ipamAbout?.subnets?.(objectOf(folded["ipam"])) ?? [];
+  const sets = ipamMetadata?.subnets?.(objectOf(folded["ipam"])) ?? [];
   return sets.map((set) =>
     set.flatMap(({ place: at, subnet, gateway = gatewayFor(subnet) }) =>
       gateway.family !== subnet.family
@@ -228,11 +228,11 @@ export function checkGateways(checked: CheckedPlugin): Problem[] {
 
 /** Finds broadcast addresses that a route would use as its gateway. */
 function checkBroadcast(
-  { folded, place, about, ipamAbout }: CheckedPlugin,
+  { folded, place, metadata, ipamMetadata }: CheckedPlugin,
 ): Problem[] {
   const ipam = objectOf(folded["ipam"]);
-  const sets = ipamAbout?.subnets?.(ipam) ?? [];
-  const isUsed = about?.network?.routesByGateway?.(folded) === true ||
+  const sets = ipamMetadata?.subnets?.(ipam) ?? [];
+  const isUsed = metadata?.network?.routesByGateway?.(folded) === true ||
     listOf(ipam["routes"]).some(({ dst, gw, scope }) =>
       readCidr(dst)?.family === 4 && !gw && scope !== RouteScope.link
     );

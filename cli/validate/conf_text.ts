@@ -10,7 +10,7 @@ import {
   parseTree,
   printParseErrorCode,
 } from "jsonc-parser";
-import type { Place, Problem } from "../../cni/tools/problem.ts";
+import type { ConfigPath, Problem } from "../../cni/tools/problem.ts";
 
 /** A position in a file. Both start at 1; columns count characters. */
 export interface Position {
@@ -28,7 +28,7 @@ export interface Host {
 
 /** A key that repeats in one object. */
 export interface RepeatedKey {
-  readonly place: Place;
+  readonly place: ConfigPath;
   readonly offset: number;
   /** The line of the first one. */
   readonly firstLine: number;
@@ -78,7 +78,7 @@ export class ConfText {
   /** Lists keys that repeat in one object, in any case. The last one wins. */
   listRepeatedKeys(): RepeatedKey[] {
     const found: RepeatedKey[] = [];
-    const visit = (node: Node | undefined, place: Place): void => {
+    const visit = (node: Node | undefined, place: ConfigPath): void => {
       const seen = new Map<string, Node>();
       for (const [index, child] of (node?.children ?? []).entries()) {
         if (node?.type !== "object") {
@@ -111,7 +111,7 @@ export class ConfText {
     return this.positionOf(offset ?? this.#find(place, isKey));
   }
 
-  #find(place: Place, isKey: boolean): number {
+  #find(place: ConfigPath, isKey: boolean): number {
     let offset = this.#root?.offset ?? 0;
     let node = this.#root;
     for (const [depth, key] of place.entries()) {

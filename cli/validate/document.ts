@@ -27,8 +27,8 @@ import { CHAIN } from "../networks/chain_form.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { advise } from "./advice.ts";
 import {
+  type ConfigPath,
   errorAt,
-  type Place,
   type Problem,
   warningAt,
 } from "../../cni/tools/problem.ts";
@@ -184,7 +184,7 @@ function checkPlugins(
   );
 }
 
-function checkPlugin(value: JsonValue, place: Place): Problem[] {
+function checkPlugin(value: JsonValue, place: ConfigPath): Problem[] {
   if (!isObject(value)) {
     const problem = `expected an object, got ${nameType(value)}`;
     return [errorAt(place, problem)];
@@ -214,7 +214,7 @@ function checkPlugin(value: JsonValue, place: Place): Problem[] {
 }
 
 /** Finds the key of a list that a message of the Go library is about. */
-function findListKey(message: string, document: JsonObject): Place {
+function findListKey(message: string, document: JsonObject): ConfigPath {
   return Object.keys(document).filter((key) => message.includes(key))
     .sort((left, right) => right.length - left.length).slice(0, 1);
 }

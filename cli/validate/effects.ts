@@ -36,14 +36,16 @@ export function checkEffects(
 
 /** Has the plugin and its IPAM plugin say what is wrong. */
 function lint(
-  { conf, folded, place, own, ipam, about, ipamAbout, hasDevice = false }:
+  { conf, folded, place, own, ipam, metadata, ipamMetadata, hasDevice = false }:
     CheckedPlugin,
 ): Problem[] {
   const { capabilities } = conf;
   const given = { conf: folded, capabilities, hasDevice };
   return under(place, [
-    ...own === undefined ? [] : about?.lint?.({ ...given, isOurs: true }) ?? [],
-    ...ipamAbout?.lint?.({ ...given, isOurs: ipam !== undefined }) ?? [],
+    ...own === undefined
+      ? []
+      : metadata?.lint?.({ ...given, isOurs: true }) ?? [],
+    ...ipamMetadata?.lint?.({ ...given, isOurs: ipam !== undefined }) ?? [],
   ]);
 }
 
@@ -100,12 +102,12 @@ function checkOverrides(
 }
 
 /** `ipam` and `dns` of plugins that do not read them. */
-function checkUnused({ conf, place, own, about }: CheckedPlugin): Problem[] {
+function checkUnused({ conf, place, own, metadata }: CheckedPlugin): Problem[] {
   const { type, document } = conf;
-  if (about === undefined || about.passesOn) return [];
+  if (metadata === undefined || metadata.passesOn) return [];
   const isUsed: Readonly<Record<string, boolean>> = {
-    "ipam": about.ipam !== undefined,
-    "dns": about.runs !== undefined ||
+    "ipam": metadata.ipam !== undefined,
+    "dns": metadata.runs !== undefined ||
       own !== undefined && listKnownKeys(own).includes("dns"),
   };
   return Object.keys(isUsed)
@@ -124,12 +126,12 @@ function checkUnused({ conf, place, own, about }: CheckedPlugin): Problem[] {
 const MIN_MTU = 68, MAX_MTU = 65_535, MIN_IPV6_MTU = 1280;
 
 function checkMtu(checked: CheckedPlugin): Problem[] {
-  const { folded: { mtu }, place, about, own } = checked;
+  const { folded: { mtu }, place, metadata, own } = checked;
   if (!Number.isInteger(mtu) || mtu === 0) return [];
   const bytes = Number(mtu);
   const at = [...place, "mtu"];
   if (bytes < 0) {
-    const ofMaster = about?.network?.joins === "lower link" &&
+    const ofMaster = metadata?.network?.joins === "lower link" &&
       own !== undefined && listKnownKeys(own).includes("mtu");
     return ofMaster
       ? [errorAt(at, "expected at least 0, where 0 means the master's")]

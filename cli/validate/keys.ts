@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { About } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../cni/tools/about.ts";
 import {
   foldKeys,
   type JsonObject,
@@ -21,10 +21,10 @@ import { givenDnsSchema } from "../../cni/config/types.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import { advise } from "./advice.ts";
 import {
+  type ConfigPath,
   errorAt,
   formatPlace,
   keyWarningAt,
-  type Place,
   type Problem,
   unknownKeyAt,
 } from "../../cni/tools/problem.ts";
@@ -45,17 +45,17 @@ const COMMON_KEYS = [
 /** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {
   readonly conf: PluginConf;
-  readonly place: Place;
+  readonly place: ConfigPath;
   /** The configuration with its keys as the schemas spell them. */
   readonly folded: JsonObject;
   /** Undefined for other projects' plugins. */
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
-  /** Facts about the plugin; undefined if it is unknown. */
-  readonly about: About | undefined;
-  /** Facts about the IPAM plugin. */
-  readonly ipamAbout: About | undefined;
+  /** BuiltInMetadata about the plugin; undefined if it is unknown. */
+  readonly metadata: PluginMetadata | undefined;
+  /** BuiltInMetadata about the IPAM plugin. */
+  readonly ipamMetadata: PluginMetadata | undefined;
   /** Problems that a plugin outside of this project reports itself. */
   readonly reported: readonly Problem[];
   /** Whether multus adds the device that the cluster allocated. */
@@ -103,7 +103,11 @@ export function listOddSpellings(
   { conf: { document }, place, folded, own }: CheckedPlugin,
 ): Problem[] {
   if (own === undefined) return [];
-  const compare = (given: unknown, wanted: unknown, at: Place): Problem[] => {
+  const compare = (
+    given: unknown,
+    wanted: unknown,
+    at: ConfigPath,
+  ): Problem[] => {
     if (Array.isArray(given) && Array.isArray(wanted)) {
       return given.flatMap((item, index) =>
         compare(item, wanted[index], [...at, index])
@@ -137,11 +141,11 @@ export function listOddSpellings(
 
 /** Lists keys that neither the plugin nor its IPAM plugin knows. */
 export function listStrangeKeys(
-  { conf, place, own, ipam, about, ipamAbout }: CheckedPlugin,
+  { conf, place, own, ipam, metadata, ipamMetadata }: CheckedPlugin,
 ): Problem[] {
   const { type, document } = conf;
-  if (about?.passesOn) return [];
-  const inner = about?.runs?.areNetworks ? undefined : about?.runs?.key;
+  if (metadata?.passesOn) return [];
+  const inner = metadata?.runs?.areNetworks ? undefined : metadata?.runs?.key;
   const others = Object.fromEntries(
     Object.entries(document).filter(([key]) => !isCommonKey(key)),
   );
@@ -150,7 +154,7 @@ export function listStrangeKeys(
     [
       [type, own, others],
       // Any other plugin reads at most the type.
-      ...ipamAbout?.kind === "ipam"
+      ...ipamMetadata?.kind === "ipam"
         ? [[ipamType, ipam, { ipam: document["ipam"] }] as const]
         : [],
       ["dns", givenDnsSchema() as Schema<unknown>, objectOf(document["dns"])],

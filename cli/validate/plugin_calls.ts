@@ -41,8 +41,8 @@ import {
 import { advise } from "./advice.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
 import {
+  type ConfigPath,
   errorAt,
-  type Place,
   type Problem,
   warningAt,
 } from "../../cni/tools/problem.ts";
@@ -100,15 +100,15 @@ export async function checkExecutables(
  */
 export async function askForErrors(
   list: NetworkConfList,
-  { conf, place, own, ipam, about, ipamAbout }: CheckedPlugin,
+  { conf, place, own, ipam, metadata, ipamMetadata }: CheckedPlugin,
   validator: Validator,
 ): Promise<Problem[]> {
   const ipamType = findIpamType(conf.document) ?? "";
   const areOurs = own !== undefined &&
     (ipamType === "" || ipam !== undefined);
-  if (!areOurs || about?.hasDeepStatus) return [];
-  const types: [type: string, place: Place][] = [[conf.type, place]];
-  if (ipam !== undefined && !ipamAbout?.hasDeepStatus) {
+  if (!areOurs || metadata?.hasDeepStatus) return [];
+  const types: [type: string, place: ConfigPath][] = [[conf.type, place]];
+  if (ipam !== undefined && !ipamMetadata?.hasDeepStatus) {
     types.unshift([ipamType, [...place, "ipam"]]);
   }
   for (const [type, at] of types) {
@@ -184,7 +184,7 @@ function hasFiles(directory: string): boolean {
 }
 
 /** Warns of a type that is nearly one of this project's. */
-function checkKnown(type: string, place: Place): Problem[] {
+function checkKnown(type: string, place: ConfigPath): Problem[] {
   const hint = didYouMean(type, [...pluginNames, ...programNames]);
   return hint === ""
     ? []
@@ -194,7 +194,7 @@ function checkKnown(type: string, place: Place): Problem[] {
 function checkSupport(
   type: string,
   cniVersion: string,
-  place: Place,
+  place: ConfigPath,
 ): Problem[] {
   const isSupported = cniVersion === "" ||
     findVersions(type)?.includes(cniVersion) !== false;
@@ -207,7 +207,7 @@ function checkSupport(
 }
 
 /** Finds the value or key that a plugin's message names; the object itself if none. */
-function findNamed(message: string, value: JsonObject): Place {
+function findNamed(message: string, value: JsonObject): ConfigPath {
   const words = message.split(/[\s"'(),;:]+(?!\S)|[\s"'(),;]+/);
   const { type: _, ...others } = value;
   const places = listPlaces(others, []);
@@ -232,8 +232,8 @@ function isNamedBy(word: string, key: PropertyKey | undefined): boolean {
 
 function listPlaces(
   value: JsonValue,
-  place: Place,
-): { readonly place: Place; readonly value: JsonValue }[] {
+  place: ConfigPath,
+): { readonly place: ConfigPath; readonly value: JsonValue }[] {
   if (typeof value !== "object" || value === null) return [{ place, value }];
   const inner = Object.entries(value).flatMap(([key, item]) =>
     listPlaces(item, [...place, Array.isArray(value) ? Number(key) : key])

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { AboutLookup } from "../../cni/tools/about.ts";
+import type { MetadataLookup } from "../../cni/tools/about.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import type { NetworkConfList } from "../../libcni/mod.ts";
@@ -87,22 +87,22 @@ function checkVersion(cniVersion: string, isBare: boolean): Problem[] {
 /** Lists problems with the order of the plugins. */
 export function checkOrder(
   plugins: readonly PlacedPlugin[],
-  aboutOf: AboutLookup,
+  metadataOf: MetadataLookup,
 ): Problem[] {
   return [
-    ...checkPositions(plugins, aboutOf),
-    ...checkRepetitions(plugins, aboutOf),
+    ...checkPositions(plugins, metadataOf),
+    ...checkRepetitions(plugins, metadataOf),
   ];
 }
 
 /** Lists plugins that would undo or repeat what the same plugin did before. */
 function checkRepetitions(
   plugins: readonly PlacedPlugin[],
-  aboutOf: AboutLookup,
+  metadataOf: MetadataLookup,
 ): Problem[] {
   return plugins.flatMap(({ conf: { type }, path }, index) => {
     const first = plugins.findIndex(({ conf }) => conf.type === type);
-    const { kind, mayRepeat } = aboutOf(type) ?? {};
+    const { kind, mayRepeat } = metadataOf(type) ?? {};
     return kind === "chained" && !mayRepeat && first < index
       ? [warningAt(path, `a second ${type}; one per network is enough`)]
       : [];
@@ -111,20 +111,23 @@ function checkRepetitions(
 
 function checkPositions(
   plugins: readonly PlacedPlugin[],
-  aboutOf: AboutLookup,
+  metadataOf: MetadataLookup,
 ): Problem[] {
   const [first, ...others] = plugins
     .filter(({ conf }) => conf.type !== CHAIN);
   if (first === undefined) return [];
   const { type } = first.conf;
-  const early = aboutOf(type)?.kind === "chained"
+  const early = metadataOf(type)?.kind === "chained"
     ? [errorAt(first.path, `${type} must come after another plugin`)]
     : [];
-  const idle = aboutOf(type)?.makesInterface === "with ipam" && !hasIpam(first)
-    ? [errorAt([...first.path, "ipam"], `${type} needs "ipam" in first place`)]
-    : [];
+  const idle =
+    metadataOf(type)?.makesInterface === "with ipam" && !hasIpam(first)
+      ? [
+        errorAt([...first.path, "ipam"], `${type} needs "ipam" in first place`),
+      ]
+      : [];
   const misplaced = plugins
-    .filter(({ conf }) => aboutOf(conf.type)?.kind === "ipam")
+    .filter(({ conf }) => metadataOf(conf.type)?.kind === "ipam")
     .map(({ conf, path }) =>
       errorAt(
         [...path, "type"],
@@ -132,8 +135,9 @@ function checkPositions(
       )
     );
   const late = others.filter(({ conf }) => {
-    const about = aboutOf(conf.type);
-    return about?.kind === "interface" && about.makesInterface === undefined;
+    const metadata = metadataOf(conf.type);
+    return metadata?.kind === "interface" &&
+      metadata.makesInterface === undefined;
   }).map(({ conf, path }) =>
     warningAt(
       path,
@@ -144,7 +148,7 @@ function checkPositions(
   );
   const makers = [first, ...others]
     .filter((plugin) => {
-      const makes = aboutOf(plugin.conf.type)?.makesInterface;
+      const makes = metadataOf(plugin.conf.type)?.makesInterface;
       // A chained ipvlan takes the addresses of prevResult.
       return makes === "with ipam"
         ? plugin === first || hasIpam(plugin)
@@ -162,7 +166,7 @@ function checkPositions(
         `${conf.type} would create the interface that ${maker?.conf.type} creates`,
       )
     ),
-    ...maker === undefined ? [] : checkHostEnd(maker, others, aboutOf),
+    ...maker === undefined ? [] : checkHostEnd(maker, others, metadataOf),
   ];
 }
 
@@ -170,11 +174,11 @@ function checkPositions(
 function checkHostEnd(
   { conf: { type: maker } }: PlacedPlugin,
   others: readonly PlacedPlugin[],
-  aboutOf: AboutLookup,
+  metadataOf: MetadataLookup,
 ): Problem[] {
-  if (aboutOf(maker)?.hostEnd !== "none") return [];
+  if (metadataOf(maker)?.hostEnd !== "none") return [];
   return others
-    .filter(({ conf }) => aboutOf(conf.type)?.hostEnd === "needed")
+    .filter(({ conf }) => metadataOf(conf.type)?.hostEnd === "needed")
     .map(({ conf: { type }, path }) =>
       errorAt(
         path,
@@ -215,7 +219,7 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
 
 /** Lists problems with the use of an IPAM plugin. */
 export function checkIpam(
-  { conf, place, about, ipam, ipamAbout }: CheckedPlugin,
+  { conf, place, metadata, ipam, ipamMetadata }: CheckedPlugin,
 ): Problem[] {
   const given = objectOf(conf.document["ipam"]);
   const { type } = given;
@@ -223,7 +227,8 @@ export function checkIpam(
     const keys = Object.keys(given).filter((key) => key !== "type");
     // flannel and others have one by default.
     if (
-      keys.length > 0 && about?.ipam === "possible" && about.runs === undefined
+      keys.length > 0 && metadata?.ipam === "possible" &&
+      metadata.runs === undefined
     ) {
       const named = keys.map((key) => `"${key}"`).join(", ");
       return [
@@ -233,7 +238,7 @@ export function checkIpam(
         ),
       ];
     }
-    return about?.ipam === "required"
+    return metadata?.ipam === "required"
       ? [
         errorAt(
           [...place, "ipam"],
@@ -243,19 +248,19 @@ export function checkIpam(
       : [];
   }
   if (typeof type !== "string") return [];
-  if (about?.refusesIpam?.includes(type)) {
+  if (metadata?.refusesIpam?.includes(type)) {
     const problem = `${conf.type} does not work with ${type}`;
     return [errorAt([...place, "ipam", "type"], problem)];
   }
-  return ipam !== undefined && ipamAbout?.kind !== "ipam"
+  return ipam !== undefined && ipamMetadata?.kind !== "ipam"
     ? [errorAt([...place, "ipam", "type"], `${type} is not an IPAM plugin`)]
     : [];
 }
 
 /** Lists capabilities that are declared but unused, or missing. */
 export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
-  const { conf: { type, capabilities }, place, about } = plugin;
-  const used = about?.runs !== undefined
+  const { conf: { type, capabilities }, place, metadata } = plugin;
+  const used = metadata?.runs !== undefined
     ? undefined
     : listUsedCapabilities(plugin);
   const declared = Object.keys(capabilities)

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { About, GivenRange } from "../../cni/tools/about.ts";
+import type { GivenRange, PluginMetadata } from "../../cni/tools/about.ts";
 import { ErrorCode, toCniError } from "../../base/error.ts";
 import {
   isObject,
@@ -28,7 +28,7 @@ import {
   type DescribedPlugin,
   findDescribedPlugin,
 } from "../plugins/described_plugin.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   checkAddresses,
   checkGateways,
@@ -59,9 +59,9 @@ import {
   type Validator,
 } from "./plugin_calls.ts";
 import {
+  type ConfigPath,
   errorAt,
   formatPlace,
-  type Place,
   type Problem,
   under,
 } from "../../cni/tools/problem.ts";
@@ -115,7 +115,7 @@ export async function validateNetwork(
     checks.problems.push(
       ...problems,
       ...checkList(list, isBare ? undefined : document),
-      ...checkOrder(placed, (type) => checks.aboutOf(type)),
+      ...checkOrder(placed, (type) => checks.metadataOf(type)),
     );
     for (const plugin of placed) await checks.checkPlugin(plugin);
   } catch (error) {
@@ -124,7 +124,8 @@ export async function validateNetwork(
     checks.problems.push(errorAt([], formatFailureText(error)));
   }
   // A bare plugin is the whole document.
-  const strip = (place: Place): Place => isBare ? place.slice(2) : place;
+  const strip = (place: ConfigPath): ConfigPath =>
+    isBare ? place.slice(2) : place;
   return {
     list,
     problems: checks.problems.map((problem) => ({
@@ -160,7 +161,7 @@ class NetworkChecks {
   /** The types of other projects' plugins. */
   readonly foreign: Set<string> = new Set();
   readonly #described = new Map<string, Promise<DescribedPlugin | undefined>>();
-  readonly #abouts = new Map<string, About>();
+  readonly #metadata = new Map<string, PluginMetadata>();
   readonly #list: NetworkConfList;
   readonly #validator: Validator;
   readonly #hasDevice: boolean;
@@ -176,7 +177,7 @@ class NetworkChecks {
     this.confs.push(conf);
     this.types.push(conf.type);
     const checked = await this.#addSchemas(conf, path);
-    const segment = checked.about?.network?.joins === "node"
+    const segment = checked.metadata?.network?.joins === "node"
       ? ""
       : SEGMENT_KEYS.map((key) => checked.folded[key]).join();
     this.ranges.push(
@@ -188,7 +189,7 @@ class NetworkChecks {
     );
     this.gateways.push(...listGateways(checked).flat());
     // Nothing else matters where an IPAM plugin is in the place of another one.
-    if (checked.about?.kind === "ipam") return;
+    if (checked.metadata?.kind === "ipam") return;
     const found = [
       ...await checkExecutables(this.#list, checked, this.#validator),
       ...listWrongValues(checked),
@@ -221,25 +222,28 @@ class NetworkChecks {
   async learn(type: string): Promise<DescribedPlugin | undefined> {
     const { pluginDirs, signal, env } = this.#validator;
     if (pluginNames.includes(type)) return undefined;
-    const own = FACTS.get(await findOwnType(type, pluginDirs) ?? "");
+    const own = METADATA.get(await findOwnType(type, pluginDirs) ?? "");
     if (own !== undefined) {
-      this.#abouts.set(type, own);
+      this.#metadata.set(type, own);
       return undefined;
     }
     const described = this.#described.get(type) ??
       findDescribedPlugin(type, pluginDirs, { signal, env });
     this.#described.set(type, described);
     const plugin = await described;
-    if (plugin !== undefined) this.#abouts.set(type, plugin.about);
+    if (plugin !== undefined) this.#metadata.set(type, plugin.metadata);
     return plugin;
   }
 
-  /** Finds the facts about a plugin; those of other projects are asked before. */
-  aboutOf(type: string): About | undefined {
-    return FACTS.get(type) ?? this.#abouts.get(type);
+  /** Finds the metadata of a plugin; third-party plugins are asked before. */
+  metadataOf(type: string): PluginMetadata | undefined {
+    return METADATA.get(type) ?? this.#metadata.get(type);
   }
 
-  async #addSchemas(conf: PluginConf, place: Place): Promise<CheckedPlugin> {
+  async #addSchemas(
+    conf: PluginConf,
+    place: ConfigPath,
+  ): Promise<CheckedPlugin> {
     const reported: Problem[] = [];
     const find = async (type: string): Promise<Schema<unknown> | undefined> => {
       const { pluginDirs } = this.#validator;
@@ -264,8 +268,10 @@ class NetworkChecks {
       place,
       own,
       ipam,
-      about: this.aboutOf(conf.type),
-      ipamAbout: ipamType === undefined ? undefined : this.aboutOf(ipamType),
+      metadata: this.metadataOf(conf.type),
+      ipamMetadata: ipamType === undefined
+        ? undefined
+        : this.metadataOf(ipamType),
       reported,
       folded: foldPlugin(conf, [own, ipam]),
       hasDevice: this.#hasDevice,
@@ -273,9 +279,9 @@ class NetworkChecks {
   }
 
   async #checkDelegates(
-    { folded, place, own, about }: CheckedPlugin,
+    { folded, place, own, metadata }: CheckedPlugin,
   ): Promise<void> {
-    const { key, areNetworks, type = "" } = about?.runs ?? {};
+    const { key, areNetworks, type = "" } = metadata?.runs ?? {};
     if (own === undefined || key === undefined) return;
     const given = folded[key];
     if (areNetworks && Array.isArray(given)) {
@@ -296,7 +302,7 @@ class NetworkChecks {
     }
   }
 
-  async #checkDelegate(document: JsonValue, place: Place): Promise<void> {
+  async #checkDelegate(document: JsonValue, place: ConfigPath): Promise<void> {
     const { name, cniVersion } = this.#list;
     const versioned = isObject(document) && !document["cniVersion"]
       ? { ...document as JsonObject, cniVersion }

@@ -50,14 +50,14 @@ export interface CallContext {
    */
   readonly linkDeletion?: LinkDeletion | undefined;
   /** Lets other calls run during a long wait; undefined if this call runs alone. */
-  readonly giveWay?: GiveWay | undefined;
+  readonly yieldDuring?: YieldDuring | undefined;
 }
 
 /**
  * Waits for something that may take minutes, such as an answer of another
- * program. Other calls run meanwhile; before it returns, it waits for a turn.
+ * program. Other calls run during the wait; before it returns, it waits for a slot.
  */
-export type GiveWay = <T>(wait: () => Promise<T>) => Promise<T>;
+export type YieldDuring = <T>(wait: () => Promise<T>) => Promise<T>;
 
 /** Calls a function that starts a process and does not wait; returns its value. */
 export type Starter = <T>(start: () => T) => T;

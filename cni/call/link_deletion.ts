@@ -26,7 +26,7 @@ export interface Preparation {
 }
 
 /** A link that is to be deleted. */
-export interface DoomedLink extends LinkPlace {
+export interface LinkToDelete extends LinkPlace {
   /** Its name, for errors. */
   readonly name: string;
   /** Steps that must precede its deletion. */
@@ -39,7 +39,7 @@ export interface DoomedLink extends LinkPlace {
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
  */
-export type DeleteLinks = (links: readonly DoomedLink[]) => void;
+export type DeleteLinks = (links: readonly LinkToDelete[]) => void;
 
 /** Deletes links, with those of other plugins or other calls. */
 export interface LinkDeletion {
@@ -49,7 +49,7 @@ export interface LinkDeletion {
    * @param deleteLinks Deletes them if nothing else does
    * @throws {Error} As {@linkcode DeleteLinks}
    */
-  now(links: readonly DoomedLink[], deleteLinks: DeleteLinks): Promise<void>;
+  now(links: readonly LinkToDelete[], deleteLinks: DeleteLinks): Promise<void>;
   /**
    * Leaves links for later if more may follow. They are deleted before anything
    * that could depend on it: before a plugin runs as a process, and at the end
@@ -58,11 +58,14 @@ export interface LinkDeletion {
    * @param deleteLinks As of `now`
    * @throws {Error} If nothing follows, as {@linkcode DeleteLinks}
    */
-  later(links: readonly DoomedLink[], deleteLinks: DeleteLinks): Promise<void>;
+  later(
+    links: readonly LinkToDelete[],
+    deleteLinks: DeleteLinks,
+  ): Promise<void>;
 }
 
 /** For a plugin that is called alone: deletes all links at once. */
-export const alone: LinkDeletion = {
+export const unbatched: LinkDeletion = {
   now: async (links, deleteLinks) => await deleteLinks(links),
   later: async (links, deleteLinks) => await deleteLinks(links),
 };
@@ -70,16 +73,16 @@ export const alone: LinkDeletion = {
 /** Deletes the links of all plugins of one list. */
 export class ListDeletion implements LinkDeletion {
   readonly #outer: LinkDeletion;
-  #left: readonly DoomedLink[] = [];
+  #left: readonly LinkToDelete[] = [];
   #deleteLinks: DeleteLinks = () => {};
 
   /** @param outer Deletes them, perhaps with those of other lists */
-  constructor(outer: LinkDeletion = alone) {
+  constructor(outer: LinkDeletion = unbatched) {
     this.#outer = outer;
   }
 
   async now(
-    links: readonly DoomedLink[],
+    links: readonly LinkToDelete[],
     deleteLinks: DeleteLinks,
   ): Promise<void> {
     const all = [...links, ...this.#left];
@@ -88,7 +91,7 @@ export class ListDeletion implements LinkDeletion {
   }
 
   later(
-    links: readonly DoomedLink[],
+    links: readonly LinkToDelete[],
     deleteLinks: DeleteLinks,
   ): Promise<void> {
     this.#left = [...this.#left, ...links];

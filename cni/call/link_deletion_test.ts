@@ -1,12 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import {
-  alone,
   type DeleteLinks,
-  type DoomedLink,
+  type LinkToDelete,
   ListDeletion,
+  unbatched,
 } from "./link_deletion.ts";
 
-function link(name: string): DoomedLink {
+function link(name: string): LinkToDelete {
   return { index: 1, name, netns: "/netns" };
 }
 
@@ -21,13 +21,13 @@ function record(failing?: string): [DeleteLinks, string[][]] {
   return [deleteLinks, requests];
 }
 
-Deno.test("alone deletes all links at once", async () => {
+Deno.test("unbatched deletes all links at once", async () => {
   const [deleteLinks, requests] = record("c");
-  await alone.later([link("a")], deleteLinks);
-  await alone.now([link("b")], deleteLinks);
+  await unbatched.later([link("a")], deleteLinks);
+  await unbatched.now([link("b")], deleteLinks);
   assertEquals(requests, [["a"], ["b"]]);
   await assertRejects(
-    () => alone.later([link("c")], deleteLinks),
+    () => unbatched.later([link("c")], deleteLinks),
     Error,
     "no",
   );

@@ -14,21 +14,21 @@ import type { Call, Plugin } from "../plugin.ts";
 import {
   checkNetns,
   checkVersion,
+  type ConfigInput,
   decodeConfigVersion,
   isCommand,
   readRequest,
-  type Request,
   unknownCommand,
 } from "./request.ts";
 import type { Result } from "../result/result.ts";
 import { Rollback } from "./rollback.ts";
-import { alone } from "./link_deletion.ts";
+import { unbatched } from "./link_deletion.ts";
 import type { CallContext, DispatchInput, DispatchOutput } from "./context.ts";
 import {
+  type AttachmentId,
   decodeValidAttachments,
   type NetConf,
   once,
-  type ValidAttachment,
 } from "../config/types.ts";
 import { CURRENT_VERSION, isAtLeast, isSpecVersion } from "../version.ts";
 
@@ -86,7 +86,7 @@ export async function runCommand(
 /** Everything one operation needs. */
 interface Run extends UnreadCall {
   readonly command: Command;
-  readonly request: Request;
+  readonly request: ConfigInput;
   /** The configuration's. */
   readonly cniVersion: string;
   readonly logs: CallLog;
@@ -116,7 +116,7 @@ async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, logs } = run;
   const { name: network, bytes: stdin } = request;
   const context = { ...contextOf(run.input), caller: args };
-  const { hostNetns, signal, linkDeletion = alone } = context;
+  const { hostNetns, signal, linkDeletion = unbatched } = context;
   const log = logs.create({
     plugin: plugin.name,
     command,
@@ -146,7 +146,7 @@ async function createCall(run: Run): Promise<Call> {
     get prevResult(): Result | undefined {
       return readPrevResult();
     },
-    get validAttachments(): readonly ValidAttachment[] | undefined {
+    get validAttachments(): readonly AttachmentId[] | undefined {
       return readValid();
     },
     get ipam(): Delegate {
@@ -188,7 +188,7 @@ async function prevResultReader(
 /** Loads what lists the valid attachments, if it is GC; they are listed on first use. */
 async function validAttachmentsReader(
   { plugin, command, request: { document, name } }: Run,
-): Promise<() => readonly ValidAttachment[] | undefined> {
+): Promise<() => readonly AttachmentId[] | undefined> {
   if (command !== "GC" || plugin.isRuntime) {
     return () => decodeValidAttachments(document);
   }

@@ -21,7 +21,7 @@ import { COMMAND_SINCE, DEFAULT_VERSION, isAtLeast } from "../version.ts";
 const SINCE: Partial<Record<Command, string>> = COMMAND_SINCE;
 
 /** The content of stdin. */
-export interface Request {
+export interface ConfigInput {
   /** Byte for byte, as passed to delegates. */
   readonly bytes: Uint8Array;
   readonly document: object;
@@ -48,7 +48,7 @@ export function unknownCommand(command: string): CniError {
  * @throws {CniError} 5 if stdin cannot be read, 6 if it is not JSON, 7 if the
  *   name is missing or malformed
  */
-export function readRequest(stdin: () => Uint8Array): Request {
+export function readRequest(stdin: () => Uint8Array): ConfigInput {
   const bytes = readAll(stdin);
   const { name, document } = parseRequest(bytes);
   checkNetworkName(name);

@@ -65,7 +65,7 @@ export class Rollback implements AsyncDisposable {
 }
 
 /** A step: what it does, such as "release the lease", and how. */
-export type Step = readonly [label: string, run: Undo];
+export type TearDownStep = readonly [label: string, run: Undo];
 
 /**
  * Runs all steps of a tear-down in order, even if some fail.
@@ -73,7 +73,7 @@ export type Step = readonly [label: string, run: Undo];
  * @throws The only failure, or an AggregateError of several
  */
 export async function tryAll(
-  steps: readonly Step[],
+  steps: readonly TearDownStep[],
 ): Promise<void> {
   const failures: Error[] = [];
   for (const [label, step] of steps) {

@@ -6,10 +6,10 @@
 
 import { dirname, join } from "@std/path/posix";
 import {
+  type AttachmentId,
   decodeValidAttachments,
   MULTUS_CACHE_DIR,
   VALID_KEYS,
-  type ValidAttachment,
 } from "../config/types.ts";
 import { CniError } from "../../base/error.ts";
 import {
@@ -39,7 +39,7 @@ export function listValidAttachments(
   config: object,
   network: string,
   cacheDir = MULTUS_CACHE_DIR,
-): readonly ValidAttachment[] | undefined {
+): readonly AttachmentId[] | undefined {
   const valid = decodeValidAttachments(config);
   if (valid === undefined) return undefined;
   const others = listOwn(cacheDir)
@@ -63,7 +63,7 @@ export function listValidAttachments(
  */
 export function configOfGc(
   { bytes, document }: { bytes: Uint8Array; document: object },
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Uint8Array {
   const listed = decodeValidAttachments(document) ?? [];
   if (valid.length === listed.length) return bytes;
@@ -97,7 +97,7 @@ function listOwn(cacheDir: string): readonly CachedAttachment[] {
 }
 
 /** An attachment in a runtime's cache. */
-interface CachedAttachment extends ValidAttachment {
+interface CachedAttachment extends AttachmentId {
   readonly network: string;
 }
 

@@ -175,7 +175,7 @@ export function collectUnknown(
 }
 
 /** An attachment that the runtime still has; GC keeps it. */
-export interface ValidAttachment {
+export interface AttachmentId {
   /** `containerID` in JSON. */
   readonly containerId: string;
   /** `ifname` in JSON. */
@@ -185,7 +185,7 @@ export interface ValidAttachment {
 const validAttachmentSchema = once(() =>
   z.pipe(
     z.looseObject({ containerID: z.string(), ifname: z.string() }),
-    z.transform(({ containerID, ifname }): ValidAttachment => ({
+    z.transform(({ containerID, ifname }): AttachmentId => ({
       containerId: containerID,
       ifName: ifname,
     })),
@@ -204,14 +204,14 @@ const validAttachmentSchema = once(() =>
  */
 export function decodeValidAttachments(
   config: object,
-): readonly ValidAttachment[] | undefined {
+): readonly AttachmentId[] | undefined {
   const list = optional(z.array(validAttachmentSchema()));
   const { [VALID]: valid, [OLD_VALID]: old } = decode(
     z.looseObject({ [VALID]: list, [OLD_VALID]: list }),
     config,
     "network configuration",
   );
-  return valid ?? old ?? (saysWhatIsValid(config) ? [] : undefined);
+  return valid ?? old ?? (listsValid(config) ? [] : undefined);
 }
 
 const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
@@ -225,7 +225,7 @@ export const VALID_KEYS: readonly string[] = [VALID, OLD_VALID];
  */
 export const MULTUS_CACHE_DIR = "/var/lib/cni/multus";
 
-function saysWhatIsValid(config: object): boolean {
+function listsValid(config: object): boolean {
   return Object.keys(config)
     .some((key) => VALID_KEYS.includes(key.toLowerCase()));
 }

@@ -8,7 +8,7 @@ import { JoinedSignal } from "../../base/deadline.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import type { CallContext } from "../call/context.ts";
 import {
-  type Description,
+  type DescribeAnswer,
   type LeftoverAnswer,
   type LintAnswer,
   type Question,
@@ -21,7 +21,7 @@ import { runtimeEnv } from "./runtime_env.ts";
 
 /** The answers, by what is asked. */
 interface Answers {
-  describe: Description;
+  describe: DescribeAnswer;
   lint: LintAnswer;
   leftovers: LeftoverAnswer;
 }
@@ -54,8 +54,8 @@ export async function askPlugin<Q extends Question>(
       signal: limit.signal,
     });
     const answer = parseJson(stdout, "answer") as JsonObject;
-    const told = isObject(answer) ? answer[QUESTION_KEY] : undefined;
-    return isObject(told) ? told as unknown as Answers[Q["ask"]] : undefined;
+    const reply = isObject(answer) ? answer[QUESTION_KEY] : undefined;
+    return isObject(reply) ? reply as unknown as Answers[Q["ask"]] : undefined;
   } catch (error) {
     if (signal?.aborted) throw error;
     return undefined;

@@ -25,7 +25,7 @@ const SETTLING_MS = 100;
 const MAX_STDOUT_BYTES = 16 * 1024 * 1024, MAX_STDERR_BYTES = 1024 * 1024;
 
 /** The exit status and output of a process. */
-export interface Ending extends ExitStatus {
+export interface ProcessResult extends ExitStatus {
   readonly stdout: string;
   /** The last megabyte. */
   readonly stderr: string;
@@ -42,7 +42,7 @@ export async function runToEnd(
   child: Deno.ChildProcess,
   input: Uint8Array,
   signal: AbortSignal | undefined,
-): Promise<Ending> {
+): Promise<ProcessResult> {
   const stdin = feed(child.stdin, input);
   let isEndless = false;
   const stdout = collect(child.stdout, (chunks, size) => {

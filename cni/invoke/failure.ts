@@ -12,11 +12,11 @@ import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { decode, parseJson } from "../../base/json/json.ts";
 import { once, optional } from "../config/types.ts";
-import type { Ending } from "./child.ts";
+import type { ProcessResult } from "./child.ts";
 import { formatAbort, isTimeout } from "../../base/deadline.ts";
 
 /** How a failed plugin ended. */
-export interface Failure extends Omit<Ending, "success"> {
+export interface Failure extends Omit<ProcessResult, "success"> {
   /** How long it ran. */
   readonly elapsedMs: number;
 }

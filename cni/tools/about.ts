@@ -1,6 +1,6 @@
 /**
- * What tools know about a plugin: `facts.ts` beside `plugin.ts`. A plugin's own
- * calls never load it.
+ * The metadata of a plugin, for tools: `metadata.ts` beside `plugin.ts`. Calls never
+ * load it.
  *
  * @module
  */
@@ -22,8 +22,8 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 /** Whether users may rely on a plugin's keys and results. */
 export type PluginStatus = "stable" | "experimental";
 
-/** Facts about a plugin. */
-export interface About {
+/** BuiltInMetadata about a plugin. */
+export interface PluginMetadata {
   /** The `type` in configurations and the executable's name. */
   readonly type: string;
   /** Its place in a list. */
@@ -66,7 +66,7 @@ export interface About {
   /** Whether STATUS looks at more than the configuration, or writes files. */
   readonly hasDeepStatus?: boolean;
   /** How the container's network and the node's are connected. */
-  readonly network?: NetworkFacts;
+  readonly network?: NetworkTopology;
   /** Changes for a node that used the Go plugin; its page has all. */
   readonly differences?: readonly GoDifference[];
   /** Makes a first configuration of it, for `cni init`. */
@@ -110,7 +110,7 @@ export interface Runs {
 }
 
 /** How the container's network and the node's are connected. */
-export interface NetworkFacts {
+export interface NetworkTopology {
   /**
    * `lower link`: containers join the network of one of the host's links.
    * `node`: the node has a route to them.
@@ -226,8 +226,8 @@ export interface KernelNeed {
   readonly probe: (netns: string, lower: string) => void;
 }
 
-/** Everything that tools know about a plugin of this project. */
-export interface Facts extends About {
+/** Metadata of a plugin of this project. */
+export interface BuiltInMetadata extends PluginMetadata {
   /** The features of the kernel that it needs. */
   readonly needs?: readonly KernelNeed[];
   /** Loads what its keys mean. */
@@ -257,5 +257,5 @@ export function masterOf(
   return { name: isNamed ? name : undefined, key: "master", use };
 }
 
-/** Finds the facts about a plugin; undefined if it has none. */
-export type AboutLookup = (type: string) => About | undefined;
+/** Finds the metadata of a plugin; undefined if it has none. */
+export type MetadataLookup = (type: string) => PluginMetadata | undefined;

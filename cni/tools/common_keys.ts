@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { KeyFacts } from "./plugin_keys.ts";
+import type { KeyDescription } from "./plugin_keys.ts";
 
 /** By the end of a key's path; the longest one counts. */
-export const COMMON_KEYS: Readonly<Record<string, KeyFacts>> = {
+export const COMMON_KEYS: Readonly<Record<string, KeyDescription>> = {
   "type": {
     text: "The plugin's type, which is its executable's name in CNI_PATH.",
   },

@@ -5,33 +5,33 @@
  * @module
  */
 
-import type { About } from "./about.ts";
+import type { PluginMetadata } from "./about.ts";
 import { foldKeys, type JsonObject, listIssues } from "../../base/json/json.ts";
 import { describePlugin } from "./json_schema.ts";
 import type {
-  Claim,
+  Evidence,
+  LeftoverOwner,
   Leftovers,
   LeftoverSearch,
   Orphan,
-  Proofs,
 } from "./leftovers.ts";
 import { createLog } from "../../base/log/log.ts";
 import type { Plugin } from "../plugin.ts";
-import type { KeyFacts } from "./plugin_keys.ts";
+import type { KeyDescription } from "./plugin_keys.ts";
 import { errorAt } from "./problem.ts";
 import type {
-  Description,
+  DescribeAnswer,
   LeftoverAnswer,
   LeftoverQuestion,
   LintAnswer,
   Question,
-  ToldLeftover,
+  ReportedLeftover,
 } from "./tool_question.ts";
 
-/** A plugin's answers to tools. */
-export interface Told {
-  /** Facts about it. */
-  readonly about: About;
+/** The description of a plugin for tools. */
+export interface PluginDescription {
+  /** BuiltInMetadata about it. */
+  readonly metadata: PluginMetadata;
   /** The plugin's task, in a sentence. */
   readonly text: string;
   /** A configuration: a list, or the plugin's own object. */
@@ -39,7 +39,7 @@ export interface Told {
   /** Keys that it cannot do without, although its schema does. */
   readonly required?: readonly string[];
   /** Its keys' meanings, by path; an IPAM plugin's keys are in `ipam`. */
-  readonly keys?: Readonly<Record<string, KeyFacts>>;
+  readonly keys?: Readonly<Record<string, KeyDescription>>;
   /** Its possible leftovers on a node. */
   readonly leftovers?: Leftovers;
 }
@@ -48,27 +48,27 @@ export interface Told {
 export async function answerTools(
   question: Question,
   plugin: Plugin,
-  told: Told,
-): Promise<Description | LintAnswer | LeftoverAnswer> {
+  description: PluginDescription,
+): Promise<DescribeAnswer | LintAnswer | LeftoverAnswer> {
   switch (question.ask) {
     case "describe":
-      return await describe(plugin, told);
+      return await describe(plugin, description);
     case "lint":
-      return await lint(question, plugin, told);
+      return await lint(question, plugin, description);
     case "leftovers":
-      return await findLeftovers(question, told);
+      return await findLeftovers(question, description);
   }
 }
 
 async function describe(
   { configSchema }: Plugin,
-  { about, keys = {}, ...others }: Told,
-): Promise<Description> {
+  { metadata, keys = {}, ...others }: PluginDescription,
+): Promise<DescribeAnswer> {
   const table = { keys, ...others };
   const schema = await configSchema();
   return {
-    about,
-    schema: describePlugin({ about, keys: table, schema }, []),
+    about: metadata,
+    schema: describePlugin({ metadata, keys: table, schema }, []),
     secrets: Object.entries(keys)
       .flatMap(([path, { isSecret }]) =>
         isSecret ? path.split(".").slice(-1) : []
@@ -79,7 +79,7 @@ async function describe(
 async function lint(
   { conf, ...given }: Extract<Question, { ask: "lint" }>,
   { configSchema }: Plugin,
-  { about }: Told,
+  { metadata }: PluginDescription,
 ): Promise<LintAnswer> {
   const schema = await configSchema();
   const folded = foldKeys(schema, conf) as JsonObject;
@@ -87,7 +87,7 @@ async function lint(
     problems: [
       ...listIssues(schema, conf)
         .map(({ path, message }) => errorAt(path, message)),
-      ...about.lint?.({ ...given, conf: folded, isOurs: true }) ?? [],
+      ...metadata.lint?.({ ...given, conf: folded, isOurs: true }) ?? [],
     ],
   };
 }
@@ -96,33 +96,35 @@ async function lint(
  * Notes what is claimed, which the tool that asks compares with what is alive. In
  * place of a reason, a leftover gets a text that no reason is.
  */
-class NotedClaims implements Proofs {
-  readonly #claims = new Map<string, ToldLeftover["claim"]>();
+class NotedClaims implements Evidence {
+  readonly #claims = new Map<string, ReportedLeftover["claim"]>();
   readonly isBusy = false;
 
   isAlive(): boolean {
     return false;
   }
 
-  findProof(claim: Claim): string {
+  findReason(owner: LeftoverOwner): string {
     const note = crypto.randomUUID();
-    this.#claims.set(note, encodeClaim(claim));
+    this.#claims.set(note, encodeOwner(owner));
     return note;
   }
 
-  /** Tells a leftover with its claim or, if it made none, with its reason. */
-  tell({ kind, where, container, network, why }: Orphan): ToldLeftover {
-    const told = { kind, where, container, network };
+  /** Reports a leftover with its owner or, if it has none, with its reason. */
+  report({ kind, where, container, network, why }: Orphan): ReportedLeftover {
+    const reported = { kind, where, container, network };
     const claim = this.#claims.get(why);
-    return claim === undefined ? { ...told, why } : { ...told, why: "", claim };
+    return claim === undefined
+      ? { ...reported, why }
+      : { ...reported, why: "", claim };
   }
 }
 
-function encodeClaim(
-  { addresses, since, ...claim }: Claim,
-): ToldLeftover["claim"] {
+function encodeOwner(
+  { addresses, since, ...owner }: LeftoverOwner,
+): ReportedLeftover["claim"] {
   return {
-    ...claim,
+    ...owner,
     ...addresses && { addresses: addresses.map(String) },
     ...since && { since: since.getTime() },
   };
@@ -130,7 +132,7 @@ function encodeClaim(
 
 async function findLeftovers(
   { hostNetns, path, confs, remove = [] }: LeftoverQuestion,
-  { leftovers }: Told,
+  { leftovers }: PluginDescription,
 ): Promise<LeftoverAnswer> {
   const { state, finders = [] } = leftovers ?? {};
   const named = confs.map((conf) => state && conf[state.key])
@@ -154,5 +156,5 @@ async function findLeftovers(
   for (const orphan of orphans) {
     if (remove.includes(orphan.where)) await orphan.remove();
   }
-  return { leftovers: orphans.map((orphan) => claims.tell(orphan)) };
+  return { leftovers: orphans.map((orphan) => claims.report(orphan)) };
 }

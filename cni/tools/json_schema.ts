@@ -6,14 +6,14 @@
  */
 
 import * as z from "zod/mini";
-import type { About, PluginStatus } from "./about.ts";
+import type { PluginMetadata, PluginStatus } from "./about.ts";
 import { COMMON_KEYS } from "./common_keys.ts";
 import {
   isObject,
   type JsonObject,
   type Schema,
 } from "../../base/json/json.ts";
-import type { KeyFacts, PluginKeys } from "./plugin_keys.ts";
+import type { KeyDescription, PluginKeys } from "./plugin_keys.ts";
 
 /** A JSON Schema, as far as tools read it. Source: draft-07, which editors know best. */
 export interface JsonSchema {
@@ -53,7 +53,7 @@ export interface JsonSchema {
 
 /** A plugin to describe. */
 export interface DescribedPlugin {
-  readonly about: Pick<About, "type" | "kind" | "status" | "runs">;
+  readonly metadata: Pick<PluginMetadata, "type" | "kind" | "status" | "runs">;
   readonly keys: PluginKeys;
   readonly schema: Schema<unknown>;
 }
@@ -67,10 +67,10 @@ const FOREIGN_KEYS = { "^[_$/#]|[./]": {} };
  * @param ipamTypes The IPAM plugins, whose schemas are `#/definitions/TYPE`
  */
 export function describePlugin(
-  { about, keys: table, schema }: DescribedPlugin,
+  { metadata, keys: table, schema }: DescribedPlugin,
   ipamTypes: readonly string[],
 ): JsonSchema {
-  const { type, kind, status, runs } = about;
+  const { type, kind, status, runs } = metadata;
   const generated = z.toJSONSchema(
     schema as unknown as z.core.$ZodType,
     { io: "input", unrepresentable: "any", target: "draft-07" },
@@ -253,10 +253,10 @@ function isEmpty(value: unknown): boolean {
  * Finds what a key is: what the plugin says of it, or what the end of its path
  * means to all.
  */
-function findFacts(
+function findDescription(
   path: string,
   { keys }: Pick<PluginKeys, "keys">,
-): KeyFacts {
+): KeyDescription {
   const end = Object.keys(COMMON_KEYS)
     .filter((end) =>
       path === end || path.endsWith(`.${end}`) ||
@@ -272,9 +272,9 @@ function describeKey(
   { type: plugin, table, isIpam }: Context,
 ): JsonSchema {
   const short = isIpam ? path.replace(/^ipam\./, "") : path;
-  const facts = findFacts(short, table);
-  const { text = "", since, default: fallback = "", type = "" } = facts;
-  const example = facts.example ?? findExample(plugin, table, path);
+  const key = findDescription(short, table);
+  const { text = "", since, default: fallback = "", type = "" } = key;
+  const example = key.example ?? findExample(plugin, table, path);
   const plain = toPlainText(text);
   return {
     ...plain === ""

@@ -1,6 +1,5 @@
 /**
- * What plugins leave of containers that are gone, and how a search for it asks
- * them.
+ * What plugins leave of deleted containers, and how a search for it asks them.
  *
  * @module
  */
@@ -10,18 +9,18 @@ import type { MaybePromise } from "../../base/waiting.ts";
 import type { CallContext, Invoker } from "../call/context.ts";
 import type { Ip } from "../../net/ip.ts";
 
-/** Known facts about a node's living containers. */
-export interface Proofs {
+/** Evidence of which containers of a node are alive. */
+export interface Evidence {
   /** Whether a CNI plugin is running on this host, of any program. */
   readonly isBusy: boolean;
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean;
   /**
-   * Explains why a leftover's container is gone.
+   * Finds the reason why a leftover's container is known to be deleted.
    *
-   * @returns Undefined if it is alive, or nothing proves that it is gone
+   * @returns Undefined if it is alive, or there is no evidence
    */
-  findProof(claim: Claim): string | undefined;
+  findReason(owner: LeftoverOwner): string | undefined;
 }
 
 /** A search that runs, as a plugin sees it. */
@@ -38,17 +37,17 @@ export interface LeftoverSearch {
   readonly onStderr?: (text: string) => void;
   /** Ends the search. */
   readonly signal?: AbortSignal;
-  /** Known facts about the containers. */
-  readonly evidence: Proofs;
+  /** Evidence of which containers are alive. */
+  readonly evidence: Evidence;
   /** Gathers evidence again. */
-  readonly renew: () => Proofs;
+  readonly renew: () => Evidence;
   /** Where the plugin's state is: what configurations name, and the default. */
   readonly places: readonly string[];
   /** Directories with plugins in search order: CNI_PATH. */
   readonly pluginDirs: readonly string[];
 }
 
-/** A lease that tells its container. */
+/** A lease that names its container. */
 export interface FoundLease {
   /** The container's ID. */
   readonly container: string;
@@ -92,7 +91,7 @@ export const ORPHAN_KINDS = [
 /** The kind of a leftover. */
 export type OrphanKind = typeof ORPHAN_KINDS[number];
 
-/** A leftover of a container that is gone. */
+/** A leftover of a deleted container. */
 export interface Orphan {
   /** The kind of leftover. */
   readonly kind: OrphanKind;
@@ -102,7 +101,7 @@ export interface Orphan {
   readonly container: string;
   /** The network's name; "" if unknown. */
   readonly network: string;
-  /** Why its container is known to be gone. */
+  /** Why its container is known to be deleted. */
   readonly why: string;
   /**
    * Removes it. Removing it twice is fine.
@@ -112,12 +111,12 @@ export interface Orphan {
   remove(): Promise<void>;
 }
 
-/** A leftover's statement about its container. */
-export interface Claim {
+/** What a leftover shows of the container that it belongs to. */
+export interface LeftoverOwner {
   /** "" if unknown. */
   readonly container?: string;
-  /** Whether the container's ID may be cut off at its end. */
-  readonly isCut?: boolean;
+  /** Whether the container's ID may be truncated. */
+  readonly isTruncated?: boolean;
   /** The container's addresses. */
   readonly addresses?: readonly Ip[];
   /** Path of the container's namespace; "" if unknown. */

@@ -23,7 +23,7 @@ export type Named =
   | "interface";
 
 /** A key. */
-export interface KeyFacts {
+export interface KeyDescription {
   /** Its meaning, in Markdown as in the tables of docs/. */
   readonly text?: string;
   /** Its type in words, such as `integer, 0 to 4094`. */
@@ -59,5 +59,5 @@ export interface PluginKeys {
    * IPAM plugin are in `ipam`. Keys of several plugins need not be here; see
    * `common_keys.ts`.
    */
-  readonly keys: Readonly<Record<string, KeyFacts>>;
+  readonly keys: Readonly<Record<string, KeyDescription>>;
 }

@@ -39,14 +39,14 @@ export const WARNING_CODES = [
 export type WarningCode = typeof WARNING_CODES[number];
 
 /** A place: keys and indices. */
-export type Place = readonly PropertyKey[];
+export type ConfigPath = readonly PropertyKey[];
 
 /** A problem. */
 export interface Problem {
   /** Whether the network cannot work. */
   readonly severity: Severity;
   /** Empty for the whole configuration. */
-  readonly place: Place;
+  readonly place: ConfigPath;
   /** Whether the key is the problem, not its value. */
   readonly isKey: boolean;
   /** Whether nothing reads the key, which is probably misspelt. */
@@ -60,13 +60,13 @@ export interface Problem {
 }
 
 /** Creates an error. */
-export function errorAt(place: Place, message: string): Problem {
+export function errorAt(place: ConfigPath, message: string): Problem {
   return { severity: "error", place, isKey: false, message };
 }
 
 /** Creates a warning. */
 export function warningAt(
-  place: Place,
+  place: ConfigPath,
   message: string,
   code: WarningCode = "value",
 ): Problem {
@@ -75,7 +75,7 @@ export function warningAt(
 
 /** Creates a warning about a key. */
 export function keyWarningAt(
-  place: Place,
+  place: ConfigPath,
   message: string,
   code?: WarningCode,
 ): Problem {
@@ -83,17 +83,20 @@ export function keyWarningAt(
 }
 
 /** Creates a warning about a key that nothing reads. */
-export function unknownKeyAt(place: Place, message: string): Problem {
+export function unknownKeyAt(place: ConfigPath, message: string): Problem {
   return { ...keyWarningAt(place, message, "unknown-key"), isUnknownKey: true };
 }
 
 /** Formats a place: `plugins[0].ipam.subnet`; "" for the whole configuration. */
-export function formatPlace(place: Place): string {
+export function formatPlace(place: ConfigPath): string {
   return formatPath(place);
 }
 
 /** Prefixes the places of problems. */
-export function under(base: Place, problems: readonly Problem[]): Problem[] {
+export function under(
+  base: ConfigPath,
+  problems: readonly Problem[],
+): Problem[] {
   return problems.map((problem) => ({
     ...problem,
     place: [...base, ...problem.place],

@@ -6,10 +6,10 @@
  * @module
  */
 
-import type { About, Linted } from "./about.ts";
+import type { Linted, PluginMetadata } from "./about.ts";
 import type { JsonObject, JsonValue } from "../../base/json/json.ts";
 import type { JsonSchema } from "./json_schema.ts";
-import type { Claim, Orphan } from "./leftovers.ts";
+import type { LeftoverOwner, Orphan } from "./leftovers.ts";
 import type { Problem } from "./problem.ts";
 
 /** Set if stdin has a question, under the key {@linkcode QUESTION_KEY}. */
@@ -42,9 +42,9 @@ export interface LeftoverQuestion {
 }
 
 /** The answer to `describe`. */
-export interface Description {
+export interface DescribeAnswer {
   /** As JSON has it: without functions. */
-  readonly about: About;
+  readonly about: PluginMetadata;
   /** The schema of its configuration. */
   readonly schema: JsonSchema;
   /** Keys that are secret. */
@@ -57,23 +57,23 @@ export interface LintAnswer {
   readonly problems: readonly Problem[];
 }
 
-/** What is left, and what it says of its container; nothing proves it yet. */
-export interface ToldLeftover
+/** A leftover, and what it shows of its container, which the tool checks. */
+export interface ReportedLeftover
   extends Pick<Orphan, "kind" | "where" | "container" | "network"> {
   /** Addresses are texts. Absent if the plugin itself knows `why`. */
-  readonly claim?: Omit<Claim, "addresses" | "since"> & {
+  readonly claim?: Omit<LeftoverOwner, "addresses" | "since"> & {
     readonly addresses?: readonly string[];
     /** In ms since 1970. */
     readonly since?: number;
   };
-  /** Why its container is known to be gone; "" if a claim tells. */
+  /** Why its container is known to be deleted; "" if the tool has to find out. */
   readonly why: string;
 }
 
 /** The answer to `leftovers`. */
 export interface LeftoverAnswer {
   /** The leftovers. */
-  readonly leftovers: readonly ToldLeftover[];
+  readonly leftovers: readonly ReportedLeftover[];
 }
 
 /** Answers a question of a tool. */

@@ -16,7 +16,7 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
 import { readEnvironment, readStdin } from "../../base/process/stdio.ts";
-import type { AskOther } from "./hand_over.ts";
+import type { AskThirdParty } from "./hand_over.ts";
 
 export { SHIM };
 
@@ -24,8 +24,8 @@ export { SHIM };
 export interface CallOptions {
   /** Reads stdin, if the launcher knew another name of the process, which no daemon knows. */
   readonly renamed?: (() => Uint8Array) | undefined;
-  /** Asks a daemon of another project if there is no node daemon. */
-  readonly askOther?: AskOther | undefined;
+  /** Asks a third-party daemon if there is no node daemon. */
+  readonly askThirdParty?: AskThirdParty | undefined;
   /** As for `runMain()`. */
   readonly lookup?: PluginLookup | undefined;
 }
@@ -38,14 +38,14 @@ export interface CallOptions {
 export async function askDaemon(
   name: string,
   stdin: () => Uint8Array,
-  { renamed, askOther }: CallOptions = {},
+  { renamed, askThirdParty }: CallOptions = {},
 ): Promise<Parameters<typeof printAndExit>[0] | undefined> {
   Deno.exitCode = 1;
   const config = findDaemonConfig(name, stdin, renamed !== undefined);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
   const call = { name, env: readEnvironment(), stdin: config };
-  return await handOver(call, askOther);
+  return await handOver(call, askThirdParty);
 }
 
 /**
@@ -62,10 +62,10 @@ function findDaemonConfig(
     return;
   }
   const asked = readStdinName();
-  if (asked === StdinName.refused && !isRenamed) return;
+  if (asked === StdinName.local && !isRenamed) return;
   try {
     const bytes = stdin();
-    return asked !== StdinName.nobody || hasOthers(name, bytes)
+    return asked !== StdinName.noDaemon || hasOthers(name, bytes)
       ? bytes
       : undefined;
   } catch {

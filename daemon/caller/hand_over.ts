@@ -10,7 +10,6 @@ import { buildIdentity } from "../../base/process/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
 import {
   encodeRequest,
-  HURRIED_TAKE_MS,
   LOST,
   LOST_DETAILS,
   MAX_MESSAGE,
@@ -18,6 +17,7 @@ import {
   MessageKind,
   readMessageHead,
   SENT_VARIABLES,
+  SHORT_TAKE_MS,
   SILENCE_MS,
   TAKE_MS,
 } from "../wire/call_format.ts";
@@ -25,9 +25,9 @@ import {
   type ConfigKeys,
   httpSocketIn,
   listSockets,
-  lossesFile,
   offFile,
   readKeys,
+  timeoutsFile,
   valueOf,
 } from "../wire/daemon_socket.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
@@ -46,7 +46,7 @@ export interface HandedCall {
 }
 
 /** The outcome of a call: what to print, and the exit code. */
-export interface Answer {
+export interface CallAnswer {
   /** One JSON document, or nothing. */
   readonly stdout: string;
   /** 0 for success. */
@@ -54,49 +54,49 @@ export interface Answer {
 }
 
 /**
- * Has a daemon of another project run a call.
+ * Has a third-party daemon run a call.
  *
  * @param socket Path of its socket
  * @param cniVersion The configuration's, unchecked; "" if it has none
- * @returns Undefined if this process must run the call itself, "lost" if nobody knows
- *   what became of it
+ * @returns Undefined if this process must run the call itself, "lost" if the outcome
+ *   is unknown
  */
-export type AskOther = (
+export type AskThirdParty = (
   socket: string,
   call: HandedCall,
   cniVersion: string,
-) => Promise<Answer | "lost" | undefined>;
+) => Promise<CallAnswer | "lost" | undefined>;
 
 /**
  * Has a node daemon run a call, if there is one. Log text is written to stderr as
  * it comes.
  *
- * @param ask Asks a daemon of another project if there is no node daemon
+ * @param ask Asks a third-party daemon if there is no node daemon
  * @returns Undefined if this process must run the call itself
  */
 export async function handOver(
   call: HandedCall,
-  ask?: AskOther,
-): Promise<Answer | undefined> {
+  ask?: AskThirdParty,
+): Promise<CallAnswer | undefined> {
   const config = readKeys(call.stdin);
   const sockets = listSockets(call.name, config);
   const stdinName = readStdinName();
   const [first = ""] = sockets;
   switch (stdinName) {
-    case StdinName.late:
+    case StdinName.timeout:
       return await onLate(first, TAKE_MS);
-    case StdinName.hurried:
-      return await onLate(first, HURRIED_TAKE_MS);
+    case StdinName.shortTimeout:
+      return await onLate(first, SHORT_TAKE_MS);
     case StdinName.lost:
       return onLost(call, first, config);
     case StdinName.silent:
       return await onSilent(call, first, config);
   }
-  const asked = stdinName === StdinName.nobody ? 1 : 0;
+  const asked = stdinName === StdinName.noDaemon ? 1 : 0;
   for (const path of sockets.slice(asked)) {
     using stream = await connect(path, call, config);
     if (stream === undefined) continue;
-    const takeMs = await findPatience(path);
+    const takeMs = await findTakeMs(path);
     stream.setLimit(takeMs);
     const offered = offer(stream, encodeCall(call));
     if (offered === "late") return await onLate(path, takeMs);
@@ -108,7 +108,7 @@ export async function handOver(
       ? await onSilent(call, path, config)
       : onLost(call, path, config);
   }
-  return ask && await askOther(call, config, ask);
+  return ask && await askThirdParty(call, config, ask);
 }
 
 /** Connects to a daemon that has not been turned off. */
@@ -118,15 +118,15 @@ async function connect(
   config: ConfigKeys,
 ): Promise<UnixStream | undefined> {
   if (exists(offFile(path))) {
-    await tellLater(path, env, config);
+    await recordForDaemon(path, env, config);
     // The daemon may have read what others told it, and removed the file.
     if (exists(offFile(path))) return undefined;
   }
   return UnixStream.connect(path);
 }
 
-/** Has a daemon that is turned off know later what this process does. */
-async function tellLater(
+/** Records for a daemon that is turned off what this process does. */
+async function recordForDaemon(
   path: string,
   env: HandedCall["env"],
   config: ConfigKeys,
@@ -135,21 +135,21 @@ async function tellLater(
   if (!["ADD", "DEL"].includes(command)) return;
   const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
   const network = String(config.get("name") ?? "");
-  const { recordUnasked } = await import("../wire/daemon_losses.ts");
-  await recordUnasked(path, { command, containerId, ifName, network });
+  const { recordLocalCall } = await import("../wire/daemon_timeouts.ts");
+  await recordLocalCall(path, { command, containerId, ifName, network });
 }
 
-/** Returns how long to wait for `ready`, in ms: less soon after another call has waited in vain. */
-async function findPatience(path: string): Promise<number> {
-  if (!exists(lossesFile(path))) return TAKE_MS;
-  const { hasRecentLoss } = await import("../wire/daemon_losses.ts");
-  return hasRecentLoss(path) ? HURRIED_TAKE_MS : TAKE_MS;
+/** Returns how long to wait for `taken`, in ms: less soon after a timeout of another call. */
+async function findTakeMs(path: string): Promise<number> {
+  if (!exists(timeoutsFile(path))) return TAKE_MS;
+  const { hasRecentTimeout } = await import("../wire/daemon_timeouts.ts");
+  return hasRecentTimeout(path) ? SHORT_TAKE_MS : TAKE_MS;
 }
 
 /** The daemon did not take the call in time, and never will. */
 async function onLate(path: string, waitedMs: number): Promise<undefined> {
-  const { recordLoss } = await import("../wire/daemon_losses.ts");
-  await recordLoss(path, waitedMs);
+  const { recordTimeout } = await import("../wire/daemon_timeouts.ts");
+  await recordTimeout(path, waitedMs);
 }
 
 /** The daemon has the call, and says nothing any more. */
@@ -157,7 +157,7 @@ async function onSilent(
   call: HandedCall,
   path: string,
   config: ConfigKeys,
-): Promise<Answer | undefined> {
+): Promise<CallAnswer | undefined> {
   await onLate(path, TAKE_MS);
   return onLost(call, path, config);
 }
@@ -167,16 +167,16 @@ function onLost(
   { env }: HandedCall,
   path: string,
   config: ConfigKeys,
-): Answer | undefined {
+): CallAnswer | undefined {
   return env["CNI_COMMAND"] === "ADD" ? reportLost(path, config) : undefined;
 }
 
 /** Has a daemon that only speaks HTTP run a call, at the socket in `daemonSocketDir`. */
-async function askOther(
+async function askThirdParty(
   call: HandedCall,
   config: ConfigKeys,
-  ask: AskOther,
-): Promise<Answer | undefined> {
+  ask: AskThirdParty,
+): Promise<CallAnswer | undefined> {
   const directory = valueOf(config, "directory");
   if (typeof directory !== "string" || !directory.startsWith("/")) return;
   if (valueOf(config, "socket") === "") return; // none
@@ -226,7 +226,7 @@ function offer(
   const head = new Uint8Array(MessageAt.bytes);
   if (stream.stopReceiving(head) !== head.length) return "late";
   const { kind } = readMessageHead(head);
-  return kind === MessageKind.notMine ? "refused" : "silent";
+  return kind === MessageKind.declined ? "refused" : "silent";
 }
 
 /**
@@ -234,16 +234,16 @@ function offer(
  *
  * @returns "lost" if the connection ends without an answer; undefined if the daemon refuses the call
  */
-function receive(stream: UnixStream): Answer | "lost" | undefined {
+function receive(stream: UnixStream): CallAnswer | "lost" | undefined {
   for (;;) {
     stream.setLimit(SILENCE_MS);
     const message = receiveMessage(stream);
     if (message === undefined) return "lost";
     const { kind, text } = message;
-    if (kind === MessageKind.notMine) return undefined;
+    if (kind === MessageKind.declined) return undefined;
     if (kind === MessageKind.success) return { stdout: text, exitCode: 0 };
     if (kind === MessageKind.failure) return { stdout: text, exitCode: 1 };
-    if (kind === MessageKind.stderr) writeStderr(text);
+    if (kind === MessageKind.log) writeStderr(text);
     else if (kind !== MessageKind.alive) return "lost";
   }
 }
@@ -276,8 +276,8 @@ function receiveBytes(
   return bytes;
 }
 
-/** Formats the failure of an ADD that nobody knows the end of; the runtime cleans up with DEL. */
-function reportLost(path: string, config: ConfigKeys): Answer {
+/** Formats the failure of an ADD whose outcome is unknown; the runtime cleans up with DEL. */
+function reportLost(path: string, config: ConfigKeys): CallAnswer {
   const version = config.get("cniversion");
   const isKnown = typeof version === "string" && isSpecVersion(version);
   return formatFailure(

@@ -5,14 +5,17 @@
  */
 
 import type { EndedCall } from "./calls.ts";
-import { type Reason, REASONS } from "../service/reasons.ts";
+import {
+  DECLINE_REASONS,
+  type DeclineReason,
+} from "../service/decline_reasons.ts";
 
 /** How many of the last calls are known one by one. */
 const RECENT = 100;
 
-/** A reason, and the calls that were left to their callers for it. */
+/** A reason, and the calls that were declined for it. */
 export interface ReasonRow {
-  readonly reason: Reason;
+  readonly reason: DeclineReason;
   /** An operator's remedy. */
   readonly advice: string;
   /** Since the daemon started. */
@@ -31,11 +34,11 @@ export interface HistoryDocument {
   readonly done: number;
   /** Those among them that failed. */
   readonly failed: number;
-  /** Calls that were left to their callers. */
+  /** Calls that were declined. */
   readonly left: number;
   /** The last calls, both kinds; at most 100. */
   readonly recent: { readonly calls: number; readonly left: number };
-  /** Why calls were left to their callers, the last reason first. */
+  /** Why calls were declined, the latest reason first. */
   readonly reasons: readonly ReasonRow[];
 }
 
@@ -47,28 +50,28 @@ interface Entry {
 
 /** Counts calls. */
 export class CallHistory {
-  readonly #entries = new Map<Reason, Entry>();
+  readonly #entries = new Map<DeclineReason, Entry>();
   /** Reasons of the last calls; undefined for one that was run. */
-  readonly #recent: (Reason | undefined)[] = [];
+  readonly #recent: (DeclineReason | undefined)[] = [];
   #done = 0;
   #failed = 0;
 
   /** Counts a call that the daemon has run. */
   addDone({ code }: Pick<EndedCall, "code">): void {
-    if (code < 0) return; // It counts as left.
+    if (code < 0) return; // It counts as declined.
     this.#done++;
     if (code > 0) this.#failed++;
     this.#remember(undefined);
   }
 
-  /** Counts a call that was left to its caller; `call` is such as `ptp ADD`. */
-  addLeft(reason: Reason, call?: string): void {
+  /** Counts a call that was declined; `call` is such as `ptp ADD`. */
+  addDeclined(reason: DeclineReason, call?: string): void {
     const count = (this.#entries.get(reason)?.count ?? 0) + 1;
     this.#entries.set(reason, { count, lastMs: Date.now(), lastCall: call });
     this.#remember(reason);
   }
 
-  #remember(reason: Reason | undefined): void {
+  #remember(reason: DeclineReason | undefined): void {
     this.#recent.push(reason);
     if (this.#recent.length > RECENT) this.#recent.shift();
   }
@@ -79,7 +82,7 @@ export class CallHistory {
       .toSorted(([, left], [, right]) => right.lastMs - left.lastMs)
       .map(([reason, { count, lastMs, lastCall }]) => ({
         reason,
-        advice: REASONS[reason],
+        advice: DECLINE_REASONS[reason],
         count,
         recent: this.#recent.filter((each) => each === reason).length,
         lastAt: new Date(lastMs).toISOString(),

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { CallHistory } from "./call_history.ts";
-import { REASONS } from "../service/reasons.ts";
+import { DECLINE_REASONS } from "../service/decline_reasons.ts";
 
 Deno.test("CallHistory counts calls by what became of them", () => {
   const history = new CallHistory();
@@ -11,8 +11,8 @@ Deno.test("CallHistory counts calls by what became of them", () => {
     recent: { calls: 0, left: 0 },
     reasons: [],
   });
-  history.addLeft("another build", "ptp ADD");
-  history.addLeft("another build", "bridge DEL");
+  history.addDeclined("another build", "ptp ADD");
+  history.addDeclined("another build", "bridge DEL");
   for (const code of [0, 11, 0]) history.addDone({ code });
   history.addDone({ code: -1 });
   const { reasons, ...counts } = history.describe();
@@ -25,7 +25,7 @@ Deno.test("CallHistory counts calls by what became of them", () => {
   const [row] = reasons;
   assertEquals({ ...row, lastAt: "" }, {
     reason: "another build",
-    advice: REASONS["another build"],
+    advice: DECLINE_REASONS["another build"],
     count: 2,
     recent: 2,
     lastAt: "",
@@ -35,7 +35,7 @@ Deno.test("CallHistory counts calls by what became of them", () => {
 
 Deno.test("CallHistory tells the last 100 calls from all", () => {
   const history = new CallHistory();
-  for (let call = 0; call < 30; call++) history.addLeft("another umask");
+  for (let call = 0; call < 30; call++) history.addDeclined("another umask");
   for (let call = 0; call < 90; call++) history.addDone({ code: 0 });
   const { left, recent, reasons } = history.describe();
   assertEquals([left, recent], [30, { calls: 100, left: 10 }]);
@@ -43,7 +43,7 @@ Deno.test("CallHistory tells the last 100 calls from all", () => {
 });
 
 Deno.test("each reason says what an operator can do", async (t) => {
-  for (const [reason, advice] of Object.entries(REASONS)) {
+  for (const [reason, advice] of Object.entries(DECLINE_REASONS)) {
     await t.step(reason, () => {
       // Labels of metrics: alerts name them.
       assertEquals(/^[\w ]{5,40}$/.test(reason), true);

@@ -10,13 +10,13 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission } from "../service/admission.ts";
-import type { Call, Calls, Outcome } from "./calls.ts";
-import { type Exchange, OwnSocket } from "../service/own_socket.ts";
+import type { Calls, DaemonCall, Outcome } from "./calls.ts";
+import { type Exchange, PrivateSocket } from "../service/private_socket.ts";
 import {
-  type CallerWorld,
+  type CallerAttributes,
   findDifference,
-  type OwnWorld,
-  readCallerWorld,
+  type OwnAttributes,
+  readCallerAttributes,
 } from "./caller_check.ts";
 import { PeerProcess } from "../service/peer_process.ts";
 import {
@@ -24,27 +24,27 @@ import {
   decodeRequest,
   encodeMessage,
 } from "../wire/request.ts";
-import type { Reason } from "../service/reasons.ts";
+import type { DeclineReason } from "../service/decline_reasons.ts";
 import { RequestBuffer } from "./request_buffer.ts";
 import type { Connection } from "../service/unix_server.ts";
 
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
 
-/** Between two signs that a call waits or runs, in ms. */
+/** Time between two heartbeats, in ms. */
 const ALIVE_MS = 1000;
 
 /** A task that the daemon runs for a program that is not a plugin. */
 export interface Translation
-  extends Pick<Call, "plugin" | "env" | "stdin" | "onStderr"> {
+  extends Pick<DaemonCall, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
-   * Converts the outcome to what the program prints; or says why the caller must
-   * run the call all the same. Never throws: the caller would do so.
+   * Converts the outcome to what the program prints; or says why the call
+   * is declined all the same. Never throws: the caller would do so.
    */
   readonly answer: (outcome: Ran) => Promise<Outcome>;
 }
 
-type Ran = Exclude<Outcome, { readonly notMine: Reason }>;
+type Ran = Exclude<Outcome, { readonly declined: DeclineReason }>;
 
 /** Options of a {@linkcode CallSocket}. */
 export interface CallSocketOptions {
@@ -52,49 +52,51 @@ export interface CallSocketOptions {
   readonly lookup: PluginLookup;
   /**
    * Translates calls of programs that are not plugins. Returns undefined for all
-   * others, and a reason if the caller must run the call itself.
+   * others, and a reason if the call is declined.
    */
   readonly translate?:
-    | ((request: CallRequest) => Promise<Translation | Reason | undefined>)
+    | ((
+      request: CallRequest,
+    ) => Promise<Translation | DeclineReason | undefined>)
     | undefined;
   /** Runs them. */
   readonly calls: Pick<Calls, "note" | "run" | "report">;
-  /** The world that a caller must share with this process. */
-  readonly world: OwnWorld;
-  /** Reads the world of a caller; {@linkcode readCallerWorld} by default. */
-  readonly readWorld?: (directory: string) => CallerWorld;
+  /** The attributes of this process, which a caller must share. */
+  readonly own: OwnAttributes;
+  /** Reads the attributes of a caller; {@linkcode readCallerAttributes} by default. */
+  readonly readAttributes?: (directory: string) => CallerAttributes;
   readonly log: Pick<Log, "warn" | "info">;
   /**
-   * Called for each call that its caller must run itself, with the plugin and the
+   * Called for each call that is declined, with the plugin and the
    * command if they are known.
    */
-  readonly onNotMine: (reason: Reason, call?: string) => void;
+  readonly onDeclined: (reason: DeclineReason, call?: string) => void;
   /** See {@linkcode MAX_REQUEST}. */
   readonly maxRequest?: number;
   /** Least time for a request to arrive, in ms; 10 s by default. */
-  readonly patienceMs?: number;
+  readonly requestTimeoutMs?: number;
   /** Bounds on connections, together with other sockets'; its own if undefined. */
   readonly admission?: Admission;
 }
 
 /** Serves calls. */
-export class CallSocket extends OwnSocket {
+export class CallSocket extends PrivateSocket {
   /** Creates it; `listen()` opens a socket. */
   constructor(options: CallSocketOptions) {
-    const signs = new SignsOfLife();
+    const heartbeats = new Heartbeats();
     super({
       what: "a call",
       log: options.log,
-      patienceMs: options.patienceMs,
+      requestTimeoutMs: options.requestTimeoutMs,
       admission: options.admission,
       begin: (connection, onEnded) =>
-        new Conversation(connection, options, signs, onEnded),
+        new CallExchange(connection, options, heartbeats, onEnded),
     });
   }
 }
 
-/** Tells callers that their calls wait or run. */
-class SignsOfLife {
+/** Tells callers each second that their calls wait or run. */
+class Heartbeats {
   readonly #connections = new Set<Connection>();
   #isTicking = false;
 
@@ -124,14 +126,14 @@ class SignsOfLife {
 const ALIVE = encodeMessage("alive");
 
 /** One connection: a request, and its answer. */
-class Conversation implements Exchange {
+class CallExchange implements Exchange {
   readonly #connection: Connection;
   readonly #options: CallSocketOptions;
-  readonly #signs: SignsOfLife;
+  readonly #heartbeats: Heartbeats;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  /** Whether the caller must run the call itself, once that is known. */
-  readonly #isLeft = Promise.withResolvers<boolean>();
+  /** Whether the call is declined, once that is known. */
+  readonly #isDeclined = Promise.withResolvers<boolean>();
   #isBegun = false;
   readonly #process: PeerProcess;
   readonly #buffer = new RequestBuffer();
@@ -143,13 +145,13 @@ class Conversation implements Exchange {
   constructor(
     connection: Connection,
     options: CallSocketOptions,
-    signs: SignsOfLife,
+    heartbeats: Heartbeats,
     onEnded: () => void,
   ) {
     this.#connection = connection;
     this.#process = new PeerProcess(connection);
     this.#options = options;
-    this.#signs = signs;
+    this.#heartbeats = heartbeats;
     this.#onEnded = onEnded;
   }
 
@@ -179,7 +181,7 @@ class Conversation implements Exchange {
     return this.#isBegun;
   }
 
-  refuse(reason: Reason): void {
+  refuse(reason: DeclineReason): void {
     this.#refuse(reason);
   }
 
@@ -190,26 +192,26 @@ class Conversation implements Exchange {
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
-      calls.note(request, this.#isLeft.promise);
+      calls.note(request, this.#isDeclined.promise);
       const caller = this.#checkCaller(request);
       if (typeof caller === "string") return this.#refuse(caller);
       const work = await this.#findWork(request);
       if (typeof work === "string") return this.#refuse(work);
-      // The end of the connection may have come already.
-      this.#connection.look();
+      // The end of the connection may have arrived already.
+      this.#connection.poll();
       if (!this.#take()) return this.#refuse("caller gone");
-      using _alive = this.#signs.begin(this.#connection);
+      using _alive = this.#heartbeats.begin(this.#connection);
       const { answer, ...run } = work;
       const ended = await calls.run({
         ...run,
         exe: caller.exe,
         signal: this.#gone.signal,
-        look: () => this.#connection.look(),
+        poll: () => this.#connection.poll(),
         from: describePeer(this.#connection.peer),
       });
       const { outcome } = ended;
-      const answered = "notMine" in outcome ? outcome : await answer(outcome);
-      if ("notMine" in answered) this.#refuse(answered.notMine);
+      const answered = "declined" in outcome ? outcome : await answer(outcome);
+      if ("declined" in answered) this.#refuse(answered.declined);
       else {
         const { stdout, exitCode } = answered;
         this.#end({ stdout, exitCode });
@@ -221,26 +223,26 @@ class Conversation implements Exchange {
     }
   }
 
-  /** Returns the caller's world, or why its calls are not for this process. */
-  #checkCaller(request: CallRequest): CallerWorld | Reason {
-    const { world, readWorld = readCallerWorld, log } = this.#options;
+  /** Returns the attributes of the caller, or why its calls are declined. */
+  #checkCaller(request: CallRequest): CallerAttributes | DeclineReason {
+    const { own, readAttributes = readCallerAttributes, log } = this.#options;
     const { peer } = this.#connection;
     if (peer.uid !== Deno.uid()) return "another user";
-    let caller: CallerWorld;
+    let caller: CallerAttributes;
     try {
-      caller = this.#process.read(readWorld);
+      caller = this.#process.read(readAttributes);
     } catch (error) {
       log.info("Cannot read the caller's process", {
         from: describePeer(peer),
         error: describeError(error),
       });
-      this.#connection.look();
+      this.#connection.poll();
       return this.#gone.signal.aborted ? "caller gone" : "unknown process";
     }
-    return findDifference(world, request, caller) ?? caller;
+    return findDifference(own, request, caller) ?? caller;
   }
 
-  async #findWork(request: CallRequest): Promise<Translation | Reason> {
+  async #findWork(request: CallRequest): Promise<Translation | DeclineReason> {
     const { lookup, translate } = this.#options;
     const { name, env, stdin } = request;
     const plugin = lookup(name);
@@ -261,17 +263,17 @@ class Conversation implements Exchange {
     const isSent = this.#connection.send(encodeMessage("taken"));
     if (!isSent || this.#gone.signal.aborted) return false;
     this.#isBegun = true;
-    this.#isLeft.resolve(false);
+    this.#isDeclined.resolve(false);
     return true;
   }
 
-  /** Leaves the call to its caller. Counts it once: others may have refused it meanwhile. */
-  #refuse(reason: Reason): void {
+  /** Declines the call. Counts it once: another part may have declined it already. */
+  #refuse(reason: DeclineReason): void {
     if (this.#hasEnded) return;
-    this.#options.onNotMine(reason, this.#call);
-    this.#isLeft.resolve(true);
+    this.#options.onDeclined(reason, this.#call);
+    this.#isDeclined.resolve(true);
     if (!this.#hasRequest) this.#buffer.free();
-    this.#end({ notMine: reason });
+    this.#end({ declined: reason });
   }
 
   #end(message: Parameters<typeof encodeMessage>[0]): void {

@@ -4,9 +4,9 @@ import { encodeRequest } from "../../tests/_harness/call_format.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { MessageAt } from "../wire/call_format.ts";
-import type { Reason } from "../service/reasons.ts";
+import type { DeclineReason } from "../service/decline_reasons.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
-import { readOwnWorld } from "./caller_check.ts";
+import { readOwnAttributes } from "./caller_check.ts";
 
 const BUILD = "a build";
 const HOST = "/proc/thread-self/ns/net";
@@ -15,14 +15,14 @@ const HOST = "/proc/thread-self/ns/net";
 class Scene implements AsyncDisposable {
   readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly path = `${this.#directory}/daemon.sock`;
-  readonly left: Reason[] = [];
+  readonly left: DeclineReason[] = [];
   begun = 0;
   readonly #socket: CallSocket;
 
   constructor(
     lookup: CallSocketOptions["lookup"] = () => Promise.resolve({} as Plugin),
   ) {
-    const world = readOwnWorld(BUILD, HOST);
+    const own = readOwnAttributes(BUILD, HOST);
     this.#socket = new CallSocket({
       // The calls are not run.
       lookup,
@@ -37,10 +37,10 @@ class Scene implements AsyncDisposable {
         },
         report(): void {},
       },
-      world,
-      readWorld: () => ({ ...world, exe: "" }),
+      own,
+      readAttributes: () => ({ ...own, exe: "" }),
       log: { info(): void {}, warn: console.error },
-      onNotMine: (why) => this.left.push(why),
+      onDeclined: (why) => this.left.push(why),
     });
     this.#socket.listen(this.path);
   }

@@ -1,5 +1,6 @@
 /**
- * The world of the daemon's process, and what of a caller's differs from it.
+ * The attributes of a process that decide whether the daemon can run its calls:
+ * namespaces, root directory, credentials.
  *
  * @module
  */
@@ -9,13 +10,13 @@ import { foldKey, isObject, parseJson } from "../../base/json/json.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { findNodeKey, isRelativePath } from "../../plugins/node_keys.ts";
 import type { CallRequest } from "../wire/request.ts";
-import type { Reason } from "../service/reasons.ts";
+import type { DeclineReason } from "../service/decline_reasons.ts";
 
 /**
  * What decides what paths and names mean to a process, and what it may do. Files
  * are identified by `findFileId`.
  */
-export interface World {
+export interface ProcessAttributes {
   /** The network namespace. */
   readonly host: string;
   /** The mount namespace. */
@@ -31,48 +32,51 @@ export interface World {
   readonly capabilities: bigint;
 }
 
-/** The world of a caller. */
-export interface CallerWorld extends World {
+/** The attributes of a caller. */
+export interface CallerAttributes extends ProcessAttributes {
   /** Its executable. */
   readonly exe: string;
 }
 
-/** The world of this process. */
-export interface OwnWorld extends World {
+/** The attributes of this process. */
+export interface OwnAttributes extends ProcessAttributes {
   /** Identifies the code. */
   readonly build: string;
 }
 
 /**
- * Reads this process's world.
+ * Reads this process's attributes.
  *
  * @param build Identifies the code
  * @param hostNetns Path of the network namespace
  * @throws {Error} If a part of it cannot be read
  */
-export function readOwnWorld(build: string, hostNetns: string): OwnWorld {
+export function readOwnAttributes(
+  build: string,
+  hostNetns: string,
+): OwnAttributes {
   return {
-    ...readWorld("/proc/self"),
+    ...readAttributes("/proc/self"),
     build,
     host: requireFileId(hostNetns),
   };
 }
 
 /**
- * Reads the world of a process that has sent a call.
+ * Reads the attributes of a process that has sent a call.
  *
  * @param directory Its directory in /proc
  * @throws {Error} If a part of it cannot be read
  */
-export function readCallerWorld(directory: string): CallerWorld {
+export function readCallerAttributes(directory: string): CallerAttributes {
   return {
-    ...readWorld(directory),
+    ...readAttributes(directory),
     exe: requireFileId(`${directory}/exe`),
   };
 }
 
 /** Source: proc_pid_ns(5), proc_pid_status(5). */
-function readWorld(directory: string): World {
+function readAttributes(directory: string): ProcessAttributes {
   const status = readBeginning(`${directory}/status`);
   const [, umask = ""] = /^Umask:\t(\d+)$/m.exec(status) ?? [];
   const [, capabilities = ""] = /^CapEff:\t(\w+)$/m.exec(status) ?? [];
@@ -103,25 +107,25 @@ function requireFileId(path: string): string {
 }
 
 /**
- * Finds why a call cannot be run here as its caller would.
+ * Finds why a call cannot be run here as its caller would run it.
  *
  * @returns Undefined if it can
  */
 export function findDifference(
-  own: OwnWorld,
+  own: OwnAttributes,
   { build, env, stdin }: Pick<CallRequest, "build" | "env" | "stdin">,
-  world: CallerWorld,
-): Reason | undefined {
+  attributes: CallerAttributes,
+): DeclineReason | undefined {
   if (build !== own.build) return "another build";
-  if (world.user !== own.user) return "another user namespace";
-  if (world.host !== own.host) return "another network namespace";
-  if (world.mnt !== own.mnt) return "another mount namespace";
-  if (world.root !== own.root) return "another root directory";
-  if (world.umask !== own.umask) return "another umask";
-  const lent = own.capabilities & NEEDED & ~world.capabilities;
+  if (attributes.user !== own.user) return "another user namespace";
+  if (attributes.host !== own.host) return "another network namespace";
+  if (attributes.mnt !== own.mnt) return "another mount namespace";
+  if (attributes.root !== own.root) return "another root directory";
+  if (attributes.umask !== own.umask) return "another umask";
+  const lent = own.capabilities & NEEDED & ~attributes.capabilities;
   if (lent !== 0n) return "missing capabilities";
   if (isOfReader(env["CNI_NETNS"] ?? "")) return "CNI_NETNS is another file";
-  if (world.cwd === own.cwd) return undefined;
+  if (attributes.cwd === own.cwd) return undefined;
   return hasRelativePath(env, stdin) ? "another working directory" : undefined;
 }
 

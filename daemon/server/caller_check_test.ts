@@ -1,20 +1,20 @@
 import { assertEquals } from "@std/assert";
 import { findFileId } from "../../base/files/same_file.ts";
 import {
-  type CallerWorld,
+  type CallerAttributes,
   findDifference,
-  readCallerWorld,
-  readOwnWorld,
+  readCallerAttributes,
+  readOwnAttributes,
 } from "./caller_check.ts";
 import type { CallRequest } from "../wire/request.ts";
 
-const own = readOwnWorld("b1", "/proc/self/ns/net");
+const own = readOwnAttributes("b1", "/proc/self/ns/net");
 const { build: _, ...shared } = own;
 
-/** Compares a call of the same world, with changes. */
+/** Compares a call from a process with the same attributes, with changes. */
 function compare(
-  { world, ...changes }: Partial<CallRequest> & {
-    world?: Partial<CallerWorld>;
+  { attributes, ...changes }: Partial<CallRequest> & {
+    attributes?: Partial<CallerAttributes>;
   } = {},
 ): string | undefined {
   return findDifference(own, {
@@ -22,7 +22,7 @@ function compare(
     env: {},
     stdin: new TextEncoder().encode("{}"),
     ...changes,
-  }, { ...shared, exe: "1:1", ...world });
+  }, { ...shared, exe: "1:1", ...attributes });
 }
 
 Deno.test("findDifference() finds what caller and daemon do not share", async (t) => {
@@ -30,11 +30,11 @@ Deno.test("findDifference() finds what caller and daemon do not share", async (t
   const rows: [string, Parameters<typeof compare>[0], string | undefined][] = [
     ["nothing", {}, undefined],
     ["the build", { build: "b2" }, "another build"],
-    ["the host", { world: { host: "1:1" } }, "another network namespace"],
-    ["the mounts", { world: { mnt: "1:1" } }, "another mount namespace"],
-    ["the root", { world: { root: "1:1" } }, "another root directory"],
-    ["the users", { world: { user: "1:1" } }, "another user namespace"],
-    ["the umask", { world: { umask: 0o777 } }, "another umask"],
+    ["the host", { attributes: { host: "1:1" } }, "another network namespace"],
+    ["the mounts", { attributes: { mnt: "1:1" } }, "another mount namespace"],
+    ["the root", { attributes: { root: "1:1" } }, "another root directory"],
+    ["the users", { attributes: { user: "1:1" } }, "another user namespace"],
+    ["the umask", { attributes: { umask: 0o777 } }, "another umask"],
     ["no sandbox", { env: { CNI_NETNS: "/no/such/file" } }, undefined],
     ["the host as the sandbox", sandbox("/proc/self/ns/net"), undefined],
     ["a thread's", sandbox("/proc/thread-self/ns/net"), undefined],
@@ -84,8 +84,8 @@ Deno.test("findDifference(): the working directory matters to relative paths onl
     const text = JSON.stringify(config);
     const stdin = new TextEncoder().encode(text);
     await t.step(`${JSON.stringify(env)} ${text}`, () => {
-      const world = { cwd: "/elsewhere" };
-      assertEquals(compare({ env, stdin, world }), expected);
+      const attributes = { cwd: "/elsewhere" };
+      assertEquals(compare({ env, stdin, attributes }), expected);
       assertEquals(compare({ env, stdin }), undefined);
     });
   }
@@ -111,8 +111,8 @@ Deno.test("findDifference() lends no capability to a caller", () => {
   }
 });
 
-Deno.test("readCallerWorld() reads what a process sees", () => {
-  assertEquals(readCallerWorld(`/proc/${Deno.pid}`), {
+Deno.test("readCallerAttributes() reads what a process sees", () => {
+  assertEquals(readCallerAttributes(`/proc/${Deno.pid}`), {
     ...shared,
     exe: findFileId("/proc/self/exe") ?? "",
   });

@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../../base/process/environment.ts";
-import type { UnaskedCall } from "../wire/daemon_losses.ts";
+import type { LocalCall } from "../wire/daemon_timeouts.ts";
 import { NO_DAEMON } from "../wire/daemon_socket.ts";
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
@@ -16,28 +16,28 @@ import {
 import type {
   DispatchInput,
   DispatchOutput,
-  GiveWay,
   Invocation,
+  YieldDuring,
 } from "../../cni/call/context.ts";
 import { isObject } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { alone, type LinkDeletion } from "../../cni/call/link_deletion.ts";
+import { type LinkDeletion, unbatched } from "../../cni/call/link_deletion.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
-import type { Reason } from "../service/reasons.ts";
+import type { DeclineReason } from "../service/decline_reasons.ts";
 import { KeyedQueue } from "../../base/queue.ts";
 
 /** The process that waits for a call. */
 export interface Caller {
-  /** Aborted when it is gone. */
+  /** Aborted when the caller is gone. */
   readonly signal: AbortSignal;
-  /** Aborts the signal now if it is gone and no event has told so yet. */
-  readonly look: () => void;
+  /** Aborts the signal now if the caller is gone and no event has reported it yet. */
+  readonly poll: () => void;
 }
 
 /** A call. */
-export interface Call extends Caller {
+export interface DaemonCall extends Caller {
   readonly plugin: Plugin;
   readonly env: Environment;
   /** The configuration, byte for byte. */
@@ -56,11 +56,11 @@ export interface Call extends Caller {
 /** The output of a call, or why it was not begun. */
 export type Outcome =
   | Pick<DispatchOutput, "stdout" | "exitCode">
-  | { readonly notMine: Reason };
+  | { readonly declined: DeclineReason };
 
 /** A call that has ended. */
 export interface EndedCall {
-  readonly call: Call;
+  readonly call: DaemonCall;
   readonly outcome: Outcome;
   /** The plugin's type. */
   readonly plugin: string;
@@ -79,7 +79,7 @@ export interface EndedCall {
 export interface CallTrace {
   /** Runs a call by calling `run`: what is done meanwhile is part of it. */
   readonly around: (
-    call: Call,
+    call: DaemonCall,
     run: () => Promise<EndedCall>,
   ) => Promise<EndedCall>;
   /** Follows the deletion of links, which happens on another thread. */
@@ -107,7 +107,7 @@ export interface CallsOptions {
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
   /** Notes calls that have come and have had no event yet ({@linkcode Calls.note}). */
-  readonly lookForCalls?: () => void;
+  readonly pollSockets?: () => void;
   /** How long an undo may wait for other plugins, in ms. */
   readonly undoMs?: number;
 }
@@ -122,7 +122,7 @@ const UNDO_MS = 30_000;
 const CLOCK_MS = 50;
 
 /** Why a call is ended. */
-class Ended extends Error {}
+class Cancelled extends Error {}
 
 /** Why a call stops short of undoing what another has done. */
 class Superseded extends Error {
@@ -131,15 +131,15 @@ class Superseded extends Error {
 
 /** A call in the daemon. */
 interface Entry {
-  readonly call: Call;
+  readonly call: DaemonCall;
   readonly command: string;
   readonly subject: Subject;
   /** When it arrived, by the clock of file systems. */
   readonly startedAt: Date;
   /** Ends it. */
   readonly end: AbortController;
-  /** ADDs and DELs of its attachment that have come since, and whether their callers run them. */
-  readonly later: { command: string; isLeft: Promise<boolean> }[];
+  /** ADDs and DELs of its attachment that have arrived since, and whether they are declined. */
+  readonly later: { command: string; isDeclined: Promise<boolean> }[];
 }
 
 /** Runs calls. */
@@ -170,14 +170,14 @@ export class Calls {
    * Runs a call when it is its turn. Never throws. {@linkcode report} is for
    * after the answer: whoever waits for a call need not wait for its log line.
    */
-  async run(call: Call): Promise<EndedCall> {
+  async run(call: DaemonCall): Promise<EndedCall> {
     const { trace } = this.#options;
     return trace === undefined
       ? await this.#run(call)
       : await trace.around(call, () => this.#run(call));
   }
 
-  async #run(call: Call): Promise<EndedCall> {
+  async #run(call: DaemonCall): Promise<EndedCall> {
     const arrivedMs = performance.now();
     const command = call.env["CNI_COMMAND"] ?? "";
     const subject = readSubject(call, this.#options.isPerContainer);
@@ -203,26 +203,29 @@ export class Calls {
 
   async #runEntry(entry: Entry, onTurn: () => void): Promise<Outcome> {
     const { call, command, subject } = entry;
-    if (this.#stop.signal.aborted) return { notMine: "the daemon ends" };
+    if (this.#stop.signal.aborted) return { declined: "the daemon ends" };
     if (this.#queue.waiting >= MAX_WAITING) {
-      return { notMine: "too many calls wait" };
+      return { declined: "too many calls wait" };
     }
     if (command === "DEL") this.#endAdds(subject);
     this.#entries.add(entry);
     try {
       const { signal } = new JoinedSignal(call.signal, entry.end.signal);
       using untilTurn = new JoinedSignal(signal, this.#stop.signal);
-      using turn = await this.#queue.wait(subject.line, untilTurn.signal);
-      if (turn === undefined) {
+      using slot = await this.#queue.wait(subject.line, untilTurn.signal);
+      if (slot === undefined) {
         return signal.aborted
           ? fail(subject, signal)
-          : { notMine: "the daemon ends" };
+          : { declined: "the daemon ends" };
       }
       // It may have gone while this process was stopped.
-      call.look();
+      call.poll();
       if (signal.aborted) return fail(subject, signal);
       onTurn();
-      return await this.#dispatch(entry, { signal, giveWay: turn.giveWay });
+      return await this.#dispatch(entry, {
+        signal,
+        yieldDuring: slot.yieldDuring,
+      });
     } finally {
       this.#entries.delete(entry);
       if (this.#entries.size === 0) this.#onIdle?.();
@@ -233,22 +236,22 @@ export class Calls {
   #endAdds({ attachment }: Subject): void {
     for (const { command, subject, end } of this.#entries) {
       if (command !== "ADD" || subject.attachment !== attachment) continue;
-      end.abort(new Ended("a DEL of the attachment has come"));
+      end.abort(new Cancelled("a DEL of the attachment has come"));
     }
   }
 
   async #dispatch(
     entry: Entry,
-    limits: { readonly signal: AbortSignal; readonly giveWay: GiveWay },
+    limits: { readonly signal: AbortSignal; readonly yieldDuring: YieldDuring },
   ): Promise<Outcome> {
     const { call, command, subject, startedAt, end } = entry;
     const output = await this.#runPlugin(entry, { ...limits, startedAt });
     const { signal } = limits;
-    call.look();
+    call.poll();
     if (!signal.aborted || command !== "ADD") return output;
     // After a DEL that has come, the DEL itself undoes the rest.
-    if (!(end.signal.reason instanceof Ended)) {
-      await this.#undo(entry, output, limits.giveWay);
+    if (!(end.signal.reason instanceof Cancelled)) {
+      await this.#undo(entry, output, limits.yieldDuring);
     }
     return fail(subject, signal);
   }
@@ -257,37 +260,37 @@ export class Calls {
    * Notes a call that has come and is not begun. If its caller runs it instead, an
    * earlier one that still runs here must not undo it.
    *
-   * @param isLeft Whether its caller runs it
+   * @param isDeclined Whether its caller runs it
    */
   note(
-    { env, stdin }: Pick<Call, "env" | "stdin">,
-    isLeft: Promise<boolean>,
+    { env, stdin }: Pick<DaemonCall, "env" | "stdin">,
+    isDeclined: Promise<boolean>,
   ): void {
     const { CNI_COMMAND: command = "" } = env;
     if (!["ADD", "DEL"].includes(command)) return;
     const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
     for (const { subject, later } of this.#find({ containerId, ifName })) {
       if (subject.network !== (readConfig(stdin).get("name") ?? "")) continue;
-      later.push({ command, isLeft });
+      later.push({ command, isDeclined });
     }
   }
 
   /**
-   * Notes calls that did not ask this process, in order.
+   * Notes calls that their callers ran while the daemon was turned off, in order.
    *
    * @param calls Undefined if they may be any
    */
-  noteUnasked(calls: readonly UnaskedCall[] | undefined): void {
-    const isLeft = Promise.resolve(true);
+  noteLocalCalls(calls: readonly LocalCall[] | undefined): void {
+    const isDeclined = Promise.resolve(true);
     if (calls === undefined) {
       // What is left can be removed; a later attachment would be lost.
       for (const { later } of this.#entries) {
-        later.push({ command: "ADD", isLeft });
+        later.push({ command: "ADD", isDeclined });
       }
     }
     for (const { command, network, ...names } of calls ?? []) {
       for (const { subject, later } of this.#find(names)) {
-        if (subject.network === network) later.push({ command, isLeft });
+        if (subject.network === network) later.push({ command, isDeclined });
       }
     }
   }
@@ -309,11 +312,13 @@ export class Calls {
    * another process. This process may have stood still meanwhile.
    */
   async #isSuperseded({ call, later }: Entry): Promise<boolean> {
-    call.look();
+    call.poll();
     if (!call.signal.aborted) return false;
-    this.#options.lookForCalls?.();
-    const left = await Promise.all(later.map(({ isLeft }) => isLeft));
-    return later.findLast((_, index) => left[index])?.command === "ADD";
+    this.#options.pollSockets?.();
+    const declined = await Promise.all(
+      later.map(({ isDeclined }) => isDeclined),
+    );
+    return later.findLast((_, index) => declined[index])?.command === "ADD";
   }
 
   /** @throws {Superseded} */
@@ -323,7 +328,7 @@ export class Calls {
 
   /** Deletes links with those of other calls, but none of a later attachment. */
   #linkDeletionFor(entry: Entry): LinkDeletion {
-    const { linkDeletion = alone } = this.#options;
+    const { linkDeletion = unbatched } = this.#options;
     return {
       now: async (links, deleteLinks) => {
         await this.#checkNotSuperseded(entry);
@@ -345,8 +350,8 @@ export class Calls {
     if (command === "DEL") await this.#checkNotSuperseded(entry);
     const output = await run();
     if (command !== "ADD") return output;
-    const { look, signal } = entry.call;
-    look();
+    const { poll, signal } = entry.call;
+    poll();
     signal.throwIfAborted();
     return output;
   }
@@ -381,7 +386,7 @@ export class Calls {
   async #undo(
     entry: Entry,
     { stdout, exitCode }: DispatchOutput,
-    giveWay: GiveWay,
+    yieldDuring: YieldDuring,
   ): Promise<void> {
     const { log, undoMs = UNDO_MS } = this.#options;
     const { call } = entry;
@@ -397,7 +402,7 @@ export class Calls {
     const undone = await this.#runPlugin({ ...entry, call: { ...call, env } }, {
       stdin: () => stdin,
       signal: limit.signal,
-      giveWay,
+      yieldDuring,
     });
     if (undone.exitCode === 0) return;
     log.warn("Cannot undo an ADD whose caller is gone", {
@@ -418,7 +423,7 @@ export class Calls {
       network: ended.network,
       container: call.env["CNI_CONTAINERID"],
       ifname: call.env["CNI_IFNAME"],
-      ..."notMine" in outcome ? { notMine: outcome.notMine } : { code },
+      ..."declined" in outcome ? { notMine: outcome.declined } : { code },
       ms: ms.toFixed(1),
       waitedMs: waitedMs.toFixed(1),
       from: call.from,
@@ -460,7 +465,7 @@ interface Subject {
 const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
 
 function readSubject(
-  { plugin, env, stdin }: Call,
+  { plugin, env, stdin }: DaemonCall,
   isPerContainer = false,
 ): Subject {
   const config = readConfig(stdin);
@@ -515,7 +520,7 @@ function fail({ cniVersion }: Subject, { reason }: AbortSignal): Outcome {
 }
 
 function codeOf(outcome: Outcome): number {
-  if ("notMine" in outcome) return -1;
+  if ("declined" in outcome) return -1;
   if (outcome.exitCode === 0) return 0;
   const { code } = parse(new TextEncoder().encode(outcome.stdout));
   return typeof code === "number" ? code : ErrorCode.Internal;

@@ -4,7 +4,12 @@ import { emptyResult } from "../../cni/result/result.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { type Call, Calls, type EndedCall, type Outcome } from "./calls.ts";
+import {
+  Calls,
+  type DaemonCall,
+  type EndedCall,
+  type Outcome,
+} from "./calls.ts";
 
 /** A plugin that does what it is told, and what it was called for. */
 class Told {
@@ -46,10 +51,10 @@ class Told {
     CNI_COMMAND: string,
     CNI_CONTAINERID = "c1",
     signal = new AbortController().signal,
-    look = (): void => {},
-    more: Partial<Call> = {},
+    poll = (): void => {},
+    more: Partial<DaemonCall> = {},
   ): Promise<Outcome> {
-    const call: Call = {
+    const call: DaemonCall = {
       plugin: this.plugin,
       env: {
         CNI_COMMAND,
@@ -63,14 +68,14 @@ class Told {
       ),
       onStderr(): void {},
       signal,
-      look,
+      poll,
       from: "a test",
       ...more,
     };
     return this.#run(call);
   }
 
-  async #run(call: Call): Promise<Outcome> {
+  async #run(call: DaemonCall): Promise<Outcome> {
     const ended = await this.calls.run(call);
     this.calls.report(ended);
     return ended.outcome;
@@ -80,11 +85,11 @@ class Told {
   note(
     CNI_COMMAND: string,
     CNI_CONTAINERID: string,
-    isLeft: Promise<boolean>,
+    isDeclined: Promise<boolean>,
   ): void {
     const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
     const stdin = new TextEncoder().encode('{"NAME":"n"}');
-    this.calls.note({ env, stdin }, isLeft);
+    this.calls.note({ env, stdin }, isDeclined);
   }
 
   /** Waits until the story has a line. */
@@ -100,7 +105,7 @@ class Told {
 }
 
 function codeOf(outcome: Outcome): number | string {
-  if ("notMine" in outcome) return outcome.notMine;
+  if ("declined" in outcome) return outcome.declined;
   return outcome.exitCode === 0 ? 0 : JSON.parse(outcome.stdout).code;
 }
 
@@ -122,10 +127,10 @@ Deno.test("Calls undoes an ADD whose caller is found gone when it is done", asyn
   const told = new Told();
   const gone = new AbortController();
   let isGone = false;
-  const look = (): void => {
+  const poll = (): void => {
     if (isGone) gone.abort(new Error("the caller is gone"));
   };
-  const added = told.run("ADD", "c1", gone.signal, look);
+  const added = told.run("ADD", "c1", gone.signal, poll);
   await told.until("ADD c1");
   isGone = true;
   told.go();
@@ -140,15 +145,15 @@ Deno.test("Calls undoes an ADD whose caller is found gone when it is done", asyn
 Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {
   const told = new Told();
   const gone = new AbortController();
-  const look = (): void => gone.abort(new Error("the caller is gone"));
+  const poll = (): void => gone.abort(new Error("the caller is gone"));
   const { signal } = gone;
-  assertEquals(codeOf(await told.run("ADD", "c1", signal, look)), 11);
+  assertEquals(codeOf(await told.run("ADD", "c1", signal, poll)), 11);
   assertEquals(told.story, []);
 });
 
 /** Calls that come after an ADD, whether their callers run them, and whether it is undone. */
 const later: [
-  calls: [command: string, isLeft: boolean][],
+  calls: [command: string, isDeclined: boolean][],
   isUndone: boolean,
 ][] = [
   [[], true],
@@ -166,11 +171,11 @@ Deno.test("Calls undoes no ADD after a later one of another process", async (t) 
     const gone = new AbortController();
     const added = told.run("ADD", "c1", gone.signal);
     await told.until("ADD c1");
-    const decide = calls.map(([command, isLeft]) => {
+    const decide = calls.map(([command, isDeclined]) => {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       told.note(command, "c1", promise);
       told.note("ADD", "c2", Promise.resolve(true));
-      return (): void => resolve(isLeft);
+      return (): void => resolve(isDeclined);
     });
     gone.abort(new Error("the caller is gone"));
     await told.until("ADD c1 ends");
@@ -205,7 +210,7 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
     const gone = new AbortController();
     const added = told.run("ADD", "c1", gone.signal);
     await told.until("ADD c1");
-    told.calls.noteUnasked(
+    told.calls.noteLocalCalls(
       calls === "any" ? undefined : calls.map((call) => {
         const [command, containerId = "c1", ifName = "eth0", network = "n"] =
           call;
@@ -213,7 +218,7 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
       }),
     );
     // What is known stays known.
-    told.calls.noteUnasked([]);
+    told.calls.noteLocalCalls([]);
     gone.abort(new Error("the caller is gone"));
     assertEquals(codeOf(await added), 11);
     const undo = isUndone ? ["DEL c1 with its result"] : [];
@@ -298,7 +303,7 @@ Deno.test("Calls runs what is not a configuration, to get its error", async () =
     stdin: new TextEncoder().encode("["),
     onStderr(): void {},
     signal: new AbortController().signal,
-    look(): void {},
+    poll(): void {},
     from: "a test",
   });
   assertEquals(codeOf(outcome), 4);

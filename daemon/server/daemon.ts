@@ -6,12 +6,12 @@
  */
 
 import type { Environment } from "../../base/process/environment.ts";
-import { takeUnasked } from "../wire/daemon_losses.ts";
+import { takeLocalCalls } from "../wire/daemon_timeouts.ts";
 import {
   HTTP_SOCKET_NAME,
-  lossesFile,
   offFile,
   SOCKET_NAME,
+  timeoutsFile,
 } from "../wire/daemon_socket.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
@@ -33,17 +33,17 @@ import { limitByOpenFiles } from "./open_files.ts";
 import { ServiceManager } from "../service/notify.ts";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
 import { listOwnGauges, type OwnState } from "./own_gauges.ts";
-import { readOwnWorld } from "./caller_check.ts";
+import { readOwnAttributes } from "./caller_check.ts";
 import { SocketFile } from "../service/socket_file.ts";
 import { EventLoopLag } from "./event_loop_lag.ts";
 import { answerState } from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
-/** How often the sockets are looked after, in ms. */
-const LOOK_MS = 1000;
+/** How often the sockets are checked, in ms. */
+const CHECK_MS = 1000;
 
 /** Time for calls to finish when the daemon ends, and then for undos, in ms. */
-const FAREWELL_MS = 10_000, UNDO_MS = 5000;
+const GRACE_MS = 10_000, UNDO_MS = 5000;
 
 /** Options of {@linkcode runDaemon}. */
 export interface DaemonOptions {
@@ -63,8 +63,8 @@ export interface DaemonOptions {
   readonly lookup: PluginLookup;
   /** Translates calls of programs that are not plugins. */
   readonly translate?: CallSocketOptions["translate"];
-  /** Reads the world of a caller; from /proc by default. */
-  readonly readWorld?: CallSocketOptions["readWorld"];
+  /** Reads the attributes of a caller; from /proc by default. */
+  readonly readAttributes?: CallSocketOptions["readAttributes"];
   /** Called after each call. */
   readonly afterCall?: (() => void) | undefined;
   /** Follows the calls; they run as without it. */
@@ -83,10 +83,10 @@ export interface DaemonOptions {
   readonly log: Log;
   /** Ends the daemon. */
   readonly signal: AbortSignal;
-  /** See {@linkcode LOOK_MS}. */
-  readonly lookMs?: number;
-  /** See {@linkcode FAREWELL_MS}. */
-  readonly farewellMs?: number;
+  /** See {@linkcode CHECK_MS}. */
+  readonly checkMs?: number;
+  /** See {@linkcode GRACE_MS}. */
+  readonly graceMs?: number;
 }
 
 /** The daemon, as its parts see it. */
@@ -161,7 +161,7 @@ class NodeDaemon {
       trace,
       log,
       onChild: openPluginCgroup(),
-      lookForCalls: () => this.#lookForCalls(),
+      pollSockets: () => this.#pollSockets(),
       onEnded: (call): void => {
         this.#metrics.countCall(call);
         this.#history.addDone(call);
@@ -172,7 +172,7 @@ class NodeDaemon {
   }
 
   #makeCallSocket(admission: Admission): CallSocket {
-    const { lookup, translate, log, build, hostNetns, readWorld } =
+    const { lookup, translate, log, build, hostNetns, readAttributes } =
       this.#options;
     return new CallSocket({
       admission,
@@ -180,11 +180,11 @@ class NodeDaemon {
       translate,
       log,
       calls: this.calls,
-      world: readOwnWorld(build, hostNetns),
-      ...readWorld && { readWorld },
-      onNotMine: (reason, call): void => {
-        this.#metrics.countNotMine(reason);
-        this.#history.addLeft(reason, call);
+      own: readOwnAttributes(build, hostNetns),
+      ...readAttributes && { readAttributes },
+      onDeclined: (reason, call): void => {
+        this.#metrics.countDeclined(reason);
+        this.#history.addDeclined(reason, call);
       },
     });
   }
@@ -211,15 +211,15 @@ class NodeDaemon {
     await Promise.all([this.#callSocket.close(), this.#httpSocket.close()]);
   }
 
-  /** Notes what has come to the socket, and then what came when nobody asked any more. */
-  #lookForCalls(): void {
-    this.#callSocket.look();
-    this.calls.noteUnasked(takeUnasked(this.#callPath));
+  /** Notes the calls that have arrived at the socket, and then local calls. */
+  #pollSockets(): void {
+    this.#callSocket.poll();
+    this.calls.noteLocalCalls(takeLocalCalls(this.#callPath));
   }
 
-  /** Lets callers ask again that kept away. */
-  welcomeCallers(): void {
-    if (exists(offFile(this.#callPath))) this.#lookForCalls();
+  /** Lets callers ask the daemon again after it was turned off. */
+  resumeCallers(): void {
+    if (exists(offFile(this.#callPath))) this.#pollSockets();
   }
 
   async #respond(request: Request, caller: Caller): Promise<Response> {
@@ -274,39 +274,39 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const files = await daemon.listen();
   const manager = new ServiceManager(env, log);
   options.onListening?.();
-  manager.tell("READY=1");
+  manager.notify("READY=1");
   using _watching = manager.watch();
   log.info("listening", { directory, maxCalls });
 
-  // This loop goes on, so callers need not keep away any more.
-  const onWell = (): void => daemon.welcomeCallers();
+  // The event loop runs, so callers can ask again.
+  const onHealthy = (): void => daemon.resumeCallers();
   const { lag } = daemon;
   const rest = lag.pause.bind(lag);
-  const reason = await keepInPlace(files, options, onWell, rest);
+  const reason = await keepInPlace(files, options, onHealthy, rest);
   daemon.isEnding = true;
-  manager.tell("STOPPING=1");
+  manager.notify("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
   await Promise.all(files.map((file) => file.remove()));
-  await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
+  await calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS);
   for (const file of files) file.close();
   await daemon.close();
 }
 
 /**
- * Looks after the sockets.
+ * Keeps the sockets in place.
  *
- * @param onWell Called each time a socket is found in place
+ * @param onHealthy Called each time a socket is found in its place
  * @param rest Waits
  * @returns Why the daemon ends
  */
 async function keepInPlace(
   files: readonly SocketFile[],
-  { log, signal, lookMs = LOOK_MS }: DaemonOptions,
-  onWell: () => void,
+  { log, signal, checkMs = CHECK_MS }: DaemonOptions,
+  onHealthy: () => void,
   rest: EventLoopLag["pause"],
 ): Promise<string> {
   for (;;) {
-    await rest(lookMs, signal);
+    await rest(checkMs, signal);
     if (signal.aborted) return describeError(signal.reason);
     for (const file of files) {
       try {
@@ -315,8 +315,8 @@ async function keepInPlace(
           return `another daemon has taken "${file.path}"`;
         }
         if (owner === "we") {
-          onWell();
-          ifPossible(() => Deno.removeSync(lossesFile(file.path)));
+          onHealthy();
+          ifPossible(() => Deno.removeSync(timeoutsFile(file.path)));
           continue;
         }
         await file.putBack();

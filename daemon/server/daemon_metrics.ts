@@ -5,7 +5,7 @@
  */
 
 import type { EndedCall } from "./calls.ts";
-import type { Reason } from "../service/reasons.ts";
+import type { DeclineReason } from "../service/decline_reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 
 /** What is counted of a call. */
@@ -23,7 +23,7 @@ export class DaemonMetrics {
     "cni_daemon_calls_total",
     "Calls that the daemon has run, by the code of their error (0: success).",
   );
-  readonly #notMine = new Counter(
+  readonly #declined = new Counter(
     "cni_daemon_not_mine_total",
     "Calls that the daemon left to their callers.",
   );
@@ -47,7 +47,7 @@ export class DaemonMetrics {
   countCall(
     { plugin, command, network, code, ms, waitedMs }: CallFigures,
   ): void {
-    if (code < 0) return; // It counts as not mine.
+    if (code < 0) return; // It counts as declined.
     const labels = { plugin, command, network: this.#label(network) };
     this.#calls.add({ ...labels, code });
     this.#durations.observe(labels, ms / 1000);
@@ -60,16 +60,16 @@ export class DaemonMetrics {
     return this.#networks.has(network) ? network : OTHER;
   }
 
-  /** Counts a call that its caller runs. */
-  countNotMine(reason: Reason): void {
-    this.#notMine.add({ reason });
+  /** Counts a call that was declined. */
+  countDeclined(reason: DeclineReason): void {
+    this.#declined.add({ reason });
   }
 
   /** Formats everything for Prometheus. */
   format(): string {
     return [
       this.#calls,
-      this.#notMine,
+      this.#declined,
       this.#durations,
       this.#waits,
     ].map((metric) => metric.format()).join("") +

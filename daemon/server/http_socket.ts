@@ -13,9 +13,9 @@ import { concat } from "../../net/bytes.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Caller } from "./calls.ts";
-import { type Exchange, OwnSocket } from "../service/own_socket.ts";
+import { type Exchange, PrivateSocket } from "../service/private_socket.ts";
 import type { Admission } from "../service/admission.ts";
-import type { Reason } from "../service/reasons.ts";
+import type { DeclineReason } from "../service/decline_reasons.ts";
 import type { Connection } from "../service/unix_server.ts";
 
 /** Longest head of a request, in bytes. */
@@ -35,19 +35,19 @@ export interface HttpSocketOptions {
   /** See {@linkcode MAX_BODY}. */
   readonly maxBody?: number;
   /** Least time for a request to arrive, in ms; 10 s by default. */
-  readonly patienceMs?: number;
+  readonly requestTimeoutMs?: number;
   /** Bounds on connections, together with other sockets'; its own if undefined. */
   readonly admission?: Admission;
 }
 
 /** Serves HTTP. */
-export class HttpSocket extends OwnSocket {
+export class HttpSocket extends PrivateSocket {
   /** Creates it; `listen()` opens a socket. */
   constructor(options: HttpSocketOptions) {
     super({
       what: "a request",
       log: options.log,
-      patienceMs: options.patienceMs,
+      requestTimeoutMs: options.requestTimeoutMs,
       admission: options.admission,
       begin: (connection, onEnded) =>
         new HttpExchange(connection, options, onEnded),
@@ -126,7 +126,7 @@ class HttpExchange implements Exchange {
     return this.#chunks === undefined;
   }
 
-  refuse(reason: Reason): void {
+  refuse(reason: DeclineReason): void {
     this.#refuse(reason === "request not arrived" ? 408 : 503);
   }
 
@@ -159,8 +159,8 @@ class HttpExchange implements Exchange {
         ...hasBody && { body },
       });
       const { signal } = this.#gone;
-      const look = (): void => this.#connection.look();
-      await this.#send(await respond(request, { signal, look }));
+      const poll = (): void => this.#connection.poll();
+      await this.#send(await respond(request, { signal, poll }));
     } catch (error) {
       log.warn("Cannot answer", { error: describeError(error) });
       this.#refuse(500);

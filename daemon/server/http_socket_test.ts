@@ -107,7 +107,7 @@ for (const [what, request, status] of REFUSED) {
 }
 
 Deno.test("HttpSocket does not wait for a request forever", async () => {
-  await using scene = new Scene({ patienceMs: 10 });
+  await using scene = new Scene({ requestTimeoutMs: 10 });
   const [line] = (await scene.ask("GET / HT")).split("\r\n");
   assertEquals(line, "HTTP/1.1 408 Request Timeout");
 });
@@ -130,7 +130,7 @@ Deno.test("HttpSocket gives requests their time again after it stood still", asy
     return timers.length > length;
   };
   try {
-    await using scene = new Scene({ patienceMs: 1000 });
+    await using scene = new Scene({ requestTimeoutMs: 1000 });
     const asked = scene.ask("GET / HT");
     await eventually("it is connected", () => timers.length === 1);
     assertEquals(endLimit(5000), true);

@@ -20,7 +20,7 @@ import { SocketFile } from "../service/socket_file.ts";
 import { ReadWriteLock } from "../../base/queue.ts";
 
 /** Time for calls to finish when the daemon ends, and then for undos, in ms. */
-const FAREWELL_MS = 10_000, UNDO_MS = 5000;
+const GRACE_MS = 10_000, UNDO_MS = 5000;
 /** The path of calls. */
 const CALL_PATH = "/cni";
 /** How many calls run at once by default. */
@@ -39,7 +39,7 @@ export interface ServeOptions {
   /** Receives log text; stderr by default. */
   readonly onStderr?: (text: string) => void;
   /** Time for calls to finish when the daemon ends, in ms; 10 s by default. */
-  readonly farewellMs?: number;
+  readonly graceMs?: number;
 }
 
 /** A plugin that serves, until disposal. */
@@ -102,8 +102,8 @@ export async function serveCni(
       const ended = await lock.run(isExclusive, () => calls.run(entry));
       calls.report(ended);
       const { outcome } = ended;
-      if (!("notMine" in outcome)) return outcome;
-      const error = new CniError(ErrorCode.TryAgainLater, outcome.notMine);
+      if (!("declined" in outcome)) return outcome;
+      const error = new CniError(ErrorCode.TryAgainLater, outcome.declined);
       return formatFailure(error, CURRENT_VERSION);
     };
     return await answerCall(request, { [CALL_PATH]: run }, () => isEnding) ??
@@ -121,7 +121,7 @@ export async function serveCni(
       if (isEnding) return;
       isEnding = true;
       await file.remove();
-      await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
+      await calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS);
       await file.close();
       await http.close();
     },

@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { Reason } from "./reasons.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
 
 /** Most bytes of requests in memory, unfinished or not. */
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -24,7 +24,7 @@ export interface Admitted {
   /** Whether it can no longer be refused: its work has begun. */
   readonly isBegun: boolean;
   /** Refuses it, which ends it at once. */
-  refuse(reason: Reason): void;
+  refuse(reason: DeclineReason): void;
 }
 
 /** See {@linkcode MAX_BYTES} and the other bounds. */

@@ -26,7 +26,7 @@ export class ServiceManager {
    *
    * Source: sd_notify(3).
    */
-  tell(state: string): void {
+  notify(state: string): void {
     const path = this.#env["NOTIFY_SOCKET"];
     if (!path) return;
     try {
@@ -38,7 +38,7 @@ export class ServiceManager {
   }
 
   /**
-   * Says until disposal, from the loop that runs calls, that the loop goes on. If
+   * Notifies the watchdog until disposal, from the loop that runs calls. If
    * it does not for the whole time that the service manager waits, it starts the
    * service again.
    *
@@ -51,13 +51,13 @@ export class ServiceManager {
       WATCHDOG_PID === String(Deno.pid);
     if (!(ms > 0) || !isForUs) return { [Symbol.dispose](): void {} };
     const end = new AbortController();
-    this.#sayAlive(ms / 2, end.signal);
+    this.#feedWatchdog(ms / 2, end.signal);
     return { [Symbol.dispose]: (): void => end.abort() };
   }
 
-  async #sayAlive(everyMs: number, signal: AbortSignal): Promise<void> {
+  async #feedWatchdog(everyMs: number, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      this.tell("WATCHDOG=1");
+      this.notify("WATCHDOG=1");
       await pause(everyMs, signal);
     }
   }

@@ -20,7 +20,7 @@ export interface Listener {
 }
 
 /** The owner of a socket's name. */
-export type Owner = "we" | "nobody" | "another daemon";
+export type SocketOwner = "we" | "nobody" | "another daemon";
 
 /** Options of a {@linkcode SocketFile}. */
 export interface SocketFileOptions {
@@ -68,7 +68,7 @@ export class SocketFile {
   }
 
   /** Looks who has the name. A socket on which nobody listens counts as none. */
-  async findOwner(): Promise<Owner> {
+  async findOwner(): Promise<SocketOwner> {
     const inode = findInode(this.path);
     if (inode === this.#inode) return "we";
     if (inode === undefined) return "nobody";

@@ -21,7 +21,7 @@ const ACCEPT_PAUSE_MS = 100;
 const MAX_UNSENT = 16 * 1024 * 1024;
 
 /** Bytes that are received without a wait from a peer that does not stop sending. */
-const MAX_LOOK = 16 * 1024 * 1024;
+const MAX_POLL_BYTES = 16 * 1024 * 1024;
 
 /** Receives what happens on a connection. */
 export interface ConnectionHandler {
@@ -87,9 +87,9 @@ export class Connection {
    * Receives what has arrived, the end included, without waiting for the next
    * event: its handler knows of a peer that is gone when this returns.
    */
-  look(): void {
+  poll(): void {
     try {
-      for (let left = MAX_LOOK; left > 0 && !this.#isClosed;) {
+      for (let left = MAX_POLL_BYTES; left > 0 && !this.#isClosed;) {
         const length = this.#receive();
         if (length === undefined) return;
         left -= length;
@@ -247,7 +247,7 @@ export class UnixServer {
   }
 
   /** Accepts the connections that wait, without waiting for the next event. */
-  look(): void {
+  poll(): void {
     if (!this.#isClosing) this.#accept();
   }
 

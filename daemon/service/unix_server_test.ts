@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type Connection, UnixServer } from "./unix_server.ts";
 
-Deno.test("Connection.look() receives all that has arrived, and the end", async () => {
+Deno.test("Connection.poll() receives all that has arrived, and the end", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const path = `${directory}/test.sock`;
   const { promise: connected, resolve } = Promise.withResolvers<Connection>();
@@ -12,7 +12,7 @@ Deno.test("Connection.look() receives all that has arrived, and the end", async 
   });
   try {
     const client = await Deno.connect({ transport: "unix", path });
-    server.look();
+    server.poll();
     const connection = await connected;
     let received = 0, isGone = false;
     connection.handle({
@@ -26,7 +26,7 @@ Deno.test("Connection.look() receives all that has arrived, and the end", async 
     // More than is received at once, and less than the kernel keeps.
     const sent = await client.write(new Uint8Array(150_000));
     client.close();
-    connection.look();
+    connection.poll();
     assertEquals([received, isGone], [sent, true]);
   } finally {
     server.close();

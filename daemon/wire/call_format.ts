@@ -149,13 +149,13 @@ export const SENT_VARIABLES: readonly string[] = [
 /** The kind of a message of the daemon. */
 export const MessageKind = {
   /** Log text. */
-  stderr: 1,
+  log: 1,
   /** Text to print; the call succeeded. The last message. */
   success: 2,
   /** Text to print; the call failed. The last message. */
   failure: 3,
-  /** Why the caller must run the call itself: nothing was begun. The last message. */
-  notMine: 4,
+  /** Why the daemon declines the call: nothing was begun. The last message. */
+  declined: 4,
   /** No bytes: from now on the call is the daemon's. */
   taken: 5,
   /** No bytes: the call waits or runs. Sent each second. */
@@ -185,14 +185,14 @@ export function readMessageHead(
 /** How long a caller waits for `taken`, in ms. */
 export const TAKE_MS = 1000;
 
-/** The same while a loss of another call is recorded (`daemon/wire/daemon_losses.ts`). */
-export const HURRIED_TAKE_MS = 250;
+/** The same after a recent timeout of another call (`daemon/wire/daemon_timeouts.ts`). */
+export const SHORT_TAKE_MS = 250;
 
 /**
- * The parts in which a caller counts its time limits, in ms. A process that was stopped
+ * The ticks in which a caller counts its time limits, in ms. A process that was stopped
  * for a while has waited for one of them, and sees what has come before it gives up.
  */
-export const TIMEOUT_MS = 125;
+export const TICK_MS = 125;
 
 /** How long a caller waits for a message after `taken`, in ms. */
 export const SILENCE_MS = 5000;

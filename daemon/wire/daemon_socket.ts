@@ -108,16 +108,16 @@ export function findDirectory(
 
 /** The file that turns a daemon off which has not answered; the daemon removes it. */
 export function offFile(socket: string): string {
-  return `${socket}${OFF}`;
+  return `${socket}${OFF_SUFFIX}`;
 }
 
 /** What {@linkcode offFile} appends. */
-export const OFF = ".off";
+export const OFF_SUFFIX = ".off";
 
-/** The file that says when calls waited for a daemon in vain; the daemon removes it. */
-export function lossesFile(socket: string): string {
-  return `${socket}${LOSSES}`;
+/** The file with the times of timeouts; the daemon removes it. */
+export function timeoutsFile(socket: string): string {
+  return `${socket}${TIMEOUTS_SUFFIX}`;
 }
 
-/** What {@linkcode lossesFile} appends. */
-export const LOSSES = ".losses";
+/** What {@linkcode timeoutsFile} appends. */
+export const TIMEOUTS_SUFFIX = ".losses";

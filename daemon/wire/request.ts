@@ -34,13 +34,13 @@ export type CallRequest = {
   >;
 };
 
-/** What the daemon says. The answer and `notMine` end the conversation. */
+/** What the daemon says. The answer and `declined` end the conversation. */
 export type Message =
   | "taken"
   | "alive"
   | { readonly stderr: string }
   | { readonly stdout: string; readonly exitCode: number }
-  | { readonly notMine: string };
+  | { readonly declined: string };
 
 /**
  * Returns the size of a request, in bytes.
@@ -114,8 +114,8 @@ export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
 
 function describe(message: Message): [kind: number, text: string] {
   if (typeof message === "string") return [MessageKind[message], ""];
-  if ("stderr" in message) return [MessageKind.stderr, message.stderr];
-  if ("notMine" in message) return [MessageKind.notMine, message.notMine];
+  if ("stderr" in message) return [MessageKind.log, message.stderr];
+  if ("declined" in message) return [MessageKind.declined, message.declined];
   const { stdout, exitCode } = message;
   return [exitCode === 0 ? MessageKind.success : MessageKind.failure, stdout];
 }

@@ -1,6 +1,6 @@
 /**
- * What the launcher tells deno, when deno starts after it: it has read stdin, and
- * made it a file in memory, whose name says how far it came.
+ * How far the launcher came with a call before deno starts. The launcher has read
+ * stdin, and replaces it by a file in memory, whose name is the state.
  *
  * Source: `launcher/call.c`; memfd_create(2).
  *
@@ -11,29 +11,29 @@
 export const StdinName = {
   /** The launcher cannot tell which daemon to ask. */
   notAsked: "cni-stdin",
-  /** Nobody is at the first socket, or somebody who is not to be trusted. */
-  nobody: "cni-nobody",
-  /** The daemon is turned off (`daemon/wire/daemon_losses.ts`). */
+  /** No daemon that can be trusted listens at the first socket. */
+  noDaemon: "cni-no-daemon",
+  /** The daemon is turned off (`daemon/wire/daemon_timeouts.ts`). */
   off: "cni-off",
-  /** This process must run the call: no daemon is to be asked, or it does not run it. */
-  refused: "cni-refused",
+  /** This process runs the call locally: no daemon is to be asked, or it declined. */
+  local: "cni-local",
   /** The same: the daemon did not take the call in time. */
-  late: "cni-late",
-  /** The same, of a call that waited for less since another had waited in vain. */
-  hurried: "cni-hurried",
-  /** The daemon went away with the call. */
+  timeout: "cni-timeout",
+  /** The same, with the short time limit that follows a timeout of another call. */
+  shortTimeout: "cni-short",
+  /** The connection ended after the daemon had taken the call. */
   lost: "cni-lost",
-  /** The daemon has the call, and says nothing any more. */
+  /** The daemon has taken the call, and sends nothing any more. */
   silent: "cni-silent",
 } as const;
 
 /**
- * O_APPEND, which means nothing for a pipe: it stands for {@linkcode StdinName.refused}
+ * O_APPEND, which means nothing for a pipe: it stands for {@linkcode StdinName.local}
  * where the kernel makes no files in memory.
  *
  * Source: include/uapi/asm-generic/fcntl.h; the same on x86-64 and arm64.
  */
-export const REFUSED_FLAG = 0o2000;
+export const LOCAL_FLAG = 0o2000;
 
 /**
  * Returns the name of stdin's file; undefined if the launcher did not make it, or
@@ -43,8 +43,8 @@ export function readStdinName():
   | typeof StdinName[keyof typeof StdinName]
   | undefined {
   const path = readLink("/proc/self/fd/0");
-  if (path.startsWith("pipe:") && (readFlags() & REFUSED_FLAG) !== 0) {
-    return StdinName.refused;
+  if (path.startsWith("pipe:") && (readFlags() & LOCAL_FLAG) !== 0) {
+    return StdinName.local;
   }
   return Object.values(StdinName)
     .find((name) => path.startsWith(`/memfd:${name} `));

@@ -13,7 +13,7 @@ import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 export const DEFAULT_SOCKET = "/run/cni/dhcp.sock";
 
 /** A request. */
-export type Request =
+export type DaemonRequest =
   | { readonly command: "ADD"; readonly request: LeaseRequest }
   | { readonly command: "CHECK" | "DEL"; readonly key: LeaseKey }
   | {
@@ -24,7 +24,7 @@ export type Request =
   | { readonly command: "STATUS" };
 
 /** The answer: a lease for ADD, and for CHECK if there is one. */
-export type Answer =
+export type DaemonAnswer =
   | { readonly lease?: Lease | undefined }
   | { readonly error: { code: number; msg: string; details?: string } };
 
@@ -49,7 +49,7 @@ export class NoDaemonError extends CniError {}
  */
 export async function ask(
   socket: string,
-  request: Request,
+  request: DaemonRequest,
   signal: AbortSignal = new AbortController().signal,
   limitMs: number = request.command === "ADD" ? ADD_LIMIT_MS : LIMIT_MS,
 ): Promise<Lease | undefined> {
@@ -84,7 +84,7 @@ export async function ask(
   throw new CniError(code, msg, { details });
 }
 
-function decodeAnswer(text: string, socket: string): Answer {
+function decodeAnswer(text: string, socket: string): DaemonAnswer {
   try {
     const answer = JSON.parse(text);
     if (isAnswer(answer)) return answer;
@@ -98,7 +98,7 @@ function decodeAnswer(text: string, socket: string): Answer {
   );
 }
 
-function isAnswer(value: unknown): value is Answer {
+function isAnswer(value: unknown): value is DaemonAnswer {
   if (!isObject(value)) return false;
   const { lease, error } = value;
   if (isObject(lease)) return typeof lease["address"] === "string";

@@ -18,7 +18,7 @@ import {
   readTimeLimit,
 } from "../../base/command_line/command.ts";
 import { formatDuration } from "../../base/duration.ts";
-import { OWN_ROWS } from "../../base/command_line/own_rows.ts";
+import { BUILT_IN_COMMANDS } from "../../base/command_line/built_in_commands.ts";
 import { runProgram } from "../../base/command_line/run.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import { ServiceManager } from "../../daemon/service/notify.ts";
@@ -83,7 +83,7 @@ async function daemon(
     inherited: inheritedSocket(env),
     log,
     signal,
-    onReady: () => new ServiceManager(env, log).tell("READY=1"),
+    onReady: () => new ServiceManager(env, log).notify("READY=1"),
   };
   writePidFile(flags.pidfile);
   try {
@@ -127,7 +127,7 @@ const dhcp: Program = {
       isService: true,
       load: () => Promise.resolve(daemon),
     },
-    ...OWN_ROWS,
+    ...BUILT_IN_COMMANDS,
   ],
 };
 

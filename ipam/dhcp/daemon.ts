@@ -15,10 +15,13 @@ import { removeQuietly, withIoFailure } from "../../base/files/io.ts";
 import { FileLock } from "../../base/files/lock.ts";
 import type { Log } from "../../base/log/log.ts";
 import { Fd } from "../../ffi/file/fd.ts";
-import type { Answer, Request } from "./ask.ts";
+import type { DaemonAnswer, DaemonRequest } from "./ask.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
-import { type Exchange, OwnSocket } from "../../daemon/service/own_socket.ts";
+import {
+  type Exchange,
+  PrivateSocket,
+} from "../../daemon/service/private_socket.ts";
 import { KeyedQueue } from "../../base/queue.ts";
 import type { Connection } from "../../daemon/service/unix_server.ts";
 import { type ClientOptions, DEFAULT_TIMING, ended } from "./client.ts";
@@ -75,7 +78,7 @@ export async function runDhcp(options: DhcpOptions): Promise<void> {
   makeDirectory(directory.path);
   using _lock = await lockDirectory(directory.path, options);
   if (signal.aborted) return;
-  const socket = new OwnSocket({
+  const socket = new PrivateSocket({
     what: "a request for a lease",
     log,
     begin: (connection, onEnded) =>
@@ -143,9 +146,9 @@ async function removeStale(path: string): Promise<void> {
 }
 
 function listen(
-  socket: OwnSocket,
+  socket: PrivateSocket,
   where: string | Fd,
-): ReturnType<OwnSocket["listen"]> {
+): ReturnType<PrivateSocket["listen"]> {
   try {
     return socket.listen(where);
   } catch (error) {
@@ -191,7 +194,7 @@ class Leases {
    * @param signal Aborted if the caller goes away
    */
   async serve(
-    request: Request,
+    request: DaemonRequest,
     signal: AbortSignal,
   ): Promise<Lease | undefined> {
     switch (request.command) {
@@ -220,8 +223,8 @@ class Leases {
     const { signal } = joined;
     this.#adding.set(end, name);
     try {
-      using turn = await this.#queue.wait(name, signal);
-      if (turn === undefined) throw ended(signal);
+      using slot = await this.#queue.wait(name, signal);
+      if (slot === undefined) throw ended(signal);
       const before = this.#kept.get(name);
       if (before?.isFor(request)) {
         await before.update(request);
@@ -253,7 +256,7 @@ class Leases {
   }
 
   async #collect(
-    { network, valid }: Extract<Request, { command: "GC" }>,
+    { network, valid }: Extract<DaemonRequest, { command: "GC" }>,
   ): Promise<undefined> {
     const keys = valid.map((attachment) => nameOf({ network, ...attachment }));
     const isOver = (kept: KeptLease): boolean =>
@@ -320,9 +323,9 @@ class Conversation implements Exchange {
     this.#answer().then((answer) => this.#end(`${JSON.stringify(answer)}\n`));
   }
 
-  async #answer(): Promise<Answer> {
+  async #answer(): Promise<DaemonAnswer> {
     try {
-      const request: Request = JSON.parse(this.#text);
+      const request: DaemonRequest = JSON.parse(this.#text);
       return { lease: await this.#options.serve(request, this.#gone.signal) };
     } catch (error) {
       const { code, message: msg, details } = toCniError(error);

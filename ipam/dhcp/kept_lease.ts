@@ -37,7 +37,7 @@ export interface LeaseContext extends ClientOptions {
 }
 
 /** Longest time between two looks at the link, and shortest between two tries, in ms. */
-const LOOK_MS = 60_000, SHORTEST_MS = 1000;
+const CHECK_MS = 60_000, SHORTEST_MS = 1000;
 
 /** Source: lease.go: lease time in s, and the parts after which to renew and rebind. */
 const LEASE_TIME = 3600, RENEWAL = 0.5, REBINDING = 0.85;
@@ -162,7 +162,7 @@ export class KeptLease {
     while (!signal.aborted) {
       const waitMs = await this.#attend(isReboot).catch((error) => {
         this.#warn("Cannot look after the lease", error);
-        return LOOK_MS;
+        return CHECK_MS;
       });
       if (waitMs === undefined) return;
       isReboot = false;
@@ -188,7 +188,7 @@ export class KeptLease {
     const { age, renewal, rebinding, expiry } = timesOf(this.#lease);
     if (age >= expiry) return await this.#lose(port, "it has expired");
     if (age < renewal && !isReboot) {
-      return Math.min((renewal - age) * 1000, LOOK_MS);
+      return Math.min((renewal - age) * 1000, CHECK_MS);
     }
     const asksAll = isReboot || age >= rebinding;
     const leftMs = ((asksAll ? expiry : rebinding) - age) * 1000;

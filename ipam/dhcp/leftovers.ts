@@ -26,7 +26,7 @@ function findLeases(
     const directory = new LeaseDirectory(socket);
     return directory.list().flatMap((lease) => {
       const { containerId, ifName, network, netns, isReleased } = lease;
-      const why = isReleased ? undefined : evidence.findProof({
+      const why = isReleased ? undefined : evidence.findReason({
         container: containerId,
         netns,
         addresses: [Ip.parse(lease.address)],

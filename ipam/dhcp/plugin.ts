@@ -22,7 +22,12 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { ask, DEFAULT_SOCKET, NoDaemonError, type Request } from "./ask.ts";
+import {
+  ask,
+  type DaemonRequest,
+  DEFAULT_SOCKET,
+  NoDaemonError,
+} from "./ask.ts";
 import { keyOf, type Lease, resultOf } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 import type { DhcpConfig } from "./schema.ts";
@@ -115,16 +120,16 @@ function socketOf({ config }: Call<DhcpConfig>): string {
 /** The daemon may wait for a server for minutes: other calls run meanwhile. */
 function askDaemon(
   call: Call<DhcpConfig>,
-  request: Request,
+  request: DaemonRequest,
 ): Promise<Lease | undefined> {
-  const { signal, context: { giveWay = (wait) => wait() } } = call;
-  return giveWay(() => ask(socketOf(call), request, signal));
+  const { signal, context: { yieldDuring = (wait) => wait() } } = call;
+  return yieldDuring(() => ask(socketOf(call), request, signal));
 }
 
 /** Has the daemon release leases. Marks them for it if it does not run. */
 async function release(
   call: Call<DhcpConfig>,
-  request: Request,
+  request: DaemonRequest,
   isOver: (lease: Lease) => boolean,
 ): Promise<void> {
   try {

@@ -6,6 +6,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
 import {
   emptyDns,
@@ -23,12 +24,7 @@ import {
   requestedIpsOf,
   stickyMsOf,
 } from "./config.ts";
-import {
-  describeOwner,
-  type Lease,
-  type Owner,
-  type PodName,
-} from "./lease.ts";
+import { describeOwner, type Lease, type PodName } from "./lease.ts";
 import { findRange, listWithheld, type RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
@@ -47,7 +43,7 @@ export async function leaseAddresses(
   call: Call<HostLocalConfig>,
 ): Promise<Result> {
   const sets = rangeSetsOf(call.config, call.cniVersion);
-  const wishes = distribute(requestedIpsOf(call.config, call.args), sets);
+  const requests = distribute(requestedIpsOf(call.config, call.args), sets);
   const stickyMs = stickyMsOf(call.config);
   const name = isSticky(call.config) ? podNameOf(call) : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
@@ -58,7 +54,7 @@ export async function leaseAddresses(
     call,
     stickyMs,
   );
-  const leased = leaseEach(wishes, call.args, store, call.log, name);
+  const leased = leaseEach(requests, call.args, store, call.log, name);
   return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
 }
 
@@ -69,7 +65,7 @@ function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
 /**
  * A range set that still needs an address; any address unless one is requested.
  */
-export interface Wish {
+export interface AddressRequest {
   readonly set: RangeSet;
   readonly requested: Ip | undefined;
 }
@@ -82,14 +78,14 @@ export interface Wish {
 export function distribute(
   requested: readonly Ip[],
   sets: readonly RangeSet[],
-): Wish[] {
+): AddressRequest[] {
   const left = [...requested];
-  const wishes = sets.map((set): Wish => {
+  const requests = sets.map((set): AddressRequest => {
     const position = left.findIndex((ip) => findRange(set, ip) !== undefined);
     const [ip] = position < 0 ? [] : left.splice(position, 1);
     return { set, requested: ip };
   });
-  if (left.length === 0) return wishes;
+  if (left.length === 0) return requests;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `failed to allocate all requested IPs: ${left.join(" ")}`,
@@ -103,7 +99,7 @@ interface Leased extends Candidate {
 }
 
 /** The owner of new leases. */
-export interface Leaseholder extends Owner {
+export interface Leaseholder extends AttachmentId {
   /** Path of the sandbox's namespace. */
   readonly netns?: string;
 }
@@ -118,21 +114,21 @@ export interface Leaseholder extends Owner {
  *   written
  */
 export function leaseEach(
-  wishes: readonly Wish[],
+  requests: readonly AddressRequest[],
   owner: Leaseholder,
   store: LeaseStore,
   log: Log,
   name?: PodName,
 ): Candidate[] {
   const known = store.knownLeasesOf(owner);
-  refuseSecondLease(wishes, owner, known);
+  refuseSecondLease(requests, owner, known);
   const kept = name === undefined ? [] : prepareName(name, owner, store);
   store.begin(owner);
   const leased: Leased[] = [];
-  for (const [position, wish] of wishes.entries()) {
+  for (const [position, request] of requests.entries()) {
     try {
-      const lease = takeKept(wish, kept, owner, store) ??
-        leaseOne(wish, position, owner, store, log);
+      const lease = takeKept(request, kept, owner, store) ??
+        leaseOne(request, position, owner, store, log);
       leased.push(lease);
       const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
       if (isNew) store.setLastReserved(position, lease.ip);
@@ -151,9 +147,9 @@ export function leaseEach(
 
 /** Takes the address that the name has in a set. */
 function takeKept(
-  { set, requested }: Wish,
+  { set, requested }: AddressRequest,
   kept: readonly Lease[],
-  owner: Owner,
+  owner: AttachmentId,
   store: LeaseStore,
 ): Leased | undefined {
   for (const lease of kept) {
@@ -220,9 +216,9 @@ function keepName(
 }
 
 function leaseOne(
-  { set, requested }: Wish,
+  { set, requested }: AddressRequest,
   position: number,
-  owner: Owner,
+  owner: AttachmentId,
   store: LeaseStore,
   log: Log,
 ): Leased {
@@ -249,7 +245,7 @@ function leaseOne(
 /** A full set: takes the address that has stayed longest for a name. */
 function takeSticky(
   set: RangeSet,
-  owner: Owner,
+  owner: AttachmentId,
   store: LeaseStore,
   log: Log,
 ): Leased | undefined {
@@ -297,11 +293,11 @@ function takeBack(
  * plugins/ipam/host-local/backend/allocator/allocator.go `Get`.
  */
 function refuseSecondLease(
-  wishes: readonly Wish[],
-  owner: Owner,
+  requests: readonly AddressRequest[],
+  owner: AttachmentId,
   leases: readonly Lease[],
 ): void {
-  for (const [position, { set }] of wishes.entries()) {
+  for (const [position, { set }] of requests.entries()) {
     const lease = leases.find(({ ip }) => findRange(set, ip) !== undefined);
     if (lease === undefined) continue;
     const error = new CniError(

@@ -29,7 +29,9 @@ Deno.test("distribute() gives each set one of the requests", async (t) => {
   ];
   await eachRow(t, rows, ([requested, want]) => {
     const ips = requested.split(" ").filter(Boolean).map(Ip.parse);
-    const given = distribute(ips, sets).map((wish) => wish.requested ?? "-");
+    const given = distribute(ips, sets).map((request) =>
+      request.requested ?? "-"
+    );
     assertEquals(given.join(" "), want);
   }, ([requested]) => `"${requested}"`);
 });

@@ -8,7 +8,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Owner } from "./lease.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { LeaseStore } from "./store.ts";
 import { Ip } from "../../net/ip.ts";
 import { conformance, type Row } from "../../tests/_harness/conformance.ts";
@@ -248,7 +248,7 @@ function rowsAt(cniVersion: string): Record<string, Row> {
     "HL-10: blanks around a container ID do not count": async () => {
       using fixture = new Fixture(cniVersion);
       using store = await LeaseStore.open(fixture.path, "mynet");
-      const owner: Owner = { containerId: "  dummy\n ", ifName: "eth0" };
+      const owner: AttachmentId = { containerId: "  dummy\n ", ifName: "eth0" };
       assert(store.reserve(Ip.parse("10.1.2.2"), owner));
       assertEquals(fixture.leases(), { "10.1.2.2": LEASE });
       store.release(store.leasesOf(owner));

@@ -6,7 +6,7 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
-import { facts } from "./facts.ts";
+import { metadata } from "./metadata.ts";
 import { dataDirOf, isSticky, rangeSetsOf } from "./config.ts";
 import { findIp, parseSticky, type PodName } from "./lease.ts";
 import { LOCK_FILE, readLease } from "./lease_files.ts";
@@ -36,7 +36,7 @@ export function readPool(
   document: JsonObject,
   { name, cniVersion }: { readonly name: string; readonly cniVersion: string },
 ): Pool {
-  const config = decode(hostLocalSchema(), document, facts.type);
+  const config = decode(hostLocalSchema(), document, metadata.type);
   const directory = `${dataDirOf(config)}/${name}`;
   return {
     directory,

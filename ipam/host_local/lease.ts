@@ -14,13 +14,8 @@
  * @module
  */
 
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-
-/** The owner of a lease. */
-export interface Owner {
-  readonly containerId: string;
-  readonly ifName: string;
-}
 
 /** A lease. */
 export interface Lease {
@@ -34,7 +29,7 @@ export interface Lease {
 const SEPARATOR = "\r\n";
 
 /** Formats the content of an owner's leases. */
-export function formatOwner({ containerId, ifName }: Owner): string {
+export function formatOwner({ containerId, ifName }: AttachmentId): string {
   return `${formatContainer(containerId)}${SEPARATOR}${ifName}`;
 }
 

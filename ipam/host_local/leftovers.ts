@@ -70,7 +70,7 @@ async function findIn(
     const [container = ""] = content.split("\r\n");
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const why = since &&
-      evidence.findProof({ container, addresses: [ip], since });
+      evidence.findReason({ container, addresses: [ip], since });
     if (why === undefined) return [];
     return [{
       kind: "lease",

@@ -6,11 +6,11 @@
 
 import type { GivenRange, GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import {
+  type ConfigPath,
   errorAt,
   formatPlace,
   keyWarningAt,
   listOf,
-  type Place,
   type Problem,
   readCidr,
   readIp,
@@ -31,7 +31,7 @@ import {
 /** A range as written, and its place. */
 interface WrittenRange {
   readonly range: JsonObject;
-  readonly place: Place;
+  readonly place: ConfigPath;
 }
 
 /** See {@linkcode Lint}. */
@@ -201,7 +201,7 @@ function checkGateway(gateway: Ip | undefined, subnet: Cidr): string[] {
 
 function checkExclusions(
   range: JsonObject,
-  place: Place,
+  place: ConfigPath,
   subnet: Cidr,
 ): Problem[] {
   const { exclude } = range;

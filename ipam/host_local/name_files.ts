@@ -24,7 +24,8 @@ import {
   findFileId,
   isStillThere,
 } from "../../base/files/same_file.ts";
-import type { Owner, PodName } from "./lease.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import type { PodName } from "./lease.ts";
 
 /** The directory for all networks, next to those of their leases. */
 const BY_NAME = ".by-name";
@@ -39,7 +40,7 @@ export interface Sandbox {
 }
 
 /** The addresses of a name, and its last sandbox. */
-export interface NameRecord extends Owner {
+export interface NameRecord extends AttachmentId {
   readonly ips: readonly string[];
   readonly sandbox: Sandbox;
 }

@@ -27,7 +27,8 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "../../base/files/io.ts";
-import { formatContainer, type Owner } from "./lease.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import { formatContainer } from "./lease.ts";
 
 /** The directory for all networks, next to those of their leases. */
 const BY_OWNER = ".by-owner";
@@ -58,7 +59,7 @@ export class OwnerFiles {
   }
 
   /** Lists the addresses in an owner's file; none without a usable file. */
-  find(owner: Owner): string[] {
+  find(owner: AttachmentId): string[] {
     const path = this.#pathOf(owner);
     return parseLine(ifPossible(() => readTextFile(path)) ?? "");
   }
@@ -70,7 +71,7 @@ export class OwnerFiles {
    * @returns Undefined if the file exists without a usable line: a killed ADD
    *   may have left leases
    */
-  findOrCreate(owner: Owner): string[] | undefined {
+  findOrCreate(owner: AttachmentId): string[] | undefined {
     const path = this.#pathOf(owner);
     const create = (): boolean => {
       const options = { write: true, createNew: true, mode: 0o600 };
@@ -95,7 +96,7 @@ export class OwnerFiles {
    *
    * @throws {CniError} 5 if the file keeps its content
    */
-  empty(owner: Owner): void {
+  empty(owner: AttachmentId): void {
     if (this.#write(owner, "")) return;
     const path = this.#pathOf(owner);
     withIoFailure(
@@ -105,11 +106,11 @@ export class OwnerFiles {
   }
 
   /** Writes all addresses of an owner. Never throws. */
-  fill(owner: Owner, addresses: readonly string[]): void {
+  fill(owner: AttachmentId, addresses: readonly string[]): void {
     this.#write(owner, `${addresses.join(" ")}\n`);
   }
 
-  #write(owner: Owner, text: string): boolean {
+  #write(owner: AttachmentId, text: string): boolean {
     const path = this.#pathOf(owner);
     return ifPossible(() => {
       Deno.writeTextFileSync(path, text, { mode: 0o600 });
@@ -121,19 +122,19 @@ export class OwnerFiles {
    * Removes an owner's file. Never throws: a stale file is checked against the
    * leases.
    */
-  remove(owner: Owner): void {
+  remove(owner: AttachmentId): void {
     removeQuietly(this.#pathOf(owner));
   }
 
   /** Removes the files of all other owners. Never throws. */
-  retain(owners: readonly Owner[]): void {
+  retain(owners: readonly AttachmentId[]): void {
     const names = new Set(owners.map(nameOf));
     for (const name of listNames(this.#path)) {
       if (!names.has(name)) removeQuietly(join(this.#path, name));
     }
   }
 
-  #pathOf(owner: Owner): string {
+  #pathOf(owner: AttachmentId): string {
     return join(this.#path, nameOf(owner));
   }
 }
@@ -141,7 +142,7 @@ export class OwnerFiles {
 /**
  * Neither part may contain a colon or a slash, so owners never share a name.
  */
-function nameOf({ containerId, ifName }: Owner): string {
+function nameOf({ containerId, ifName }: AttachmentId): string {
   return [formatContainer(containerId), ifName]
     .map((part) => encodeURIComponent(part.toWellFormed())).join(":");
 }

@@ -4,13 +4,14 @@ import { CniError } from "../../base/error.ts";
 import { createLog } from "../../base/log/log.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { formatOwner, type Lease, type Owner } from "./lease.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import { formatOwner, type Lease } from "./lease.ts";
 import { leaseEach } from "./add.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
-const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
+const OWNER: AttachmentId = { containerId: "dummy", ifName: "eth0" };
 const CONTENT = "dummy\r\neth0";
 const OWNER_FILE = ".by-owner/net/dummy:eth0";
 
@@ -85,7 +86,7 @@ class Fixture implements Disposable {
   }
 
   /** Runs the steps of GC. */
-  gc(valid: readonly Owner[]): Promise<void> {
+  gc(valid: readonly AttachmentId[]): Promise<void> {
     return this.run((store) => {
       store.release(store.leasesOfOthers(valid));
       store.retain(valid);
@@ -296,7 +297,7 @@ Deno.test("OwnerFiles of a network leave other networks alone", async () => {
 
 Deno.test("LeaseStore.retain() removes the files of owners that are gone", async () => {
   using fixture = new Fixture(MANY);
-  const owners = ["a", "b", "c"].map((containerId): Owner => ({
+  const owners = ["a", "b", "c"].map((containerId): AttachmentId => ({
     containerId,
     ifName: "eth0",
   }));

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, isUnreachable } from "../../base/files/io.ts";
@@ -16,7 +17,6 @@ import {
   formatOwner,
   formatSticky,
   type Lease,
-  type Owner,
   parseSticky,
   type PodName,
 } from "./lease.ts";
@@ -136,7 +136,7 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
-  leasesOf(owner: Owner): Lease[] {
+  leasesOf(owner: AttachmentId): Lease[] {
     if (this.#files.listIfSmall() === undefined) {
       const addresses = this.#owners.find(owner);
       const leases = this.#confirm(owner, addresses);
@@ -153,7 +153,7 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
-  knownLeasesOf(owner: Owner): Lease[] {
+  knownLeasesOf(owner: AttachmentId): Lease[] {
     const listing = this.#files.listIfSmall();
     if (listing !== undefined) return this.#select(owner, listing);
     const addresses = this.#owners.findOrCreate(owner);
@@ -163,7 +163,7 @@ export class LeaseStore implements Disposable {
   }
 
   /** Picks the addresses that are really leased to the owner. */
-  #confirm(owner: Owner, addresses: readonly string[]): Lease[] {
+  #confirm(owner: AttachmentId, addresses: readonly string[]): Lease[] {
     const names = addresses.filter((name) => findIp(name) !== undefined);
     const listing = new Map(
       names.map((name) => [name, this.#files.read(name)]),
@@ -171,7 +171,7 @@ export class LeaseStore implements Disposable {
     return this.#filter(listing, formatOwner(owner));
   }
 
-  #select(owner: Owner, listing: Listing): Lease[] {
+  #select(owner: AttachmentId, listing: Listing): Lease[] {
     const exact = this.#filter(listing, formatOwner(owner));
     if (exact.length > 0) return exact;
     return this.#filter(listing, formatContainer(owner.containerId));
@@ -195,7 +195,7 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
-  leasesOfOthers(owners: readonly Owner[]): Lease[] {
+  leasesOfOthers(owners: readonly AttachmentId[]): Lease[] {
     const known = new Set<string | undefined>(owners.flatMap((owner) => [
       formatOwner(owner),
       formatContainer(owner.containerId),
@@ -209,12 +209,12 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if a later DEL might not find them
    */
-  begin(owner: Owner): void {
+  begin(owner: AttachmentId): void {
     if (this.#keepsOwners()) this.#owners.empty(owner);
   }
 
   /** Records all leases of the owner. Never throws. */
-  finish(owner: Owner, ips: readonly Ip[]): void {
+  finish(owner: AttachmentId, ips: readonly Ip[]): void {
     if (this.#keepsOwners()) this.#owners.fill(owner, ips.map(String));
   }
 
@@ -222,7 +222,7 @@ export class LeaseStore implements Disposable {
    * Forgets the owner's record, after some or all of its leases ended. Never
    * throws.
    */
-  forget(owner: Owner): void {
+  forget(owner: AttachmentId): void {
     if (this.#keepsOwners()) this.#owners.remove(owner);
   }
 
@@ -234,7 +234,7 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
    *   be read
    */
-  leasesOfName(name: PodName, owner: Owner): Lease[] {
+  leasesOfName(name: PodName, owner: AttachmentId): Lease[] {
     const record = this.#names.find(name);
     const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
     const listing = this.#files.listIfSmall() ??
@@ -275,7 +275,7 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  take({ ip }: Pick<Lease, "ip">, owner: Owner): void {
+  take({ ip }: Pick<Lease, "ip">, owner: AttachmentId): void {
     this.#files.replaceLease(ip.toString(), formatOwner(owner));
   }
 
@@ -311,7 +311,7 @@ export class LeaseStore implements Disposable {
    */
   recordName(
     name: PodName,
-    owner: Owner & { readonly netns: string },
+    owner: AttachmentId & { readonly netns: string },
     ips: readonly Ip[],
   ): void {
     this.#names.write(name, {
@@ -372,7 +372,7 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be ended
    * @throws {AggregateError} If several cannot
    */
-  collect(valid: readonly Owner[]): void {
+  collect(valid: readonly AttachmentId[]): void {
     const others = this.leasesOfOthers(valid);
     if (this.#stickyMs === 0) return this.release(others);
     const isSticky = ({ content }: Lease): boolean =>
@@ -398,7 +398,7 @@ export class LeaseStore implements Disposable {
   }
 
   /** Forgets the records of all other owners. Never throws. */
-  retain(owners: readonly Owner[]): void {
+  retain(owners: readonly AttachmentId[]): void {
     if (this.#keepsOwners()) this.#owners.retain(owners);
   }
 
@@ -408,7 +408,7 @@ export class LeaseStore implements Disposable {
    * @returns False if the address is leased
    * @throws {CniError} 5 if the lease cannot be written
    */
-  reserve(ip: Ip, owner: Owner): boolean {
+  reserve(ip: Ip, owner: AttachmentId): boolean {
     const address = ip.toString(), content = formatOwner(owner);
     if (this.#isListedAsLeased(address)) return false;
     const isFree = (found: string): boolean => this.#isFree(address, found);

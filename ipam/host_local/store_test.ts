@@ -17,11 +17,12 @@ import {
   ignoreUnless,
 } from "../../testing/capabilities.ts";
 import { Disk } from "./testing.ts";
-import type { Lease, Owner } from "./lease.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import type { Lease } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
-const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
+const OWNER: AttachmentId = { containerId: "dummy", ifName: "eth0" };
 
 /** Files of a directory: content by name, `undefined` for a directory. */
 type Files = Record<string, string | undefined>;
@@ -84,7 +85,7 @@ testRows("LeaseStore.reserve() writes the Go plugin's files", [
     { containerId: "  dummy\n ", ifName: "eth0" },
     "10.1.2.2",
   ],
-], async ([, ip, owner, name]: [string, string, Owner, string]) => {
+], async ([, ip, owner, name]: [string, string, AttachmentId, string]) => {
   using fixture = Fixture.create();
   using store = await fixture.open();
   assert(store.reserve(Ip.parse(ip), owner));
@@ -355,7 +356,7 @@ function isLocked(directory: string): boolean {
 /** Command that makes the file system of a lease directory read-only. */
 const READ_ONLY = "mount -o remount,ro /mnt";
 const LEASE = "mkdir net && printf 'dummy\\r\\neth0' > net/10.1.2.2";
-const OTHER: Owner = { containerId: "other", ifName: "eth0" };
+const OTHER: AttachmentId = { containerId: "other", ifName: "eth0" };
 
 Deno.test({
   name: `LeaseStore reads a read-only directory under lock${needsFlock.suffix}`,

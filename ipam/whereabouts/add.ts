@@ -22,7 +22,12 @@ import { type ClaimedAddress, Claimer } from "./claimer.ts";
 import type { Pool } from "./pools.ts";
 import { contains } from "./range.ts";
 import { podOwner } from "./record_owner.ts";
-import { noPodName, parseArgs, type Session, writeReceipt } from "./session.ts";
+import {
+  noPodName,
+  parseArgs,
+  type Session,
+  writeAllocationFile,
+} from "./session.ts";
 import { checkEnds, rangesOf, type Settings } from "./settings.ts";
 
 /**
@@ -87,7 +92,7 @@ async function claimAll(
       ips.push({ address, gateway: gatewayOf(settings, ip) });
     }
     const { claims } = claimer;
-    if (claims.length > 0) writeReceipt(session, { claims });
+    if (claims.length > 0) writeAllocationFile(session, { claims });
     return ips;
   } catch (error) {
     await claimer.undo(session.spareApi());

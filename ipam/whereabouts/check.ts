@@ -27,7 +27,7 @@ export async function checkRecords(session: Session): Promise<void> {
       "Required prevResult missing",
     );
   }
-  const { ipamClaim } = session.receipts.read(owner, api.namespace) ?? {};
+  const { ipamClaim } = session.files.read(owner, api.namespace) ?? {};
   if (ipamClaim !== undefined) {
     return await checkClaim(session, prevResult, ipamClaim);
   }

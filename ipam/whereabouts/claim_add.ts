@@ -49,9 +49,9 @@ import {
 import type { PatchOperation } from "../../kube/write.ts";
 import { findClaimRecord, type Pool } from "./pools.ts";
 import { RangeFullError } from "./range.ts";
-import type { ReceiptClaim } from "./receipts.ts";
+import type { UsedClaim } from "./allocation_files.ts";
 import { claimOwner } from "./record_owner.ts";
-import { type Session, writeReceipt } from "./session.ts";
+import { type Session, writeAllocationFile } from "./session.ts";
 
 /** A claim that the pod may use. */
 interface UsableClaim {
@@ -91,7 +91,10 @@ export async function allocateByClaim(
     );
     if (!isWritten && tries < MAX_TRIES) continue;
     if (!isWritten) throw notThere(usable.key.name, "changes all the time");
-    writeReceipt(session, { claims: [], ipamClaim: receiptOf(usable) });
+    writeAllocationFile(session, {
+      claims: [],
+      ipamClaim: usedClaimOf(usable),
+    });
     session.onClaim?.({
       ...usable.key,
       ips: ips.map(({ address }) => String(address)),
@@ -426,7 +429,7 @@ async function reportFailure(
   }
 }
 
-function receiptOf({ key, pod, claim, isQuiet }: UsableClaim): ReceiptClaim {
+function usedClaimOf({ key, pod, claim, isQuiet }: UsableClaim): UsedClaim {
   const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
   // Beside another pod of a machine, the claim goes on to name that one.
   const namesSandbox = !isQuiet;

@@ -25,7 +25,7 @@ import {
 } from "./objects.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
 import { contains, rangeIsFull } from "./range.ts";
-import type { Claim } from "./receipts.ts";
+import type { PoolAllocation } from "./allocation_files.ts";
 import type { RecordOwner } from "./record_owner.ts";
 import { releaseClaim, undoClaim } from "./release.ts";
 
@@ -54,7 +54,7 @@ export interface ClaimerOptions {
 /** An address, and the claim to it. */
 export interface ClaimedAddress {
   readonly ip: Ip;
-  readonly claim: Claim;
+  readonly claim: PoolAllocation;
 }
 
 /** A claim's values in each state. */
@@ -69,7 +69,7 @@ interface StateData {
   readonly replacing: Reserving & { readonly uid: string };
   readonly pausing: Reserving;
   readonly leaving: Reserving;
-  readonly yielding: { readonly claim: Claim };
+  readonly yielding: { readonly claim: PoolAllocation };
   readonly waiting: unknown;
   readonly done: ClaimedAddress;
 }
@@ -120,12 +120,12 @@ interface Attempt {
 export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #random: () => number;
-  readonly #claims: Claim[] = [];
+  readonly #claims: PoolAllocation[] = [];
   /**
    * The records that this call has asked for, by pool and key: the answer to a
    * successful request may be lost. Undefined are those that it does not have.
    */
-  readonly #asked = new Map<string, Claim | undefined>();
+  readonly #asked = new Map<string, PoolAllocation | undefined>();
   /** Names of reservations that belong to other attachments. */
   readonly #foreign = new Set<string>();
   #hasListed = false;
@@ -153,7 +153,7 @@ export class Claimer {
   }
 
   /** All claims. */
-  get claims(): readonly Claim[] {
+  get claims(): readonly PoolAllocation[] {
     return this.#claims;
   }
 
@@ -210,7 +210,10 @@ export class Claimer {
   }
 
   /** Adds the reservation whose creation has failed, if it exists. */
-  async #complete(claim: Claim, api: WhereaboutsApi): Promise<Claim> {
+  async #complete(
+    claim: PoolAllocation,
+    api: WhereaboutsApi,
+  ): Promise<PoolAllocation> {
     const state = this.#state;
     if (!("misses" in state) || state.claim !== claim) return claim;
     if (state.at === "leaving") return claim;
@@ -325,7 +328,9 @@ export class Claimer {
     ip: Ip,
     current: IpPool,
     attempt: Attempt,
-  ): Promise<{ readonly claim: Claim; readonly after: IpPool } | undefined> {
+  ): Promise<
+    { readonly claim: PoolAllocation; readonly after: IpPool } | undefined
+  > {
     const { api, owner } = this.#options;
     const { name, range } = attempt.pool;
     const key = offsetKey(range.cidr, ip);
@@ -461,12 +466,12 @@ export class Claimer {
     return { at: "waiting" };
   }
 
-  async #giveBack(claim: Claim): Promise<void> {
+  async #giveBack(claim: PoolAllocation): Promise<void> {
     await releaseClaim(claim, this.#options.api);
     this.#forget(claim);
   }
 
-  #forget(claim: Claim): void {
+  #forget(claim: PoolAllocation): void {
     if (this.#asked.has(nameOf(claim))) {
       this.#asked.set(nameOf(claim), undefined);
     }
@@ -492,7 +497,7 @@ export class Claimer {
   }
 }
 
-function nameOf({ pool, key }: Claim): string {
+function nameOf({ pool, key }: PoolAllocation): string {
   return `${pool}/${key}`;
 }
 

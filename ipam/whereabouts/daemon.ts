@@ -110,7 +110,7 @@ export class ResidentClients implements Disposable {
 }
 
 /** How often it looks, in ms, and how often a claim must be missing. */
-const LOOK_MS = 10_000, LOOKS = 6;
+const CHECK_MS = 10_000, CHECKS = 6;
 /** Time limit of the requests of one release, in ms. */
 const LIMIT_MS = 30_000;
 /** Claims beyond this are left to `cluster-gc`. */
@@ -121,8 +121,8 @@ export interface ReleaserOptions {
   /** Returns the resident client of a kubeconfig. */
   readonly clientOf: (kubeconfig: string) => KubeClient;
   readonly log: Pick<Log, "info" | "warn">;
-  /** See {@linkcode LOOK_MS}. */
-  readonly lookMs?: number;
+  /** See {@linkcode CHECK_MS}. */
+  readonly checkMs?: number;
 }
 
 /** A claim, and how often it was missing since it was last seen. */
@@ -174,7 +174,7 @@ class Cluster {
     this.#watch = undefined;
   }
 
-  async look(signal: AbortSignal): Promise<void> {
+  async check(signal: AbortSignal): Promise<void> {
     if (this.claims.size === 0) return await this.stopWatch();
     const informer = this.#informer();
     if (!informer.isCurrent) return;
@@ -184,7 +184,7 @@ class Cluster {
       const isThere = seen?.uids.includes(uid) ?? false;
       followed.missed = isThere ? 0 : followed.missed + 1;
       // Seen at the beginning of that time and at its end, as by cluster-gc.
-      if (followed.missed > LOOKS) await this.#release(followed, signal);
+      if (followed.missed > CHECKS) await this.#release(followed, signal);
       if (signal.aborted) return;
     }
   }
@@ -240,16 +240,16 @@ export class ClaimReleaser {
   }
 
   /** Looks at them once. */
-  async look(signal: AbortSignal): Promise<void> {
-    for (const cluster of this.#clusters.values()) await cluster.look(signal);
+  async check(signal: AbortSignal): Promise<void> {
+    for (const cluster of this.#clusters.values()) await cluster.check(signal);
   }
 
   /** Looks after them until the signal. */
   async run(signal: AbortSignal): Promise<void> {
-    const { lookMs = LOOK_MS } = this.#options;
+    const { checkMs = CHECK_MS } = this.#options;
     while (!signal.aborted) {
-      await this.look(signal);
-      await pause(lookMs, signal);
+      await this.check(signal);
+      await pause(checkMs, signal);
     }
     for (const cluster of this.#clusters.values()) await cluster.stopWatch();
   }

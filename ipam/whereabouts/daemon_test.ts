@@ -13,7 +13,7 @@ import { ClaimReleaser, ResidentClients } from "./daemon.ts";
 const DUAL = { range: "10.0.0.0/24", ipRanges: [{ range: "fd00::/64" }] };
 const POOLS = ["10.0.0.0-24", "fd00---64"];
 /** Long enough for what happens within a look. */
-const LOOK_MS = 20;
+const CHECK_MS = 20;
 
 /** Daemons of some nodes, in a cluster with pools. */
 class Daemons implements AsyncDisposable {
@@ -32,7 +32,7 @@ class Daemons implements AsyncDisposable {
       new ClaimReleaser({
         clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env: {} }),
         log,
-        lookMs: LOOK_MS,
+        checkMs: CHECK_MS,
       }));
     // A machine that was on all of the nodes.
     scene.useClients(
@@ -55,9 +55,9 @@ class Daemons implements AsyncDisposable {
   }
 
   /** Makes every daemon look so often. */
-  async look(times: number): Promise<void> {
+  async check(times: number): Promise<void> {
     for (let at = 0; at < times; at++) {
-      for (const one of this.releasers) await one.look(this.#end.signal);
+      for (const one of this.releasers) await one.check(this.#end.signal);
     }
   }
 
@@ -146,14 +146,14 @@ Deno.test("ClaimReleaser watches only while there is a claim", async () => {
       /ipamclaims\?/.test(path) && path.includes("watch=")
     ).length;
   await scene.add(DUAL, { pod: "ordinary" });
-  await daemons.look(5);
+  await daemons.check(5);
   assertEquals(watches(), 0);
   putIpamClaim(scene, "vm");
   await scene.add(DUAL, withClaim("vm", { pod: "vm-1" }));
   await eventually("watched", () => watches() >= 2);
   // While it exists, nothing else is asked.
   scene.api.clearRequests();
-  await daemons.look(20);
+  await daemons.check(20);
   const others = scene.api.requests
     .filter(({ path }) => !path.includes("watch="));
   assertEquals(others, []);

@@ -5,36 +5,36 @@
  */
 
 import { describeError } from "../../base/error.ts";
-import { type Step, tryAll } from "../../cni/call/rollback.ts";
+import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
 import { SANDBOX_PATH, unusedNow } from "./ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
-import type { ReceiptClaim } from "./receipts.ts";
+import type { UsedClaim } from "./allocation_files.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";
 
 /**
- * Releases an attachment's addresses: by its receipt, or else by looking into
+ * Releases an attachment's addresses: by its allocation file, or else by searching
  * the pools of the current ranges.
  *
  * @throws {CniError} If the configuration is invalid
  * @throws {KubeError} If a request failed; the rest is released
  */
 export async function release(session: Session): Promise<void> {
-  const { owner, receipts, api } = session;
-  if (receipts.read(owner, api.namespace) !== undefined) {
-    return await releaseByReceipt(session);
+  const { owner, files, api } = session;
+  if (files.read(owner, api.namespace) !== undefined) {
+    return await releaseRecorded(session);
   }
   const { settings, call: { log } } = session;
   const { networkName, isOverlapping } = settings;
   const shared = { owner, networkName, isOverlapping, api, log };
   await tryAll(
-    (await findOwnPools(session)).map((pool): Step => [
+    (await findOwnPools(session)).map((pool): TearDownStep => [
       `release the address in IPPool "${pool.name}"`,
       () => named(releaseOwned({ ...shared, pool })),
     ]),
   );
   // It may be of pools in another namespace.
-  receipts.remove(owner);
+  files.remove(owner);
 }
 
 /** An ADD without a slice took nothing, and its DEL must succeed. */
@@ -49,19 +49,19 @@ async function findOwnPools(session: Session): Promise<Pool[]> {
   }
 }
 
-async function releaseByReceipt(
+async function releaseRecorded(
   session: Session,
 ): Promise<void> {
-  const { api, owner, receipts } = session;
-  const { claims = [], ipamClaim } = receipts.read(owner, api.namespace) ?? {};
+  const { api, owner, files } = session;
+  const { claims = [], ipamClaim } = files.read(owner, api.namespace) ?? {};
   if (ipamClaim !== undefined) await leave(session, ipamClaim);
   await tryAll(
-    claims.map((claim): Step => [
+    claims.map((claim): TearDownStep => [
       `release offset ${claim.key} of IPPool "${claim.pool}"`,
       () => named(releaseClaim(claim, api)),
     ]),
   );
-  receipts.remove(owner);
+  files.remove(owner);
 }
 
 /** How long DEL waits to tell that a pod does not use a claim, in ms. */
@@ -73,7 +73,7 @@ const LEAVE_MS = 700;
  */
 async function leave(
   { claims, owner: { containerId }, call: { log } }: Session,
-  { namespace, name, uid, pod, isTimed, namesSandbox }: ReceiptClaim,
+  { namespace, name, uid, pod, isTimed, namesSandbox }: UsedClaim,
 ): Promise<void> {
   const path = "/status/conditions/-";
   try {
@@ -115,16 +115,16 @@ async function named(work: Promise<void>): Promise<void> {
  * @throws {KubeError} If a request failed; the rest is released
  */
 export async function releaseStale(session: Session): Promise<void> {
-  const { call: { validAttachments: valid }, receipts } = session;
+  const { call: { validAttachments: valid }, files } = session;
   // A missing list is not an empty one: the valid attachments are unknown.
   if (valid === undefined) return;
-  const stale = receipts.list().filter(({ containerId, ifName }) =>
+  const stale = files.list().filter(({ containerId, ifName }) =>
     !valid.some((one) =>
       one.containerId === containerId && one.ifName === ifName
     )
   );
   await tryAll(
-    stale.map((owner): Step => [
+    stale.map((owner): TearDownStep => [
       `release the addresses of ${owner.containerId}`,
       () => release({ ...session, owner: { ...owner, podref: "" } }),
     ]),

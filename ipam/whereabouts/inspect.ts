@@ -8,18 +8,19 @@ import { JoinedSignal } from "../../base/deadline.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject, objectOf } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
-import { facts } from "./facts.ts";
+import { metadata } from "./metadata.ts";
 import { WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claim_api.ts";
 import { listIps } from "./ipam_claim.ts";
-import { type ReceiptClaim, type ReceiptOwner, Receipts } from "./receipts.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import { AllocationFiles, type UsedClaim } from "./allocation_files.ts";
 import { whereaboutsSchema } from "./schema.ts";
 import { openOwnClient } from "./session.ts";
 import { readSettings } from "./settings.ts";
 import { findClaimRecord } from "./pools.ts";
 
 /** The claim that an attachment's addresses belong to. */
-export interface AttachedClaim extends ReceiptClaim {
+export interface AttachedClaim extends UsedClaim {
   /** Path of the kubeconfig of the network. */
   readonly kubeconfig: string;
   /** `network_name` of whereabouts; "" without one. */
@@ -29,25 +30,25 @@ export interface AttachedClaim extends ReceiptClaim {
 }
 
 /**
- * Finds the claim of an attachment in its receipt.
+ * Finds the claim of an attachment in its allocation file.
  *
  * @param document A plugin's configuration
  * @returns Undefined if the plugin's IPAM plugin is another, or there is no claim
  */
 export function findAttachedClaim(
   document: JsonObject,
-  { network, ...owner }: ReceiptOwner & { readonly network: string },
+  { network, ...owner }: AttachmentId & { readonly network: string },
 ): AttachedClaim | undefined {
-  if (objectOf(document["ipam"])["type"] !== facts.type) return undefined;
+  if (objectOf(document["ipam"])["type"] !== metadata.type) return undefined;
   const settings = ifPossible(() =>
-    readSettings(decode(whereaboutsSchema(), document, facts.type))
+    readSettings(decode(whereaboutsSchema(), document, metadata.type))
   );
   if (settings === undefined) return undefined;
   const { kubeconfig, networkName, dataDir } = settings;
-  const receipt = new Receipts(dataDir, network).find(owner);
-  if (receipt?.ipamClaim === undefined) return undefined;
-  const pools = receipt.namespace;
-  return { ...receipt.ipamClaim, kubeconfig, networkName, pools };
+  const file = new AllocationFiles(dataDir, network).find(owner);
+  if (file?.ipamClaim === undefined) return undefined;
+  const pools = file.namespace;
+  return { ...file.ipamClaim, kubeconfig, networkName, pools };
 }
 
 /** A claim, as the API server has it. */

@@ -137,7 +137,7 @@ export const keys: PluginKeys = {
     },
     "dataDir": {
       text:
-        "Directory of the receipts. Upstream whereabouts does not have this key.",
+        "Directory of the allocation files. Upstream whereabouts does not have this key.",
       default: "`/var/lib/cni/whereabouts`",
       names: "directory",
       usual: [

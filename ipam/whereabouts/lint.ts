@@ -6,10 +6,10 @@
 
 import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
 import {
+  type ConfigPath,
   errorAt,
   formatPlace,
   listOf,
-  type Place,
   type Problem,
   readCidr,
   readIp,
@@ -23,7 +23,7 @@ import { parseExcluded, parseRange, type RangeText } from "./range.ts";
 /** A range as written. */
 interface WrittenRange {
   readonly range: JsonObject;
-  readonly place: Place;
+  readonly place: ConfigPath;
   readonly text: RangeText;
 }
 

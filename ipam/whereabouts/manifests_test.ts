@@ -75,7 +75,7 @@ async function releaseByDaemon(scene: WhereaboutsScene): Promise<string[]> {
   const releaser = new ClaimReleaser({
     clientOf: (kubeconfig) => clients.clientOf({ kubeconfig, env: {} }),
     log,
-    lookMs: 10,
+    checkMs: 10,
   });
   scene.useClients(clients.open, (claim) => releaser.note(claim));
   putIpamClaim(scene, "deleted");

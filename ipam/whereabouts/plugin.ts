@@ -82,7 +82,7 @@ export function createWhereabouts(
 /**
  * Reports whether the configuration names a cluster, by a kubeconfig that
  * exists. After an uninstallation it does not, and pods must still be able to
- * end. Their receipts stay, so a later GC can release the addresses.
+ * end. Their allocation files remain, so a later GC can release the addresses.
  */
 function isConfigured(
   { config, log }: WhereaboutsCall,

@@ -48,9 +48,9 @@ Deno.test("whereabouts needs three requests for ADD and two for DEL", async (t) 
     await scene.del(RANGE);
     assertEquals(scene.takeRequests(), [`GET ippools/${POOL}`]);
   });
-  await t.step("DEL without a receipt", async () => {
+  await t.step("DEL without an allocation file", async () => {
     await scene.add(RANGE);
-    scene.loseReceipts();
+    scene.loseAllocationFiles();
     scene.takeRequests();
     await scene.del(RANGE);
     assertEquals(scene.takeRequests(), [
@@ -398,7 +398,7 @@ Deno.test("whereabouts GC releases this node's attachments that are not valid", 
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "7"]);
   assertEquals(scene.reservations(), ["10.0.0.2"]);
   // A file without content, as a power loss leaves it.
-  scene.write("receipts/net/id-b:net1", "");
+  scene.write("allocations/net/id-b:net1", "");
   await gc({ "cni.dev/valid-attachments": [] });
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["7"]);
 });

@@ -11,8 +11,8 @@ import { isNotFound } from "../../kube/kube_error.ts";
 import { pauseMs, type WhereaboutsApi } from "./api.ts";
 import { allocationPath, type IpPool, reservationName } from "./objects.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
-import type { Claim } from "./receipts.ts";
-import type { Owner } from "./settings.ts";
+import type { PoolAllocation } from "./allocation_files.ts";
+import type { PodInterface } from "./settings.ts";
 
 /** How often to repeat a patch that is refused although nothing has changed. */
 const MAX_REFUSALS = 20;
@@ -26,7 +26,7 @@ const MAX_REFUSALS = 20;
  * @throws {KubeError}
  */
 export async function releaseClaim(
-  claim: Claim,
+  claim: PoolAllocation,
   api: WhereaboutsApi,
 ): Promise<void> {
   const { pool, key, value, reservation } = claim;
@@ -55,7 +55,7 @@ export async function releaseClaim(
   }
 }
 
-function refusedError({ pool, key }: Claim): CniError {
+function refusedError({ pool, key }: PoolAllocation): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,
     `the API server refuses to release offset ${key} of IPPool "${pool}"`,
@@ -77,7 +77,7 @@ async function poolIfAny(
 
 /** Releases the claim of a failed ADD. Failures are logged. */
 export async function undoClaim(
-  claim: Claim,
+  claim: PoolAllocation,
   api: WhereaboutsApi,
   log: Log,
 ): Promise<void> {
@@ -93,7 +93,7 @@ export async function undoClaim(
 /** The input of {@linkcode releaseOwned}. */
 export interface Search {
   readonly pool: Pool;
-  readonly owner: Owner;
+  readonly owner: PodInterface;
   readonly networkName: string;
   readonly isOverlapping: boolean;
   readonly api: WhereaboutsApi;
@@ -117,7 +117,7 @@ export async function releaseOwned(search: Search): Promise<void> {
 /** Reports whether a record is an attachment's. */
 export function isOwned(
   { value: { id, podref, ifname } }: Pick<PoolRecord, "value">,
-  owner: Owner,
+  owner: PodInterface,
 ): boolean {
   if (id !== owner.containerId) return false;
   return ifname === undefined

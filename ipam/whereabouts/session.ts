@@ -15,9 +15,9 @@ import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claim_api.ts";
 import { findPools, type Pool } from "./pools.ts";
 import type { NotedClaim } from "./ipam_claim.ts";
-import { type Receipt, Receipts } from "./receipts.ts";
+import { type AllocationFile, AllocationFiles } from "./allocation_files.ts";
 import {
-  type Owner,
+  type PodInterface,
   readSettings,
   type Settings,
   type WhereaboutsCall,
@@ -37,7 +37,7 @@ export async function openOwnClient(
 }
 
 /** Commands that wait for the API server as long as the configuration says. */
-const PATIENT: readonly Command[] = ["ADD", "DEL", "GC"];
+const FULL_TIMEOUT: readonly Command[] = ["ADD", "DEL", "GC"];
 /** Time limit of such a command by default, in milliseconds. */
 const LIMIT_MS = 60_000;
 /** Time limit of other commands, and of undoing a failed ADD. */
@@ -50,8 +50,8 @@ export interface Session {
   readonly call: WhereaboutsCall;
   readonly settings: Settings;
   readonly api: WhereaboutsApi;
-  readonly owner: Owner;
-  readonly receipts: Receipts;
+  readonly owner: PodInterface;
+  readonly files: AllocationFiles;
   /** The command's time limit. */
   readonly signal: AbortSignal;
   /** Finds the pools of the network. */
@@ -86,8 +86,8 @@ export async function withSession<T>(
   using client = await open({ kubeconfig, env });
   if (client === undefined) throw new Error("a kubeconfig has a client");
   const { apiTimeoutSeconds = LIMIT_MS / 1000 } = settings;
-  const isPatient = PATIENT.includes(call.command);
-  const limitMs = isPatient ? apiTimeoutSeconds * 1000 : SHORT_MS;
+  const hasFullTimeout = FULL_TIMEOUT.includes(call.command);
+  const limitMs = hasFullTimeout ? apiTimeoutSeconds * 1000 : SHORT_MS;
   using limit = new JoinedSignal(limitMs, call.signal);
   const { signal } = limit;
   const api = new WhereaboutsApi(client, namespace, {
@@ -100,7 +100,7 @@ export async function withSession<T>(
       settings,
       api,
       owner: readOwner(call),
-      receipts: new Receipts(settings.dataDir, call.network),
+      files: new AllocationFiles(settings.dataDir, call.network),
       signal,
       pools: () => findPools({ settings, api, network: call.network, env }),
       spareApi: () =>
@@ -164,7 +164,7 @@ function split(list: string): string[] {
 }
 
 /** DEL and GC must not fail because of CNI_ARGS. */
-function readOwner({ args, command }: WhereaboutsCall): Owner {
+function readOwner({ args, command }: WhereaboutsCall): PodInterface {
   const { containerId, ifName, args: text } = args;
   const isStrict = command === "ADD" || command === "CHECK";
   const podref = isStrict
@@ -174,17 +174,19 @@ function readOwner({ args, command }: WhereaboutsCall): Owner {
 }
 
 /**
- * Writes the receipt of an attachment. Without one, DEL takes longer, and an
+ * Writes the allocation file of an attachment. Without one, DEL takes longer, and an
  * IPAMClaim goes on to name the pod; that is all.
  */
-export function writeReceipt(
-  { api: { namespace }, owner, receipts, call: { log } }: Session,
-  receipt: Omit<Receipt, "namespace">,
+export function writeAllocationFile(
+  { api: { namespace }, owner, files, call: { log } }: Session,
+  file: Omit<AllocationFile, "namespace">,
 ): void {
   try {
-    receipts.write(owner, { namespace, ...receipt });
+    files.write(owner, { namespace, ...file });
   } catch (error) {
-    log.warn("Cannot write a receipt", { error: describeError(error) });
+    log.warn("Cannot write the allocation file", {
+      error: describeError(error),
+    });
   }
 }
 

@@ -27,7 +27,7 @@ const FLAT_FILES: readonly string[] = [
   "/host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
 ];
 
-/** Default directory of the receipts. */
+/** Default directory of the allocation files. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/whereabouts";
 
 /** The configuration, with the flat file's values where it has none. */
@@ -191,7 +191,7 @@ export function findNodeName(
 }
 
 /** The pod and the interface of a call. */
-export interface Owner {
+export interface PodInterface {
   readonly containerId: string;
   readonly ifName: string;
   /** `NAMESPACE/NAME`; "" if the runtime does not name the pod. */

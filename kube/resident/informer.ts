@@ -21,7 +21,7 @@ import type { ObjectMeta, WatchEvent } from "../types.ts";
  */
 const SILENCE_MS = 90_000;
 /** Interval between checks for silence, in milliseconds. */
-const LOOK_MS = 10_000;
+const CHECK_MS = 10_000;
 
 /** Pauses after failures, in milliseconds. */
 const FIRST_PAUSE_MS = 500, LONGEST_PAUSE_MS = 30_000;
@@ -74,7 +74,7 @@ export interface InformerOptions<T> {
   readonly limit?: number | undefined;
   /** Like {@linkcode SILENCE_MS}, and the interval between checks. */
   readonly silenceMs?: number;
-  readonly lookMs?: number;
+  readonly checkMs?: number;
 }
 
 /**
@@ -97,7 +97,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   /** The minimum version of the next list. */
   #leastVersion = ANY_VERSION;
   #isCurrent = false;
-  #isTroubleTold = false;
+  #isTroubleLogged = false;
   #heardAtMs = 0;
   /** Resolved by the next change. */
   #changed = Promise.withResolvers<void>();
@@ -227,19 +227,19 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
 
   /** Logs a lasting problem once. */
   #tellTrouble(error: unknown): void {
-    if (this.#isTroubleTold) return;
+    if (this.#isTroubleLogged) return;
     const { what, log } = this.#options;
     log.warn(`Cannot watch ${what}`, { error: describeError(error) });
-    this.#isTroubleTold = true;
+    this.#isTroubleLogged = true;
   }
 
   #open(): void {
     this.#heardAtMs = performance.now();
     this.#isCurrent = true;
-    if (!this.#isTroubleTold) return;
+    if (!this.#isTroubleLogged) return;
     const { what, log } = this.#options;
     log.info(`Watching ${what} again`);
-    this.#isTroubleTold = false;
+    this.#isTroubleLogged = false;
   }
 
   async #follow(
@@ -268,9 +268,9 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     own: AbortController,
     signal: AbortSignal,
   ): Promise<void> {
-    const { silenceMs = SILENCE_MS, lookMs = LOOK_MS } = this.#options;
+    const { silenceMs = SILENCE_MS, checkMs = CHECK_MS } = this.#options;
     while (!signal.aborted) {
-      await pause(lookMs, signal);
+      await pause(checkMs, signal);
       const silentMs = performance.now() - this.#heardAtMs;
       if (this.#isCurrent && silentMs > silenceMs) own.abort();
     }

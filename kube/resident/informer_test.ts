@@ -318,7 +318,7 @@ Deno.test("Informer starts once it gets permission", async () => {
 });
 
 Deno.test("Informer gives up a silent watch", async () => {
-  await using scene = await Scene.start({ silenceMs: 100, lookMs: 20 });
+  await using scene = await Scene.start({ silenceMs: 100, checkMs: 20 });
   await scene.waitFor("p1", "u1");
   await eventually(
     "it watches once more",

@@ -15,7 +15,7 @@ import type { KubeRequest } from "../request.ts";
 /** Minimum time between two openings of a channel, in milliseconds. */
 const MIN_AGE_MS = 5000;
 /** Time after which a replaced channel is no longer in use, in milliseconds. */
-const FAREWELL_MS = 10_000;
+const GRACE_MS = 10_000;
 
 /** Options of the channel. */
 export interface UpstreamOptions {
@@ -103,7 +103,7 @@ export class Upstream implements Channel {
       this.#channel = await open();
       if (left === undefined) return;
       log.info("Reconnecting to the API server", { reason });
-      pause(FAREWELL_MS).then(() => left[Symbol.dispose]());
+      pause(GRACE_MS).then(() => left[Symbol.dispose]());
     } catch (error) {
       this.#tell(error, reason);
     } finally {

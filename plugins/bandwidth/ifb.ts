@@ -6,7 +6,7 @@
  */
 
 import { sha512 } from "../../base/process/sha512.ts";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewIfb } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -167,7 +167,7 @@ function isUsedByOthers(
 export function listStaleIfbs(
   host: Rtnl,
   network: string,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Link[] {
   const isStale = staleLinkTest(network, valid);
   // The next GC finds IFBs that this list misses.

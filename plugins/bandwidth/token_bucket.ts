@@ -56,7 +56,7 @@ export function bucketOf(
   const waitingBytes = bytesPerSecond * LATENCY_MICROSECONDS / MICROSECONDS;
   const limitBytes = toU32(toU32(waitingBytes) + sizeBytes);
   const bucket = { bytesPerSecond, sizeBytes, bufferTicks, limitBytes };
-  return tellsBurst(bucket, mtu) ? bucket : withExactBurst(bucket);
+  return isPreciseEnough(bucket, mtu) ? bucket : withExactBurst(bucket);
 }
 
 /**
@@ -74,14 +74,14 @@ function toU32(value: number): number {
  * Reports whether ticks are precise enough: rounding loses little of the burst,
  * and full-size frames that fit into the burst still pass.
  */
-function tellsBurst(
+function isPreciseEnough(
   { bufferTicks, bytesPerSecond, sizeBytes }: Bucket,
   mtu: number,
 ): boolean {
   const nanoseconds = bufferTicks * NANOSECONDS_PER_TICK;
-  const toldBytes = Math.floor(nanoseconds * bytesPerSecond / NANOSECONDS);
-  return toldBytes >= sizeBytes * (1 - MAX_LOSS) &&
-    toldBytes >= Math.min(sizeBytes, frameBytes(mtu));
+  const reportedBytes = Math.floor(nanoseconds * bytesPerSecond / NANOSECONDS);
+  return reportedBytes >= sizeBytes * (1 - MAX_LOSS) &&
+    reportedBytes >= Math.min(sizeBytes, frameBytes(mtu));
 }
 
 /** Reports whether the kernel may truncate the bucket. */

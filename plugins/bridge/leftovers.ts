@@ -32,20 +32,20 @@ export const leftovers: Leftovers = {
 };
 
 /** Rules against forged MACs: of links that no longer exist. */
-function findSpoofing(scene: LeftoverSearch): Orphan[] {
-  using nftables = openNftables(scene.hostNetns);
+function findSpoofing(search: LeftoverSearch): Orphan[] {
+  using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
   const rules = nftables.listRules(SPOOFING, "PREROUTING")
     .filter(({ comment }) => comment.startsWith(SPOOFING_COMMENT));
   if (rules.length === 0) return [];
-  using host = Rtnl.open(scene.hostNetns);
+  using host = Rtnl.open(search.hostNetns);
   const links = new Set(host.link.list().map(({ name }) => name));
   return rules.flatMap(({ comment, expressions }) => {
     const link = inputNameOf(expressions);
     if (link === "" || links.has(link)) return [];
     const id = comment.slice(SPOOFING_COMMENT.length);
     const container = id.replace(/-[^-]*$/, "");
-    const why = scene.evidence.findProof({ container, isCut: true });
+    const why = search.evidence.findReason({ container, isTruncated: true });
     if (why === undefined) return [];
     return [{
       kind: "nftables",
@@ -54,7 +54,7 @@ function findSpoofing(scene: LeftoverSearch): Orphan[] {
       network: "",
       why: `link ${link} is gone`,
       remove: () =>
-        commitIn(scene, (nftables) => delSpoofing(nftables, comment)),
+        commitIn(search, (nftables) => delSpoofing(nftables, comment)),
     }];
   });
 }

@@ -7,7 +7,7 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { tryAll } from "../../cni/call/rollback.ts";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -23,7 +23,6 @@ import {
   COMMENT_PREFIX,
   missingSkeleton,
   namesOf,
-  type Owner,
   PREROUTING,
   removalOf,
   TABLE,
@@ -37,7 +36,7 @@ import {
  */
 export function setUpSpoofCheck(
   hostNetns: string,
-  owner: Owner,
+  owner: AttachmentId,
   allowed: AllowedSender,
 ): void {
   const names = namesOf(owner);
@@ -97,7 +96,7 @@ function isInUse(
  */
 export function checkSpoofCheck(
   hostNetns: string,
-  owner: Owner,
+  owner: AttachmentId,
   { hostIfName, mac }: { hostIfName: string; mac: Mac | undefined },
 ): void {
   using nftables = openNftables(hostNetns);
@@ -141,7 +140,7 @@ export function checkCanCheckSpoofing(hostNetns: string): void {
 export async function endStaleSpoofChecks(
   host: Rtnl,
   network: string,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<void> {
   const isValid = ({ containerId, ifName }: Attachment): boolean =>
     valid.some((one) =>
@@ -172,7 +171,7 @@ function listAttachments(host: Rtnl, network: string): Attachment[] {
  * hyphens. The caller picks the owner by the link's name, which follows from
  * network and attachment.
  */
-function ownersNamed(id: string): Owner[] {
+function ownersNamed(id: string): AttachmentId[] {
   return [...id.matchAll(/-/g)].map(({ index }) => ({
     containerId: id.slice(0, index),
     ifName: id.slice(index + 1),

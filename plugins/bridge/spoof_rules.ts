@@ -45,7 +45,7 @@ import {
 } from "../../ffi/nftables/expression.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 
 /** Table of the rules. */
@@ -75,11 +75,10 @@ export interface SpoofCheckNames {
   readonly macChain: string;
 }
 
-/** Owner of rules; their names do not contain the network. */
-export type Owner = Pick<Attachment, "containerId" | "ifName">;
-
 /** Computes the names of an attachment's rules. */
-export function namesOf({ containerId, ifName }: Owner): SpoofCheckNames {
+export function namesOf(
+  { containerId, ifName }: AttachmentId,
+): SpoofCheckNames {
   const id = shortened(`${containerId}-${ifName}`);
   const interfaceChain = CHAIN_PREFIX + id;
   return {

@@ -91,8 +91,8 @@ async function operate<T>(
   try {
     return await operation(links);
   } catch (error) {
-    const { sayWhichFailed } = await import("../../libcni/operation.ts");
-    throw sayWhichFailed(error);
+    const { describeFailedPlugin } = await import("../../libcni/operation.ts");
+    throw describeFailedPlugin(error);
   }
 }
 

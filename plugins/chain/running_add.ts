@@ -25,7 +25,7 @@ import { stableName } from "../parts/owner/stable_name.ts";
 /** Directory of the locks. */
 const DIRECTORY = "/run/cni/chain";
 /** Time limit of a wait, and pause between two attempts, in ms. */
-const PATIENCE_MS = 20_000, PAUSE_MS = 20;
+const LOCK_TIMEOUT_MS = 20_000, PAUSE_MS = 20;
 /** Maximum number of attempts if the lock file is replaced each time. */
 const ATTEMPTS = 100;
 
@@ -211,7 +211,7 @@ async function waitForLock(
 ): Promise<InheritedLock | undefined> {
   const lock = attempt();
   if (lock !== undefined) return lock;
-  using end = new JoinedSignal(PATIENCE_MS, signal);
+  using end = new JoinedSignal(LOCK_TIMEOUT_MS, signal);
   while (!end.signal.aborted) {
     await pause(PAUSE_MS, end.signal);
     const later = attempt();

@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError } from "../../base/error.ts";
-import { type Ending, runToEnd } from "../../cni/invoke/child.ts";
+import { type ProcessResult, runToEnd } from "../../cni/invoke/child.ts";
 import { deadline } from "../../base/deadline.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { inNetns, type NetNs, WrongNetnsError } from "../../ffi/netns.ts";
@@ -59,7 +59,7 @@ async function findProblem(
   call: Call<DebugConfig>,
 ): Promise<Problem | undefined> {
   const seconds = call.config.hookTimeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS;
-  let ending: Ending;
+  let ending: ProcessResult;
   try {
     const child = spawn(hook, netns, call);
     ending = await runToEnd(child, new Uint8Array(), deadline(seconds * 1000));

@@ -7,7 +7,7 @@
 import type { Log } from "../../base/log/log.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { Owner } from "../parts/owner/element_owner.ts";
+import type { ElementOwner } from "../parts/owner/element_owner.ts";
 
 /** The names of the backends. */
 export type BackendName = "iptables" | "firewalld" | "nftables";
@@ -38,7 +38,7 @@ export interface IngressPolicy {
 
 /** The input of a backend: one attachment. */
 export interface Protection {
-  readonly owner: Owner;
+  readonly owner: ElementOwner;
   /** The addresses whose traffic is let through. */
   readonly addresses: readonly Ip[];
   /** Undefined if everyone may connect. */

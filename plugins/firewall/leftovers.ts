@@ -47,7 +47,7 @@ async function findRules(search: LeftoverSearch): Promise<Orphan[]> {
 }
 
 async function findAddresses(
-  scene: LeftoverSearch,
+  search: LeftoverSearch,
   iptables: Iptables,
 ): Promise<Orphan[]> {
   const rules = (await listTable(iptables))
@@ -57,7 +57,7 @@ async function findAddresses(
     const ips = own.slice(0, 1).flatMap(addressIn);
     const why = ips.length === 0
       ? undefined
-      : scene.evidence.findProof({ addresses: ips });
+      : search.evidence.findReason({ addresses: ips });
     if (why === undefined) return [];
     return [{
       kind: "iptables",
@@ -67,9 +67,9 @@ async function findAddresses(
       why,
       async remove(): Promise<void> {
         // A new container may have the address by now, and the same rules.
-        if (!scene.renew().findProof({ addresses: ips })) return;
+        if (!search.renew().findReason({ addresses: ips })) return;
         await eachIptables(
-          placeOf(scene, iptables.table),
+          placeOf(search, iptables.table),
           [FORWARD],
           (iptables) =>
             changeRules(

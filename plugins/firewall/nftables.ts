@@ -76,9 +76,9 @@ import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
 import {
+  type ElementOwner,
   isAlive,
   isInSameNamespace,
-  type Owner,
 } from "../parts/owner/element_owner.ts";
 import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
 import type { MasqueradeNames } from "../parts/firewall/masquerade/names.ts";
@@ -199,7 +199,7 @@ export const nftablesBackend: Backend = {
  */
 export function recordOwner(
   nftables: Nftables,
-  owner: Owner,
+  owner: ElementOwner,
   addresses: readonly Ip[],
   known: Records,
 ): void {
@@ -342,7 +342,7 @@ function shapeOf(expressions: readonly Expression[]): string {
 
 function recordChanges(
   records: Records,
-  owner: Owner,
+  owner: ElementOwner,
   addresses: readonly Ip[],
 ): Change[] {
   const { comment, label } = owner, own = ownedBy(owner);
@@ -369,7 +369,7 @@ function recordChanges(
 /** Returns set and key of an address, or of a further owner of it. */
 function placeOf(
   ip: Ip,
-  further?: Pick<Owner, "instance">,
+  further?: Pick<ElementOwner, "instance">,
 ): Pick<Placed, "set" | "key"> {
   const { family } = ip;
   if (further === undefined) return { set: SETS[family].name, key: keyOf(ip) };

@@ -22,13 +22,13 @@ export const leftovers: Leftovers = {
   ],
 };
 
-function findSaved(scene: LeftoverSearch, directory: string): Orphan[] {
+function findSaved(search: LeftoverSearch, directory: string): Orphan[] {
   return listFiles(directory).flatMap(({ name, since }) => {
     const document = isContainerId(name)
       ? readJson(`${directory}/${name}`)
       : undefined;
     const why = document &&
-      scene.evidence.findProof({ container: name, since });
+      search.evidence.findReason({ container: name, since });
     if (!why) return [];
     const { name: network } = document;
     return [recordOf(`${directory}/${name}`, {

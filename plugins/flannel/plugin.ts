@@ -28,7 +28,11 @@ import type { JsonObject } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rollback, type Step, tryAll } from "../../cni/call/rollback.ts";
+import {
+  Rollback,
+  type TearDownStep,
+  tryAll,
+} from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { readablePrevResult } from "../parts/sandbox/prev_result.ts";
@@ -157,7 +161,7 @@ function withPrevResult(
  * Lists DEL of each saved attachment that the runtime no longer has. Those that
  * are younger than this call are kept: the runtime may have listed earlier.
  */
-function listStale(call: FlannelCall): Step[] {
+function listStale(call: FlannelCall): TearDownStep[] {
   const { validAttachments, context, network } = call;
   if (validAttachments === undefined) return [];
   const isValid = ({ containerId, ifName }: SavedConf): boolean =>

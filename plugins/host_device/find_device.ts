@@ -25,7 +25,7 @@ export interface DeviceKeys {
 export interface Device {
   readonly link: Link;
   /** The name that it has on the host, and gets back. */
-  readonly home: string;
+  readonly nameOnHost: string;
 }
 
 /** Drivers that give a device to a program, so that the kernel has no link. */
@@ -102,7 +102,7 @@ export function getDevice(
   if (link !== undefined) {
     const lost = lostNameOf(link, ifName) ?? link.name;
     const isFree = host.link.find(lost) === undefined;
-    return { link, home: isFree ? lost : link.name };
+    return { link, nameOnHost: isFree ? lost : link.name };
   }
   throw missing(
     "failed to find host device: failed to find physical interface",
@@ -152,10 +152,10 @@ export function isInterfaceName(text: string | undefined): text is string {
 /** Also finds a device that has lost its name. */
 function getByName(host: Rtnl, name: string): Device {
   const link = host.link.find(name);
-  if (link !== undefined) return { link, home: link.name };
+  if (link !== undefined) return { link, nameOnHost: link.name };
   const returned = host.link.list()
     .find(({ alias, isUp }) => alias === name && !isUp);
-  if (returned !== undefined) return { link: returned, home: name };
+  if (returned !== undefined) return { link: returned, nameOnHost: name };
   throw missing(
     "failed to find host device: Link not found",
     new Error(`the host has no link "${name}"; another container may have it`),

@@ -43,7 +43,7 @@ function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
     const { containerId: container, network } = record;
     const since = times.get(path);
     const why = isSandboxGone(record) && !livesElsewhere(record)
-      ? evidence.findProof({ container, since })
+      ? evidence.findReason({ container, since })
       : undefined;
     if (why === undefined) return [];
     const orphan = recordOf(path, { container, network, why });

@@ -53,7 +53,7 @@ export interface ToRecord {
 }
 
 /** How a device is on the host: its name, and what the kernel forgets. */
-export type Home =
+export type HostState =
   & Pick<DeviceRecord, "name" | "alias" | "alternativeNames" | "hostNetwork">
   & {
     readonly settings: LinkSettings;
@@ -77,12 +77,15 @@ export function moveIn(
   rollback: Rollback,
 ): Link {
   const { host, sandbox, call: { args: { ifName } } } = places;
-  const { link, home } = device;
+  const { link, nameOnHost } = device;
   const record = { ...describeDevice(places, device), hostNetwork };
-  rollback.onFailure(`remove the record of "${home}"`, () => file.remove());
+  rollback.onFailure(
+    `remove the record of "${nameOnHost}"`,
+    () => file.remove(),
+  );
   file.write(record);
   rollback.onFailure(
-    `take "${home}" back`,
+    `take "${nameOnHost}" back`,
     () => takeBack(places, link, record),
   );
   return named(`move "${link.name}" into the container`, () => {
@@ -92,7 +95,7 @@ export function moveIn(
     );
     host.link.removeAlternativeNames(link.index, colliding);
     const { index: newIndex } = record;
-    const change = { netns, newIndex, name: ifName, alias: home };
+    const change = { netns, newIndex, name: ifName, alias: nameOnHost };
     host.link.set(link.index, change);
     const moved = sandbox.link.get(ifName);
     // Before Linux 5.13, the kernel chooses the index.
@@ -103,18 +106,18 @@ export function moveIn(
 
 function describeDevice(
   { sandbox, call }: Places,
-  { link, home }: Device,
+  { link, nameOnHost }: Device,
 ): DeviceRecord {
   const { alias, alternativeNames } = link;
   const { netns: path } = call.args;
   return {
     ...attachmentOf(call),
     netns: { path, file: findNetnsId(call.args), id: lastingIdOf(sandbox) },
-    name: home,
+    name: nameOnHost,
     index: chooseIndex(sandbox, link),
     ...factsOf(link),
     isLinkHere: Boolean(link.linkIndex) && link.linkNetnsId === undefined,
-    alias: link.name === home ? alias : undefined,
+    alias: link.name === nameOnHost ? alias : undefined,
     alternativeNames: [...alternativeNames],
     settings: readAllSettings(link),
   };
@@ -160,15 +163,15 @@ const TRIES = 10;
  *
  * @throws {Error} If the kernel refuses
  */
-export function moveOut(places: Places, link: Link, home: Home): void {
+export function moveOut(places: Places, link: Link, state: HostState): void {
   const { host, sandbox, call: { log } } = places;
   const { index, name } = link;
-  named(`move "${name}" to the host as "${home.name}"`, () => {
+  named(`move "${name}" to the host as "${state.name}"`, () => {
     for (let tries = 1;; tries++) {
-      const target = freeNameOf(places, home.name);
+      const target = freeNameOf(places, state.name);
       const before = host.link.list().map(({ index }) => index);
       try {
-        moveOnce(places, index, target, home);
+        moveOnce(places, index, target, state);
       } catch (error) {
         const isBack = sandbox.link.find(index) === undefined &&
           finishMove(host, before, link, target);
@@ -177,10 +180,10 @@ export function moveOut(places: Places, link: Link, home: Home): void {
         }
         if (!isBack) continue;
       }
-      restoreHome({ host, log }, host.link.get(target), home);
-      if (target === home.name) return;
+      restoreHostState({ host, log }, host.link.get(target), state);
+      if (target === state.name) return;
       const message = "The device's name is taken on the host";
-      return log.warn(message, { device: home.name, name: target });
+      return log.warn(message, { device: state.name, name: target });
     }
   });
 }
@@ -189,7 +192,7 @@ function moveOnce(
   places: Places,
   index: number,
   target: string,
-  { name: home, alias = "" }: Home,
+  { name: nameOnHost, alias = "" }: HostState,
 ): void {
   const { host: { netns }, sandbox: { link } } = places;
   // Before Linux 6.2, only links that are down can be renamed.
@@ -201,7 +204,7 @@ function moveOnce(
     ? target
     : freeNameOf(places, "");
   link.set(index, { name });
-  const ownAlias = target === home ? alias : home;
+  const ownAlias = target === nameOnHost ? alias : nameOnHost;
   link.set(index, { netns, name: target, alias: ownAlias });
 }
 
@@ -243,22 +246,26 @@ function freeNameOf({ host, sandbox }: Places, wanted: string): string {
 }
 
 /** Restores what a device of the host had before: settings and further names. */
-function restoreHome(places: HostOnly, link: Link, home: Home): void {
+function restoreHostState(
+  places: HostOnly,
+  link: Link,
+  state: HostState,
+): void {
   const { host, log } = places;
-  for (const refusal of restoreSettings(host, link.index, home.settings)) {
+  for (const refusal of restoreSettings(host, link.index, state.settings)) {
     log.warn("Cannot restore", { problem: describeError(refusal) });
   }
-  removeForeignNames(host, link, home);
-  addMissingNames(places, link.index, home.alternativeNames);
-  const { hostNetwork } = home;
+  removeForeignNames(host, link, state);
+  addMissingNames(places, link.index, state.alternativeNames);
+  const { hostNetwork } = state;
   if (hostNetwork !== undefined) {
     restoreHostNetwork(host, link, hostNetwork, log);
   }
 }
 
-function removeForeignNames(host: Rtnl, link: Link, home: Home): void {
+function removeForeignNames(host: Rtnl, link: Link, state: HostState): void {
   const foreign = link.alternativeNames
-    .filter((name) => !home.alternativeNames.includes(name));
+    .filter((name) => !state.alternativeNames.includes(name));
   host.link.removeAlternativeNames(link.index, foreign);
 }
 
@@ -306,6 +313,6 @@ export function reclaim(
     const problem = describeError(error);
     log.warn("Leaving the device its name", { name, device, problem });
   }
-  restoreHome(places, host.link.get(index), record);
+  restoreHostState(places, host.link.get(index), record);
   return true;
 }

@@ -129,9 +129,9 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
     async del(call): Promise<void> {
       await tryAll(withRelease(call, [
         ["return the device to the host", async () => {
-          const { takeHome } = await import("./take_home.ts");
+          const { returnToHost } = await import("./return_to_host.ts");
           const { config, args: { ifName } } = call;
-          takeHome(
+          returnToHost(
             call,
             (host) =>
               ifPossible(() =>

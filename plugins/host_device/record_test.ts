@@ -95,7 +95,7 @@ async function findOrphans(
     hostNetns: scene.hosts.host.path,
     places: [scene.config["dataDir"]],
     log: { warn(): void {} },
-    evidence: { findProof: () => "its namespace has ended" },
+    evidence: { findReason: () => "its namespace has ended" },
   } as unknown as LeftoverSearch;
   for (const find of leftovers.finders ?? []) found.push(...await find(search));
   return found;

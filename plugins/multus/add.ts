@@ -93,8 +93,8 @@ async function select(
     return { delegates, reserved };
   } catch (error) {
     if (pod !== undefined) {
-      const { tellPodOf } = await import("./report/events.ts");
-      await tellPodOf(session, pod, error);
+      const { postEventOf } = await import("./report/events.ts");
+      await postEventOf(session, pod, error);
     }
     throw error;
   }

@@ -6,7 +6,7 @@
 
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
-import { recall } from "./attach/detach.ts";
+import { restoreAttachment } from "./attach/detach.ts";
 import { describeAll, findOwn } from "./del.ts";
 import type { KnownAttachment } from "./model/attachment.ts";
 import { checkRoutes } from "./route/route.ts";
@@ -25,7 +25,7 @@ import type { Session } from "./session.ts";
 export async function check(session: Session): Promise<void> {
   const { runtime, call: { signal }, log } = session;
   for (const attachment of await findAttachments(session)) {
-    const { network, conf } = recall(session, attachment);
+    const { network, conf } = restoreAttachment(session, attachment);
     if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
     await log.time(attachment.name, async () => {
       await runtime.checkNetworkList(network, conf, { signal });

@@ -84,7 +84,7 @@ export class MultusService implements Disposable {
       const ended = await calls.run(entry);
       calls.report(ended);
       const { outcome } = ended;
-      if ("notMine" in outcome) throw new Error(outcome.notMine);
+      if ("declined" in outcome) throw new Error(outcome.declined);
       return outcome;
     };
     const overlay = this.#overlay;

@@ -5,7 +5,7 @@
  */
 
 import { throwAll } from "../../cni/call/rollback.ts";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { describeError } from "../../base/error.ts";
 import { toNetworkConfList } from "../../libcni/conf.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../libcni/lock.ts";
@@ -50,7 +50,7 @@ export async function gc(session: Session): Promise<void> {
 
 async function collectOfMaster(
   session: Session,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<void> {
   const { runtime, cache, call: { signal } } = session;
   const { conf } = await asMultus({}, () => findMaster(session));
@@ -60,8 +60,8 @@ async function collectOfMaster(
 }
 
 function joinValid(
-  ...lists: readonly (readonly ValidAttachment[])[]
-): ValidAttachment[] {
+  ...lists: readonly (readonly AttachmentId[])[]
+): AttachmentId[] {
   const all = lists.flat().map(({ containerId, ifName }) =>
     [`${containerId} ${ifName}`, { containerId, ifName }] as const
   );

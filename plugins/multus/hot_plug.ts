@@ -27,12 +27,12 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { CLAIM_REFERENCE } from "../../kube/pod_evidence.ts";
 import { attach, attachmentFailure } from "./attach/attach.ts";
 import { checkInterfaceNames } from "./attach/interface_names.ts";
-import { detach, isCached, recall } from "./attach/detach.ts";
+import { detach, isCached, restoreAttachment } from "./attach/detach.ts";
 import {
   type Attached,
   attachmentOf,
+  type DelegatePosition,
   interfaceNameOf,
-  type Place,
 } from "./model/attachment.ts";
 import { type MultusConfig, multusSchema } from "./model/config.ts";
 import {
@@ -95,7 +95,7 @@ export function createHotPlug(
 }
 
 /** The one network of a call. */
-interface PluggedPlace extends Place {
+interface PluggedPlace extends DelegatePosition {
   /** The network without what is requested. */
   readonly definition: Delegate;
 }
@@ -127,7 +127,7 @@ function checkAddresses(
   }
 }
 
-function delegateOf({ delegates }: Place): Delegate {
+function delegateOf({ delegates }: DelegatePosition): Delegate {
   return delegates[0] as Delegate;
 }
 
@@ -144,8 +144,8 @@ async function plugIn(
     reserved.use(await checkPermitted(session, place.delegates));
   } catch (error) {
     if (pod !== undefined) {
-      const { tellPodOf } = await import("./report/events.ts");
-      await tellPodOf(session, pod, error);
+      const { postEventOf } = await import("./report/events.ts");
+      await postEventOf(session, pod, error);
     }
     throw error;
   }
@@ -222,7 +222,10 @@ async function findPodOf(session: Session): Promise<KnownPod | undefined> {
   );
 }
 
-async function attachTo(session: Session, place: Place): Promise<Attached> {
+async function attachTo(
+  session: Session,
+  place: DelegatePosition,
+): Promise<Attached> {
   const delegate = delegateOf(place);
   try {
     return await session.log.time(delegate.name, async () => {
@@ -281,7 +284,7 @@ async function check(
   if (!isCached(session, own.network, own.conf)) {
     await checkNetwork(session, place);
   }
-  const { network, conf } = recall(session, own);
+  const { network, conf } = restoreAttachment(session, own);
   await runtime.checkNetworkList(network, conf, { signal });
   await checkRoutes(session, { ...own, routes: findRoutes(session) });
 }

@@ -28,14 +28,14 @@ export const leftovers: Leftovers = {
 /** The kubelet's name for the interface of a pod's first network. */
 const FIRST_IFNAME = "eth0";
 
-function findScratch(scene: LeftoverSearch, cniDir: string): Orphan[] {
-  const scratch = new ScratchCache(cniDir, scene.log);
+function findScratch(search: LeftoverSearch, cniDir: string): Orphan[] {
+  const scratch = new ScratchCache(cniDir, search.log);
   const times = new Map(
     listFiles(cniDir).map(({ name, since }) => [name, since]),
   );
   return scratch.list().flatMap((container) => {
     const since = times.get(container);
-    const why = scene.evidence.findProof({ container, since });
+    const why = search.evidence.findReason({ container, since });
     if (why === undefined) return [];
     const { owner } = scratch.readWhatIsLeft(container);
     return [{
@@ -47,7 +47,7 @@ function findScratch(scene: LeftoverSearch, cniDir: string): Orphan[] {
       async remove(): Promise<void> {
         const { delegates } = scratch.readWhatIsLeft(container);
         // It takes no locks: the remover holds them.
-        const runtime = new NetworkRuntime({ ...scene, cacheDir: cniDir });
+        const runtime = new NetworkRuntime({ ...search, cacheDir: cniDir });
         for (const [index, delegate] of [...delegates.entries()].reverse()) {
           const ifName = interfaceNameOf(delegates, index, FIRST_IFNAME);
           await runtime.delNetworkList(
@@ -56,7 +56,7 @@ function findScratch(scene: LeftoverSearch, cniDir: string): Orphan[] {
             {
               useCachedConfig: true,
               continueOnDelErrors: true,
-              ...scene.signal && { signal: scene.signal },
+              ...search.signal && { signal: search.signal },
             },
           );
         }

@@ -8,7 +8,7 @@ async function main(): Promise<void> {
     return void await import("../../cli/multus/main.ts");
   }
   await runPlugin(calledAs(), () => multus, {
-    askOther: async (...asked) =>
+    askThirdParty: async (...asked) =>
       await (await import("./thick/client.ts")).askThick(...asked),
   });
 }

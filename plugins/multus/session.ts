@@ -6,7 +6,7 @@
  */
 
 import type { Command } from "../../cni/call/args.ts";
-import { JoinedSignal, noteTurn } from "../../base/deadline.ts";
+import { JoinedSignal, noteYield } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import { NetworkRuntime } from "../../libcni/api.ts";
@@ -91,7 +91,7 @@ export async function runOperation<T>(
   openCluster?: OpenCluster,
 ): Promise<T> {
   // A daemon that had nothing to do has nobody who waits.
-  noteTurn();
+  noteYield();
   const { config, command, args, context } = call;
   const log = new OperationLog(config, context.onStderr);
   // Only ADD and CHECK must know the pod.
@@ -120,7 +120,7 @@ export async function runOperation<T>(
 }
 
 /** How long to wait for another operation on the container, in milliseconds. */
-const PATIENCE_MS = 30_000;
+const LOCK_TIMEOUT_MS = 30_000;
 
 /**
  * Waits until no other multus process works on a container. Runtimes should see
@@ -144,10 +144,10 @@ export async function lockContainer(
     "../../libcni/lock.ts"
   );
   const locks = new AttachmentLocks(lockDirectoryOf(config.cniDir));
-  using limit = new JoinedSignal(PATIENCE_MS, signal);
-  const patience = { signal: limit.signal, log };
+  using limit = new JoinedSignal(LOCK_TIMEOUT_MS, signal);
+  const options = { signal: limit.signal, log };
   try {
-    return await locks.lockContainer(containerId, patience);
+    return await locks.lockContainer(containerId, options);
   } catch (error) {
     if (command === "ADD") throw error;
     log.warn("Continuing without the lock", {

@@ -11,7 +11,7 @@
 import type { AttachmentCache, CachedAttachment } from "../../libcni/cache.ts";
 import { dropRecycledNetns } from "../../libcni/operation.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { ifPossible, unlessMissing } from "../../base/files/io.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
 import { describeAll, detachEach } from "./del.ts";
@@ -39,7 +39,7 @@ import { lockContainer, type Session } from "./session.ts";
  */
 export async function releaseStaleContainers(
   session: Session,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<unknown[]> {
   const failures: unknown[] = [];
   for (const containerId of listStale(session, valid)) {
@@ -54,7 +54,7 @@ export async function releaseStaleContainers(
 
 function listStale(
   session: Session,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): string[] {
   const { scratch, cache } = session;
   const spared = new Set(valid.map(({ containerId }) => containerId));

@@ -46,7 +46,7 @@ const noopSchema = once(() =>
 export type NoopConfig = SchemaOutput<ReturnType<typeof noopSchema>>;
 
 /** Output and exit status of noop. */
-export interface Ending {
+export interface NoopResult {
   readonly stdout: string;
   readonly exitCode: number;
 }
@@ -62,7 +62,7 @@ export interface Ending {
  */
 export function createNoop(
   input: DispatchInput,
-  end: (ending: Ending) => never,
+  end: (ending: NoopResult) => never,
 ): Plugin<NoopConfig> {
   const act = (call: Call<NoopConfig>): never => {
     const ending = follow(call, input);
@@ -109,7 +109,7 @@ function debugFileOf(stdin: Uint8Array): string | undefined {
  * @throws {CniError} The file's error; 5, 6 or 7 if one of the files is
  *   unusable; 1, 6 or 7 if the prevResult is needed, but missing or invalid
  */
-function follow(call: Call<NoopConfig>, input: DispatchInput): Ending {
+function follow(call: Call<NoopConfig>, input: DispatchInput): NoopResult {
   // Decodes prevResult, so that a runtime that sends a malformed one notices.
   const { args, config, prevResult, stdin } = call;
   const path = parseArgs(args.args).get("DEBUG") ?? config.debugFile ?? "";

@@ -6,7 +6,7 @@ import type { DispatchInput, DispatchOutput } from "../../cni/call/context.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { readDebug, writeDebug } from "./testing.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { createNoop, type Ending } from "./plugin.ts";
+import { createNoop, type NoopResult } from "./plugin.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const NETNS = "/proc/thread-self/ns/net";
@@ -41,8 +41,8 @@ function unread(): never {
  */
 async function run(
   input: DispatchInput,
-): Promise<{ ending?: Ending; output: DispatchOutput }> {
-  const endings: Ending[] = [];
+): Promise<{ ending?: NoopResult; output: DispatchOutput }> {
+  const endings: NoopResult[] = [];
   const noop = createNoop(input, (ending) => {
     endings.push(ending);
     throw new Error("the process ends here");

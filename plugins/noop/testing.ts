@@ -18,7 +18,7 @@
  */
 
 import { assertRejects, assertStringIncludes } from "@std/assert";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { describeError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { NetworkRuntime } from "../../libcni/api.ts";
@@ -264,7 +264,7 @@ export class NoopNetwork implements Disposable {
   }
 
   /** Runs GC; without a list of valid attachments if undefined. */
-  gc(network: NetworkConfList, valid?: ValidAttachment[]): Promise<void> {
+  gc(network: NetworkConfList, valid?: AttachmentId[]): Promise<void> {
     const options = valid === undefined ? {} : { validAttachments: valid };
     return this.runtime.gcNetworkList(network, options);
   }

@@ -7,7 +7,7 @@
 import { isErrno } from "../../ffi/errno.ts";
 
 /** A change in a namespace, and its undo. */
-export interface Step {
+export interface PlannedStep {
   /** Such as `add rule ...`. */
   readonly action: string;
   readonly work: () => void;
@@ -21,7 +21,7 @@ export interface Step {
  * @param begun All steps that may have taken effect, failed ones included
  * @returns The failures
  */
-export function undoAll(begun: readonly Step[]): Error[] {
+export function undoAll(begun: readonly PlannedStep[]): Error[] {
   return begun.toReversed().flatMap(({ action, undo }) => {
     try {
       undo();

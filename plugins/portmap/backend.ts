@@ -5,7 +5,7 @@
  */
 
 import type { Log } from "../../base/log/log.ts";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import type { Attachment } from "../parts/owner/attachment.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";
@@ -76,7 +76,7 @@ export interface Backend {
   gc(
     host: PortmapHost,
     network: string,
-    valid: readonly ValidAttachment[],
+    valid: readonly AttachmentId[],
   ): Promise<ForwardedPort[]>;
   /**
    * Checks that ports can be forwarded, without changing anything.

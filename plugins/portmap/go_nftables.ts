@@ -45,12 +45,12 @@ export function delGoRules(
 /**
  * Reports whether containers have ports of IPv4 by the Go plugin.
  *
- * @param leaving The ID of a container that does not count
+ * @param removed ID of a container that is being removed and does not count
  */
-export function hasAnyGoRules(nftables: Nftables, leaving?: string): boolean {
+export function hasAnyGoRules(nftables: Nftables, removed?: string): boolean {
   return CHAINS.filter((chain) => chain !== MASQUERADING)
     .flatMap((chain) => nftables.listRules(TABLES[4], chain))
-    .some(({ comment }) => comment !== leaving);
+    .some(({ comment }) => comment !== removed);
 }
 
 /** Reports whether the Go plugin has added as many rules as it would. */

@@ -13,7 +13,7 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
-import type { ValidAttachment } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import {
@@ -47,11 +47,11 @@ import {
   isForOthers,
   isSameHostPort,
   isSectionOf,
-  portsOfGoing,
-  portsOfStaying,
+  keptPorts,
   readChain,
   removalOf,
-  type Want,
+  removedPorts,
+  type WantedForwarding,
 } from "./iptables_chains.ts";
 import {
   addressedEntriesOf,
@@ -156,7 +156,7 @@ function openIptables(
 /** Forwards the ports to one address. */
 async function forward(
   iptables: Iptables,
-  want: Want,
+  want: WantedForwarding,
 ): Promise<Addition> {
   const { forwarding, address, names } = want;
   const rules = [
@@ -171,12 +171,12 @@ async function forward(
       findRivals(iptables, want),
     ]);
     const ports = portsOf({ ...forwarding, addresses: [address] });
-    const theirs = living.flatMap(portsOfStaying);
+    const theirs = living.flatMap(keptPorts);
     const kept = theirs.filter((port) =>
       port.hostIp !== undefined || ports.some(isSameHostPort(port))
     );
-    others = { gone: [own, ...dead].flatMap(portsOfGoing), kept };
-    const isShared = own.staying.length > 0;
+    others = { gone: [own, ...dead].flatMap(removedPorts), kept };
+    const isShared = own.kept.length > 0;
     const { entries } = own;
     const contested = ports
       .filter((port) => port.hostIp && theirs.some(isForOthers(port)));
@@ -190,7 +190,7 @@ async function forward(
       // Adds the chain, or empties it.
       `:${names.chain} - [0:0]`,
       ...rules.map(additionOf),
-      ...own.staying.flatMap((section) => section.rules),
+      ...own.kept.flatMap((section) => section.rules),
       ...wanted.map(additionOf),
     ];
   };
@@ -211,7 +211,7 @@ async function forward(
  */
 async function checkRules(
   iptables: Iptables,
-  { forwarding, address, names }: Want,
+  { forwarding, address, names }: WantedForwarding,
 ): Promise<void> {
   const listed = new Set(
     (await listRules(iptables, names.chain) ?? [])
@@ -253,10 +253,10 @@ async function removeChains(
     await changeRules(iptables, async () => {
       const found = await read(iptables);
       // What another DEL has removed meanwhile is not found again.
-      if (found.flatMap(portsOfGoing).length > 0) chains = found;
+      if (found.flatMap(removedPorts).length > 0) chains = found;
       return found.flatMap(removalOf);
     });
-    gone.push(...chains.flatMap(portsOfGoing));
+    gone.push(...chains.flatMap(removedPorts));
   });
   return gone;
 }
@@ -271,7 +271,7 @@ function isSameEntry({ args }: Rule): (entry: Entry) => boolean {
 /** Returns the chains of valid attachments. */
 async function chainsOf(
   network: string,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<Set<string>> {
   const names = await Promise.all(
     valid.map(({ containerId }) => chainNamesOf({ network, containerId })),

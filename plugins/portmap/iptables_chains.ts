@@ -37,7 +37,7 @@ import {
 } from "./mapping.ts";
 
 /** The forwarding to one address. */
-export interface Want {
+export interface WantedForwarding {
   readonly forwarding: Forwarding;
   readonly address: Cidr;
   readonly names: ChainNames;
@@ -48,8 +48,8 @@ export interface Chain {
   readonly name: string;
   /** The rules that lead to it. */
   readonly entries: readonly Entry[];
-  readonly going: readonly Section[];
-  readonly staying: readonly Section[];
+  readonly removed: readonly Section[];
+  readonly kept: readonly Section[];
 }
 
 /** Reads a container's chain and the rules that lead to it. */
@@ -57,20 +57,20 @@ export async function readChain(
   iptables: Iptables,
   parent: string,
   name: string,
-  isGoing: (section: Section) => boolean,
+  isRemoved: (section: Section) => boolean,
 ): Promise<Chain> {
   const rules = await listRules(iptables, name);
   if (rules === undefined) {
-    return { name, entries: [], going: [], staying: [] };
+    return { name, entries: [], removed: [], kept: [] };
   }
   const entries = readEntries(await listRules(iptables, parent) ?? [])
     .filter(({ chain }) => chain === name);
-  const { going = [], staying = [] } = Object.groupBy(
+  const { removed = [], kept = [] } = Object.groupBy(
     // An empty chain is one, too.
     rules.length === 0 ? [EMPTY] : sectionsOf(rules),
-    (section) => isGoing(section) ? "going" : "staying",
+    (section) => isRemoved(section) ? "removed" : "kept",
   );
-  return { name, entries, going, staying };
+  return { name, entries, removed, kept };
 }
 
 const EMPTY: Section = { rules: [], ifName: undefined, netns: undefined };
@@ -93,7 +93,7 @@ export function isSectionOf(
  */
 export async function findRivals(
   iptables: Iptables,
-  { forwarding, address, names }: Want,
+  { forwarding, address, names }: WantedForwarding,
 ): Promise<{ dead: Chain[]; living: Chain[] }> {
   const { mappings, owner, conditions } = forwarding;
   const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
@@ -117,14 +117,14 @@ export async function findRivals(
   const dead: Chain[] = [], living: Chain[] = [];
   for (const name of new Set(rivals.map(({ chain }) => chain))) {
     const chain = await readChain(iptables, HOSTPORTS, name, isDead);
-    if (chain.staying.length === 0) {
+    if (chain.kept.length === 0) {
       dead.push(chain);
       continue;
     }
     living.push(chain);
     if (chain.entries.some(isSame)) continue;
     if (!chain.entries.some((entry) => entry.conditions === own)) continue;
-    const port = portsOfStaying(chain)
+    const port = keptPorts(chain)
       .find((port) => wanted.some(isSameHostPort(port)));
     if (port === undefined) continue;
     const [{ rule }] = chain.entries as [Entry];
@@ -184,10 +184,10 @@ export function isForOthers(
 }
 
 /** Lists the changes that remove a chain, or the part of it that goes. */
-export function removalOf({ name, entries, going, staying }: Chain): string[] {
-  if (going.length === 0) return [];
-  return staying.length > 0
-    ? [`:${name} - [0:0]`, ...staying.flatMap(({ rules }) => rules)]
+export function removalOf({ name, entries, removed, kept }: Chain): string[] {
+  if (removed.length === 0) return [];
+  return kept.length > 0
+    ? [`:${name} - [0:0]`, ...kept.flatMap(({ rules }) => rules)]
     : [
       ...entries.map(({ rule }) => deletionOf(rule)),
       `-F ${name}`,
@@ -196,11 +196,11 @@ export function removalOf({ name, entries, going, staying }: Chain): string[] {
 }
 
 /** Lists the ports of the part of a chain that goes. */
-export function portsOfGoing({ going }: Chain): ForwardedPort[] {
-  return going.flatMap(readPorts);
+export function removedPorts({ removed }: Chain): ForwardedPort[] {
+  return removed.flatMap(readPorts);
 }
 
 /** Lists the ports of the part of a chain that stays. */
-export function portsOfStaying({ staying }: Chain): ForwardedPort[] {
-  return staying.flatMap(readPorts);
+export function keptPorts({ kept }: Chain): ForwardedPort[] {
+  return kept.flatMap(readPorts);
 }

@@ -34,7 +34,7 @@ import {
   searchIptables,
 } from "../parts/firewall/leftover_iptables.ts";
 import {
-  type Owner,
+  type CommentOwner,
   parseQuoted,
   uniqueIps,
 } from "../parts/owner/leftover_owners.ts";
@@ -66,8 +66,8 @@ const GO_PORTMAP: readonly (readonly [Table, string])[] = [
 );
 
 /** Finds port mappings of the Go plugin. */
-function findGoPortmap(scene: LeftoverSearch): Orphan[] {
-  using nftables = openNftables(scene.hostNetns);
+function findGoPortmap(search: LeftoverSearch): Orphan[] {
+  using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
   const rules = GO_PORTMAP.flatMap(([table, chain]) =>
     nftables.listRules(table, chain)
@@ -76,7 +76,7 @@ function findGoPortmap(scene: LeftoverSearch): Orphan[] {
   );
   return [...Map.groupBy(rules, ({ container }) => container)].flatMap(
     ([container, own]) => {
-      const why = scene.evidence.findProof({
+      const why = search.evidence.findReason({
         container,
         addresses: uniqueIps(own.flatMap(({ rule }) => addressesIn(rule))),
       });
@@ -91,7 +91,7 @@ function findGoPortmap(scene: LeftoverSearch): Orphan[] {
         why,
         remove: () =>
           commitIn(
-            scene,
+            search,
             (nftables) =>
               GO_PORTMAP.flatMap(([table, chain]) =>
                 nftables.listRules(table, chain)
@@ -115,7 +115,7 @@ async function findChains(search: LeftoverSearch): Promise<Orphan[]> {
 /** A container's chain in one table. */
 interface Chain {
   readonly name: string;
-  readonly owner: Owner;
+  readonly owner: CommentOwner;
   readonly table: TableName;
   readonly addresses: readonly Ip[];
   /** Paths of namespaces. */
@@ -140,15 +140,18 @@ async function listChains(iptables: Iptables): Promise<Chain[]> {
 }
 
 /** Judges a container's chains of both families together. */
-function judgeChains(scene: LeftoverSearch, found: readonly Chain[]): Orphan[] {
+function judgeChains(
+  search: LeftoverSearch,
+  found: readonly Chain[],
+): Orphan[] {
   return [...Map.groupBy(found, ({ name }) => name)].flatMap(
     ([name, chains]) => {
       const [first] = chains;
       if (first === undefined) return [];
       const { owner: { container, network }, table } = first;
       const isAlive = chains.flatMap(({ namespaces }) => namespaces)
-        .some((path) => scene.evidence.isAlive(path));
-      const why = isAlive ? undefined : scene.evidence.findProof({
+        .some((path) => search.evidence.isAlive(path));
+      const why = isAlive ? undefined : search.evidence.findReason({
         container,
         addresses: uniqueIps(chains.flatMap(({ addresses }) => addresses)),
       });
@@ -159,7 +162,7 @@ function judgeChains(scene: LeftoverSearch, found: readonly Chain[]): Orphan[] {
         container,
         network,
         why,
-        remove: () => removeChain(scene, table, name),
+        remove: () => removeChain(search, table, name),
       }];
     },
   );
@@ -172,12 +175,12 @@ function namespaceIn(rule: string): string[] {
 }
 
 async function removeChain(
-  scene: LeftoverSearch,
+  search: LeftoverSearch,
   table: TableName,
   chain: string,
 ): Promise<void> {
   await eachIptables(
-    placeOf(scene, table),
+    placeOf(search, table),
     [chain],
     (iptables) =>
       changeRules(iptables, async () => {

@@ -22,7 +22,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
-import { type Owner, ownerOf } from "../parts/owner/element_owner.ts";
+import { type ElementOwner, ownerOf } from "../parts/owner/element_owner.ts";
 import { isLacking } from "../parts/firewall/iptables/find.ts";
 import { NO_NFTABLES, openNftables } from "../parts/firewall/open_nftables.ts";
 import { type Owned, ownedBy } from "../parts/owner/owned.ts";
@@ -85,7 +85,7 @@ function findLink(host: Rtnl, address: Ip): string | undefined {
 export function planUser(
   nftables: Nftables,
   hostNetns: string,
-  { owner, link, container }: LoopbackUser & { readonly owner: Owner },
+  { owner, link, container }: LoopbackUser & { readonly owner: ElementOwner },
 ): Change[] {
   const { set, key } = placeLoopbackUser(link, container);
   const { tag, isMeant } = ownedBy(owner);
@@ -191,7 +191,7 @@ export function findLocalnetProblem(
 }
 
 /** What a removal of containers does to links. */
-export interface Leaving {
+export interface LoopbackRemoval {
   readonly changes: readonly Change[];
   /** The links that need not let 127.0.0.0/8 pass any more. */
   readonly closed: readonly Element[];
@@ -200,10 +200,10 @@ export interface Leaving {
 }
 
 /** What the table has of containers that leave, and of their links. */
-export interface LeavingState {
+export interface LoopbackState {
   /** Of nf_tables, when it was so. */
   readonly generation: number;
-  readonly leaving: readonly Element[];
+  readonly removed: readonly Element[];
   /** Whether no other container has a link in the table. */
   readonly isLast: boolean;
   /** The links to the containers that leave. */
@@ -219,17 +219,17 @@ export interface LeavingState {
  *
  * @param generation Of nf_tables, read before
  */
-export function readLeaving(
+export function readLoopbackState(
   nftables: Nftables,
   { tag, isMeant }: Owned,
   generation: number,
-): LeavingState {
+): LoopbackState {
   const find = (set: string, parts: readonly Bytes[]): FoundElements =>
     nftables.findElements(TABLE, set, parts);
   const users = find(LOOPBACK_USERS, [tag]);
-  const leaving = users.elements.filter(isMeant);
-  const isLast = !users.hasOthers && leaving.length === users.elements.length;
-  const left = leaving.map(({ key }) => decodeUsedLink(key));
+  const removed = users.elements.filter(isMeant);
+  const isLast = !users.hasOthers && removed.length === users.elements.length;
+  const left = removed.map(({ key }) => decodeUsedLink(key));
   const others = isLast || left.length === 0
     ? []
     : find(LOOPBACK_USERS, left.map(encodeLink)).elements;
@@ -238,7 +238,7 @@ export function readLeaving(
   const links = isLast || left.length > 0
     ? find(LOOPBACK_LINKS, isLast ? ANY : left.map(encodeLink))
     : { elements: [], hasOthers: true };
-  return { generation, leaving, isLast, left, needed, links };
+  return { generation, removed, isLast, left, needed, links };
 }
 
 /**
@@ -247,10 +247,10 @@ export function readLeaving(
  *
  * @param busy Links that are needed nevertheless
  */
-export function planLeaving(
-  { leaving, isLast, left, needed, links }: LeavingState,
+export function planLoopbackRemoval(
+  { removed, isLast, left, needed, links }: LoopbackState,
   busy: ReadonlySet<string>,
-): Leaving {
+): LoopbackRemoval {
   const closed = links.elements.filter(({ key }) => {
     const link = decodeLink(key);
     return (isLast || left.includes(link)) && !busy.has(link) &&
@@ -258,8 +258,8 @@ export function planLeaving(
   });
   return {
     changes: [
-      ...leaving.length > 0
-        ? [delElementsOf(TABLE, LOOPBACK_USERS, leaving)]
+      ...removed.length > 0
+        ? [delElementsOf(TABLE, LOOPBACK_USERS, removed)]
         : [],
       ...closed.length > 0
         ? [delElementsOf(TABLE, LOOPBACK_LINKS, closed)]
@@ -277,21 +277,21 @@ export function planLeaving(
  * several containers share would be closed.
  *
  * @param state What leaves
- * @param owned The same; `leaving` is the container's ID
+ * @param owned The same; `removed` is the container's ID
  */
 export async function findBusyLinks(
   nftables: Nftables,
   host: PortmapHost,
-  state: LeavingState,
-  { leaving, ...owned }: Owned & { readonly leaving?: string | undefined },
+  state: LoopbackState,
+  { removed, ...owned }: Owned & { readonly removed?: string | undefined },
 ): Promise<ReadonlySet<string>> {
   const { left } = state;
-  const { closed } = planLeaving(state, new Set());
+  const { closed } = planLoopbackRemoval(state, new Set());
   const shared = closed.map(({ key }) => decodeLink(key)).filter((link) =>
     !left.includes(link) || !isOfOneContainer(host.hostNetns, link)
   );
   if (shared.length === 0) return new Set();
-  if (hasAnyGoRules(nftables, leaving)) return new Set(shared);
+  if (hasAnyGoRules(nftables, removed)) return new Set(shared);
   try {
     const { listTargets } = await import("./iptables_targets.ts");
     const targets = [

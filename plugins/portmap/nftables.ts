@@ -34,9 +34,9 @@ import {
   findLoopbackProblem,
   findLoopbackUser,
   type LoopbackUser,
-  planLeaving,
+  planLoopbackRemoval,
   planUser,
-  readLeaving,
+  readLoopbackState,
   restoreLinks,
 } from "./loopback.ts";
 import {
@@ -46,8 +46,8 @@ import {
   portsOf,
 } from "./mapping.ts";
 import {
+  type ElementOwner,
   isSameContainer,
-  type Owner,
   ownerOf,
 } from "../parts/owner/element_owner.ts";
 import { setLocalnet } from "./route_localnet.ts";
@@ -78,7 +78,7 @@ const ELEMENTS_AT_ONCE = 150;
 
 /** The elements and rules that an attachment needs in the table. */
 interface Wanted {
-  readonly owner: Owner;
+  readonly owner: ElementOwner;
   readonly elements: readonly Placed[];
   /** The networks whose connections are masqueraded. */
   readonly networks: readonly Cidr[];
@@ -127,7 +127,7 @@ export const nftablesBackend: Backend = {
       owned: ownedBy(owner),
       others: () => delGoRules(nftables, containerId),
       named,
-      leaving: containerId,
+      removed: containerId,
     });
   },
 
@@ -307,7 +307,7 @@ interface Removal {
   /** The ports that these changes close. */
   readonly named: readonly ForwardedPort[];
   /** The ID of the only container that loses something. */
-  readonly leaving?: string;
+  readonly removed?: string;
 }
 
 /**
@@ -317,11 +317,11 @@ interface Removal {
 async function remove(
   nftables: Nftables,
   host: PortmapHost,
-  { owned, others, named, leaving }: Removal,
+  { owned, others, named, removed }: Removal,
 ): Promise<ForwardedPort[]> {
   const { tag, isMeant } = owned;
-  const before = readLeaving(nftables, owned, nftables.generation());
-  const all = { ...owned, leaving };
+  const before = readLoopbackState(nftables, owned, nftables.generation());
+  const all = { ...owned, removed };
   const busy = await findBusyLinks(nftables, host, before, all);
   let gone: ForwardedPort[] = [];
   let closed: readonly Element[] = [];
@@ -336,8 +336,8 @@ async function remove(
     gone = [...portsIn(meant), ...more.length > 0 ? named : []];
     const state = generation === before.generation
       ? before
-      : readLeaving(nftables, owned, generation);
-    const links = planLeaving(state, busy);
+      : readLoopbackState(nftables, owned, generation);
+    const links = planLoopbackRemoval(state, busy);
     closed = links.closed;
     const isLast = used.length === 0 && !links.hasOthers;
     if (isLast && nftables.hasTable(TABLE)) {
@@ -387,7 +387,7 @@ function findProblem(
 function isAsWanted(
   found: Found | undefined,
   { data, set }: Placed,
-  owner: Owner,
+  owner: ElementOwner,
 ): boolean {
   if (found === undefined || portMapOf(set) === undefined) {
     return found !== undefined;

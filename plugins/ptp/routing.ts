@@ -16,9 +16,9 @@ import {
   addingAddress,
   addingRoute,
   bringingUp,
-  type Change,
   kernelRouteOf,
   makeChanges,
+  type NetnsChange,
 } from "../parts/link/configure_link.ts";
 import { enableIpv6 } from "../parts/address/ipv6.ts";
 import type { LinkEnd } from "../parts/link/veth.ts";
@@ -159,7 +159,7 @@ function routingTo(
   { index: ifindex, name }: LinkEnd,
   destination: Cidr,
   isLeft: PairTest,
-): Change {
+): NetnsChange {
   const route = { destination, ifindex, scope: Scope.Host };
   return {
     action: `add route ${destination} to "${name}"`,

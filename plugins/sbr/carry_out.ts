@@ -12,7 +12,11 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteRequests } from "../../ffi/rtnl/route.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
-import { isDoneAlready, type Step, undoAll } from "../parts/planned_steps.ts";
+import {
+  isDoneAlready,
+  type PlannedStep,
+  undoAll,
+} from "../parts/planned_steps.ts";
 import type { Plan } from "./plan.ts";
 
 /**
@@ -27,8 +31,8 @@ export function carryOut(
   log: Log,
 ): void {
   const rules = new RuleRequests(socket);
-  const done: Step[] = [];
-  const run = (steps: readonly Step[], optional?: string): boolean =>
+  const done: PlannedStep[] = [];
+  const run = (steps: readonly PlannedStep[], optional?: string): boolean =>
     runTogether(socket, steps, { done, optional, log });
   run([
     ...plan.rules.map((rule) => addingRule(rules, rule)),
@@ -46,7 +50,7 @@ export function carryOut(
 /** What {@linkcode runTogether} needs. */
 interface Running {
   /** The steps so far; gets more. */
-  readonly done: Step[];
+  readonly done: PlannedStep[];
   /** The errno of a refusal that is only logged. */
   readonly optional: string | undefined;
   readonly log: Log;
@@ -61,7 +65,7 @@ interface Running {
  */
 function runTogether(
   socket: NetlinkSocket,
-  steps: readonly Step[],
+  steps: readonly PlannedStep[],
   { done, optional, log }: Running,
 ): boolean {
   const refusals = socket.attemptAll(steps.map(({ work }) => work));
@@ -83,7 +87,7 @@ function runTogether(
   throw failure;
 }
 
-function addingRule(requests: RuleRequests, rule: NewRule): Step {
+function addingRule(requests: RuleRequests, rule: NewRule): PlannedStep {
   return {
     action: `add ${describeRule(rule)}`,
     work: () => requests.add(rule),
@@ -93,7 +97,10 @@ function addingRule(requests: RuleRequests, rule: NewRule): Step {
 }
 
 /** Deletes a rule. */
-export function deletingRule(requests: RuleRequests, rule: NewRule): Step {
+export function deletingRule(
+  requests: RuleRequests,
+  rule: NewRule,
+): PlannedStep {
   return {
     action: `delete ${describeRule(rule)}`,
     work: () => requests.del(rule),
@@ -105,7 +112,7 @@ export function deletingRule(requests: RuleRequests, rule: NewRule): Step {
 export function addingRoute(
   requests: RouteRequests,
   route: RouteEntry,
-): Step {
+): PlannedStep {
   return {
     action: `add ${describeRoute(route)}`,
     work: () => requests.append(route),
@@ -117,7 +124,7 @@ export function addingRoute(
 export function deletingRoute(
   requests: RouteRequests,
   route: RouteEntry,
-): Step {
+): PlannedStep {
   return {
     action: `delete ${describeRoute(route)}`,
     work: () => requests.delEntry(route),

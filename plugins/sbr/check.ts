@@ -16,11 +16,11 @@ import type { SbrConfig } from "./schema.ts";
 import {
   listedDefaults,
   listedRoutes,
-  type Owner,
   ownRules,
   readRouting,
   routerOf,
   type Routing,
+  type RuleSelector,
   staysOnLink,
 } from "./routing.ts";
 import { hintedAddresses } from "./source_hints.ts";
@@ -62,7 +62,7 @@ export function checkSources(
 }
 
 /** Returns the rule of an address, and checks that it precedes table main. */
-function checkRule(routing: Routing, owner: Owner): Rule {
+function checkRule(routing: Routing, owner: RuleSelector): Rule {
   const [rule] = ownRules(routing, owner);
   const [source] = owner.sources;
   if (rule === undefined) {

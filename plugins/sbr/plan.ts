@@ -13,7 +13,7 @@ import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { freeTables, ownRules, type Routing, staysOnLink } from "./routing.ts";
 import { type Hint, keepSubnets } from "./source_hints.ts";
-import { isFor, planTable, type Wish } from "./table.ts";
+import { isFor, planTable, type RoutingRequest } from "./table.ts";
 
 /** The changes, in order. */
 export interface Plan {
@@ -47,17 +47,17 @@ function ruleFor(ip: Ip, table: number): NewRule {
 }
 
 /** Plans a table for each address, and moves the interface's routes there. */
-export function planMove(routing: Routing, wish: Wish): Plan {
-  const { ifindex, ips } = wish;
-  const found = routing.routes.filter((route) => isMovable(route, wish));
+export function planMove(routing: Routing, request: RoutingRequest): Plan {
+  const { ifindex, ips } = request;
+  const found = routing.routes.filter((route) => isMovable(route, request));
   const moving = found.flatMap((route) => route.over(ifindex) ?? []);
   const emptied = found.filter((route) => isRemovable(route, ifindex))
     .flatMap((route) => route.over(ifindex) ?? []);
-  const assignments = assignTables(routing, wish);
+  const assignments = assignTables(routing, request);
   const tables = assignments.map(({ ip, table }) =>
-    planTable({ ip, table, wish, routing, moving })
+    planTable({ ip, table, request, routing, moving })
   );
-  const { hints, removals } = wish.addSourceHints
+  const { hints, removals } = request.addSourceHints
     ? keepSubnets(emptied, ips, ifindex)
     : { hints: [], removals: emptied };
   return {
@@ -89,7 +89,7 @@ interface Assignment {
 
 function assignTables(
   routing: Routing,
-  { ips, ifindex }: Wish,
+  { ips, ifindex }: RoutingRequest,
 ): Assignment[] {
   const free = freeTables(routing);
   return ips.map((ip) => {
@@ -106,7 +106,10 @@ function assignTables(
  * stays, as the kernel would learn it again; so does a route of an address that
  * the result does not list.
  */
-function isMovable(route: RouteEntry, { ips, ifindex }: Wish): boolean {
+function isMovable(
+  route: RouteEntry,
+  { ips, ifindex }: RoutingRequest,
+): boolean {
   return route.table === Table.Main && route.isUnicast &&
     route.origin !== "router" && route.over(ifindex) !== undefined &&
     !staysOnLink(route.destination) &&

@@ -14,7 +14,7 @@ import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "../parts/link/configure_link.ts";
-import { isDoneAlready, type Step } from "../parts/planned_steps.ts";
+import { isDoneAlready, type PlannedStep } from "../parts/planned_steps.ts";
 import { readablePrevResult } from "../parts/sandbox/prev_result.ts";
 import {
   addingRoute,
@@ -68,8 +68,9 @@ export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
   const plan = planRelease(readRouting(sandbox), findRemains(sandbox, call));
   const routes = sandbox.route;
   const rules = new RuleRequests(sandbox.socket);
-  const deleting = (route: RouteEntry): Step => deletingRoute(routes, route);
-  const steps: (Step & { isOptional?: boolean })[] = [
+  const deleting = (route: RouteEntry): PlannedStep =>
+    deletingRoute(routes, route);
+  const steps: (PlannedStep & { isOptional?: boolean })[] = [
     ...plan.hints.map(deleting),
     ...plan.returning.map((route) => ({
       ...addingRoute(routes, route),

@@ -76,8 +76,8 @@ export function routerOf({ address, gateway }: IpConfig): Ip | undefined {
   return gateway?.family === address.family ? gateway : undefined;
 }
 
-/** Owner of rules. */
-export interface Owner {
+/** Selects the rules of an attachment. */
+export interface RuleSelector {
   /** The interface's addresses. */
   readonly sources: readonly Ip[];
   /** The interface; undefined if it is gone. */
@@ -92,7 +92,7 @@ export interface Owner {
  */
 export function ownRules(
   { rules, routes }: Routing,
-  { sources, ifindex, table }: Owner,
+  { sources, ifindex, table }: RuleSelector,
 ): Rule[] {
   const isOwnTable = (candidate: number): boolean =>
     table === undefined

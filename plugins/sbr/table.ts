@@ -14,8 +14,8 @@ import type { Gateways } from "./schema.ts";
 import { routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";
 
-/** The wanted routing of an interface. */
-export interface Wish {
+/** The requested routing of an interface. */
+export interface RoutingRequest {
   /** Addresses whose packets leave by the interface. */
   readonly ips: readonly IpConfig[];
   readonly ifindex: number;
@@ -29,7 +29,7 @@ export interface Wish {
 export interface TableInput {
   readonly ip: IpConfig;
   readonly table: number;
-  readonly wish: Wish;
+  readonly request: RoutingRequest;
   /** The existing rules and routes. */
   readonly routing: Routing;
   /**
@@ -48,12 +48,12 @@ export interface TablePlan {
 
 /** Plans which routes to add to a table, and which ones to delete from it. */
 export function planTable(input: TableInput): TablePlan {
-  const { ip, table, wish, moving } = input;
+  const { ip, table, request, moving } = input;
   const present = input.routing.routes.filter((route) =>
     route.table === table && route.family === ip.address.family
   );
   const copies = moving.filter((route) =>
-    isFor(route, ip) || isForNoneInParticular(route, ip, wish.ips)
+    isFor(route, ip) || isForNoneInParticular(route, ip, request.ips)
   );
   const { routes: defaults, stale } = planDefault(input, {
     copied: copies.filter(({ isDefault }) => isDefault),
@@ -62,7 +62,7 @@ export function planTable(input: TableInput): TablePlan {
   const others = copies.filter((route) =>
     !route.isDefault &&
     // A hint of an earlier ADD, which has already copied the original route.
-    !(wish.addSourceHints && isHint(route, ip.address) &&
+    !(request.addSourceHints && isHint(route, ip.address) &&
       present.some((other) => other.destination.equals(route.destination)))
   );
   const routes = [...others, ...defaults].map((route) => route.inTable(table));
@@ -114,18 +114,18 @@ interface Defaults {
  * the interface's routes.
  */
 function planDefault(
-  { ip, routing, wish }: TableInput,
+  { ip, routing, request }: TableInput,
   { copied, present }: Defaults,
 ): TablePlan {
   const { family } = ip.address;
-  const { ifindex, gateways: { [family]: configured } } = wish;
+  const { ifindex, gateways: { [family]: configured } } = request;
   const ofMain = defaultsOfMain(routing, family, ifindex);
   if (configured !== undefined) {
     const isWanted = (route: RouteEntry): boolean => leadsTo(route, configured);
     return {
       routes: present.some(isWanted)
         ? []
-        : [defaultRoute(configured, wish, { ofMain, copied })],
+        : [defaultRoute(configured, request, { ofMain, copied })],
       stale: present.filter((route) => !isWanted(route)),
     };
   }
@@ -139,7 +139,7 @@ function planDefault(
   );
   const made = gateway === undefined || isOneAsGood
     ? []
-    : [defaultRoute(gateway, wish, { ofMain, copied: [] })];
+    : [defaultRoute(gateway, request, { ofMain, copied: [] })];
   return { routes: [...copied, ...made], stale: [] };
 }
 
@@ -154,7 +154,7 @@ function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
  */
 function defaultRoute(
   gateway: Ip,
-  { ifindex, ips }: Wish,
+  { ifindex, ips }: RoutingRequest,
   { ofMain, copied }: Record<"ofMain" | "copied", readonly RouteEntry[]>,
 ): RouteEntry {
   return RouteEntry.of({

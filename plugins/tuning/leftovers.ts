@@ -21,14 +21,14 @@ export const leftovers: Leftovers = {
   ],
 };
 
-function findBackups(scene: LeftoverSearch, directory: string): Orphan[] {
+function findBackups(search: LeftoverSearch, directory: string): Orphan[] {
   return listFiles(directory).flatMap(({ name, since }) => {
     // Both names may contain underscores.
     const ids = name.endsWith(".json")
       ? [...name.matchAll(/_/g)].map(({ index }) => name.slice(0, index))
       : [];
     const proofs = ids.map((container) =>
-      scene.evidence.findProof({ container, since })
+      search.evidence.findReason({ container, since })
     );
     const why = proofs.at(-1);
     if (why === undefined || proofs.includes(undefined)) return [];

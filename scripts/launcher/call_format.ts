@@ -16,7 +16,6 @@ import { CURRENT_VERSION } from "../../cni/version.ts";
 import {
   END,
   HEADER_BYTES,
-  HURRIED_TAKE_MS,
   lengthAt,
   LOST,
   LOST_DETAILS,
@@ -25,21 +24,22 @@ import {
   MessageKind,
   REQUEST_PARTS,
   SENT_VARIABLES,
+  SHORT_TAKE_MS,
   SILENCE_MS,
   TAKE_MS,
-  TIMEOUT_MS,
+  TICK_MS,
 } from "../../daemon/wire/call_format.ts";
-import { LOSS_PERIOD_MS } from "../../daemon/wire/daemon_losses.ts";
+import { TIMEOUT_PERIOD_MS } from "../../daemon/wire/daemon_timeouts.ts";
 import {
   DEFAULT_SOCKET,
   DIRECTORY_PROGRAMS,
-  LOSSES,
   NO_DAEMON,
-  OFF,
+  OFF_SUFFIX,
   SOCKET_NAME,
   SocketKey,
+  TIMEOUTS_SUFFIX,
 } from "../../daemon/wire/daemon_socket.ts";
-import { REFUSED_FLAG, StdinName } from "../../daemon/wire/stdin_name.ts";
+import { LOCAL_FLAG, StdinName } from "../../daemon/wire/stdin_name.ts";
 
 /** Names in C of the variables that decide who runs a call, and their names. */
 const VARIABLES: readonly (readonly [string, string])[] = [
@@ -48,16 +48,6 @@ const VARIABLES: readonly (readonly [string, string])[] = [
   ["NO_DAEMON", NO_DAEMON],
   ["TRACE", TRACE],
 ];
-
-/** Names in C of {@linkcode MessageKind}. */
-const KINDS: Readonly<Record<keyof typeof MessageKind, string>> = {
-  stderr: "LOG",
-  success: "SUCCESS",
-  failure: "FAILURE",
-  notMine: "NOT_MINE",
-  taken: "TAKEN",
-  alive: "ALIVE",
-};
 
 /** Returns the text of the file. */
 export function formatCallFormat(): string {
@@ -127,9 +117,8 @@ function request(): string[] {
 }
 
 function messages(): string[] {
-  const kinds = Object.entries(MessageKind).map(([name, kind]) =>
-    `${KINDS[name as keyof typeof MessageKind]} = ${kind}`
-  );
+  const kinds = Object.entries(MessageKind)
+    .map(([name, kind]) => `${constantOf(name)} = ${kind}`);
   const last = Math.max(...Object.values(MessageKind));
   return [
     "/* Messages of the daemon, and time limits. */",
@@ -137,10 +126,10 @@ function messages(): string[] {
     `enum { MAX_MESSAGE = ${MAX_MESSAGE} };`,
     "enum {",
     `  TAKE_MS = ${TAKE_MS},`,
-    `  HURRIED_TAKE_MS = ${HURRIED_TAKE_MS},`,
+    `  SHORT_TAKE_MS = ${SHORT_TAKE_MS},`,
     `  SILENCE_MS = ${SILENCE_MS},`,
-    `  TIMEOUT_MS = ${TIMEOUT_MS},`,
-    `  LOSS_PERIOD_MS = ${LOSS_PERIOD_MS},`,
+    `  TICK_MS = ${TICK_MS},`,
+    `  TIMEOUT_PERIOD_MS = ${TIMEOUT_PERIOD_MS},`,
     "};",
     "",
   ];
@@ -156,8 +145,8 @@ function sockets(): string[] {
     ...textList("KEYS", [SocketKey.socket, SocketKey.directory]),
     `#define DEFAULT_SOCKET ${quote(DEFAULT_SOCKET)}`,
     `#define SOCKET_SUFFIX ${quote(`/${SOCKET_NAME}`)}`,
-    `#define OFF_SUFFIX ${quote(OFF)}`,
-    `#define LOSSES_SUFFIX ${quote(LOSSES)}`,
+    `#define OFF_SUFFIX ${quote(OFF_SUFFIX)}`,
+    `#define TIMEOUTS_SUFFIX ${quote(TIMEOUTS_SUFFIX)}`,
     "/* Programs that have KEY_DIRECTORY, and the socket that they ask without it. */",
     "static const struct {",
     "  char name[16];",
@@ -174,16 +163,15 @@ function sockets(): string[] {
 
 function stdinNames(): string[] {
   const names = Object.entries(StdinName);
-  // `notAsked` is NOT_ASKED.
-  const id = (name: string): string =>
-    name.replace(/[A-Z]/g, "_$&").toUpperCase();
   return [
     "/* What the engine is told, as the name of the file that stdin is. */",
-    `enum stdin_name { ${names.map(([name]) => id(name)).join(", ")} };`,
+    `enum stdin_name { ${
+      names.map(([name]) => `STDIN_${constantOf(name)}`).join(", ")
+    } };`,
     "static const char STDIN_NAMES[][16] = {",
     ...names.map(([, name]) => `    ${quote(name)},`),
     "};",
-    `enum { REFUSED_FLAG = ${REFUSED_FLAG} };`,
+    `enum { LOCAL_FLAG = ${LOCAL_FLAG} };`,
     "",
   ];
 }
@@ -220,6 +208,11 @@ function format(error: CniError): string {
 function textList(name: string, texts: readonly string[]): string[] {
   const lines = texts.map((text) => `    ${quote(`${text}\0`)}`);
   return [`static const char ${name}[] =`, `${lines.join("\n")};`];
+}
+
+/** Returns the name in C: `notAsked` is NOT_ASKED. */
+function constantOf(name: string): string {
+  return name.replace(/[A-Z]/g, "_$&").toUpperCase();
 }
 
 /** Quotes an ASCII text for C. */

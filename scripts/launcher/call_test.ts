@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import {
-  HURRIED_TAKE_MS,
+  SHORT_TAKE_MS,
   TAKE_MS,
-  TIMEOUT_MS,
+  TICK_MS,
 } from "../../daemon/wire/call_format.ts";
-import { LOSS_PERIOD_MS } from "../../daemon/wire/daemon_losses.ts";
-import { lossesFile } from "../../daemon/wire/daemon_socket.ts";
+import { TIMEOUT_PERIOD_MS } from "../../daemon/wire/daemon_timeouts.ts";
+import { timeoutsFile } from "../../daemon/wire/daemon_socket.ts";
 import { encodeMessage, type Message } from "../../daemon/wire/request.ts";
 import { StdinName } from "../../daemon/wire/stdin_name.ts";
 import { concat } from "../../net/bytes.ts";
@@ -91,7 +91,7 @@ const replies: [string, Reply, toDeno: boolean][] = [
   ["an empty answer", ({ say }) => say({ stdout: "", exitCode: 0 }), false],
   ["signs of life", ({ say }) => say("alive", "alive", DONE), false],
   ["nothing", () => {}, true],
-  ["a refusal", ({ say }) => say({ notMine: "another build" }), true],
+  ["a refusal", ({ say }) => say({ declined: "another build" }), true],
   ["a part of a header", ({ say }) => say(success.subarray(0, 15)), true],
   ["a part of an answer", ({ say }) => say(success.subarray(0, 17)), true],
   ["log text", ({ say }) => say({ stderr: "" }), true],
@@ -106,10 +106,10 @@ const replies: [string, Reply, toDeno: boolean][] = [
 /** The same instead of `taken`. */
 const openings: [string, Reply][] = [
   ["nothing", () => {}],
-  ["a refusal", ({ say }) => say({ notMine: "another build" })],
+  ["a refusal", ({ say }) => say({ declined: "another build" })],
   [
     "the refusal of an old daemon",
-    ({ say }) => say(encode('{"notMine":"the request is malformed"}\n')),
+    ({ say }) => say(encode('{"declined":"the request is malformed"}\n')),
   ],
   ["a part of a header", ({ say }) => say(header(5n, 0n).subarray(0, 15))],
   ["an answer", sayDone],
@@ -228,21 +228,22 @@ testMachines("the launcher leaves other calls to deno", async (t, machine) => {
 });
 
 /** What there may be of losses, and whether a call then waits for less. */
-const losses: [string, ageMs: number | undefined, isHurried: boolean][] = [
+const losses: [string, ageMs: number | undefined, isShort: boolean][] = [
   ["no loss", undefined, false],
   ["a loss", 0, true],
-  ["a loss of long ago", LOSS_PERIOD_MS, false],
-  ["a loss of the future", -LOSS_PERIOD_MS, false],
+  ["a loss of long ago", TIMEOUT_PERIOD_MS, false],
+  ["a loss of the future", -TIMEOUT_PERIOD_MS, false],
 ];
 
 testMachines("the launcher waits for less after a loss", async (t, machine) => {
   await using stub = makeStub(machine, "path");
-  await eachRow(t, losses, async ([, ageMs, isHurried]) => {
+  await eachRow(t, losses, async ([, ageMs, isShort]) => {
     await using daemon = new FakeDaemon(({ callerGone }) => callerGone(), {
       isTaken: false,
     });
     if (ageMs !== undefined) {
-      const file = lossesFile(daemon.path), time = new Date(Date.now() - ageMs);
+      const file = timeoutsFile(daemon.path),
+        time = new Date(Date.now() - ageMs);
       await Deno.writeTextFile(file, "");
       await Deno.utime(file, time, time);
     }
@@ -250,14 +251,14 @@ testMachines("the launcher waits for less after a loss", async (t, machine) => {
     const waits = `${directoryOf(daemon.path)}/waits`;
     const wrapper = ["strace", "-f", "-qq", "-e", "trace=ppoll", "-o", waits];
     const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
-    const [name, ms] = isHurried
-      ? [StdinName.hurried, HURRIED_TAKE_MS]
-      : [StdinName.late, TAKE_MS];
+    const [name, ms] = isShort
+      ? [StdinName.shortTimeout, SHORT_TAKE_MS]
+      : [StdinName.timeout, TAKE_MS];
     assertEquals(stdout, `/memfd:${name} (deleted)${stdin}`);
     const ended = (await Deno.readTextFile(waits)).matchAll(
       / = 0 \(Timeout\)/g,
     );
-    assertEquals([...ended].length, ms / TIMEOUT_MS);
+    assertEquals([...ended].length, ms / TICK_MS);
     assertEquals(daemon.requests.length, 1);
   }, ([name]) => name);
 }, "strace");
@@ -265,7 +266,7 @@ testMachines("the launcher waits for less after a loss", async (t, machine) => {
 /** What the daemon says before shutdown(2), and what the engine is told then. */
 const lastWords = [
   ["taken", "taken", StdinName.silent],
-  ["a refusal", { notMine: "another build" }, StdinName.refused],
+  ["a refusal", { declined: "another build" }, StdinName.local],
 ] as const;
 
 testMachines(
@@ -279,7 +280,7 @@ testMachines(
       await using daemon = new FakeDaemon(async ({ say, callerGone }) => {
         await eventually("the wait is over", async () => {
           const ended = (await Deno.readTextFile(calls)).match(/\(Timeout\)/g);
-          return ended?.length === TAKE_MS / TIMEOUT_MS;
+          return ended?.length === TAKE_MS / TICK_MS;
         });
         await say(message);
         // Whoever is traced goes on without its tracer.
@@ -309,7 +310,7 @@ testMachines("the launcher does without ppoll(2)", async (_, machine) => {
   const stdin = JSON.stringify({ daemonSocket: daemon.path });
   const wrapper = without("ppoll");
   const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
-  assertEquals(stdout, `/memfd:${StdinName.refused} (deleted)${stdin}`);
+  assertEquals(stdout, `/memfd:${StdinName.local} (deleted)${stdin}`);
 }, "strace");
 
 function directoryOf(path: string): string {
@@ -362,7 +363,7 @@ testMachines(
     const rows: [command: string, reply: Reply, isLost: boolean][] = [
       ["ADD", () => {}, true],
       ["ADD", ({ callerGone }) => callerGone(), true],
-      ["ADD", ({ say }) => say({ notMine: "another build" }), false],
+      ["ADD", ({ say }) => say({ declined: "another build" }), false],
       ["DEL", () => {}, false],
       ["DEL", ({ callerGone }) => callerGone(), false],
       ["CHECK", () => {}, false],

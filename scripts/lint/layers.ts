@@ -77,10 +77,10 @@ export const LAYERS: readonly Layer[] = [
     "plugins/*/plugin.ts",
     "ipam/*/plugin.ts",
   ]),
-  layer("plugins/lists/facts.ts", [
+  layer("plugins/lists/metadata.ts", [
     "cni/",
-    "plugins/*/facts.ts",
-    "ipam/*/facts.ts",
+    "plugins/*/metadata.ts",
+    "ipam/*/metadata.ts",
   ]),
   layer("main.ts", [
     "net/",

@@ -6,8 +6,11 @@
  */
 
 import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
-import type { KeyFacts, PluginKeys } from "../../cni/tools/plugin_keys.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import type {
+  KeyDescription,
+  PluginKeys,
+} from "../../cni/tools/plugin_keys.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { NodeKey } from "../../plugins/node_keys.ts";
 
 /**
@@ -17,7 +20,7 @@ import type { NodeKey } from "../../plugins/node_keys.ts";
  */
 function listNodeKeys(plugins: readonly PluginKeys[]): NodeKey[] {
   const rows = [COMMON_KEYS, ...plugins.map(({ keys }) => keys)]
-    .flatMap((keys) => Object.entries<KeyFacts>(keys))
+    .flatMap((keys) => Object.entries<KeyDescription>(keys))
     .flatMap(([path, { names, usual = [] }]) => {
       const key = path.split(".").at(-1) ?? "";
       return names === undefined ? [] : [{ key, names, usual }];
@@ -44,14 +47,14 @@ function listSecretKeys(plugins: readonly PluginKeys[]): string[] {
 /** Formats `plugins/lists/key_tables.ts`. */
 export async function formatKeyTables(): Promise<string> {
   const plugins = await Promise.all(
-    [...FACTS.values()].map(({ keys }) => keys()),
+    [...METADATA.values()].map(({ keys }) => keys()),
   );
   const rows = listNodeKeys(plugins).map(({ key, names, usual = [] }) =>
     `  ${JSON.stringify([key, names, ...usual])},\n`
   );
   return `/**
  * Keys of plugins, for code that does not load what plugins tell of them.
- * \`deno task schemas\` writes it from the facts of all plugins.
+ * \`deno task schemas\` writes it from the metadata of all plugins.
  *
  * @module
  */

@@ -13,7 +13,7 @@ const HOLDS: Readonly<Record<string, string>> = {
   "plugins/renamed.ts": "finds the plugin behind an executable's other name",
   "plugins/node_keys.ts": "keys of configurations that name files of the node",
   "plugins/lists/loaders.ts": "generated: every plugin",
-  "plugins/lists/facts.ts": "generated: every plugin's facts",
+  "plugins/lists/metadata.ts": "generated: every plugin's metadata",
   "plugins/multus/main.ts": "the executable that contains only multus",
   "plugins/contivk8s/": "another name of the plugin remote",
   "plugins/chain/": "the plugin that runs a list of plugins",

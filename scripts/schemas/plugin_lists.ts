@@ -1,6 +1,6 @@
 /**
  * Makes the lists of plugins from their directories: those of `plugins/` and
- * `ipam/` that have a `plugin.ts` and a `facts.ts`.
+ * `ipam/` that have a `plugin.ts` and a `metadata.ts`.
  *
  * Imports no list, so it works after a directory has come or gone.
  *
@@ -8,7 +8,7 @@
  */
 
 import type { Plugin } from "../../cni/plugin.ts";
-import type { Facts } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 
 /** Directories of plugins. */
@@ -39,7 +39,7 @@ export async function formatPluginLists(
   const plugins = await readPlugins(root);
   return {
     [`${LISTS}/loaders.ts`]: formatLoaders(plugins),
-    [`${LISTS}/facts.ts`]: formatFacts(plugins),
+    [`${LISTS}/metadata.ts`]: formatMetadata(plugins),
   };
 }
 
@@ -61,12 +61,12 @@ async function readPlugins(root: string): Promise<PluginDirectory[]> {
     for await (const { name } of Deno.readDir(`${root}${place}`)) {
       const path = `${place}/${name}`;
       const files = listFiles(`${root}${path}`);
-      if (!files.has("plugin.ts") || !files.has("facts.ts")) continue;
-      const { facts }: { facts: Facts } = await import(
-        `${root}${path}/facts.ts`
+      if (!files.has("plugin.ts") || !files.has("metadata.ts")) continue;
+      const { metadata }: { metadata: BuiltInMetadata } = await import(
+        `${root}${path}/metadata.ts`
       );
       const exported = await import(`${root}${path}/plugin.ts`);
-      plugins.push({ type: facts.type, path, exported });
+      plugins.push({ type: metadata.type, path, exported });
     }
   }
   return plugins.sort((one, other) => one.type < other.type ? -1 : 1);
@@ -126,26 +126,26 @@ function importPath({ path }: PluginDirectory): string {
   return path.replace(/^plugins\//, "../").replace(/^ipam\//, "../../ipam/");
 }
 
-function formatFacts(plugins: readonly PluginDirectory[]): string {
+function formatMetadata(plugins: readonly PluginDirectory[]): string {
   const names = plugins.map(({ path }) =>
     path.replace(/.*\//, "").replaceAll(
       /_(.)/g,
       (_, first) => first.toUpperCase(),
-    ) + "Facts"
+    ) + "BuiltInMetadata"
   );
   const imports = plugins.map((plugin, index) =>
-    `import { facts as ${names[index]} } from "${
+    `import { metadata as ${names[index]} } from "${
       importPath(plugin)
-    }/facts.ts";\n`
+    }/metadata.ts";\n`
   );
   return `/**
  * What tools know about the plugins. ${HEAD}
-import type { Facts } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
 ${imports.join("")}
 /** By type. */
-export const FACTS: ReadonlyMap<string, Facts> = new Map([
+export const METADATA: ReadonlyMap<string, BuiltInMetadata> = new Map([
 ${
     names.map((name) => `  ${name},\n`).join("")
-  }].map((facts) => [facts.type, facts]));
+  }].map((metadata) => [metadata.type, metadata]));
 `;
 }

@@ -1,10 +1,10 @@
 /**
- * Makes parts of plugins' pages from the facts of the plugins: the first
+ * Makes parts of plugins' pages from the metadata of the plugins: the first
  * paragraph, the example, and the tables of keys.
  *
  * A part begins with `<!-- text of ptp -->`, `<!-- example of ptp -->` or
  * `<!-- keys of ptp -->`, and ends with `<!-- end -->`. A table has the keys
- * whose facts have a type or a default, or the keys that its first line names:
+ * whose metadata has a type or a default, or the keys that its first line names:
  * `<!-- keys of host-local: ranges[][].subnet ranges[][].gateway -->`. `common`
  * stands for the keys that several plugins share.
  *
@@ -12,17 +12,20 @@
  */
 
 import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
-import type { KeyFacts, PluginKeys } from "../../cni/tools/plugin_keys.ts";
-import { FACTS } from "../../plugins/lists/facts.ts";
+import type {
+  KeyDescription,
+  PluginKeys,
+} from "../../cni/tools/plugin_keys.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 
 const PART =
   /(<!-- (text|example|keys) of ([\w-]+)(?:: ([^>]+?))? -->\n)[^]*?(<!-- end -->)/g;
 
 /** The columns of a table after the key. */
 const COLUMNS = [
-  ["type", ({ type = "" }: KeyFacts) => type],
-  ["default", (facts: KeyFacts) => facts.default ?? ""],
-  ["meaning", ({ text = "" }: KeyFacts) => text],
+  ["type", ({ type = "" }: KeyDescription) => type],
+  ["default", (metadata: KeyDescription) => metadata.default ?? ""],
+  ["meaning", ({ text = "" }: KeyDescription) => text],
 ] as const;
 
 /**
@@ -41,8 +44,8 @@ export async function withPluginParts(
     ["common", { text: "", keys: COMMON_KEYS }],
   ]);
   for (const type of types.filter((type) => !plugins.has(type))) {
-    const facts = FACTS.get(type);
-    if (facts !== undefined) plugins.set(type, await facts.keys());
+    const metadata = METADATA.get(type);
+    if (metadata !== undefined) plugins.set(type, await metadata.keys());
     else if (!mayLack) throw new Error(`No plugin is named "${type}"`);
   }
   return page.replaceAll(
@@ -92,10 +95,10 @@ function formatKeys(
 ): string {
   const rows: { names: string[]; cells: string[] }[] = [];
   for (const path of names) {
-    const facts = keys[path];
-    if (facts === undefined) throw new Error(`No key is named "${path}"`);
+    const metadata = keys[path];
+    if (metadata === undefined) throw new Error(`No key is named "${path}"`);
     const name = `\`${path.replace(/.*\[\]\./, "")}\``;
-    const cells = COLUMNS.map(([, read]) => read(facts));
+    const cells = COLUMNS.map(([, read]) => read(metadata));
     const last = rows.at(-1);
     if (last?.cells.join("|") === cells.join("|")) last.names.push(name);
     else rows.push({ names: [name], cells });

@@ -35,7 +35,7 @@ export async function writeKeyTables(root: string): Promise<void> {
 
 /**
  * Writes docs/findings.md, the table of directories in ARCHITECTURE.md, and what
- * the plugins' pages have of the plugins' facts.
+ * the plugins' pages have of the plugins' metadata.
  *
  * @param root The project's root, which ends in `/`
  */

@@ -16,8 +16,8 @@ import {
 } from "../../daemon/server/call_socket.ts";
 import { Calls } from "../../daemon/server/calls.ts";
 import {
-  type OwnWorld,
-  readOwnWorld,
+  type OwnAttributes,
+  readOwnAttributes,
 } from "../../daemon/server/caller_check.ts";
 import { eventually } from "./eventually.ts";
 import type { Message } from "../../daemon/wire/request.ts";
@@ -34,11 +34,11 @@ export const BUILD = "by daemon";
  * Takes every caller for one that sees a world. The process of a test is in its
  * own namespace, and calls for hosts in others.
  */
-export function worldLike(
-  getWorld: () => OwnWorld,
-): NonNullable<CallSocketOptions["readWorld"]> {
+export function attributesLike(
+  getOwn: () => OwnAttributes,
+): NonNullable<CallSocketOptions["readAttributes"]> {
   return () => ({
-    ...getWorld(),
+    ...getOwn(),
     exe: findFileId("/proc/self/exe") ?? "",
   });
 }
@@ -47,24 +47,24 @@ export function worldLike(
 class Daemon {
   readonly #directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly #path = `${this.#directory}/daemon.sock`;
-  readonly #world: OwnWorld & { host: string };
+  readonly #own: OwnAttributes & { host: string };
   readonly #hosts = new Map<string, { calls: Calls; links: LinkRemover }>();
   /** Plugins of tests that are not in the registry. */
   readonly #plugins = new Map<string, Plugin>();
   #hostNetns = "/proc/thread-self/ns/net";
 
   constructor() {
-    this.#world = { ...readOwnWorld(BUILD, this.#hostNetns) };
+    this.#own = { ...readOwnAttributes(BUILD, this.#hostNetns) };
     const calls = (): Calls => this.#host(this.#hostNetns).calls;
     const socket = new CallSocket({
       lookup: (type) => this.#lookup(type),
       get calls(): Calls {
         return calls();
       },
-      world: this.#world,
-      readWorld: worldLike(() => this.#world),
+      own: this.#own,
+      readAttributes: attributesLike(() => this.#own),
       log: { info(): void {}, warn: console.error },
-      onNotMine: (why) => console.error(`the daemon says: ${why}`),
+      onDeclined: (why) => console.error(`the daemon says: ${why}`),
     });
     socket.listen(this.#path);
     globalThis.addEventListener("unload", () => {
@@ -97,7 +97,7 @@ class Daemon {
   async run(plugin: Plugin, input: DispatchInput): Promise<DispatchOutput> {
     const { hostNetns } = input;
     this.#hostNetns = hostNetns;
-    this.#world.host = findFileId(hostNetns) ?? "";
+    this.#own.host = findFileId(hostNetns) ?? "";
     this.#plugins.set(plugin.name, plugin);
     const output = await callDaemon(this.#path, plugin.name, input);
     if (output === undefined) throw new Error("the daemon did not answer");
@@ -134,7 +134,7 @@ export async function callDaemon(
     else if ("stderr" in message) {
       stderr += message.stderr;
       onStderr?.(message.stderr);
-    } else if ("notMine" in message) throw new Error(message.notMine);
+    } else if ("declined" in message) throw new Error(message.declined);
     else {
       const exitCode = message.exitCode === 0 ? 0 : 1;
       return { stdout: message.stdout, stderr, exitCode };

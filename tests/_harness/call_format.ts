@@ -48,14 +48,14 @@ export function decodeMessages(
 
 function toMessage(kind: number, text: string): Message {
   switch (kind) {
-    case MessageKind.stderr:
+    case MessageKind.log:
       return { stderr: text };
     case MessageKind.success:
       return { stdout: text, exitCode: 0 };
     case MessageKind.failure:
       return { stdout: text, exitCode: 1 };
-    case MessageKind.notMine:
-      return { notMine: text };
+    case MessageKind.declined:
+      return { declined: text };
     case MessageKind.taken:
       return "taken";
     case MessageKind.alive:

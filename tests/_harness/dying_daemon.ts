@@ -10,8 +10,8 @@ import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
-import { readOwnWorld } from "../../daemon/server/caller_check.ts";
-import { BUILD, worldLike } from "./by_daemon.ts";
+import { readOwnAttributes } from "../../daemon/server/caller_check.ts";
+import { attributesLike, BUILD } from "./by_daemon.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 
 /** Functions that change the disk, beside `openSync`. */
@@ -49,7 +49,7 @@ for (const method of [...ON_DISK, "openSync"] as const) {
     return work();
   });
 }
-const world = readOwnWorld(BUILD, CURRENT_NETNS);
+const own = readOwnAttributes(BUILD, CURRENT_NETNS);
 await Promise.all(pluginNames.map((type) => findPlugin(type)));
 await runDaemon({
   socketDir: directory,
@@ -57,7 +57,7 @@ await runDaemon({
   build: BUILD,
   hostNetns: CURRENT_NETNS,
   env: {},
-  readWorld: worldLike(() => world),
+  readAttributes: attributesLike(() => own),
   lookup(type): ReturnType<typeof findPlugin> {
     isCounting = true;
     return findPlugin(type);

@@ -5,7 +5,7 @@
  */
 
 /** Longest wait on the slowest machine, in ms: for this project's programs, and Kubernetes'. */
-const PATIENCE_MS = 60_000, CLUSTER_MS = 4 * 60_000;
+const TIMEOUT_MS = 60_000, CLUSTER_MS = 4 * 60_000;
 /** How long to wait before the condition is tried again, at least and at most. */
 const POLL_MS = 5, MOST_POLL_MS = 250;
 /** How often longer than the last try; so waiting leaves the processor to others. */
@@ -16,15 +16,15 @@ const REST = 3;
  *
  * @param what The condition in words, for the error
  * @param describe What there is instead, for the error
- * @param patienceMs Longest wait, in ms
+ * @param timeoutMs Longest wait, in ms
  */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
   describe: () => string | Promise<string> = () => "",
-  patienceMs: number = PATIENCE_MS,
+  timeoutMs: number = TIMEOUT_MS,
 ): Promise<void> {
-  const endMs = performance.now() + patienceMs;
+  const endMs = performance.now() + timeoutMs;
   for (;;) {
     const startMs = performance.now();
     if (await isSo()) return;

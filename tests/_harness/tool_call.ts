@@ -9,30 +9,30 @@ import type { CniCall } from "../../cli/flags.ts";
 import type { FlagTable, FlagValues } from "../../base/command_line/command.ts";
 import { parseCommandLine } from "../../base/command_line/parse.ts";
 import {
-  type Ended,
+  type RunResult,
   runTool,
-  type World,
+  type Terminal,
 } from "../../base/command_line/run.ts";
 
 /** Runs `cni`, not on a terminal and with an empty environment. */
 export function runCni(
   ...argv: readonly string[]
-): Promise<Ended & { readonly stderr: string }> {
+): Promise<RunResult & { readonly stderr: string }> {
   return runCniOn({}, ...argv);
 }
 
 /** Runs `cni` with other surroundings, such as the width of a terminal. */
 export async function runCniOn(
-  world: Partial<World>,
+  terminal: Partial<Terminal>,
   ...argv: readonly string[]
-): Promise<Ended & { readonly stderr: string }> {
+): Promise<RunResult & { readonly stderr: string }> {
   let stderr = "";
   const ended = await runTool(cni, argv, {
     env: {},
     isTerminal: false,
     onStderr: (text) => stderr += text,
     interrupt: new AbortController().signal,
-    ...world,
+    ...terminal,
   });
   return { ...ended, stderr };
 }

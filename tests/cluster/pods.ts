@@ -272,7 +272,7 @@ export interface Traces {
   readonly routes: readonly string[];
   readonly rules: readonly string[];
   readonly sandboxes: readonly string[];
-  /** Leases, receipts, and attachments that runtimes and multus keep. */
+  /** Leases, allocation files, and attachments that runtimes and multus keep. */
   readonly files: readonly string[];
 }
 

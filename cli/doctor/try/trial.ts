@@ -15,7 +15,7 @@ import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../cni/tools/about.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
-import { FACTS } from "../../../plugins/lists/facts.ts";
+import { METADATA } from "../../../plugins/lists/metadata.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { createNodeInvoker } from "../../daemon/node_invoker.ts";
 import { DROP_CHECKS, findDroppingRules, IPSEC_CHECKS } from "../drops.ts";
@@ -157,11 +157,11 @@ export async function tryNetwork(
 /** Explains why a network cannot be tried without harm; undefined if it can. */
 function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
   for (const { type, document } of plugins) {
-    const about = FACTS.get(type);
-    if (about?.network?.lowerLink?.(document)?.use === "moved") {
+    const metadata = METADATA.get(type);
+    if (metadata?.network?.lowerLink?.(document)?.use === "moved") {
       return `${type} would take a link from the node`;
     }
-    if (about?.kind === "meta" && about.runs?.areNetworks) {
+    if (metadata?.kind === "meta" && metadata.runs?.areNetworks) {
       return `${type} needs a pod; those of its networks that have a file are tried`;
     }
     if (valueOf(document, "mode") === "passthru") {

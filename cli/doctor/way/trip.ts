@@ -7,7 +7,7 @@
 import { shell } from "../../../base/command_line/shell.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
-import type { NetworkFacts } from "../../../cni/tools/about.ts";
+import type { NetworkTopology } from "../../../cni/tools/about.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -15,7 +15,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Lookup } from "../../../ffi/rtnl/route.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { FACTS } from "../../../plugins/lists/facts.ts";
+import { METADATA } from "../../../plugins/lists/metadata.ts";
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
 import { listCachedPlugins } from "../live.ts";
 import type { Node, Patience } from "../node.ts";
@@ -224,6 +224,6 @@ export function describeLink({ name, kind, mtu }: Link): string {
 }
 
 /** Returns what a plugin of this project does to the network; undefined for others. */
-export function networkOf({ type }: JsonObject): NetworkFacts | undefined {
-  return FACTS.get(String(type))?.network;
+export function networkOf({ type }: JsonObject): NetworkTopology | undefined {
+  return METADATA.get(String(type))?.network;
 }

@@ -6,7 +6,7 @@
  */
 
 import { join } from "@std/path/posix";
-import { type Ask, findAsk } from "../../../base/command_line/ask.ts";
+import { findPrompt, type Prompt } from "../../../base/command_line/prompt.ts";
 import {
   type CommandCall,
   type FlagValues,
@@ -252,7 +252,7 @@ export async function releaseClaim(
   { args: [claim = ""], flags, env, signal, command }: CommandCall<
     FlagValues<typeof RELEASE_FLAGS>
   >,
-  ask: Ask | undefined = findAsk(),
+  ask: Prompt | undefined = findPrompt(),
 ): Promise<Output> {
   const [namespace = "", name = "", ...more] = claim.split("/").length === 1
     ? ["default", claim]

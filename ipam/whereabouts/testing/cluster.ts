@@ -118,7 +118,7 @@ export class SharedCluster implements AsyncDisposable {
           kubeconfig: side === "ours" ? this.#kubeconfig : kubeconfig,
         },
         configuration_path: `${directory}/flat.conf`,
-        ...side === "ours" && { dataDir: `${directory}/receipts` },
+        ...side === "ours" && { dataDir: `${directory}/allocations` },
         ...ipam,
       },
       ...keys,

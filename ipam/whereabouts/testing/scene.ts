@@ -34,7 +34,7 @@ export interface PodCall {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The API server, a kubeconfig for it, and a directory for receipts. */
+/** The API server, a kubeconfig for it, and a directory for allocation files. */
 export class WhereaboutsScene implements AsyncDisposable {
   readonly api: KubeApi;
   readonly directory: PluginDirectory = new PluginDirectory();
@@ -72,9 +72,9 @@ export class WhereaboutsScene implements AsyncDisposable {
     return path;
   }
 
-  /** Makes the nodes' receipts disappear. */
-  loseReceipts(): void {
-    Deno.removeSync(`${this.directory.path}/receipts`, { recursive: true });
+  /** Makes the nodes' allocation files disappear. */
+  loseAllocationFiles(): void {
+    Deno.removeSync(`${this.directory.path}/allocations`, { recursive: true });
   }
 
   /** Names another context in the kubeconfig, which it lacks. */
@@ -89,7 +89,7 @@ export class WhereaboutsScene implements AsyncDisposable {
     return {
       type: "whereabouts",
       kubernetes: { kubeconfig: this.kubeconfig },
-      dataDir: `${this.directory.path}/receipts`,
+      dataDir: `${this.directory.path}/allocations`,
       ...more,
     };
   }

@@ -8,7 +8,10 @@ import { CniError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import type { NetworkRuntime } from "../../../libcni/api.ts";
 import type { AttachmentResult } from "../../../libcni/cache.ts";
-import { type RuntimeConf, sayWhichFailed } from "../../../libcni/operation.ts";
+import {
+  describeFailedPlugin,
+  type RuntimeConf,
+} from "../../../libcni/operation.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
@@ -95,7 +98,7 @@ export function attachmentFailure(
   error: unknown,
 ): CniError {
   const { podNamespace, podName, podUid } = k8s;
-  const { code, message, details } = sayWhichFailed(error);
+  const { code, message, details } = describeFailedPlugin(error);
   return new CniError(
     code,
     `[${podNamespace}/${podName}/${podUid}:${name}]: ` +

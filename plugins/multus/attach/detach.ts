@@ -38,12 +38,12 @@ export interface DetachingCall {
  */
 export async function detach(
   session: DetachingCall,
-  attachment: Recalled,
+  attachment: RestoredAttachment,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   // ADD refuses a network without a valid name before it runs a plugin.
   if (!isNetworkName(attachment.network.name)) return;
-  const { network, conf } = recall(session, attachment);
+  const { network, conf } = restoreAttachment(session, attachment);
   const isAdded = isCached(session, network, conf);
   const plugins = isAdded ? network.plugins : listRun(session, network);
   const options = { continueOnDelErrors: true, signal };
@@ -75,17 +75,17 @@ function isNetworkName(name: string): boolean {
 }
 
 /** A network and the attachment to it. */
-export type Recalled = Pick<KnownAttachment, "network" | "conf">;
+export type RestoredAttachment = Pick<KnownAttachment, "network" | "conf">;
 
 /**
  * Returns an attachment with the configuration and arguments of its ADD, if
  * libcni's cache has them. A scratch file has no port mappings and no bandwidth,
  * and may lack plugin keys, and the annotation may have changed.
  */
-export function recall(
+export function restoreAttachment(
   { runtime, log }: Pick<DetachingCall, "runtime" | "log">,
-  attachment: Recalled,
-): Recalled {
+  attachment: RestoredAttachment,
+): RestoredAttachment {
   const { network, conf } = attachment;
   const doWithout = (error: unknown): void =>
     log.warn("Cannot read the cached arguments of ADD", {

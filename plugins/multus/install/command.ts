@@ -21,7 +21,7 @@ import {
   readInstallOptions,
 } from "./options.ts";
 import { requireDirectory } from "./placed_file.ts";
-import { type Step, Steps, watch } from "./steps.ts";
+import { type InstallStep, InstallSteps, watch } from "./steps.ts";
 
 /**
  * Runs the command.
@@ -37,7 +37,7 @@ export async function install(
   const options = readInstallOptions(call, { pluginNames, knownNames });
   const log = createTimedLog(onStderr);
   const configuration = openConfiguration(options, log);
-  const steps = new Steps(listSteps(options, configuration, log), log);
+  const steps = new InstallSteps(listSteps(options, configuration, log), log);
   if (!options.isWatching) {
     await steps.runOnce(options.timeoutMs, signal);
     return DONE;
@@ -70,8 +70,8 @@ function listSteps(
   options: InstallOptions,
   configuration: Configuration | undefined,
   log: Log,
-): Step[] {
-  const steps: Step[] = [];
+): InstallStep[] {
+  const steps: InstallStep[] = [];
   if (options.executable !== undefined) {
     const executable = new Executable(options.executable, log);
     steps.push({ name: "executable", ensure: () => executable.ensure() });
@@ -94,7 +94,7 @@ function listSteps(
 function describeConfiguration(
   configuration: Configuration,
   { skipsConfigWatch }: InstallOptions,
-): Step {
+): InstallStep {
   let isDone = false;
   return {
     name: "configuration",

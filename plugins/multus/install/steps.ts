@@ -15,7 +15,7 @@ import type { Log } from "../../../base/log/log.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 
 /** A step that ensures one condition. */
-export interface Step {
+export interface InstallStep {
   /** The step's name in the log. */
   readonly name: string;
   /** Ensures the condition; changes nothing if it holds. */
@@ -26,15 +26,15 @@ export interface Step {
 const RETRY_MS = 500;
 
 /** Steps that each depend on the previous ones. */
-export class Steps {
-  readonly #steps: readonly Step[];
+export class InstallSteps {
+  readonly #steps: readonly InstallStep[];
   readonly #log: Log;
-  readonly #done = new Set<Step>();
+  readonly #done = new Set<InstallStep>();
   /** The current problems, as they were logged. */
-  readonly #problems = new Map<Step, string>();
+  readonly #problems = new Map<InstallStep, string>();
 
   /** Runs nothing yet. */
-  constructor(steps: readonly Step[], log: Log) {
+  constructor(steps: readonly InstallStep[], log: Log) {
     this.#steps = steps;
     this.#log = log;
   }
@@ -75,7 +75,7 @@ export class Steps {
     }
   }
 
-  async #tryStep(step: Step, endMs: number): Promise<boolean> {
+  async #tryStep(step: InstallStep, endMs: number): Promise<boolean> {
     try {
       await step.ensure();
       return true;
@@ -87,7 +87,7 @@ export class Steps {
     }
   }
 
-  #tell(step: Step, error: unknown): void {
+  #tell(step: InstallStep, error: unknown): void {
     const reason = describeError(error);
     if (this.#problems.get(step) === reason) return;
     this.#problems.set(step, reason);
@@ -96,7 +96,7 @@ export class Steps {
     else this.#log.error("failed, will retry", fields);
   }
 
-  #recover(step: Step): void {
+  #recover(step: InstallStep): void {
     if (!this.#problems.delete(step)) return;
     this.#log.info("recovered", { step: step.name });
   }

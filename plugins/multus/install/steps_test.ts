@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createLog } from "../../../base/log/log.ts";
-import { NotYetError, Steps, watch } from "./steps.ts";
+import { InstallSteps, NotYetError, watch } from "./steps.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
 
 /** Builds a step with the given outcomes, one per run; the last one repeats. */
@@ -21,16 +21,16 @@ function stepOf(name: string, ...outcomes: (Error | undefined)[]): {
 
 function stepsOf(
   steps: readonly ReturnType<typeof stepOf>[],
-): { steps: Steps; lines: string[] } {
+): { steps: InstallSteps; lines: string[] } {
   const lines: string[] = [];
   const log = createLog({}, (line) => lines.push(line.trimEnd()));
-  return { steps: new Steps(steps, log), lines };
+  return { steps: new InstallSteps(steps, log), lines };
 }
 
 const bad = new Error("bad"), notYet = new NotYetError("not yet");
 const never = new AbortController().signal;
 
-Deno.test("Steps.run() goes on behind a step that fails only if it was done before", async () => {
+Deno.test("InstallSteps.run() goes on behind a step that fails only if it was done before", async () => {
   const [first, second] = [
     stepOf("first", bad, undefined, bad),
     stepOf("second", undefined),
@@ -44,7 +44,7 @@ Deno.test("Steps.run() goes on behind a step that fails only if it was done befo
   assertEquals(second.count, 2);
 });
 
-Deno.test("Steps.run() logs what changes, not each time", async () => {
+Deno.test("InstallSteps.run() logs what changes, not each time", async () => {
   const step = stepOf("one", bad, bad, notYet, notYet, undefined, undefined);
   const { steps, lines } = stepsOf([step]);
   for (let times = 0; times < 6; times++) await steps.run();
@@ -55,13 +55,13 @@ Deno.test("Steps.run() logs what changes, not each time", async () => {
   ]);
 });
 
-Deno.test("Steps.runOnce() waits for what does not exist yet", async () => {
+Deno.test("InstallSteps.runOnce() waits for what does not exist yet", async () => {
   const step = stepOf("one", notYet, undefined);
   await stepsOf([step]).steps.runOnce(10_000, never);
   assertEquals(step.count, 2);
 });
 
-Deno.test("Steps.runOnce() gives up", async (t) => {
+Deno.test("InstallSteps.runOnce() gives up", async (t) => {
   await t.step("at what fails", async () => {
     const [first, second] = [stepOf("first", bad), stepOf("second")];
     const { steps } = stepsOf([first, second]);

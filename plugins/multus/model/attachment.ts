@@ -16,7 +16,7 @@ import { type AttachmentRequest, type Delegate, isList } from "./delegate.ts";
 import { type K8sArgs, splitPairs } from "./k8s_args.ts";
 
 /** The position of a network in a pod's list. */
-export interface Place {
+export interface DelegatePosition {
   /** All networks of the pod, in order; the first is the master. */
   readonly delegates: readonly Delegate[];
   /** Index of the network, from 0. */
@@ -88,7 +88,7 @@ export function listAttachments(
 }
 
 /** The input of {@linkcode runtimeConfOf}. */
-export interface RuntimeConfSource extends Place {
+export interface RuntimeConfSource extends DelegatePosition {
   /** The arguments of multus itself. */
   readonly args: CmdArgs;
   /** The pod. */
@@ -153,7 +153,7 @@ export function attachmentOf(
     readonly call: Pick<Call<MultusConfig>, "args" | "config">;
     readonly k8s: K8sArgs;
   },
-  place: Place,
+  place: DelegatePosition,
 ): KnownAttachment {
   const { args, config: { runtimeConfig: capabilityArgs } } = call;
   const conf = runtimeConfOf({ ...place, args, k8s, capabilityArgs });

@@ -28,7 +28,7 @@ const NEWS_MS = 250;
  * Time limit of a request whose answer is also in memory, but may be stale, in
  * milliseconds.
  */
-const IMPATIENT_MS = 700;
+const SHORT_MS = 700;
 
 /** The parts of the resident cluster. */
 export interface ClusterParts {
@@ -80,7 +80,7 @@ export class CallCluster implements Cluster, ClusterClient {
       ({ uids }) => uids.includes(podUid),
       limit.signal,
     );
-    return await this.#recall<Pod>(
+    return await this.#preferServer<Pod>(
       { remembered, isCurrent: pods?.isCurrent ?? false },
       (client, limits) => client.getPod(namespace, name, limits),
       options,
@@ -95,7 +95,7 @@ export class CallCluster implements Cluster, ClusterClient {
   ): Promise<NetworkAttachmentDefinition> {
     const { definitions } = this.#parts;
     const remembered = definitions.find(namespace, name);
-    return await this.#recall<NetworkAttachmentDefinition>(
+    return await this.#preferServer<NetworkAttachmentDefinition>(
       { remembered, isCurrent: definitions.isCurrent },
       (client, limits) =>
         client.getNetworkAttachmentDefinition(namespace, name, limits),
@@ -156,7 +156,7 @@ export class CallCluster implements Cluster, ClusterClient {
   }
 
   /** Without a watch, memory may be stale: prefers the server, if it answers. */
-  async #recall<T>(
+  async #preferServer<T>(
     { remembered, isCurrent }: {
       readonly remembered: Remembered | undefined;
       readonly isCurrent: boolean;
@@ -168,7 +168,7 @@ export class CallCluster implements Cluster, ClusterClient {
     if (!isCurrent) {
       try {
         const { signal } = options;
-        return await this.#ask(get, { signal, overallMs: IMPATIENT_MS });
+        return await this.#ask(get, { signal, overallMs: SHORT_MS });
       } catch (error) {
         if (options.signal?.aborted || !isTrouble(error)) throw error;
       }

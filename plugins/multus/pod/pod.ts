@@ -125,7 +125,7 @@ function describePod(object: Pod, k8s: K8sArgs): KnownPod {
 }
 
 /** How long it is waited for, and how often it is looked for, in milliseconds. */
-const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;
+const READY_TIMEOUT_MS = 45_000, INTERVAL_MS = 1000;
 
 /**
  * Waits until the master network has created its readiness file.
@@ -138,10 +138,10 @@ const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;
 export async function waitUntilReady(
   path: string | undefined,
   signal?: AbortSignal,
-  patienceMs: number = PATIENCE_MS,
+  timeoutMs: number = READY_TIMEOUT_MS,
 ): Promise<void> {
   if (path === undefined) return;
-  const end = performance.now() + patienceMs;
+  const end = performance.now() + timeoutMs;
   while (!exists(path)) {
     const left = end - performance.now();
     if (left <= 0 || signal?.aborted) {

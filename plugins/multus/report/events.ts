@@ -132,7 +132,7 @@ function nameEvent(podName: string, time: Date): string {
 const EVENT_MS = 2000;
 
 /** Posts the event of an error about a network, if it has one. */
-export async function tellPodOf(
+export async function postEventOf(
   { cluster, log }: EventCall,
   pod: KnownPod,
   error: unknown,

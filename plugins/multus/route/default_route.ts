@@ -23,7 +23,7 @@ import type { Result } from "../../../cni/result/result.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { openSandbox } from "../../parts/sandbox/sandbox.ts";
 import type { Delegate } from "../model/delegate.ts";
-import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
+import { type DefaultRouteRequest, setDefaultRoutes } from "./gateways.ts";
 import { gatewaysOf } from "./steps.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./result_routes.ts";
 
@@ -59,20 +59,20 @@ export interface DefaultRouteOptions {
 export function applyDefaultRoute(
   { args, ifName, delegate, delegates, document, result }: DefaultRouteOptions,
 ): JsonObject {
-  const wishes = listWishes(delegate, delegates);
-  if (wishes.length === 0) return document;
+  const requests = listRequests(delegate, delegates);
+  if (requests.length === 0) return document;
   // Before the kernel's routes: it may fail.
-  const edited = editResult(document, wishes);
+  const edited = editResult(document, requests);
   using sandbox = openSandbox(args);
-  setDefaultRoutes(sandbox, ifName, wishes, gatewaysOf(result));
+  setDefaultRoutes(sandbox, ifName, requests, gatewaysOf(result));
   return edited;
 }
 
-/** Lists the wishes for each family that any network of the pod requests. */
-function listWishes(
+/** Lists what is requested for each family that any network of the pod requests. */
+function listRequests(
   delegate: Delegate,
   delegates: readonly Delegate[],
-): DefaultRouteWish[] {
+): DefaultRouteRequest[] {
   return FAMILIES
     .filter((family) => delegates.some((one) => findGateway(one, family)))
     .map((family) => ({ family, gateway: findGateway(delegate, family) }));
@@ -80,10 +80,10 @@ function listWishes(
 
 function editResult(
   document: JsonObject,
-  wishes: readonly DefaultRouteWish[],
+  requests: readonly DefaultRouteRequest[],
 ): JsonObject {
-  const families = wishes.map(({ family }) => family);
-  const gateways = wishes.flatMap(({ gateway }) => gateway ?? []);
+  const families = requests.map(({ family }) => family);
+  const gateways = requests.flatMap(({ gateway }) => gateway ?? []);
   const kept = dropDefaultRoutes(document, families, gateways);
   return addDefaultRoutes(kept, gateways);
 }

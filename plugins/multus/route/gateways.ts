@@ -14,11 +14,11 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import type { Step } from "../../parts/planned_steps.ts";
-import { adding, type Outlet, runAll, UNSET_METRIC } from "./steps.ts";
+import type { PlannedStep } from "../../parts/planned_steps.ts";
+import { adding, type RoutedInterface, runAll, UNSET_METRIC } from "./steps.ts";
 
 /** The default routes to set for one family. */
-export interface DefaultRouteWish {
+export interface DefaultRouteRequest {
   /** IPv4 or IPv6. */
   readonly family: IpFamily;
   /** The only gateway; undefined for no default route. */
@@ -30,7 +30,7 @@ export interface DefaultRouteWish {
  * routes, and adds missing ones. A failure restores the routes.
  *
  * @param sandbox Borrowed, not closed
- * @param wishes One for each family to change
+ * @param requests One for each family to change
  * @param gateways The gateways of the network's own addresses
  * @throws {CniError} 7 If the interface is missing or cannot reach the gateway,
  *   or another interface's default route takes precedence
@@ -40,18 +40,18 @@ export interface DefaultRouteWish {
 export function setDefaultRoutes(
   sandbox: Rtnl,
   ifName: string,
-  wishes: readonly DefaultRouteWish[],
+  requests: readonly DefaultRouteRequest[],
   gateways: readonly Ip[] = [],
 ): void {
   const link = sandbox.link.find(ifName);
-  if (link === undefined) return requireNoGateway(ifName, wishes);
+  if (link === undefined) return requireNoGateway(ifName, requests);
   const entries = sandbox.route.listEntries()
     .filter((entry) =>
       entry.isDefault && entry.isUnicast && entry.table === Table.Main
     );
   runAll(
-    wishes.flatMap((wish) =>
-      planFamily({ sandbox, link, entries, gateways }, wish)
+    requests.flatMap((request) =>
+      planFamily({ sandbox, link, entries, gateways }, request)
     ),
     { each: `of "${ifName}"`, all: `set default routes of "${ifName}"` },
   );
@@ -60,26 +60,26 @@ export function setDefaultRoutes(
 /** Some plugins create no interface, so that there is nothing to delete. */
 function requireNoGateway(
   ifName: string,
-  wishes: readonly DefaultRouteWish[],
+  requests: readonly DefaultRouteRequest[],
 ): void {
-  const gateways = wishes.flatMap(({ gateway }) => gateway ?? []);
+  const gateways = requests.flatMap(({ gateway }) => gateway ?? []);
   if (gateways.length === 0) return;
   throw refused(gateways.join(", "), ifName, "there is no such interface");
 }
 
 /** The current state. */
-interface Scene extends Outlet {
+interface RouteState extends RoutedInterface {
   /** Default routes in table main, of all interfaces and both families. */
   readonly entries: readonly RouteEntry[];
 }
 
 /** @throws {CniError} 7 If another route would take precedence over the gateway's */
 function planFamily(
-  scene: Scene,
-  { family, gateway }: DefaultRouteWish,
-): Step[] {
-  const { sandbox, link } = scene;
-  const entries = scene.entries.filter((entry) => entry.family === family);
+  state: RouteState,
+  { family, gateway }: DefaultRouteRequest,
+): PlannedStep[] {
+  const { sandbox, link } = state;
+  const entries = state.entries.filter((entry) => entry.family === family);
   const own = entries.filter((entry) => entry.over(link.index) !== undefined);
   const kept = own.filter((entry) => isVia(entry, link, gateway));
   const removals = own.filter((entry) => !kept.includes(entry));
@@ -87,12 +87,12 @@ function planFamily(
   if (gateway !== undefined) {
     const metrics = kept.map(({ priority }) => priority);
     const metric = isMissing ? UNSET_METRIC[family] : Math.min(...metrics);
-    requireFirst({ ...scene, entries }, gateway, metric);
+    requireFirst({ ...state, entries }, gateway, metric);
   }
   return [
     ...family === 6 ? [ignoringRouters(sandbox, link)] : [],
     ...removals.flatMap((entry) => deleting(sandbox, link, entry)),
-    ...isMissing ? [addingDefault(scene, gateway)] : [],
+    ...isMissing ? [addingDefault(state, gateway)] : [],
   ];
 }
 
@@ -108,7 +108,7 @@ function isVia(
 
 /** @throws {CniError} 7 If packets would leave through another interface */
 function requireFirst(
-  { sandbox, link, entries }: Scene,
+  { sandbox, link, entries }: RouteState,
   gateway: Ip,
   metric: number,
 ): void {
@@ -167,7 +167,7 @@ function deleting(
   sandbox: Rtnl,
   { index }: Link,
   entry: RouteEntry,
-): Step[] {
+): PlannedStep[] {
   const requests = sandbox.route;
   const isWhole = entry.family === 4 || entry.isOnlyOver(index);
   const deleted = isWhole ? entry : entry.over(index) ?? entry;
@@ -196,13 +196,13 @@ function deleting(
  * Adds a default route over a link, without a metric. The step throws CniError 7
  * if the gateway is unreachable.
  */
-function addingDefault(outlet: Outlet, gateway: Ip): Step {
+function addingDefault(target: RoutedInterface, gateway: Ip): PlannedStep {
   const destination = Cidr.of(Ip.fromValue(gateway.family, 0n), 0);
   return {
     ...adding(
-      outlet,
+      target,
       { destination, gateway },
-      (why) => refused(gateway, outlet.link.name, why),
+      (why) => refused(gateway, target.link.name, why),
     ),
     action: `add default route via ${gateway}`,
   };
@@ -212,7 +212,7 @@ function addingDefault(outlet: Outlet, gateway: Ip): Step {
  * Stops the kernel from learning default routes from router advertisements: the
  * next one would restore the deleted route.
  */
-function ignoringRouters({ netns }: Rtnl, { name }: Link): Step {
+function ignoringRouters({ netns }: Rtnl, { name }: Link): PlannedStep {
   const key = `net/ipv6/conf/${name}/accept_ra_defrtr`;
   let before: string | undefined;
   const attempt = (work: () => void): void => {

@@ -18,27 +18,33 @@ import {
   NET1,
   TwoNetworks,
 } from "../../../tests/_harness/two_networks.ts";
-import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
+import { type DefaultRouteRequest, setDefaultRoutes } from "./gateways.ts";
 
 /** Wishes: gateways, and families without any. */
-type Wish = string | IpFamily;
+type RequestText = string | IpFamily;
 
-function wishOf(wish: Wish): DefaultRouteWish {
-  if (typeof wish === "number") return { family: wish, gateway: undefined };
-  const gateway = Ip.parse(wish);
+function requestOf(request: RequestText): DefaultRouteRequest {
+  if (typeof request === "number") {
+    return { family: request, gateway: undefined };
+  }
+  const gateway = Ip.parse(request);
   return { family: gateway.family, gateway };
 }
 
-function set(sandbox: NetNs, ifName: string, wishes: readonly Wish[]): void {
+function set(
+  sandbox: NetNs,
+  ifName: string,
+  requests: readonly RequestText[],
+): void {
   using rtnl = Rtnl.open(sandbox.path);
-  setDefaultRoutes(rtnl, ifName, wishes.map(wishOf));
+  setDefaultRoutes(rtnl, ifName, requests.map(requestOf));
 }
 
 interface Row {
   /** Arguments of `ip` in addition to the common ones. */
   readonly lines?: readonly string[];
   readonly ifName: "eth0" | "net1";
-  readonly wishes: readonly Wish[];
+  readonly requests: readonly RequestText[];
   readonly expected: readonly string[];
 }
 
@@ -52,35 +58,35 @@ const NO_V6 = "route del default via 2001:db8:a::1";
 const ROWS: Readonly<Record<string, Row>> = {
   "IPv4 goes, IPv6 stays": {
     ifName: "eth0",
-    wishes: [4],
+    requests: [4],
     expected: [V6_ETH0],
   },
   "IPv6 goes, IPv4 stays": {
     ifName: "eth0",
-    wishes: [6],
+    requests: [6],
     expected: [V4_ETH0],
   },
-  "both go": { ifName: "eth0", wishes: [4, 6], expected: [] },
+  "both go": { ifName: "eth0", requests: [4, 6], expected: [] },
   "an interface without a default route, none wanted": {
     ifName: "net1",
-    wishes: [4, 6],
+    requests: [4, 6],
     expected: [V4_ETH0, V6_ETH0],
   },
   "another gateway of the same interface": {
     ifName: "eth0",
-    wishes: ["10.0.0.254"],
+    requests: ["10.0.0.254"],
     expected: ["via 10.0.0.254 dev eth0", V6_ETH0],
   },
   "a gateway of another interface": {
     lines: [NO_V4, NO_V6],
     ifName: "net1",
-    wishes: ["192.168.1.1", "2001:db8:1::1"],
+    requests: ["192.168.1.1", "2001:db8:1::1"],
     expected: [V4_NET1, V6_NET1],
   },
   "a link-local gateway": {
     lines: [NO_V6],
     ifName: "net1",
-    wishes: ["fe80::1"],
+    requests: ["fe80::1"],
     expected: [V4_ETH0, "via fe80::1 dev net1 metric 1024"],
   },
   "what is there already stays, with metric and MTU": {
@@ -90,7 +96,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       "route add default via 192.168.1.2 metric 50",
     ],
     ifName: "net1",
-    wishes: ["192.168.1.1"],
+    requests: ["192.168.1.1"],
     expected: ["via 192.168.1.1 dev net1 metric 100 mtu 1400", V6_ETH0],
   },
   "all of several, whatever their metrics": {
@@ -100,19 +106,19 @@ const ROWS: Readonly<Record<string, Row>> = {
       "route add default dev eth0 metric 101",
     ],
     ifName: "eth0",
-    wishes: [4],
+    requests: [4],
     expected: [V6_ETH0],
   },
   "a route that was added twice with different metrics": {
     lines: ["route add default via 10.0.0.1 metric 100"],
     ifName: "eth0",
-    wishes: ["10.0.0.1"],
+    requests: ["10.0.0.1"],
     expected: [V4_ETH0, `${V4_ETH0} metric 100`, V6_ETH0],
   },
   "routes of other tables stay": {
     lines: ["route add default via 10.0.0.1 table 100"],
     ifName: "eth0",
-    wishes: [4],
+    requests: [4],
     expected: [V6_ETH0, `${V4_ETH0} table 100`],
   },
   "halves of everything, and refusals, stay": {
@@ -121,7 +127,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       "route add unreachable default metric 4000",
     ],
     ifName: "eth0",
-    wishes: [4],
+    requests: [4],
     expected: [
       "0.0.0.0/1 via 10.0.0.1 dev eth0",
       "unreachable metric 4000",
@@ -131,13 +137,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   "another interface's with a higher metric": {
     lines: [NO_V4, "route add default via 10.0.0.1 metric 10"],
     ifName: "net1",
-    wishes: ["192.168.1.1"],
+    requests: ["192.168.1.1"],
     expected: [V4_NET1, `${V4_ETH0} metric 10`, V6_ETH0],
   },
   "ways of one IPv6 route: only the interface's go": {
     lines: ["route append default via 2001:db8:1::1 dev net1"],
     ifName: "net1",
-    wishes: [6],
+    requests: [6],
     expected: [V4_ETH0, V6_ETH0],
   },
   "ways of one IPv4 route: only the interface's go": {
@@ -147,7 +153,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       "nexthop via 192.168.1.1 dev net1 nexthop via 10.0.0.3 dev eth0",
     ],
     ifName: "net1",
-    wishes: [4],
+    requests: [4],
     expected: [
       "nexthop via 10.0.0.1 dev eth0 nexthop via 10.0.0.3 dev eth0",
       V6_ETH0,
@@ -156,13 +162,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   "one way of several over the same interface": {
     lines: ["route append default via 2001:db8:a::3 dev eth0"],
     ifName: "eth0",
-    wishes: ["2001:db8:a::3"],
+    requests: ["2001:db8:a::3"],
     expected: [V4_ETH0, "via 2001:db8:a::3 dev eth0 metric 1024"],
   },
   "one that a router has advertised": {
     lines: [NO_V6, "route add default via fe80::1 dev eth0 proto ra"],
     ifName: "eth0",
-    wishes: [6],
+    requests: [6],
     expected: [V4_ETH0],
   },
   "a gateway that a /32 cannot say to be on the link": {
@@ -172,7 +178,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       "address add 192.168.7.7/32 dev net1",
     ],
     ifName: "net1",
-    wishes: ["169.254.1.1"],
+    requests: ["169.254.1.1"],
     expected: ["via 169.254.1.1 dev net1 onlink", V6_ETH0],
   },
   "a gateway that a /128 cannot say to be on the link": {
@@ -182,7 +188,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       "address add fd00::7/128 dev net1 nodad",
     ],
     ifName: "net1",
-    wishes: ["fd00::1"],
+    requests: ["fd00::1"],
     expected: [V4_ETH0, "via fd00::1 dev net1 metric 1024 onlink"],
   },
   "a gateway on a subnet whose route was moved to another table": {
@@ -192,23 +198,23 @@ const ROWS: Readonly<Record<string, Row>> = {
       "route add 192.168.1.0/24 dev net1 table 100",
     ],
     ifName: "net1",
-    wishes: ["192.168.1.1"],
+    requests: ["192.168.1.1"],
     expected: [`${V4_NET1} onlink`, V6_ETH0],
   },
 };
 
 rootTest("setDefaultRoutes() leaves wanted routes alone", async (t) => {
   for (
-    const [name, { lines = [], ifName, wishes, expected }] of Object.entries(
+    const [name, { lines = [], ifName, requests, expected }] of Object.entries(
       ROWS,
     )
   ) {
     await t.step(name, () => {
       using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6, ...lines]);
-      set(networks.sandbox, ifName, wishes);
+      set(networks.sandbox, ifName, requests);
       assertEquals(defaultRoutes(networks.sandbox), [...expected]);
       // What is as it should be stays so.
-      set(networks.sandbox, ifName, wishes);
+      set(networks.sandbox, ifName, requests);
       assertEquals(defaultRoutes(networks.sandbox), [...expected]);
     });
   }
@@ -217,7 +223,7 @@ rootTest("setDefaultRoutes() leaves wanted routes alone", async (t) => {
 interface Refusal {
   readonly lines?: readonly string[];
   readonly ifName?: string;
-  readonly wishes: readonly Wish[];
+  readonly requests: readonly RequestText[];
   readonly message: string;
 }
 
@@ -227,21 +233,21 @@ const via = (gateway: string, ifName = "net1"): string =>
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   "a gateway that is elsewhere": {
     lines: [NO_V4, "route add default via 192.168.1.1 metric 5"],
-    wishes: ["192.168.99.1"],
+    requests: ["192.168.99.1"],
     message: via("192.168.99.1") + "the gateway is not in 192.168.1.0/24",
   },
   "a gateway that is elsewhere, for the second of two families": {
     lines: [NO_V4, NO_V6],
-    wishes: ["192.168.1.1", "2001:db8:99::1"],
+    requests: ["192.168.1.1", "2001:db8:99::1"],
     message: via("2001:db8:99::1") + "the gateway is not in 2001:db8:1::/64",
   },
   "a gateway of a family that the interface has no address of": {
     lines: [NO_V6, "address del 2001:db8:1::209/64 dev net1"],
-    wishes: ["2001:db8:1::1"],
+    requests: ["2001:db8:1::1"],
     message: via("2001:db8:1::1") + "the interface has no IPv6 address",
   },
   "another interface's default route with the same metric": {
-    wishes: ["192.168.1.1"],
+    requests: ["192.168.1.1"],
     message: via("192.168.1.1") +
       'the default route via 10.0.0.1 over "eth0" with metric 0 is in the way',
   },
@@ -251,20 +257,20 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
       "route add default via 192.168.1.1 metric 7",
       "route add default dev eth0 metric 6",
     ],
-    wishes: ["192.168.1.1"],
+    requests: ["192.168.1.1"],
     message: via("192.168.1.1") +
       'the default route over "eth0" with metric 6 is in the way',
   },
   "another interface's way of the same IPv6 route": {
     lines: ["route append default via 2001:db8:1::1 dev net1"],
-    wishes: ["2001:db8:1::1"],
+    requests: ["2001:db8:1::1"],
     message: via("2001:db8:1::1") +
       "the default route via 2001:db8:a::1, 2001:db8:1::1 " +
       'over "eth0" with metric 1024 is in the way',
   },
   "an interface that is not there": {
     ifName: "net9",
-    wishes: ["192.168.1.1", "2001:db8:1::1"],
+    requests: ["192.168.1.1", "2001:db8:1::1"],
     message: via("192.168.1.1, 2001:db8:1::1", "net9") +
       "there is no such interface",
   },
@@ -272,12 +278,12 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
 
 rootTest("setDefaultRoutes() refuses a wrong gateway cleanly", async (t) => {
   for (const [name, row] of Object.entries(REFUSALS)) {
-    const { lines = [], ifName = "net1", wishes, message } = row;
+    const { lines = [], ifName = "net1", requests, message } = row;
     await t.step(name, () => {
       using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6, ...lines]);
       const before = takeStock(networks);
       const error = assertThrows(
-        () => set(networks.sandbox, ifName, wishes),
+        () => set(networks.sandbox, ifName, requests),
         CniError,
         message,
       );

@@ -20,14 +20,14 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import { checkFailure } from "../../parts/link/check_link.ts";
 import { kernelRouteOf } from "../../parts/link/configure_link.ts";
-import type { Step } from "../../parts/planned_steps.ts";
+import type { PlannedStep } from "../../parts/planned_steps.ts";
 import { openSandbox } from "../../parts/sandbox/sandbox.ts";
 import { ROUTES } from "../model/delegate.ts";
 import { addRoutes } from "./result_routes.ts";
 import {
   adding,
   gatewaysOf,
-  type Outlet,
+  type RoutedInterface,
   runAll,
   UNSET_METRIC,
 } from "./steps.ts";
@@ -70,13 +70,13 @@ export function applyPodRoutes(
     })),
   );
   using sandbox = openSandbox(args);
-  const scene = survey({
+  const state = survey({
     sandbox,
     link: findLink(sandbox, ifName, wanted),
     gateways: gatewaysOf(result),
   });
   runAll(
-    wanted.flatMap((route) => plan(scene, route)),
+    wanted.flatMap((route) => plan(state, route)),
     {
       each: `of "${ROUTES}" to "${ifName}"`,
       all: `add routes of "${ROUTES}" to "${ifName}"`,
@@ -97,7 +97,7 @@ function findLink(
 }
 
 /** The current state. */
-interface Scene extends Outlet {
+interface RouteState extends RoutedInterface {
   /** The families of its addresses. */
   readonly families: readonly IpFamily[];
   /** Its routes, of all tables. */
@@ -106,11 +106,11 @@ interface Scene extends Outlet {
   readonly entries: readonly RouteEntry[];
 }
 
-function survey(outlet: Outlet): Scene {
-  const { sandbox, link } = outlet;
+function survey(target: RoutedInterface): RouteState {
+  const { sandbox, link } = target;
   const addresses = sandbox.address.list({ ifindex: link.index });
   return {
-    ...outlet,
+    ...target,
     families: addresses.map(({ address }) => address.family),
     own: listOver(sandbox, link),
     entries: sandbox.route.listEntries(),
@@ -118,8 +118,8 @@ function survey(outlet: Outlet): Scene {
 }
 
 /** @returns No step for a route that the network's plugins have added */
-function plan(scene: Scene, route: KernelRoute): Step[] {
-  const { link, families, own } = scene;
+function plan(state: RouteState, route: KernelRoute): PlannedStep[] {
+  const { link, families, own } = state;
   const refuse = (why: string): CniError =>
     refused(describe(route), link.name, why);
   const { family } = route.destination;
@@ -133,10 +133,10 @@ function plan(scene: Scene, route: KernelRoute): Step[] {
     throw refuse(`the interface has no IPv${family} address`);
   }
   if (own.some((other) => isSame(route, other))) return [];
-  const rival = findRival(scene, route);
-  if (rival === undefined) return [adding(scene, route, refuse)];
+  const rival = findRival(state, route);
+  if (rival === undefined) return [adding(state, route, refuse)];
   throw refuse(
-    `the route to ${rival.destination}${nameLinks(scene, rival)} is in the way`,
+    `the route to ${rival.destination}${nameLinks(state, rival)} is in the way`,
   );
 }
 
@@ -164,7 +164,7 @@ function metricOf({ destination, priority }: KernelRoute): number {
  * of another interface that the new one would take a part of.
  */
 function findRival(
-  { link, entries }: Scene,
+  { link, entries }: RouteState,
   route: KernelRoute,
 ): RouteEntry | undefined {
   const { destination, table = RouteTable.main } = route;
@@ -183,7 +183,7 @@ function isOfEveryLink({ destination: { ip } }: RouteEntry): boolean {
   return ip.family === 6 && (ip.isLinkLocal || ip.isMulticast);
 }
 
-function nameLinks({ sandbox }: Scene, { nextHops }: RouteEntry): string {
+function nameLinks({ sandbox }: RouteState, { nextHops }: RouteEntry): string {
   const names = nextHops.flatMap(({ ifindex }) =>
     ifindex === undefined ? [] : sandbox.link.find(ifindex)?.name ?? []
   );

@@ -107,7 +107,7 @@ export function addRoutes(
 function isListed(
   { dst, gw, table = Table.Unspecified }: Route,
   value: JsonValue,
-  { routers }: Owner,
+  { routers }: RouteDefaults,
 ): boolean {
   if (!isObject(value)) return false;
   const listed = unlessNoAddress(() =>
@@ -121,14 +121,14 @@ function isListed(
 }
 
 /** Fields that the routes of a list share. */
-interface Owner {
+interface RouteDefaults {
   /** The family of all routes; undefined if each route has its own. */
   readonly family?: IpFamily;
   /** The gateways of the addresses, for routes without one. */
   readonly routers: readonly Ip[];
 }
 
-type Edit = (routes: readonly JsonValue[], owner: Owner) => JsonValue[];
+type Edit = (routes: readonly JsonValue[], owner: RouteDefaults) => JsonValue[];
 
 /** Keys of results before 0.3.0, with the address and routes of a family. */
 const PAIR: readonly (readonly [key: string, family: IpFamily])[] = [
@@ -159,7 +159,7 @@ function readRouter(ip: JsonValue): Ip[] {
 function editList(
   object: JsonObject,
   edit: Edit,
-  owner: Owner,
+  owner: RouteDefaults,
 ): JsonObject {
   const [key, found] = readKey(object, "routes");
   const routes = edit(Array.isArray(found) ? found : [], owner);
@@ -207,7 +207,7 @@ const MAIN_TABLES: readonly JsonValue[] = [Table.Unspecified, Table.Main];
 /** Reads a route if it is a default route in table main. */
 function readDefaultRoute(
   value: JsonValue,
-  owner: Owner,
+  owner: RouteDefaults,
 ): DefaultRoute | undefined {
   if (!isObject(value)) return undefined;
   const [, table] = readKey(value, "table");

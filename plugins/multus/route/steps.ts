@@ -12,7 +12,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
-import { type Step, undoAll } from "../../parts/planned_steps.ts";
+import { type PlannedStep, undoAll } from "../../parts/planned_steps.ts";
 
 /** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
 export const UNSET_METRIC: Readonly<Record<IpFamily, number>> = {
@@ -24,7 +24,7 @@ export const UNSET_METRIC: Readonly<Record<IpFamily, number>> = {
 export type Refuse = (why: string) => CniError;
 
 /** The interface that gets a route. */
-export interface Outlet {
+export interface RoutedInterface {
   readonly sandbox: Rtnl;
   readonly link: Link;
   /** The gateways of the network's own addresses. */
@@ -41,11 +41,11 @@ export function gatewaysOf({ ips }: Pick<Result, "ips">): Ip[] {
  * is unreachable.
  */
 export function adding(
-  outlet: Outlet,
+  target: RoutedInterface,
   { gateway, ...others }: Omit<Route, "ifindex">,
   refuse: Refuse,
-): Step {
-  const { sandbox, link } = outlet;
+): PlannedStep {
+  const { sandbox, link } = target;
   const route = { ...others, gateway, ifindex: link.index };
   const via = gateway === undefined ? "" : ` via ${gateway}`;
   return {
@@ -56,7 +56,7 @@ export function adding(
       } catch (error) {
         const isUnreachable = isErrno(error, "ENETUNREACH", "EHOSTUNREACH");
         if (!isUnreachable || gateway === undefined) throw error;
-        requireOnLink(outlet, gateway, refuse);
+        requireOnLink(target, gateway, refuse);
         sandbox.route.add({ ...route, isOnLink: true });
       }
     },
@@ -71,7 +71,7 @@ export function adding(
  * annotation.
  */
 function requireOnLink(
-  { sandbox, link: { index }, gateways }: Outlet,
+  { sandbox, link: { index }, gateways }: RoutedInterface,
   gateway: Ip,
   refuse: Refuse,
 ): void {
@@ -102,7 +102,7 @@ function requireOnLink(
  * @throws The step's error with its name, and the errors of undoing
  */
 export function runAll(
-  steps: readonly Step[],
+  steps: readonly PlannedStep[],
   { each, all }: { readonly each: string; readonly all: string },
 ): void {
   for (const [position, step] of steps.entries()) {

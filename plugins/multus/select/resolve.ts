@@ -11,7 +11,7 @@
  * @module
  */
 
-import { giveTurn } from "../../../base/deadline.ts";
+import { yieldToEventLoop } from "../../../base/deadline.ts";
 import { describeError } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { NetworkConf, NetworkConfList } from "../../../libcni/conf.ts";
@@ -67,7 +67,7 @@ export async function resolveAll(
   using definitions = await fetchDefinitions(selections, query);
   const delegates: Delegate[] = [];
   for (const selection of selections) {
-    await giveTurn();
+    await yieldToEventLoop();
     try {
       const delegate = await resolve(selection, query, definitions);
       if (delegate === undefined) continue;

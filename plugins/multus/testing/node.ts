@@ -16,7 +16,7 @@ import { importFlags } from "../../../scripts/net.ts";
 
 const IMPORT_MAP = "--import-map=";
 /** How long anything may take that is waited for, in ms. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const POLL_MS = 10;
 
 /** How the command ended. */
@@ -226,7 +226,7 @@ export class MultusNode implements AsyncDisposable {
 
   /** Waits until a condition holds. */
   async until(what: string, isSo: () => boolean): Promise<void> {
-    const endMs = performance.now() + PATIENCE_MS;
+    const endMs = performance.now() + TIMEOUT_MS;
     while (!isSo()) {
       if (performance.now() > endMs) {
         const logs = this.#watches.map(({ log }) => log).join("---\n");

@@ -50,7 +50,7 @@ class Scene implements AsyncDisposable {
           range: "10.30.0.0/24",
           ipRanges: [{ range: "fd30::/64" }],
           kubernetes: { kubeconfig: this.host.kubeconfig },
-          dataDir: `${this.host.hosts.directory}/receipts`,
+          dataDir: `${this.host.hosts.directory}/allocations`,
         },
       }],
       ...more,
@@ -104,7 +104,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-/** Keys that let a definition name a kubeconfig and receipts. */
+/** Keys that let a definition name a kubeconfig and allocation files. */
 const KEYS: JsonObject = {
   definitionKeys: [
     "host-local.dataDir",

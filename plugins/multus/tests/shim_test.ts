@@ -319,7 +319,7 @@ test(
   async (scene) => {
     const { host } = scene;
     await using refusing = new FakeDaemon(({ say }) =>
-      say({ notMine: "another world" })
+      say({ declined: "another world" })
     );
     const daemonSocketDir = directoryWith(scene, "multus.sock");
     Deno.symlinkSync(refusing.path, `${daemonSocketDir}/daemon.sock`);
@@ -341,7 +341,7 @@ test(
     await using failing = new FakeDaemon(({ say }) => {
       const { env } = failing.requests.at(-1) ?? {};
       if (env?.["CNI_COMMAND"] === "ADD") return; // the connection ends
-      return say({ notMine: "its DEL failed" });
+      return say({ declined: "its DEL failed" });
     });
     const daemonSocketDir = directoryWith(scene, "multus.sock");
     Deno.symlinkSync(failing.path, `${daemonSocketDir}/daemon.sock`);

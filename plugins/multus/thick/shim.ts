@@ -35,7 +35,7 @@ import {
 /** Time between two questions whether the daemon is ready, in ms. */
 const POLL_MS = 100;
 /** How long to wait for the daemon, in ms. */
-const PATIENCE_MS = 60_000;
+const READY_TIMEOUT_MS = 60_000;
 
 /** The input of the shim. */
 export interface ShimCall {
@@ -43,7 +43,7 @@ export interface ShimCall {
   /** Reads the whole configuration. */
   readonly stdin: () => Uint8Array;
   /** How long to wait for the daemon, in ms; 60 000 by default. */
-  readonly patienceMs?: number;
+  readonly timeoutMs?: number;
 }
 
 /** A valid call. */
@@ -62,14 +62,14 @@ export interface ReadCall {
  *   daemon did not do, or a call that fails before it does anything
  */
 export async function shim(
-  { env, stdin, patienceMs = PATIENCE_MS }: ShimCall,
+  { env, stdin, timeoutMs = READY_TIMEOUT_MS }: ShimCall,
 ): Promise<PrintedAnswer | undefined> {
   const call = readShimCall(env, stdin);
   if (call === undefined) return undefined;
   const { command, socket } = call;
   if (command === "DEL") return await detach(call);
-  if (!waitUntilReady(socket, patienceMs)) {
-    return fail(call, notReady(call, patienceMs));
+  if (!waitUntilReady(socket, timeoutMs)) {
+    return fail(call, notReady(call, timeoutMs));
   }
   const response = sendCall(socket, call);
   if (typeof response === "string") return fail(call, noAnswer(call, response));
@@ -109,8 +109,8 @@ export function readShimCall(
 }
 
 /** Reports whether the daemon is ready in time. */
-function waitUntilReady(socket: string, patienceMs: number): boolean {
-  const endMs = performance.now() + patienceMs;
+function waitUntilReady(socket: string, timeoutMs: number): boolean {
+  const endMs = performance.now() + timeoutMs;
   for (;;) {
     const response = exchange(socket, "/readyz", "null", STATE_MS);
     if (typeof response !== "string" && response.status === 200) return true;
@@ -129,13 +129,13 @@ function fail({ cniVersion }: ReadCall, error: CniError): PrintedAnswer {
 
 function notReady(
   { command, socket }: ReadCall,
-  patienceMs: number,
+  timeoutMs: number,
 ): CniError {
   return new CniError(
     command === "STATUS"
       ? ErrorCode.PluginNotAvailable
       : ErrorCode.TryAgainLater,
-    `The multus daemon at "${socket}" was not ready within ${patienceMs} ms`,
+    `The multus daemon at "${socket}" was not ready within ${timeoutMs} ms`,
   );
 }
 

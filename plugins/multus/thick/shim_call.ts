@@ -14,7 +14,7 @@ import { readShimCall } from "./shim.ts";
 import type { Translation } from "../../../daemon/server/call_socket.ts";
 import { SHIM } from "../../../daemon/wire/daemon_socket.ts";
 import type { CallRequest } from "../../../daemon/wire/request.ts";
-import type { Reason } from "../../../daemon/service/reasons.ts";
+import type { DeclineReason } from "../../../daemon/service/decline_reasons.ts";
 import {
   CNI_PATH,
   describeFailure,
@@ -46,7 +46,7 @@ const INVALID = "invalid shim call", FAILED = "failed DEL";
 export async function translateShimCall(
   { name, env, stdin }: Pick<CallRequest, "name" | "env" | "stdin">,
   { lookup, env: own, overlay, onStderr }: ShimCallOptions,
-): Promise<Translation | Reason | undefined> {
+): Promise<Translation | DeclineReason | undefined> {
   if (name !== SHIM) return undefined;
   const read = readShimCall(env, () => stdin);
   const multus = await lookup("multus");
@@ -62,7 +62,7 @@ export async function translateShimCall(
         try {
           if (exitCode !== 0) {
             // DEL works from what is on disk, so another process may succeed.
-            if (env["CNI_COMMAND"] === "DEL") return { notMine: FAILED };
+            if (env["CNI_COMMAND"] === "DEL") return { declined: FAILED };
             const body = JSON.stringify(describeFailure(stdout));
             return await toAnswer({ env, cniVersion }, { status: 400, body });
           }

@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { isQuiet } from "../../../cni/result/quiet.ts";
 import type { Result } from "../../../cni/result/result.ts";
-import type { Rollback, Step } from "../../../cni/call/rollback.ts";
+import type { Rollback, TearDownStep } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { enableAnnouncements, silence } from "./announce.ts";
@@ -61,9 +61,9 @@ export function asksOverLink({ ipam }: Pick<NetConf, "ipam">): boolean {
  */
 export function withRelease(
   call: Pick<Call, "config" | "ipam">,
-  steps: readonly Step[],
-): Step[] {
-  const release: Step = ["release the addresses", async () => {
+  steps: readonly TearDownStep[],
+): TearDownStep[] {
+  const release: TearDownStep = ["release the addresses", async () => {
     if (call.config.ipam?.type) await call.ipam.del();
   }];
   return asksOverLink(call.config) ? [release, ...steps] : [...steps, release];

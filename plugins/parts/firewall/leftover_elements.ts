@@ -26,7 +26,7 @@ import { commitUnlessDisturbed } from "./commit_unless_disturbed.ts";
 import { namesOf } from "./masquerade/names.ts";
 import { openNftables } from "./open_nftables.ts";
 import {
-  type Owner,
+  type CommentOwner,
   parseInstance,
   uniqueIps,
 } from "../owner/leftover_owners.ts";
@@ -61,7 +61,7 @@ interface Placed extends Element {
 }
 
 async function findElements(
-  scene: LeftoverSearch,
+  search: LeftoverSearch,
   nftables: Nftables,
   table: Table,
   load: () => Promise<Plugin>,
@@ -71,9 +71,9 @@ async function findElements(
     const owner = parseInstance(comment);
     if (owner === undefined) continue;
     const [label = ""] = elements.flatMap(({ label }) => label ?? []);
-    const why = scene.evidence.findProof({
+    const why = search.evidence.findReason({
       container: owner.container,
-      isCut: !await isWhole(owner),
+      isTruncated: !await isWhole(owner),
       addresses: uniqueIps(elements.flatMap(addressOf)),
       // The path of the namespace; it may contain blanks.
       netns: label.split(" ").slice(2).join(" "),
@@ -87,8 +87,8 @@ async function findElements(
       network: owner.network,
       why,
       async remove(): Promise<void> {
-        if (await isWhole(owner)) await runDel(scene, await load(), owner);
-        removeElements(scene, table, comment);
+        if (await isWhole(owner)) await runDel(search, await load(), owner);
+        removeElements(search, table, comment);
       },
     });
   }
@@ -116,7 +116,7 @@ function addressOf({ set, key, data }: Placed): Ip[] {
 }
 
 /** Reports whether a comment names its owner in full: it begins with its hashes. */
-export async function isWhole(owner: Owner): Promise<boolean> {
+export async function isWhole(owner: CommentOwner): Promise<boolean> {
   const { network, container: containerId, ifName } = owner;
   const { instance } = await namesOf({ network, containerId, ifName });
   return instance === owner.instance;
@@ -141,7 +141,7 @@ function removeElements(
 async function runDel(
   { env, hostNetns, invoker, onStderr, log }: LeftoverSearch,
   plugin: Plugin,
-  { network, container, ifName }: Owner,
+  { network, container, ifName }: CommentOwner,
 ): Promise<void> {
   const config = { cniVersion: "1.0.0", name: network, type: plugin.name };
   const { exitCode, stdout } = await dispatch(plugin, {

@@ -8,7 +8,7 @@
 import { describeError } from "../../../base/error.ts";
 import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
-import { eachIptables, type Place } from "./iptables/places.ts";
+import { eachIptables, type HostTable } from "./iptables/places.ts";
 import {
   failureOf,
   type Iptables,
@@ -35,7 +35,7 @@ export async function searchIptables(
 export function placeOf(
   { hostNetns, env, log }: LeftoverSearch,
   table: TableName,
-): Place {
+): HostTable {
   return { hostNetns, path: env["PATH"], table, isNamed: false, log };
 }
 

@@ -17,7 +17,7 @@ import type { Ip } from "../../../net/ip.ts";
 import type { LinkEnd } from "./veth.ts";
 
 /** A change of a namespace, for {@linkcode makeChanges}. */
-export interface Change {
+export interface NetnsChange {
   /** Such as "add address 10.1.2.3/24 to eth0". */
   readonly action: string;
   /** Makes one netlink request. */
@@ -34,7 +34,7 @@ export interface Change {
  */
 export function makeChanges(
   { socket }: Rtnl,
-  changes: readonly Change[],
+  changes: readonly NetnsChange[],
 ): void {
   const refusals = socket.attemptAll(
     changes.map(({ action, make }) => () => named(action, make)),
@@ -50,7 +50,7 @@ export function makeChanges(
 }
 
 /** The change that brings a link up. */
-export function bringingUp(netns: Rtnl, { index, name }: LinkEnd): Change {
+export function bringingUp(netns: Rtnl, { index, name }: LinkEnd): NetnsChange {
   return {
     action: `bring "${name}" up`,
     make: () => netns.link.set(index, { isUp: true }),
@@ -77,7 +77,7 @@ export function addingAddress(
   netns: Rtnl,
   { index: ifindex, name }: LinkEnd,
   address: Omit<NewAddress, "ifindex">,
-): Change {
+): NetnsChange {
   return {
     action: `add address ${address.address} to "${name}"`,
     make: () => netns.address.add({ ...address, ifindex }),
@@ -95,7 +95,7 @@ export function addingRoute(
   netns: Rtnl,
   { index: ifindex, name }: LinkEnd,
   route: KernelRoute,
-): Change {
+): NetnsChange {
   const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
   return {
     action: `add route ${route.destination}${via} to "${name}"`,

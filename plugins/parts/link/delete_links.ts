@@ -5,8 +5,8 @@
  */
 
 import type {
-  DoomedLink,
   LinkPlace,
+  LinkToDelete,
   Preparation,
 } from "../../../cni/call/link_deletion.ts";
 import { throwAll } from "../../../cni/call/rollback.ts";
@@ -42,14 +42,14 @@ export async function deleteLater(
 ): Promise<void> {
   const [first, ...others] = placed(links, call);
   if (first === undefined) return;
-  const doomed = [{ ...first, preparation }, ...others];
-  await call.linkDeletion.later(doomed, deleteLinks);
+  const deferred = [{ ...first, preparation }, ...others];
+  await call.linkDeletion.later(deferred, deleteLinks);
 }
 
 function placed(
   links: readonly LinkEnd[],
   { hostNetns }: Pick<Call, "hostNetns">,
-): DoomedLink[] {
+): LinkToDelete[] {
   return links.map(({ index, name }) => ({ index, name, netns: hostNetns }));
 }
 
@@ -58,12 +58,12 @@ function placed(
  *
  * @returns The failures
  */
-export function prepareLinks(links: readonly DoomedLink[]): unknown[] {
-  const isDoomed = ({ index, netns }: LinkPlace): boolean =>
+export function prepareLinks(links: readonly LinkToDelete[]): unknown[] {
+  const isDeleted = ({ index, netns }: LinkPlace): boolean =>
     links.some((link) => link.index === index && link.netns === netns);
   return links.flatMap(({ preparation }) => {
     if (preparation === undefined) return [];
-    if (preparation.unlessDeleted.some(isDoomed)) return [];
+    if (preparation.unlessDeleted.some(isDeleted)) return [];
     try {
       preparation.run();
       return [];
@@ -80,7 +80,7 @@ export function prepareLinks(links: readonly DoomedLink[]): unknown[] {
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
  */
-export function deleteLinks(links: readonly DoomedLink[]): void {
+export function deleteLinks(links: readonly LinkToDelete[]): void {
   const failures = prepareLinks(links);
   const deletions = [...Map.groupBy(links, ({ netns }) => netns)]
     .flatMap(([path, there]) => {
@@ -108,7 +108,7 @@ function openUnlessGone(path: string): Rtnl | undefined {
 }
 
 /** @returns The failures */
-function deleteEach(netns: Rtnl, links: readonly DoomedLink[]): unknown[] {
+function deleteEach(netns: Rtnl, links: readonly LinkToDelete[]): unknown[] {
   return links.flatMap(({ index, name }) => {
     try {
       netns.link.ensureGone(index);

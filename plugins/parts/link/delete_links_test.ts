@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { alone, ListDeletion } from "../../../cni/call/link_deletion.ts";
+import { ListDeletion, unbatched } from "../../../cni/call/link_deletion.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { ipJson, linkNames } from "../../../testing/ip_json.ts";
@@ -15,7 +15,7 @@ rootTest(
     const hostNetns = hosts.host.path;
     const add = (name: string): { index: number; name: string } =>
       host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
-    await deleteLater([add("a")], { linkDeletion: alone, hostNetns });
+    await deleteLater([add("a")], { linkDeletion: unbatched, hostNetns });
     assertEquals(linkNames(hosts.host), ["lo"]);
     const linkDeletion = new ListDeletion();
     await deleteLater([add("b"), add("c")], { linkDeletion, hostNetns });
@@ -36,7 +36,7 @@ for (const kind of ["as a process does", "by a remover"] as const) {
       using host = Rtnl.open(hosts.host.path);
       const hostNetns = hosts.host.path;
       await using remover = new LinkRemover(hostNetns);
-      const outer = kind === "by a remover" ? remover : alone;
+      const outer = kind === "by a remover" ? remover : unbatched;
       const add = (name: string): { index: number; name: string } =>
         host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
       const prepared: string[][] = [];
@@ -69,7 +69,7 @@ for (const kind of ["as a process does", "by a remover"] as const) {
     using host = Rtnl.open(hosts.host.path);
     const hostNetns = hosts.host.path;
     await using remover = new LinkRemover(hostNetns);
-    const linkDeletion = kind === "by a remover" ? remover : alone;
+    const linkDeletion = kind === "by a remover" ? remover : unbatched;
     const link = host.link.addIfb({
       name: "a",
       mtu: 1500,

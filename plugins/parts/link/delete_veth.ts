@@ -6,7 +6,7 @@
  */
 
 import type { Call } from "../../../cni/plugin.ts";
-import type { ValidAttachment } from "../../../cni/config/types.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -114,7 +114,7 @@ async function findByResult(
 export async function deleteStaleVeths(
   host: Rtnl,
   call: Call,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<void> {
   const isStale = staleLinkTest(call.network, valid);
   // The next GC finds the links that an incomplete list misses.

@@ -11,8 +11,8 @@
 
 import { throwAll } from "../../../cni/call/rollback.ts";
 import type {
-  DoomedLink,
   LinkDeletion,
+  LinkToDelete,
 } from "../../../cni/call/link_deletion.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { deleteLinks, prepareLinks } from "./delete_links.ts";
@@ -22,7 +22,7 @@ const MOST_AT_ONCE = 100;
 
 /** A link that is to be deleted, and its caller. */
 interface Removal {
-  readonly link: DoomedLink;
+  readonly link: LinkToDelete;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -58,7 +58,7 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
   }
 
   /** The same as `now`: calls that run at the same time come along anyway. */
-  async later(links: readonly DoomedLink[]): Promise<void> {
+  async later(links: readonly LinkToDelete[]): Promise<void> {
     await this.now(links);
   }
 
@@ -69,7 +69,7 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
    * @throws {Error} If the kernel refuses; names the link. An AggregateError of
    *   several
    */
-  async now(links: readonly DoomedLink[]): Promise<void> {
+  async now(links: readonly LinkToDelete[]): Promise<void> {
     if (this.#isClosed) return deleteLinks(links);
     const failures = prepareLinks(links);
     const inSandboxes: Removal[] = [];
@@ -178,7 +178,7 @@ class Group {
 }
 
 /** Deletes a prepared link by itself, and returns the error if that fails. */
-function failureOf(link: DoomedLink): unknown {
+function failureOf(link: LinkToDelete): unknown {
   try {
     deleteLinks([{ ...link, preparation: undefined }]);
     return undefined;

@@ -11,7 +11,7 @@ import { rootTest } from "../../../testing/capabilities.ts";
 import { linkNames } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { intercept } from "../../../testing/fault_injector.ts";
-import type { DoomedLink } from "../../../cni/call/link_deletion.ts";
+import type { LinkToDelete } from "../../../cni/call/link_deletion.ts";
 import { LinkRemover } from "./link_remover.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
@@ -23,7 +23,7 @@ class Fixture implements AsyncDisposable {
   readonly remover = this.#stack.use(new LinkRemover(this.hosts.host.path));
 
   /** Adds a veth pair. */
-  add(name: string): DoomedLink {
+  add(name: string): LinkToDelete {
     const { host, sandbox } = this.hosts;
     const peer = { netns: sandbox, name: `p-${name}` };
     const { index } = this.rtnl.link.addVeth({ name, peer });
@@ -31,7 +31,7 @@ class Fixture implements AsyncDisposable {
   }
 
   /** Adds many veth pairs. */
-  addMany(count: number): DoomedLink[] {
+  addMany(count: number): LinkToDelete[] {
     return Array.from({ length: count }, (_, i) => this.add(`v${i}`));
   }
 
@@ -208,7 +208,7 @@ rootTest(
     await using fixture = new Fixture();
     const { hosts: { sandbox }, remover } = fixture;
     using rtnl = Rtnl.open(sandbox.path);
-    const add = (name: string): DoomedLink => {
+    const add = (name: string): LinkToDelete => {
       const options = { name, mtu: 1500, transmitQueueLength: 1 };
       const { index } = rtnl.link.addIfb(options);
       return { index, name, netns: sandbox.path };

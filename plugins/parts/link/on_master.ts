@@ -121,9 +121,10 @@ function explained<T>(
     if (error instanceof CniError || !(error instanceof Error)) throw error;
     const { cause } = error;
     // EINVAL has many reasons, for some of which the kernel has a text.
-    const isTold = cause instanceof NetlinkError && cause.errno === "EINVAL" &&
+    const isMtuRefused = cause instanceof NetlinkError &&
+      cause.errno === "EINVAL" &&
       cause.extAck !== "";
-    const reason = cause instanceof SyscallError && !isTold
+    const reason = cause instanceof SyscallError && !isMtuRefused
       ? reasons[cause.errno]
       : undefined;
     const all = [...details, ...more]

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { createLog } from "../../../base/log/log.ts";
 import { Rollback } from "../../../cni/call/rollback.ts";
-import { alone } from "../../../cni/call/link_deletion.ts";
+import { unbatched } from "../../../cni/call/link_deletion.ts";
 import { MacvlanMode } from "../../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
@@ -31,7 +31,7 @@ rootTest("createSandboxLink() creates, replaces and undoes", async () => {
     mtu: 1400,
     transmitQueueLength: 1,
   });
-  const call = { network: "net1", args, linkDeletion: alone };
+  const call = { network: "net1", args, linkDeletion: unbatched };
   const wanted = {
     info: { kind: "macvlan", data: { mode: MacvlanMode.Private } },
     lowerIndex: lower.index,

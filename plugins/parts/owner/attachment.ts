@@ -6,11 +6,11 @@
  */
 
 import type { Call } from "../../../cni/plugin.ts";
-import type { ValidAttachment } from "../../../cni/config/types.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
 import { shorten } from "./stable_name.ts";
 
 /** One interface of one container on one network. */
-export interface Attachment extends ValidAttachment {
+export interface Attachment extends AttachmentId {
   /** Name of the network. */
   readonly network: string;
 }
@@ -71,7 +71,7 @@ export function isOfAnother(
  */
 export function staleLinkTest(
   network: string,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): (link: { readonly alias: string | undefined }) => boolean {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
@@ -82,7 +82,7 @@ export function staleLinkTest(
 /** The owner of a link, as far as its alias tells. */
 export interface LinkOwner extends Attachment {
   /** Whether the container's ID may be cut off, and the interface unknown. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
 }
 
 /** Finds the attachment that a link belongs to, by its alias. */
@@ -95,6 +95,6 @@ export function findLinkOwner(
   const [ifName = ""] = rest;
   // A hash that replaces the end begins with a tilde, which no ID contains.
   const [start = ""] = containerId.split("~");
-  const isCut = start !== containerId || ifName.includes("~");
-  return { network, containerId: start, ifName, isCut };
+  const isTruncated = start !== containerId || ifName.includes("~");
+  return { network, containerId: start, ifName, isTruncated };
 }

@@ -32,7 +32,7 @@ const MAX_LABEL_BYTES = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
   INSTANCE_DIGITS;
 
 /** The texts that identify an attachment in the table. */
-export interface Owner extends ElementTexts {
+export interface ElementOwner extends ElementTexts {
   /** Hashes of network and attachment; the comment begins with it. */
   readonly instance: string;
 }
@@ -50,7 +50,7 @@ interface Labelled {
 export async function ownerOf(
   attachment: Attachment,
   netns = "",
-): Promise<Owner> {
+): Promise<ElementOwner> {
   const [{ instance, comment }, container] = await Promise.all([
     namesOf(attachment),
     sha512(attachment.containerId),

@@ -8,7 +8,7 @@
 import type { Ip } from "../../../net/ip.ts";
 
 /** The owner that a comment names. */
-export interface Owner {
+export interface CommentOwner {
   /** "" if it is cut off. */
   readonly network: string;
   /** May be cut off at its end. */
@@ -19,7 +19,7 @@ export interface Owner {
 }
 
 /** Parses a comment of masquerade rules, port mappings and firewall addresses. */
-export function parseInstance(comment: string): Owner | undefined {
+export function parseInstance(comment: string): CommentOwner | undefined {
   const [, instance = "", network = "", ifName = "", container = ""] =
     /^([0-9a-f]{16}-[0-9a-f]{16}), net: (.+?), if: (.*?), id: (.+)$/s
       .exec(comment) ?? [];
@@ -27,7 +27,7 @@ export function parseInstance(comment: string): Owner | undefined {
 }
 
 /** Parses a comment of rules of iptables. */
-export function parseQuoted(comment: string): Owner | undefined {
+export function parseQuoted(comment: string): CommentOwner | undefined {
   const [, network = "", container = ""] =
     /^(?:dnat )?name: "(.*)" id: "([^"]+)"$/s.exec(comment) ?? [];
   return container === ""

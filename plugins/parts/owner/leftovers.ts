@@ -26,9 +26,9 @@ export function linkOrphan(
   { unknown, isUsed }: LinkEvidence = {},
 ): Orphan[] {
   const owner = findLinkOwner(link);
-  const why = owner === undefined ? unknown : search.evidence.findProof({
+  const why = owner === undefined ? unknown : search.evidence.findReason({
     container: owner.containerId,
-    isCut: owner.isCut,
+    isTruncated: owner.isTruncated,
   });
   if (why === undefined) return [];
   const { name, index, alias } = link;

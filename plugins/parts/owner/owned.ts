@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { ValidAttachment } from "../../../cni/config/types.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
 import type { Bytes } from "../../../net/bytes.ts";
 import { type MasqueradeNames, namesOf } from "../firewall/masquerade/names.ts";
 
@@ -26,7 +26,7 @@ export function ownedBy(
 /** Selects what attachments to a network own that are not valid any more. */
 export async function staleOf(
   network: string,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<Owned> {
   const none = { network, containerId: "", ifName: "" };
   const [{ networkHash }, ...names] = await Promise.all([

@@ -169,7 +169,7 @@ const timeval = struct({ seconds: u64, microseconds: u64 });
 /** How long a connection that is dropped somewhere may take, in seconds. */
 const TIMEOUT_SECONDS = 1n;
 /** How long a connection may take that must come about: a busy machine loses SYNs. */
-const PATIENCE_SECONDS = 60n;
+const ACCEPT_SECONDS = 60n;
 
 /** Encodes a `struct sockaddr_in` or `struct sockaddr_in6`. */
 function sockaddr(address: string, port: number): Bytes {
@@ -199,7 +199,7 @@ export class TcpServer implements Disposable {
 
   /** Connects to it by way of an address, and returns the client as it sees it. */
   async clientOf(from: NetNs, address: string, port: number): Promise<string> {
-    using _client = connectTcp(from, address, port, PATIENCE_SECONDS);
+    using _client = connectTcp(from, address, port, ACCEPT_SECONDS);
     using connection = await this.#listener.accept();
     const { hostname } = connection.remoteAddr as Deno.NetAddr;
     return hostname.replace("::ffff:", "");

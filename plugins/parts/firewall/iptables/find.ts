@@ -39,7 +39,7 @@ export function isLacking(error: unknown): boolean {
 export type Variant = "nft" | "legacy";
 
 /** An installed program. */
-export interface Program {
+export interface IptablesProgram {
   readonly path: string;
   /** Undefined if the program is neither, such as a script. */
   readonly variant: Variant | undefined;
@@ -49,7 +49,7 @@ export interface Program {
 export function findIptables(
   family: IpFamily,
   path: string | undefined,
-): Program | undefined {
+): IptablesProgram | undefined {
   return findProgram(NAMES[family], path);
 }
 
@@ -58,7 +58,7 @@ export function findPreferred(
   variant: Variant,
   family: IpFamily,
   path: string | undefined,
-): Program | undefined {
+): IptablesProgram | undefined {
   const preferred = findIptables(family, path);
   const isPossible = [variant, undefined].includes(preferred?.variant);
   return isPossible ? preferred : undefined;
@@ -69,7 +69,7 @@ export function findVariant(
   variant: Variant,
   family: IpFamily,
   path: string | undefined,
-): Program | undefined {
+): IptablesProgram | undefined {
   const preferred = findIptables(family, path);
   if (preferred?.variant === variant) return preferred;
   const named = findProgram(`${NAMES[family]}-${variant}`, path);
@@ -85,7 +85,7 @@ export function findVariant(
 export function getIptables(
   family: IpFamily,
   path: string | undefined,
-): Program {
+): IptablesProgram {
   const found = findIptables(family, path);
   if (found !== undefined) return found;
   throw new BackendMissing(`the host has no ${NAMES[family]}`);
@@ -96,7 +96,10 @@ export function getIptables(
  *
  * @param path PATH
  */
-export function findProgram(name: string, path = ""): Program | undefined {
+export function findProgram(
+  name: string,
+  path = "",
+): IptablesProgram | undefined {
   const directories = [...path.split(":").filter(Boolean), ...DIRECTORIES];
   const found = directories.map((directory) => `${directory}/${name}`).find(
     isThere,

@@ -32,7 +32,7 @@ import {
 } from "./program.ts";
 
 /** A table on a host, of both families and variants. */
-export interface Place {
+export interface HostTable {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
   /** PATH, to find iptables. */
@@ -56,7 +56,7 @@ const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
  * @throws {BackendMissing} If there are rules, but no program for them
  */
 export async function eachIptables(
-  place: Place,
+  place: HostTable,
   chains: readonly string[],
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
@@ -96,7 +96,7 @@ export async function eachIptables(
  * packet time.
  */
 export async function eachLegacyIptables(
-  place: Place,
+  place: HostTable,
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
   using netns = NetNs.open(place.hostNetns);
@@ -123,7 +123,7 @@ interface LegacyTable {
 }
 
 async function useLegacyIptables(
-  { isNamed, path, table, log }: Place,
+  { isNamed, path, table, log }: HostTable,
   { netns, family, isCertain }: LegacyTable,
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
@@ -154,7 +154,7 @@ async function useLegacyIptables(
  * @throws {Error} If the host or its kernel lacks something
  */
 export async function checkIptables(
-  { hostNetns, path, table }: Pick<Place, "hostNetns" | "path" | "table">,
+  { hostNetns, path, table }: Pick<HostTable, "hostNetns" | "path" | "table">,
   families: readonly IpFamily[] = [4],
 ): Promise<void> {
   const programs = families.map((family) => ({

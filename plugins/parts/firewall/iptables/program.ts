@@ -30,7 +30,7 @@ export interface Iptables {
 export const OTHER_PROBLEM = 1;
 
 /** How a program ended. */
-export interface Ended {
+export interface ProgramResult {
   readonly success: boolean;
   readonly code: number;
   readonly stdout: string;
@@ -45,7 +45,7 @@ export interface Ended {
 export function runIptables(
   iptables: Iptables,
   args: readonly string[],
-): Promise<Ended> {
+): Promise<ProgramResult> {
   const wait = ["-w", String(LOCK_WAIT_SECONDS)];
   return execute(iptables, "", [...wait, "-t", iptables.table, ...args]);
 }
@@ -59,7 +59,7 @@ export function runIptables(
 export function restoreIptables(
   iptables: Iptables,
   changes: readonly string[],
-): Promise<Ended> {
+): Promise<ProgramResult> {
   const args = ["--noflush", `--wait=${LOCK_WAIT_SECONDS}`];
   const stdin = [`*${iptables.table}`, ...changes, "COMMIT", ""].join("\n");
   return execute(iptables, "-restore", args, stdin);
@@ -75,12 +75,12 @@ const SIGNALS = 128;
  * the kernel lacks its tables, its libraries are missing, or a script in its place
  * ends with a code that iptables does not have.
  */
-export function isUnusable({ code }: Pick<Ended, "code">): boolean {
+export function isUnusable({ code }: Pick<ProgramResult, "code">): boolean {
   return code === VERSION_PROBLEM || code > RESOURCE_PROBLEM && code < SIGNALS;
 }
 
 /** Returns the error of a run that failed, with the program's output. */
-export function failureOf({ path }: Iptables, ended: Ended): Error {
+export function failureOf({ path }: Iptables, ended: ProgramResult): Error {
   const why = ended.stderr.trim().split("\n").join("; ");
   const message = `${path}: ${why || `it ended with code ${ended.code}`}`;
   return isUnusable(ended) ? new BackendMissing(message) : new Error(message);
@@ -143,7 +143,7 @@ export async function execute(
   suffix: string,
   args: readonly string[],
   stdin = "",
-): Promise<Ended> {
+): Promise<ProgramResult> {
   const child = start(netns, path + suffix, args);
   const writer = child.stdin.getWriter();
   const [output] = await Promise.all([

@@ -19,11 +19,11 @@
 
 import { lockNetns } from "../../sandbox/lock_netns.ts";
 import {
-  type Ended,
   failureOf,
   type Iptables,
   joinRule,
   OTHER_PROBLEM,
+  type ProgramResult,
   restoreIptables,
   runIptables,
 } from "./program.ts";
@@ -118,7 +118,9 @@ export async function changeRules(
   iptables: Iptables,
   plan: Plan,
 ): Promise<void> {
-  let refused: { readonly changes: string; readonly ended: Ended } | undefined;
+  let refused:
+    | { readonly changes: string; readonly ended: ProgramResult }
+    | undefined;
   while (true) {
     const changes = await plan();
     if (changes.length === 0) return;

@@ -37,18 +37,18 @@ export const MASQUERADES: readonly LeftoverFinder[] = [
 ];
 
 async function findMasquerades(
-  scene: LeftoverSearch,
+  search: LeftoverSearch,
 ): Promise<Orphan[]> {
-  using nftables = openNftables(scene.hostNetns);
+  using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
   const rules = nftables.listRules(MASQUERADE, MASQUERADE_RULES);
   const orphans: Orphan[] = [];
   for (const [comment, own] of Map.groupBy(rules, ({ comment }) => comment)) {
     const owner = parseInstance(comment);
     if (owner === undefined) continue;
-    const why = scene.evidence.findProof({
+    const why = search.evidence.findReason({
       container: owner.container,
-      isCut: !await isWhole(owner),
+      isTruncated: !await isWhole(owner),
       addresses: uniqueIps(own.flatMap(addressesIn)),
     });
     if (why === undefined) continue;
@@ -61,7 +61,7 @@ async function findMasquerades(
       why,
       async remove(): Promise<void> {
         await Promise.resolve();
-        using nftables = openNftables(scene.hostNetns);
+        using nftables = openNftables(search.hostNetns);
         if (nftables) delMasquerade(nftables, owner);
       },
     });
@@ -71,9 +71,9 @@ async function findMasquerades(
 
 /** The masquerade rules of iptables-nft, which we read without a program. */
 async function findIptablesMasquerades(
-  scene: LeftoverSearch,
+  search: LeftoverSearch,
 ): Promise<Orphan[]> {
-  using nftables = openNftables(scene.hostNetns);
+  using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
   const found = ([4, 6] as const).flatMap((family) =>
     nftables.listRules(nftTableOf("nat", family), "POSTROUTING")
@@ -94,7 +94,7 @@ async function findIptablesMasquerades(
     const names = await namesOf({ network, containerId, ifName: "" });
     // Another program's, or a comment that does not tell the owner.
     if (names.chain !== chain) continue;
-    const why = scene.evidence.findProof({
+    const why = search.evidence.findReason({
       container: containerId,
       addresses: uniqueIps(rules.flatMap(({ rule }) => addressesIn(rule))),
     });
@@ -107,7 +107,7 @@ async function findIptablesMasquerades(
       why,
       async remove(): Promise<void> {
         await Promise.resolve();
-        using nftables = openNftables(scene.hostNetns);
+        using nftables = openNftables(search.hostNetns);
         if (nftables) delIptablesNftMasquerade(nftables, { chain }, undefined);
       },
     });

@@ -13,7 +13,7 @@
 import { CniError, describeError, ErrorCode } from "../../../../base/error.ts";
 import type { Log } from "../../../../base/log/log.ts";
 import { tryAll } from "../../../../cni/call/rollback.ts";
-import type { ValidAttachment } from "../../../../cni/config/types.ts";
+import type { AttachmentId } from "../../../../cni/config/types.ts";
 import type { Nftables } from "../../../../ffi/nftables/mod.ts";
 import { NetNs } from "../../../../ffi/netns.ts";
 import type { Cidr } from "../../../../net/cidr.ts";
@@ -24,7 +24,7 @@ import { getIptables, isLacking } from "../iptables/find.ts";
 import {
   checkIptables,
   eachLegacyIptables,
-  type Place,
+  type HostTable,
 } from "../iptables/places.ts";
 import { type MasqueradeNames, namesOf } from "./names.ts";
 import {
@@ -122,7 +122,7 @@ export async function tearDownMasquerade(
 export async function collectMasqueradeGarbage(
   host: MasqueradeHost,
   network: string,
-  valid: readonly ValidAttachment[],
+  valid: readonly AttachmentId[],
 ): Promise<void> {
   const names = await Promise.all(
     valid.map((attachment) => namesOf({ network, ...attachment })),
@@ -283,7 +283,9 @@ async function addByIptables(
 }
 
 /** The masquerades of hosts with the legacy iptables are in its table nat. */
-function legacyOf({ hostNetns, path, log, backend }: MasqueradeHost): Place {
+function legacyOf(
+  { hostNetns, path, log, backend }: MasqueradeHost,
+): HostTable {
   const isNamed = backend === "iptables";
   return { hostNetns, path, log, isNamed, table: "nat" };
 }

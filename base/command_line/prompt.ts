@@ -1,0 +1,34 @@
+/**
+ * Questions on a terminal.
+ *
+ * @module
+ */
+
+import { ExitError } from "./failure.ts";
+
+/**
+ * Asks a question; returns the default for an empty answer.
+ *
+ * @throws {ExitError} 130 after Ctrl-C or Ctrl-D
+ */
+export type Prompt = (question: string, fallback: string) => string;
+
+/**
+ * On these, prompt() reads a line as the kernel gives it, and Ctrl-C is a signal
+ * that waits until the line ends.
+ *
+ * Source: rustyline src/tty/unix.rs `UNSUPPORTED_TERM`.
+ */
+const WITHOUT_KEYS = ["dumb", "cons25", "emacs"];
+
+/** Returns how to ask; undefined without a terminal that reports each key. */
+export function findPrompt(): Prompt | undefined {
+  if (!Deno.stdin.isTerminal() || !Deno.stdout.isTerminal()) return undefined;
+  if (WITHOUT_KEYS.includes(Deno.env.get("TERM") ?? "")) return undefined;
+  return (question, fallback) => {
+    // A default of prompt() would be text in front of what is typed.
+    const answer = prompt(`${question} [${fallback}]:`);
+    if (answer === null) throw new ExitError("Stopped without an answer", 130);
+    return answer.trim() || fallback;
+  };
+}

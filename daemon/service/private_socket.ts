@@ -1,0 +1,168 @@
+/**
+ * A listening socket for root and this process's user.
+ *
+ * @module
+ */
+
+import { deadline, JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
+import { SyscallError } from "../../ffi/errno.ts";
+import type { Fd } from "../../ffi/file/fd.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
+import { Admission, type Admitted } from "./admission.ts";
+import {
+  type Connection,
+  type ConnectionHandler,
+  UnixServer,
+} from "./unix_server.ts";
+
+/** Least time for a request to arrive, in ms. */
+const REQUEST_TIMEOUT_MS = 10_000;
+/** Time limit for answers that are due at the end, in ms. */
+const GRACE_MS = 1000;
+
+/** One connection: a request, and its answer. */
+export interface Exchange extends ConnectionHandler, Admitted {}
+
+/** Options of an {@linkcode PrivateSocket}. */
+export interface PrivateSocketOptions {
+  /** The name of what callers send, in messages: such as "a call". */
+  readonly what: string;
+  readonly log: Pick<Log, "warn">;
+  /** See {@linkcode REQUEST_TIMEOUT_MS}. */
+  readonly requestTimeoutMs?: number | undefined;
+  /** Bounds on connections, together with other sockets'; its own if undefined. */
+  readonly admission?: Admission | undefined;
+  /** Begins an exchange, which calls `onEnded` when it is over. */
+  readonly begin: (connection: Connection, onEnded: () => void) => Exchange;
+}
+
+/** Serves callers of root and this user, and cuts off all others. */
+export class PrivateSocket {
+  readonly #options: PrivateSocketOptions;
+  readonly #admission: Admission;
+  readonly #connections = new Map<Connection, Exchange>();
+  readonly #servers = new Set<UnixServer>();
+  #onEmpty: (() => void) | undefined;
+  #isArmed = false;
+
+  /** Creates it; {@linkcode listen} opens a socket. */
+  constructor(options: PrivateSocketOptions) {
+    this.#options = options;
+    this.#admission = options.admission ?? new Admission();
+  }
+
+  /** How many connections are open. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /**
+   * Listens on a socket for this user only.
+   *
+   * @param socket Its path, or a socket that listens already
+   *
+   * @throws {SyscallError} From socket(2), bind(2) and listen(2)
+   */
+  listen(socket: string | Fd): UnixServer {
+    const { what, log } = this.#options;
+    const server = new UnixServer({
+      socket,
+      onBound: (path) => Deno.chmodSync(path, 0o600),
+      onConnection: (connection) => this.#serve(connection),
+      onRefused: (error) => {
+        log.warn(`Cannot accept ${what}`, { error: describeError(error) });
+        return isForWantOfRoom(error) && this.#admission.makeRoom();
+      },
+    });
+    this.#servers.add(server);
+    server.closed.then(() => this.#servers.delete(server));
+    return server;
+  }
+
+  /** Receives all that callers have sent, without waiting for the next event. */
+  poll(): void {
+    for (const server of this.#servers) server.poll();
+    for (const [connection, { isBegun }] of [...this.#connections]) {
+      if (!isBegun) connection.poll();
+    }
+  }
+
+  /** Ends all connections. Answers that are due are sent before. */
+  async close(): Promise<void> {
+    this.#refuseIncomplete([...this.#connections], "the daemon ends");
+    if (this.#connections.size > 0) {
+      const { promise: empty, resolve } = Promise.withResolvers<void>();
+      this.#onEmpty = resolve;
+      using limit = new JoinedSignal(GRACE_MS);
+      await waitUntil(empty, limit.signal);
+    }
+    for (const connection of this.#connections.keys()) connection.close();
+  }
+
+  #serve(connection: Connection): void {
+    const { log, begin } = this.#options;
+    const { peer } = connection;
+    if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
+      log.warn("Refused a caller of another user", { ...peer });
+      return connection.close();
+    }
+    const exchange = begin(connection, () => {
+      this.#connections.delete(connection);
+      this.#admission.leave(exchange);
+      if (this.#connections.size === 0) this.#onEmpty?.();
+    });
+    this.#connections.set(connection, exchange);
+    connection.handle({
+      onData: (bytes): void => {
+        exchange.onData(bytes);
+        this.#admission.count(exchange);
+      },
+      onGone: (): void => exchange.onGone(),
+    });
+    this.#armTimeout();
+    this.#admission.enter(exchange, peer.pid);
+    // Most requests are there already, which saves the wait for an event.
+    connection.poll();
+  }
+
+  /** Refuses incomplete requests, after receiving what has arrived: closing would reset it. */
+  #refuseIncomplete(
+    connections: readonly (readonly [Connection, Exchange])[],
+    reason: DeclineReason,
+  ): void {
+    for (const [connection, exchange] of connections) {
+      if (!exchange.isBegun) connection.poll();
+      if (!exchange.isBegun && this.#connections.has(connection)) {
+        exchange.refuse(reason);
+      }
+    }
+  }
+
+  /**
+   * Ends exchanges with no request, within twice the time limit. One timer for
+   * all: one each would wake this process up long after its call, as would a
+   * limit that counts. A process that stood still has not looked at what came
+   * meanwhile, and begins again.
+   */
+  #armTimeout(): void {
+    if (this.#isArmed) return;
+    this.#isArmed = true;
+    const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = this.#options;
+    const connections = [...this.#connections];
+    const startMs = performance.now();
+    deadline(requestTimeoutMs).addEventListener("abort", () => {
+      this.#isArmed = false;
+      const isLate = performance.now() - startMs > 2 * requestTimeoutMs;
+      if (!isLate) this.#refuseIncomplete(connections, "request not arrived");
+      if (this.#connections.size > 0) this.#armTimeout();
+    });
+  }
+}
+
+/** Source: accept(2). */
+function isForWantOfRoom(error: unknown): boolean {
+  return error instanceof SyscallError &&
+    ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"].includes(error.errno);
+}

@@ -1,0 +1,24 @@
+/**
+ * What tools know about host-local. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import { lint, listRanges, listSubnets } from "./lint.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "host-local",
+  kind: "ipam",
+  status: "stable",
+  differences: [{
+    uses: /"ips":true/,
+    text: "a second ADD with a requested address is refused",
+  }],
+  lint,
+  ranges: listRanges,
+  subnets: listSubnets,
+  keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+};

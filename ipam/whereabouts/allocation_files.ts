@@ -1,0 +1,124 @@
+/**
+ * Allocation files: the addresses that this node has allocated, in a file for each
+ * attachment. With them, DEL needs to read neither the pools nor the current ranges,
+ * and GC identifies this node's allocations. They only save requests: the pool alone
+ * decides whether an allocation is valid, and without a file DEL searches the pools.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import { replaceFile } from "../../base/files/replace.ts";
+import {
+  ifPossible,
+  removeIfThere,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../base/files/io.ts";
+import type { ClaimKey } from "./ipam_claim.ts";
+import type { Allocation } from "./objects.ts";
+
+/** An allocation that this node has made. */
+export interface PoolAllocation {
+  readonly pool: string;
+  readonly key: string;
+  /** The record in the pool. */
+  readonly value: Allocation;
+  /** Absent if ranges may not overlap. */
+  readonly reservation?: { readonly name: string; readonly uid: string };
+}
+
+/** The IPAMClaim of an attachment. */
+export interface UsedClaim extends ClaimKey {
+  /** Name of the pod. */
+  readonly pod: string;
+  /** Whether the claim ends some time after its last pod. */
+  readonly isTimed?: boolean;
+  /** Whether the claim names the sandbox. */
+  readonly namesSandbox?: boolean;
+}
+
+/** The addresses of an attachment, as its file has them. */
+export interface AllocationFile {
+  /** Namespace of the pools. */
+  readonly namespace: string;
+  readonly claims: readonly PoolAllocation[];
+  /**
+   * The IPAMClaim that has the addresses, which are not in `claims`: an older
+   * version of this plugin releases those.
+   */
+  readonly ipamClaim?: UsedClaim;
+}
+
+/** The allocation files of one network. */
+export class AllocationFiles {
+  readonly #directory: string;
+
+  /** Names the directory, which need not exist. */
+  constructor(dataDir: string, network: string) {
+    this.#directory = join(dataDir, network);
+  }
+
+  /**
+   * Reads the file of an attachment.
+   *
+   * @param namespace Namespace of the pools
+   * @returns Undefined if it is missing or unusable
+   */
+  read(owner: AttachmentId, namespace: string): AllocationFile | undefined {
+    const file = this.find(owner);
+    return file?.namespace === namespace ? file : undefined;
+  }
+
+  /** Reads the file of an attachment, whatever namespace it is of. */
+  find(owner: AttachmentId): AllocationFile | undefined {
+    return ifPossible((): AllocationFile =>
+      JSON.parse(Deno.readTextFileSync(this.#pathOf(owner)))
+    );
+  }
+
+  /**
+   * Writes the file of an attachment.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  write(owner: AttachmentId, file: AllocationFile): void {
+    const bytes = new TextEncoder().encode(JSON.stringify(file));
+    const path = this.#pathOf(owner);
+    withIoFailure(`write "${path}"`, () => replaceFile(path, bytes));
+  }
+
+  /**
+   * Removes the file of an attachment, if there is one.
+   *
+   * @throws {CniError} 5 if it cannot be removed
+   */
+  remove(owner: AttachmentId): void {
+    removeIfThere(this.#pathOf(owner));
+  }
+
+  /**
+   * Lists the attachments with a file.
+   *
+   * @throws {CniError} 5 if the directory cannot be read
+   */
+  list(): AttachmentId[] {
+    const entries = withIoFailure(
+      `read "${this.#directory}"`,
+      () =>
+        unlessUnreachable(() => [...Deno.readDirSync(this.#directory)]) ?? [],
+    );
+    return entries.filter(({ isFile }) => isFile).flatMap(({ name }) => {
+      const end = name.indexOf(":");
+      return end < 0 ? [] : [{
+        containerId: name.slice(0, end),
+        ifName: name.slice(end + 1),
+      }];
+    });
+  }
+
+  #pathOf({ containerId, ifName }: AttachmentId): string {
+    return join(this.#directory, `${containerId}:${ifName}`);
+  }
+}

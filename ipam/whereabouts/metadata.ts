@@ -1,0 +1,20 @@
+/**
+ * What tools know about whereabouts. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import { lint, listSubnets } from "./lint.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "whereabouts",
+  kind: "ipam",
+  status: "stable",
+  install: { onRequest: true, isCopy: true },
+  hasDeepStatus: true,
+  lint,
+  subnets: listSubnets,
+  keys: async () => (await import("./keys.ts")).keys,
+};

@@ -1,0 +1,88 @@
+/**
+ * What tools know about bridge. Its calls never load this file.
+ *
+ * @module
+ */
+
+import { type BuiltInMetadata, valueOf } from "../../cni/tools/about.ts";
+import { listOf } from "../../cni/tools/problem.ts";
+import { type JsonObject, objectOf } from "../../base/json/json.ts";
+import { lint } from "./lint.ts";
+import { vlanGatewayNameOf } from "./settings.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { linkNeed, VETH } from "../parts/kernel_needs.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "bridge",
+  kind: "interface",
+  status: "stable",
+  ipam: "possible",
+  makesInterface: true,
+  network: {
+    joins: "node",
+    hasGateway,
+    sharedLink: { key: "bridge", usual: "cni0" },
+    routesByGateway: (conf) =>
+      valueOf(conf, "isDefaultGateway") === true && !hasDefaultRoute(conf),
+    gatewayLink: (conf) => {
+      if (!hasGateway(conf)) return undefined;
+      const bridge = String(valueOf(conf, "bridge") || "cni0");
+      const vlan = Number(valueOf(conf, "vlan") ?? 0);
+      return {
+        name: vlan === 0 ? bridge : vlanGatewayNameOf({ bridge }, vlan),
+        replaces: valueOf(conf, "forceAddress") === true,
+      };
+    },
+  },
+  differences: [{
+    uses: /"ipMasq":true/i,
+    text: "Go plugins up to 1.5 leave a rule of nftables after the way back",
+  }, {
+    uses: /"vlan"(?=:[1-9])|"vlanTrunk"(?=:\[\{)/i,
+    text: "VLAN filtering is enabled on an existing bridge, too",
+  }],
+  start: { rank: 1, keys: startingKeys, addsRoutes: true },
+  lint,
+  needs: [
+    VETH,
+    linkNeed("bridge", "bridge", { kind: "bridge" }),
+    {
+      name: "VLAN filtering",
+      module: "bridge (CONFIG_BRIDGE_VLAN_FILTERING)",
+      isNeeded: (conf) =>
+        ["vlan", "vlanTrunk"].some((key) => Boolean(valueOf(conf, key))),
+      probe: (netns) => {
+        using rtnl = Rtnl.open(netns);
+        rtnl.link.addBridge({ name: "p-filtering", vlanFiltering: true });
+      },
+    },
+  ],
+  keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+};
+
+/** Reports whether IPAM has the default route of IPv4 already. */
+function hasDefaultRoute(conf: JsonObject): boolean {
+  return listOf(objectOf(conf["ipam"])["routes"])
+    .some(({ dst, gw }) => dst === "0.0.0.0/0" && Boolean(gw));
+}
+
+function hasGateway(conf: JsonObject): boolean {
+  return ["isGateway", "isDefaultGateway"]
+    .some((key) => valueOf(conf, key) === true);
+}
+
+/** Longest name of a link, in bytes. */
+const LINK_NAME = 15;
+
+/** A bridge of the network's own, if its name is short enough. */
+function startingKeys(network: string): JsonObject {
+  const bridge = `cni-${network}`.replace(/[^\w.-]/g, "");
+  return {
+    bridge: bridge.length <= LINK_NAME ? bridge : "cni0",
+    isDefaultGateway: true,
+    ipMasq: true,
+    hairpinMode: true,
+  };
+}

@@ -1,0 +1,47 @@
+/**
+ * What tools know about chain. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import example from "./example.json" with { type: "json" };
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "chain",
+  kind: "meta",
+  status: "stable",
+  ipam: "possible",
+  runs: {},
+  hasDeepStatus: true,
+  keys: () => ({
+    summary: "runs the plugins of a list in one process",
+    text:
+      "Runs several plugins in one process, instead of one process per plugin.",
+    example,
+    keys: {
+      "plugins": {
+        text:
+          "The plugins, in the order ADD runs them, as in a network's `plugins`.",
+        type: "list of objects",
+        default: "required",
+      },
+      "capabilities": {
+        text:
+          "The capabilities to request from the runtime: all that any plugin declares.",
+        type: "object",
+        default: "none",
+      },
+      "args": {
+        text:
+          "Set by runtimes such as multus. Merged into the `args` of each plugin.",
+        type: "object",
+        default: "none",
+      },
+      "ipMasq": {
+        text: "Whether to masquerade traffic that leaves the network.",
+      },
+    },
+  }),
+};

@@ -1,0 +1,38 @@
+/**
+ * What tools know about dummy. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+import example from "./example.json" with { type: "json" };
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "dummy",
+  kind: "interface",
+  status: "stable",
+  ipam: "required",
+  refusesIpam: ["dhcp"],
+  makesInterface: true,
+  hostEnd: "none",
+  network: { joins: "node" },
+  needs: [linkNeed("dummy", "dummy", { kind: "dummy" })],
+  keys: () => ({
+    summary: "creates an interface that is connected to nothing",
+    goPeer: "containernetworking/plugins plugins/main/dummy",
+    text:
+      "Gives a container an interface that no packet leaves, for addresses that it owns without a network.",
+    example,
+    required: [
+      "ipam",
+    ],
+    keys: {
+      "ipam": {
+        text: "IPAM plugin. Required.",
+        type: "object",
+      },
+    },
+  }),
+};

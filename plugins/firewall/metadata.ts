@@ -1,0 +1,53 @@
+/**
+ * What tools know about firewall. Its calls never load this file.
+ *
+ * @module
+ */
+
+import { type BuiltInMetadata, valueOf } from "../../cni/tools/about.ts";
+import example from "./example.json" with { type: "json" };
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "firewall",
+  kind: "chained",
+  runsIptables: (conf) =>
+    ["iptables", undefined, ""].includes(
+      valueOf(conf, "backend") as string | undefined,
+    ),
+  status: "stable",
+  differences: [{
+    text: "the nftables table inet cni_firewall stays after the way back",
+  }],
+  keys: () => ({
+    summary: "lets the container's traffic through the host's firewall",
+    goPeer: "containernetworking/plugins plugins/meta/firewall",
+    text:
+      "Lets a container's traffic through the host's firewall, and can keep networks apart. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
+    example,
+    keys: {
+      "backend": {
+        text: "Where the rules are kept (see below).",
+        type: "`iptables`, `firewalld` or `nftables`",
+        default: "the host decides",
+      },
+      "iptablesAdminChainName": {
+        text: "The chain of iptables for your own rules, which come first.",
+        type: "string, at most 28 characters",
+        default: "`CNI-ADMIN`",
+      },
+      "firewalldZone": {
+        text: "The zone of firewalld that gets the container's addresses.",
+        type: "string",
+        default: "`trusted`",
+      },
+      "ingressPolicy": {
+        text: "Who may connect to the container (see below).",
+        type: "`open`, `same-bridge` or `isolated`",
+        default: "`open`",
+        since: "1.1.0",
+      },
+    },
+  }),
+  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+};

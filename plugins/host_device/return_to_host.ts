@@ -1,0 +1,219 @@
+/**
+ * DEL: returns the device of an attachment to the host.
+ *
+ * @module
+ */
+
+import { describeError } from "../../base/error.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { hasMac, readablePrevResult } from "../parts/sandbox/prev_result.ts";
+import { findSandbox, lastingIdOf } from "../parts/sandbox/sandbox.ts";
+import { isInterfaceName, lostNameOf } from "./find_device.ts";
+import { deleteRules } from "./host_network.ts";
+import { findInside, type Inside, isPhysical, lookInside } from "./identity.ts";
+import { type HostState, moveOut, reclaim } from "./move.ts";
+import { type DeviceRecord, livesElsewhere, RecordFile } from "./record.ts";
+import type { HostDeviceConfig } from "./schema.ts";
+
+/**
+ * Returns the device to the host, if the container or the kernel has it, and
+ * removes its record. Keeps the record of a device with hardware that is nowhere:
+ * the kernel returns it when its namespace ends, to the next ADD or GC. Keeps that
+ * of a virtual device if its namespace lives, and this call does not lead to it.
+ *
+ * @param isOnHost Reports whether the host has the configured device
+ * @throws {Error} If the kernel refuses
+ */
+export function returnToHost(
+  call: Call<HostDeviceConfig>,
+  isOnHost: (host: Rtnl) => boolean,
+): void {
+  using host = Rtnl.open(call.hostNetns);
+  using sandbox = findSandbox(call);
+  const file = new RecordFile(call);
+  const record = file.read();
+  if (record === undefined) {
+    if (sandbox === undefined) return restoreName(host, call);
+    const inside = lookInside(sandbox, host);
+    const device = findUnrecorded(
+      withoutRecorded(inside, file),
+      call,
+      () => isOnHost(host),
+    );
+    if (device === undefined) return;
+    moveOut({ host, sandbox, call }, device.link, device.state);
+    return;
+  }
+  const isRight = sandbox !== undefined && isSandboxOf(record, sandbox);
+  const link = isRight
+    ? findInside(lookInside(sandbox, host), record)
+    : undefined;
+  if (link !== undefined && sandbox !== undefined) {
+    const { hostNetwork } = record;
+    if (hostNetwork !== undefined) deleteRules(sandbox, hostNetwork);
+    moveOut({ host, sandbox, call }, link, record);
+  } else if (
+    !reclaim({ host, log: call.log }, record) &&
+    (isPhysical(record) || !isRight && livesElsewhere(record))
+  ) {
+    const { name: device } = record;
+    call.log.warn("The device is not here yet: keeping its record", { device });
+    return;
+  }
+  file.remove();
+}
+
+/** Reports whether a namespace may be a record's: true if nothing tells. */
+function isSandboxOf({ netns: { id } }: DeviceRecord, sandbox: Rtnl): boolean {
+  const present = id === undefined ? undefined : lastingIdOf(sandbox);
+  return present === undefined || present === id;
+}
+
+/** A device without a record, and what is known of it on the host. */
+interface Unrecorded {
+  readonly link: Link;
+  readonly state: HostState;
+}
+
+/**
+ * Finds a device that the Go plugin or an early build has moved, without a
+ * record. Its name, alias and MAC are the container's to choose, so the kernel
+ * has to show that the link is from the host. A link of CNI_IFNAME may be another
+ * attachment's: a DEL also follows an ADD that failed because the name was taken.
+ */
+function findUnrecorded(
+  { links: all, hostNumber }: Inside,
+  call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
+): Unrecorded | undefined {
+  const links = all.filter((link) => isFromHost(link, hostNumber));
+  const own = links.find((link) => isOnBus(link, call)) ??
+    findNamed(links, call, isOnHost) ??
+    // An interrupted DEL has already given it its name back.
+    links.find((link) => link.alias === link.name && isKnown(link, call)) ??
+    findRenamed(links, call, isOnHost);
+  if (own === undefined) return undefined;
+  const names = [call.config.device, own.alias];
+  // Not the container's name for it.
+  const name = names.find(isInterfaceName) ?? "dev0";
+  const settings = { promisc: false, allmulti: false };
+  return { link: own, state: { name, alternativeNames: [], settings } };
+}
+
+/**
+ * Reports whether a link of the container is from the host: it has hardware, or
+ * its peer or lower link is there. A container makes neither.
+ */
+function isFromHost(link: Link, hostNumber: number | undefined): boolean {
+  return isPhysical(link)
+    ? link.mac !== undefined
+    : link.linkNetnsId !== undefined && link.linkNetnsId === hostNumber;
+}
+
+/** Leaves out the devices that the records of other attachments claim. */
+function withoutRecorded(inside: Inside, file: RecordFile): Inside {
+  const recorded = file.list()
+    .map(({ record }) => findInside(inside, record)?.index);
+  const links = inside.links.filter(({ index }) => !recorded.includes(index));
+  return { ...inside, links };
+}
+
+/** Reports whether the configuration names the link's device on its bus. */
+function isOnBus(
+  { parent }: Link,
+  { config }: Call<HostDeviceConfig>,
+): boolean {
+  const { pciBusID, kernelpath, runtimeConfig } = config;
+  const names = [
+    pciBusID,
+    runtimeConfig?.deviceID,
+    kernelpath?.split("/").pop(),
+  ];
+  return parent !== undefined && names.includes(parent.name);
+}
+
+/** Finds the device under the name of the interface. */
+function findNamed(
+  links: readonly Link[],
+  call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
+): Link | undefined {
+  const link = links.find(({ name }) => name === call.args.ifName);
+  return link !== undefined && isMoved(link, links, call, isOnHost)
+    ? link
+    : undefined;
+}
+
+/**
+ * Finds the device that its container has renamed. Only the result tells whose
+ * it is: by its MAC, or because the container has one device with hardware, and
+ * the host lacks one.
+ */
+function findRenamed(
+  links: readonly Link[],
+  call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
+): Link | undefined {
+  const { ifName } = call.args;
+  const { interfaces = [] } = readablePrevResult(call) ?? {};
+  const isListed = interfaces.some(({ name, sandbox }) =>
+    name === ifName && sandbox
+  );
+  if (!isListed || links.some(({ name }) => name === ifName)) return undefined;
+  const known = links.find((link) => isInResult(link, call));
+  if (known !== undefined) return known;
+  const [only, ...others] = links.filter(isPhysical);
+  return others.length === 0 && !isOnHost() ? only : undefined;
+}
+
+function isMoved(
+  link: Link,
+  links: readonly Link[],
+  call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
+): boolean {
+  if (isKnown(link, call)) return true;
+  if (!isInterfaceName(link.alias)) return false;
+  const { device } = call.config;
+  return device
+    ? links.find(({ name }) => name === device)?.index === link.index
+    : !isOnHost();
+}
+
+/** Reports whether the configuration or the result shows that a link is the device. */
+function isKnown(link: Link, call: Call<HostDeviceConfig>): boolean {
+  const { device, hwaddr } = call.config;
+  return device !== undefined && link.alias === device ||
+    hasMac(link, hwaddr) || isInResult(link, call);
+}
+
+/** Reports whether the result has the link's MAC for the attachment. */
+function isInResult(link: Link, call: Call<HostDeviceConfig>): boolean {
+  const { ifName } = call.args;
+  const interfaces = readablePrevResult(call)?.interfaces ?? [];
+  return interfaces.some(({ name, sandbox, mac }) =>
+    sandbox && name === ifName && hasMac(link, mac)
+  );
+}
+
+/**
+ * Gives a device without a record its name back that the kernel has returned
+ * under another one, because its container has ended. Leaves a device that is in
+ * use.
+ */
+function restoreName(host: Rtnl, call: Call<HostDeviceConfig>): void {
+  const { log, args: { ifName } } = call;
+  const link = host.link.list().find((link) =>
+    lostNameOf(link, ifName) !== undefined && isKnown(link, call)
+  );
+  if (link?.alias === undefined) return;
+  const { index, name, alias } = link;
+  try {
+    host.link.set(index, { name: alias, alias: "" });
+  } catch (error) {
+    const problem = describeError(error);
+    log.warn("Leaving the device its name", { name, device: alias, problem });
+  }
+}

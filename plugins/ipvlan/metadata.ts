@@ -1,0 +1,32 @@
+/**
+ * What tools know about ipvlan. Its calls never load this file.
+ *
+ * @module
+ */
+
+import { type BuiltInMetadata, masterOf } from "../../cni/tools/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "ipvlan",
+  kind: "interface",
+  status: "stable",
+  ipam: "possible",
+  makesInterface: "with ipam",
+  hostEnd: "none",
+  network: {
+    joins: "lower link",
+    lowerLink: (conf) => masterOf(conf, "receives"),
+  },
+  differences: [{
+    uses: /"mtu"(?=:[1-9])/i,
+    text: "an MTU above the master's is refused",
+  }, {
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }],
+  start: { rank: 4, keys: () => ({ mode: "l2" }), asks: ["master"] },
+  needs: [linkNeed("ipvlan", "ipvlan", { kind: "ipvlan" })],
+  keys: async () => (await import("./keys.ts")).keys,
+};

@@ -1,0 +1,29 @@
+/**
+ * What tools know about macvlan. Its calls never load this file.
+ *
+ * @module
+ */
+
+import { type BuiltInMetadata, masterOf } from "../../cni/tools/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "macvlan",
+  kind: "interface",
+  status: "stable",
+  ipam: "possible",
+  makesInterface: true,
+  hostEnd: "none",
+  network: {
+    joins: "lower link",
+    lowerLink: (conf) => masterOf(conf, "receives"),
+  },
+  differences: [{
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }],
+  start: { rank: 3, keys: () => ({ mode: "bridge" }), asks: ["master"] },
+  needs: [linkNeed("macvlan", "macvlan", { kind: "macvlan" })],
+  keys: async () => (await import("./keys.ts")).keys,
+};

@@ -1,0 +1,53 @@
+/**
+ * What tools know about multus. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata, Linted } from "../../cni/tools/about.ts";
+import { runsMultus } from "./model/delegate.ts";
+import { findLogLevel, LOG_LEVELS } from "./operation_log.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "multus",
+  kind: "meta",
+  status: "stable",
+  install: { onRequest: true },
+  ipam: "possible",
+  makesInterface: true,
+  runs: { key: "delegates", areNetworks: true },
+  hasDeepStatus: true,
+  lint,
+  keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+};
+
+/** See {@linkcode Lint}. */
+function lint({ conf }: Linted): Problem[] {
+  const { delegates, clusterNetwork } = conf;
+  const hasDelegates = Array.isArray(delegates) && delegates.length > 0;
+  const { logLevel } = conf;
+  const own = (Array.isArray(delegates) ? delegates : []).flatMap(
+    (delegate, index) =>
+      runsMultus(delegate)
+        ? [errorAt(["delegates", index], "multus would call itself")]
+        : [],
+  );
+  return [
+    ...own,
+    ...hasDelegates || clusterNetwork
+      ? []
+      : [errorAt([], 'multus needs "clusterNetwork" or "delegates"')],
+    ...typeof logLevel !== "string" || logLevel === "" ||
+        findLogLevel(logLevel) !== undefined
+      ? []
+      : [
+        warningAt(
+          ["logLevel"],
+          `expected ${LOG_LEVELS.join(", ")}, got "${logLevel}"`,
+        ),
+      ],
+  ];
+}

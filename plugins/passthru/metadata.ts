@@ -1,0 +1,23 @@
+/**
+ * What tools know about passthru. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "passthru",
+  kind: "meta",
+  status: "stable",
+  page: "multus-networks#passthru",
+  install: { onRequest: true },
+  keys: () => ({
+    summary: "does nothing; starts a chain of plugins that expect a prevResult",
+    goPeer: "k8snetworkplumbingwg/multus-cni cmd/passthru-cni",
+    text:
+      "Does nothing, and has no keys. ADD returns the prevResult, or an empty result. Use it as the first plugin of a list whose other plugins expect a prevResult. It supports CNI versions 0.3.0 and later.",
+    keys: {},
+  }),
+};

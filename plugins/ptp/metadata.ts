@@ -1,0 +1,34 @@
+/**
+ * What tools know about ptp. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import { VETH } from "../parts/kernel_needs.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "ptp",
+  kind: "interface",
+  status: "stable",
+  ipam: "required",
+  refusesIpam: ["dhcp"],
+  makesInterface: true,
+  network: {
+    joins: "node",
+    hasGateway: () => true,
+    routesByGateway: () => true,
+  },
+  differences: [{
+    uses: /"ipMasq":true/i,
+    text: "Go plugins up to 1.5 leave a rule of nftables after the way back",
+  }],
+  start: { rank: 2, keys: () => ({ ipMasq: true }) },
+  needs: [VETH],
+  keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => ({
+    finders:
+      (await import("../parts/firewall/masquerade/leftovers.ts")).MASQUERADES,
+  }),
+};

@@ -1,0 +1,18 @@
+/**
+ * What tools know about remote. Its calls never load this file.
+ *
+ * @module
+ */
+
+import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "remote",
+  kind: "meta",
+  status: "experimental",
+  runs: {},
+  passesOn: true,
+  hasDeepStatus: true,
+  keys: async () => (await import("./keys.ts")).keys,
+};

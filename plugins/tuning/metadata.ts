@@ -1,0 +1,46 @@
+/**
+ * What tools know about tuning. Its calls never load this file.
+ *
+ * @module
+ */
+
+import { type JsonValue, objectOf } from "../../base/json/json.ts";
+import {
+  type BuiltInMetadata,
+  type Linted,
+  valueOf,
+} from "../../cni/tools/about.ts";
+import { describeError } from "../../base/error.ts";
+import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { sysctlOf } from "./sysctls.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "tuning",
+  kind: "chained",
+  status: "stable",
+  mayRepeat: true,
+  sysctls: (conf) =>
+    Object.keys(objectOf(valueOf(conf, "sysctl") as JsonValue | undefined)).map(
+      (name) =>
+        name.replaceAll(".", "/").replace(/\/(conf|neigh)\/[^/]+\//, "/$1/lo/"),
+    ),
+  lint,
+  keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+};
+
+/** See {@linkcode Lint}. */
+function lint({ conf }: Linted): Problem[] {
+  const sysctls = objectOf(valueOf(conf, "sysctl") as JsonValue | undefined);
+  return Object.keys(sysctls).flatMap((name) => {
+    try {
+      const { key } = sysctlOf(name, "", "IFNAME");
+      return /[./]{2}/.test(name)
+        ? [warningAt(["sysctl", name], `a part is empty: it sets "${key}"`)]
+        : [];
+    } catch (error) {
+      return [errorAt(["sysctl", name], describeError(error))];
+    }
+  });
+}

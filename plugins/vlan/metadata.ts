@@ -1,0 +1,45 @@
+/**
+ * What tools know about vlan. Its calls never load this file.
+ *
+ * @module
+ */
+
+import {
+  type BuiltInMetadata,
+  type Linted,
+  masterOf,
+} from "../../cni/tools/about.ts";
+import { linkNeed } from "../parts/kernel_needs.ts";
+import { type Problem, warningAt } from "../../cni/tools/problem.ts";
+
+/** See {@linkcode BuiltInMetadata}. */
+export const metadata: BuiltInMetadata = {
+  type: "vlan",
+  kind: "interface",
+  status: "stable",
+  ipam: "possible",
+  makesInterface: true,
+  hostEnd: "none",
+  network: {
+    joins: "lower link",
+    lowerLink: (conf) => masterOf(conf, "shared"),
+  },
+  differences: [{
+    uses: /"(resolvConf|dns)"/i,
+    text: "the IPAM plugin's DNS is in the result",
+  }],
+  start: { rank: 5, keys: () => ({}), asks: ["master", "vlanId"] },
+  lint,
+  needs: [linkNeed("vlan", "8021q", { kind: "vlan", data: { id: 5 } })],
+  keys: async () => (await import("./keys.ts")).keys,
+};
+
+/** See {@linkcode Lint}. */
+function lint({ conf: { vlanId } }: Linted): Problem[] {
+  return vlanId !== undefined && vlanId !== null ? [] : [
+    warningAt(
+      ["vlanId"],
+      "missing, which means 0: frames have a priority tag and no VLAN",
+    ),
+  ];
+}
