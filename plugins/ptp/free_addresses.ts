@@ -1,6 +1,7 @@
 /**
  * Which addresses a container may have: the plugin routes them to the veth pair, and
- * so takes them from whoever else the host reaches there.
+ * so takes them from whoever else the host reaches there. Loaded only if the host
+ * has a route of its own to an address.
  *
  * An address of a subnet that the host is in is not refused for that alone: a
  * node's pods may have addresses of the uplink's subnet, as in networks of cloud
@@ -9,9 +10,12 @@
  * @module
  */
 
+import type { SyscallError } from "../../ffi/errno.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import type { Route } from "../../ffi/rtnl/route.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -27,6 +31,12 @@ import {
   isNextHop,
 } from "../parts/address/free_ip.ts";
 
+/** Whose the addresses are, and the type of the IPAM plugin that gave them. */
+export interface AddressOwner {
+  readonly attachment: Attachment;
+  readonly ipamType: string | undefined;
+}
+
 /** Reports whether the container of a veth pair no longer has its addresses. */
 export type PairTest = (pair: Pick<Link, "alias">) => boolean;
 
@@ -36,8 +46,7 @@ export type PairTest = (pair: Pick<Link, "alias">) => boolean;
  * again, so its lease has ended. `static` has no leases.
  */
 export function leftPairTest(
-  attachment: Attachment,
-  ipamType: string | undefined,
+  { attachment, ipamType }: AddressOwner,
 ): PairTest {
   const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
   return ({ alias = "" }) =>
@@ -48,11 +57,15 @@ export function leftPairTest(
  * Checks that an address is nobody else's, as far as the host knows: neither the
  * host's, nor a router's or a neighbour's, nor a living container's.
  *
+ * @param entry The host's route to the address
  * @throws {CniError} 7 if it is the host's or a router's, 11 if it is in use
  */
-export function checkIsFree(host: Rtnl, ip: Ip, isLeft: PairTest): void {
-  const entry = host.route.findMatch(ip);
-  if (entry === undefined) return;
+export function checkIsFree(
+  host: Rtnl,
+  ip: Ip,
+  entry: RouteEntry,
+  isLeft: PairTest,
+): void {
   const { destination, isUnicast, hasGateway } = entry;
   // The other types that are found are those of table local.
   if (!isUnicast) throw hasIt(host, ip, entry);
@@ -64,12 +77,37 @@ export function checkIsFree(host: Rtnl, ip: Ip, isLeft: PairTest): void {
 }
 
 /**
+ * Replaces the route to an address that another link already has, if it is left
+ * from a dead container.
+ *
+ * @param refusal What the kernel answered when the route was added
+ * @throws {CniError} 11 if a living container has the address
+ * @throws {SyscallError} The refusal, if the route in the way leads to no link
+ */
+export function replaceLeftRoute(
+  host: Rtnl,
+  route: Route,
+  refusal: SyscallError,
+  isLeft: PairTest,
+): void {
+  const { destination } = route;
+  const present = host.route.listEntries().filter((entry) =>
+    entry.table === Table.Main && entry.destination.equals(destination)
+  );
+  for (const entry of present) {
+    if (!entry.isUnicast) throw refusal;
+    refuseTaken(host, destination.ip, entry, isLeft);
+  }
+  host.route.replace(route);
+}
+
+/**
  * Refuses an address that has a route of its own, unless that is left from a dead
  * container.
  *
  * @throws {CniError} 11
  */
-export function refuseTaken(
+function refuseTaken(
   host: Rtnl,
   ip: Ip,
   { nextHops }: RouteEntry,

@@ -40,9 +40,9 @@ import {
 } from "../parts/sandbox/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { connectVeth, describeVeth, settleVeth } from "../parts/link/veth.ts";
-import { checkIsFree, leftPairTest } from "./free_addresses.ts";
 import type { PtpConfig } from "./schema.ts";
 import {
+  checkAreFree,
   configureContainerEnd,
   routedIpsOf,
   routeToContainer,
@@ -65,8 +65,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const ips = routedIpsOf(lease);
     checkRouteValues(lease.routes);
     const attachment = attachmentOf(call);
-    const isLeft = leftPairTest(attachment, call.config.ipam?.type);
-    for (const { address } of ips) checkIsFree(host, address.ip, isLeft);
+    const owner = { attachment, ipamType: call.config.ipam?.type };
+    await checkAreFree(host, ips, owner);
 
     const { mtu } = call.config;
     const veth = connectVeth(host, sandbox, attachment, { mtu });
@@ -75,7 +75,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       await deleteNow([veth.host], call);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
-    routeToContainer(host, veth.host, ips, isLeft);
+    await routeToContainer(host, veth.host, ips, owner);
     const ends = settleVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);

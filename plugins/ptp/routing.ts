@@ -6,22 +6,25 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
-import { Scope, Table } from "../../ffi/rtnl/constants.ts";
+import type { SyscallError } from "../../ffi/errno.ts";
+import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { type PairTest, refuseTaken } from "./free_addresses.ts";
 import {
   addingAddress,
   addingRoute,
   bringingUp,
   kernelRouteOf,
   makeChanges,
+  named,
   type NetnsChange,
 } from "../parts/link/configure_link.ts";
 import { enableIpv6 } from "../parts/address/ipv6.ts";
 import type { LinkEnd } from "../parts/link/veth.ts";
+import type { AddressOwner } from "./free_addresses.ts";
 
 /** An address with the gateway for all its traffic. */
 export interface RoutedIp extends IpConfig {
@@ -131,51 +134,69 @@ export function containerRoute(
 }
 
 /**
+ * Checks that the addresses are nobody else's, as far as the host knows.
+ *
+ * @throws {CniError} 7 if one is the host's or a router's, 11 if it is in use
+ */
+export async function checkAreFree(
+  host: Rtnl,
+  ips: readonly RoutedIp[],
+  owner: AddressOwner,
+): Promise<void> {
+  for (const { address: { ip } } of ips) {
+    const entry = host.route.findMatch(ip);
+    // Without a route, or behind a router, the address is on no link of the host.
+    if (entry === undefined || isBehindRouter(entry, ip)) continue;
+    const { checkIsFree, leftPairTest } = await import("./free_addresses.ts");
+    checkIsFree(host, ip, entry, leftPairTest(owner));
+  }
+}
+
+function isBehindRouter(entry: RouteEntry, ip: Ip): boolean {
+  const { destination, isUnicast, hasGateway } = entry;
+  return isUnicast && hasGateway && !destination.equals(Cidr.host(ip));
+}
+
+/**
  * Gives the host the gateways' addresses, and routes the container's to the
  * veth pair.
  *
  * @throws {Error} If an address is routed elsewhere
  */
-export function routeToContainer(
+export async function routeToContainer(
   host: Rtnl,
   link: LinkEnd,
   ips: readonly RoutedIp[],
-  isLeft: PairTest,
-): void {
+  owner: AddressOwner,
+): Promise<void> {
+  const refused: [action: string, KernelRoute, SyscallError][] = [];
+  const routingTo = (destination: Cidr): NetnsChange => {
+    const route = { destination, ifindex: link.index, scope: Scope.Host };
+    const action = `add route ${destination} to "${link.name}"`;
+    return {
+      action,
+      make: () => host.route.add(route),
+      recover(refusal): void {
+        if (refusal.errno !== "EEXIST") throw refusal;
+        refused.push([action, route, refusal]);
+      },
+    };
+  };
   makeChanges(host, [
     ...gatewaysOf(ips).map((gateway) => {
       const address = Cidr.host(gateway);
       return addingAddress(host, link, { address, noPrefixRoute: true });
     }),
-    ...ips.map(({ address }) =>
-      routingTo(host, link, Cidr.host(address.ip), isLeft)
-    ),
+    ...ips.map(({ address }) => routingTo(Cidr.host(address.ip))),
   ]);
-}
-
-/** The change that routes an address to the veth pair. */
-function routingTo(
-  host: Rtnl,
-  { index: ifindex, name }: LinkEnd,
-  destination: Cidr,
-  isLeft: PairTest,
-): NetnsChange {
-  const route = { destination, ifindex, scope: Scope.Host };
-  return {
-    action: `add route ${destination} to "${name}"`,
-    make: () => host.route.add(route),
-    recover(refusal): void {
-      if (refusal.errno !== "EEXIST") throw refusal;
-      const present = host.route.listEntries().filter((entry) =>
-        entry.table === Table.Main && entry.destination.equals(destination)
-      );
-      for (const entry of present) {
-        if (!entry.isUnicast) throw refusal;
-        refuseTaken(host, destination.ip, entry, isLeft);
-      }
-      host.route.replace(route);
-    },
-  };
+  if (refused.length === 0) return;
+  const { leftPairTest, replaceLeftRoute } = await import(
+    "./free_addresses.ts"
+  );
+  const isLeft = leftPairTest(owner);
+  for (const [action, route, refusal] of refused) {
+    named(action, () => replaceLeftRoute(host, route, refusal, isLeft));
+  }
 }
 
 /** Lists the gateways without duplicates. */
