@@ -37,7 +37,7 @@ export interface Rule extends NewRule {
   readonly priority: number;
   /** Whether it matches by source only, and looks packets up in the table. */
   readonly isBySource: boolean;
-  /** Whether it stops packets: blackhole, unreachable or prohibit. */
+  /** Whether it stops all packets of its source: blackhole, unreachable or prohibit. */
   readonly stops: boolean;
 }
 
@@ -113,16 +113,15 @@ function decodeRule(
   const family = header.family === AF_INET ? 4 : 6;
   const source = attributes.source ?? Ip.fromValue(family, 0n);
   const { suppressPrefixLength = SUPPRESS_NOTHING } = attributes;
+  const isAnyOther = header.tos === 0 && header.destinationLength === 0 &&
+    (header.flags & FIB_RULE_INVERT) === 0 && !hasCondition(attributes);
   return {
     source: Cidr.of(source, header.sourceLength),
     table: attributes.table ?? header.table,
     // The kernel omits a priority of 0.
     priority: attributes.priority ?? 0,
-    isBySource: header.action === FR_ACT_TO_TBL && header.tos === 0 &&
-      header.destinationLength === 0 &&
-      (header.flags & FIB_RULE_INVERT) === 0 &&
-      suppressPrefixLength === SUPPRESS_NOTHING &&
-      !hasCondition(attributes),
-    stops: header.action >= FR_ACT_BLACKHOLE,
+    isBySource: header.action === FR_ACT_TO_TBL && isAnyOther &&
+      suppressPrefixLength === SUPPRESS_NOTHING,
+    stops: header.action >= FR_ACT_BLACKHOLE && isAnyOther,
   };
 }

@@ -129,6 +129,23 @@ rootTest("RuleRequests.list() has both families, with defaults", () => {
   ]);
 });
 
+rootTest("RuleRequests.list() says what stops all packets", async (t) => {
+  const rows = [
+    ["prohibit", true],
+    ["blackhole", true],
+    ["to 10.9.0.0/16 prohibit", false],
+    ["fwmark 0x80000/0xff0000 prohibit", false],
+    ["iif eth0 prohibit", false],
+    ["ipproto tcp dport 25 prohibit", false],
+  ] as const;
+  await eachRow(t, rows, ([condition, expected]) => {
+    using fixture = new Fixture();
+    fixture.ip(`rule add from 10.1.2.3 pref 9 ${condition}`);
+    const [rule] = fixture.rule.list().filter(({ priority }) => priority === 9);
+    assertEquals(rule?.stops, expected);
+  });
+});
+
 rootTest("RuleRequests.list() shows further selectors", async (t) => {
   const conditions = [
     "to 10.9.0.0/16",

@@ -1,0 +1,62 @@
+/**
+ * Nodes of different kinds on which everything works: `cni doctor` finds nothing,
+ * neither by itself nor for a pod.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { type Control, dns, tcp } from "./controls.ts";
+import {
+  CACHE,
+  DB,
+  FAR,
+  FAR6,
+  FaultNode,
+  HOST_PORT,
+  NEEDS,
+  NODE,
+  ROUTER,
+} from "./fault_node.ts";
+import { CHECKED, comesToWork } from "./judge.ts";
+import { diagnose } from "../../cli/doctor/diagnose.ts";
+import { HEALTHY } from "./rows/healthy.ts";
+
+/** What works on each of them. */
+const USES: readonly Control[] = [
+  tcp("web", FAR),
+  tcp("web", FAR6),
+  dns("web", ROUTER),
+  tcp("db", CACHE),
+  tcp("db", FAR),
+  tcp("shop", FAR),
+  tcp("router", NODE, HOST_PORT),
+  tcp("node", DB),
+];
+
+rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
+  await using node = await FaultNode.create();
+  const { scene } = node;
+  for (const { name, seed } of HEALTHY) {
+    await t.step(name, async () => {
+      const undo = await seed(node);
+      try {
+        for (const use of USES) {
+          assert(await comesToWork(node, use), `${use.text}: it does not work`);
+        }
+        using own = scene.node();
+        const { findings, unchecked } = await diagnose(own, () => {}, CHECKED);
+        const said = findings.map(({ code, message }) => `${code} ${message}`);
+        assertEquals([said, unchecked], [[], []]);
+        for (const pod of ["default/web", "default/db", "default/shop"]) {
+          const { json } = await scene.doctor({ pod });
+          const { ok, ways } = json as { ok: boolean; ways: unknown };
+          assert(ok, JSON.stringify(ways, null, 2));
+        }
+      } finally {
+        await undo();
+      }
+    });
+  }
+});

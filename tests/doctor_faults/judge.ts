@@ -1,0 +1,169 @@
+/**
+ * Says what `cni doctor` makes of a fault: whether it names the cause, and whether
+ * what it says to do helps, followed to the letter.
+ *
+ * @module
+ */
+
+import { assert } from "@std/assert";
+import { CHECKS } from "../../cli/doctor/checks.ts";
+import { diagnose } from "../../cli/doctor/diagnose.ts";
+import type { Check } from "../../cli/doctor/finding.ts";
+import type { DoctorScene } from "../../cli/doctor/testing/scene.ts";
+import type { CniFlags } from "../../cli/flags.ts";
+import type { Control } from "./controls.ts";
+import type { FaultNode } from "./fault_node.ts";
+import type { FaultRow } from "./row.ts";
+
+/** Looking at all processes of the machine takes as long as the rest. */
+export const CHECKED: readonly Check[] = CHECKS
+  .filter(({ name }) => name !== "leftover");
+
+/** What `cni doctor` says, in part. */
+interface Said {
+  readonly isError: boolean;
+  readonly message: string;
+  readonly command: string | undefined;
+}
+
+/** What it is worth. */
+export interface Verdict {
+  /** `half`: it sees that something fails, or warns of the cause. */
+  readonly cause: "named" | "half" | "nothing";
+  /** `advice`: there is none to follow to the letter. */
+  readonly fix: "works" | "fails" | "advice" | "none";
+  /** Whether it says that nothing is wrong. */
+  readonly isSilent: boolean;
+  /** All that it said. */
+  readonly said: readonly Said[];
+}
+
+/** How long what works may take, and how long is waited for what fails, in ms. */
+const WORKS_MS = 10_000, FAILS_MS = 250, FIXED_MS = 3000;
+/** How long one try may take, in ms. */
+const TRY_MS = 1000;
+/** How many commands one fault may take, one after another. */
+const MOST_STEPS = 6;
+
+/** Seeds a fault, asks the doctor, follows it, and fixes what is left. */
+export async function judge(
+  node: FaultNode,
+  row: FaultRow,
+): Promise<Verdict> {
+  const { fails, seed, isNew = false } = row;
+  if (!isNew) assert(await comesToWork(node, fails), "nothing works");
+  const undo = await seed(node);
+  try {
+    assert(!await fails.works(node, FAILS_MS), `it stops nothing`);
+    const said = await ask(node, row);
+    const errors = said.filter(({ isError }) => isError);
+    const names = ({ message }: Said): boolean => row.cause.test(message);
+    const cause = errors.some(names)
+      ? "named"
+      : errors.length > 0 || said.some(names)
+      ? "half"
+      : "nothing";
+    const fix = await follow(node, row, said);
+    return { cause, fix, isSilent: said.length === 0, said };
+  } finally {
+    await undo();
+    if (!isNew) {
+      assert(await comesToWork(node, fails), "it is not fixed");
+    }
+  }
+}
+
+/** Tries until it works or the time is up. */
+export async function comesToWork(
+  node: FaultNode,
+  control: Control,
+  limitMs: number = WORKS_MS,
+): Promise<boolean> {
+  for (const end = performance.now() + limitMs; performance.now() < end;) {
+    if (await control.works(node, Math.min(TRY_MS, limitMs))) return true;
+  }
+  return false;
+}
+
+/** Runs `cni doctor`, and again for the pod whose packets are lost. */
+async function ask({ scene }: FaultNode, row: FaultRow): Promise<Said[]> {
+  using node = scene.node(row.options?.(scene));
+  const { findings, unchecked } = await diagnose(node, () => {}, CHECKED);
+  const said = [
+    ...findings.map(({ severity, message, command }) => ({
+      isError: severity === "error",
+      message,
+      command,
+    })),
+    ...unchecked.map(({ check, reason }) => ({
+      isError: false,
+      message: `${check} could not be checked: ${reason}`,
+      command: undefined,
+    })),
+  ];
+  const { asks } = row.fails;
+  if (
+    asks === undefined ||
+    said.some(({ isError, message }) => isError && row.cause.test(message))
+  ) return said;
+  return [...said, ...await askForPod(scene, asks)];
+}
+
+async function askForPod(
+  scene: DoctorScene,
+  { pod }: NonNullable<FaultRow["fails"]["asks"]>,
+): Promise<Said[]> {
+  const flags: CniFlags = { pod };
+  let json;
+  try {
+    ({ json } = await scene.doctor(flags, { timeoutMs: 500 }));
+  } catch (error) {
+    return [{ isError: true, message: String(error), command: undefined }];
+  }
+  const { ways } = json as {
+    ways: { steps: { state: string; text: string; fix: string | null }[] }[];
+  };
+  return ways.flatMap(({ steps }) => steps)
+    .filter(({ state }) => state === "end" || state === "doubt")
+    .map(({ state, text, fix }) => ({
+      isError: state === "end",
+      message: text,
+      command: fix ?? undefined,
+    }));
+}
+
+/** Does what a person would: what is said of the cause first. */
+async function follow(
+  node: FaultNode,
+  row: FaultRow,
+  first: readonly Said[],
+): Promise<Verdict["fix"]> {
+  if (first.length === 0) return "none";
+  const done = new Set<string>();
+  let said = first;
+  for (let step = 0; step < MOST_STEPS; step++) {
+    const next = said.toSorted((left, right) =>
+      rank(row, left) - rank(row, right)
+    )
+      .find(({ command }) =>
+        command !== undefined && !done.has(command) && canFollow(command)
+      );
+    if (next?.command === undefined) break;
+    done.add(next.command);
+    node.follow(next.command);
+    if (await comesToWork(node, row.fails, step === 0 ? FIXED_MS : TRY_MS)) {
+      return "works";
+    }
+    said = await ask(node, row);
+  }
+  return done.size > 0 ? "fails" : "advice";
+}
+
+/** There is no cluster here. */
+function canFollow(command: string): boolean {
+  return !/\b(kubectl|systemctl)\b/.test(command);
+}
+
+function rank({ cause }: FaultRow, { isError, message }: Said): number {
+  return (isError ? 0 : 2) + (cause.test(message) ? 0 : 1);
+}
