@@ -101,7 +101,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [{ ...NETWORK, isOptional: true }, { ...NETNS, isOptional: true }],
     flags: {
       ...pick("del", "from", "svg", "chrome"),
-      "wide": { summary: "show short steps too, and objects in full" },
+      "wide": { summary: "also show short steps, and objects in full" },
       ...pick(...ATTACHMENT, "undo-timeout", ...DIRECTORIES),
     },
     timeout: TIMEOUT,
@@ -134,7 +134,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "init",
-    summary: "Write a first network, by asking or from flags",
+    summary: "Write a first network, from prompts or flags",
     flags: pick(
       ...INIT_ANSWERS,
       "cni-version",
@@ -161,7 +161,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "schema",
-    summary: "Print the JSON Schema of a plugin, or of lists of plugins",
+    summary: "Print the JSON Schema of a plugin, or of network lists",
     args: [{
       name: "TYPE",
       summary: "a plugin, conf or conflist (default conflist)",
@@ -228,7 +228,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "show",
-    summary: "Show the networks of this node as a tree or a picture",
+    summary: "Show the networks of this node as a tree or a diagram",
     args: [{
       ...NETNS,
       name: "NAME",
@@ -273,13 +273,13 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "doctor",
-    summary: "Find what is wrong with this node, and how to fix it",
+    summary: "Find problems of this node, and how to fix them",
     flags: {
       pod: {
         ...FLAGS.pod,
         value: "NAME",
         summary: "show where the packets of a pod, container, pid:N or " +
-          "namespace end",
+          "namespace stop",
       },
       ...pick("fix", "wait", "try", "svg", "strict", ...DIRECTORIES),
     },
@@ -288,7 +288,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "probe",
-    summary: "Try whether one container reaches another",
+    summary: "Test whether one container can reach another",
     args: [
       { ...ATTACHED, name: "A" },
       {
@@ -409,7 +409,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "conform",
-    summary: "Try whether plugins do what the CNI specification demands",
+    summary: "Test plugins against the CNI specification",
     args: [{
       name: "EXECUTABLE",
       summary: "executables of plugins, or directories of them",
@@ -422,7 +422,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
         "demand",
         "thorough",
       ),
-      "strict": { summary: "exit with 1 if a SHOULD is broken, too" },
+      "strict": { summary: "also exit with 1 if a SHOULD is broken" },
       ...pick("call-timeout", "junit", "html"),
       "cni-path": {
         ...FLAGS["cni-path"],

@@ -26,24 +26,24 @@ export const FLAGS = {
     summary: "container ID (default derived from the namespace's path)",
   },
   "no-undo": {
-    summary: "keep what a failed ADD left, for inspection",
+    summary: "keep the state of a failed ADD for inspection",
   },
   "all": {
     summary: "remove all attachments; takes no namespaces",
   },
   "orphans": {
-    summary: "find what containers that are gone have left, of all networks",
+    summary: "find leftovers of deleted containers in all networks",
   },
-  "yes": { summary: "with --orphans: remove what is found" },
+  "yes": { summary: "with --orphans: remove the leftovers" },
   "grace": {
     value: "TIME",
-    summary: "with --orphans: keep what is younger (default 5m)",
+    summary: "with --orphans: keep younger leftovers (default 5m)",
   },
   "dry-run": { summary: "show what would change without changing it" },
   "strict": { summary: "treat notes and warnings as errors" },
   "ignore": {
     value: "CODES",
-    summary: "leave out warnings with these codes, such as gateway-off-subnet",
+    summary: "omit warnings with these codes, such as gateway-off-subnet",
   },
   "format": {
     value: "FORMAT",
@@ -56,7 +56,7 @@ export const FLAGS = {
   },
   "to": {
     value: "FORM",
-    summary: "target form: chain or list (default the other one)",
+    summary: "target form: chain or list (default the other form)",
     completes: ["chain", "list"],
   },
   "daemon": {
@@ -64,7 +64,7 @@ export const FLAGS = {
       DEFAULT_SOCKET,
   },
   "no-daemon": {
-    summary: "run plugins in this process, not by the node daemon",
+    summary: "run plugins in this process, not through the node daemon",
   },
   "output": {
     value: "FILE",
@@ -98,7 +98,8 @@ export const FLAGS = {
   "copy": { summary: "copy the executable for each plugin" },
   "link": { summary: "link each plugin to the executable (default)" },
   "prune": {
-    summary: "remove what cni install installed before and does not now",
+    summary:
+      "remove plugins that an earlier installation added and this one omits",
   },
   "if-installed": { summary: "succeed if there is nothing to undo" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
@@ -117,7 +118,7 @@ export const FLAGS = {
   "mermaid": { summary: "print a flowchart for Markdown" },
   "svg": {
     value: "FILE",
-    summary: "draw a picture into this file; - for stdout",
+    summary: "draw a diagram into this file; - for stdout",
     completes: "file",
   },
   "watch": { summary: "show the changes as they happen, until Ctrl-C" },
@@ -127,10 +128,10 @@ export const FLAGS = {
     completes: "netns",
   },
   "fix": { summary: "fix what is safe to fix" },
-  "try": { summary: "attach, ping and detach throw-away namespaces" },
+  "try": { summary: "attach, ping and detach temporary namespaces" },
   "wait": {
     value: "TIME",
-    summary: "look again until nothing is wrong, for at most this long",
+    summary: "check again until nothing is wrong, for at most this long",
   },
   "exit-code": { summary: "exit with 1 if there is a problem" },
   "undo-timeout": {
@@ -150,14 +151,14 @@ export const FLAGS = {
     completes: ["debug", "info", "warn", "error"],
   },
   "findings": {
-    summary: "count what cni doctor finds, instead of the rest",
+    summary: "count the findings of cni doctor instead",
   },
   "textfile": {
     value: "FILE",
     summary: "write into this file, for node-exporter's textfile collector",
     completes: "file",
   },
-  "raw": { summary: "show the lines as they are, as key=value or JSON" },
+  "raw": { summary: "show the lines unchanged, as key=value or JSON" },
   "tail": { short: "n", value: "N", summary: "show only the last N lines" },
   "name": { value: "NAME", summary: "name of the network (default pods)" },
   "type": {
@@ -171,7 +172,7 @@ export const FLAGS = {
     value: "CIDR",
     summary: "subnet of the containers (default a free one)",
   },
-  "ipv6": { summary: "give IPv6 addresses too, from a free subnet" },
+  "ipv6": { summary: "also assign IPv6 addresses, from a free subnet" },
   "master": {
     value: "NAME",
     summary: "host interface of macvlan, ipvlan or vlan " +
@@ -179,32 +180,35 @@ export const FLAGS = {
   },
   "vlan-id": { value: "ID", summary: "VLAN of the type vlan, 1 to 4094" },
   "portmap": {
-    summary: "map ports of the host (default for bridge and ptp, if installed)",
+    summary: "forward host ports (default for bridge and ptp, if installed)",
   },
-  "no-portmap": { summary: "map no ports" },
-  "bandwidth": { summary: "limit rates that the runtime asks for" },
+  "no-portmap": { summary: "forward no host ports" },
+  "bandwidth": { summary: "apply rate limits that the runtime requests" },
   "cni-version": {
     value: "VERSION",
     summary: "version of the CNI specification (default 1.0.0)",
   },
-  "chained": { summary: "a plugin that follows another one" },
+  "chained": {
+    summary: "a plugin that changes the interface of the plugin before it",
+  },
   "ipam": { summary: "a plugin that provides addresses" },
   "checkout": {
     value: "DIRECTORY",
     summary: "import from this checkout of the project (default the one that " +
-      "cni was built in or runs in, else jsr.io)",
+      "cni was built in or runs in, otherwise jsr.io)",
     completes: "directory",
   },
   "config": {
     value: "FILE",
-    summary: "what plugins need to be tried (default built-in guesses)",
+    summary: "what plugins need for the test (default built in)",
     completes: "file",
   },
   "demand": {
     value: "NAMES",
-    summary: "comma-separated demands to try, with all that shows a defect",
+    summary:
+      "comma-separated requirements to test; prints all that shows a defect",
   },
-  "thorough": { summary: "try every value and system call, not a sample" },
+  "thorough": { summary: "test every value and system call, not a sample" },
   "call-timeout": {
     value: "TIME",
     default: "20s",
@@ -212,12 +216,12 @@ export const FLAGS = {
   },
   "junit": {
     value: "FILE",
-    summary: "write what came of it as JUnit's XML",
+    summary: "write the results as JUnit XML",
     completes: "file",
   },
   "html": {
     value: "FILE",
-    summary: "write a page with a matrix of plugins and demands",
+    summary: "write a page with a matrix of plugins and requirements",
     completes: "file",
   },
   "verbose": { summary: "show the plugins' output while ADD is undone" },

@@ -1,6 +1,6 @@
 /**
- * What the help of `cni` tells beside the table of commands. Few calls need it,
- * so that the build packs it.
+ * The help of `cni` in addition to the table of commands. Few calls need these
+ * texts, so the build packs them.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { HelpTexts } from "../base/command_line/command.ts";
 const TEXTS: HelpTexts = {
   "add": {
     about: [
-      "If a plugin fails or the time is up, ADD is undone: DEL runs for all " +
+      "If a plugin fails or the time limit expires, the command runs DEL for all " +
       "plugins. --timeout limits ADD, and --undo-timeout limits DEL. Fails if the " +
       "namespace already has an attachment with this interface name.",
       "Passes CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object keyed by capability) " +
@@ -22,13 +22,13 @@ const TEXTS: HelpTexts = {
       "cni add pods /proc/4711/ns/net -i net1 --json | jq .ips":
         "attach a second interface to a process, and show its addresses",
       "cni add ./new.conflist blue --timeout 10s":
-        "try a configuration before installing it",
+        "test a configuration before you install it",
     },
   },
   "check": {
     about: [
-      "Compares what the result of ADD says with what there is, and prints " +
-      "nothing if they agree. Also checks attachments made by a container runtime.",
+      "Compares the result of ADD with the kernel's state, and prints nothing if " +
+      "they agree. Also checks attachments that a container runtime made.",
     ],
     examples: {
       "cni check pods blue && echo fine": "use in a script",
@@ -37,9 +37,9 @@ const TEXTS: HelpTexts = {
   "del": {
     about: [
       "Uses the configuration and arguments of ADD, even if the network's " +
-      "configuration has since changed or been removed. Continues if a plugin " +
-      "fails. Can be repeated, even after the namespace is gone. If no " +
-      "attachment is known, prints a note and still runs the plugins.",
+      "configuration was changed or removed since. Continues if a plugin fails. " +
+      "Is idempotent, even after the namespace was deleted. If the cache contains " +
+      "no such attachment, prints a note and still runs the plugins.",
     ],
     examples: {
       "cni del pods blue": "detach the namespace blue of ip netns",
@@ -49,18 +49,20 @@ const TEXTS: HelpTexts = {
   },
   "gc": {
     about: [
-      "Keeps the attachments of the given namespaces and deletes all others of " +
-      "the network. Then the network's plugins remove other leftovers. Do not " +
-      "run it while a runtime attaches or detaches containers.",
-      "With --orphans, looks for leftovers of containers that are gone, of all " +
-      "networks and also of the Go plugins: leases, cached attachments, files, " +
-      "links and firewall rules. It needs no runtime, and may run at any time. " +
-      "Prints what it finds; with --yes, removes it.",
+      "Keeps the attachments of the given namespaces and deletes all other " +
+      "attachments to the network. Then the network's plugins remove other " +
+      "leftovers. Do not run it while a runtime attaches or detaches containers.",
+      "With --orphans, finds leftovers of deleted containers in all networks, " +
+      "including leftovers of the Go plugins: leases, cached attachments, files, " +
+      "links and firewall rules. It can run at any time. Lists the leftovers; " +
+      "with --yes, removes them.",
     ],
     examples: {
-      "cni gc --orphans": "show what containers that are gone have left",
-      "cni gc --orphans --yes --grace 1h": "remove what is older than an hour",
-      "cni gc pods blue green:net1": "keep these, remove all others",
+      "cni gc --orphans": "show leftovers of deleted containers",
+      "cni gc --orphans --yes --grace 1h":
+        "remove leftovers that are older than an hour",
+      "cni gc pods blue green:net1":
+        "keep these attachments, remove all others",
       "cni gc pods blue --dry-run": "show what would be deleted",
       "cni gc pods --all": "remove every attachment to pods",
     },
@@ -68,38 +70,37 @@ const TEXTS: HelpTexts = {
   "trace": {
     about: [
       "Runs ADD, with --del also DEL, and shows a time line of plugins, requests " +
-      "to the kernel, files and processes. Without NETNS, uses a throw-away " +
-      "namespace; otherwise keeps the attachment without --del. With " +
+      "to the kernel, files and processes. Without NETNS, uses a temporary " +
+      "namespace; with NETNS, keeps the attachment unless --del is given. With " +
       "--from, shows a trace that plugins wrote because CNI_TRACE=FILE was set in " +
       "their environment. Values of keys that look like secrets are masked.",
     ],
     examples: {
-      "cni trace pods": "see where the time goes, in a throw-away namespace",
+      "cni trace pods": "see where the time goes, in a temporary namespace",
       "cni trace pods blue": "attach blue, and see where the time goes",
       "cni trace pods blue --del --svg add.svg --chrome add.json":
-        "draw it, and write it for https://ui.perfetto.dev",
+        "draw the trace, and write it for https://ui.perfetto.dev",
       "cni trace --from /run/trace": "show a trace of CNI_TRACE",
     },
   },
   "status": {
-    about: ["Prints nothing if it is ready."],
+    about: ["Prints nothing if the network is ready."],
     examples: {
-      "cni status pods": "ask all plugins of the network pods",
+      "cni status pods": "query all plugins of the network pods",
     },
   },
   "validate": {
     about: [
       "Checks that the plugins exist, support the configuration's version, and " +
       "accept its keys and values, and that networks do not overlap. Keys of " +
-      "third-party plugins are not checked. A file may also hold Kubernetes " +
+      "third-party plugins are not checked. A file can also contain Kubernetes " +
       "objects in YAML; a directory stands for its files.",
-      "Exits with 1 if there is an error; with --strict, also if there is a " +
-      "warning. --ignore leaves out warnings that are meant so, by the codes at " +
-      "their ends.",
+      "Exits with 1 if there is an error or, with --strict, a warning. --ignore " +
+      "omits intended warnings; each warning ends with its code.",
     ],
     examples: {
       "cni validate ./new.conflist":
-        "check a configuration before installing it",
+        "check a configuration before you install it",
       "cni validate --all --strict": "check all networks of this node",
       "cni validate --format github deploy/*.yaml":
         "annotate NetworkAttachmentDefinitions in CI",
@@ -107,13 +108,14 @@ const TEXTS: HelpTexts = {
   },
   "init": {
     about: [
-      "Asks on a terminal if no flag answers. Without --subnet, uses one that no " +
-      "address, route or network of this node has. Without --type, uses bridge " +
-      "if it is installed, else ptp. Validates the network before writing it, " +
-      "and replaces a file only with --force.",
+      "On a terminal, prompts for the values that no flag gives. Without --subnet, " +
+      "uses a subnet that no address, route or network of this node overlaps. " +
+      "Without --type, uses bridge if it is installed, and otherwise ptp. " +
+      "Validates the network before it writes the file, and replaces a file only " +
+      "with --force.",
     ],
     examples: {
-      "cni init": "answer questions",
+      "cni init": "answer prompts",
       "cni init --name pods --type bridge --ipv6 --bandwidth":
         "write /etc/cni/net.d/10-pods.conflist",
       "cni init --type macvlan --master eth1 --subnet 192.168.7.0/24 --output -":
@@ -130,8 +132,8 @@ const TEXTS: HelpTexts = {
   },
   "schema": {
     about: [
-      "Editors complete and check configurations with it. --all --output DIRECTORY " +
-      "writes one file for each schema.",
+      "Editors use the schema to complete and check configurations. --all --output " +
+      "DIRECTORY writes one file for each schema.",
     ],
     examples: {
       "cni schema > conflist.json": "write the schema of *.conflist files",
@@ -140,8 +142,8 @@ const TEXTS: HelpTexts = {
   },
   "convert": {
     about: [
-      "Turns a list of plugins into a list with the single plugin chain, which " +
-      "runs the others, or the reverse. Nothing else changes: converting a list " +
+      "Turns a network list into a list with the single plugin chain, which runs " +
+      "the other plugins, or the reverse. Nothing else changes: converting a list " +
       "twice restores it.",
     ],
     examples: {
@@ -152,46 +154,46 @@ const TEXTS: HelpTexts = {
       "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist":
         "start fewer processes for each pod",
       "cni convert --to chain --daemon --write pods":
-        "have the node daemon attach pods, by one call each",
+        "let the node daemon attach each pod with one call",
       "cni convert --to list old.conf --output new.conflist":
-        "convert a bare plugin to a list",
+        "convert a single-plugin configuration to a list",
     },
   },
   "daemon enable": {
     about: [
-      "Has systemd run the daemon of this executable. cni install does the same " +
-      "on a node that systemd runs.",
+      "Installs, enables and starts the systemd unit that runs the daemon of this " +
+      "executable. cni install does the same where systemd runs.",
     ],
-    examples: { "cni daemon enable": "run the daemon again" },
+    examples: { "cni daemon enable": "start the daemon again" },
   },
   "daemon disable": {
     about: [
-      "Plugins then do the work themselves. An update by cni install does not " +
+      "Plugins then run their calls locally. An update with cni install does not " +
       "start the daemon again.",
     ],
-    examples: { "cni daemon disable": "have its memory back" },
+    examples: { "cni daemon disable": "free its memory" },
   },
   "daemon restart": {
-    about: ["Calls that run have 10 s to finish; others are not lost."],
-    examples: { "cni daemon restart": "run another version" },
+    about: ["Running calls have 10 s to finish. No call is lost."],
+    examples: { "cni daemon restart": "run a different version" },
   },
   "daemon status": {
     about: [
-      `Shows the process that listens on ${DEFAULT_SOCKET}, whoever has started ` +
-      "it. Exits with 1 if there is none.",
+      `Shows the process that listens on ${DEFAULT_SOCKET}, regardless of what ` +
+      "started it. Exits with 1 if no process listens.",
     ],
     examples: {
-      "cni daemon status": "show it",
+      "cni daemon status": "show the daemon",
       "cni daemon status --json | jq .running": "use in a script",
     },
   },
   "list": {
     about: [
       "Includes attachments made by runtimes that use the same cache. EXISTS is " +
-      "no if the namespace is gone but the attachment is still cached.",
+      "no if the namespace was deleted but the attachment is still cached.",
     ],
     examples: {
-      "cni list": "show all",
+      "cni list": "show all attachments",
       "cni list --pod default/web": "show the networks of a pod",
       "cni list pods --json | jq -r '.[].addresses[]'":
         "list the addresses in use",
@@ -202,29 +204,30 @@ const TEXTS: HelpTexts = {
       "Reads the live state from the kernel: bridges and uplinks, the namespaces " +
       "that are connected to them, and the addresses, routes, rules, limits, " +
       "masquerade, port maps and VLANs of their interfaces. Marks differences " +
-      "from the cached results of ADD, and what no attachment explains as foreign.",
+      "from the cached results of ADD, and marks as foreign what belongs to no " +
+      "attachment.",
     ],
     examples: {
       "cni show": "show the node",
       "cni show default/web": "show one pod",
-      "cni show --svg node.svg": "draw a picture",
+      "cni show --svg node.svg": "draw a diagram",
       "cni show --watch": "follow changes",
     },
   },
   "networks": {
     about: [
-      "With NETWORK, tells all about one: subnets, used and free addresses, " +
-      "gateways, its bridge or master, the node daemon, and what is attached.",
+      "With NETWORK, shows the details of one network: subnets, used and free " +
+      "addresses, gateways, its bridge or master, the node daemon, and its pods.",
     ],
     examples: {
-      "cni networks": "show all",
-      "cni networks pods": "tell all about one",
+      "cni networks": "show all networks",
+      "cni networks pods": "show the details of one network",
       "cni networks --exit-code > /dev/null": "use in a script",
     },
   },
   "plugins": {
     about: [
-      "Asks each plugin for its versions. --timeout applies to each plugin.",
+      "Queries each plugin for its versions. --timeout applies to each plugin.",
     ],
     examples: {
       "cni plugins --cni-path dist/bin:/opt/cni/bin":
@@ -234,36 +237,38 @@ const TEXTS: HelpTexts = {
   "logs": {
     about: [
       "Reads the log file that /etc/cni/log.json or CNI_LOG_FILE names " +
-      "(default /var/log/cni/plugins.log), and its older part, or the journal.",
+      "(default /var/log/cni/plugins.log), with the file that was rotated before " +
+      "it, or the journal.",
     ],
     examples: {
-      "cni logs --raw | grep msg=": "search the lines as they are",
+      "cni logs --raw | grep msg=": "search the unchanged lines",
       "cni logs default/web": "show what happened to a pod",
       "cni logs --level error -n 20": "show the last errors",
     },
   },
   "doctor": {
     about: [
-      "Looks at the kernel, plugins, configurations, disks, addresses, sysctls, " +
-      "rules, limits, daemons and every attachment. Each finding has its " +
-      "consequence, what fixes it, and a code that cni explain describes.",
-      "Exits with 0 if nothing is wrong, with 1 if there are errors, and with 3 if " +
-      "there are none but a check could not run. With --strict, warnings count as " +
-      "errors.",
-      "--pod goes the way of a packet from a pod to the outside, step by step.",
-      "--fix fixes what is safe to fix, and says what it did. It never changes " +
-      "anything of a running container.",
-      "--try attaches two throw-away namespaces, A and B, to each network, pings " +
-      "between them, the node, gateways and the outside, asks the name server, " +
-      "runs CHECK and detaches them. It shows who reached whom, and what stopped " +
-      "the rest; --svg draws it. Exits with 1 if something failed.",
-      "--wait looks again until the exit code is 0 or the time is up; --timeout is " +
-      "then the limit of one look.",
+      "Inspects the kernel, plugins, configurations, disks, addresses, sysctls, " +
+      "rules, limits, daemons and every attachment. Each finding states its " +
+      "effect, its fix, and a code that cni explain describes.",
+      "Exits with 0 if there is no error, with 1 if there are errors, and with 3 " +
+      "if there are none but a check could not run. With --strict, warnings count " +
+      "as errors.",
+      "--pod traces a packet from a pod to the outside, step by step.",
+      "--fix fixes what is safe to fix, and reports each change. It never changes " +
+      "a running container.",
+      "--try attaches two temporary namespaces, A and B, to each network. They " +
+      "ping each other, the node, gateways and the outside, and query the name " +
+      "server. Then --try runs CHECK and detaches them. It shows which pings " +
+      "arrived, and what stopped the others; --svg draws the report. Exits with 1 " +
+      "if something failed.",
+      "--wait checks again until the exit code is 0 or the time limit expires; " +
+      "--timeout then limits each run.",
     ],
     examples: {
       "cni doctor": "check the node",
       "cni doctor --wait 2m": "in a script: wait until the node is ready",
-      "cni doctor --pod default/web": "show where the packets of a pod end",
+      "cni doctor --pod default/web": "show where the packets of a pod stop",
       "cni doctor --try": "prove that each network works",
       "cni doctor --fix": "also fix what is safe to fix",
       "cni doctor --json | jq -r '.findings[].code'": "use in a script",
@@ -271,27 +276,28 @@ const TEXTS: HelpTexts = {
   },
   "probe": {
     about: [
-      "Pings from A to B and back, from inside their namespaces; with PORT, also " +
-      "connects from A to B by TCP. Needs no program in the containers. If " +
-      "something does not arrive, shows where the packets of A and B end, as " +
-      "cni doctor --pod does. Exits with 1 if something does not arrive.",
+      "Pings from A to B and back, from inside their namespaces. With PORT, also " +
+      "opens a TCP connection from A to B. Needs no program in the containers. If " +
+      "something does not arrive, shows where the packets of A and B stop, as " +
+      "cni doctor --pod does, and exits with 1.",
     ],
     examples: {
-      "cni probe default/web default/db 5432": "try a connection of two pods",
-      "cni probe blue 10.96.0.1 443": "try an address",
+      "cni probe default/web default/db 5432":
+        "test a connection between two pods",
+      "cni probe blue 10.96.0.1 443": "test an address",
     },
   },
   "metrics": {
     about: [
       "Prints gauges in the text format of Prometheus. --textfile replaces a " +
-      "file atomically. A metric that cannot be read is missing, and " +
-      "cni_metric_failed is 1 for it; the exit code is 1 then. --findings runs " +
-      "the checks of cni doctor, and counts what they find instead.",
+      "file atomically. If a metric cannot be read, it is missing, " +
+      "cni_metric_failed is 1 for it, and the exit code is 1. --findings runs the " +
+      "checks of cni doctor, and counts their findings instead.",
     ],
     examples: {
-      "cni metrics": "show them",
+      "cni metrics": "show the metrics",
       "cni metrics --textfile /var/lib/node_exporter/textfile/cni.prom":
-        "write them for node-exporter",
+        "write the metrics for node-exporter",
     },
   },
   "report": {
@@ -302,41 +308,42 @@ const TEXTS: HelpTexts = {
       "collected.",
     ],
     examples: {
-      "cni report": "write it into the current directory",
+      "cni report": "write the archive into the current directory",
       "cni report /tmp/node7.tar.gz": "choose the file",
     },
   },
   "install": {
     about: [
       "Copies the executable to DIRECTORY/cni and links each plugin to it. Runtimes " +
-      "can call plugins of the directory meanwhile. Files that are replaced are kept " +
-      "in DIRECTORY/.cni-install and restored by cni uninstall.",
+      "can keep calling plugins during the installation. Replaced files are kept " +
+      "in DIRECTORY/.cni-install, and cni uninstall restores them.",
       "multus, multus-shim, passthru, debug, flannel, whereabouts and contivk8s " +
       "are installed only if --only names them. DIRECTORY is created if it does not " +
       "exist.",
-      "On a node that systemd runs, and if runtimes use DIRECTORY by default, also " +
-      "installs, enables and starts the node daemon, which makes calls faster. An " +
-      "update restarts it. In an image, the daemon starts when the image is booted.",
+      "Where systemd runs, and if runtimes use DIRECTORY by default, also installs, " +
+      "enables and starts the node daemon, which makes calls faster. An update " +
+      "restarts it. In an image, the daemon starts when the image boots.",
     ],
     examples: {
       "cni install /opt/cni/bin": "install or update all plugins",
       "cni install /opt/cni/bin --only ptp,host-local,portmap":
         "install some plugins",
       "cni install /opt/cni/bin --dry-run":
-        "show what would be replaced, and what it means for the networks",
+        "show what would be replaced, and how that affects the networks",
     },
   },
   "uninstall": {
     about: [
       "Removes the executable and its links, and restores the files that they " +
-      "replaced, byte for byte. Files that another program has put in their place " +
-      "are kept. Fails if a configuration or an attachment needs a plugin that " +
-      "would be missing, unless --force is given. Stops and removes the node " +
-      "daemon's service first, if it is that of DIRECTORY. End a daemon that " +
-      "systemd does not run yourself.",
+      "replaced, byte for byte. Keeps files that a different program put in their " +
+      "place. Fails if a configuration or an attachment needs a plugin that would " +
+      "be missing, unless --force is given. If the node daemon runs from " +
+      "DIRECTORY, stops it and removes its unit first. Stop a daemon that systemd " +
+      "did not start yourself.",
     ],
     examples: {
-      "cni uninstall /opt/cni/bin": "go back to the plugins from before",
+      "cni uninstall /opt/cni/bin":
+        "restore the plugins from before cni install",
     },
   },
   "netns add": {
@@ -350,8 +357,9 @@ const TEXTS: HelpTexts = {
   },
   "netns del": {
     about: [
-      "Deletes the name; the namespace itself ends with its last process. Fails " +
-      "if the namespace is attached to networks, unless --force is given.",
+      "Deletes the name; the kernel deletes the namespace after its last process " +
+      "exits. Fails if the namespace is attached to networks, unless --force is " +
+      "given.",
     ],
     examples: {
       "cni netns del blue": "delete the namespace blue",
@@ -369,8 +377,9 @@ const TEXTS: HelpTexts = {
       "and the files of /etc/netns/NAME in /etc.",
     ],
     examples: {
-      "cni netns exec blue -- ip address": "show its links",
-      "cni netns exec default/web -- ss -tlnp": "enter a pod",
+      "cni netns exec blue -- ip address": "show the links of a namespace",
+      "cni netns exec default/web -- ss -tlnp":
+        "run a program in a pod's namespace",
     },
   },
   "new plugin": {
@@ -386,21 +395,21 @@ const TEXTS: HelpTexts = {
   },
   "conform": {
     about: [
-      "Calls executables as a runtime would, in throw-away network and mount " +
-      "namespaces, and tries each demand of the CNI specification: versions, " +
-      "errors, inputs, ADD, DEL, CHECK, GC, STATUS, 20 containers at once, and an " +
-      "ADD that is killed at each system call. Prints which are kept, what shows " +
-      "a defect, and what the executable needs. Needs root and iproute2; strace " +
-      "and setpriv for some.",
-      "What plugins need is guessed by type, or said in --config. Exits with 1 if " +
-      "a MUST is broken (with --strict also a SHOULD), and with 3 if nothing " +
-      "could be tried.",
+      "Calls executables as a runtime would, in temporary network and mount " +
+      "namespaces, and tests each requirement of the CNI specification: versions, " +
+      "errors, inputs, ADD, DEL, CHECK, GC, STATUS, 20 containers at the same " +
+      "time, and an ADD that is killed at each system call. Prints the results, " +
+      "what shows a defect, and what the executable needs. Needs root and " +
+      "iproute2 and, for some requirements, strace and setpriv.",
+      "What a plugin needs is derived from its type, or stated in --config. Exits " +
+      "with 1 if a MUST is broken (with --strict also a SHOULD), and with 3 if " +
+      "nothing could be tested.",
     ],
     examples: {
       "cni conform /opt/cni/bin --html matrix.html":
-        "try all plugins of a directory",
+        "test all plugins of a directory",
       "cni conform ./greeter --cni-path /opt/cni/bin":
-        "try one, with the IPAM plugins of a directory",
+        "test one plugin, with the IPAM plugins of a directory",
       "cni conform --demand del-twice ./greeter": "show a defect, step by step",
       "cni conform --junit conform.xml ./greeter": "use in CI",
     },

@@ -36,8 +36,8 @@ export function listChanged(
 if (import.meta.main) {
   answerHelp(
     `Write the lists of plugins and the tables of their keys to plugins/lists,
-the keys and the findings of cni doctor to docs, the table of directories to
-ARCHITECTURE.md, and the JSON Schemas to dist/schemas.
+the keys and the findings of cni doctor to docs, and the JSON Schemas to
+dist/schemas.
 
 Usage: deno task schemas`,
   );

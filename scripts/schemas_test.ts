@@ -18,7 +18,7 @@ import { makeSchemas } from "../cli/explain/make.ts";
 import { METADATA } from "../plugins/lists/metadata.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { listChanged } from "./schemas.ts";
-import { formatLayerTable } from "./schemas/layer_table.ts";
+import { LAYERS } from "./lint/layers.ts";
 import { writeSchemas } from "./schemas/write.ts";
 
 function itemsOf({ items = [] }: JsonSchema): readonly JsonSchema[] {
@@ -63,13 +63,26 @@ Deno.test("the metadata of a plugin have only keys that its schema has", async (
   }
 });
 
-Deno.test("ARCHITECTURE.md has the table of layers", async () => {
+Deno.test("the lint allows imports as ARCHITECTURE.md orders the directories", async () => {
   const page = await Deno.readTextFile("ARCHITECTURE.md");
-  const cells = (text: string): string[] =>
-    text.split("\n").filter((line) => /^\| `/.test(line))
-      .map((line) => line.replaceAll(/ {2,}/g, " "));
-  const [, table = ""] = page.split(/<!-- (?:layers:.*|end of layers) -->/);
-  assertEquals(cells(table), cells(formatLayerTable()));
+  const directories = [...page.matchAll(/^\| \[`([\w/]+)`\]/gm)]
+    .map(([, directory = ""]) => directory);
+  assert(directories.length > 10);
+  /** Returns the row of the innermost directory of a path; -1 if there is none. */
+  const levelOf = (path: string): number =>
+    directories.indexOf(
+      directories.filter((directory) => path.startsWith(directory))
+        .toSorted((a, b) => b.length - a.length)[0] ?? "",
+    );
+  const upwards = LAYERS.filter(({ files }) => !files.endsWith("main.ts"))
+    .flatMap(({ files, mayImport, mayLoad }) =>
+      [...mayImport, ...mayLoad]
+        .filter((path) =>
+          levelOf(files) !== -1 && levelOf(path) > levelOf(files)
+        )
+        .map((path) => `${files} imports ${path}`)
+    );
+  assertEquals(upwards, ["daemon/ imports plugins/node_keys.ts"]);
 });
 
 Deno.test("a tuple of a plugin has a schema for each item", () => {

@@ -1,7 +1,6 @@
 /**
  * What one side attaches and the other detaches: every plugin that both have,
- * in both directions, with each release of the Go plugins. The runs are listed
- * in docs/compatibility.md, which a test here compares with the rows.
+ * in both directions, with each release of the Go plugins.
  */
 
 import { assertEquals } from "@std/assert";
@@ -23,7 +22,7 @@ import {
 } from "./_harness/cross_attachment.ts";
 import { WIDE } from "../plugins/bandwidth/testing/limited_pair.ts";
 import { listPeers, type Who } from "./_harness/parity.ts";
-import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
+import type { Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
 
@@ -173,27 +172,3 @@ for (const peer of listPeers("cross runs")) {
     }
   }
 }
-
-/** The releases that the documentation lists. */
-const RELEASES = ["Go 1.1.1", `Go ${NEWEST_RELEASE.slice(1)}`];
-
-/** Returns the table of cross runs, in both directions, one line for each plugin. */
-function crossTable(): string[] {
-  const rows = Object.entries(ROWS).map(([plugin, { impossible }]) => [
-    plugin,
-    ...RELEASES.map((release) =>
-      impossible?.[release] === undefined ? "yes" : "no"
-    ),
-  ]);
-  return [["plugin", ...RELEASES], ["", ...RELEASES.map(() => "")], ...rows]
-    .map((cells) => `| ${cells.join(" | ")} |`);
-}
-
-Deno.test("docs/compatibility.md lists the cross runs", async () => {
-  const path = new URL("../docs/compatibility.md", import.meta.url);
-  const lines = (await Deno.readTextFile(path)).split("\n")
-    .map((line) => line.replaceAll(/-{2,}/g, "").replaceAll(/ +/g, " "));
-  const from = lines.findIndex((line) => line.startsWith("| plugin |"));
-  const table = crossTable().map((line) => line.replaceAll(/ +/g, " "));
-  assertEquals(lines.slice(from, from + table.length), table);
-});

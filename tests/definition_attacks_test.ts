@@ -626,25 +626,3 @@ Deno.test({
     }
   },
 });
-
-const OUTCOMES: Readonly<Record<Attack["withGo"], string>> = {
-  done: "done",
-  refused: "refused by the plugin",
-  ignored: "without effect",
-  absent: "not installed",
-};
-
-Deno.test("docs/security.md lists what definitions may try", () => {
-  const page = new URL("../docs/security.md", import.meta.url);
-  const text = Deno.readTextFileSync(page).replace(/ +/g, " ");
-  const byOutcome = Map.groupBy(
-    ATTACKS,
-    ({ key, withGo }) =>
-      `${key === undefined ? "done" : "refused"} | ${OUTCOMES[withGo]}`,
-  );
-  const rows = [...byOutcome].map(([outcome, attacks]) =>
-    `| ${outcome} | ${attacks.map(({ title }) => title).join("; ")} |`
-  );
-  const missing = rows.filter((row) => !text.includes(row));
-  assertEquals(missing, []);
-});

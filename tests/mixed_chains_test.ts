@@ -1,8 +1,7 @@
 /**
  * Lists whose plugins come from several projects: ours and the Go plugins in
  * any order, and interface plugins of other projects (cilium, calico, sriov) by
- * scripts that answer as those do. docs/compatibility.md lists the chains, and
- * a test here compares it with the rows.
+ * scripts that answer as those do.
  */
 
 import { assertEquals } from "@std/assert";
@@ -266,7 +265,7 @@ interface Row {
 }
 
 /** The releases that the documentation lists. */
-const OLDER = "Go 1.1.1", NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
+const NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
 
 /** Chains of ours and Go's. Each is also run with the owners exchanged. */
 const WITH_GO: readonly Row[] = [
@@ -375,27 +374,3 @@ for (const row of WITH_OTHERS) {
   const links = parseTypes(row.types, "ours", others);
   testChain(links, others.cniVersion, row);
 }
-
-/** Returns the table of mixed chains, one line for each. */
-function chainTable(): string[] {
-  const format = (types: string): string =>
-    types.split(" ").map((type) =>
-      type === type.toLowerCase() ? type : `_${type.toLowerCase()}_`
-    ).join(", ");
-  const withGo = WITH_GO.map((row) => [
-    format(row.types),
-    isRunWith(row, OLDER) ? `${OLDER}, ${NEWEST}` : NEWEST,
-  ]);
-  const withOthers = WITH_OTHERS.map(({ types }) => [format(types), "script"]);
-  return [["chain", "the others"], ["", ""], ...withGo, ...withOthers]
-    .map((cells) => `| ${cells.join(" | ")} |`);
-}
-
-Deno.test("docs/compatibility.md lists the mixed chains", async () => {
-  const path = new URL("../docs/compatibility.md", import.meta.url);
-  const lines = (await Deno.readTextFile(path)).split("\n")
-    .map((line) => line.replaceAll(/-{2,}/g, "").replaceAll(/ +/g, " "));
-  const from = lines.findIndex((line) => line.startsWith("| chain |"));
-  const table = chainTable().map((line) => line.replaceAll(/ +/g, " "));
-  assertEquals(lines.slice(from, from + table.length), table);
-});

@@ -1,8 +1,6 @@
 /**
  * Networks that both sides operate at once: each of ADD, what comes between,
  * and DEL is ours or Go's, beside a container of either side that stays alive.
- * The runs are listed in docs/compatibility.md, which a test here compares with
- * the rows.
  */
 
 import { assertEquals } from "@std/assert";
@@ -28,7 +26,7 @@ import { needsRuleTools } from "./_harness/rules.ts";
 const IPTABLES = { ipMasq: true, ipMasqBackend: "iptables" };
 const NFTABLES = { ipMasq: true, ipMasqBackend: "nftables" };
 
-/** The operated networks, by name in the table. */
+/** The operated networks, by name. */
 const ROWS: Readonly<Record<string, Row>> = {
   "masquerade, iptables": { plugins: (hosts) => [ptp(hosts, IPTABLES)] },
   "masquerade, nftables": { plugins: (hosts) => [ptp(hosts, NFTABLES)] },
@@ -159,33 +157,3 @@ for (const peer of listPeers("mixed operation")) {
     }
   }
 }
-
-/** Returns the table of the documentation: all choices, whose product are the runs. */
-function table(): string[] {
-  const choices = [
-    ORDERS.map(([add]) => add),
-    ORDERS.map(([, between]) => BETWEEN[between]),
-    ORDERS.map(([, , del]) => del),
-  ].map((column) => [...new Set(column)]);
-  const count = choices.reduce((product, { length }) => product * length, 1);
-  assertEquals(new Set(ORDERS.map(String)).size, count);
-  const [adds = [], betweens = [], dels = []] = choices;
-  const rows = [
-    ["what", "is each of"],
-    ["", ""],
-    ["network", Object.keys(ROWS).join("; ")],
-    ["ADD", adds.join("; ")],
-    ["then", betweens.join("; ")],
-    ["DEL", dels.join("; ")],
-  ];
-  return rows.map((cells) => `| ${cells.join(" | ")} |`);
-}
-
-Deno.test("docs/compatibility.md lists the mixed runs", async () => {
-  const path = new URL("../docs/compatibility.md", import.meta.url);
-  const lines = (await Deno.readTextFile(path)).split("\n")
-    .map((line) => line.replaceAll(/-{2,}/g, "").replaceAll(/ +/g, " "));
-  const from = lines.findIndex((line) => line.startsWith("| what | is each"));
-  const wanted = table().map((line) => line.replaceAll(/ +/g, " "));
-  assertEquals(lines.slice(from, from + wanted.length), wanted);
-});

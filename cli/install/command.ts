@@ -21,6 +21,7 @@ import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
+import { quote } from "../../base/command_line/shell.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import { type Column, formatTable } from "../../base/command_line/table.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
@@ -254,12 +255,13 @@ function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
     const types = list.plugins.flatMap(({ document }) => listTypes(document));
     const missing = types.find((type) => removed.includes(type));
     if (missing === undefined) continue;
-    const hint = missing === "chain"
-      ? `; run cni convert --to list --write ${file}`
-      : "; use --force to remove it nevertheless";
+    const remedy = missing === "chain"
+      ? `run cni convert --to list --write ${file}`
+      : `run rm ${quote(file)} if you no longer need this network, or use ` +
+        "--force to keep the file without its plugin";
     throw new CniError(
       ErrorCode.Internal,
-      `Cannot uninstall: ${file} needs ${missing}, which would be missing${hint}`,
+      `Cannot uninstall: ${file} needs ${missing}, which would be missing; ${remedy}`,
     );
   }
 }
@@ -273,8 +275,9 @@ function refuseIfAttached(cacheDir: string, removed: readonly string[]): void {
     throw new CniError(
       ErrorCode.Internal,
       `Cannot uninstall: ${nameAttachment(one)} of "${one.network}" was ` +
-        `attached with ${missing}, which would be missing for DEL; remove the ` +
-        "container first, run cni gc --orphans if it is gone, or use --force",
+        `attached with ${missing}, which would be missing for DEL; delete the ` +
+        "container first, run cni gc --orphans if it no longer exists, or use " +
+        "--force",
     );
   }
 }

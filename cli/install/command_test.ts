@@ -562,6 +562,22 @@ onNode("is not undone while a network needs it", async (node) => {
   await node.changes("uninstall", "--force");
 });
 
+onNode("says how to go on if a network needs it", async (node) => {
+  await node.changes("install", "--only", "ptp,host-local");
+  const file = join(node.conf, "10-pods.conflist");
+  const plugins = [{ type: "ptp", ipam: { type: "host-local" } }];
+  const list = { cniVersion: "1.0.0", name: "pods", plugins };
+  Deno.writeTextFileSync(file, JSON.stringify(list));
+  const { code, stderr } = await node.cni("uninstall");
+  assertEquals(code, 1);
+  assertStringIncludes(
+    stderr,
+    `run rm ${file} if you no longer need this network, or use --force`,
+  );
+  Deno.removeSync(file);
+  await node.changes("uninstall");
+});
+
 onNode("is not undone while DEL of an attachment needs it", async (node) => {
   await node.changes("install", "--only", "chain,ptp");
   const results = join(node.conf, "cache", "results");

@@ -42,9 +42,9 @@ const FLAGS = {
   "socketpath": {
     default: DEFAULT_SOCKET,
     value: "FILE",
-    summary: "path of the socket; the leases are in the directory beside it",
+    summary: "path of the socket; the leases are in the directory next to it",
   },
-  "broadcast": { summary: "ask servers to answer by broadcast" },
+  "broadcast": { summary: "ask servers to answer with broadcasts" },
   "timeout": {
     default: formatDuration(DEFAULT_TIMING.timeoutMs),
     value: "TIME",
@@ -58,7 +58,7 @@ const FLAGS = {
   "resendtimeout": {
     default: formatDuration(DEFAULT_TIMING.resendTimeoutMs),
     value: "TIME",
-    summary: "no more attempts after this time",
+    summary: "time limit of ADD",
   },
 } as const satisfies FlagTable;
 
@@ -122,7 +122,7 @@ const dhcp: Program = {
   rows: [
     {
       name: "daemon",
-      summary: "Get leases for the plugin, and keep them",
+      summary: "Get and renew leases for the plugin",
       flags: FLAGS,
       isService: true,
       load: () => Promise.resolve(daemon),

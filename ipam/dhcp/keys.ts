@@ -9,7 +9,7 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  summary: "leases addresses from a DHCP server, by a daemon",
+  summary: "leases addresses from a DHCP server, through a daemon",
   goPeer: "containernetworking/plugins plugins/ipam/dhcp",
   text:
     "Gets a container's address from a DHCP server of its network (IPv4). Use it as the IPAM plugin of bridge, macvlan, ipvlan, vlan or host-device. It does not work with ptp, which needs the address before it creates the link.",
@@ -49,7 +49,7 @@ export const keys: PluginKeys = {
     },
     "request": {
       text:
-        "More options to ask for. With `skipDefault` in one of them, the default ones are not asked for.",
+        "Options to request in addition to the default. With `skipDefault` in one of them, the default options are not requested.",
       type: "list of objects",
       default: "`routers` and `subnet-mask`",
       since: "1.1.0",

@@ -13,15 +13,15 @@ export const RELEASE: CommandRow = {
   name: "release",
   summary: "Release the addresses of an IPAMClaim, for an administrator",
   about: [
-    "The claim's next pod gets other addresses. Asks before it releases, and " +
-    "refuses while a pod uses them. Works for a claim that does not exist any " +
-    "more, too.",
+    "The claim's next pod gets different addresses. Prompts before it releases, " +
+    "and refuses while a pod uses the addresses. Also works if the claim no " +
+    "longer exists.",
   ],
   args: [{ name: "CLAIM", summary: "[NAMESPACE/]NAME of the IPAMClaim" }],
   flags: RELEASE_FLAGS,
   timeout: "1m",
   examples: {
-    "cni release shop/db-0.storage.net1": "release what the claim has",
+    "cni release shop/db-0.storage.net1": "release the addresses of the claim",
   },
   load: async () => (await import("./cluster_gc/command.ts")).releaseClaim,
 };
@@ -30,12 +30,12 @@ export const RELEASE: CommandRow = {
 export function describeClusterGc(program: string): CommandRow {
   return {
     name: "cluster-gc",
-    summary: "Release addresses of pods that are gone, in the whole cluster",
+    summary: "Release addresses of deleted pods in the whole cluster",
     about: [
       "Compares the pools of whereabouts with the pods. Prints the addresses of " +
-      "pods that are gone or have ended; with --yes, releases them. Keeps the " +
-      "addresses of all other pods, also while their containers are created. " +
-      "Before it releases, it waits for --grace and looks again. " +
+      "pods that were deleted or have terminated; with --yes, releases them. Keeps " +
+      "the addresses of all other pods, even while their containers are created. " +
+      "Before it releases addresses, it waits for --grace and checks again. " +
       "Runs in a pod, on a node with whereabouts' flat file, or anywhere with a " +
       "kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config.",
     ],

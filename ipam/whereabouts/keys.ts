@@ -9,7 +9,7 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  summary: "allocates addresses for the whole cluster, kept in Kubernetes",
+  summary: "allocates addresses for the whole cluster, stored in Kubernetes",
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
     "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, usually with [multus](multus.md).",
@@ -114,7 +114,7 @@ export const keys: PluginKeys = {
     },
     "kubernetes.kubeconfig": {
       text:
-        "Path of the kubeconfig. Its context's namespace, or `kube-system`, has the objects.",
+        "Path of the kubeconfig. Its context's namespace, or `kube-system`, contains the objects.",
       default: "required",
       names: "path",
       usual: [

@@ -21,7 +21,8 @@ export const keys: PluginKeys = {
       default: "no limit",
     },
     "ingressBurst": {
-      text: "How much it may receive at once. Required with `ingressRate`.",
+      text:
+        "How much the container may receive in one burst. Required with `ingressRate`.",
       type: "integer, bits",
     },
     "egressRate": {
@@ -30,12 +31,13 @@ export const keys: PluginKeys = {
       default: "no limit",
     },
     "egressBurst": {
-      text: "How much it may send at once. Required with `egressRate`.",
+      text:
+        "How much the container may send in one burst. Required with `egressRate`.",
       type: "integer, bits",
     },
     "shapedSubnets": {
       text:
-        "Limits only traffic with these subnets. Not together with `unshapedSubnets`.",
+        "Limits only traffic with these subnets. Cannot be combined with `unshapedSubnets`.",
       type: "list of CIDRs",
       default: "everything",
     },

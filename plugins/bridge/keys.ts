@@ -45,7 +45,7 @@ export const keys: PluginKeys = {
     },
     "ipMasq": {
       text:
-        "Masquerades traffic that leaves the network; see [ptp](ptp.md#masquerade), also for [the way back](ptp.md#going-back-to-the-go-plugins).",
+        "Masquerades traffic that leaves the network; see [ptp](ptp.md#masquerade) and [going back](ptp.md#going-back-to-the-go-plugins).",
       type: "boolean",
       default: "`false`",
     },
@@ -64,7 +64,7 @@ export const keys: PluginKeys = {
     },
     "hairpinMode": {
       text:
-        "Allows frames to leave through the port they came in on. Not together with `promiscMode`.",
+        "Allows frames to leave through the port they came in on. Cannot be combined with `promiscMode`.",
       type: "boolean",
       default: "`false`",
     },
@@ -119,7 +119,8 @@ export const keys: PluginKeys = {
       since: "1.1.0",
     },
     "disableContainerInterface": {
-      text: "Leaves the container's interface down. Not together with `ipam`.",
+      text:
+        "Leaves the container's interface down. Cannot be combined with `ipam`.",
       type: "boolean",
       default: "`false`",
       since: "1.4.1",

@@ -16,7 +16,7 @@ export const metadata: BuiltInMetadata = {
   runs: {},
   hasDeepStatus: true,
   keys: () => ({
-    summary: "runs the plugins of a list in one process",
+    summary: "runs the plugins of a network list in one process",
     text:
       "Runs several plugins in one process, instead of one process per plugin.",
     example,

@@ -9,10 +9,10 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  summary: "moves a device of the host into the container",
+  summary: "moves a host device into the container",
   goPeer: "containernetworking/plugins plugins/main/host-device",
   text:
-    "Gives a container one of the host's devices, whole: a network card, a virtual function (VF) of one, or any other link.",
+    "Moves one of the host's devices into a container: a network card, a virtual function (VF), or any other link.",
   example,
   keys: {
     "ipam": {
@@ -21,7 +21,7 @@ export const keys: PluginKeys = {
     },
     "device": {
       text:
-        "Name of the device on the host, such as `ens5`. An alternative name works, too.",
+        "Name of the device on the host, such as `ens5`. An alternative name also works.",
       type: "string",
       names: "interface",
     },
@@ -53,7 +53,7 @@ export const keys: PluginKeys = {
     },
     "useInterfaceNetwork": {
       text:
-        "Whether the device keeps its addresses, routes and rules of the host in the container (see below).",
+        "Whether the container gets the addresses, routes and rules that the device has on the host (see below).",
       type: "boolean",
     },
     "dataDir": {
@@ -66,7 +66,7 @@ export const keys: PluginKeys = {
       ],
     },
     "dns": {
-      text: "Overrides the IPAM plugin's.",
+      text: "Overrides the IPAM plugin's settings.",
       type: "object",
     },
   },

@@ -9,10 +9,10 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  summary: "the same with the MAC of the host link",
+  summary: "gives the container an interface with the MAC of a host link",
   goPeer: "containernetworking/plugins plugins/main/ipvlan",
   text:
-    "Puts containers next to the host on the network of one of the host's links. They all have the MAC of that link.",
+    "Connects containers to the network of one of the host's links. They all have the MAC of that link.",
   example,
   keys: {
     "ipam": {

@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "gives the container an interface with its own MAC on a host link",
   goPeer: "containernetworking/plugins plugins/main/macvlan",
   text:
-    "Puts containers next to the host on the network of one of the host's links. Each container has its own MAC.",
+    "Connects containers to the network of one of the host's links. Each container has its own MAC.",
   example,
   keys: {
     "ipam": {

@@ -15,8 +15,8 @@ export const INSTALL: CommandRow = {
   name: "install",
   summary: "Install multus, its credentials and its configuration on a node",
   about: [
-    "The configuration is generated from the master network's. Runs once, " +
-    "or with --watch until SIGTERM.",
+    "Generates the configuration from the master network's configuration. Runs " +
+    "once or, with --watch, until SIGTERM.",
   ],
   flags: INSTALL_FLAGS,
   isService: true,

@@ -31,12 +31,12 @@ export const keys: PluginKeys = {
     },
     "defaultNetworksAreOptional": {
       text:
-        "A pod with the annotation `cni.dev/default-networks: none` has no networks of every pod but the master.",
+        "A pod with the annotation `cni.dev/default-networks: none` is attached only to the master network, not to the other default networks.",
       default: "`false`",
     },
     "requireDevices": {
       text:
-        "Refuses a network whose [resource](multus-networks.md#devices) has no device for the pod, instead of attaching it without one.",
+        "Refuses a network if no device of its [resource](multus-networks.md#devices) is left for the pod, instead of attaching it without a device.",
       default: "`false`",
     },
     "systemNamespaces": {
@@ -74,26 +74,26 @@ export const keys: PluginKeys = {
     },
     "definitionTypes": {
       text:
-        "Types of plugins that [definitions may run](multus-networks.md#what-a-definition-may-do). `*` stands for all but `chain`, `debug`, `remote` and `contivk8s`.",
+        "Types of plugins that [definitions may run](multus-networks.md#what-a-definition-may-do). `*` stands for all except `chain`, `debug`, `remote` and `contivk8s`.",
       default: '`["*"]`',
     },
     "definitionKeys": {
       text:
-        "Keys that definitions may set although they name a file, a program or a socket of the node, such as `host-local.dataDir`.",
+        "Keys that definitions may set although they name a file, a program or a socket on the node, such as `host-local.dataDir`.",
       default: "`[]`",
     },
     "trustedNamespaces": {
       text:
-        "Namespaces whose definitions may do all that a file of the node may.",
+        "Namespaces whose definitions may contain everything that a file on the node may contain.",
       default: "`[]`",
     },
     "podRequests": {
       text:
-        "What pods [may request](multus-networks.md#what-a-pod-may-request) of a network by their annotations: `offered` (what its definition offers and no other container has) or `any`.",
+        "What pods [may request](multus-networks.md#what-a-pod-may-request) in their annotations: `offered` (what its definition offers and no other container has) or `any`.",
       default: "`offered`",
     },
     "podArgs": {
-      text: "Further keys that pods may set by `cni-args`, such as `mtu`.",
+      text: "Additional keys of `cni-args` that pods may set, such as `mtu`.",
       default: "`[]`",
     },
     "podRoutes": {
@@ -108,7 +108,7 @@ export const keys: PluginKeys = {
     },
     "confDir": {
       text:
-        "Directory of networks that are named but have no configuration of their own. `cniConf`, which the Go installer writes, works too.",
+        "Directory of networks that are named but have no configuration of their own. `cniConf`, which the Go installer writes, also works.",
       default: "`/etc/cni/multus/net.d`",
       names: "directory",
     },
@@ -123,7 +123,8 @@ export const keys: PluginKeys = {
       names: "directory",
     },
     "binDir": {
-      text: "Searched for plugins before the runtime's CNI_PATH.",
+      text:
+        "Directory in which plugins are searched before the runtime's CNI_PATH.",
       default: "`/opt/cni/bin`",
       names: "directory",
     },
@@ -175,7 +176,7 @@ export const keys: PluginKeys = {
     },
     "auxiliaryCNIChainName": {
       text:
-        "Name of a last network for every pod: [`passthru`](multus-networks.md#passthru), then each plugin `*.conf` in the directory of that name beside `clusterNetwork`, which must be a path. If one is malformed, the network is skipped and logged.",
+        "Name of a last network for every pod: [`passthru`](multus-networks.md#passthru), then each plugin `*.conf` in the directory of that name next to `clusterNetwork`, which must be a path. If one is malformed, the network is skipped and logged.",
     },
     "retryDeleteOnError": {
       text: "No effect: a failed DEL always keeps what the next one needs.",
@@ -183,7 +184,7 @@ export const keys: PluginKeys = {
     },
     "daemonSocketDir": {
       text:
-        "Directory of the sockets of a [daemon](daemon.md) to hand calls to.",
+        "Directory of the sockets of the [daemon](daemon.md) that runs calls.",
       names: "directory",
       usual: [
         "/run/cni",

@@ -9,7 +9,7 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  summary: "forwards ports of the host to the container",
+  summary: "forwards host ports to the container",
   goPeer: "containernetworking/plugins plugins/meta/portmap",
   text:
     "Makes ports of a container reachable as ports of the host. Chain it after a plugin that gives the container an address, such as bridge or ptp.",
@@ -55,7 +55,7 @@ export const keys: PluginKeys = {
     },
     "externalSetMarkChain": {
       text:
-        "iptables: a chain that sets such a mark. Not together with `markMasqBit`.",
+        "iptables: a chain that sets such a mark. Cannot be combined with `markMasqBit`.",
       type: "string",
       default: "none",
     },

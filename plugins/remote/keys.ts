@@ -9,9 +9,9 @@ import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
 export const keys: PluginKeys = {
-  summary: "has a daemon of another program attach the container",
+  summary: "delegates attachment to a third-party daemon",
   text:
-    "Has a daemon on the node attach the container. Every command is an HTTP request on a unix socket. Use it for network agents that keep their state in one long-lived process.",
+    "Delegates the attachment to a daemon on the node. Every command is an HTTP request on a unix socket. Use it for network agents that keep their state in one long-lived process.",
   example,
   keys: {
     "socket": {
@@ -63,7 +63,7 @@ export const keys: PluginKeys = {
       names: "request",
     },
     "delPolicy": {
-      text: "`strict`: DEL fails if the daemon is away.",
+      text: "`strict`: DEL fails if the daemon is unreachable.",
       type: "string",
       default: "`besteffort`",
     },

@@ -59,7 +59,7 @@ const build = (): Schema<RemoteConfig> => {
     )),
     /** Whether the daemon gets the whole environment. */
     envAll: optional(z.boolean()),
-    /** Whether DEL fails if the daemon is away. */
+    /** Whether DEL fails if the daemon is unreachable. */
     delPolicy: optional(z.enum(["besteffort", "strict"])),
     /** contiv: the form in which the daemon gets the namespace. */
     netnsMode: optional(z.enum(["proc", "path"])),

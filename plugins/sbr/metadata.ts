@@ -16,15 +16,15 @@ export const metadata: BuiltInMetadata = {
   differences: [{ text: "link-local IPv6 stays in table main" }],
   lint,
   keys: () => ({
-    summary: "replies leave through the interface the request came in on",
+    summary: "sends replies through the interface that received the request",
     goPeer: "containernetworking/plugins plugins/meta/sbr",
     text:
-      "Routes packets by their source: packets from an interface's addresses leave through that interface, whatever other networks the container is on. So replies leave through the interface the request came in on, even if two networks have the same routes or the same subnet.",
+      "Routes packets by their source: packets from an interface's addresses leave through that interface, whatever other networks the container is on. So replies leave through the interface that received the request, even if two networks have the same routes or the same subnet.",
     example,
     keys: {
       "table": {
         text:
-          "Looks up packets from the addresses in this table, which another plugin fills, such as an IPAM plugin through its routes' `table`. No route is touched and the other two keys are ignored.",
+          "Looks up packets from the addresses in this table, which another plugin fills, such as an IPAM plugin through its routes' `table`. Routes are not changed, and the other two keys are ignored.",
         type: "integer from 1",
         default: "new tables",
         since: "1.6.0",

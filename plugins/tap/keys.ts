@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "creates a tap device, for virtual machines",
   goPeer: "containernetworking/plugins plugins/main/tap",
   text:
-    "Gives a container an interface with a program at its other end, such as a virtual machine's.",
+    "Gives a container an interface whose other end is a program, such as a virtual machine.",
   example,
   keys: {
     "ipam": {
@@ -42,7 +42,8 @@ export const keys: PluginKeys = {
       default: "any",
     },
     "group": {
-      text: "ID of the group that may.",
+      text:
+        "ID of the group whose members may open the device without CAP_NET_ADMIN.",
       type: "integer",
       default: "any",
     },
@@ -63,9 +64,9 @@ export const keys: PluginKeys = {
       type: "object",
     },
     "dns": {
-      text: "Overrides the IPAM plugin's.",
+      text: "Overrides the IPAM plugin's settings.",
       type: "object",
-      default: "the IPAM's",
+      default: "the IPAM plugin's",
     },
   },
 };

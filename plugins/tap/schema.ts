@@ -30,7 +30,7 @@ export const tapSchema = once(() => {
     mac: text,
     /** ID of the user who may open the device without CAP_NET_ADMIN. */
     owner: id,
-    /** ID of the group that may. */
+    /** ID of the group whose members may open the device without CAP_NET_ADMIN. */
     group: id,
     /** SELinux context of the device. */
     selinuxContext: text,

@@ -11,8 +11,7 @@ import example from "./example.json" with { type: "json" };
 export const keys: PluginKeys = {
   summary: "gives the container a VLAN of a host link",
   goPeer: "containernetworking/plugins plugins/main/vlan",
-  text:
-    "Puts a container into one VLAN of the network of one of the host's links.",
+  text: "Puts a container into a VLAN of one of the host's links.",
   example,
   required: [
     "master",

@@ -1,6 +1,6 @@
 /**
- * Writes the JSON Schemas of plugins, the tables of their keys, and what pages
- * have of the sources.
+ * Writes the JSON Schemas of plugins, the tables of their keys, and the parts of
+ * pages that come from the source.
  *
  * @module
  */
@@ -10,7 +10,6 @@ import { selectSchema } from "../../cli/explain/schemas.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";
-import { withLayerTable } from "./layer_table.ts";
 import { withPluginParts } from "./plugin_pages.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
@@ -34,17 +33,14 @@ export async function writeKeyTables(root: string): Promise<void> {
 }
 
 /**
- * Writes docs/findings.md, the table of directories in ARCHITECTURE.md, and what
- * the plugins' pages have of the plugins' metadata.
+ * Writes docs/findings.md, and the parts of the plugins' pages that come from the
+ * plugins' metadata.
  *
  * @param root The project's root, which ends in `/`
  */
 export async function writePages(root: string): Promise<void> {
   const findings = `${root}docs/findings.md`;
   await Deno.writeTextFile(findings, formatFindingsPage());
-  const architecture = `${root}ARCHITECTURE.md`;
-  const text = await Deno.readTextFile(architecture);
-  await Deno.writeTextFile(architecture, withLayerTable(text));
   const pages: string[] = [];
   for await (const { name } of Deno.readDir(`${root}docs`)) {
     if (!name.endsWith(".md")) continue;
@@ -54,6 +50,6 @@ export async function writePages(root: string): Promise<void> {
     const written = await withPluginParts(text, true);
     if (written !== text) await Deno.writeTextFile(page, written);
   }
-  const args = ["fmt", "--quiet", ...pages, architecture];
+  const args = ["fmt", "--quiet", ...pages];
   await new Deno.Command(Deno.execPath(), { args }).output();
 }

@@ -5,7 +5,7 @@
  * world as it was. Each step gets one of the faults, in turn;
  * `CNI_FAULTS=all` gives it all of them.
  *
- * The steps are listed in golden/fault_steps.md, which
+ * The steps are listed in golden/fault_steps.txt, which
  * `CNI_FAULT_TABLE=write` writes again.
  *
  * @module
@@ -38,14 +38,12 @@ import { needsInetRules } from "../_harness/rules.ts";
 import { spawnIn } from "../_harness/spawn_in.ts";
 import { type Fault, WorldChanges } from "./world_changes.ts";
 
-const PAGE = new URL("../golden/fault_steps.md", import.meta.url);
+const PAGE = new URL("../golden/fault_steps.txt", import.meta.url);
 
-const INTRO = `# Steps with faults
-
-Each step by which a plugin changes the world: requests that change something in
-the kernel, commits of nftables, files, programs. \`tests/fault_table/fault_table_test.ts\`
-says which harm it does after them, and writes this list with
-\`CNI_FAULT_TABLE=write\`.
+const INTRO =
+  `Each step with which a plugin changes something: requests to the kernel, commits
+of nftables, files, programs. tests/fault_table/fault_table_test.ts injects
+faults after them, and writes this list with CNI_FAULT_TABLE=write.
 `;
 
 /** Reads the sections of the page, by their titles. */
@@ -65,8 +63,6 @@ function writePage(sections: ReadonlyMap<string, string>): void {
   const others = Object.entries(WITHOUT_ROW)
     .map(([type, why]) => `## ${type}\n\n${why}\n`);
   Deno.writeTextFileSync(PAGE, [INTRO, ...parts, ...others].join("\n"));
-  new Deno.Command(Deno.execPath(), { args: ["fmt", PAGE.pathname] })
-    .outputSync();
 }
 
 /** Removes the breaks within lines of a list. */
@@ -427,7 +423,7 @@ Deno.test("every plugin has its faults tested", () => {
   assertEquals(missing, [], "add rows to tests/fault_table/rows.ts");
 });
 
-Deno.test("fault_steps.md lists the steps", async (t) => {
+Deno.test("fault_steps.txt lists the steps", async (t) => {
   if (Deno.env.get("CNI_FAULT_TABLE") === "write") writePage(sections);
   const page = readPage();
   for (const [title, section] of sections) {

@@ -22,17 +22,17 @@ const CLUSTER = {
 
 /** The flags of `cni release`. */
 export const RELEASE_FLAGS = {
-  "yes": { summary: "do not ask" },
+  "yes": { summary: "do not prompt" },
   ...CLUSTER,
 } as const satisfies FlagTable;
 
 /** The flags of `cni cluster-gc`. */
 export const CLUSTER_GC_FLAGS = {
-  "yes": { summary: "release what is found" },
+  "yes": { summary: "release these addresses" },
   "grace": {
     value: "DURATION",
     default: "1m",
-    summary: "with --yes: look again after this time, before releasing",
+    summary: "with --yes: check again after this time, before the release",
   },
   "dry-run": { summary: "show what would be released (default)" },
   "wide": LISTING.wide,

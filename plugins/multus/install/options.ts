@@ -85,7 +85,7 @@ export const INSTALL_FLAGS = {
   },
   "cni-version": text(
     "VERSION",
-    "refuse a master network with another cniVersion",
+    "refuse a master network with a different cniVersion",
   ),
   "force-cni-version": {
     summary: "change the master network's cniVersion to --cni-version",
@@ -138,7 +138,7 @@ export const INSTALL_FLAGS = {
   ),
   "multus-cni-conf-dir": directory(
     "/host/etc/cni/multus/net.d",
-    "set confDir, if it is another directory",
+    "set confDir, if it differs from this directory",
   ),
   "readiness-indicator-file": text(
     "FILE",
@@ -157,8 +157,8 @@ export const INSTALL_FLAGS = {
     summary: "with --watch, write the configuration only once",
   },
   "cleanup-config-on-exit": {
-    summary: "with --watch, remove 00-multus.conf and 00-multus.conflist at " +
-      "the end; new pods then get only the master network",
+    summary: "with --watch, remove 00-multus.conf and 00-multus.conflist on " +
+      "exit; new pods then get only the master network",
   },
 } as const satisfies FlagTable;
 
