@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { EndedCall } from "./calls.ts";
+import type { EndedCall } from "./call.ts";
 import {
   DECLINE_REASONS,
   type DeclineReason,

@@ -10,7 +10,8 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission } from "../service/admission.ts";
-import type { Calls, DaemonCall, Outcome } from "./calls.ts";
+import type { DaemonCall, Outcome } from "./call.ts";
+import type { Calls } from "./calls.ts";
 import { type Exchange, PrivateSocket } from "../service/private_socket.ts";
 import {
   type CallerAttributes,
@@ -34,17 +35,17 @@ const MAX_REQUEST = 16 * 1024 * 1024;
 /** Time between two heartbeats, in ms. */
 const ALIVE_MS = 1000;
 
-/** A task that the daemon runs for a program that is not a plugin. */
-export interface Translation
+/** A call of a plugin, in place of a call of a program that is not one. */
+export interface TranslatedCall
   extends Pick<DaemonCall, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
-   * Converts the outcome to what the program prints; or says why the call
-   * is declined all the same. Never throws: the caller would do so.
+   * Converts the plugin's output to the program's, or declines the call all the
+   * same. Never throws: the caller would do so.
    */
-  readonly answer: (outcome: Ran) => Promise<Outcome>;
+  readonly convert: (output: PluginOutput) => Promise<Outcome>;
 }
 
-type Ran = Exclude<Outcome, { readonly declined: DeclineReason }>;
+type PluginOutput = Exclude<Outcome, { readonly declined: DeclineReason }>;
 
 /** Options of a {@linkcode CallSocket}. */
 export interface CallSocketOptions {
@@ -57,7 +58,7 @@ export interface CallSocketOptions {
   readonly translate?:
     | ((
       request: CallRequest,
-    ) => Promise<Translation | DeclineReason | undefined>)
+    ) => Promise<TranslatedCall | DeclineReason | undefined>)
     | undefined;
   /** Runs them. */
   readonly calls: Pick<Calls, "note" | "run" | "report">;
@@ -163,7 +164,7 @@ class CallExchange implements Exchange {
       if (request !== undefined) this.#serve(request);
     } catch (error) {
       const isTooLong = error instanceof RangeError;
-      this.#refuse(isTooLong ? "request too long" : "malformed request");
+      this.#decline(isTooLong ? "request too long" : "malformed request");
     }
   }
 
@@ -182,10 +183,10 @@ class CallExchange implements Exchange {
   }
 
   refuse(reason: DeclineReason): void {
-    this.#refuse(reason);
+    this.#decline(reason);
   }
 
-  /** Handles a request, from its bytes to its answer. */
+  /** Serves a request, from its bytes to its answer. */
   async #serve(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     this.#hasRequest = true;
     const { calls, log } = this.#options;
@@ -194,32 +195,27 @@ class CallExchange implements Exchange {
       this.#call = describeCall(request);
       calls.note(request, this.#isDeclined.promise);
       const caller = this.#checkCaller(request);
-      if (typeof caller === "string") return this.#refuse(caller);
-      const work = await this.#findWork(request);
-      if (typeof work === "string") return this.#refuse(work);
+      if (typeof caller === "string") return this.#decline(caller);
+      const call = await this.#findCall(request);
+      if (typeof call === "string") return this.#decline(call);
       // The end of the connection may have arrived already.
       this.#connection.poll();
-      if (!this.#take()) return this.#refuse("caller gone");
+      if (!this.#take()) return this.#decline("caller gone");
       using _alive = this.#heartbeats.begin(this.#connection);
-      const { answer, ...run } = work;
       const ended = await calls.run({
-        ...run,
+        ...call,
         exe: caller.exe,
         signal: this.#gone.signal,
         poll: () => this.#connection.poll(),
         from: describePeer(this.#connection.peer),
       });
       const { outcome } = ended;
-      const answered = "declined" in outcome ? outcome : await answer(outcome);
-      if ("declined" in answered) this.#refuse(answered.declined);
-      else {
-        const { stdout, exitCode } = answered;
-        this.#end({ stdout, exitCode });
-      }
+      const isOfPlugin = "declined" in outcome || !("convert" in call);
+      this.#answer(isOfPlugin ? outcome : await call.convert(outcome));
       calls.report(ended);
     } catch (error) {
       log.warn("Cannot read a request", { error: describeError(error) });
-      this.#refuse("malformed request");
+      this.#decline("malformed request");
     }
   }
 
@@ -242,20 +238,22 @@ class CallExchange implements Exchange {
     return findDifference(own, request, caller) ?? caller;
   }
 
-  async #findWork(request: CallRequest): Promise<Translation | DeclineReason> {
+  /** Finds the plugin, or what a call of another program stands for. */
+  async #findCall(
+    request: CallRequest,
+  ): Promise<
+    Omit<TranslatedCall, "convert"> | TranslatedCall | DeclineReason
+  > {
     const { lookup, translate } = this.#options;
     const { name, env, stdin } = request;
-    const plugin = lookup(name);
+    const plugin = await lookup(name);
     if (plugin === undefined) {
       return await translate?.(request) ?? "no such plugin";
     }
-    return {
-      plugin: await plugin,
-      env,
-      stdin,
-      onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
-      answer: (outcome) => Promise.resolve(outcome),
+    const onStderr = (stderr: string): void => {
+      this.#connection.send(encodeMessage({ stderr }));
     };
+    return { plugin, env, stdin, onStderr };
   }
 
   /** Takes the call, unless the caller has stopped waiting for that. */
@@ -268,12 +266,18 @@ class CallExchange implements Exchange {
   }
 
   /** Declines the call. Counts it once: another part may have declined it already. */
-  #refuse(reason: DeclineReason): void {
+  #decline(reason: DeclineReason): void {
     if (this.#hasEnded) return;
     this.#options.onDeclined(reason, this.#call);
     this.#isDeclined.resolve(true);
     if (!this.#hasRequest) this.#buffer.free();
     this.#end({ declined: reason });
+  }
+
+  #answer(outcome: Outcome): void {
+    if ("declined" in outcome) return this.#decline(outcome.declined);
+    const { stdout, exitCode } = outcome;
+    this.#end({ stdout, exitCode });
   }
 
   #end(message: Parameters<typeof encodeMessage>[0]): void {

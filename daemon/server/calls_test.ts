@@ -4,12 +4,8 @@ import { emptyResult } from "../../cni/result/result.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import {
-  Calls,
-  type DaemonCall,
-  type EndedCall,
-  type Outcome,
-} from "./calls.ts";
+import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
+import { Calls } from "./calls.ts";
 
 /** A plugin that does what it is told, and what it was called for. */
 class Told {

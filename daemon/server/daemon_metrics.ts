@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { EndedCall } from "./calls.ts";
+import type { EndedCall } from "./call.ts";
 import type { DeclineReason } from "../service/decline_reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 

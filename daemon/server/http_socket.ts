@@ -12,7 +12,7 @@
 import { concat } from "../../net/bytes.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
-import type { Caller } from "./calls.ts";
+import type { Caller } from "./call.ts";
 import { type Exchange, PrivateSocket } from "../service/private_socket.ts";
 import type { Admission } from "../service/admission.ts";
 import type { DeclineReason } from "../service/decline_reasons.ts";

@@ -11,7 +11,7 @@ import type { PluginLookup } from "../../../cni/invoke/in_process.ts";
 import { formatFailure } from "../../../base/error.ts";
 import { formatAdded, toAnswer } from "./client.ts";
 import { readShimCall } from "./shim.ts";
-import type { Translation } from "../../../daemon/server/call_socket.ts";
+import type { TranslatedCall } from "../../../daemon/server/call_socket.ts";
 import { SHIM } from "../../../daemon/wire/daemon_socket.ts";
 import type { CallRequest } from "../../../daemon/wire/request.ts";
 import type { DeclineReason } from "../../../daemon/service/decline_reasons.ts";
@@ -46,7 +46,7 @@ const INVALID = "invalid shim call", FAILED = "failed DEL";
 export async function translateShimCall(
   { name, env, stdin }: Pick<CallRequest, "name" | "env" | "stdin">,
   { lookup, env: own, overlay, onStderr }: ShimCallOptions,
-): Promise<Translation | DeclineReason | undefined> {
+): Promise<TranslatedCall | DeclineReason | undefined> {
   if (name !== SHIM) return undefined;
   const read = readShimCall(env, () => stdin);
   const multus = await lookup("multus");
@@ -58,7 +58,7 @@ export async function translateShimCall(
       env: { CNI_PATH, ...own, ...checkPodEnv("/cni", env) },
       stdin: overlayConfig(stdin, overlay),
       onStderr,
-      answer: async ({ stdout, exitCode }) => {
+      convert: async ({ stdout, exitCode }) => {
         try {
           if (exitCode !== 0) {
             // DEL works from what is on disk, so another process may succeed.

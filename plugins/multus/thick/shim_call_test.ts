@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { multus } from "../plugin.ts";
-import type { Translation } from "../../../daemon/server/call_socket.ts";
+import type { TranslatedCall } from "../../../daemon/server/call_socket.ts";
 import { translateShimCall } from "./shim_call.ts";
 
 function translate(
   args: string,
-): Promise<Translation | string | undefined> {
+): Promise<TranslatedCall | string | undefined> {
   return translateShimCall({
     name: "multus-shim",
     env: {
@@ -32,7 +32,7 @@ Deno.test("translateShimCall() answers a call that has run, whatever it printed"
   if (typeof call !== "object") throw new Error(call);
   // 0.2.0 cannot express a result without addresses.
   const stdout = '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}]}';
-  const answer = await call.answer({ stdout, exitCode: 0 });
+  const answer = await call.convert({ stdout, exitCode: 0 });
   assert("stdout" in answer);
   assertEquals(answer.exitCode, 1);
   assertEquals(JSON.parse(answer.stdout).code, 1);

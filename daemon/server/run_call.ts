@@ -1,0 +1,165 @@
+/**
+ * Runs a call through `dispatch()`, and undoes an ADD whose caller is gone.
+ *
+ * @module
+ */
+
+import { JoinedSignal } from "../../base/deadline.ts";
+import type { Log } from "../../base/log/log.ts";
+import type {
+  CallContext,
+  DispatchInput,
+  DispatchOutput,
+  Invocation,
+} from "../../cni/call/context.ts";
+import { type LinkDeletion, unbatched } from "../../cni/call/link_deletion.ts";
+import {
+  createInvoker,
+  type PluginLookup,
+} from "../../cni/invoke/in_process.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { NO_DAEMON } from "../wire/daemon_socket.ts";
+import {
+  cancelledOutcome,
+  type DaemonCall,
+  type Outcome,
+  withPrevResult,
+} from "./call.ts";
+import type { RunningCall } from "./running_calls.ts";
+
+/** How the daemon runs plugins. */
+export interface RunOptions {
+  /** Finds plugins that run in this process. */
+  readonly lookup: PluginLookup;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /** Deletes links of several calls at once. */
+  readonly linkDeletion?: LinkDeletion | undefined;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** Receives the ID of each process that is started for a plugin. */
+  readonly onChild?: ((pid: number) => void) | undefined;
+  /** Notes calls that have arrived and have had no event yet. */
+  readonly pollSockets?: () => void;
+  /** How long an undo may wait for other plugins, in ms. */
+  readonly undoMs?: number;
+}
+
+/** See {@linkcode RunOptions.undoMs}. */
+const UNDO_MS = 30_000;
+
+/**
+ * Runs a call. If its caller is gone when an ADD has run, runs the DEL that a
+ * runtime runs after an ADD without a result.
+ *
+ * @param context `signal` is aborted when the call is given up
+ */
+export async function runCall(
+  running: RunningCall,
+  context:
+    & Required<Pick<CallContext, "yieldDuring">>
+    & { readonly signal: AbortSignal },
+  options: RunOptions,
+): Promise<Outcome> {
+  const { call, command, subject, startedAt } = running;
+  const { stdin } = call;
+  const input = { ...context, stdin: () => stdin, startedAt };
+  const output = await runPlugin(running, call.env, input, options);
+  call.poll();
+  if (!context.signal.aborted || command !== "ADD") return output;
+  // A DEL that has arrived undoes the rest itself.
+  if (!running.isCancelledByDel) {
+    await undo(running, output, context, options);
+  }
+  return cancelledOutcome(subject, context.signal);
+}
+
+async function runPlugin(
+  running: RunningCall,
+  env: DaemonCall["env"],
+  input:
+    & Pick<DispatchInput, "stdin" | "signal" | "yieldDuring">
+    & Partial<DispatchInput>,
+  options: RunOptions,
+): Promise<DispatchOutput> {
+  const { plugin, onStderr, exe } = running.call;
+  const { lookup, hostNetns, onChild } = options;
+  return await dispatch(plugin, {
+    env: { ...env, [NO_DAEMON]: "1" },
+    invoker: createInvoker(dispatch, lookup, {
+      callers: exe === undefined ? [] : [exe],
+      onChild,
+      around: (invocation, run) => invoke(running, invocation, run, options),
+    }),
+    hostNetns,
+    linkDeletion: linkDeletionFor(running, options),
+    onStderr,
+    keepsLog: true,
+    ...input,
+  });
+}
+
+/** Runs another plugin for a call; nothing follows an ADD whose caller is gone. */
+async function invoke(
+  running: RunningCall,
+  { env: { CNI_COMMAND: command } }: Invocation,
+  run: () => Promise<string>,
+  { pollSockets }: RunOptions,
+): Promise<string> {
+  if (command === "DEL") await running.checkNotSuperseded(pollSockets);
+  const output = await run();
+  if (command !== "ADD") return output;
+  const { poll, signal } = running.call;
+  poll();
+  signal.throwIfAborted();
+  return output;
+}
+
+/** Deletes links with those of other calls, but none of a later attachment. */
+function linkDeletionFor(
+  running: RunningCall,
+  { linkDeletion = unbatched, pollSockets }: RunOptions,
+): LinkDeletion {
+  return {
+    now: async (links, deleteLinks) => {
+      await running.checkNotSuperseded(pollSockets);
+      await linkDeletion.now(links, deleteLinks);
+    },
+    later: async (links, deleteLinks) => {
+      await running.checkNotSuperseded(pollSockets);
+      await linkDeletion.later(links, deleteLinks);
+    },
+  };
+}
+
+/**
+ * Runs the DEL that a runtime runs after an ADD whose outcome it did not get;
+ * unless the runtime has already attached the container again.
+ */
+async function undo(
+  running: RunningCall,
+  { stdout, exitCode }: DispatchOutput,
+  { yieldDuring }: Pick<CallContext, "yieldDuring">,
+  options: RunOptions,
+): Promise<void> {
+  const { log, pollSockets, undoMs = UNDO_MS } = options;
+  const { call } = running;
+  const container = call.env["CNI_CONTAINERID"];
+  if (await running.isSuperseded(pollSockets)) {
+    return log.info("The container was attached again: its ADD stays", {
+      container,
+    });
+  }
+  const hasResult = exitCode === 0 && stdout !== "";
+  const stdin = hasResult ? withPrevResult(call.stdin, stdout) : call.stdin;
+  const env = { ...call.env, CNI_COMMAND: "DEL" };
+  using limit = new JoinedSignal(undoMs);
+  const { signal } = limit;
+  const input = { stdin: () => stdin, signal, yieldDuring };
+  const undone = await runPlugin(running, env, input, options);
+  if (undone.exitCode === 0) return;
+  log.warn("Cannot undo an ADD whose caller is gone", {
+    plugin: call.plugin.name,
+    container,
+    error: undone.stdout,
+  });
+}

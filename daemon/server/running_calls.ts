@@ -1,0 +1,193 @@
+/**
+ * The calls that the daemon runs or has queued, and the calls of the same
+ * attachments that arrive later.
+ *
+ * A caller may disconnect while its ADD runs, and the runtime may then attach the
+ * container again through another process. Such an ADD is superseded: undoing it
+ * would remove the new attachment.
+ *
+ * @module
+ */
+
+import type { LocalCall } from "../wire/daemon_timeouts.ts";
+import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
+
+/** How far the times of files may lag behind, in ms. */
+const CLOCK_MS = 50;
+
+/** Why a DEL cancels an ADD of its attachment. */
+class CancelledByDel extends Error {
+  override readonly message = "a DEL of the attachment has come";
+}
+
+/** Why a call stops before it changes a later attachment. */
+class Superseded extends Error {
+  override readonly message = "the container was attached again meanwhile";
+}
+
+/** A call that runs or waits for its turn. */
+export class RunningCall {
+  readonly call: DaemonCall;
+  readonly subject: CallSubject;
+  /** When it arrived, by the clock of file systems. */
+  readonly startedAt: Date = new Date(Date.now() - CLOCK_MS);
+  readonly #cancel = new AbortController();
+  /** ADDs and DELs of its attachment that have arrived since. */
+  readonly #later: {
+    readonly command: string;
+    readonly isDeclined: Promise<boolean>;
+  }[] = [];
+
+  constructor(call: DaemonCall, subject: CallSubject) {
+    this.call = call;
+    this.subject = subject;
+  }
+
+  /** CNI_COMMAND. */
+  get command(): string {
+    return this.call.env["CNI_COMMAND"] ?? "";
+  }
+
+  /** Aborted when this process gives the call up. */
+  get cancelled(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  /** Whether a DEL of its attachment has arrived, which undoes it. */
+  get isCancelledByDel(): boolean {
+    return this.#cancel.signal.reason instanceof CancelledByDel;
+  }
+
+  cancel(reason: Error): void {
+    this.#cancel.abort(reason);
+  }
+
+  /**
+   * Notes an ADD or a DEL of the same attachment that has arrived later.
+   *
+   * @param isDeclined Whether its caller runs it
+   */
+  noteLater(command: string, isDeclined: Promise<boolean>): void {
+    this.#later.push({ command, isDeclined });
+  }
+
+  /**
+   * Reports whether the caller is gone, and the attachment was made again by
+   * another process.
+   *
+   * @param pollSockets Notes calls that have arrived and have had no event yet:
+   *   this process may have been stopped
+   */
+  async isSuperseded(pollSockets: (() => void) | undefined): Promise<boolean> {
+    this.call.poll();
+    if (!this.call.signal.aborted) return false;
+    pollSockets?.();
+    const later = [...this.#later];
+    const declined = await Promise.all(
+      later.map(({ isDeclined }) => isDeclined),
+    );
+    return later.findLast((_, index) => declined[index])?.command === "ADD";
+  }
+
+  /** @throws {Error} If the call is superseded */
+  async checkNotSuperseded(
+    pollSockets: (() => void) | undefined,
+  ): Promise<void> {
+    if (await this.isSuperseded(pollSockets)) throw new Superseded();
+  }
+}
+
+/** All calls that run or wait. */
+export class RunningCalls {
+  readonly #calls = new Set<RunningCall>();
+  #onIdle: (() => void) | undefined;
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /** Adds a call until disposal. A DEL cancels every ADD of its attachment. */
+  add(running: RunningCall): Disposable {
+    if (running.command === "DEL") this.#cancelAdds(running.subject);
+    this.#calls.add(running);
+    return {
+      [Symbol.dispose]: (): void => {
+        this.#calls.delete(running);
+        if (this.#calls.size === 0) this.#onIdle?.();
+      },
+    };
+  }
+
+  #cancelAdds({ attachment }: CallSubject): void {
+    for (const running of this.#calls) {
+      const { command, subject } = running;
+      if (command !== "ADD" || subject.attachment !== attachment) continue;
+      running.cancel(new CancelledByDel());
+    }
+  }
+
+  /** Cancels all calls. */
+  cancelAll(reason: Error): void {
+    for (const running of this.#calls) running.cancel(reason);
+  }
+
+  /** Resolves when no call runs or waits. */
+  async idle(): Promise<true> {
+    if (this.#calls.size === 0) return true;
+    const { promise, resolve } = Promise.withResolvers<true>();
+    this.#onIdle = (): void => resolve(true);
+    return await promise;
+  }
+
+  /**
+   * Notes a call that has arrived and is not begun, for earlier calls of its
+   * attachment.
+   *
+   * @param isDeclined Whether its caller runs it
+   */
+  note(
+    { env, stdin }: Pick<DaemonCall, "env" | "stdin">,
+    isDeclined: Promise<boolean>,
+  ): void {
+    const { CNI_COMMAND: command = "" } = env;
+    if (!["ADD", "DEL"].includes(command)) return;
+    const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
+    for (const running of this.#find({ containerId, ifName })) {
+      if (running.subject.network !== readNetwork(stdin)) continue;
+      running.noteLater(command, isDeclined);
+    }
+  }
+
+  /**
+   * Notes calls that their callers ran while the daemon was turned off, in order.
+   *
+   * @param calls Undefined if they may be any
+   */
+  noteLocalCalls(calls: readonly LocalCall[] | undefined): void {
+    const isDeclined = Promise.resolve(true);
+    if (calls === undefined) {
+      // What is left can be removed; a later attachment would be lost.
+      for (const running of this.#calls) running.noteLater("ADD", isDeclined);
+    }
+    for (const { command, network, ...names } of calls ?? []) {
+      for (const running of this.#find(names)) {
+        if (running.subject.network !== network) continue;
+        running.noteLater(command, isDeclined);
+      }
+    }
+  }
+
+  /** Finds the calls of an interface. */
+  *#find(
+    { containerId, ifName }: Record<
+      "containerId" | "ifName",
+      string | undefined
+    >,
+  ): Generator<RunningCall> {
+    for (const running of this.#calls) {
+      const { CNI_CONTAINERID, CNI_IFNAME } = running.call.env;
+      const isOf = CNI_CONTAINERID === containerId && CNI_IFNAME === ifName;
+      if (isOf) yield running;
+    }
+  }
+}
