@@ -73,23 +73,27 @@ export type {
   PluginStatus,
   Runs,
   StartingConf,
-} from "./cni/tools/about.ts";
-export { answerTools, type PluginDescription } from "./cni/tools/describe.ts";
+} from "./metadata/plugin_metadata.ts";
+export {
+  answerTools,
+  type PluginDescription,
+} from "./metadata/answer_tools.ts";
 export type {
   Evidence,
   FoundLease,
   LeftoverFinder,
   Leftovers,
   LeftoverSearch,
-} from "./cni/tools/leftovers.ts";
-export type { JsonSchema } from "./cni/tools/json_schema.ts";
+} from "./metadata/leftovers.ts";
+export type { JsonSchema } from "./metadata/json_schema.ts";
 export {
   type LeftoverOwner,
   type Orphan,
   ORPHAN_KINDS,
   type OrphanKind,
-} from "./cni/tools/leftovers.ts";
-export type { KeyDescription, Named } from "./cni/tools/plugin_keys.ts";
+  type Reason,
+} from "./metadata/leftovers.ts";
+export type { KeyDescription, Named } from "./metadata/plugin_keys.ts";
 export type {
   DescribeAnswer,
   LeftoverAnswer,
@@ -97,7 +101,7 @@ export type {
   LintAnswer,
   Question,
   ReportedLeftover,
-} from "./cni/tools/tool_question.ts";
+} from "./metadata/tool_question.ts";
 export {
   type ConfigPath,
   errorAt,
@@ -107,7 +111,7 @@ export {
   WARNING_CODES,
   warningAt,
   type WarningCode,
-} from "./cni/tools/problem.ts";
+} from "./metadata/problem.ts";
 
 export type {
   Dispatch,

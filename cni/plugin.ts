@@ -11,7 +11,6 @@ import type { JsonObject, Schema } from "../base/json/json.ts";
 import type { Log } from "../base/log/log.ts";
 import type { Result } from "./result/result.ts";
 import type { CallContext } from "./call/context.ts";
-import type { Question } from "./tools/tool_question.ts";
 import type { LinkDeletion } from "./call/link_deletion.ts";
 import type { AttachmentId, NetConf } from "./config/types.ts";
 
@@ -94,13 +93,15 @@ export interface Plugin<Config extends NetConf = NetConf> {
    */
   readonly configSchema: () => MaybePromise<Schema<Config>>;
   /**
-   * Answers what tools ask: `answerTools` of this package does, with what
-   * `metadata.ts` describes. Load both lazily: calls do not need them.
+   * Answers what tools ask: `answerTools` of this package does, with the
+   * description in `metadata.ts`. Load both lazily: calls do not need them.
+   *
+   * @param question One of those in `metadata/tool_question.ts`
    */
-  readonly answerTools?: (
-    question: Question,
+  answerTools?(
+    question: { readonly ask: string },
     plugin: Plugin,
-  ) => Promise<object>;
+  ): Promise<object>;
   /**
    * Whether it keeps a cache of attachments, as runtimes do. For the others, what
    * multus has attached is valid in GC, whatever the runtime lists.

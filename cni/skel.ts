@@ -12,7 +12,7 @@ import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./call/context.ts";
 import { OWN_NETNS, shareNetnsId } from "./call/own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { QUESTION_KEY, QUESTION_VARIABLE } from "./tools/tool_question.ts";
+import { QUESTION_KEY, QUESTION_VARIABLE } from "./call/variables.ts";
 import {
   calledAs,
   readEnvironment,

@@ -1,5 +1,8 @@
 import { assertEquals } from "@std/assert";
-import type { BuiltInMetadata, PluginKind } from "../cni/tools/about.ts";
+import type {
+  BuiltInMetadata,
+  PluginKind,
+} from "../metadata/plugin_metadata.ts";
 import { formatPluginLists } from "../scripts/schemas/plugin_lists.ts";
 import { METADATA } from "./lists/metadata.ts";
 import { pluginNames, registry } from "./registry.ts";

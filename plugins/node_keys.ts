@@ -6,7 +6,7 @@
  */
 
 import { foldKey } from "../base/json/json.ts";
-import type { Named } from "../cni/tools/plugin_keys.ts";
+import type { Named } from "../metadata/plugin_keys.ts";
 import { PLUGIN_NODE_KEYS } from "./lists/key_tables.ts";
 
 /** A key that names something of the node. */

@@ -12,7 +12,7 @@ import {
   isTuple,
   type JsonSchema,
   schemaOfKeys,
-} from "../cni/tools/json_schema.ts";
+} from "../metadata/json_schema.ts";
 import { typeOf } from "../cli/explain/explain.ts";
 import { makeSchemas } from "../cli/explain/make.ts";
 import { METADATA } from "../plugins/lists/metadata.ts";

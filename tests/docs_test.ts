@@ -148,7 +148,17 @@ Deno.test("docs: errors.md lists messages of the code, below their codes", () =>
     Object.values(ErrorCode).map(Number).toSorted(),
   );
   const directories = [
-    ...["base", "cni", "ffi", "ipam", "kube", "libcni", "node", "plugins"],
+    ...[
+      "base",
+      "cni",
+      "metadata",
+      "ffi",
+      "ipam",
+      "kube",
+      "libcni",
+      "node",
+      "plugins",
+    ],
     ...["daemon", "cli", "testing/conform", "launcher", "scripts/compile"],
   ];
   const sources = new Map(

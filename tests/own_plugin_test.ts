@@ -7,7 +7,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { findDescribedPlugin } from "../cli/plugins/described_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { createLog } from "../base/log/log.ts";
-import type { Orphan } from "../cni/tools/leftovers.ts";
+import type { Orphan } from "../metadata/leftovers.ts";
 import { dispatch } from "../cni/skel.ts";
 import { findOrphans } from "../cli/orphans/mod.ts";
 import { findPlugin } from "../plugins/registry.ts";

@@ -10,7 +10,17 @@ import { importFlags } from "../scripts/net.ts";
 import { hasCommand, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 
 const SOURCES = [
-  ...["net", "ffi", "base", "cni", "libcni", "kube", "ipam", "plugins"],
+  ...[
+    "net",
+    "ffi",
+    "base",
+    "cni",
+    "metadata",
+    "libcni",
+    "kube",
+    "ipam",
+    "plugins",
+  ],
   ...["node", "daemon", "cli"],
   ...["main.ts", "mod.ts", "libcni.ts", "nftables.ts", "traffic_control.ts"],
   ...["scripts", "testing", "tests", "docs", "deploy/daemon"],

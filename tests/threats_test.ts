@@ -484,7 +484,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a process that reuses the ID of an exited caller",
       "a descriptor of the process, or its start time",
-      "daemon/service/peer_process_test.ts",
+      "base/service/peer_process_test.ts",
       "notices a process ID that is used again",
     ],
     [

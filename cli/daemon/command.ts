@@ -26,12 +26,12 @@ import type { DaemonSpans } from "../trace/daemon_spans.ts";
 import { detach } from "./detach.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
-import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
+import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
 import { collectGarbage } from "../../daemon/server/garbage.ts";
 import {
   exitForWrongNetns,
   exitInWrongNetns,
-} from "../../daemon/service/wrong_netns.ts";
+} from "../../base/service/wrong_netns.ts";
 import { warmUp } from "../../daemon/server/warm_up.ts";
 
 /**

@@ -7,7 +7,7 @@
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Output } from "../../base/command_line/command.ts";
-import { readPidFile } from "../../daemon/service/pid_file.ts";
+import { readPidFile } from "../../base/service/pid_file.ts";
 
 /** How long to wait until the daemon listens, in ms. It takes a second or two. */
 const START_MS = 60_000;

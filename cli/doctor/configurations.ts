@@ -13,7 +13,7 @@ import { formatFailureText } from "../../base/command_line/failure.ts";
 import { isDirectory } from "../networks/network.ts";
 import { findMissing } from "../plugins/plugin_file.ts";
 import { givenOf, isNamelessLoopback } from "../validate/document.ts";
-import { formatPlace, type Problem } from "../../cni/tools/problem.ts";
+import { formatPlace, type Problem } from "../../metadata/problem.ts";
 import { ConfText } from "../validate/conf_text.ts";
 import { validateNetwork } from "../validate/validate.ts";
 import {

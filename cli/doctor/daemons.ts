@@ -29,7 +29,7 @@ import {
 import { listRuntimes } from "./runtimes.ts";
 import type { Node } from "./node.ts";
 import { findOwnPlugin } from "../plugins/plugin_file.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { valueOf } from "../../metadata/plugin_metadata.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */
 const RESTART = "cni daemon restart";

@@ -12,7 +12,7 @@ import {
 } from "../../ffi/nftables/expression.ts";
 import type { Table } from "../../ffi/nftables/change.ts";
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { valueOf } from "../../metadata/plugin_metadata.ts";
 import type { Ip } from "../../net/ip.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import {

@@ -7,7 +7,7 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { type KernelNeed, valueOf } from "../../cni/tools/about.ts";
+import { type KernelNeed, valueOf } from "../../metadata/plugin_metadata.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -5,7 +5,7 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { type LowerLink, valueOf } from "../../cni/tools/about.ts";
+import { type LowerLink, valueOf } from "../../metadata/plugin_metadata.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";

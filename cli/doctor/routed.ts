@@ -7,7 +7,7 @@
 import { ifPossible } from "../../base/files/io.ts";
 import { objectOf } from "../../base/json/json.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { ConfiguredNetwork, Node } from "./node.ts";
 import type { PluginConf } from "../../libcni/mod.ts";

@@ -18,7 +18,7 @@ import {
 } from "../../base/command_line/failure.ts";
 import { listNetworkNames } from "../networks/network.ts";
 import { findOwnType } from "../plugins/plugin_file.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   type Check,

@@ -7,7 +7,7 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { valueOf } from "../../metadata/plugin_metadata.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import {
   type Check,

@@ -16,7 +16,7 @@ import {
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { explain as explainKey } from "./explain.ts";
-import type { JsonSchema } from "../../cni/tools/json_schema.ts";
+import type { JsonSchema } from "../../metadata/json_schema.ts";
 import { readDirectories } from "../networks/network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findDescribedPlugin } from "../plugins/described_plugin.ts";

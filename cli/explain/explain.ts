@@ -7,7 +7,7 @@
 import { formatSection, wrap } from "../../base/command_line/help.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
-import { isTuple, type JsonSchema } from "../../cni/tools/json_schema.ts";
+import { isTuple, type JsonSchema } from "../../metadata/json_schema.ts";
 import { innerOf, type Key } from "./schemas.ts";
 
 /** Keys that all plugins have; they come last. */

@@ -8,7 +8,7 @@ import {
   describeCommon,
   describePlugin,
   type JsonSchema,
-} from "../../cni/tools/json_schema.ts";
+} from "../../metadata/json_schema.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isTuple, type JsonSchema } from "../../cni/tools/json_schema.ts";
+import { isTuple, type JsonSchema } from "../../metadata/json_schema.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import type { ListSchema } from "./make.ts";
 

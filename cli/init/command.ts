@@ -5,7 +5,7 @@
  */
 
 import { join } from "@std/path/posix";
-import type { PluginMetadata } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { isTaken, withIoFailure } from "../../base/files/io.ts";
 import { isSpecVersion } from "../../cni/version.ts";
@@ -27,7 +27,7 @@ import {
   readDirectories,
 } from "../networks/network.ts";
 import { findMissing } from "../plugins/plugin_file.ts";
-import { formatPlace } from "../../cni/tools/problem.ts";
+import { formatPlace } from "../../metadata/problem.ts";
 import { noteNoPlugins } from "../validate/plugin_calls.ts";
 import { validateNetwork } from "../validate/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { PluginMetadata } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";

@@ -17,7 +17,7 @@ import {
   type ConfigPath,
   formatPlace,
   type Problem,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { validateNetwork } from "../validate/validate.ts";
 import type { Change, Undone } from "./installation.ts";
 import { listTypes } from "../plugins/plugin_types.ts";

@@ -7,7 +7,7 @@
 import { once } from "../../cni/config/types.ts";
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
-import { ORPHAN_KINDS } from "../../cni/tools/leftovers.ts";
+import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import {
   formatFailureText,

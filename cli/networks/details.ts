@@ -8,7 +8,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
-import { valueOf } from "../../cni/tools/about.ts";
+import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { unfoldChains } from "./chain_form.ts";
 import { ipamTypeOf, Node, type NodeOptions } from "../doctor/node.ts";
 import {

@@ -11,7 +11,8 @@ import type {
   Evidence,
   FoundLease,
   LeftoverOwner,
-} from "../../cni/tools/leftovers.ts";
+  Reason,
+} from "../../metadata/leftovers.ts";
 import type { CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -137,7 +138,7 @@ export class NodeEvidence implements Evidence {
    *
    * @returns Undefined if it is alive, or there is no evidence
    */
-  findReason(owner: LeftoverOwner): string | undefined {
+  findReason(owner: LeftoverOwner): Reason | undefined {
     const { container = "", addresses = [], netns = "", since } = owner;
     if (since !== undefined && this.#isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
@@ -147,14 +148,17 @@ export class NodeEvidence implements Evidence {
     const others = used.map((ip) => container ? this.#findHolders(ip) : []);
     if (others.some(({ length }) => length === 0)) return undefined;
     const gone = netns || this.#dead.get(container);
-    if (gone) return `namespace ${gone} is gone`;
+    if (gone) return { why: `namespace ${gone} is gone` };
     if (used.length > 0) {
-      return `${used.join(", ")} is of container ${others.flat().join(", ")}`;
+      const containers = others.flat().join(", ");
+      return { why: `${used.join(", ")} is of container ${containers}` };
     }
-    if (addresses.length > 0) return `no namespace has ${addresses.join(", ")}`;
+    if (addresses.length > 0) {
+      return { why: `no namespace has ${addresses.join(", ")}` };
+    }
     return container === ""
       ? undefined
-      : "no process or attachment of the container";
+      : { why: "no process or attachment of the container" };
   }
 
   /** Reports whether a container is attached, or named by a process. */

@@ -11,7 +11,7 @@ import {
   lockDirectoryOf,
   NetworkRuntime,
 } from "../../libcni/mod.ts";
-import type { Orphan } from "../../cni/tools/leftovers.ts";
+import type { LeftoverOwner, Orphan } from "../../metadata/leftovers.ts";
 import { addressesOf, netnsOf } from "./evidence.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";
 import { listFiles } from "../../base/files/listing.ts";
@@ -20,10 +20,10 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkOrphan } from "../../plugins/parts/owner/leftovers.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
+import { askPlugin } from "../../metadata/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
-import type { ReportedLeftover } from "../../cni/tools/tool_question.ts";
+import type { ReportedLeftover } from "../../metadata/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
@@ -40,19 +40,19 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
   return new AttachmentCache(cacheDir).listAttachments().flatMap((cached) => {
     const { network, containerId, ifName, path, since } = cached;
     const netns = netnsOf(cached);
-    const why = scene.evidence.findReason({
+    const reason = scene.evidence.findReason({
       container: containerId,
       addresses: addressesOf(cached),
       netns,
       since,
     });
-    if (why === undefined) return [];
+    if (reason === undefined) return [];
     return [{
       kind: "attachment",
       where: path,
       container: containerId,
       network,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         const isThere = new AttachmentCache(cacheDir)
           .listAttachments(containerId).some((one) => one.path === path);
@@ -147,13 +147,16 @@ async function ask(
   const answer = await askPlugin(path, question, options);
   return (answer?.leftovers ?? []).flatMap((leftover) => {
     const { kind, where, container, network } = leftover;
-    const why = leftover.why || evidence.findReason(claimOf(leftover));
-    return !why ? [] : [{
+    const { why } = leftover;
+    const reason = why === ""
+      ? evidence.findReason(ownerOf(leftover))
+      : { why };
+    return reason === undefined ? [] : [{
       kind,
       where,
       container,
       network,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         const removed = { ...question, remove: [where] };
         if (await askPlugin(path, removed, options) === undefined) {
@@ -164,9 +167,7 @@ async function ask(
   });
 }
 
-function claimOf(
-  { claim = {} }: ReportedLeftover,
-): Parameters<Scene["evidence"]["findReason"]>[0] {
+function ownerOf({ claim = {} }: ReportedLeftover): LeftoverOwner {
   const { addresses = [], since, ...others } = claim;
   return {
     ...others,

@@ -19,7 +19,7 @@
  * @module
  */
 
-import { type Orphan, ORPHAN_KINDS } from "../../cni/tools/leftovers.ts";
+import { type Orphan, ORPHAN_KINDS } from "../../metadata/leftovers.ts";
 import { askOthers, findAttachments, findLocks, findPairs } from "./finders.ts";
 import { NodeEvidence } from "./evidence.ts";
 import {
@@ -36,7 +36,7 @@ import { pause } from "../../base/deadline.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../libcni/mod.ts";
 import { toCniError } from "../../base/error.ts";
 
-export type { Orphan, OrphanKind } from "../../cni/tools/leftovers.ts";
+export type { Orphan, OrphanKind } from "../../metadata/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
 
 /** Younger leftovers are kept by default, in ms: a pod may be attached right now. */

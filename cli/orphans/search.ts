@@ -12,7 +12,7 @@ import {
   listConfFiles,
   type NetworkRuntimeOptions,
 } from "../../libcni/mod.ts";
-import type { Leftovers, LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { Leftovers, LeftoverSearch } from "../../metadata/leftovers.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Invoker } from "../../cni/call/context.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";

@@ -4,14 +4,14 @@
  * @module
  */
 
-import type { PluginMetadata } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { askPlugin } from "../../cni/invoke/ask_plugin.ts";
+import { askPlugin } from "../../metadata/ask_plugin.ts";
 import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
 import type { Schema } from "../../base/json/json.ts";
-import { type JsonSchema, schemaOfKeys } from "../../cni/tools/json_schema.ts";
+import { type JsonSchema, schemaOfKeys } from "../../metadata/json_schema.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
-import type { Problem } from "../../cni/tools/problem.ts";
+import type { Problem } from "../../metadata/problem.ts";
 import type { CallContext } from "../../cni/call/context.ts";
 
 /** The description of such a plugin. */

@@ -5,7 +5,10 @@
  */
 
 import { findUnfitValue, RouteScope } from "../../cni/result/route.ts";
-import type { GatewayLink, GivenRange } from "../../cni/tools/about.ts";
+import type {
+  GatewayLink,
+  GivenRange,
+} from "../../metadata/plugin_metadata.ts";
 import {
   type ConfigPath,
   errorAt,
@@ -14,7 +17,7 @@ import {
   readCidr,
   readIp,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import {
   type JsonObject,
   type JsonValue,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { readIp } from "../../cni/tools/problem.ts";
+import { readIp } from "../../metadata/problem.ts";
 import type { JsonObject, JsonValue } from "../../base/json/json.ts";
 
 /** A sort of mistake: where it is made, and what to write instead. */

@@ -29,7 +29,7 @@ import {
   type Problem,
   WARNING_CODES,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { locate, readFile, readSources, type Source } from "./sources.ts";
 import { noteNoPlugins, type Validator } from "./plugin_calls.ts";
 import { validateNetwork, type Validation } from "./validate.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { WARNING_CODES } from "../../cni/tools/problem.ts";
+import { WARNING_CODES } from "../../metadata/problem.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 

@@ -10,7 +10,7 @@ import {
   parseTree,
   printParseErrorCode,
 } from "jsonc-parser";
-import type { ConfigPath, Problem } from "../../cni/tools/problem.ts";
+import type { ConfigPath, Problem } from "../../metadata/problem.ts";
 
 /** A position in a file. Both start at 1; columns count characters. */
 export interface Position {

@@ -12,11 +12,7 @@ import {
   objectOf,
 } from "../../base/json/json.ts";
 import { ConfText } from "./conf_text.ts";
-import {
-  errorAt,
-  type Problem,
-  unknownKeyAt,
-} from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, unknownKeyAt } from "../../metadata/problem.ts";
 import { countEdits } from "../../base/command_line/suggest.ts";
 import { findNetworksProblem } from "../../plugins/multus/inspect.ts";
 

@@ -31,7 +31,7 @@ import {
   errorAt,
   type Problem,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 
 /** A configuration to check. */
 export interface Given {

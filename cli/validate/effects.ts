@@ -14,7 +14,7 @@ import {
   type Problem,
   under,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 
 /** Lists keys that have no effect, or contradict each other. */
 export function checkEffects(

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { PluginMetadata } from "../../cni/tools/about.ts";
+import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import {
   foldKeys,
   type JsonObject,
@@ -27,7 +27,7 @@ import {
   keyWarningAt,
   type Problem,
   unknownKeyAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [

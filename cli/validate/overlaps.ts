@@ -10,7 +10,7 @@ import {
   keyWarningAt,
   type Problem,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { isInTheWay } from "../../plugins/bridge/inspect.ts";
 import { describeClash, type NetworkGateway } from "./addresses.ts";
 import type { NetworkRange, Validation } from "./validate.ts";

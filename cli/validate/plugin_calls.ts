@@ -45,7 +45,7 @@ import {
   errorAt,
   type Problem,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 
 /** The tools to validate a network. */
 export interface Validator {

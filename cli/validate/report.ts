@@ -11,7 +11,7 @@ import {
   type Severity,
   WARNING_CODES,
   type WarningCode,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 
 /** A problem as reported. */
 export interface ReportedProblem {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { MetadataLookup } from "../../cni/tools/about.ts";
+import type { MetadataLookup } from "../../metadata/plugin_metadata.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import type { NetworkConfList } from "../../libcni/mod.ts";
@@ -18,7 +18,7 @@ import {
   type Problem,
   unknownKeyAt,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
 const LIST_KEYS = [

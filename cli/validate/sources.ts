@@ -32,7 +32,7 @@ import {
 import { ConfText, type Position } from "./conf_text.ts";
 import { listDefinitions } from "./definitions.ts";
 import type { Given } from "./document.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** A configuration to validate. */
 export interface Source {

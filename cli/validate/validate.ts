@@ -5,7 +5,10 @@
  * @module
  */
 
-import type { GivenRange, PluginMetadata } from "../../cni/tools/about.ts";
+import type {
+  GivenRange,
+  PluginMetadata,
+} from "../../metadata/plugin_metadata.ts";
 import { ErrorCode, toCniError } from "../../base/error.ts";
 import {
   isObject,
@@ -64,7 +67,7 @@ import {
   formatPlace,
   type Problem,
   under,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { advise } from "./advice.ts";
 
 /** The outcome of a validation. */

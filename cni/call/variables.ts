@@ -8,6 +8,12 @@
 /** The command. */
 export const COMMAND = "CNI_COMMAND";
 
+/** Set if stdin has a question of a tool, under the key {@linkcode QUESTION_KEY}. */
+export const QUESTION_VARIABLE = "CNI_TOOL_ASKS";
+
+/** The key of the question on stdin, and of the answer on stdout. */
+export const QUESTION_KEY = "tools";
+
 /** The file to which a process appends what it does. */
 export const TRACE = "CNI_TRACE";
 

@@ -10,7 +10,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import type { DispatchOutput } from "../../cni/call/context.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
-import type { DeclineReason } from "../service/decline_reasons.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
 
 /** The process that waits for a call. */
 export interface Caller {

@@ -5,10 +5,7 @@
  */
 
 import type { EndedCall } from "./call.ts";
-import {
-  DECLINE_REASONS,
-  type DeclineReason,
-} from "../service/decline_reasons.ts";
+import { DECLINE_REASONS, type DeclineReason } from "./decline_reasons.ts";
 
 /** How many of the last calls are known one by one. */
 const RECENT = 100;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { CallHistory } from "./call_history.ts";
-import { DECLINE_REASONS } from "../service/decline_reasons.ts";
+import { DECLINE_REASONS } from "./decline_reasons.ts";
 
 Deno.test("CallHistory counts calls by what became of them", () => {
   const history = new CallHistory();

@@ -9,25 +9,28 @@ import { describeError } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
-import type { Admission } from "../service/admission.ts";
+import type { Admission, RefusalReason } from "../../base/service/admission.ts";
 import type { DaemonCall, Outcome } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { type Exchange, PrivateSocket } from "../service/private_socket.ts";
+import {
+  type Exchange,
+  PrivateSocket,
+} from "../../base/service/private_socket.ts";
 import {
   type CallerAttributes,
   findDifference,
   type OwnAttributes,
   readCallerAttributes,
 } from "./caller_check.ts";
-import { PeerProcess } from "../service/peer_process.ts";
+import { PeerProcess } from "../../base/service/peer_process.ts";
 import {
   type CallRequest,
   decodeRequest,
   encodeMessage,
 } from "../wire/request.ts";
-import type { DeclineReason } from "../service/decline_reasons.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
 import { RequestBuffer } from "./request_buffer.ts";
-import type { Connection } from "../service/unix_server.ts";
+import type { Connection } from "../../base/service/unix_server.ts";
 
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
@@ -182,7 +185,7 @@ class CallExchange implements Exchange {
     return this.#isBegun;
   }
 
-  refuse(reason: DeclineReason): void {
+  refuse(reason: RefusalReason): void {
     this.#decline(reason);
   }
 

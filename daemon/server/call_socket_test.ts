@@ -4,7 +4,7 @@ import { encodeRequest } from "../../tests/_harness/call_format.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { MessageAt } from "../wire/call_format.ts";
-import type { DeclineReason } from "../service/decline_reasons.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { readOwnAttributes } from "./caller_check.ts";
 

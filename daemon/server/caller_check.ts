@@ -10,7 +10,7 @@ import { foldKey, isObject, parseJson } from "../../base/json/json.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { findNodeKey, isRelativePath } from "../../plugins/node_keys.ts";
 import type { CallRequest } from "../wire/request.ts";
-import type { DeclineReason } from "../service/decline_reasons.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
 
 /**
  * What decides what paths and names mean to a process, and what it may do. Files

@@ -5,7 +5,7 @@
  */
 
 import type { EndedCall } from "./call.ts";
-import type { DeclineReason } from "../service/decline_reasons.ts";
+import type { DeclineReason } from "./decline_reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 
 /** What is counted of a call. */

@@ -13,10 +13,12 @@ import { concat } from "../../net/bytes.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Caller } from "./call.ts";
-import { type Exchange, PrivateSocket } from "../service/private_socket.ts";
-import type { Admission } from "../service/admission.ts";
-import type { DeclineReason } from "../service/decline_reasons.ts";
-import type { Connection } from "../service/unix_server.ts";
+import {
+  type Exchange,
+  PrivateSocket,
+} from "../../base/service/private_socket.ts";
+import type { Admission, RefusalReason } from "../../base/service/admission.ts";
+import type { Connection } from "../../base/service/unix_server.ts";
 
 /** Longest head of a request, in bytes. */
 const MAX_HEAD = 16 * 1024;
@@ -126,7 +128,7 @@ class HttpExchange implements Exchange {
     return this.#chunks === undefined;
   }
 
-  refuse(reason: DeclineReason): void {
+  refuse(reason: RefusalReason): void {
     this.#refuse(reason === "request not arrived" ? 408 : 503);
   }
 

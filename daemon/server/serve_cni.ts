@@ -17,7 +17,7 @@ import type { Caller } from "./call.ts";
 import { Calls } from "./calls.ts";
 import { answerCall, CNI_PATH, readCall, type RunBody } from "./http_calls.ts";
 import { HttpSocket } from "./http_socket.ts";
-import { SocketFile } from "../service/socket_file.ts";
+import { SocketFile } from "../../base/service/socket_file.ts";
 import { ReadWriteLock } from "../../base/queue.ts";
 
 /** Time for calls to finish when the daemon ends, and then for undos, in ms. */

@@ -21,9 +21,9 @@ import { formatDuration } from "../../base/duration.ts";
 import { BUILT_IN_COMMANDS } from "../../base/command_line/built_in_commands.ts";
 import { runProgram } from "../../base/command_line/run.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
-import { ServiceManager } from "../../daemon/service/notify.ts";
-import { removePidFile, writePidFile } from "../../daemon/service/pid_file.ts";
-import { exitInWrongNetns } from "../../daemon/service/wrong_netns.ts";
+import { ServiceManager } from "../../base/service/notify.ts";
+import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
+import { exitInWrongNetns } from "../../base/service/wrong_netns.ts";
 import { DEFAULT_TIMING } from "./client.ts";
 import { runDhcp } from "./daemon.ts";
 

@@ -21,9 +21,9 @@ import { LeaseDirectory } from "./lease_directory.ts";
 import {
   type Exchange,
   PrivateSocket,
-} from "../../daemon/service/private_socket.ts";
+} from "../../base/service/private_socket.ts";
 import { KeyedQueue } from "../../base/queue.ts";
-import type { Connection } from "../../daemon/service/unix_server.ts";
+import type { Connection } from "../../base/service/unix_server.ts";
 import { type ClientOptions, DEFAULT_TIMING, ended } from "./client.ts";
 import { KeptLease, type LeaseContext } from "./kept_lease.ts";
 

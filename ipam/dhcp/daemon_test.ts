@@ -10,7 +10,7 @@ import {
 } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { Events } from "../../daemon/service/events.ts";
+import { Events } from "../../base/service/events.ts";
 import { DEFAULT_TIMING } from "./client.ts";
 import { KeptLease } from "./kept_lease.ts";
 import { rootTest } from "../../testing/capabilities.ts";

@@ -13,7 +13,7 @@ import { type Lease, type LeaseRequest, resultOf } from "./lease.ts";
 import type { LeaseDirectory } from "./lease_directory.ts";
 import { OPTIONS, Options } from "../../net/dhcp/options.ts";
 import { kernelRoutesOf } from "../../plugins/parts/link/configure_link.ts";
-import type { Events } from "../../daemon/service/events.ts";
+import type { Events } from "../../base/service/events.ts";
 import {
   type ClientOptions,
   discover,

@@ -8,7 +8,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import { Ip } from "../../net/ip.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 
@@ -26,18 +26,18 @@ function findLeases(
     const directory = new LeaseDirectory(socket);
     return directory.list().flatMap((lease) => {
       const { containerId, ifName, network, netns, isReleased } = lease;
-      const why = isReleased ? undefined : evidence.findReason({
+      const reason = isReleased ? undefined : evidence.findReason({
         container: containerId,
         netns,
         addresses: [Ip.parse(lease.address)],
       });
-      if (why === undefined) return [];
+      if (reason === undefined) return [];
       return [{
         kind: "lease",
         where: `${directory.path}: ${lease.address} of ${ifName}`,
         container: containerId,
         network,
-        why,
+        ...reason,
         remove: () =>
           directory.markReleased((one) =>
             one.containerId === containerId && one.ifName === ifName &&

@@ -12,7 +12,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import type { Events } from "../../daemon/service/events.ts";
+import type { Events } from "../../base/service/events.ts";
 import {
   type ClientMessage,
   decodeMessage,

@@ -11,7 +11,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { parseSticky } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
@@ -69,15 +69,15 @@ async function findIn(
     if (parseSticky(content) !== undefined) return [];
     const [container = ""] = content.split("\r\n");
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
-    const why = since &&
+    const reason = since &&
       evidence.findReason({ container, addresses: [ip], since });
-    if (why === undefined) return [];
+    if (reason === undefined) return [];
     return [{
       kind: "lease",
       where: path,
       container,
       network,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         using held = await LeaseStore.find(dataDir, network, { log });
         const same = (held?.leasesOfOthers([]) ?? []).filter((lease) =>

@@ -4,7 +4,11 @@
  * @module
  */
 
-import type { GivenRange, GivenSubnet, Linted } from "../../cni/tools/about.ts";
+import type {
+  GivenRange,
+  GivenSubnet,
+  Linted,
+} from "../../metadata/plugin_metadata.ts";
 import {
   type ConfigPath,
   errorAt,
@@ -16,7 +20,7 @@ import {
   readIp,
   under,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../net/ip.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
+import type { GivenSubnet, Linted } from "../../metadata/plugin_metadata.ts";
 import {
   errorAt,
   listOf,
@@ -12,7 +12,7 @@ import {
   readCidr,
   readIp,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { isObject, type JsonObject, objectOf } from "../../base/json/json.ts";
 
 /** See {@linkcode Lint}. */

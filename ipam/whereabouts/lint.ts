@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { GivenSubnet, Linted } from "../../cni/tools/about.ts";
+import type { GivenSubnet, Linted } from "../../metadata/plugin_metadata.ts";
 import {
   type ConfigPath,
   errorAt,
@@ -15,7 +15,7 @@ import {
   readIp,
   under,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
 import { parseExcluded, parseRange, type RangeText } from "./range.ts";

@@ -8,7 +8,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
@@ -31,7 +31,7 @@ function findIfbs(search: LeftoverSearch): Orphan[] {
   ).flatMap((link) =>
     linkOrphan(search, link, {
       unknown: link.alias === undefined && !search.evidence.isBusy
-        ? "no link sends packets to it"
+        ? { why: "no link sends packets to it" }
         : undefined,
       isUsed: (rtnl) => listRedirected(rtnl, rtnl.link.list()).has(link.index),
     })

@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { Linted } from "../../cni/tools/about.ts";
+import type { Linted } from "../../metadata/plugin_metadata.ts";
 import type { JsonObject } from "../../base/json/json.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 import { frameBytes } from "./token_bucket.ts";
 
 /** Source: limits.ts. */

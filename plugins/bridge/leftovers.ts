@@ -8,7 +8,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import {
   type Change,
   delChainOf,
@@ -45,8 +45,8 @@ function findSpoofing(search: LeftoverSearch): Orphan[] {
     if (link === "" || links.has(link)) return [];
     const id = comment.slice(SPOOFING_COMMENT.length);
     const container = id.replace(/-[^-]*$/, "");
-    const why = search.evidence.findReason({ container, isTruncated: true });
-    if (why === undefined) return [];
+    const reason = search.evidence.findReason({ container, isTruncated: true });
+    if (reason === undefined) return [];
     return [{
       kind: "nftables",
       where: `chain ${SPOOFING_CHAIN}${id} of table bridge nat`,

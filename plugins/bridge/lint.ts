@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Linted } from "../../cni/tools/about.ts";
+import type { Linted } from "../../metadata/plugin_metadata.ts";
 import {
   errorAt,
   keyWarningAt,
@@ -13,7 +13,7 @@ import {
   readCidr,
   readIp,
   warningAt,
-} from "../../cni/tools/problem.ts";
+} from "../../metadata/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 
 import { gatewayFor } from "./inspect.ts";

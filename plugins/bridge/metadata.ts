@@ -4,8 +4,11 @@
  * @module
  */
 
-import { type BuiltInMetadata, valueOf } from "../../cni/tools/about.ts";
-import { listOf } from "../../cni/tools/problem.ts";
+import {
+  type BuiltInMetadata,
+  valueOf,
+} from "../../metadata/plugin_metadata.ts";
+import { listOf } from "../../metadata/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";

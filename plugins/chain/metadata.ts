@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode BuiltInMetadata}. */

@@ -4,10 +4,13 @@
  * @module
  */
 
-import type { BuiltInMetadata, Linted } from "../../cni/tools/about.ts";
+import type {
+  BuiltInMetadata,
+  Linted,
+} from "../../metadata/plugin_metadata.ts";
 import { refusalOf } from "./asked_for.ts";
 import { dirname, normalize } from "@std/path/posix";
-import { errorAt, type Problem } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

@@ -9,7 +9,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import type { Iptables } from "../parts/firewall/iptables/program.ts";
@@ -55,16 +55,16 @@ async function findAddresses(
   const byAddress = Map.groupBy(rules, (rule) => String(addressIn(rule)[0]));
   return [...byAddress].flatMap(([address, own]) => {
     const ips = own.slice(0, 1).flatMap(addressIn);
-    const why = ips.length === 0
+    const reason = ips.length === 0
       ? undefined
       : search.evidence.findReason({ addresses: ips });
-    if (why === undefined) return [];
+    if (reason === undefined) return [];
     return [{
       kind: "iptables",
       where: `rules of ${address} in chain ${FORWARD}`,
       container: "",
       network: "",
-      why,
+      ...reason,
       async remove(): Promise<void> {
         // A new container may have the address by now, and the same rules.
         if (!search.renew().findReason({ addresses: ips })) return;

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { PluginKeys } from "../../cni/tools/plugin_keys.ts";
+import type { PluginKeys } from "../../metadata/plugin_keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */

@@ -10,7 +10,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import { readJson, recordOf } from "../parts/owner/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -27,14 +27,14 @@ function findSaved(search: LeftoverSearch, directory: string): Orphan[] {
     const document = isContainerId(name)
       ? readJson(`${directory}/${name}`)
       : undefined;
-    const why = document &&
+    const reason = document &&
       search.evidence.findReason({ container: name, since });
-    if (!why) return [];
+    if (!reason) return [];
     const { name: network } = document;
     return [recordOf(`${directory}/${name}`, {
       container: name,
       network: typeof network === "string" ? network : "",
-      why,
+      ...reason,
     })];
   });
 }

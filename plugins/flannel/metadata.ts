@@ -6,11 +6,14 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, objectOf } from "../../base/json/json.ts";
-import type { BuiltInMetadata, Linted } from "../../cni/tools/about.ts";
+import type {
+  BuiltInMetadata,
+  Linted,
+} from "../../metadata/plugin_metadata.ts";
 import { buildDelegateConf } from "./delegate_conf.ts";
 import { flannelSchema } from "./schema.ts";
 import { readSubnetEnv, SUBNET_FILE } from "./subnet_env.ts";
-import { errorAt, type Problem } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

@@ -10,7 +10,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../base/files/listing.ts";
 import { recordOf } from "../parts/owner/leftovers.ts";
@@ -42,11 +42,11 @@ function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
   return listRecords(directory).flatMap(({ path, record }) => {
     const { containerId: container, network } = record;
     const since = times.get(path);
-    const why = isSandboxGone(record) && !livesElsewhere(record)
+    const reason = isSandboxGone(record) && !livesElsewhere(record)
       ? evidence.findReason({ container, since })
       : undefined;
-    if (why === undefined) return [];
-    const orphan = recordOf(path, { container, network, why });
+    if (reason === undefined) return [];
+    const orphan = recordOf(path, { container, network, ...reason });
     return [{
       ...orphan,
       async remove(): Promise<void> {

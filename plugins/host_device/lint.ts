@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Linted } from "../../cni/tools/about.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import type { Linted } from "../../metadata/plugin_metadata.ts";
+import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { LeftoverSearch } from "../../cni/tools/leftovers.ts";
+import type { LeftoverSearch } from "../../metadata/leftovers.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { addDevice, DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
@@ -95,7 +95,7 @@ async function findOrphans(
     hostNetns: scene.hosts.host.path,
     places: [scene.config["dataDir"]],
     log: { warn(): void {} },
-    evidence: { findReason: () => "its namespace has ended" },
+    evidence: { findReason: () => ({ why: "its namespace has ended" }) },
   } as unknown as LeftoverSearch;
   for (const find of leftovers.finders ?? []) found.push(...await find(search));
   return found;

@@ -6,7 +6,7 @@
  */
 
 // deno-fmt-ignore-file
-import type { Named } from "../../cni/tools/plugin_keys.ts";
+import type { Named } from "../../metadata/plugin_keys.ts";
 
 /**
  * A key that names something of the node, what it names, and the usual values.

@@ -6,7 +6,7 @@
 
 // deno-fmt-ignore-file
 
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { metadata as bandwidthBuiltInMetadata } from "../bandwidth/metadata.ts";
 import { metadata as bridgeBuiltInMetadata } from "../bridge/metadata.ts";
 import { metadata as chainBuiltInMetadata } from "../chain/metadata.ts";

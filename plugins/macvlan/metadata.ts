@@ -4,7 +4,10 @@
  * @module
  */
 
-import { type BuiltInMetadata, masterOf } from "../../cni/tools/about.ts";
+import {
+  type BuiltInMetadata,
+  masterOf,
+} from "../../metadata/plugin_metadata.ts";
 import { linkNeed } from "../parts/kernel_needs.ts";
 
 /** See {@linkcode BuiltInMetadata}. */

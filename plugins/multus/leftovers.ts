@@ -11,7 +11,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import { NetworkRuntime } from "../../libcni/mod.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
@@ -35,15 +35,15 @@ function findScratch(search: LeftoverSearch, cniDir: string): Orphan[] {
   );
   return scratch.list().flatMap((container) => {
     const since = times.get(container);
-    const why = search.evidence.findReason({ container, since });
-    if (why === undefined) return [];
+    const reason = search.evidence.findReason({ container, since });
+    if (reason === undefined) return [];
     const { owner } = scratch.readWhatIsLeft(container);
     return [{
       kind: "attachment",
       where: `${cniDir}/${container}`,
       container,
       network: owner,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         const { delegates } = scratch.readWhatIsLeft(container);
         // It takes no locks: the remover holds them.

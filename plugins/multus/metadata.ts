@@ -4,10 +4,13 @@
  * @module
  */
 
-import type { BuiltInMetadata, Linted } from "../../cni/tools/about.ts";
+import type {
+  BuiltInMetadata,
+  Linted,
+} from "../../metadata/plugin_metadata.ts";
 import { runsMultus } from "./model/delegate.ts";
 import { findLogLevel, LOG_LEVELS } from "./operation_log.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

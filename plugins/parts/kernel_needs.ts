@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { KernelNeed } from "../../cni/tools/about.ts";
+import type { KernelNeed } from "../../metadata/plugin_metadata.ts";
 import { Conntrack } from "../../ffi/conntrack/mod.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { KindData } from "../../ffi/rtnl/link_kinds.ts";

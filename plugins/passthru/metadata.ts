@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

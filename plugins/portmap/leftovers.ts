@@ -9,7 +9,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { delRuleOf, type Table } from "../../ffi/nftables/change.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -76,19 +76,19 @@ function findGoPortmap(search: LeftoverSearch): Orphan[] {
   );
   return [...Map.groupBy(rules, ({ container }) => container)].flatMap(
     ([container, own]) => {
-      const why = search.evidence.findReason({
+      const reason = search.evidence.findReason({
         container,
         addresses: uniqueIps(own.flatMap(({ rule }) => addressesIn(rule))),
       });
       const [first] = own;
-      if (why === undefined || first === undefined) return [];
+      if (reason === undefined || first === undefined) return [];
       const { family, name } = first.table;
       return [{
         kind: "nftables",
         where: `${own.length} rules of table ${family} ${name}`,
         container,
         network: "",
-        why,
+        ...reason,
         remove: () =>
           commitIn(
             search,
@@ -151,17 +151,17 @@ function judgeChains(
       const { owner: { container, network }, table } = first;
       const isAlive = chains.flatMap(({ namespaces }) => namespaces)
         .some((path) => search.evidence.isAlive(path));
-      const why = isAlive ? undefined : search.evidence.findReason({
+      const reason = isAlive ? undefined : search.evidence.findReason({
         container,
         addresses: uniqueIps(chains.flatMap(({ addresses }) => addresses)),
       });
-      if (why === undefined) return [];
+      if (reason === undefined) return [];
       return [{
         kind: "iptables",
         where: `chain ${name} of table ${table}`,
         container,
         network,
-        why,
+        ...reason,
         remove: () => removeChain(search, table, name),
       }];
     },

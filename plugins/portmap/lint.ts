@@ -5,10 +5,10 @@
  */
 
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import type { Linted } from "../../cni/tools/about.ts";
+import type { Linted } from "../../metadata/plugin_metadata.ts";
 import type { JsonValue } from "../../base/json/json.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf, capabilities }: Linted): Problem[] {

@@ -4,7 +4,10 @@
  * @module
  */
 
-import { type BuiltInMetadata, valueOf } from "../../cni/tools/about.ts";
+import {
+  type BuiltInMetadata,
+  valueOf,
+} from "../../metadata/plugin_metadata.ts";
 import { lint } from "./lint.ts";
 import { CONNTRACK } from "../parts/kernel_needs.ts";
 

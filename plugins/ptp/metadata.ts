@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { VETH } from "../parts/kernel_needs.ts";
 
 /** See {@linkcode BuiltInMetadata}. */

@@ -4,9 +4,12 @@
  * @module
  */
 
-import type { BuiltInMetadata, Linted } from "../../cni/tools/about.ts";
+import type {
+  BuiltInMetadata,
+  Linted,
+} from "../../metadata/plugin_metadata.ts";
 import example from "./example.json" with { type: "json" };
-import { type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { createTap } from "../../ffi/tun.ts";
 

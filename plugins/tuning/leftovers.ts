@@ -9,7 +9,7 @@ import type {
   Leftovers,
   LeftoverSearch,
   Orphan,
-} from "../../cni/tools/leftovers.ts";
+} from "../../metadata/leftovers.ts";
 import { readJson, recordOf } from "../parts/owner/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -30,15 +30,15 @@ function findBackups(search: LeftoverSearch, directory: string): Orphan[] {
     const proofs = ids.map((container) =>
       search.evidence.findReason({ container, since })
     );
-    const why = proofs.at(-1);
-    if (why === undefined || proofs.includes(undefined)) return [];
+    const reason = proofs.at(-1);
+    if (reason === undefined || proofs.includes(undefined)) return [];
     const document = readJson(`${directory}/${name}`);
     if (document === undefined) return [];
     const { network } = document;
     return [recordOf(`${directory}/${name}`, {
       container: ids.at(-1) ?? "",
       network: typeof network === "string" ? network : "",
-      why,
+      ...reason,
     })];
   });
 }

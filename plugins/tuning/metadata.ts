@@ -9,9 +9,9 @@ import {
   type BuiltInMetadata,
   type Linted,
   valueOf,
-} from "../../cni/tools/about.ts";
+} from "../../metadata/plugin_metadata.ts";
 import { describeError } from "../../base/error.ts";
-import { errorAt, type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 import { sysctlOf } from "./sysctls.ts";
 
 /** See {@linkcode BuiltInMetadata}. */

@@ -8,9 +8,9 @@ import {
   type BuiltInMetadata,
   type Linted,
   masterOf,
-} from "../../cni/tools/about.ts";
+} from "../../metadata/plugin_metadata.ts";
 import { linkNeed } from "../parts/kernel_needs.ts";
-import { type Problem, warningAt } from "../../cni/tools/problem.ts";
+import { type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

@@ -4,11 +4,14 @@
  * @module
  */
 
-import type { BuiltInMetadata, Linted } from "../../cni/tools/about.ts";
+import type {
+  BuiltInMetadata,
+  Linted,
+} from "../../metadata/plugin_metadata.ts";
 import { linkNeed } from "../parts/kernel_needs.ts";
 import example from "./example.json" with { type: "json" };
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import { errorAt, type Problem } from "../../cni/tools/problem.ts";
+import { errorAt, type Problem } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

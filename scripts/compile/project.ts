@@ -25,6 +25,7 @@ export const PROGRAM_SOURCES = [
   "ffi",
   "base",
   "cni",
+  "metadata",
   "libcni",
   "ipam",
   "kube",

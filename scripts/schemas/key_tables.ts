@@ -5,11 +5,8 @@
  * @module
  */
 
-import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
-import type {
-  KeyDescription,
-  PluginKeys,
-} from "../../cni/tools/plugin_keys.ts";
+import { COMMON_KEYS } from "../../metadata/common_keys.ts";
+import type { KeyDescription, PluginKeys } from "../../metadata/plugin_keys.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { NodeKey } from "../../plugins/node_keys.ts";
 
@@ -60,7 +57,7 @@ export async function formatKeyTables(): Promise<string> {
  */
 
 // deno-fmt-ignore-file
-import type { Named } from "../../cni/tools/plugin_keys.ts";
+import type { Named } from "../../metadata/plugin_keys.ts";
 
 /**
  * A key that names something of the node, what it names, and the usual values.

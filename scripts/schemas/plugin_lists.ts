@@ -8,7 +8,7 @@
  */
 
 import type { Plugin } from "../../cni/plugin.ts";
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 
 /** Directories of plugins. */
@@ -140,7 +140,7 @@ function formatMetadata(plugins: readonly PluginDirectory[]): string {
   );
   return `/**
  * What tools know about the plugins. ${HEAD}
-import type { BuiltInMetadata } from "../../cni/tools/about.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 ${imports.join("")}
 /** By type. */
 export const METADATA: ReadonlyMap<string, BuiltInMetadata> = new Map([

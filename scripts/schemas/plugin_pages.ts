@@ -11,11 +11,8 @@
  * @module
  */
 
-import { COMMON_KEYS } from "../../cni/tools/common_keys.ts";
-import type {
-  KeyDescription,
-  PluginKeys,
-} from "../../cni/tools/plugin_keys.ts";
+import { COMMON_KEYS } from "../../metadata/common_keys.ts";
+import type { KeyDescription, PluginKeys } from "../../metadata/plugin_keys.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 
 const PART =

@@ -15,7 +15,7 @@ import { sendPing } from "../way/neighbor.ts";
 import type { ConfiguredNetwork, Node, Patience } from "../node.ts";
 import { ifPossible, readTextFile } from "../../../base/files/io.ts";
 import type { Result } from "../../../cni/result/result.ts";
-import { valueOf } from "../../../cni/tools/about.ts";
+import { valueOf } from "../../../metadata/plugin_metadata.ts";
 import { parseResolvConf } from "../../../ipam/host_local/inspect.ts";
 
 /** Those who are reached. */

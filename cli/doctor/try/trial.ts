@@ -12,7 +12,7 @@ import {
   type RuntimeConf,
 } from "../../../libcni/mod.ts";
 import type { Result } from "../../../cni/result/result.ts";
-import { valueOf } from "../../../cni/tools/about.ts";
+import { valueOf } from "../../../metadata/plugin_metadata.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";

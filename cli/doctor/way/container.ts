@@ -5,7 +5,7 @@
  */
 
 import { shell } from "../../../base/command_line/shell.ts";
-import { valueOf } from "../../../cni/tools/about.ts";
+import { valueOf } from "../../../metadata/plugin_metadata.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { BridgePortState } from "../../../ffi/rtnl/link_types.ts";

@@ -7,7 +7,7 @@
 import { shell } from "../../../base/command_line/shell.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
-import type { NetworkTopology } from "../../../cni/tools/about.ts";
+import type { NetworkTopology } from "../../../metadata/plugin_metadata.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";

@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Named } from "../../../cni/tools/plugin_keys.ts";
+import type { Named } from "../../../metadata/plugin_keys.ts";
 import { findNodeKey, isUsual, type NodeKey } from "../../node_keys.ts";
 import {
   foldKey,

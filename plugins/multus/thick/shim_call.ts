@@ -14,7 +14,7 @@ import { readShimCall } from "./shim.ts";
 import type { TranslatedCall } from "../../../daemon/server/call_socket.ts";
 import { SHIM } from "../../../daemon/wire/daemon_socket.ts";
 import type { CallRequest } from "../../../daemon/wire/request.ts";
-import type { DeclineReason } from "../../../daemon/service/decline_reasons.ts";
+import type { DeclineReason } from "../../../daemon/server/decline_reasons.ts";
 import {
   CNI_PATH,
   describeFailure,

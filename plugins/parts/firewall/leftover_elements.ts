@@ -9,7 +9,7 @@ import type {
   LeftoverFinder,
   LeftoverSearch,
   Orphan,
-} from "../../../cni/tools/leftovers.ts";
+} from "../../../metadata/leftovers.ts";
 import type { Plugin } from "../../../cni/plugin.ts";
 import { dispatch } from "../../../cni/skel.ts";
 import {
@@ -71,21 +71,21 @@ async function findElements(
     const owner = parseInstance(comment);
     if (owner === undefined) continue;
     const [label = ""] = elements.flatMap(({ label }) => label ?? []);
-    const why = search.evidence.findReason({
+    const reason = search.evidence.findReason({
       container: owner.container,
       isTruncated: !await isWhole(owner),
       addresses: uniqueIps(elements.flatMap(addressOf)),
       // The path of the namespace; it may contain blanks.
       netns: label.split(" ").slice(2).join(" "),
     });
-    if (why === undefined) continue;
+    if (reason === undefined) continue;
     orphans.push({
       kind: "nftables",
       where:
         `${elements.length} elements of table ${table.family} ${table.name}`,
       container: owner.container,
       network: owner.network,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         if (await isWhole(owner)) await runDel(search, await load(), owner);
         removeElements(search, table, comment);

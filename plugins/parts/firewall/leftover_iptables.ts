@@ -6,7 +6,7 @@
  */
 
 import { describeError } from "../../../base/error.ts";
-import type { LeftoverSearch } from "../../../cni/tools/leftovers.ts";
+import type { LeftoverSearch } from "../../../metadata/leftovers.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { eachIptables, type HostTable } from "./iptables/places.ts";
 import {

@@ -6,7 +6,11 @@
 
 import { ifPossible, removeIfThere } from "../../../base/files/io.ts";
 import { isObject, parseJson } from "../../../base/json/json.ts";
-import type { LeftoverSearch, Orphan } from "../../../cni/tools/leftovers.ts";
+import type {
+  LeftoverSearch,
+  Orphan,
+  Reason,
+} from "../../../metadata/leftovers.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "./attachment.ts";
@@ -14,7 +18,7 @@ import { findLinkOwner } from "./attachment.ts";
 /** A link's own description. */
 export interface LinkEvidence {
   /** Why it is left over although it names no owner; undefined if it is not. */
-  readonly unknown?: string | undefined;
+  readonly unknown?: Reason | undefined;
   /** Reports whether it is used after all. */
   readonly isUsed?: (host: Rtnl) => boolean;
 }
@@ -26,18 +30,18 @@ export function linkOrphan(
   { unknown, isUsed }: LinkEvidence = {},
 ): Orphan[] {
   const owner = findLinkOwner(link);
-  const why = owner === undefined ? unknown : search.evidence.findReason({
+  const reason = owner === undefined ? unknown : search.evidence.findReason({
     container: owner.containerId,
     isTruncated: owner.isTruncated,
   });
-  if (why === undefined) return [];
+  if (reason === undefined) return [];
   const { name, index, alias } = link;
   return [{
     kind: "link",
     where: name,
     container: owner?.containerId ?? "",
     network: owner?.network ?? "",
-    why,
+    ...reason,
     async remove(): Promise<void> {
       await Promise.resolve();
       using rtnl = Rtnl.open(search.hostNetns);
@@ -52,12 +56,12 @@ export function linkOrphan(
 /** Describes a file that is left. */
 export function recordOf(
   where: string,
-  about: Pick<Orphan, "container" | "network" | "why">,
+  owner: Pick<Orphan, "container" | "network" | keyof Reason>,
 ): Orphan {
   return {
     kind: "record",
     where,
-    ...about,
+    ...owner,
     // The caller waits for a promise, and gets a failure as its rejection.
     async remove(): Promise<void> {
       await Promise.resolve();

@@ -9,7 +9,7 @@ import type {
   LeftoverFinder,
   LeftoverSearch,
   Orphan,
-} from "../../../../cni/tools/leftovers.ts";
+} from "../../../../metadata/leftovers.ts";
 import type { Table } from "../../../../ffi/nftables/change.ts";
 import {
   verdictOf,
@@ -46,19 +46,19 @@ async function findMasquerades(
   for (const [comment, own] of Map.groupBy(rules, ({ comment }) => comment)) {
     const owner = parseInstance(comment);
     if (owner === undefined) continue;
-    const why = search.evidence.findReason({
+    const reason = search.evidence.findReason({
       container: owner.container,
       isTruncated: !await isWhole(owner),
       addresses: uniqueIps(own.flatMap(addressesIn)),
     });
-    if (why === undefined) continue;
+    if (reason === undefined) continue;
     orphans.push({
       kind: "nftables",
       where:
         `${own.length} rules of table ${MASQUERADE.family} ${MASQUERADE.name}`,
       container: owner.container,
       network: owner.network,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         await Promise.resolve();
         using nftables = openNftables(search.hostNetns);
@@ -94,17 +94,17 @@ async function findIptablesMasquerades(
     const names = await namesOf({ network, containerId, ifName: "" });
     // Another program's, or a comment that does not tell the owner.
     if (names.chain !== chain) continue;
-    const why = search.evidence.findReason({
+    const reason = search.evidence.findReason({
       container: containerId,
       addresses: uniqueIps(rules.flatMap(({ rule }) => addressesIn(rule))),
     });
-    if (why === undefined) continue;
+    if (reason === undefined) continue;
     orphans.push({
       kind: "iptables",
       where: `chain ${chain} of table nat`,
       container: containerId,
       network,
-      why,
+      ...reason,
       async remove(): Promise<void> {
         await Promise.resolve();
         using nftables = openNftables(search.hostNetns);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { describeError } from "../../base/error.ts";
+import { describeError } from "../error.ts";
 import { onWrongNetns } from "../../ffi/netns.ts";
 
 /**

@@ -6,13 +6,9 @@
  */
 
 import * as z from "zod/mini";
-import type { PluginMetadata, PluginStatus } from "./about.ts";
+import type { PluginMetadata, PluginStatus } from "./plugin_metadata.ts";
 import { COMMON_KEYS } from "./common_keys.ts";
-import {
-  isObject,
-  type JsonObject,
-  type Schema,
-} from "../../base/json/json.ts";
+import { isObject, type JsonObject, type Schema } from "../base/json/json.ts";
 import type { KeyDescription, PluginKeys } from "./plugin_keys.ts";
 
 /** A JSON Schema, as far as tools read it. Source: draft-07, which editors know best. */

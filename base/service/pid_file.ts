@@ -4,12 +4,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
-import {
-  ifPossible,
-  removeQuietly,
-  withIoFailure,
-} from "../../base/files/io.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { ifPossible, removeQuietly, withIoFailure } from "../files/io.ts";
 import { replaceGivenFile } from "../../ffi/file/given_file.ts";
 
 /**

@@ -5,10 +5,10 @@
  * @module
  */
 
-import type { Ip } from "../../net/ip.ts";
-import type { Cidr } from "../../net/cidr.ts";
-import type { JsonObject } from "../../base/json/json.ts";
-import type { MaybePromise } from "../../base/waiting.ts";
+import type { Ip } from "../net/ip.ts";
+import type { Cidr } from "../net/cidr.ts";
+import type { JsonObject } from "../base/json/json.ts";
+import type { MaybePromise } from "../base/waiting.ts";
 import type { Leftovers } from "./leftovers.ts";
 import type { PluginKeys } from "./plugin_keys.ts";
 import type { Problem } from "./problem.ts";

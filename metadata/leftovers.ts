@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { Log } from "../../base/log/log.ts";
-import type { MaybePromise } from "../../base/waiting.ts";
-import type { CallContext, Invoker } from "../call/context.ts";
-import type { Ip } from "../../net/ip.ts";
+import type { Log } from "../base/log/log.ts";
+import type { MaybePromise } from "../base/waiting.ts";
+import type { CallContext, Invoker } from "../cni/call/context.ts";
+import type { Ip } from "../net/ip.ts";
 
 /** Evidence of which containers of a node are alive. */
 export interface Evidence {
@@ -20,7 +20,7 @@ export interface Evidence {
    *
    * @returns Undefined if it is alive, or there is no evidence
    */
-  findReason(owner: LeftoverOwner): string | undefined;
+  findReason(owner: LeftoverOwner): Reason | undefined;
 }
 
 /** A search that runs, as a plugin sees it. */
@@ -91,8 +91,16 @@ export const ORPHAN_KINDS = [
 /** The kind of a leftover. */
 export type OrphanKind = typeof ORPHAN_KINDS[number];
 
+/** Why a leftover's container is known to be deleted. */
+export interface Reason {
+  /** The evidence, for people. */
+  readonly why: string;
+  /** What the leftover shows of its container, if the tool that asks has to decide. */
+  readonly owner?: LeftoverOwner;
+}
+
 /** A leftover of a deleted container. */
-export interface Orphan {
+export interface Orphan extends Reason {
   /** The kind of leftover. */
   readonly kind: OrphanKind;
   /** The file, link, chain or table, for people. */
@@ -101,8 +109,6 @@ export interface Orphan {
   readonly container: string;
   /** The network's name; "" if unknown. */
   readonly network: string;
-  /** Why its container is known to be deleted. */
-  readonly why: string;
   /**
    * Removes it. Removing it twice is fine.
    *

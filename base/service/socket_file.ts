@@ -6,9 +6,9 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { FileLock } from "../../base/files/lock.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { CniError, describeError, ErrorCode } from "../error.ts";
+import { FileLock } from "../files/lock.ts";
+import { ifPossible } from "../files/io.ts";
 
 /** The lock that daemons hold while they put a socket in place or remove it. */
 const LOCK_NAME = ".lock";

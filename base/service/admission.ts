@@ -6,8 +6,6 @@
  * @module
  */
 
-import type { DeclineReason } from "./decline_reasons.ts";
-
 /** Most bytes of requests in memory, unfinished or not. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
@@ -17,6 +15,13 @@ export const MAX_CONNECTIONS = 5000;
 /** Most connections of one process whose requests are not complete. */
 const MAX_OF_PROCESS = 64;
 
+/** Why a connection is refused. */
+export type RefusalReason =
+  | "too many connections"
+  | "too many bytes of requests"
+  | "request not arrived"
+  | "the daemon ends";
+
 /** A connection, as far as its bounds go. */
 export interface Admitted {
   /** Bytes of its request in memory. */
@@ -24,7 +29,7 @@ export interface Admitted {
   /** Whether it can no longer be refused: its work has begun. */
   readonly isBegun: boolean;
   /** Refuses it, which ends it at once. */
-  refuse(reason: DeclineReason): void;
+  refuse(reason: RefusalReason): void;
 }
 
 /** See {@linkcode MAX_BYTES} and the other bounds. */

@@ -1,22 +1,16 @@
 /**
  * What tools ask a plugin's executable, besides its versions: VERSION, with
- * {@linkcode QUESTION_VARIABLE} in the environment and a question on stdin. A
- * plugin that knows nothing of it answers with its versions.
+ * CNI_TOOL_ASKS in the environment and a question on stdin. A plugin that does not
+ * support it answers with its versions.
  *
  * @module
  */
 
-import type { Linted, PluginMetadata } from "./about.ts";
-import type { JsonObject, JsonValue } from "../../base/json/json.ts";
+import type { Linted, PluginMetadata } from "./plugin_metadata.ts";
+import type { JsonObject } from "../base/json/json.ts";
 import type { JsonSchema } from "./json_schema.ts";
 import type { LeftoverOwner, Orphan } from "./leftovers.ts";
 import type { Problem } from "./problem.ts";
-
-/** Set if stdin has a question, under the key {@linkcode QUESTION_KEY}. */
-export const QUESTION_VARIABLE = "CNI_TOOL_ASKS";
-
-/** The key of the question on stdin, and of the answer on stdout. */
-export const QUESTION_KEY = "tools";
 
 /** A question. */
 export type Question =
@@ -75,6 +69,3 @@ export interface LeftoverAnswer {
   /** The leftovers. */
   readonly leftovers: readonly ReportedLeftover[];
 }
-
-/** Answers a question of a tool. */
-export type ToolAnswerer = (question: JsonValue) => Promise<JsonObject>;

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { JsonValue } from "../../base/json/json.ts";
+import type { JsonValue } from "../base/json/json.ts";
 
 /** The kind of thing that a key's value names. */
 export type Named =

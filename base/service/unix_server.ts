@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline } from "../../base/deadline.ts";
+import { deadline } from "../deadline.ts";
 import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
 import type { Fd } from "../../ffi/file/fd.ts";
 import {

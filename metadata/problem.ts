@@ -9,9 +9,9 @@ import {
   type JsonObject,
   type JsonValue,
   objectOf,
-} from "../../base/json/json.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip, unlessNoAddress } from "../../net/ip.ts";
+} from "../base/json/json.ts";
+import { Cidr } from "../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../net/ip.ts";
 
 /** Error: the network cannot work. Warning: it works, but probably not as intended. */
 export type Severity = "error" | "warning";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
+import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { askPlugin } from "./ask_plugin.ts";
 
 const DESCRIBE = { ask: "describe" } as const;

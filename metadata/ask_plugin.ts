@@ -4,20 +4,19 @@
  * @module
  */
 
-import { JoinedSignal } from "../../base/deadline.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
-import type { CallContext } from "../call/context.ts";
-import {
-  type DescribeAnswer,
-  type LeftoverAnswer,
-  type LintAnswer,
-  type Question,
-  QUESTION_KEY,
-  QUESTION_VARIABLE,
-} from "../tools/tool_question.ts";
-import { CURRENT_VERSION } from "../version.ts";
-import { execPlugin } from "./exec.ts";
-import { runtimeEnv } from "./runtime_env.ts";
+import { JoinedSignal } from "../base/deadline.ts";
+import { isObject, type JsonObject, parseJson } from "../base/json/json.ts";
+import type { CallContext } from "../cni/call/context.ts";
+import type {
+  DescribeAnswer,
+  LeftoverAnswer,
+  LintAnswer,
+  Question,
+} from "./tool_question.ts";
+import { QUESTION_KEY, QUESTION_VARIABLE } from "../cni/call/variables.ts";
+import { CURRENT_VERSION } from "../cni/version.ts";
+import { execPlugin } from "../cni/invoke/exec.ts";
+import { runtimeEnv } from "../cni/invoke/runtime_env.ts";
 
 /** The answers, by what is asked. */
 interface Answers {

@@ -4,10 +4,10 @@
  * @module
  */
 
-import type { Environment } from "../../base/process/environment.ts";
-import { pause } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
-import type { Log } from "../../base/log/log.ts";
+import type { Environment } from "../process/environment.ts";
+import { pause } from "../deadline.ts";
+import { describeError } from "../error.ts";
+import type { Log } from "../log/log.ts";
 import { sendDatagram } from "../../ffi/socket/unix_socket.ts";
 
 /** The process that started this one as a service, if it wants to know. */

@@ -4,13 +4,12 @@
  * @module
  */
 
-import { deadline, JoinedSignal, waitUntil } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
-import type { Log } from "../../base/log/log.ts";
+import { deadline, JoinedSignal, waitUntil } from "../deadline.ts";
+import { describeError } from "../error.ts";
+import type { Log } from "../log/log.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import type { Fd } from "../../ffi/file/fd.ts";
-import type { DeclineReason } from "./decline_reasons.ts";
-import { Admission, type Admitted } from "./admission.ts";
+import { Admission, type Admitted, type RefusalReason } from "./admission.ts";
 import {
   type Connection,
   type ConnectionHandler,
@@ -130,7 +129,7 @@ export class PrivateSocket {
   /** Refuses incomplete requests, after receiving what has arrived: closing would reset it. */
   #refuseIncomplete(
     connections: readonly (readonly [Connection, Exchange])[],
-    reason: DeclineReason,
+    reason: RefusalReason,
   ): void {
     for (const [connection, exchange] of connections) {
       if (!exchange.isBegun) connection.poll();

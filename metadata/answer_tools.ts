@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { PluginMetadata } from "./about.ts";
-import { foldKeys, type JsonObject, listIssues } from "../../base/json/json.ts";
+import type { PluginMetadata } from "./plugin_metadata.ts";
+import { foldKeys, type JsonObject, listIssues } from "../base/json/json.ts";
 import { describePlugin } from "./json_schema.ts";
 import type {
   Evidence,
@@ -15,8 +15,8 @@ import type {
   LeftoverSearch,
   Orphan,
 } from "./leftovers.ts";
-import { createLog } from "../../base/log/log.ts";
-import type { Plugin } from "../plugin.ts";
+import { createLog } from "../base/log/log.ts";
+import type { Plugin } from "../cni/plugin.ts";
 import type { KeyDescription } from "./plugin_keys.ts";
 import { errorAt } from "./problem.ts";
 import type {
@@ -92,37 +92,25 @@ async function lint(
   };
 }
 
-/**
- * Notes what is claimed, which the tool that asks compares with what is alive. In
- * place of a reason, a leftover gets a text that no reason is.
- */
-class NotedClaims implements Evidence {
-  readonly #claims = new Map<string, ReportedLeftover["claim"]>();
-  readonly isBusy = false;
+/** Leaves the decision to the tool that asks, which has the evidence. */
+const UNDECIDED: Evidence = {
+  isBusy: false,
+  isAlive: () => false,
+  findReason: (owner) => ({ why: "", owner }),
+};
 
-  isAlive(): boolean {
-    return false;
-  }
-
-  findReason(owner: LeftoverOwner): string {
-    const note = crypto.randomUUID();
-    this.#claims.set(note, encodeOwner(owner));
-    return note;
-  }
-
-  /** Reports a leftover with its owner or, if it has none, with its reason. */
-  report({ kind, where, container, network, why }: Orphan): ReportedLeftover {
-    const reported = { kind, where, container, network };
-    const claim = this.#claims.get(why);
-    return claim === undefined
-      ? { ...reported, why }
-      : { ...reported, why: "", claim };
-  }
+function report(
+  { kind, where, container, network, why, owner }: Orphan,
+): ReportedLeftover {
+  const reported = { kind, where, container, network, why };
+  return owner === undefined
+    ? reported
+    : { ...reported, claim: encodeOwner(owner) };
 }
 
 function encodeOwner(
   { addresses, since, ...owner }: LeftoverOwner,
-): ReportedLeftover["claim"] {
+): NonNullable<ReportedLeftover["claim"]> {
   return {
     ...owner,
     ...addresses && { addresses: addresses.map(String) },
@@ -140,14 +128,13 @@ async function findLeftovers(
   const refuse = (): never => {
     throw new Error("not available to plugins outside of the executable");
   };
-  const claims = new NotedClaims();
   const search: LeftoverSearch = {
     hostNetns,
     env: { PATH: path },
     invoker: { invoke: refuse },
     log: createLog({}, () => {}),
-    evidence: claims,
-    renew: () => claims,
+    evidence: UNDECIDED,
+    renew: () => UNDECIDED,
     places: [...new Set([...state ? [state.usual] : [], ...named as string[]])],
     pluginDirs: [],
   };
@@ -156,5 +143,5 @@ async function findLeftovers(
   for (const orphan of orphans) {
     if (remove.includes(orphan.where)) await orphan.remove();
   }
-  return { leftovers: orphans.map((orphan) => claims.report(orphan)) };
+  return { leftovers: orphans.map(report) };
 }
