@@ -1,3 +1,5 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else runs
+
 /**
  * `deno task demo`: builds the executables and puts two containers on a
  * network with them, in network namespaces made for the purpose, so that

@@ -32,8 +32,8 @@ const LIST = "git -c safe.directory=* ls-files -z --";
 
 /** The lists, which are made from the directories. */
 const LISTS = [
-  "plugins/lists/metadata.ts",
   "plugins/lists/loaders.ts",
+  "plugins/lists/metadata.ts",
 ];
 
 interface Output {
@@ -213,7 +213,7 @@ rootTest("a plugin is its directory", needsCheckout, async (t) => {
 
   await t.step("without it, the lists and README agree", async () => {
     await removeRow(copy);
-    const tests = ["plugins/facts_test.ts", "plugins/registry_test.ts"];
+    const tests = ["plugins/metadata_test.ts", "plugins/registry_test.ts"];
     const { code, stdout } = await copy.deno(
       ...["test", "-A", "--no-check", ...tests] as const,
     );

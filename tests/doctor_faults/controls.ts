@@ -156,7 +156,7 @@ async function attachAndDetach(
   path: string,
   conf: RuntimeConf,
 ): Promise<void> {
-  const list = parseNetworkConfList(Deno.readFileSync(path));
+  const list = parseNetworkConfList(await Deno.readFile(path));
   await runtime.addNetworkListOrUndo(list, conf);
   await runtime.delNetworkList(list, conf);
 }
@@ -168,7 +168,7 @@ export function del(file = "30-more"): Control {
     works: async ({ scene }) => {
       using node = scene.node({ env: ENV });
       const path = `${scene.confDir}/${file}.conflist`;
-      const list = parseNetworkConfList(Deno.readFileSync(path));
+      const list = parseNetworkConfList(await Deno.readFile(path));
       const conf = { containerId: BRIEF, netns: "", ifName: "eth0" };
       return await node.runtime.delNetworkList(list, conf)
         .then(() => true, () => false);

@@ -64,7 +64,7 @@ rootTest("cni doctor names what stops packets and calls", NEEDS, async (t) => {
       });
     }
   }
-  if (MODE !== "") Deno.writeTextFileSync(PAGE, formatPage(verdicts));
+  if (MODE !== "") await Deno.writeTextFile(PAGE, formatPage(verdicts));
   await t.step("golden/doctor/faults.md says so", () => {
     const lines = Deno.readTextFileSync(PAGE).split("\n");
     for (const [row, verdict] of verdicts) {

@@ -93,7 +93,7 @@ const lostPlugin: Seed = async (node) => {
   const kept = `${scene.hosts.directory}/tuning`;
   const netns = scene.hosts.addNetns();
   await scene.attach("30-more", netns, BRIEF, "brief");
-  Deno.renameSync(plugin, kept);
+  await Deno.rename(plugin, kept);
   return async () => {
     scene.sh(`test ! -e ${kept} || mv ${kept} ${plugin}`);
     using own = scene.node();
@@ -105,7 +105,7 @@ const lostPlugin: Seed = async (node) => {
         ifName: "eth0",
       });
     }
-    Deno.removeSync(path);
+    await Deno.remove(path);
   };
 };
 
