@@ -9,7 +9,7 @@
  * @module
  */
 
-/** As in `libc.ts`. */
+/** As in `libc/call.ts`. */
 const UNCOMPILED = { struct: ["i32"] } as const;
 const PADDING = new Uint8Array(4);
 

@@ -6,8 +6,8 @@ Deno.test("cni/kernel-is-sync accepts synchronous kernel code", async (t) => {
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
     ["ffi/sysctl.ts", "for (const key of keys) { write(key); }"],
     ["ffi/file/fd.ts", "using fd = open(path);"],
-    ["ffi/libc.ts", "const a = { nonblocking: false };"],
-    ["ffi/libc.ts", "new Deno.Command(path).outputSync();"],
+    ["ffi/libc/background.ts", "const a = { nonblocking: false };"],
+    ["ffi/libc/background.ts", "new Deno.Command(path).outputSync();"],
     ["scripts/demo.ts", "inNetns(ns, () => new Deno.Command(path).spawn());"],
     [
       "ffi/netns.ts",
@@ -58,7 +58,7 @@ Deno.test("cni/kernel-is-sync refuses asynchrony in ffi/", async (t) => {
       "ffi/ is synchronous: a Promise",
     ],
     [
-      "ffi/libc.ts",
+      "ffi/libc/background.ts",
       "const a = { nonblocking: true };",
       "ffi/ is synchronous: a nonblocking symbol",
     ],

@@ -13,7 +13,7 @@ const CODECS = [
   "ffi/netlink/",
   "ffi/nftables/",
   "ffi/errno.ts",
-  "ffi/libc.ts",
+  "ffi/libc/",
   "ffi/netns.ts",
   "ffi/packet.ts",
 ];

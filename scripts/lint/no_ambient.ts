@@ -42,7 +42,7 @@ const GLOBAL_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ["console", ["base/process/stdio.ts"]],
 ]);
 
-const LIBC = ["ffi/epoll.ts", "ffi/libc.ts", "ffi/socket/unix_stream.ts"];
+const LIBC = ["ffi/epoll.ts", "ffi/libc/", "ffi/socket/unix_stream.ts"];
 
 /** Members of `Deno` that have a home. */
 const DENO_HOMES: ReadonlyMap<string, readonly string[]> = new Map([

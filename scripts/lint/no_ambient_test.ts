@@ -9,7 +9,7 @@ Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) 
     ["main.ts", "const [command] = Deno.args;"],
     ["main.ts", 'Deno.env.get("CNI_COMMAND");'],
     ["cli/main.ts", "Deno.stdin.readable;"],
-    ["ffi/libc.ts", "Deno.dlopen(path, symbols);"],
+    ["ffi/libc/call.ts", "Deno.dlopen(path, symbols);"],
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
     ["base/log/log.ts", "Deno.stderr.writeSync(bytes);"],
     ["cni/invoke/exec.ts", "child.process;"],

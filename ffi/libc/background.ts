@@ -1,0 +1,69 @@
+/**
+ * Calls that wait on other threads, with an errno of their own.
+ *
+ * @module
+ */
+
+import type { Bytes } from "../../net/bytes.ts";
+import { openSymbols } from "./call.ts";
+
+/** Symbols that a resident process calls on other threads, with their own errno. */
+const THREADED_SYMBOLS = {
+  send: {
+    parameters: ["i32", "buffer", "i32", "i32"],
+    result: "i32",
+    // deno-lint-ignore cni/kernel-is-sync -- a socket stays in its namespace
+    nonblocking: true,
+  },
+  poll: {
+    parameters: ["buffer", "u64", "i32"],
+    result: "i32",
+    // deno-lint-ignore cni/kernel-is-sync -- a socket stays in its namespace
+    nonblocking: true,
+  },
+} as const;
+
+let threaded:
+  | Deno.DynamicLibrary<typeof THREADED_SYMBOLS>["symbols"]
+  | undefined;
+
+function threadedCalls(): NonNullable<typeof threaded> {
+  return threaded ??= openSymbols(THREADED_SYMBOLS);
+}
+
+/** What other threads read and write: V8 frees memory that nothing here holds. */
+const lent = new Set<Bytes>();
+
+/** Holds memory until a call on another thread has returned. */
+function lend<T>(memory: Bytes, call: PromiseLike<T>): PromiseLike<T> {
+  lent.add(memory);
+  const giveBack = (): boolean => lent.delete(memory);
+  call.then(giveBack, giveBack);
+  return call;
+}
+
+/**
+ * send(2) on another thread, for messages that the kernel takes long to handle.
+ *
+ * @param message Must not change meanwhile
+ * @returns Negative if it was not sent; errno is not available
+ */
+export function sendInBackground(
+  fd: number,
+  message: Bytes,
+): PromiseLike<number> {
+  const { send } = threadedCalls();
+  return lend(message, send(fd, message, message.length, 0));
+}
+
+/** Source: include/uapi/asm-generic/poll.h. */
+const POLLIN = 1;
+
+/** poll(2) on another thread: waits until something can be received. */
+export function waitReadable(
+  fd: number,
+  timeoutMs: number,
+): PromiseLike<number> {
+  const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
+  return lend(request, threadedCalls().poll(request, 1n, timeoutMs));
+}

@@ -1,0 +1,79 @@
+/**
+ * Replacing this program with another one: execvpe(3).
+ *
+ * @module
+ */
+
+import type { Bytes } from "../../net/bytes.ts";
+import { SyscallError } from "../errno.ts";
+import { checked, cString, openSymbols } from "./call.ts";
+
+/** Symbols to replace this program with another one. */
+const EXEC_SYMBOLS = {
+  signal: { parameters: ["i32", "usize"], result: "usize" },
+  setrlimit: { parameters: ["i32", "buffer"], result: "i32" },
+  execvpe: { parameters: ["buffer", "buffer", "buffer"], result: "i32" },
+} as const;
+
+/** The arguments of {@linkcode execvpe}. */
+export interface Exec {
+  /** The program. A name without a slash is looked up in PATH. */
+  readonly file: string;
+  /** All arguments, the program's own name first. */
+  readonly argv: readonly string[];
+  /** The environment: NUL-terminated `NAME=value` entries. */
+  readonly env: readonly Bytes[];
+  /** The soft limit of open files. */
+  readonly openFiles?: OpenFileLimit | undefined;
+}
+
+/** RLIMIT_NOFILE. */
+export interface OpenFileLimit {
+  readonly soft: bigint;
+  readonly hard: bigint;
+}
+
+/** Source: include/uapi/asm-generic/signal.h, resource.h. */
+const SIGPIPE = 13, SIG_DFL = 0n, RLIMIT_NOFILE = 7;
+
+/**
+ * execvpe(3): replaces this program with another one, in this thread's
+ * namespaces. Never returns; throws on failure.
+ *
+ * Resets SIGPIPE first: Deno ignores it, and the program would inherit that.
+ *
+ * @throws {SyscallError} ENOENT, EACCES, ... from execve(2)
+ */
+export function execvpe({ file, argv, env, openFiles }: Exec): never {
+  const symbols = openSymbols(EXEC_SYMBOLS);
+  const [args, variables] = [layOut(argv.map(cString)), layOut(env)];
+  symbols.signal(SIGPIPE, SIG_DFL);
+  if (openFiles !== undefined) {
+    const { soft, hard } = openFiles;
+    const limit = new Uint8Array(new BigUint64Array([soft, hard]).buffer);
+    symbols.setrlimit(RLIMIT_NOFILE, limit); // a refusal changes nothing
+  }
+  checked("execvpe", () => symbols.execvpe(cString(file), args, variables));
+  throw new Error(`Cannot go on as "${file}": execvpe came back`);
+}
+
+/**
+ * Lays out strings for C: pointers, NULL, then the strings. They share one
+ * block of memory that is too large for V8 to move.
+ *
+ * @param texts NUL-terminated
+ */
+export function layOut(texts: readonly Bytes[]): Bytes {
+  const headBytes = 8 * (texts.length + 1);
+  const textBytes = texts.reduce((sum, text) => sum + text.length, 0);
+  const memory = new Uint8Array(Math.max(headBytes + textBytes, 1024));
+  const head = new BigUint64Array(memory.buffer, 0, texts.length + 1);
+  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  let offset = headBytes;
+  texts.forEach((text, index) => {
+    memory.set(text, offset);
+    head[index] = base + BigInt(offset);
+    offset += text.length;
+  });
+  return memory;
+}
