@@ -18,7 +18,7 @@ import {
   askDaemon,
   type CallOptions,
   readOnce,
-  runPlugin,
+  runAsPlugin,
   SHIM,
 } from "./daemon/caller/ask_daemon.ts";
 import {
@@ -45,8 +45,8 @@ const programs: Readonly<
  */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "dhcp": () => import("./ipam/dhcp/command.ts"),
-  "multus": () => import("./cli/multus/main.ts"),
-  "multus-shim": () => import("./cli/multus/main.ts"),
+  "multus": () => import("./cli/multus/commands.ts"),
+  "multus-shim": () => import("./cli/multus/commands.ts"),
 };
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
@@ -120,7 +120,7 @@ async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
       const { printHelp } = await import("./cli/plugins/plugin_help.ts");
       await printHelp(name);
     }
-    await runPlugin(name, () => loadPlugin(name), {
+    await runAsPlugin(name, () => loadPlugin(name), {
       lookup: findPlugin,
       renamed,
       askThirdParty: name === "multus" ? askThick : undefined,

@@ -118,7 +118,7 @@ export type {
   InvokerOptions,
   PluginLookup,
 } from "./cni/invoke/in_process.ts";
-export type { Delegate } from "./cni/invoke/delegate.ts";
+export type { DelegatedPlugin } from "./cni/invoke/delegate.ts";
 export type {
   CallContext,
   DispatchInput,

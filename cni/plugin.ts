@@ -6,7 +6,7 @@
 
 import type { MaybePromise } from "../base/waiting.ts";
 import type { CmdArgs, Command } from "./call/args.ts";
-import type { Delegate } from "./invoke/delegate.ts";
+import type { DelegatedPlugin } from "./invoke/delegate.ts";
 import type { JsonObject, Schema } from "../base/json/json.ts";
 import type { Log } from "../base/log/log.ts";
 import type { Result } from "./result/result.ts";
@@ -55,13 +55,13 @@ export interface Call<Config extends NetConf = NetConf>
   /** Deletes links with those of other plugins and calls. */
   readonly linkDeletion: LinkDeletion;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
-  readonly ipam: Delegate;
+  readonly ipam: DelegatedPlugin;
   /**
    * Another plugin.
    *
    * @param config Its configuration; this call's if undefined
    */
-  delegate(type: string, config?: Uint8Array): Delegate;
+  delegate(type: string, config?: Uint8Array): DelegatedPlugin;
   /**
    * The context of this call, for plugins that are themselves runtimes, such as
    * multus: options of a `NetworkRuntime`.

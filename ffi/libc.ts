@@ -9,9 +9,8 @@
  */
 
 export * from "./libc/background.ts";
-export * from "./libc/exec.ts";
 export * from "./libc/file.ts";
-export * from "./libc/memory.ts";
 export * from "./libc/namespace.ts";
+export * from "./libc/process.ts";
 export * from "./libc/server.ts";
 export * from "./libc/socket.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
-import { collectGarbage } from "../daemon/server/garbage.ts";
+import { collectHeap } from "../daemon/server/garbage.ts";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
@@ -265,7 +265,7 @@ Deno.test("sendInBackground() holds the message until it is sent", async () => {
     const [message, sent] = send();
     // A weak reference holds until the end of the task.
     await new Promise((resolve) => setTimeout(resolve));
-    await collectGarbage();
+    await collectHeap();
     assert(message.deref() !== undefined);
     const buffer = new Uint8Array(length);
     for (let left = length; left > 0;) {

@@ -8,7 +8,7 @@
 import { yieldToEventLoop } from "../base/deadline.ts";
 import { type Command, isNetnsOverridden } from "../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../base/error.ts";
-import { findPlugin } from "../cni/invoke/find.ts";
+import { findExecutable } from "../cni/invoke/find.ts";
 import type { PluginOutput } from "../cni/invoke/plugin_result.ts";
 import { runtimeEnv } from "../cni/invoke/runtime_env.ts";
 import type { Result } from "../cni/result/result.ts";
@@ -86,9 +86,9 @@ export async function runPlugin(
   return { stdout, result };
 }
 
-/** Finds a plugin's executable. Throws like `findPlugin`. */
+/** Finds a plugin's executable. Throws like `findExecutable`. */
 export function pathOf(type: string, { pluginDirs }: PluginTools): string {
-  return findPlugin(type, pluginDirs);
+  return findExecutable(type, pluginDirs);
 }
 
 /** The failure of a plugin of a list; the cause is the plugin's error. */

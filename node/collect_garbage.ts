@@ -34,7 +34,7 @@ export interface Collection {
  *
  * @throws The only failure, or an AggregateError of several
  */
-export async function collectGarbage(
+export async function collectPodGarbage(
   node: NodeTools,
   { validPods, unlisted, signal }: Collection,
 ): Promise<void> {

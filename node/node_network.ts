@@ -17,7 +17,7 @@ import type { MaybePromise } from "../base/waiting.ts";
 import type { Cidr } from "../net/cidr.ts";
 import type { NetworkChoice } from "./choose_network.ts";
 import {
-  collectGarbage,
+  collectPodGarbage,
   type ValidPod,
   type ValidPods,
 } from "./collect_garbage.ts";
@@ -210,7 +210,7 @@ export class NodeNetwork {
     try {
       using limit = limitOf(options);
       const { signal } = limit;
-      await collectGarbage(this.#node, { validPods, unlisted, signal });
+      await collectPodGarbage(this.#node, { validPods, unlisted, signal });
     } finally {
       this.#unlisted.delete(unlisted);
     }

@@ -39,7 +39,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a plugin type such as `../../bin/sh`",
       "refused",
       "cni/invoke/find_test.ts",
-      "findPlugin() refuses what it cannot find",
+      "findExecutable() refuses what it cannot find",
     ],
     [
       "a network name that leads to another directory",

@@ -11,8 +11,8 @@ import { SyscallError } from "../../ffi/errno.ts";
 import type { Fd } from "../../ffi/file/fd.ts";
 import { Admission, type Admitted, type RefusalReason } from "./admission.ts";
 import {
-  type Connection,
   type ConnectionHandler,
+  type ServerConnection,
   UnixServer,
 } from "./unix_server.ts";
 
@@ -22,7 +22,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const GRACE_MS = 1000;
 
 /** One connection: a request, and its answer. */
-export interface Exchange extends ConnectionHandler, Admitted {}
+export interface RequestExchange extends ConnectionHandler, Admitted {}
 
 /** Options of an {@linkcode PrivateSocket}. */
 export interface PrivateSocketOptions {
@@ -34,14 +34,17 @@ export interface PrivateSocketOptions {
   /** Bounds on connections, together with other sockets'; its own if undefined. */
   readonly admission?: Admission | undefined;
   /** Begins an exchange, which calls `onEnded` when it is over. */
-  readonly begin: (connection: Connection, onEnded: () => void) => Exchange;
+  readonly begin: (
+    connection: ServerConnection,
+    onEnded: () => void,
+  ) => RequestExchange;
 }
 
 /** Serves callers of root and this user, and cuts off all others. */
 export class PrivateSocket {
   readonly #options: PrivateSocketOptions;
   readonly #admission: Admission;
-  readonly #connections = new Map<Connection, Exchange>();
+  readonly #connections = new Map<ServerConnection, RequestExchange>();
   readonly #servers = new Set<UnixServer>();
   #onEmpty: (() => void) | undefined;
   #isArmed = false;
@@ -100,7 +103,7 @@ export class PrivateSocket {
     for (const connection of this.#connections.keys()) connection.close();
   }
 
-  #serve(connection: Connection): void {
+  #serve(connection: ServerConnection): void {
     const { log, begin } = this.#options;
     const { peer } = connection;
     if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
@@ -128,7 +131,7 @@ export class PrivateSocket {
 
   /** Refuses incomplete requests, after receiving what has arrived: closing would reset it. */
   #refuseIncomplete(
-    connections: readonly (readonly [Connection, Exchange])[],
+    connections: readonly (readonly [ServerConnection, RequestExchange])[],
     reason: RefusalReason,
   ): void {
     for (const [connection, exchange] of connections) {

@@ -32,7 +32,7 @@ export interface ConnectionHandler {
 }
 
 /** A connection to a {@linkcode UnixServer}. */
-export class Connection {
+export class ServerConnection {
   readonly #stream: AcceptedStream;
   readonly #events: Events;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
@@ -180,7 +180,7 @@ export interface UnixServerOptions {
   /** Runs when the socket's file exists and nobody can connect yet. */
   readonly onBound?: (path: string) => void;
   /** Receives a new connection. */
-  readonly onConnection: (connection: Connection) => void;
+  readonly onConnection: (connection: ServerConnection) => void;
   /**
    * Receives the error of accept4(2), such as EMFILE. Returns whether it has made
    * room, so that it is tried again at once.
@@ -231,7 +231,7 @@ export class UnixServer {
       try {
         const stream = this.#listener.accept();
         if (stream === undefined) return;
-        onConnection(new Connection(stream, this.events));
+        onConnection(new ServerConnection(stream, this.events));
       } catch (error) {
         if (!onRefused(error)) return this.#pause();
       }

@@ -1,10 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { type Connection, UnixServer } from "./unix_server.ts";
+import { type ServerConnection, UnixServer } from "./unix_server.ts";
 
-Deno.test("Connection.poll() receives all that has arrived, and the end", async () => {
+Deno.test("ServerConnection.poll() receives all that has arrived, and the end", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const path = `${directory}/test.sock`;
-  const { promise: connected, resolve } = Promise.withResolvers<Connection>();
+  const { promise: connected, resolve } = Promise.withResolvers<
+    ServerConnection
+  >();
   const server = new UnixServer({
     socket: path,
     onConnection: resolve,

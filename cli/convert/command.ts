@@ -14,7 +14,7 @@ import {
   ErrorCode,
   toCniError,
 } from "../../base/error.ts";
-import { findPlugin } from "../../cni/invoke/find.ts";
+import { findExecutable } from "../../cni/invoke/find.ts";
 import { exists, ifPossible, withIoFailure } from "../../base/files/io.ts";
 import { listConfFiles, type PluginConf } from "../../libcni/mod.ts";
 import {
@@ -254,7 +254,7 @@ function listChainNotes(
   const hidden = findHiddenFromPodman(after);
   if (hidden !== undefined) notes.push(hidden);
   try {
-    findPlugin(CHAIN, readDirectories(call).pluginDirs);
+    findExecutable(CHAIN, readDirectories(call).pluginDirs);
   } catch (error) {
     notes.push(
       `A required plugin is not installed here: ${describeError(error)}`,
@@ -267,7 +267,7 @@ function listChainNotes(
 function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
   const { pluginDirs } = readDirectories(call);
   const unused = after.list.plugins.flatMap(({ type, document }) => {
-    const path = ifPossible(() => findPlugin(type, pluginDirs));
+    const path = ifPossible(() => findExecutable(type, pluginDirs));
     const isGo = "daemonSocket" in document && path !== undefined &&
       isBuiltByGo(path);
     if (!isGo) return [];

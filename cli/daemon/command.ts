@@ -27,7 +27,7 @@ import { detach } from "./detach.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
-import { collectGarbage } from "../../daemon/server/garbage.ts";
+import { collectHeap } from "../../daemon/server/garbage.ts";
 import {
   exitForWrongNetns,
   exitInWrongNetns,
@@ -71,7 +71,7 @@ export async function daemon(
   try {
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
-      await collectGarbage();
+      await collectHeap();
     }
     await using _dhcp = options.dhcpSocket === ""
       ? undefined

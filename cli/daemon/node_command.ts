@@ -8,7 +8,7 @@
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { exists } from "../../ffi/socket/unix_stream.ts";
+import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { type Column, formatTable } from "../../base/command_line/table.ts";
 import type { CniCall } from "../flags.ts";
@@ -151,7 +151,7 @@ function describeDeleted(
   executable: string | undefined,
   pid: number | undefined,
 ): string {
-  return executable !== undefined && exists(executable)
+  return executable !== undefined && fileExists(executable)
     ? "It runs an executable that has been replaced: cni daemon restart"
     : `It runs an executable that has been removed; to stop it: kill ${pid}`;
 }

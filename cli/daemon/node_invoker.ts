@@ -15,7 +15,7 @@ import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { Invocation, Invoker } from "../../cni/call/context.ts";
-import { exists } from "../../ffi/socket/unix_stream.ts";
+import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import type { CniCall } from "../flags.ts";
 
@@ -37,7 +37,7 @@ function mayReachDaemon({ type, env, stdin }: Invocation): boolean {
   if (import.meta.dirname !== undefined) return false;
   if (!isForDaemon((name) => env[name])) return false;
   return listSockets(type, readKeys(stdin))
-    .some((path) => path !== DEFAULT_SOCKET || exists(path));
+    .some((path) => path !== DEFAULT_SOCKET || fileExists(path));
 }
 
 /** Returns the environment of plugins: with `--no-daemon`, they ask no daemon. */

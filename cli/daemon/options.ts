@@ -5,7 +5,10 @@
  */
 
 import { resolve } from "@std/path/posix";
-import { LOG_LEVELS, type LogLevel } from "../../plugins/multus/inspect.ts";
+import {
+  MULTUS_LOG_LEVELS,
+  type MultusLogLevel,
+} from "../../plugins/multus/inspect.ts";
 import type {
   CommandCall,
   FlagTable,
@@ -77,7 +80,7 @@ export const DAEMON_FLAGS = {
     default: "verbose",
     value: "LEVEL",
     summary: "level of the log: debug, verbose, error or panic",
-    completes: LOG_LEVELS,
+    completes: MULTUS_LOG_LEVELS,
   },
 } as const satisfies FlagTable;
 
@@ -102,7 +105,7 @@ export interface DaemonOptions {
   readonly pidFile: string;
   /** Whether to start it in the background. */
   readonly detaches: boolean;
-  readonly logLevel: LogLevel;
+  readonly logLevel: MultusLogLevel;
 }
 
 /** Where a TCP socket listens. */

@@ -21,7 +21,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkOrphan } from "../../plugins/parts/owner/leftovers.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../metadata/ask_plugin.ts";
-import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
+import { findExecutable } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import type { ReportedLeftover } from "../../metadata/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";

@@ -7,7 +7,7 @@
 import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../metadata/ask_plugin.ts";
-import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
+import { findExecutable } from "../../cni/invoke/find.ts";
 import type { Schema } from "../../base/json/json.ts";
 import { type JsonSchema, schemaOfKeys } from "../../metadata/json_schema.ts";
 import type { PluginConf } from "../../libcni/mod.ts";

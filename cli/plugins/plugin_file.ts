@@ -8,7 +8,7 @@ import { join } from "@std/path/posix";
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError, toCniError } from "../../base/error.ts";
 import { deadline, JoinedSignal } from "../../base/deadline.ts";
-import { findPlugin as findExecutable } from "../../cni/invoke/find.ts";
+import { findExecutable } from "../../cni/invoke/find.ts";
 import {
   type ProgramFormat,
   readFormat,

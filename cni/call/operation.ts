@@ -7,7 +7,7 @@
 import { CallLog } from "./call_log.ts";
 import type { CmdArgs, Command } from "./args.ts";
 import { formatFailure } from "../../base/error.ts";
-import { type Delegate, delegateTo } from "../invoke/delegate.ts";
+import { type DelegatedPlugin, delegateTo } from "../invoke/delegate.ts";
 import { decode, decodeLeniently } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Call, Plugin } from "../plugin.ts";
@@ -126,7 +126,7 @@ async function createCall(run: Run): Promise<Call> {
   });
   const config = await decodeConfig(run, log);
   const delegating = { caller: plugin.name, context, cniVersion, log };
-  const delegate = (type: string, config = stdin): Delegate =>
+  const delegate = (type: string, config = stdin): DelegatedPlugin =>
     delegateTo(type, { ...delegating, stdin: config });
   const readPrevResult = await prevResultReader(config, cniVersion);
   const readValid = await validAttachmentsReader(run);
@@ -149,7 +149,7 @@ async function createCall(run: Run): Promise<Call> {
     get validAttachments(): readonly AttachmentId[] | undefined {
       return readValid();
     },
-    get ipam(): Delegate {
+    get ipam(): DelegatedPlugin {
       const type = config.ipam?.type ?? "";
       if (command !== "GC") return delegate(type);
       return {

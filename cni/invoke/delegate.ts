@@ -13,7 +13,7 @@ import type { CallContext } from "../call/context.ts";
 import { deadline } from "../../base/deadline.ts";
 
 /** Another plugin, with this call's environment and configuration. */
-export interface Delegate {
+export interface DelegatedPlugin {
   /**
    * Runs ADD. If its answer is not a result, DEL follows at once. After a failed
    * ADD no DEL follows: the plugin has undone its own work, and if it refused
@@ -44,7 +44,10 @@ export interface DelegatingCall {
 }
 
 /** Prepares a delegate. A missing plugin is noticed when it is called. */
-export function delegateTo(type: string, call: DelegatingCall): Delegate {
+export function delegateTo(
+  type: string,
+  call: DelegatingCall,
+): DelegatedPlugin {
   const run = (command: Command): Promise<void> =>
     runDelegate(type, command, call, () => {});
   return {

@@ -8,7 +8,7 @@ import { COMMANDS } from "../call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import { createLog } from "../../base/log/log.ts";
 import { emptyResult } from "../result/result.ts";
-import { type Delegate, delegateTo } from "./delegate.ts";
+import { type DelegatedPlugin, delegateTo } from "./delegate.ts";
 import type { CallContext, Invocation } from "../call/context.ts";
 import { contextWith, OWN_NETNS } from "../../tests/_harness/call_context.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
@@ -30,7 +30,7 @@ const STDIN = new TextEncoder().encode(' {"name":"net1"}\n');
 
 /** A delegate, and what is asked of it. */
 interface Witness {
-  readonly delegate: Delegate;
+  readonly delegate: DelegatedPlugin;
   readonly invocations: Invocation[];
   /** The log. */
   readonly lines: string[];
@@ -100,7 +100,7 @@ Deno.test("delegateTo() runs the plugin with this call's input", async (t) => {
   });
 });
 
-Deno.test("Delegate.add() logs that a result has to be converted", async (t) => {
+Deno.test("a delegated ADD logs that a result has to be converted", async (t) => {
   const line = (from: string, to: string): string =>
     'level=warn msg="Converting a result of another version" ' +
     `delegate=plugin from=${from} to=${to}\n`;
@@ -124,7 +124,7 @@ Deno.test("Delegate.add() logs that a result has to be converted", async (t) => 
   }, ([from, to]) => `${from} to ${to}`);
 });
 
-Deno.test("Delegate.add() takes a result that is at hand as it is", async () => {
+Deno.test("a delegated ADD takes a result that is at hand as it is", async () => {
   const result = emptyResult();
   const { delegate } = delegateThat(() => "", {
     invoker: {
@@ -137,7 +137,7 @@ Deno.test("Delegate.add() takes a result that is at hand as it is", async () => 
   assertStrictEquals(await delegate.add(), result);
 });
 
-testRows("Delegate.add() refuses a malformed result, and cleans up", [
+testRows("a delegated ADD refuses a malformed result, and cleans up", [
   ["white space", "\n", 6],
   ["a text", '"a"', 6],
   ["a wrong address", '{"ips":[{"address":"10.1.2.3"}]}', 6],
@@ -152,7 +152,7 @@ testRows("Delegate.add() refuses a malformed result, and cleans up", [
 
 const noAddress = new CniError(11, "no address", { details: "pool is full" });
 
-Deno.test("Delegate.add() leaves an ADD that fails to the plugin", async () => {
+Deno.test("a delegated ADD leaves an ADD that fails to the plugin", async () => {
   // It undid what it did; what it holds may be of an earlier attachment.
   const { delegate, commands, lines } = delegateThat(() => noAddress);
   const error = toCniError(await assertRejects(() => delegate.add()));
@@ -165,7 +165,7 @@ Deno.test("Delegate.add() leaves an ADD that fails to the plugin", async () => {
   assertEquals([commands(), lines], [["ADD"], []]);
 });
 
-Deno.test("Delegate.add() logs a clean-up that fails, and throws why it was needed", async () => {
+Deno.test("a delegated ADD logs a clean-up that fails, and throws why it was needed", async () => {
   const { delegate, commands, lines } = delegateThat((command) =>
     command === "ADD" ? "[]" : new CniError(5, "disk is full")
   );
@@ -177,7 +177,7 @@ Deno.test("Delegate.add() logs a clean-up that fails, and throws why it was need
   ]]);
 });
 
-Deno.test("Delegate is given up when the call is", async (t) => {
+Deno.test("a delegated plugin is given up when the call is", async (t) => {
   const { signal } = new AbortController();
   await eachRow(t, COMMANDS, async (command) => {
     const { delegate, invocations } = delegateThat(() => "{}", {
@@ -206,7 +206,7 @@ Deno.test("Delegate is given up when the call is", async (t) => {
 });
 
 testRows(
-  "Delegate does not call the plugin that calls it",
+  "a delegated plugin does not call the plugin that calls it",
   ["add", "check", "del", "gc", "status"] as const,
   async (command) => {
     const { delegate, invocations } = delegateThat(
@@ -221,13 +221,17 @@ testRows(
   },
 );
 
-testRows("Delegate names plugin and command", COMMANDS, async (command) => {
-  const { delegate, commands } = delegateThat(() => noAddress);
-  const error = await assertRejects(
-    () => delegate[METHODS[command]](),
-    Error,
-    `plugin "plugin" failed (${command})`,
-  );
-  assertStrictEquals(error.cause, noAddress);
-  assertEquals(commands(), [command]);
-});
+testRows(
+  "a delegated plugin names plugin and command",
+  COMMANDS,
+  async (command) => {
+    const { delegate, commands } = delegateThat(() => noAddress);
+    const error = await assertRejects(
+      () => delegate[METHODS[command]](),
+      Error,
+      `plugin "plugin" failed (${command})`,
+    );
+    assertStrictEquals(error.cause, noAddress);
+    assertEquals(commands(), [command]);
+  },
+);

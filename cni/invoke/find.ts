@@ -24,7 +24,7 @@ export function splitPath(path: string): string[] {
  * @returns The executable's path
  * @throws {CniError} 7 if the name is not a file name, 999 if the file is not found
  */
-export function findPlugin(
+export function findExecutable(
   type: string,
   directories: readonly string[],
 ): string {
@@ -38,7 +38,7 @@ export interface PluginFile {
   readonly id: string;
 }
 
-/** Does the same as {@linkcode findPlugin}, and identifies the file. */
+/** Does the same as {@linkcode findExecutable}, and identifies the file. */
 export function findPluginFile(
   type: string,
   directories: readonly string[],

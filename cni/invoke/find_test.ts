@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { CniError } from "../../base/error.ts";
-import { findPlugin, splitPath } from "./find.ts";
+import { findExecutable, splitPath } from "./find.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 testRows<[string, string[]]>("splitPath() leaves out empty elements", [
@@ -38,7 +38,7 @@ function makeDirectories(): Disposable & { first: string; second: string } {
   };
 }
 
-Deno.test("findPlugin() finds the first regular file of the name", async (t) => {
+Deno.test("findExecutable() finds the first regular file of the name", async (t) => {
   using directories = makeDirectories();
   const { first, second } = directories;
   const rows: [name: string, type: string, expected: string][] = [
@@ -54,24 +54,27 @@ Deno.test("findPlugin() finds the first regular file of the name", async (t) => 
     ["no dangling link", "dangling", `${second}/dangling`],
   ];
   await eachRow(t, rows, ([, type, expected]) => {
-    assertEquals(findPlugin(type, ["/nonexistent", first, second]), expected);
+    assertEquals(
+      findExecutable(type, ["/nonexistent", first, second]),
+      expected,
+    );
   });
 });
 
-Deno.test("findPlugin() answers a path that is not searched for in PATH", () => {
+Deno.test("findExecutable() answers a path that is not searched for in PATH", () => {
   using directory = new PluginDirectory();
   directory.add("both", "");
   const before = Deno.cwd();
   Deno.chdir(directory.path);
   try {
-    assertEquals(findPlugin("both", ["."]), "./both");
-    assertEquals(findPlugin("both", ["./"]), "./both");
+    assertEquals(findExecutable("both", ["."]), "./both");
+    assertEquals(findExecutable("both", ["./"]), "./both");
   } finally {
     Deno.chdir(before);
   }
 });
 
-Deno.test("findPlugin() refuses what it cannot find", async (t) => {
+Deno.test("findExecutable() refuses what it cannot find", async (t) => {
   using directories = makeDirectories();
   const { first, second } = directories;
   const rows: [string, string, string[], number, string][] = [
@@ -109,7 +112,7 @@ Deno.test("findPlugin() refuses what it cannot find", async (t) => {
     ],
   ];
   await eachRow(t, rows, ([, type, path, code, msg]) => {
-    const error = assertThrows(() => findPlugin(type, path), CniError);
+    const error = assertThrows(() => findExecutable(type, path), CniError);
     assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", code, msg });
   });
 });

@@ -103,7 +103,7 @@ export function readOnce(): () => Uint8Array {
  * @param name As `calledAs()` returns it, or the plugin's if the process has another name
  * @param load Returns the plugin; nothing for an unknown type
  */
-export async function runPlugin(
+export async function runAsPlugin(
   name: string,
   load: () => Promise<Plugin | undefined> | Plugin | undefined,
   options: CallOptions = {},

@@ -27,13 +27,13 @@ import {
   listSockets,
   offFile,
   readKeys,
+  socketValueOf,
   timeoutsFile,
-  valueOf,
 } from "../wire/daemon_socket.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
 import { writeStderr } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
-import { exists, UnixStream } from "../../ffi/socket/unix_stream.ts";
+import { fileExists, UnixStream } from "../../ffi/socket/unix_stream.ts";
 
 /** A call, as this process got it. */
 export interface HandedCall {
@@ -117,10 +117,10 @@ async function connect(
   { env }: HandedCall,
   config: ConfigKeys,
 ): Promise<UnixStream | undefined> {
-  if (exists(offFile(path))) {
+  if (fileExists(offFile(path))) {
     await recordForDaemon(path, env, config);
     // The daemon may have read what others told it, and removed the file.
-    if (exists(offFile(path))) return undefined;
+    if (fileExists(offFile(path))) return undefined;
   }
   return UnixStream.connect(path);
 }
@@ -141,7 +141,7 @@ async function recordForDaemon(
 
 /** Returns how long to wait for `taken`, in ms: less soon after a timeout of another call. */
 async function findTakeMs(path: string): Promise<number> {
-  if (!exists(timeoutsFile(path))) return TAKE_MS;
+  if (!fileExists(timeoutsFile(path))) return TAKE_MS;
   const { hasRecentTimeout } = await import("../wire/daemon_timeouts.ts");
   return hasRecentTimeout(path) ? SHORT_TAKE_MS : TAKE_MS;
 }
@@ -177,9 +177,9 @@ async function askThirdParty(
   config: ConfigKeys,
   ask: AskThirdParty,
 ): Promise<CallAnswer | undefined> {
-  const directory = valueOf(config, "directory");
+  const directory = socketValueOf(config, "directory");
   if (typeof directory !== "string" || !directory.startsWith("/")) return;
-  if (valueOf(config, "socket") === "") return; // none
+  if (socketValueOf(config, "socket") === "") return; // none
   const socket = httpSocketIn(directory);
   const answer = await ask(
     socket,

@@ -13,8 +13,8 @@ import type { Admission, RefusalReason } from "../../base/service/admission.ts";
 import type { DaemonCall, Outcome } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import {
-  type Exchange,
   PrivateSocket,
+  type RequestExchange,
 } from "../../base/service/private_socket.ts";
 import {
   type CallerAttributes,
@@ -30,7 +30,7 @@ import {
 } from "../wire/request.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
 import { RequestBuffer } from "./request_buffer.ts";
-import type { Connection } from "../../base/service/unix_server.ts";
+import type { ServerConnection } from "../../base/service/unix_server.ts";
 
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
@@ -101,11 +101,11 @@ export class CallSocket extends PrivateSocket {
 
 /** Tells callers each second that their calls wait or run. */
 class Heartbeats {
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Set<ServerConnection>();
   #isTicking = false;
 
   /** Begins; they end with the disposal of what this returns. */
-  begin(connection: Connection): Disposable {
+  begin(connection: ServerConnection): Disposable {
     this.#connections.add(connection);
     this.#tick();
     return {
@@ -130,8 +130,8 @@ class Heartbeats {
 const ALIVE = encodeMessage("alive");
 
 /** One connection: a request, and its answer. */
-class CallExchange implements Exchange {
-  readonly #connection: Connection;
+class CallExchange implements RequestExchange {
+  readonly #connection: ServerConnection;
   readonly #options: CallSocketOptions;
   readonly #heartbeats: Heartbeats;
   readonly #onEnded: () => void;
@@ -147,7 +147,7 @@ class CallExchange implements Exchange {
   #call: string | undefined;
 
   constructor(
-    connection: Connection,
+    connection: ServerConnection,
     options: CallSocketOptions,
     heartbeats: Heartbeats,
     onEnded: () => void,

@@ -18,7 +18,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
-import { exists } from "../../ffi/socket/unix_stream.ts";
+import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "../../base/service/admission.ts";
@@ -220,7 +220,7 @@ class NodeDaemon {
 
   /** Lets callers ask the daemon again after it was turned off. */
   resumeCallers(): void {
-    if (exists(offFile(this.#callPath))) this.#pollSockets();
+    if (fileExists(offFile(this.#callPath))) this.#pollSockets();
   }
 
   async #respond(request: Request, caller: Caller): Promise<Response> {

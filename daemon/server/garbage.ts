@@ -35,7 +35,7 @@ export class GarbageCollector {
 
   /** Starts to count calls. */
   constructor(
-    { isIdle, collect = collectGarbage, idleMs = IDLE_MS }: GarbageOptions,
+    { isIdle, collect = collectHeap, idleMs = IDLE_MS }: GarbageOptions,
   ) {
     this.#isIdle = isIdle;
     this.#collect = collect;
@@ -67,7 +67,7 @@ export class GarbageCollector {
  * Collects all garbage now, and gives the memory back to the kernel. V8 has the
  * function only in contexts that are made after the flag is set.
  */
-export async function collectGarbage(): Promise<void> {
+export async function collectHeap(): Promise<void> {
   // Lazy: executables cannot have Node's modules any other way.
   const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
     import("node:v8"),

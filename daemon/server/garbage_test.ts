@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { collectGarbage, GarbageCollector } from "./garbage.ts";
+import { collectHeap, GarbageCollector } from "./garbage.ts";
 
 function collector(): {
   calls: (count: number) => void;
@@ -52,7 +52,7 @@ Deno.test("GarbageCollector frees memory", async () => {
   );
 });
 
-Deno.test("collectGarbage() gives the C library's memory back between what stays", async () => {
+Deno.test("collectHeap() gives the C library's memory back between what stays", async () => {
   const count = 40_000, size = 2000, each = 1000;
   const buffers: (Uint8Array | undefined)[] = Array.from(
     { length: count },
@@ -60,7 +60,7 @@ Deno.test("collectGarbage() gives the C library's memory back between what stays
   );
   const { rss: before } = Deno.memoryUsage();
   buffers.forEach((_, at) => at % each && (buffers[at] = undefined));
-  await collectGarbage();
+  await collectHeap();
   const { rss: after } = Deno.memoryUsage();
   const bytes = count * size;
   assert(after < before - bytes / 2, `${before} bytes, then ${after}`);

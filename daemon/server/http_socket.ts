@@ -14,11 +14,11 @@ import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Caller } from "./call.ts";
 import {
-  type Exchange,
   PrivateSocket,
+  type RequestExchange,
 } from "../../base/service/private_socket.ts";
 import type { Admission, RefusalReason } from "../../base/service/admission.ts";
-import type { Connection } from "../../base/service/unix_server.ts";
+import type { ServerConnection } from "../../base/service/unix_server.ts";
 
 /** Longest head of a request, in bytes. */
 const MAX_HEAD = 16 * 1024;
@@ -78,8 +78,8 @@ class RefusedRequest extends Error {
 }
 
 /** One connection: a request, and its answer. */
-class HttpExchange implements Exchange {
-  readonly #connection: Connection;
+class HttpExchange implements RequestExchange {
+  readonly #connection: ServerConnection;
   readonly #options: HttpSocketOptions;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
@@ -89,7 +89,7 @@ class HttpExchange implements Exchange {
   #head: Head | undefined;
 
   constructor(
-    connection: Connection,
+    connection: ServerConnection,
     options: HttpSocketOptions,
     onEnded: () => void,
   ) {

@@ -60,14 +60,14 @@ export type ConfigKeys = ReadonlyMap<string, unknown>;
 export function readKeys(stdin: Uint8Array): ConfigKeys {
   try {
     const text = new TextDecoder().decode(stdin);
-    return keysOf(JSON.parse(text) ?? {});
+    return configKeysOf(JSON.parse(text) ?? {});
   } catch {
     return new Map();
   }
 }
 
 /** Lists the keys of a configuration. */
-export function keysOf(document: object): ConfigKeys {
+export function configKeysOf(document: object): ConfigKeys {
   const entries = Object.entries(document)
     .filter(([, value]) => value !== null)
     .map(([key, value]): [string, unknown] => [key.toLowerCase(), value]);
@@ -75,7 +75,7 @@ export function keysOf(document: object): ConfigKeys {
 }
 
 /** Returns the value of a key. */
-export function valueOf(
+export function socketValueOf(
   config: ConfigKeys,
   key: keyof typeof SocketKey,
 ): unknown {
@@ -84,7 +84,7 @@ export function valueOf(
 
 /** Lists the sockets at which a daemon may listen, in the order to try them. */
 export function listSockets(name: string, config: ConfigKeys): string[] {
-  const socket = valueOf(config, "socket");
+  const socket = socketValueOf(config, "socket");
   if (socket === "") return [];
   const directory = findDirectory(name, config);
   if (socket === undefined && directory === undefined) return [DEFAULT_SOCKET];
@@ -100,7 +100,7 @@ export function findDirectory(
   config: ConfigKeys,
 ): string | undefined {
   if (!Object.hasOwn(DIRECTORY_PROGRAMS, name)) return undefined;
-  const named = valueOf(config, "directory");
+  const named = socketValueOf(config, "directory");
   return typeof named === "string" && named !== ""
     ? named
     : DIRECTORY_PROGRAMS[name];

@@ -32,7 +32,7 @@ export interface Direction {
 }
 
 /** A tracked connection. */
-export interface Connection {
+export interface TrackedConnection {
   /** The IP protocol's number. */
   readonly protocol: number;
   /** As the first packet was, before NAT. */
@@ -87,7 +87,7 @@ export class Conntrack implements Disposable {
   list(
     { family, protocol, destinationPort, isDestinationChanged }:
       ConnectionFilter = {},
-  ): Connection[] {
+  ): TrackedConnection[] {
     const status = isDestinationChanged ? DESTINATION_CHANGED : undefined;
     const flags = (protocol === undefined ? 0 : FILTER_PROTOCOL) |
       (destinationPort === undefined ? 0 : FILTER_DESTINATION_PORT);
@@ -128,7 +128,7 @@ export class Conntrack implements Disposable {
    * has ended. Undefined for a connection that is deleted
    */
   delete(
-    connections: readonly Connection[],
+    connections: readonly TrackedConnection[],
   ): (SyscallError | undefined)[] {
     if (connections.length === 0) return [];
     return this.#socket.requestEach(

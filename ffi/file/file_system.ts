@@ -78,7 +78,7 @@ const W_OK = 2, X_OK = 1;
  * @throws {SyscallError} ENOENT, ENOTDIR, EACCES, EROFS
  */
 export function checkWritable(directory: string): void {
-  libc.checkAccess(`${directory}/.`, W_OK | X_OK);
+  libc.access(`${directory}/.`, W_OK | X_OK);
 }
 
 /** A mounted file system. */

@@ -146,6 +146,6 @@ export function statFileSystem(path: string, value: Bytes): void {
 }
 
 /** access(2). */
-export function checkAccess(path: string, mode: number): void {
+export function access(path: string, mode: number): void {
   checked("access", () => diskLibc().access(cString(path), mode, PADDING));
 }

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { SyscallError } from "../errno.ts";
 import {
   checked,
   cString,

@@ -8,7 +8,6 @@ import type { Bytes } from "../../net/bytes.ts";
 import {
   attempt,
   checked,
-  EAGAIN,
   libc,
   openSymbols,
   PADDING,

@@ -66,7 +66,7 @@ const PATH_BYTES = 108;
 const WAIT_MS = 125;
 
 /** Reports whether a file exists. The first `Deno.stat` of a process takes 0.25 ms. */
-export function exists(path: string): boolean {
+export function fileExists(path: string): boolean {
   return libc().access(cString(path), 0, PADDING) === 0;
 }
 

@@ -10,7 +10,7 @@ import { isObject } from "../../base/json/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 
 /** Where a daemon listens unless configured. */
-export const DEFAULT_SOCKET = "/run/cni/dhcp.sock";
+export const DEFAULT_DHCP_SOCKET = "/run/cni/dhcp.sock";
 
 /** A request. */
 export type DaemonRequest =
@@ -110,7 +110,9 @@ async function connect(socket: string): Promise<Deno.UnixConn> {
   try {
     return await Deno.connect({ transport: "unix", path: socket });
   } catch (error) {
-    const start = socket === DEFAULT_SOCKET ? "" : ` -socketpath ${socket}`;
+    const start = socket === DEFAULT_DHCP_SOCKET
+      ? ""
+      : ` -socketpath ${socket}`;
     throw new NoDaemonError(
       ErrorCode.TryAgainLater,
       `No DHCP daemon listens at "${socket}"`,

@@ -8,7 +8,7 @@
 
 import { createLog } from "../../base/log/log.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { DEFAULT_SOCKET } from "./ask.ts";
+import { DEFAULT_DHCP_SOCKET } from "./ask.ts";
 import {
   type CommandCall,
   type FlagTable,
@@ -40,7 +40,7 @@ const FLAGS = {
     summary: "prefix of the paths of the socket and of namespaces",
   },
   "socketpath": {
-    default: DEFAULT_SOCKET,
+    default: DEFAULT_DHCP_SOCKET,
     value: "FILE",
     summary: "path of the socket; the leases are in the directory next to it",
   },

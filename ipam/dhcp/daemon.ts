@@ -19,11 +19,11 @@ import type { DaemonAnswer, DaemonRequest } from "./ask.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 import {
-  type Exchange,
   PrivateSocket,
+  type RequestExchange,
 } from "../../base/service/private_socket.ts";
 import { KeyedQueue } from "../../base/queue.ts";
-import type { Connection } from "../../base/service/unix_server.ts";
+import type { ServerConnection } from "../../base/service/unix_server.ts";
 import { type ClientOptions, DEFAULT_TIMING, ended } from "./client.ts";
 import { KeptLease, type LeaseContext } from "./kept_lease.ts";
 
@@ -300,15 +300,15 @@ interface ConversationOptions {
 }
 
 /** One connection: a line with a request, and one with the answer. */
-class Conversation implements Exchange {
-  readonly #connection: Connection;
+class Conversation implements RequestExchange {
+  readonly #connection: ServerConnection;
   readonly #options: ConversationOptions;
   readonly #gone = new AbortController();
   readonly #decoder = new TextDecoder();
   #text = "";
   #isAsked = false;
 
-  constructor(connection: Connection, options: ConversationOptions) {
+  constructor(connection: ServerConnection, options: ConversationOptions) {
     this.#connection = connection;
     this.#options = options;
   }

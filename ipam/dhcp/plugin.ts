@@ -25,7 +25,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   ask,
   type DaemonRequest,
-  DEFAULT_SOCKET,
+  DEFAULT_DHCP_SOCKET,
   NoDaemonError,
 } from "./ask.ts";
 import { keyOf, type Lease, resultOf } from "./lease.ts";
@@ -114,7 +114,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
 });
 
 function socketOf({ config }: Call<DhcpConfig>): string {
-  return config.ipam?.daemonSocketPath || DEFAULT_SOCKET;
+  return config.ipam?.daemonSocketPath || DEFAULT_DHCP_SOCKET;
 }
 
 /** The daemon may wait for a server for minutes: other calls run meanwhile. */

@@ -24,7 +24,7 @@ import { contains } from "./range.ts";
 import { podOwner } from "./record_owner.ts";
 import {
   noPodName,
-  parseArgs,
+  parsePodArgs,
   type Session,
   writeAllocationFile,
 } from "./session.ts";
@@ -41,7 +41,7 @@ export async function allocate(session: Session): Promise<Result> {
   const { call, settings } = session;
   if (session.owner.podref === "") throw noPodName();
   checkEnds(settings);
-  const requested = parseArgs(call.args.args).ips;
+  const requested = parsePodArgs(call.args.args).ips;
   const extra = listStatic(session, requested);
   checkOnePerFamily(
     [
@@ -169,7 +169,7 @@ function listStatic(
   { settings, call }: Session,
   requested: readonly Cidr[],
 ): IpConfig[] {
-  const { gateways } = parseArgs(call.args.args);
+  const { gateways } = parsePodArgs(call.args.args);
   const { addresses = [] } = settings;
   for (const { address, gateway } of addresses) {
     checkGatewayFamily(address, gateway);

@@ -76,7 +76,7 @@ async function checkClaim(
  *
  * @throws {CniError} 50 if not
  */
-export async function checkAccess(session: Session): Promise<void> {
+export async function checkPoolAccess(session: Session): Promise<void> {
   checkEnds(session.settings);
   try {
     const [first] = await session.pools();

@@ -73,8 +73,8 @@ export function createWhereabouts(
     },
 
     async status(call): Promise<void> {
-      const { checkAccess } = await import("./check.ts");
-      await run(call, checkAccess);
+      const { checkPoolAccess } = await import("./check.ts");
+      await run(call, checkPoolAccess);
     },
   });
 }

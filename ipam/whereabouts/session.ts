@@ -141,7 +141,7 @@ interface KnownArgs {
  * @throws {CniError} 4 if it is malformed, or has an unknown key without
  *   `IgnoreUnknown=1`
  */
-export function parseArgs(text: string): KnownArgs {
+export function parsePodArgs(text: string): KnownArgs {
   const asItIs = (value: string): string => value;
   const found = loadArgs(text, {
     IP: (list) => split(list).map(Cidr.parse),
@@ -168,8 +168,8 @@ function readOwner({ args, command }: WhereaboutsCall): PodInterface {
   const { containerId, ifName, args: text } = args;
   const isStrict = command === "ADD" || command === "CHECK";
   const podref = isStrict
-    ? parseArgs(text).podref
-    : ifPossible(() => parseArgs(text).podref) ?? "";
+    ? parsePodArgs(text).podref
+    : ifPossible(() => parsePodArgs(text).podref) ?? "";
   return { containerId, ifName, podref };
 }
 

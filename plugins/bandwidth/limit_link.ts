@@ -29,7 +29,7 @@ import type {
   QdiscSettings,
 } from "../../ffi/rtnl/traffic_control_qdisc.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import type { Scope } from "./limits.ts";
+import type { TrafficScope } from "./limits.ts";
 import {
   type Bucket,
   frameBytes,
@@ -42,7 +42,7 @@ export interface LinkLimit {
   /** The rate and burst. */
   readonly bucket: Bucket;
   /** Undefined if all traffic is limited. */
-  readonly scope: Scope | undefined;
+  readonly scope: TrafficScope | undefined;
   /** Which address of a packet is the remote one, seen from the container. */
   readonly remote: "source" | "destination";
 }

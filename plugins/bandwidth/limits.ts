@@ -17,7 +17,7 @@ export interface Limit {
 }
 
 /** The limited part of the traffic. */
-export interface Scope {
+export interface TrafficScope {
   /** Whether only these networks are limited, or all others. */
   readonly isShaped: boolean;
   /** Networks of the container's remote ends; at least one. */
@@ -31,7 +31,7 @@ export interface Limits {
   /** Out of the container. */
   readonly egress: Limit | undefined;
   /** Undefined if all traffic is limited. */
-  readonly scope: Scope | undefined;
+  readonly scope: TrafficScope | undefined;
 }
 
 /** Reports whether both directions are unlimited. */
@@ -87,7 +87,7 @@ function limitOf(bitsPerSecond = 0, burstBits = 0): Limit | undefined {
 
 function scopeOf(
   { shapedSubnets = [], unshapedSubnets = [] }: Block,
-): Scope | undefined {
+): TrafficScope | undefined {
   if (shapedSubnets.length > 0 && unshapedSubnets.length > 0) {
     throw invalid(
       "unshapedSubnets and shapedSubnets cannot be both specified, " +

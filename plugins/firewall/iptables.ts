@@ -43,13 +43,13 @@ import {
   withComment,
 } from "../parts/firewall/iptables/program.ts";
 import {
-  additionOf,
+  addLineOf,
   changeRules,
-  deletionOf,
+  deleteLineOf,
+  type IptablesRule,
   listRules,
   lockSharedChains,
-  type Plan,
-  type Rule,
+  type RulePlan,
   type Wanted,
 } from "../parts/firewall/iptables/rules.ts";
 import type {
@@ -65,12 +65,12 @@ const STAGE_1 = "CNI-ISOLATION-STAGE-1", STAGE_2 = "CNI-ISOLATION-STAGE-2";
 /** The table as `iptables -S` lists it. */
 type Listing = readonly string[];
 
-const jumpToPrivate: Rule = {
+const jumpToPrivate: IptablesRule = {
   chain: FORWARD,
   args: [...withComment("CNI firewall plugin rules"), "-j", PRIVATE],
   isFirst: true,
 };
-const jumpToStage1: Rule = {
+const jumpToStage1: IptablesRule = {
   chain: FORWARD,
   args: [...policyComment("same-bridge|isolated"), "-j", STAGE_1],
   isFirst: true,
@@ -123,7 +123,7 @@ export const iptablesBackend: Backend = {
             async () =>
               (await listRules(iptables, PRIVATE) ?? [])
                 .filter((line) => meant.includes(line))
-                .map(deletionOf),
+                .map(deleteLineOf),
           );
         }
         if (link !== undefined) await removePolicy(iptables, link);
@@ -148,7 +148,7 @@ async function removePolicy(iptables: Iptables, link: string): Promise<void> {
       ...await listRules(iptables, STAGE_1) ?? [],
       ...await listRules(iptables, STAGE_2) ?? [],
     ];
-    return rules.filter(isMeant).map(deletionOf);
+    return rules.filter(isMeant).map(deleteLineOf);
   });
 }
 
@@ -158,7 +158,7 @@ function isOfAddress(change: string): boolean {
 }
 
 /** Returns a plan whose first changes are known. */
-function firstly(changes: readonly string[], plan: Plan): Plan {
+function firstly(changes: readonly string[], plan: RulePlan): RulePlan {
   let known: readonly string[] | undefined = changes;
   return async () => {
     const next = known ?? await plan();
@@ -226,7 +226,7 @@ function wantedOf(
   };
 }
 
-function rulesOfAddress(ip: Ip): Rule[] {
+function rulesOfAddress(ip: Ip): IptablesRule[] {
   const host = `${ip}/${ip.bitLength}`;
   const known = ["-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED"];
   return [
@@ -278,7 +278,7 @@ function missingOf(listing: Listing, { chains, rules }: Wanted): string[] {
     // Fails if another program was faster, so rules are not added twice.
     ...chains.filter((chain) => !listing.includes(`-N ${chain}`))
       .map((chain) => `-N ${chain}`),
-    ...absent.map(additionOf),
+    ...absent.map(addLineOf),
   ];
   const jumps = [jumpToPrivate, jumpToStage1];
   const after = [
@@ -288,7 +288,7 @@ function missingOf(listing: Listing, { chains, rules }: Wanted): string[] {
   return [
     ...added,
     ...misplacedIn(after).flatMap((line) => [
-      deletionOf(line),
+      deleteLineOf(line),
       line.replace("-A", "-I"),
     ]),
   ];
@@ -314,12 +314,12 @@ function misplacedIn(listing: Listing): string[] {
 const REFUSAL =
   /^-A FORWARD( -m comment --comment ("[^"]*"|\S+))? -j (DROP|REJECT\b.*)$/;
 
-function lineOf({ chain, args }: Rule): string {
+function lineOf({ chain, args }: IptablesRule): string {
   return `-A ${chain} ${joinRule(args)}`;
 }
 
 /** Returns the position of a rule; -1 if it does not exist. */
-function findRule(listing: Listing, rule: Rule): number {
+function findRule(listing: Listing, rule: IptablesRule): number {
   const wanted = wordsOf(lineOf(rule));
   const start = `-A ${rule.chain} `;
   return listing.findIndex((line) =>
@@ -335,7 +335,7 @@ function wordsOf(line: string): string {
   return splitRule(line).join("\0").replace(/\(ingressPolicy: [^)]*\)/, "");
 }
 
-function absenceOf({ chain, args }: Rule): Error {
+function absenceOf({ chain, args }: IptablesRule): Error {
   const isOfAddress = args.includes("ACCEPT");
   return checkFailure(
     `expected ${isOfAddress ? "" : `${chain} `}rule [${

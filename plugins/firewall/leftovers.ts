@@ -13,7 +13,7 @@ import type {
 import type { Plugin } from "../../cni/plugin.ts";
 import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import type { Iptables } from "../parts/firewall/iptables/program.ts";
-import { changeRules, deletionOf } from "../parts/firewall/iptables/rules.ts";
+import { changeRules, deleteLineOf } from "../parts/firewall/iptables/rules.ts";
 import { elementFinder } from "../parts/firewall/leftover_elements.ts";
 import {
   addressIn,
@@ -76,7 +76,7 @@ async function findAddresses(
               iptables,
               async () =>
                 (await listTable(iptables)).filter((rule) => own.includes(rule))
-                  .map(deletionOf),
+                  .map(deleteLineOf),
             ),
         );
       },

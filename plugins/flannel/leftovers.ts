@@ -11,7 +11,7 @@ import type {
   LeftoverSearch,
   Orphan,
 } from "../../metadata/leftovers.ts";
-import { readJson, recordOf } from "../parts/owner/leftovers.ts";
+import { readJson, recordOrphan } from "../parts/owner/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
@@ -31,7 +31,7 @@ function findSaved(search: LeftoverSearch, directory: string): Orphan[] {
       search.evidence.findReason({ container: name, since });
     if (!reason) return [];
     const { name: network } = document;
-    return [recordOf(`${directory}/${name}`, {
+    return [recordOrphan(`${directory}/${name}`, {
       container: name,
       network: typeof network === "string" ? network : "",
       ...reason,

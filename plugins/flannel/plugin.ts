@@ -20,10 +20,10 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, removeIfThere } from "../../base/files/io.ts";
 import {
   checkCaller,
-  type Delegate,
+  type DelegatedPlugin,
   delegateTo,
 } from "../../cni/invoke/delegate.ts";
-import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
+import { findExecutable, splitPath } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
@@ -58,7 +58,7 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
     const conf = buildForNode(call);
     // What cannot be run has nothing to undo.
     checkCaller(conf.type, flannel.name);
-    findPlugin(conf.type, splitPath(call.args.path));
+    findExecutable(conf.type, splitPath(call.args.path));
     await using rollback = new Rollback(call.log);
 
     const owner = attachmentOf(call);
@@ -135,7 +135,7 @@ function delegate(
   { context, cniVersion, log }: FlannelCall,
   conf: DelegateConf,
   env: Readonly<Record<string, string>> = {},
-): Delegate {
+): DelegatedPlugin {
   return delegateTo(conf.type, {
     caller: flannel.name,
     context: { ...context, env: { ...context.env, ...env } },

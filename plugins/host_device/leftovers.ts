@@ -13,7 +13,7 @@ import type {
 } from "../../metadata/leftovers.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../base/files/listing.ts";
-import { recordOf } from "../parts/owner/leftovers.ts";
+import { recordOrphan } from "../parts/owner/leftovers.ts";
 import { reclaim } from "./move.ts";
 import {
   DATA_DIR,
@@ -46,7 +46,7 @@ function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
       ? evidence.findReason({ container, since })
       : undefined;
     if (reason === undefined) return [];
-    const orphan = recordOf(path, { container, network, ...reason });
+    const orphan = recordOrphan(path, { container, network, ...reason });
     return [{
       ...orphan,
       async remove(): Promise<void> {

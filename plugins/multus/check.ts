@@ -9,7 +9,7 @@ import { COMMAND_SINCE } from "../../cni/version.ts";
 import { restoreAttachment } from "./attach/detach.ts";
 import { describeAll, findOwn } from "./del.ts";
 import type { KnownAttachment } from "./model/attachment.ts";
-import { checkRoutes } from "./route/route.ts";
+import { checkAttachmentRoutes } from "./route/route.ts";
 import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
@@ -29,7 +29,7 @@ export async function check(session: Session): Promise<void> {
     if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
     await log.time(attachment.name, async () => {
       await runtime.checkNetworkList(network, conf, { signal });
-      await checkRoutes(session, attachment);
+      await checkAttachmentRoutes(session, attachment);
     });
   }
 }

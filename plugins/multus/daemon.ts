@@ -14,7 +14,7 @@ import type {
   RunningDaemon,
 } from "../../daemon/server/daemon.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
-import { type LogLevel, OperationLog } from "./operation_log.ts";
+import { type MultusLogLevel, OperationLog } from "./operation_log.ts";
 import { createMultus } from "./plugin.ts";
 import {
   ResidentCluster,
@@ -160,7 +160,7 @@ function readText(path: string): string {
 
 /** Opens a daemon's log, in multus' format: to stderr, which its supervisor collects. */
 export function openDaemonLog(
-  logLevel: LogLevel,
+  logLevel: MultusLogLevel,
   onStderr: (text: string) => void,
 ): OperationLog {
   const logOptions = {

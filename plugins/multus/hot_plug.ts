@@ -47,7 +47,7 @@ import { inContext } from "./model/network_error.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { checkPermitted } from "./permitted.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
-import { checkRoutes, setRoutes } from "./route/route.ts";
+import { checkAttachmentRoutes, setRoutes } from "./route/route.ts";
 import { parseNetworks } from "./select/annotations.ts";
 import { checkIp, isHardwareAddress } from "./select/addresses.ts";
 import {
@@ -243,9 +243,11 @@ async function tell(
   pod: KnownPod,
   attached: Attached,
 ): Promise<void> {
-  const { announce } = await import("./report/events.ts");
+  const { postAttachmentEvents } = await import("./report/events.ts");
   try {
-    await announce(session, await session.cluster.client(), pod, [attached]);
+    await postAttachmentEvents(session, await session.cluster.client(), pod, [
+      attached,
+    ]);
   } catch (error) {
     session.log.warn("Cannot post an event", { error: describeError(error) });
   }
@@ -286,7 +288,7 @@ async function check(
   }
   const { network, conf } = restoreAttachment(session, own);
   await runtime.checkNetworkList(network, conf, { signal });
-  await checkRoutes(session, { ...own, routes: findRoutes(session) });
+  await checkAttachmentRoutes(session, { ...own, routes: findRoutes(session) });
 }
 
 /** Finds the routes that the pod's scratch file has for the interface. */

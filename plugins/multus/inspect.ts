@@ -6,7 +6,7 @@
 
 import { toCniError } from "../../base/error.ts";
 
-export { LOG_LEVELS, type LogLevel } from "./operation_log.ts";
+export { MULTUS_LOG_LEVELS, type MultusLogLevel } from "./operation_log.ts";
 
 /**
  * Describes what is wrong with the value of the annotation

@@ -9,7 +9,7 @@ import type {
   Linted,
 } from "../../metadata/plugin_metadata.ts";
 import { runsMultus } from "./model/delegate.ts";
-import { findLogLevel, LOG_LEVELS } from "./operation_log.ts";
+import { findLogLevel, MULTUS_LOG_LEVELS } from "./operation_log.ts";
 import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
@@ -49,7 +49,7 @@ function lint({ conf }: Linted): Problem[] {
       : [
         warningAt(
           ["logLevel"],
-          `expected ${LOG_LEVELS.join(", ")}, got "${logLevel}"`,
+          `expected ${MULTUS_LOG_LEVELS.join(", ")}, got "${logLevel}"`,
         ),
       ],
   ];

@@ -21,19 +21,24 @@ import type { K8sArgs } from "./model/k8s_args.ts";
 import type { MultusConfig } from "./model/config.ts";
 
 /** The levels, most verbose first; nothing is logged at `panic`. */
-export const LOG_LEVELS = ["debug", "verbose", "error", "panic"] as const;
+export const MULTUS_LOG_LEVELS = [
+  "debug",
+  "verbose",
+  "error",
+  "panic",
+] as const;
 
-/** One of {@linkcode LOG_LEVELS}. */
-export type LogLevel = typeof LOG_LEVELS[number];
+/** One of {@linkcode MULTUS_LOG_LEVELS}. */
+export type MultusLogLevel = typeof MULTUS_LOG_LEVELS[number];
 
 /** Finds a level by its name, in any case; undefined if unknown. */
-export function findLogLevel(name: string): LogLevel | undefined {
+export function findLogLevel(name: string): MultusLogLevel | undefined {
   const folded = name.toLowerCase();
-  return LOG_LEVELS.find((level) => level === folded);
+  return MULTUS_LOG_LEVELS.find((level) => level === folded);
 }
 
 /** Replaces an unknown level. */
-const DEFAULT_LEVEL: LogLevel = "error";
+const DEFAULT_LEVEL: MultusLogLevel = "error";
 
 /** The configuration's keys for logging. */
 export type LogConfig = Pick<
@@ -74,7 +79,7 @@ export interface OperationOutcome {
 export class OperationLog implements Log {
   readonly #startedAt = performance.now();
   readonly #networks: NetworkTiming[] = [];
-  readonly #level: LogLevel;
+  readonly #level: MultusLogLevel;
   readonly #onStderr: (text: string) => void;
   readonly #toStderr: boolean;
   readonly #path: string | undefined;
@@ -160,7 +165,7 @@ export class OperationLog implements Log {
     }
   }
 
-  #readLevel(name: string): LogLevel {
+  #readLevel(name: string): MultusLogLevel {
     const level = findLogLevel(name);
     if (level !== undefined) return level;
     this.#stderr().warn("Cannot log at an unknown level", {
@@ -170,8 +175,10 @@ export class OperationLog implements Log {
     return DEFAULT_LEVEL;
   }
 
-  #log(level: LogLevel, msg: string, fields: LogFields): void {
-    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(this.#level)) return;
+  #log(level: MultusLogLevel, msg: string, fields: LogFields): void {
+    if (
+      MULTUS_LOG_LEVELS.indexOf(level) < MULTUS_LOG_LEVELS.indexOf(this.#level)
+    ) return;
     const text = formatFields({ msg, ...fields });
     const line = `${new Date().toISOString()} [${level}] ${text}\n`;
     if (this.#toStderr) this.#onStderr(line);

@@ -7,7 +7,7 @@
  */
 
 import { describeError } from "../../base/error.ts";
-import { type Connection, Conntrack } from "../../ffi/conntrack/mod.ts";
+import { Conntrack, type TrackedConnection } from "../../ffi/conntrack/mod.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { PortmapHost } from "./backend.ts";
@@ -81,7 +81,7 @@ function filterOf(
 function staleTest(
   hostNetns: string,
   { added, gone, kept }: ChangedPorts,
-): (connection: Connection) => boolean {
+): (connection: TrackedConnection) => boolean {
   const [addedTo, goneFrom, keptAt] = [added, gone, kept].map((ports) =>
     Map.groupBy(ports, (one) => `${PROTOCOLS[one.protocol]} ${one.hostPort}`)
   );

@@ -31,13 +31,13 @@ import {
   splitRule,
 } from "../parts/firewall/iptables/program.ts";
 import {
-  additionOf,
+  addLineOf,
   changeRules,
-  deletionOf,
+  deleteLineOf,
   ensureRules,
   findMissingRule,
+  type IptablesRule,
   listRules,
-  type Rule,
 } from "../parts/firewall/iptables/rules.ts";
 import { openNftables } from "../parts/firewall/open_nftables.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
@@ -186,12 +186,12 @@ async function forward(
     ].filter((rule) => !isShared || !entries.some(isSameEntry(rule)));
     return [
       ...dead.flatMap(removalOf),
-      ...isShared ? [] : entries.map(({ rule }) => deletionOf(rule)),
+      ...isShared ? [] : entries.map(({ rule }) => deleteLineOf(rule)),
       // Adds the chain, or empties it.
       `:${names.chain} - [0:0]`,
-      ...rules.map(additionOf),
+      ...rules.map(addLineOf),
       ...own.kept.flatMap((section) => section.rules),
-      ...wanted.map(additionOf),
+      ...wanted.map(addLineOf),
     ];
   };
   try {
@@ -261,7 +261,7 @@ async function removeChains(
   return gone;
 }
 
-function isSameEntry({ args }: Rule): (entry: Entry) => boolean {
+function isSameEntry({ args }: IptablesRule): (entry: Entry) => boolean {
   const own = conditionsOf(args);
   return ({ protocol = "", ports, conditions }) =>
     conditions === own && args.includes(protocol) &&

@@ -15,7 +15,7 @@ import {
   commentOf,
   type Iptables,
 } from "../parts/firewall/iptables/program.ts";
-import { deletionOf, listRules } from "../parts/firewall/iptables/rules.ts";
+import { deleteLineOf, listRules } from "../parts/firewall/iptables/rules.ts";
 import { parseQuoted } from "../parts/owner/leftover_owners.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
@@ -189,7 +189,7 @@ export function removalOf({ name, entries, removed, kept }: Chain): string[] {
   return kept.length > 0
     ? [`:${name} - [0:0]`, ...kept.flatMap(({ rules }) => rules)]
     : [
-      ...entries.map(({ rule }) => deletionOf(rule)),
+      ...entries.map(({ rule }) => deleteLineOf(rule)),
       `-F ${name}`,
       `-X ${name}`,
     ];

@@ -35,7 +35,7 @@ import {
   splitRule,
   withComment,
 } from "../parts/firewall/iptables/program.ts";
-import type { Rule, Wanted } from "../parts/firewall/iptables/rules.ts";
+import type { IptablesRule, Wanted } from "../parts/firewall/iptables/rules.ts";
 import {
   type ForwardedPort,
   type Forwarding,
@@ -80,7 +80,7 @@ export function skeletonOf(
   >,
 ): Wanted {
   const local = ["-m", "addrtype", "--dst-type", "LOCAL", "-j", HOSTPORTS];
-  const entries: Rule[] = ["PREROUTING", "OUTPUT"].map((chain) => ({
+  const entries: IptablesRule[] = ["PREROUTING", "OUTPUT"].map((chain) => ({
     chain,
     args: local,
   }));
@@ -129,7 +129,7 @@ export function entriesOf(
   >,
   { family }: Pick<Cidr, "family">,
   { chain }: ChainNames,
-): Rule[] {
+): IptablesRule[] {
   const comment = entryComment(owner);
   const protocols = Map.groupBy(mappings, ({ protocol }) => protocol);
   return [...protocols.keys()].sort().flatMap((protocol) => {
@@ -157,7 +157,7 @@ export function addressedEntriesOf(
   { owner, conditions }: Pick<Forwarding, "owner" | "conditions">,
   ports: readonly ForwardedPort[],
   { chain }: ChainNames,
-): Rule[] {
+): IptablesRule[] {
   return ports.map(({ protocol, hostPort, hostIp, target }) => ({
     chain: HOSTPORTS,
     args: [
@@ -184,7 +184,7 @@ export function portRulesOf(
   forwarding: Omit<Forwarding, "owner" | "netns" | "conditions">,
   address: Cidr,
   { chain }: ChainNames,
-): Rule[] {
+): IptablesRule[] {
   const { snat, masqAll, externalSetMarkChain = SET_MARK } = forwarding;
   const isIp4 = address.family === 4;
   const everything = isIp4 ? "0.0.0.0/0" : "::/0";
@@ -233,7 +233,7 @@ export interface Section {
 export function endOfSection(
   { owner: { ifName }, netns }: Pick<Forwarding, "owner" | "netns">,
   { chain }: ChainNames,
-): Rule {
+): IptablesRule {
   const text = `if: ${ifName}, netns: ${describeNamespace(netns)}`;
   const isTooLong = new TextEncoder().encode(text).length > MAX_COMMENT_LENGTH;
   const comment = isTooLong ? `if: ${ifName}` : text;

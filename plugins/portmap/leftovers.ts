@@ -21,7 +21,7 @@ import {
   runIptables,
   type TableName,
 } from "../parts/firewall/iptables/program.ts";
-import { changeRules, deletionOf } from "../parts/firewall/iptables/rules.ts";
+import { changeRules, deleteLineOf } from "../parts/firewall/iptables/rules.ts";
 import {
   addressesIn,
   commitIn,
@@ -190,7 +190,7 @@ async function removeChain(
         return [
           ...lines.filter((line) =>
             line.startsWith("-A ") && optionsOf(line)("-j") === chain
-          ).map(deletionOf),
+          ).map(deleteLineOf),
           `-F ${chain}`,
           `-X ${chain}`,
         ];

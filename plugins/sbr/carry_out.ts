@@ -36,15 +36,15 @@ export function carryOut(
     runTogether(socket, steps, { done, optional, log });
   run([
     ...plan.rules.map((rule) => addingRule(rules, rule)),
-    ...plan.copies.map((route) => addingRoute(routes, route)),
+    ...plan.copies.map((route) => addingEntry(routes, route)),
   ]);
   for (const { route, replaced } of plan.hints) {
     // The kernel refuses it while duplicate address detection of the address is
     // in progress; then the subnet's route stays.
-    if (!run([addingRoute(routes, route)], "EINVAL")) continue;
-    run(replaced.map((other) => deletingRoute(routes, other)));
+    if (!run([addingEntry(routes, route)], "EINVAL")) continue;
+    run(replaced.map((other) => deletingEntry(routes, other)));
   }
-  run(plan.removals.map((route) => deletingRoute(routes, route)));
+  run(plan.removals.map((route) => deletingEntry(routes, route)));
 }
 
 /** What {@linkcode runTogether} needs. */
@@ -109,7 +109,7 @@ export function deletingRule(
 }
 
 /** Adds a route next to others with the same destination. */
-export function addingRoute(
+export function addingEntry(
   requests: RouteRequests,
   route: RouteEntry,
 ): PlannedStep {
@@ -121,7 +121,7 @@ export function addingRoute(
 }
 
 /** Deletes a route. */
-export function deletingRoute(
+export function deletingEntry(
   requests: RouteRequests,
   route: RouteEntry,
 ): PlannedStep {

@@ -17,8 +17,8 @@ import { listAddresses } from "../parts/link/configure_link.ts";
 import { isDoneAlready, type PlannedStep } from "../parts/planned_steps.ts";
 import { readablePrevResult } from "../parts/sandbox/prev_result.ts";
 import {
-  addingRoute,
-  deletingRoute,
+  addingEntry,
+  deletingEntry,
   deletingRule,
   describeRoute,
 } from "./carry_out.ts";
@@ -69,11 +69,11 @@ export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
   const routes = sandbox.route;
   const rules = new RuleRequests(sandbox.socket);
   const deleting = (route: RouteEntry): PlannedStep =>
-    deletingRoute(routes, route);
+    deletingEntry(routes, route);
   const steps: (PlannedStep & { isOptional?: boolean })[] = [
     ...plan.hints.map(deleting),
     ...plan.returning.map((route) => ({
-      ...addingRoute(routes, route),
+      ...addingEntry(routes, route),
       action: `return ${describeRoute(route)}`,
       isOptional: true,
     })),

@@ -52,7 +52,7 @@ const NAMES: Readonly<Record<keyof LinkSettings, string>> = {
  *
  * @throws {CniError} 999 if it does not exist, or has another setting
  */
-export function checkLink(
+export function checkTunedLink(
   { link }: Rtnl,
   ifName: string,
   wanted: LinkSettings,

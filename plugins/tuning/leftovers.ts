@@ -10,7 +10,7 @@ import type {
   LeftoverSearch,
   Orphan,
 } from "../../metadata/leftovers.ts";
-import { readJson, recordOf } from "../parts/owner/leftovers.ts";
+import { readJson, recordOrphan } from "../parts/owner/leftovers.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
@@ -35,7 +35,7 @@ function findBackups(search: LeftoverSearch, directory: string): Orphan[] {
     const document = readJson(`${directory}/${name}`);
     if (document === undefined) return [];
     const { network } = document;
-    return [recordOf(`${directory}/${name}`, {
+    return [recordOrphan(`${directory}/${name}`, {
       container: ids.at(-1) ?? "",
       network: typeof network === "string" ? network : "",
       ...reason,

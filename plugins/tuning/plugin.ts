@@ -61,10 +61,10 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
   async check(call): Promise<void> {
     const { sysctls, link } = settingsOf(call);
     requirePrevResult(call, NOT_CHAINED);
-    const { checkLink, checkSysctls } = await import("./check.ts");
+    const { checkTunedLink, checkSysctls } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
     checkSysctls(sandbox.netns, sysctls);
-    checkLink(sandbox, call.args.ifName, link);
+    checkTunedLink(sandbox, call.args.ifName, link);
   },
 
   del: restoreLink,

@@ -86,10 +86,10 @@ async function ensureEntry(path: string): Promise<void> {
   await Deno.writeTextFile(
     path,
     `import { calledAs } from "../../base/process/stdio.ts";
-     import { runPlugin } from "../../daemon/caller/ask_daemon.ts";
+     import { runAsPlugin } from "../../daemon/caller/ask_daemon.ts";
      import * as exported from "./plugin.ts";
      for (const one of Object.values(exported)) {
-       if (one?.configSchema) runPlugin(calledAs(), () => one);
+       if (one?.configSchema) runAsPlugin(calledAs(), () => one);
      }`,
   );
 }

@@ -94,7 +94,7 @@ export const LAYERS: readonly Layer[] = [
   ], [
     "plugins/multus/thick/client.ts",
     "plugins/multus/thick/shim.ts",
-    "cli/multus/main.ts",
+    "cli/multus/commands.ts",
     "plugins/noop/main.ts",
     "plugins/renamed.ts",
     "ipam/dhcp/command.ts",
@@ -107,7 +107,7 @@ export const LAYERS: readonly Layer[] = [
     "base/process/stdio.ts",
     "daemon/caller/ask_daemon.ts",
     "plugins/multus/plugin.ts",
-  ], ["plugins/multus/thick/client.ts", "cli/multus/main.ts"]),
+  ], ["plugins/multus/thick/client.ts", "cli/multus/commands.ts"]),
   // The rooms of multus, from the ground to the operations at the top.
   layer("plugins/multus/model/", [
     "net/",

@@ -5,8 +5,8 @@ import {
   assertThrows,
 } from "@std/assert";
 import { CniError, toCniError } from "../../base/error.ts";
-import type { Delegate } from "../../cni/invoke/delegate.ts";
-import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
+import type { DelegatedPlugin } from "../../cni/invoke/delegate.ts";
+import { findExecutable, splitPath } from "../../cni/invoke/find.ts";
 import { runtimeEnv } from "../../cni/invoke/runtime_env.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
@@ -93,7 +93,7 @@ function find(
   using first = new PluginDirectory();
   using second = new PluginDirectory();
   prepare(first, second);
-  return findPlugin(type, [first.path, second.path])
+  return findExecutable(type, [first.path, second.path])
     .replace(first.path, "/first").replace(second.path, "/second");
 }
 
@@ -116,20 +116,26 @@ conformance("invoke find", {
     assertThrows(() => find("p", (first) => first.add("p.exe", "")), CniError);
   },
   "no directories": () => {
-    const error = assertThrows(() => findPlugin("p", []), CniError);
+    const error = assertThrows(() => findExecutable("p", []), CniError);
     assertEquals(error.message, "no paths provided");
   },
   "no name": () => {
-    const error = assertThrows(() => findPlugin("", ["/bin"]), CniError);
+    const error = assertThrows(() => findExecutable("", ["/bin"]), CniError);
     assertEquals(error.message, "no plugin name provided");
   },
   "the message for a missing plugin": () => {
-    const error = assertThrows(() => findPlugin("p", ["/a", "/b"]), CniError);
+    const error = assertThrows(
+      () => findExecutable("p", ["/a", "/b"]),
+      CniError,
+    );
     assertEquals(error.message, 'failed to find plugin "p" in path [/a /b]');
   },
   "a name with a separator is refused": () => {
     for (const name of ["../p", "a/b", "/bin/sh", "p/"]) {
-      const error = assertThrows(() => findPlugin(name, ["/bin"]), CniError);
+      const error = assertThrows(
+        () => findExecutable(name, ["/bin"]),
+        CniError,
+      );
       assertEquals(error.message, `invalid plugin name: ${name}`);
     }
   },
@@ -143,7 +149,7 @@ conformance("invoke find", {
   "a missing directory of the path is skipped": () => {
     using directory = new PluginDirectory();
     const path = directory.add("p", "");
-    assertEquals(findPlugin("p", ["/nonexistent", directory.path]), path);
+    assertEquals(findExecutable("p", ["/nonexistent", directory.path]), path);
   },
   "a symbolic link to a file is a file": () => {
     const found = find("p", (first, second) => {
@@ -158,7 +164,7 @@ conformance("invoke find", {
     Deno.chdir(directory.path);
     try {
       assertEquals(splitPath("::/nonexistent:"), ["/nonexistent"]);
-      assertThrows(() => findPlugin("p", splitPath(":")), CniError);
+      assertThrows(() => findExecutable("p", splitPath(":")), CniError);
     } finally {
       Deno.chdir(before);
     }
@@ -168,7 +174,7 @@ conformance("invoke find", {
 /** Checks that a delegate runs the plugin with its command. */
 async function checkRuns(
   command: string,
-  run: (delegate: Delegate) => Promise<unknown>,
+  run: (delegate: DelegatedPlugin) => Promise<unknown>,
 ): Promise<void> {
   for (const own of [command, "ADD", "DEL"]) {
     using delegation = new Delegation(`${TELL}; echo {}`, own);
@@ -181,7 +187,7 @@ async function checkRuns(
 
 /** Checks what is said of a plugin that is not there. */
 async function checkMissing(
-  run: (delegate: Delegate) => Promise<unknown>,
+  run: (delegate: DelegatedPlugin) => Promise<unknown>,
 ): Promise<void> {
   using delegation = new Delegation("");
   const error = await assertRejects(() => run(delegation.to("absent")));

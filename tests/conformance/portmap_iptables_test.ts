@@ -8,7 +8,7 @@
 import { assertEquals } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import type { Rule } from "../../plugins/parts/firewall/iptables/rules.ts";
+import type { IptablesRule } from "../../plugins/parts/firewall/iptables/rules.ts";
 import {
   type ChainNames,
   chainNamesOf,
@@ -66,7 +66,7 @@ async function portRules(
   return portRulesOf(forwarding, address, names).map(format);
 }
 
-function format({ chain, args, isFirst }: Rule): string {
+function format({ chain, args, isFirst }: IptablesRule): string {
   assertEquals(chain.length < 29, true, "longer than iptables allows");
   const rule = args.join(" ");
   return chain === CHAIN ? rule : `${chain}${isFirst ? " 1" : ""}: ${rule}`;

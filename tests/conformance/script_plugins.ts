@@ -6,7 +6,7 @@
 
 import { assertRejects } from "@std/assert";
 import { CniError } from "../../base/error.ts";
-import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
+import { type DelegatedPlugin, delegateTo } from "../../cni/invoke/delegate.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type { Invocation, Invoker } from "../../cni/call/context.ts";
@@ -57,7 +57,7 @@ export class Delegation implements Disposable {
     return this;
   }
 
-  to(type: string, invoker: Invoker = execInvoker): Delegate {
+  to(type: string, invoker: Invoker = execInvoker): DelegatedPlugin {
     const write = (text: string): unknown => this.log.push(text);
     return delegateTo(type, {
       caller: "caller",

@@ -6,7 +6,7 @@
 
 import { checkNetworkName } from "../../../cni/call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../../../base/error.ts";
-import { findPlugin } from "../../../cni/invoke/find.ts";
+import { findExecutable } from "../../../cni/invoke/find.ts";
 import type { NetworkRuntime } from "../../../libcni/api.ts";
 import type { Network } from "../../../libcni/conf.ts";
 import type { RuntimeConf } from "../../../libcni/operation.ts";
@@ -143,7 +143,7 @@ function listRun(
 ): KnownAttachment["network"]["plugins"] {
   return plugins.filter(({ type }) => {
     try {
-      findPlugin(type, pluginDirs);
+      findExecutable(type, pluginDirs);
       return true;
     } catch (error) {
       log.info("Skipped DEL of a plugin that ADD did not run", {

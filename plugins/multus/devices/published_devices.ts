@@ -34,7 +34,7 @@ export interface PublishedDevice {
 type Catalog = ReadonlyMap<string, PublishedDevice>;
 
 /** Selects claims and devices. */
-export interface Scope {
+export interface ClaimSelector {
   readonly client: ClaimClient;
   /** The namespace of the claims. */
   readonly namespace: string;
@@ -47,13 +47,13 @@ const PER_TRY_MS = 5000;
 
 /** Reads claims and devices, each only once. */
 export class DeviceDirectory {
-  readonly #scope: Scope;
+  readonly #scope: ClaimSelector;
   readonly #options: RequestOptions;
   readonly #claims = new Map<string, Promise<readonly AllocatedDevice[]>>();
   readonly #catalogs = new Map<string, Promise<Catalog>>();
 
   /** Creates a directory, without any I/O. */
-  constructor(scope: Scope, signal: AbortSignal, overallMs: number) {
+  constructor(scope: ClaimSelector, signal: AbortSignal, overallMs: number) {
     this.#scope = scope;
     this.#options = { signal, overallMs, perTryMs: PER_TRY_MS };
   }

@@ -14,18 +14,18 @@ import type {
   ExtendedResources,
 } from "../../../kube/types.ts";
 import {
+  type ClaimSelector,
   DEVICE_ID,
   DeviceDirectory,
   type PublishedDevice,
   RESOURCE_NAME,
-  type Scope,
 } from "./published_devices.ts";
 import type { PodDevice } from "./pod_resources.ts";
 
 const TIMEOUT_MS = 20_000;
 
 /** The input of the lookup of claimed devices. */
-export interface ClaimSource extends Scope {
+export interface ClaimSource extends ClaimSelector {
   readonly status: ClaimStatus;
   /** Receives the devices that are left out. */
   readonly log: Pick<Log, "warn">;

@@ -16,7 +16,7 @@ import {
   readTimeLimit,
 } from "../../../base/command_line/command.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
-import { LOG_LEVELS } from "../operation_log.ts";
+import { MULTUS_LOG_LEVELS } from "../operation_log.ts";
 
 interface TextFlag {
   readonly value: string;
@@ -128,7 +128,7 @@ export const INSTALL_FLAGS = {
   },
   "multus-log-level": {
     ...text("LEVEL", "set logLevel: debug, verbose, error or panic"),
-    completes: LOG_LEVELS,
+    completes: MULTUS_LOG_LEVELS,
   },
   "multus-log-file": text("FILE", "set logFile"),
   "additional-bin-dir": text("DIRECTORY", "set binDir"),

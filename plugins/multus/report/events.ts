@@ -28,7 +28,7 @@ export interface EventCall {
 const EVENTS_MS = 500;
 
 /** Posts an event for each attachment; lost events are not failures. */
-export async function announce(
+export async function postAttachmentEvents(
   { log }: Pick<EventCall, "log">,
   client: ClusterClient,
   pod: KnownPod,

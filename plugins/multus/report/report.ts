@@ -12,7 +12,7 @@ import type { PodKey } from "../../../kube/pod_annotations.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
-import { announce } from "./events.ts";
+import { postAttachmentEvents } from "./events.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 
 /** The parts of a call that reporting needs. */
@@ -57,7 +57,7 @@ export async function publish(
     if (status !== undefined) {
       await writeStatus(session, client, status, isOrdinary);
     }
-    await announce(session, client, pod, attached);
+    await postAttachmentEvents(session, client, pod, attached);
   } catch (error) {
     if (!isOrdinary) throw error;
     session.log.warn("Cannot write the network status", {

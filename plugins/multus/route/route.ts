@@ -76,7 +76,7 @@ async function withDocument(
  *
  * @throws {CniError} 999 if not
  */
-export async function checkRoutes(
+export async function checkAttachmentRoutes(
   { call: { args }, cache }: RoutingCall,
   { network, conf: { ifName }, routes = [] }: KnownAttachment,
 ): Promise<void> {

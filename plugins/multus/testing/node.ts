@@ -259,5 +259,5 @@ async function findMultus(): Promise<string[]> {
   const flags = (await importFlags())
     .map((flag) => flag.replace(IMPORT_MAP, IMPORT_MAP + ROOT));
   const run = [Deno.execPath(), "run", "-A", "--no-check"];
-  return [...run, ...flags, `${ROOT}cli/multus/main.ts`];
+  return [...run, ...flags, `${ROOT}cli/multus/commands.ts`];
 }

@@ -21,7 +21,7 @@ import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
 import { parseDaemonError, parseObject } from "../../parts/daemon_error.ts";
 
 /** A call, as this process got it. */
-export interface ThickCall {
+export interface ShimmedCall {
   /** The whole environment, with CNI_COMMAND. */
   readonly env: Environment;
   /** The configuration, byte for byte. */
@@ -107,7 +107,7 @@ function parseResponse(text: string): ThickResponse | undefined {
 /** Has the daemon run a call. */
 export function sendCall(
   socket: string,
-  { env, stdin }: Pick<ThickCall, "env" | "stdin">,
+  { env, stdin }: Pick<ShimmedCall, "env" | "stdin">,
 ): ThickResponse | NoResponse {
   const request = {
     env,
@@ -137,7 +137,7 @@ export async function askThick(
 
 /** Converts the daemon's response to what a plugin prints. */
 export async function toAnswer(
-  { env, cniVersion }: Pick<ThickCall, "env" | "cniVersion">,
+  { env, cniVersion }: Pick<ShimmedCall, "env" | "cniVersion">,
   { status, body }: ThickResponse,
 ): Promise<PrintedAnswer> {
   try {

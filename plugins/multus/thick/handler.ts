@@ -64,7 +64,10 @@ export function answerThick(
   { run, overlay, env: own, isEnding }: ThickOptions,
 ): Promise<Response> | undefined {
   const runOn = (endpoint: Endpoint): RunBody => (body) => {
-    const { config, attributes, env, ...call } = readRequest(endpoint, body);
+    const { config, attributes, env, ...call } = readThickRequest(
+      endpoint,
+      body,
+    );
     const scene = { ...call, env: { CNI_PATH, ...own, ...env } };
     if (endpoint === "/cni") {
       return run({ ...scene, stdin: overlayConfig(config, overlay) });
@@ -90,7 +93,10 @@ export interface ThickRequest extends HttpCall {
  *
  * @throws {RequestError} With the Go version's text
  */
-export function readRequest(endpoint: Endpoint, body: string): ThickRequest {
+export function readThickRequest(
+  endpoint: Endpoint,
+  body: string,
+): ThickRequest {
   const [call, others] = readCall(body, (sent) => checkPodEnv(endpoint, sent));
   const { interfaceAttributes } = others;
   return { ...call, attributes: readAttributes(interfaceAttributes) };
@@ -100,7 +106,7 @@ export function readRequest(endpoint: Endpoint, body: string): ThickRequest {
  * Checks the environment of a call, which names its pod.
  *
  * @returns The variables that the protocol passes on
- * @throws {RequestError} As {@linkcode readRequest}
+ * @throws {RequestError} As {@linkcode readThickRequest}
  */
 export function checkPodEnv(
   endpoint: Endpoint,

@@ -9,9 +9,9 @@
 import { readCmdArgs } from "../../../cni/call/args.ts";
 import type { Environment } from "../../../base/process/environment.ts";
 import {
+  configKeysOf,
   findDirectory,
   httpSocketIn,
-  keysOf,
   SHIM,
   SHIM_DIRECTORY,
 } from "../../../daemon/wire/daemon_socket.ts";
@@ -100,7 +100,7 @@ export function readShimCall(
     const { bytes, document } = readRequest(stdin);
     const cniVersion = decodeConfigVersion(document);
     if (!isSpecVersion(cniVersion)) return undefined;
-    const directory = findDirectory(SHIM, keysOf(document));
+    const directory = findDirectory(SHIM, configKeysOf(document));
     const socket = httpSocketIn(directory ?? SHIM_DIRECTORY);
     return { env, stdin: bytes, cniVersion, command, socket };
   } catch {

@@ -7,7 +7,7 @@
 
 import type { Call } from "../../../cni/plugin.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
-import { shorten } from "./stable_name.ts";
+import { shortenWithHash } from "./stable_name.ts";
 
 /** One interface of one container on one network. */
 export interface Attachment extends AttachmentId {
@@ -44,12 +44,12 @@ export function aliasOf(
   // No network, container or interface name contains a slash. UTF-8 cannot
   // encode a lone surrogate, so this matches what the kernel returns.
   const rest = `${containerId}/${ifName}`.toWellFormed();
-  return prefix + shorten(rest, MAX_ALIAS_BYTES - length);
+  return prefix + shortenWithHash(rest, MAX_ALIAS_BYTES - length);
 }
 
 /** Returns the prefix of the aliases of all attachments to a network. */
 export function aliasPrefixOf(network: string): string {
-  return `${ALIAS_PREFIX}${shorten(network, MAX_NETWORK_BYTES)}/`;
+  return `${ALIAS_PREFIX}${shortenWithHash(network, MAX_NETWORK_BYTES)}/`;
 }
 
 /**

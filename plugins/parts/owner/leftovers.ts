@@ -54,7 +54,7 @@ export function linkOrphan(
 }
 
 /** Describes a file that is left. */
-export function recordOf(
+export function recordOrphan(
   where: string,
   owner: Pick<Orphan, "container" | "network" | keyof Reason>,
 ): Orphan {

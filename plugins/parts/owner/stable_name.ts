@@ -27,7 +27,7 @@ export function stableName(
  *
  * @param maxBytes In UTF-8, more than 17
  */
-export function shorten(text: string, maxBytes: number): string {
+export function shortenWithHash(text: string, maxBytes: number): string {
   const bytes = new TextEncoder().encode(text);
   if (bytes.length <= maxBytes) return text;
   const end = `~${hashOf(text)}`;

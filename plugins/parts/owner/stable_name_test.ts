@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { shorten, stableName } from "./stable_name.ts";
+import { shortenWithHash, stableName } from "./stable_name.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test("stableName() hashes with FNV-1a", async (t) => {
@@ -27,7 +27,7 @@ Deno.test("stableName() tells attachments apart", () => {
   for (const name of names) assertMatch(name, /^veth[0-9a-f]{11}$/);
 });
 
-Deno.test("shorten() keeps within the limit, and different texts different", async (t) => {
+Deno.test("shortenWithHash() keeps within the limit, and different texts different", async (t) => {
   const rows: [name: string, text: string, maxBytes: number, want: string][] = [
     ["short", "net1", 20, "net1"],
     ["as long as may be", "a".repeat(20), 20, "a".repeat(20)],
@@ -38,11 +38,12 @@ Deno.test("shorten() keeps within the limit, and different texts different", asy
   await eachRow(
     t,
     rows,
-    ([, text, maxBytes, want]) => assertEquals(shorten(text, maxBytes), want),
+    ([, text, maxBytes, want]) =>
+      assertEquals(shortenWithHash(text, maxBytes), want),
   );
   await t.step("the ends differ", () => {
     const texts = Array.from({ length: 100 }, (_, i) => "x".repeat(30) + i);
-    const short = texts.map((text) => shorten(text, 20));
+    const short = texts.map((text) => shortenWithHash(text, 20));
     assertEquals(new Set(short).size, texts.length);
   });
 });

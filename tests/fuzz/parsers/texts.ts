@@ -29,7 +29,7 @@ import { parseYaml } from "../../../kube/yaml.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
-import { readRequest as readThickRequest } from "../../../plugins/multus/thick/handler.ts";
+import { readThickRequest } from "../../../plugins/multus/thick/handler.ts";
 import {
   parseInstance,
   parseQuoted,

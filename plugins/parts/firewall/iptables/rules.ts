@@ -11,7 +11,7 @@
  * await changeRules(iptables, async () =>
  *   (await listRules(iptables, "CNI-FORWARD") ?? [])
  *     .filter((rule) => rule.includes(" -s 10.1.2.5/32 "))
- *     .map(deletionOf));
+ *     .map(deleteLineOf));
  * ```
  *
  * @module
@@ -37,7 +37,7 @@ import {
 const ABSENT: readonly number[] = [OTHER_PROBLEM, 2];
 
 /** A rule that should exist. */
-export interface Rule {
+export interface IptablesRule {
   readonly chain: string;
   /** Matches and target, in the words of iptables(8). */
   readonly args: readonly string[];
@@ -49,12 +49,12 @@ export interface Rule {
  * Reads the rules that exist, and returns the lines that change them, such as
  * `-D CHAIN -j ACCEPT`.
  */
-export type Plan = () => Promise<readonly string[]>;
+export type RulePlan = () => Promise<readonly string[]>;
 
 /** Chains and rules that should exist. */
 export interface Wanted {
   readonly chains: readonly string[];
-  readonly rules: readonly Rule[];
+  readonly rules: readonly IptablesRule[];
 }
 
 /**
@@ -85,7 +85,7 @@ export async function listRules(
 export async function ensureRules(
   iptables: Iptables,
   wanted: Wanted,
-  more: Plan = () => Promise.resolve([]),
+  more: RulePlan = () => Promise.resolve([]),
 ): Promise<void> {
   const checks = wanted.rules.map(checkOf);
   // One failing check refuses everything.
@@ -116,7 +116,7 @@ export function lockSharedChains({ netns }: Iptables): Promise<Disposable> {
  */
 export async function changeRules(
   iptables: Iptables,
-  plan: Plan,
+  plan: RulePlan,
 ): Promise<void> {
   let refused:
     | { readonly changes: string; readonly ended: ProgramResult }
@@ -133,12 +133,12 @@ export async function changeRules(
 }
 
 /** Returns the line that adds a rule. */
-export function additionOf({ chain, args, isFirst }: Rule): string {
+export function addLineOf({ chain, args, isFirst }: IptablesRule): string {
   return `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`;
 }
 
 /** Returns the line that deletes a listed rule. */
-export function deletionOf(rule: string): string {
+export function deleteLineOf(rule: string): string {
   return rule.replace(/^-A/, "-D");
 }
 
@@ -150,8 +150,8 @@ export function deletionOf(rule: string): string {
  */
 export async function findMissingRule(
   iptables: Iptables,
-  rules: readonly Rule[],
-): Promise<Rule | undefined> {
+  rules: readonly IptablesRule[],
+): Promise<IptablesRule | undefined> {
   const ended = await restoreIptables(iptables, rules.map(checkOf));
   if (ended.success) return undefined;
   for (const rule of rules) {
@@ -167,7 +167,7 @@ export async function findMissingRule(
  */
 async function isAbsent(
   iptables: Iptables,
-  { chain, args }: Rule,
+  { chain, args }: IptablesRule,
 ): Promise<boolean> {
   const ended = await runIptables(iptables, ["-C", chain, ...args]);
   if (ended.success || ABSENT.includes(ended.code)) return !ended.success;
@@ -184,7 +184,7 @@ async function listMissing(
     async (chain) => await listRules(iptables, chain) === undefined,
   );
   // A missing chain is adopted with all rules that refer to it.
-  const isNew = ({ chain, args }: Rule): boolean =>
+  const isNew = ({ chain, args }: IptablesRule): boolean =>
     missing.some((one) => one === chain || args.includes(one));
   const old = rules.filter((rule) => !isNew(rule));
   const absent = await chooseAsync(
@@ -194,11 +194,11 @@ async function listMissing(
   return [
     ...missing.map((chain) => `-N ${chain}`),
     ...rules.filter((rule) => isNew(rule) || absent.includes(rule))
-      .map(additionOf),
+      .map(addLineOf),
   ];
 }
 
-function checkOf({ chain, args }: Rule): string {
+function checkOf({ chain, args }: IptablesRule): string {
   return `-C ${chain} ${joinRule(args)}`;
 }
 

@@ -20,7 +20,7 @@ import { findVariant, type Variant } from "./find.ts";
 import { commentOf, type Iptables, joinRule, splitRule } from "./program.ts";
 import {
   changeRules,
-  deletionOf,
+  deleteLineOf,
   ensureRules,
   findMissingRule,
   listRules,
@@ -96,7 +96,7 @@ testVariants(
     assertEquals(await listAll(iptables), expected);
     await changeRules(iptables, async () => {
       const rules = await listRules(iptables, "PREROUTING") ?? [];
-      return rules.map(deletionOf);
+      return rules.map(deleteLineOf);
     });
     await ensureRules(
       iptables,

@@ -34,14 +34,14 @@ import {
   listUnmasqueraded,
   probeOfMasquerade,
 } from "./nftables.ts";
-import type { Backend } from "./schema.ts";
+import type { MasqueradeBackend } from "./schema.ts";
 
 /** The host and backend for masquerading. */
 export interface MasqueradeHost {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
   /** The configuration's `ipMasqBackend`; the host decides if undefined. */
-  readonly backend: Backend | undefined;
+  readonly backend: MasqueradeBackend | undefined;
   /** PATH, to find iptables. */
   readonly path: string | undefined;
   readonly log: Log;
@@ -236,8 +236,8 @@ export async function checkMasqueradeBackend(
  * @throws The error of the last attempt
  */
 async function firstThatWorks(
-  backend: Backend | undefined,
-  attempts: Readonly<Record<Backend, () => void | Promise<void>>>,
+  backend: MasqueradeBackend | undefined,
+  attempts: Readonly<Record<MasqueradeBackend, () => void | Promise<void>>>,
 ): Promise<void> {
   if (backend !== undefined) return await attempts[backend]();
   try {

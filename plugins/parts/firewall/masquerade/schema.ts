@@ -9,7 +9,7 @@ import type { Schema } from "../../../../base/json/json.ts";
 import { once, optional } from "../../../../cni/config/types.ts";
 
 /** Where the rules are kept. */
-export type Backend = "nftables" | "iptables";
+export type MasqueradeBackend = "nftables" | "iptables";
 
 const BACKENDS: readonly string[] = ["nftables", "iptables"];
 
@@ -19,7 +19,7 @@ const quote = (text: string | undefined): string => JSON.stringify(text);
 export interface MasqueradeKeys {
   /** Whether to masquerade. */
   readonly ipMasq?: boolean | undefined;
-  /** A {@linkcode Backend} if `ipMasq` is true; the host decides if undefined. */
+  /** A {@linkcode MasqueradeBackend} if `ipMasq` is true; the host decides if undefined. */
   readonly ipMasqBackend?: string | undefined;
 }
 

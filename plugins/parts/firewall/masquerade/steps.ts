@@ -13,7 +13,7 @@ import { attachmentOf } from "../../owner/attachment.ts";
 import { addressesOf, readablePrevResult } from "../../sandbox/prev_result.ts";
 import type { ConnectedVeth } from "../../link/veth.ts";
 import type { Masquerade, MasqueradeHost } from "./mod.ts";
-import type { Backend, MasqueradeKeys } from "./schema.ts";
+import type { MasqueradeBackend, MasqueradeKeys } from "./schema.ts";
 
 /** A call of a plugin that masquerades. */
 export type MasqueradingCall = Call<NetConf & MasqueradeKeys>;
@@ -111,6 +111,6 @@ function masqueradeOf(call: MasqueradingCall): Masquerade {
 function hostOf(call: MasqueradingCall): MasqueradeHost {
   const { hostNetns, config, context, log } = call;
   // The schema rejects any other value if `ipMasq` is true.
-  const backend = config.ipMasqBackend as Backend | undefined;
+  const backend = config.ipMasqBackend as MasqueradeBackend | undefined;
   return { hostNetns, backend, path: context.env["PATH"], log };
 }

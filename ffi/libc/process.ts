@@ -1,12 +1,12 @@
 /**
- * Replacing this program with another one: execvpe(3).
+ * This process: replacing its program, execvpe(3), and giving memory back,
+ * malloc_trim(3).
  *
  * @module
  */
 
 import type { Bytes } from "../../net/bytes.ts";
-import { SyscallError } from "../errno.ts";
-import { checked, cString, openSymbols } from "./call.ts";
+import { checked, cString, openSymbols, PADDING, UNCOMPILED } from "./call.ts";
 
 /** Symbols to replace this program with another one. */
 const EXEC_SYMBOLS = {
@@ -76,4 +76,19 @@ export function layOut(texts: readonly Bytes[]): Bytes {
     offset += text.length;
   });
   return memory;
+}
+
+/** Symbols of a process that lives for long. */
+const MEMORY_SYMBOLS = {
+  malloc_trim: { parameters: ["usize", UNCOMPILED], result: "i32" },
+} as const;
+
+let memory:
+  | Deno.DynamicLibrary<typeof MEMORY_SYMBOLS>["symbols"]
+  | undefined;
+
+/** Gives memory back that the C library keeps for later, malloc_trim(3). It takes some ms. */
+export function trimMemory(): void {
+  memory ??= openSymbols(MEMORY_SYMBOLS);
+  memory.malloc_trim(0n, PADDING);
 }
