@@ -111,7 +111,7 @@ export class JoinedSignal implements Disposable {
     return this.#controller.signal;
   }
 
-  /** Stops listening; the signal is not aborted any more. */
+  /** Stops listening; the signal is no longer aborted. */
   [Symbol.dispose](): void {
     for (const countdown of this.#countdowns) countdown.stop();
     for (const signal of this.#signals) {

@@ -18,8 +18,8 @@ export interface Slot extends Disposable {
 }
 
 /**
- * Tasks of one key run one after the other, as they came, and of all together only
- * some at once.
+ * Tasks of one key run one at a time, in order of arrival. A limit applies to
+ * all tasks together.
  */
 export class KeyedQueue {
   readonly #limit: number;
@@ -29,7 +29,10 @@ export class KeyedQueue {
   #running = 0;
   #waiting = 0;
 
-  /** @param limit How many tasks may run at once: 1 or more; all by default */
+  /**
+   * @param limit How many tasks can run at the same time: 1 or more; all by
+   * default
+   */
   constructor(limit = Infinity) {
     this.#limit = limit;
   }
@@ -47,7 +50,7 @@ export class KeyedQueue {
   /**
    * Waits for a task's slot.
    *
-   * @param key Undefined for a task that runs beside all others
+   * @param key Undefined for a task that runs alongside all others
    * @param signal Ends the wait; those behind it still wait for those before it
    * @returns The slot; undefined if the signal came first
    */
@@ -68,7 +71,7 @@ export class KeyedQueue {
     } finally {
       this.#waiting--;
     }
-    // One task may wait for several answers at once.
+    // One task can wait for several answers at the same time.
     let waits = 0;
     let hasSlot = true, isEnded = false;
     let returning: Promise<void> | undefined;

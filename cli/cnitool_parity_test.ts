@@ -1,6 +1,6 @@
 /**
- * Our cnitool beside Go's, in one cache: what one attaches the other checks
- * and detaches.
+ * This project's cnitool compared with the Go program, in one cache: what one
+ * attaches the other checks and detaches.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";

@@ -440,7 +440,7 @@ onNode("cni check and del are of what was attached", async (host) => {
   assertEquals([down.code, down.stderr.split(":")[0]], [1, "ptp"]);
   const other = await host.cni("check pods blue -i net1");
   assertStringIncludes(other.stderr, "no net configurations found in");
-  // The namespace is gone, too.
+  // The namespace is also deleted.
   await host.run(["ip", "netns", "del", "blue"]);
   assertMatch((await host.cni("list")).stdout, /\/blue +no /);
   await succeed(host, "del pods blue");
@@ -507,7 +507,7 @@ onNode("cni check reads what libcni cached before 0.8", async (host) => {
   assertEquals(code, 0, stderr);
   assertStringIncludes(stderr, "CNI_COMMAND=CHECK\n");
   assertMatch(stderr, /"prevResult":{"cniVersion":"1.1.0","ips":\[{"address":/);
-  assertStringIncludes(stderr, "the cache has only its result\n");
+  assertStringIncludes(stderr, "the cache contains only its result\n");
   const junk = await check('{"kind":"cniCacheV9"}');
   assertEquals(junk.code, 1);
   assertStringIncludes(junk.stderr, 'its kind is "cniCacheV9"');
@@ -681,7 +681,7 @@ onNode("cni add gives up undoing in time", async (host, t) => {
     assertEquals(code, 1);
     assertMatch(
       stderr,
-      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 3s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nSomething may be left behind: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
+      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 3s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nLeftovers might remain: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
     );
   });
   await t.step("also as a document", async () => {
@@ -720,7 +720,7 @@ esac`,
       /^plugin type="ptp" failed \(add\): failed to find plugin "lost" /,
       /^Undoing ADD /,
       /^Cannot undo ADD: .*failed to find plugin "lost" /,
-      /: DEL needs lost, too\. Correct its type or install it, then run cni del ipam \S+ --ifname eth0$/,
+      /: DEL also needs lost\. Correct its type or install it, then run cni del ipam \S+ --ifname eth0$/,
     ]],
   ];
   await eachRow(t, rows, async ([network, lines]) => {

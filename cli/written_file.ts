@@ -26,7 +26,7 @@ export function findTarget(
   const output = call.flags.output;
   if (call.flags.write) {
     if (output === undefined) return file;
-    throw contradiction("--write names another file than --output");
+    throw contradiction("--write names a different file than --output");
   }
   if (output === undefined || output === "-") return undefined;
   if (followLinks(output) !== followLinks(file)) return output;
@@ -57,7 +57,7 @@ export function checkTarget(path: string): void {
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot write a list of plugins to "${path}": runtimes expect lists in ` +
-      "*.conflist, and bare plugins in *.conf and *.json",
+      "*.conflist, and single plugins in *.conf and *.json",
   );
 }
 
@@ -79,8 +79,8 @@ export function requireDirectoryOf(path: string): void {
 }
 
 /**
- * Writes a file atomically; or to a pipe or a device. Keeps the mode of an existing file,
- * and follows links, except those of other users.
+ * Writes a file atomically; or to a pipe or a device. Keeps the mode of an
+ * existing file, and follows links, except links of other users.
  *
  * @throws {CniError} 5 If it cannot be written
  */

@@ -46,13 +46,14 @@ export interface Call<Config extends NetConf = NetConf>
    */
   readonly prevResult: Result | undefined;
   /**
-   * GC: the attachments that stay, those of multus included; undefined if the
-   * runtime does not list them, which means they are unknown. Read on first use.
+   * GC: the attachments to keep, including attachments of multus; undefined if
+   * the runtime does not list them, which means they are unknown. Read on first
+   * use.
    *
    * @throws {CniError} 7 if the list is malformed
    */
   readonly validAttachments: readonly AttachmentId[] | undefined;
-  /** Deletes links with those of other plugins and calls. */
+  /** Deletes links together with links of other plugins and calls. */
   readonly linkDeletion: LinkDeletion;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
   readonly ipam: DelegatedPlugin;
@@ -103,8 +104,8 @@ export interface Plugin<Config extends NetConf = NetConf> {
     plugin: Plugin,
   ): Promise<object>;
   /**
-   * Whether it keeps a cache of attachments, as runtimes do. For the others, what
-   * multus has attached is valid in GC, whatever the runtime lists.
+   * Whether it keeps a cache of attachments, as runtimes do. For other plugins,
+   * attachments of multus are valid in GC, whatever the runtime lists.
    */
   readonly isRuntime?: boolean;
   /** Attaches the container. Undoes everything if it fails. */

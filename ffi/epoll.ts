@@ -1,5 +1,5 @@
 /**
- * Waiting for many descriptors at once, on another thread.
+ * Waiting for many descriptors together, on another thread.
  *
  * Asynchronous, which stays right although the thread that waits is in no
  * particular namespace: epoll_wait(2) only looks at descriptors.

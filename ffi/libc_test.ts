@@ -53,7 +53,7 @@ Deno.test("errno belongs to the call, 10 000 times in a row", () => {
       const { message } = assertThrows(call, SyscallError);
       if (message !== expected) wrong.push(`${expected}: ${message}`);
     }
-    // A failing call of Deno's own sets this thread's errno, too.
+    // A failing call of Deno itself also sets this thread's errno.
     assertThrows(() => Deno.statSync("/nonexistent"));
   }
   assertEquals(wrong, []);

@@ -158,8 +158,9 @@ function returnTo(fd: number): void {
 let endInWrongNetns: (error: WrongNetnsError) => void = () => {};
 
 /**
- * Sets what a resident process does at once if its thread cannot return: it must
- * end, since whatever it does next would be done in the wrong namespace.
+ * Sets what a resident process does immediately if its thread cannot return: it
+ * must exit, because anything that it does next would happen in the wrong
+ * namespace.
  */
 export function onWrongNetns(end: (error: WrongNetnsError) => void): void {
   endInWrongNetns = end;
@@ -180,8 +181,8 @@ export class WrongNetnsError extends Error {
 
 /**
  * Reports whether an error means that the namespace no longer exists: its path
- * is gone, its process has ended, or (after a reboot) only the plain file on
- * which it was mounted is left.
+ * was deleted, its process has exited, or (after a reboot) only the plain file
+ * on which it was mounted is left.
  */
 export function isMissingNetns(error: unknown): boolean {
   return error instanceof SyscallError &&

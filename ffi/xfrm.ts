@@ -107,7 +107,7 @@ export interface XfrmPolicy {
 }
 
 /**
- * Lists the policies of a namespace, except those of sockets.
+ * Lists the policies of a namespace, except policies of sockets.
  *
  * @throws {SyscallError} EPROTONOSUPPORT if the kernel has no IPsec, EPERM
  *   without CAP_NET_ADMIN

@@ -138,8 +138,8 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Removes an annotation of a pod, unless it has another value by now, or the
-   * pod is gone.
+   * Removes an annotation of a pod, unless its value has changed, or the pod
+   * was deleted.
    *
    * @throws {KubeError}
    */

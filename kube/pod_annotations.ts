@@ -69,8 +69,8 @@ export class PodAnnotator {
   }
 
   /**
-   * Removes an annotation of a pod, unless it has another value by now. A pod
-   * that is gone, or is another one, is left alone.
+   * Removes an annotation of a pod, unless its value has changed. A deleted
+   * pod, or a new pod of the same name, is left alone.
    *
    * @throws {KubeError}
    */

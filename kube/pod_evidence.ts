@@ -14,7 +14,7 @@ import type { Pod } from "./types.ts";
  */
 export const POD_EVIDENCE = "cni.dev/pod";
 
-/** Key of a network that lets pods name claims, beside its plugins. */
+/** Key of a network that lets pods name claims, next to its plugins. */
 export const ALLOWS_CLAIMS = "allowPersistentIPs";
 
 /**

@@ -87,7 +87,7 @@ export function readPem(
   throw unusable(origin, `${name}: it has no PEM block of a ${label}`);
 }
 
-/** Reports whether a text has a PEM block with a label that ends like this. */
+/** Reports whether a text contains a PEM block whose label has this end. */
 export function hasPem(text: string, label: string): boolean {
   return new RegExp(`-----BEGIN ([A-Z ]+ )?${label}-----`).test(text);
 }

@@ -56,8 +56,9 @@ export function settleTrust(access: Access, env: Environment): Access {
 
 /**
  * Removes Deno's default roots, which are Mozilla's or configured by the
- * environment, because Deno adds ours to them instead of replacing them. They
- * are global to the process, which loads them with its first TLS connection.
+ * environment, because Deno adds the given roots to them instead of replacing
+ * them. They are global to the process, which loads them with its first TLS
+ * connection.
  */
 function dropDefaultRoots(): void {
   if (hasNoRoots) return;

@@ -44,7 +44,7 @@ export async function openCredentials(
   if (user["auth-provider"] !== undefined) {
     throw unusable(
       origin,
-      "auth-provider: not supported any more; use exec or tokenFile",
+      "auth-provider: no longer supported; use exec or tokenFile",
     );
   }
   const own = new FileCredentials(() => readCredentials(origin, user));

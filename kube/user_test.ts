@@ -64,7 +64,7 @@ Deno.test("openCredentials() refuses unusable credentials", async (t) => {
   const rows: readonly [UserEntry, string][] = [
     [
       { "auth-provider": { name: "gcp" } },
-      "auth-provider: not supported any more; use exec or tokenFile",
+      "auth-provider: no longer supported; use exec or tokenFile",
     ],
     [{ tokenFile: "t" }, 'tokenFile: "/nowhere/t" cannot be read'],
     [{ token: "a\nb" }, "token: it has invalid characters"],

@@ -48,7 +48,7 @@ export async function patchJson<T>(
  *
  * @param path The path of the object in the API
  * @param preconditions What it must have; an undefined value is not compared
- * @returns False if it does not exist, or is another one by now
+ * @returns False if it does not exist, or was replaced by a new one
  * @throws {KubeError}
  */
 export async function deleteObject(

@@ -262,7 +262,7 @@ export class NetworkRuntime {
 
   /**
    * Finds the input of an attachment's ADD: the configuration, and the
-   * arguments, which replace those of `conf`.
+   * arguments, which replace the arguments in `conf`.
    *
    * @returns Undefined if the attachment is not cached
    * @throws {CniError} If the cached document cannot be read
@@ -330,7 +330,7 @@ async function tryLockContainer(
     return await lockContainer(tools, conf, options);
   } catch (error) {
     if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
-    tools.log.warn("Going on without a lock", {
+    tools.log.warn("Continuing without the lock", {
       containerId: conf.containerId,
       error: describeError(error),
     });

@@ -218,7 +218,7 @@ Deno.test("NetworkRuntime runs only DEL and CHECK if no lock can be created", as
   const runtime = runtimeOf(host, new AttachmentLocks(unusable));
   await runtime.delNetworkList(list, host.conf());
   await runtime.checkNetworkList(list, host.conf());
-  assertStringIncludes(host.logged, "Going on without a lock");
+  assertStringIncludes(host.logged, "Continuing without the lock");
   for (
     const run of [
       (): Promise<unknown> => runtime.addNetworkList(list, host.conf()),

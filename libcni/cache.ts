@@ -233,7 +233,7 @@ export class AttachmentCache {
       );
     }
     const name = nameOf(key);
-    if (/[/\0]/.test(name)) throw unusable(key, `"/" or NUL is in them`);
+    if (/[/\0]/.test(name)) throw unusable(key, `they contain "/" or NUL`);
     return join(this.#directory, name);
   }
 
@@ -268,7 +268,9 @@ function unusable(
   );
 }
 
-/** Reports whether a file belongs to an attachment, as far as its content says. */
+/**
+ * Reports whether a file belongs to an attachment, according to its content.
+ */
 function belongsTo(key: AttachmentKey, found: AttachmentKey): boolean {
   const names = ["network", "containerId", "ifName"] as const;
   return names.every((name) => [key[name], ""].includes(found[name]));

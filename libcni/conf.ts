@@ -203,7 +203,7 @@ export function toNetworkConfList(conf: NetworkConf): NetworkConfList {
 
 /**
  * Appends plugins to a list and to its document. The document goes into the
- * runtime's cache, so DEL finds the plugins even after their files are gone.
+ * runtime's cache, so DEL finds the plugins even after their files are deleted.
  */
 export function appendPlugins(
   list: NetworkConfList,

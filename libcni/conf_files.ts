@@ -103,9 +103,9 @@ export function readNetworkConf(path: string): NetworkConf {
 }
 
 /**
- * Reads the configuration of a network: the plugins of the file, then those in
- * files of their own, which are in a directory beside the file with the
- * network's name, in alphabetical order.
+ * Reads the configuration of a network: the plugins of the file, then the
+ * plugins in separate files, in alphabetical order. These files are in a
+ * directory with the network's name, next to the file.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if the list has no plugins or the network's name is invalid
@@ -129,7 +129,9 @@ function addPluginFiles(list: NetworkConfList, path: string): NetworkConfList {
     {
       details:
         `"${path}" has no "plugins", and "${directory}" has no *.conf files` +
-        (isBare ? "; a bare plugin belongs in a file *.conf" : ""),
+        (isBare
+          ? "; a single-plugin configuration belongs in a file *.conf"
+          : ""),
     },
   );
 }

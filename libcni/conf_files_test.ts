@@ -177,8 +177,8 @@ Deno.test("readNetworkConfList() names the malformed file", async (t) => {
       7,
       [
         "no plugin configs found",
-        `"DIR/lan.conflist" has no "plugins", and "DIR/lan" has no *.conf files; ` +
-        "a bare plugin belongs in a file *.conf",
+        `"DIR/lan.conflist" has no "plugins", and "DIR/lan" has no *.conf files; a single-plugin ` +
+        "configuration belongs in a file *.conf",
       ].join(": "),
     ],
     [

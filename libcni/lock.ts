@@ -48,8 +48,8 @@ export interface LockOptions {
 const ALL = ".all", GATE = ".gate";
 
 /**
- * Returns the directory of a runtime's locks. It is beside the cache, where the
- * Go library does not look.
+ * Returns the directory of a runtime's locks. It is next to the cache, where
+ * the Go library does not look.
  */
 export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
   return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
@@ -215,7 +215,7 @@ export class AttachmentLocks {
   }
 }
 
-/** Says which processes hold a lock, as the kernel knows them. */
+/** Returns the processes that hold a lock, according to the kernel. */
 function describeFile(directory: string, name: string): string[] {
   const path = join(directory, name);
   if (readIfLocked(path) === "") return [];

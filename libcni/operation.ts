@@ -93,7 +93,7 @@ export function pathOf(type: string, { pluginDirs }: PluginTools): string {
 
 /** The failure of a plugin of a list; the cause is the plugin's error. */
 export class PluginFailure extends Error {
-  /** Returns the Go library's text: the failed plugin, and what it says. */
+  /** Returns the Go library's text: the failed plugin, and its error. */
   override toString(): string {
     return this.cause === undefined
       ? this.message
@@ -210,7 +210,10 @@ export type CniArgs = readonly (readonly [key: string, value: string])[];
 export interface RuntimeConf {
   /** CNI_CONTAINERID. */
   readonly containerId: string;
-  /** CNI_NETNS: path of the sandbox's network namespace; "" if it is gone (DEL). */
+  /**
+   * CNI_NETNS: path of the sandbox's network namespace; "" if it was deleted
+   * (DEL).
+   */
   readonly netns: string;
   /** CNI_IFNAME: name of the interface inside the sandbox. */
   readonly ifName: string;
@@ -274,7 +277,8 @@ export interface CachedConfig {
 
 /**
  * Returns an attachment with its cached arguments, if there were any, and
- * capability arguments. The namespace is kept as given: it may be gone by now.
+ * capability arguments. The namespace is kept as given: it might already be
+ * deleted.
  *
  * Source: containernetworking/cni libcni/api.go `getCachedConfig`.
  */
@@ -371,10 +375,13 @@ export function dropRecycledNetns(
   const { env, hostNetns } = context;
   const netnsOverride = isNetnsOverridden(env);
   if (!isOwnNetns({ netns, netnsOverride }, hostNetns)) return conf;
-  log.warn("Deleting without the namespace: its path now leads to the host's", {
-    containerId,
-    ifName,
-    netns,
-  });
+  log.warn(
+    "Deleting without the namespace: its path now leads to the host's namespace",
+    {
+      containerId,
+      ifName,
+      netns,
+    },
+  );
   return { ...conf, netns: "" };
 }

@@ -1,5 +1,5 @@
 /**
- * Asks an executable what it tells tools.
+ * Queries an executable for its description for tools.
  *
  * @module
  */

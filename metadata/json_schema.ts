@@ -1,6 +1,6 @@
 /**
  * JSON Schemas of configurations: structure and limits from the schemas that
- * decode them, texts from what `keys.ts` says.
+ * decode them, texts from `keys.ts`.
  *
  * @module
  */
@@ -246,8 +246,8 @@ function isEmpty(value: unknown): boolean {
 }
 
 /**
- * Finds what a key is: what the plugin says of it, or what the end of its path
- * means to all.
+ * Finds what a key is: the plugin's description, or the common description for
+ * the end of its path.
  */
 function findDescription(
   path: string,

@@ -1,6 +1,6 @@
 /**
  * What the keys of a plugin's configuration are. `schema.ts` decodes them; this
- * says what they mean, to people and to tools. Calls never load it.
+ * describes them for people and for tools. Calls never load it.
  *
  * @module
  */
@@ -36,7 +36,9 @@ export interface KeyDescription {
   readonly since?: string;
   /** The kind of thing on the node that its value names. */
   readonly names?: Named;
-  /** Values that name what the plugin uses anyway, or what harms nobody. */
+  /**
+   * Values that name what the plugin uses by default, or something harmless.
+   */
   readonly usual?: readonly string[];
   /** Whether its value must not be shown. */
   readonly isSecret?: boolean;
@@ -55,8 +57,8 @@ export interface PluginKeys {
   /** Keys that the plugin cannot do without, although its schema does. */
   readonly required?: readonly string[];
   /**
-   * By the path that leads to a key, such as `ranges[][].subnet`. Those of an
-   * IPAM plugin are in `ipam`. Keys of several plugins need not be here; see
+   * By the path that leads to a key, such as `ranges[][].subnet`. The keys of
+   * an IPAM plugin are in `ipam`. Keys of several plugins need not be here; see
    * `common_keys.ts`.
    */
   readonly keys: Readonly<Record<string, KeyDescription>>;

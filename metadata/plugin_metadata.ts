@@ -1,6 +1,6 @@
 /**
- * The metadata of a plugin, for tools: `metadata.ts` beside `plugin.ts`. Calls never
- * load it.
+ * The metadata of a plugin, for tools: `metadata.ts` next to `plugin.ts`. Calls
+ * never load it.
  *
  * @module
  */
@@ -32,7 +32,10 @@ export interface PluginMetadata {
   readonly status?: PluginStatus;
   /** Its page in docs/, and the section; its type if absent. */
   readonly page?: string;
-  /** How `cni install` installs it; a link if absent, unless it is told otherwise. */
+  /**
+   * How `cni install` installs it; a link if absent, unless configured
+   * otherwise.
+   */
   readonly install?: {
     /** Only if it is named. */
     readonly onRequest?: boolean;
@@ -86,7 +89,7 @@ export interface PluginMetadata {
     conf: JsonObject,
     env: Readonly<Record<string, string>>,
   ) => string | undefined;
-  /** Lists what is wrong with a configuration, or has no effect. */
+  /** Lists mistakes in a configuration, and settings without effect. */
   readonly lint?: Lint;
   /** Lists the ranges that an IPAM plugin gives addresses from. */
   readonly ranges?: (ipam: JsonObject) => GivenRange[];
@@ -103,9 +106,9 @@ export interface Runs {
   readonly key?: string;
   /** Whether the key has networks, rather than one plugin. */
   readonly areNetworks?: boolean;
-  /** The type if the configuration does not tell it. */
+  /** The type, if the configuration does not contain it. */
   readonly type?: string;
-  /** The type of the IPAM plugin if the configuration does not tell it. */
+  /** The type of the IPAM plugin, if the configuration does not contain it. */
   readonly ipamType?: string;
 }
 
@@ -120,7 +123,10 @@ export interface NetworkTopology {
   readonly hasGateway?: (conf: JsonObject) => boolean;
   /** The host's link that all containers share: the key that names it, and the usual one. */
   readonly sharedLink?: { readonly key: string; readonly usual: string };
-  /** Reports whether containers get routes by their gateways, besides those of IPAM. */
+  /**
+   * Reports whether containers get routes through their gateways, in addition
+   * to routes of the IPAM plugin.
+   */
   readonly routesByGateway?: (conf: JsonObject) => boolean;
   /** Returns the host's link that gets the address of the gateway; undefined if none does. */
   readonly gatewayLink?: (conf: JsonObject) => GatewayLink | undefined;
@@ -182,8 +188,9 @@ export interface Linted {
 }
 
 /**
- * Lists problems of a configuration that its schema cannot tell. Their places
- * are in the plugin's object; places of an IPAM plugin begin with `ipam`.
+ * Lists problems of a configuration that its schema cannot express. Their
+ * places are in the plugin's object; places of an IPAM plugin begin with
+ * `ipam`.
  */
 export type Lint = (given: Linted) => Problem[];
 
@@ -217,7 +224,7 @@ export interface KernelNeed {
   /** Reports whether a configuration needs it; each does if absent. */
   readonly isNeeded?: (conf: JsonObject) => boolean;
   /**
-   * Tries it in a throw-away namespace.
+   * Tries it in a temporary namespace.
    *
    * @param netns The namespace's path
    * @param lower The name of a link in it to put others on

@@ -55,7 +55,10 @@ export interface Problem {
   readonly code?: WarningCode;
   /** A sentence without a full stop. */
   readonly message: string;
-  /** Its position in the text, in UTF-16 code units; absent if the place says it. */
+  /**
+   * Its position in the text, in UTF-16 code units; absent if the place
+   * contains it.
+   */
   readonly offset?: number;
 }
 

@@ -16,7 +16,7 @@ export interface Codec<T> {
   encode(value: T): Bytes;
   /** Decodes exactly these bytes. */
   decode(bytes: Bytes): T;
-  /** The same for the bytes from `start` up to `end` of a view. */
+  /** Does this for the bytes from `start` up to `end` of a view. */
   decodeAt?(view: DataView<ArrayBuffer>, start: number, end: number): T;
   /** Names the attribute that begins `offset` bytes into an encoded value, if it has any. */
   locate?(bytes: Bytes, offset: number): string | undefined;

@@ -152,7 +152,7 @@ async function validate(
 
 /**
  * Lists the paths to watch for changes: the directory, its files, and the
- * directories beside the files, which may hold further plugins.
+ * directories next to the files, which can contain further plugins.
  */
 function listConfPaths(confDir: string): string[] {
   const directories = listUnlessUnreadable(() =>

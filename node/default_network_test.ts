@@ -157,7 +157,7 @@ Deno.test("DefaultNetwork.get() tries again what may pass, later", async () => {
       `[ -e '${flag}' ] && ${`echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'`}`,
   });
   node.addNetwork("10.conflist", ["a"]);
-  // The first call of a plugin makes a file beside it.
+  // The first call of a plugin creates a file next to it.
   assertEquals(await nameOf(fixtureOf(node)), undefined);
   await age(node.conf.path, node.plugins.directory.path);
   const [patient, eager] = [fixtureOf(node, Infinity), fixtureOf(node, 0)];

@@ -77,9 +77,9 @@ function notReady(message: string, details = ""): CniError {
 }
 
 /**
- * Locks a container against all other operations, in every process. On a full or
- * read-only disk a container must still be detachable, so there it goes on
- * without a lock.
+ * Locks a container against all other operations, in every process. On a full
+ * or read-only disk a container must still be detachable, so it continues
+ * without a lock there.
  *
  * @throws {CniError} 3 or 4 if the container ID is invalid, 11 at the signal
  */
@@ -92,7 +92,7 @@ export async function tryLockContainer(
     return await locks.lockContainer(containerId, { signal, log });
   } catch (error) {
     if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
-    log.warn("Going on without a lock", {
+    log.warn("Continuing without the lock", {
       containerId,
       error: describeError(error),
     });

@@ -65,7 +65,9 @@ export class NodeNetwork {
   readonly #queue = new KeyedQueue();
   readonly #onOperation: (operation: EndedOperation) => void;
   readonly #beingSetUp = new Set<ValidPod>();
-  /** For each garbage collection, pods that its caller may not have listed. */
+  /**
+   * For each garbage collection, pods that its caller might not have listed.
+   */
   readonly #unlisted = new Set<Set<ValidPod>>();
   #podCidrs: readonly Cidr[];
 
@@ -162,7 +164,7 @@ export class NodeNetwork {
    * Reads a pod's current addresses from its network namespace.
    *
    * @throws {PodNetworkError} `networkPlugin cni failed on the status hook for
-   *   pod "P"`; 8 if the namespace is gone
+   * pod "P"`; 8 if the namespace was deleted
    */
   async getPodNetworkStatus(
     pod: Omit<PodSandbox, "containerId">,

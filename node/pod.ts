@@ -62,7 +62,7 @@ export interface PodNames {
 export interface PodSandbox extends PodNames {
   /** ID of the sandbox: CNI_CONTAINERID. */
   readonly containerId: string;
-  /** Path of the sandbox's network namespace; "" if it is gone. */
+  /** Path of the sandbox's network namespace; "" if it was deleted. */
   readonly netns: string;
 }
 

@@ -49,7 +49,7 @@ export function readCachedPod(
 /**
  * Restores the input of ADD.
  *
- * @param netns The namespace, or "" if it is gone
+ * @param netns The namespace, or "" if it was deleted
  * @throws {CniError} 6 or 7 If the cached configuration cannot be read
  */
 export function restoreAttachment(
@@ -70,17 +70,18 @@ export function isOfPod(
 }
 
 /**
- * Returns the path of a sandbox's namespace, or "" with a warning if it is gone.
+ * Returns the path of a sandbox's namespace, or "" with a warning if it was
+ * deleted.
  *
  * A path such as /proc/PID/ns/net leads to the host's namespace after a host
- * process has reused the PID. That counts as gone too.
+ * process has reused the PID. That also counts as deleted.
  */
 export function findNetns(
   { hostNetns, log }: Pick<NodeTools, "hostNetns" | "log">,
   { netns, containerId }: Pick<PodSandbox, "netns" | "containerId">,
 ): string {
   if (isThere(netns) && !isSameFile(netns, hostNetns)) return netns;
-  log.warn("The network namespace is gone", { containerId, netns });
+  log.warn("The network namespace was deleted", { containerId, netns });
   return "";
 }
 

@@ -86,6 +86,6 @@ rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
       findNetns(node, { netns, containerId: "c1" }),
       isThere ? netns : "",
     );
-    assertEquals(/namespace is gone/.test(logged), !isThere);
+    assertEquals(/namespace was deleted/.test(logged), !isThere);
   });
 });

@@ -81,7 +81,7 @@ export function readPodIps({ netns }: Pick<PodSandbox, "netns">): PodIps {
       .filter((ip) => ip.isGlobalUnicast),
   );
   if (found !== undefined) return found;
-  throw fail(`interface "${POD_IFNAME}" has none that is global`);
+  throw fail(`interface "${POD_IFNAME}" has no global address`);
 }
 
 function openSandbox(netns: string): Rtnl {

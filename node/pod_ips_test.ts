@@ -101,7 +101,7 @@ rootTest("readPodIps() says why there are none", () => {
   runIn(hosts.sandbox, "ip", "link", "set", "eth0", "up");
   assertEquals(
     read().message,
-    `${head}interface "eth0" has none that is global`,
+    `${head}interface "eth0" has no global address`,
   );
 });
 

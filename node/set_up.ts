@@ -101,7 +101,7 @@ function refuseHost({ hostNetns }: NodeTools, { netns }: Pod): void {
   );
 }
 
-/** Undoing a second set-up would undo the first one too. */
+/** Undoing a second set-up would also undo the first one. */
 function refuseAttached(
   { runtime }: NodeTools,
   { containerId }: Pod,
@@ -124,7 +124,7 @@ async function addLoopback(
   const { runtime, loopback } = node;
   if (loopback === undefined) return;
   const own = { ...conf, ifName: LOOPBACK_IFNAME };
-  // Before ADD: a failed ADD needs a DEL too.
+  // Before ADD: a failed ADD also needs a DEL.
   rollback.onFailure("take the loopback down", () => undo(node, loopback, own));
   await runtime.addNetworkList(loopback, own, { signal });
 }

@@ -49,7 +49,7 @@ Deno.test("tearDownPod() is only warned that the namespace is gone", async () =>
   assertEquals(calls.map(({ netns }) => netns), ["", "", ""]);
   assertStringIncludes(
     node.plugins.logged,
-    'level=warn component=node-network msg="The network namespace is gone" ' +
+    'level=warn component=node-network msg="The network namespace was deleted" ' +
       "containerId=c1 netns=/run/netns/no-such-namespace",
   );
 });
@@ -169,6 +169,6 @@ Deno.test("tearDownPod() goes on without a lock on a disk that is read-only", as
   await Deno.remove(locks, { recursive: true });
   await Deno.writeTextFile(locks, "");
   await node.network.tearDownPod(node.pod());
-  assertStringIncludes(node.plugins.logged, "Going on without a lock");
+  assertStringIncludes(node.plugins.logged, "Continuing without the lock");
   assertEquals(node.plugins.cached, []);
 });

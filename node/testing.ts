@@ -96,7 +96,7 @@ export class TestNode implements Disposable {
     });
   }
 
-  /** Puts a file in place at once, as installers do. */
+  /** Puts a file in place atomically, as installers do. */
   writeConf(file: string, content: string | object): void {
     const path = this.conf.add(`${file}.new`, content);
     Deno.renameSync(path, `${this.conf.path}/${file}`);

@@ -15,8 +15,8 @@ export interface NodeKey {
   readonly key: string;
   readonly names: Named;
   /**
-   * Values that name what the plugin uses anyway, or what harms nobody. `*` at
-   * the end stands for the rest of a file name.
+   * Values that name what the plugin uses by default, or something harmless.
+   * `*` at the end stands for the rest of a file name.
    */
   readonly usual?: readonly string[];
 }
@@ -45,7 +45,7 @@ const OTHER_NODE_KEYS: readonly NodeKey[] = [
   },
 ];
 
-/** The keys. `deno task schemas` writes those of plugins. */
+/** The keys. `deno task schemas` writes the keys of plugins. */
 export const NODE_KEYS: readonly NodeKey[] = [
   ...PLUGIN_NODE_KEYS.map(([key, names, ...usual]): NodeKey => ({
     key,

@@ -113,7 +113,7 @@ export function allOf(...needs: readonly Needs[]): Needs {
  * Returns the header of a test or step that works in network namespaces:
  * `Deno.test(requireRoot("..."), () => {...})`.
  *
- * @param others What else it needs
+ * @param others Its other needs
  */
 export function requireRoot(
   name: string,

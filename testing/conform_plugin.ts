@@ -56,7 +56,7 @@ export const EXCEPT: Readonly<Record<string, string>> = {
 };
 
 /**
- * Registers a test with a step for each demand on plugins, in throw-away
+ * Registers a test with a step for each requirement on plugins, in temporary
  * namespaces: the demands that `cni conform` tries with executables.
  *
  * ```ts ignore
@@ -165,7 +165,7 @@ export function hostsAsPlace(
 }
 
 /**
- * Adds a namespace with a path of its own: that of a descriptor may lead
+ * Adds a namespace with a path of its own: the path of a descriptor can lead
  * somewhere else once it is closed.
  */
 function addSandbox(hosts: TestHosts, name: string): Sandbox {

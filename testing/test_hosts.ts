@@ -1,6 +1,6 @@
 /**
- * A throw-away host and the sandboxes on it: network namespaces of their own,
- * so that nothing is done to the machine's.
+ * A temporary host and the sandboxes on it: network namespaces of their own, so
+ * that nothing is done to the machine's.
  *
  * ```ts ignore
  * using hosts = TestHosts.create();
@@ -37,7 +37,7 @@ export interface CallOptions {
   readonly ifName?: string;
   /** Overrides and adds variables. */
   readonly env?: Environment;
-  /** The throw-away host if undefined. */
+  /** The temporary host if undefined. */
   readonly hostNetns?: string;
   /** For DEL in this process, as in a list or in the node daemon. */
   readonly linkDeletion?: LinkDeletion;
@@ -72,7 +72,8 @@ export class TestHosts implements Disposable {
   private constructor() {
     NetNs.create()[Symbol.dispose](); // opens what stays open for the thread
     const before = openDescriptors();
-    // Descriptors that others close meanwhile, such as idle connections, do not count.
+    // Descriptors that others close in between, such as idle connections, do
+    // not count.
     this.#stack.defer(() =>
       assertEquals(listMore(openDescriptors(), before), [])
     );
@@ -114,7 +115,7 @@ export class TestHosts implements Disposable {
   }
 
   /**
-   * Runs a plugin in this process, in the throw-away host.
+   * Runs a plugin in this process, on the temporary host.
    *
    * @param called A plugin, or the type of one of this project's
    */
@@ -140,7 +141,7 @@ export class TestHosts implements Disposable {
   }
 
   /**
-   * Runs an executable in the throw-away host.
+   * Runs an executable on the temporary host.
    *
    * @param path Its path
    */

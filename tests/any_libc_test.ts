@@ -120,7 +120,7 @@ const needs = unlessRelease(allOf(
   ),
 ));
 
-/** Programs of a root, called on a throw-away host. */
+/** Programs of a root, called on a temporary host. */
 class Scene implements Disposable {
   readonly hosts: TestHosts;
   readonly root: SmallRoot;

@@ -105,7 +105,10 @@ Deno.test({
     const { code, stdout, stderr } = await detach("/dev/null/cni");
     assertEquals([code, stdout], [1, ""]);
     assertStringIncludes(stderr, 'Cannot listen in "/dev/null/cni"');
-    assertStringIncludes(stderr, "Cannot start the daemon: it ended with code");
+    assertStringIncludes(
+      stderr,
+      "Cannot start the daemon: it exited with code",
+    );
   },
 });
 

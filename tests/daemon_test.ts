@@ -196,7 +196,7 @@ test(
   "runs calls without what it has besides",
   async (scene, daemon) => {
     await daemon.says("Cannot serve the metrics");
-    await daemon.says("Cannot say the process ID");
+    await daemon.says("Cannot report the process ID");
     await daemon.says("Cannot serve the plugin dhcp");
     assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
     assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
@@ -836,7 +836,7 @@ test(
     ) Deno.chmodSync(directory, 0o777);
     const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
     await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output;
-    await daemon.says("Refused a caller of another user");
+    await daemon.says("Refused a caller that belongs to a different user");
     assertEquals(await daemon.story(), []);
   },
   {},
@@ -882,7 +882,7 @@ rootTest(
     assertMatch(text, /caller: 1\ndaemon: 70\n$/);
     assertMatch(
       decoder.decode(stderr),
-      /The daemon ends at once: Cannot return to the namespace/,
+      /The daemon exits immediately: Cannot return to the namespace/,
     );
   },
 );

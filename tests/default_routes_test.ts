@@ -1,4 +1,7 @@
-/** A container with two networks that both have default routes, beside the Go plugins'. */
+/**
+ * A container with two networks that both have default routes,  compared with
+ * the Go plugins'.
+ */
 
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";

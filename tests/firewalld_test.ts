@@ -304,7 +304,7 @@ rootTest("firewalld loses its sources on a reload", needs, async () => {
   // A restart does the same; meanwhile the host has no firewalld.
   await firewalld.stop();
   const named = { backend: "firewalld" };
-  await container.fail("STATUS", [50, "firewalld does not run"], named);
+  await container.fail("STATUS", [50, "firewalld is not running"], named);
   await container.succeed("STATUS");
   await firewalld.start();
   assertEquals(firewalld.sources(), []);

@@ -1,5 +1,5 @@
 /**
- * The runtime library with real plugins, run in this process in throw-away
+ * The runtime library with real plugins, run in this process in temporary
  * namespaces: what is there after each operation, and after one that fails.
  */
 
@@ -20,7 +20,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
-/** A runtime on a throw-away host. */
+/** A runtime on a temporary host. */
 function runtimeOf(hosts: TestHosts): NetworkRuntime {
   const cacheDir = `${hosts.directory}/cache`;
   return new NetworkRuntime({

@@ -1,5 +1,5 @@
 /**
- * A node agent's networks with real plugins, run in this process on throw-away
+ * A node agent's networks with real plugins, run in this process on temporary
  * hosts: what pods have, and what is left of them.
  */
 
@@ -23,7 +23,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { canPing, ipJson, runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
-/** A throw-away host with an agent on it. */
+/** A temporary host with an agent on it. */
 class AgentHost implements Disposable {
   readonly hosts = TestHosts.create();
   readonly confDir = `${this.hosts.directory}/net.d`;
@@ -211,7 +211,7 @@ rootTest("NodeNetwork detaches a pod whose namespace is gone", async () => {
   assertEquals(hosts.leases().length, 2);
   await network.tearDownPod(pod);
   assertEquals(hosts.leases(), []);
-  assertStringIncludes(agent.logged, "The network namespace is gone");
+  assertStringIncludes(agent.logged, "The network namespace was deleted");
   await assertRejects(
     () => network.getPodNetworkStatus(pod),
     PodNetworkError,

@@ -1,8 +1,8 @@
 /**
- * dummy and tap beside the Go plugins: what each leaves in the sandbox, what it
- * reports, and one checking and deleting what the other has created. The
- * differences that are meant are listed here, and nowhere else is a difference
- * allowed.
+ * dummy and tap  compared with the Go plugins: what each leaves in the sandbox,
+ * what it reports, and one checking and deleting what the other has created.
+ * The differences that are meant are listed here, and nowhere else is a
+ * difference allowed.
  */
 
 import { assert, assertEquals } from "@std/assert";

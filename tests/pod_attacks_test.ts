@@ -45,7 +45,7 @@ const WITH_KUBELET: readonly string[] = [
 const NO_IPS = 'not offer it by the capability "ips"';
 const NO_MAC = 'not offer it by the capability "mac"';
 const NO_ARG = 'of "cni-args" over network';
-const NO_DEVICE = "neither the kubelet nor a resource claim gave it";
+const NO_DEVICE = "neither the kubelet nor a resource claim allocated it";
 const TAKEN = 'pod "default/victim" has it';
 
 const on = (name: string, keys: JsonObject): PodOptions => ({
@@ -210,7 +210,7 @@ const ATTACKS: readonly Attack[] = [
     NO_ARG,
   ),
   attack(
-    "a directory of the node by cni-args",
+    "a directory on the node by cni-args",
     args("leases", { labels: [{ dataDir: "/etc" }] }),
     'Refused "cni-args" over network "default/leases": "labels[0].dataDir" names',
   ),
@@ -230,7 +230,7 @@ const ATTACKS: readonly Attack[] = [
   attack(
     "a program of the node by cni-args",
     args("leases", { labels: { type: "debug" } }),
-    "may not run",
+    "not allowed to run",
   ),
   attack(
     "another pod's IPAMClaim",

@@ -352,7 +352,7 @@ hostTest(
       node.call("ADD", web, keys);
       assertMatch(
         node.run(`${BIN}/cni`, args).stderr,
-        /every address has its pod/,
+        /every address belongs to a pod/,
       );
       api.kubectl("delete", "pod", "web", "--force", "--grace-period=0");
       assertMatch(node.run(`${BIN}/cni`, args).stdout, /default\/web/);

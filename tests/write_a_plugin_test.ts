@@ -111,7 +111,7 @@ Deno.test("the code in the documentation type-checks", async () => {
   }
 });
 
-/** Runs an executable in the throw-away host; it must succeed. */
+/** Runs an executable in the temporary host; it must succeed. */
 function call(
   hosts: TestHosts,
   path: string,

@@ -28,7 +28,7 @@ export type Completes =
   | "schema"
   | readonly string[];
 
-/** A flag: with a value if that has a name, else a switch. */
+/** A flag: with a value if the value has a name, otherwise a switch. */
 export interface Flag {
   /** The letters of its short forms, as in `-i`; help shows the first. */
   readonly short?: string;
@@ -164,9 +164,12 @@ export interface CommandCall<F = AnyFlagValues> {
   readonly env: Environment;
   /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
-  /** Shows what a long command is doing; undefined if nobody watches. */
+  /** Shows what a long command is doing; undefined if no terminal shows it. */
   readonly onProgress?: ((text: string) => void) | undefined;
-  /** Prints an error at once, if the command has more work to do before it throws it. */
+  /**
+   * Prints an error immediately if the command has more work to do before it
+   * throws it.
+   */
   readonly showFailure: (error: Error) => void;
   /** Time limit in ms; 0 for none. */
   readonly timeoutMs: number;

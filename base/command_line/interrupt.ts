@@ -21,7 +21,7 @@ export class Interruption extends Error {
 
 /**
  * Makes the first SIGINT, SIGTERM or SIGHUP abort the command, so that it can
- * clean up, and the second one exit at once.
+ * clean up, and the second one exit immediately.
  */
 export function listenToSignals(): AbortSignal {
   const controller = new AbortController();
@@ -42,7 +42,7 @@ const listeners: [signal: Deno.Signal, listener: () => void][] = [];
 
 /**
  * Runs work that may wait for the other end of a pipe. No listener can run
- * meanwhile, so the signals end the process, as in other programs.
+ * during this time, so the signals end the process, as in other programs.
  */
 export function whileSignalsKill<T>(work: () => T): T {
   for (const one of listeners) Deno.removeSignalListener(...one);

@@ -64,7 +64,7 @@ export async function runProgram(program: Program): Promise<never> {
   const problem = whileSignalsKill(() => writeStdout(stdout));
   if (problem === undefined) Deno.exit(exitCode);
   // Only the error's text is available here; EPIPE is 32 on all architectures.
-  // If the reader is gone, as with `head`, the shell expects SIGPIPE's code.
+  // If the reader has exited, as with `head`, the shell expects SIGPIPE's code.
   if (problem.endsWith("(os error 32)")) Deno.exit(128 + 13);
   writeStderr(`Cannot write to stdout: ${problem}\n`);
   Deno.exit(1);

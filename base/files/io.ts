@@ -44,7 +44,7 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * Does the same as {@linkcode unlessMissing}, also if a directory on the path
+ * Does the same as {@linkcode unlessMissing}, even if a directory on the path
  * is a file.
  */
 export function unlessUnreachable<T>(run: () => T): T | undefined {
@@ -81,13 +81,13 @@ export function exists(path: string): boolean {
   return ifPossible(() => Deno.statSync(path)) !== undefined;
 }
 
-/** Does the same as {@linkcode exists}; true also of a link that leads nowhere. */
+/** Does the same as {@linkcode exists}; true even for a dangling link. */
 export function isTaken(path: string): boolean {
   return ifPossible(() => Deno.lstatSync(path)) !== undefined;
 }
 
 /**
- * Removes a file or an empty directory. Succeeds if it is already gone.
+ * Removes a file or an empty directory. Succeeds if it was already deleted.
  *
  * @throws {CniError} 5 if it cannot be removed
  */
@@ -103,7 +103,7 @@ export function removeQuietly(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // It is gone or in use, or an earlier error matters more.
+    // It was deleted or is in use, or an earlier error matters more.
   }
 }
 

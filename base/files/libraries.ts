@@ -1,13 +1,14 @@
 /**
- * The libraries beside an executable, with which it runs on nodes without glibc.
+ * The libraries next to an executable, with which it runs on nodes without
+ * glibc.
  *
  * ```
  * /opt/cni/bin/.cni-lib → .cni-lib-a1b2c3   what executables look for
  * /opt/cni/bin/.cni-lib-a1b2c3/libc.so.6    …
  * ```
  *
- * They are replaced all at once, by the link: an executable that finds libraries of
- * two versions crashes.
+ * They are all replaced together, by the link: an executable that finds
+ * libraries of two versions crashes.
  *
  * @module
  */
@@ -18,7 +19,7 @@ import { exists, ifPossible, removeIfThere, unlessMissing } from "./io.ts";
 import { replaceByLink } from "./replace.ts";
 import { haveSameContent } from "./same_content.ts";
 
-/** The directory beside an executable, or a link to it. */
+/** The directory next to an executable, or a link to it. */
 export const LIBRARY_DIRECTORY = ".cni-lib";
 
 /** How names of what the link leads to begin. */
@@ -31,8 +32,8 @@ const C_LIBRARY = "libc.so.6";
 export type LibraryChange = "installed" | "updated" | "unchanged";
 
 /**
- * Returns what {@linkcode copyLibraries} would change; undefined if an executable has
- * no libraries beside it.
+ * Returns what {@linkcode copyLibraries} would change; undefined if an
+ * executable has no libraries next to it.
  *
  * @throws {CniError} 5 if another program has something else in their place
  */

@@ -43,7 +43,7 @@ export interface LockWait {
   readonly log?: Log | undefined;
 }
 
-/** Options of a lock that is taken at once or not at all. */
+/** Options of a lock that is taken immediately or not at all. */
 export interface LockTry {
   /** Whether others may hold the lock as well; false by default. */
   readonly shared?: boolean;
@@ -116,8 +116,8 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Locks a file without waiting, even if the last holder has removed or renamed it
-   * meanwhile.
+   * Locks a file without waiting, even if the last holder removed or renamed it
+   * before.
    *
    * @returns Undefined if the file is locked elsewhere
    * @throws {Deno.errors.NotFound} If the directory does not exist, or the
@@ -205,8 +205,8 @@ function isAt(file: Deno.FsFile, path: string): boolean {
 }
 
 /**
- * Waits for a lock, on another thread. A process that holds it for long may be
- * stopped, and come back: nothing is taken from it.
+ * Waits for a lock, on another thread. A process that holds it for long might
+ * be stopped, and continue later: nothing is taken from it.
  *
  * @param file Open; it is closed unless it is returned
  * @throws {CniError} 11 at the time limit or the signal
@@ -265,7 +265,7 @@ export function readIfLocked(path: string): string {
     using file = Deno.openSync(path);
     return file.tryLockSync(false) ? "" : Deno.readTextFileSync(path);
   } catch {
-    return ""; // The file is gone, so its lock is too.
+    return ""; // The file was deleted, and its lock with it.
   }
 }
 
@@ -278,9 +278,9 @@ const PRIVATE_DIRECTORY = "/run/cni/locks";
  * a directory that everybody may list, and keep it. This locks a file instead that
  * only root can open, in a directory that only root can enter.
  *
- * Where the lock cannot be created, the
- * caller goes on without one. That is usual for an ordinary user, who may not write
- * to `/run`; any other reason, such as a full disk, is logged as a warning.
+ * If the lock cannot be created, the caller continues without it. That is usual
+ * for an ordinary user, who may not write to `/run`; any other reason, such as
+ * a full disk, is logged as a warning.
  *
  * @param name The file's name, which identifies the object
  * @param directory /run/cni/locks by default
@@ -307,7 +307,7 @@ export async function lockPrivately(
     // An ordinary user, or a node whose /run is read-only.
     const isUsual = error instanceof Deno.errors.PermissionDenied ||
       error instanceof Error && Reflect.get(error, "code") === "EROFS";
-    wait.log?.[isUsual ? "debug" : "warn"]("Going on without a lock", {
+    wait.log?.[isUsual ? "debug" : "warn"]("Continuing without the lock", {
       path,
       error: describeError(error),
     });

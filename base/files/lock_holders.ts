@@ -13,7 +13,9 @@ type FileId = Pick<Deno.FileInfo, "dev" | "ino">;
 export interface LockHolder {
   /** 0 for a process of another PID namespace. */
   readonly pid: number;
-  /** The name of its program, at most 15 characters; undefined if it is gone. */
+  /**
+   * The name of its program, at most 15 characters; undefined if it has exited.
+   */
   readonly program: string | undefined;
   /** Whether a signal has stopped it: it keeps the lock until SIGCONT. */
   readonly isStopped: boolean;
@@ -61,9 +63,9 @@ export function findLockHolders(file: FileId): LockHolder[] {
 }
 
 /**
- * Returns the content of `/proc/locks`. A lock that is released between two reads
- * hides the entry that comes next, and a new lock shows an entry twice. So each read
- * takes what the kernel gives at once: about 70 entries.
+ * Returns the content of `/proc/locks`. A lock that is released between two
+ * reads hides the entry that comes next, and a new lock shows an entry twice.
+ * So each read takes as much as the kernel returns at a time: about 70 entries.
  *
  * Source: fs/seq_file.c `seq_read_iter`, fs/locks.c `locks_start`.
  */

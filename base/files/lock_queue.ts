@@ -11,7 +11,7 @@
 
 import { pause, waitUntil } from "../deadline.ts";
 
-/** Most threads that wait in the kernel's queues at once. */
+/** Limit of threads that wait in the kernel's queues at the same time. */
 const MAX_THREADS = 8;
 
 /** Pause between two attempts without a thread, in ms. */

@@ -9,8 +9,8 @@ import { removeQuietly } from "./io.ts";
 import { FileLock } from "./lock.ts";
 
 /**
- * The directory of files that are being written. It is beside the target,
- * because a rename must stay on the file system. It is a directory of its own,
+ * The directory of files that are being written. It is next to the target,
+ * because a rename must stay on one file system. It is a directory of its own,
  * because the Go library reads all files that it finds, but skips directories.
  */
 const UNFINISHED = ".unfinished";
@@ -52,7 +52,7 @@ export function replaceFile(
   }
 }
 
-/** Renames a file; the error says nothing of the old name, which is no one's. */
+/** Renames a file; the error does not name the temporary file. */
 function rename(from: string, to: string): void {
   try {
     Deno.renameSync(from, to);
@@ -64,8 +64,7 @@ function rename(from: string, to: string): void {
 
 /**
  * Opens the first file in the directory that is not being written. Reuses files
- * left by a crash, so there are never more of them than there were writers at
- * once.
+ * left by a crash, so there are never more of them than simultaneous writers.
  */
 function openUnfinished(directory: string): FileLock {
   let tries = TRIES;

@@ -1,6 +1,6 @@
 /**
  * Where a text stops being JSON. The messages of `JSON.parse()` quote the text,
- * which may be that of any file, and some of them name no place.
+ * which can come from any file, and some of them name no place.
  *
  * @module
  */
@@ -19,7 +19,9 @@ export function describeSyntaxError(text: string): string {
   return `unexpected ${what} at line ${line}, column ${column}`;
 }
 
-/** What may come next, beside white space: a character, or `*` for a scalar. */
+/**
+ * What can come next, apart from white space: a character, or `*` for a scalar.
+ */
 const ALLOWED = {
   value: '*"[{',
   item: '*"[{]',

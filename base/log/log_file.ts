@@ -193,7 +193,7 @@ function setAside(path: string, bytes: Uint8Array): void {
     FileLock.tryAcquire(path, { create: false })
   );
   if (lock === undefined) return;
-  // Another process may have set it aside meanwhile.
+  // Another process might have renamed it in between.
   const info = unlessMissing(() => Deno.statSync(path));
   if (info && isFull(info, bytes)) Deno.renameSync(path, `${path}.1`);
 }

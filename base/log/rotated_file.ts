@@ -101,7 +101,7 @@ export class LogFile {
   #setAside(added: number): boolean {
     using lock = tryLock(this.#path);
     if (lock === undefined) return false;
-    // Another process may have rotated it meanwhile.
+    // Another process might have rotated it in between.
     if (!this.#isFull(Deno.statSync(this.#path), added)) return false;
     Deno.renameSync(this.#path, this.#nameBackup());
     this.#removeOld();
@@ -195,7 +195,10 @@ function openForAppending(path: string): Deno.FsFile {
   });
 }
 
-/** Locks a log file; undefined if it is gone, or another process has the lock. */
+/**
+ * Locks a log file; undefined if it was deleted, or another process has the
+ * lock.
+ */
 function tryLock(path: string): FileLock | undefined {
   return unlessMissing(() => FileLock.tryAcquire(path, { create: false }));
 }

@@ -14,9 +14,9 @@ const AT_EXECFN = 31n;
 const PATH_MAX = 4096;
 
 /**
- * Lists the names under which this process was started, without directories: what the
- * caller said, then the file that it ran, and each file that this one leads to as a
- * link.
+ * Lists the names under which this process was started, without directories:
+ * the name that the caller passed, then the file that it ran, and each file
+ * that this one links to.
  */
 export function listOwnNames(): string[] {
   return [...new Set([calledAs(), ...listNamesOf(findExecutedPath())])];
@@ -34,7 +34,8 @@ export function listNamesOf(file: string | undefined): string[] {
 }
 
 /**
- * Finds the path of the executable as the kernel was told: argv[0] need not be it.
+ * Finds the path of the executable that was passed to the kernel: argv[0] need
+ * not be it.
  *
  * Source: getauxval(3), proc_pid_auxv(5).
  */

@@ -1,6 +1,6 @@
 /**
- * A plugin process's name, its environment and its standard streams. Reads all of
- * stdin and writes all of an answer or nothing, also on non-blocking pipes.
+ * A plugin process's name, its environment and its standard streams. Reads all
+ * of stdin and writes all of an answer or nothing, even on non-blocking pipes.
  *
  * @module
  */

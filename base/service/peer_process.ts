@@ -32,7 +32,7 @@ export class PeerProcess {
       if (opened !== undefined) return;
       this.#startTime = readStartTime(source.peer.pid);
     } catch {
-      // It has ended: read() says so.
+      // It has ended: read() reports that.
     }
   }
 
@@ -49,7 +49,7 @@ export class PeerProcess {
     }
     using opened = this.#source.openPeerProcess();
     const result = read(`/proc/${pid}`);
-    // A process keeps its ID for as long as this says that it has not ended.
+    // A process keeps its ID as long as this reports that it has not exited.
     const isSame = opened === undefined
       ? this.#startTime !== undefined && this.#startTime === readStartTime(pid)
       : !isReadable(opened.number);

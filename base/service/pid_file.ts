@@ -27,7 +27,10 @@ export function writePidFile(path: string): void {
   withIoFailure(action, () => replaceGivenFile(path, bytes));
 }
 
-/** Removes this process's file. Leaves the file of a successor, which waits until this process ends. */
+/**
+ * Removes this process's file. Leaves the file of a successor, which waits
+ * until this process exits.
+ */
 export function removePidFile(path: string): void {
   if (readPidFile(path) === Deno.pid) removeQuietly(path);
 }

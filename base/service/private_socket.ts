@@ -107,7 +107,9 @@ export class PrivateSocket {
     const { log, begin } = this.#options;
     const { peer } = connection;
     if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
-      log.warn("Refused a caller of another user", { ...peer });
+      log.warn("Refused a caller that belongs to a different user", {
+        ...peer,
+      });
       return connection.close();
     }
     const exchange = begin(connection, () => {
@@ -145,8 +147,8 @@ export class PrivateSocket {
   /**
    * Ends exchanges with no request, within twice the time limit. One timer for
    * all: one each would wake this process up long after its call, as would a
-   * limit that counts. A process that stood still has not looked at what came
-   * meanwhile, and begins again.
+   * limit that counts. A process that was stopped has not read what arrived
+   * during the stop, and starts waiting again.
    */
   #armTimeout(): void {
     if (this.#isArmed) return;

@@ -67,7 +67,10 @@ export class SocketFile {
     return pathOf(this.#options);
   }
 
-  /** Looks who has the name. A socket on which nobody listens counts as none. */
+  /**
+   * Looks who has the name. A socket on which no process listens counts as
+   * missing.
+   */
   async findOwner(): Promise<SocketOwner> {
     const inode = findInode(this.path);
     if (inode === this.#inode) return "we";
@@ -76,7 +79,7 @@ export class SocketFile {
   }
 
   /**
-   * Listens again under the name, for when nobody has it.
+   * Listens again under the name, for when no daemon has it.
    *
    * @throws {Error} If it cannot
    */
@@ -87,7 +90,7 @@ export class SocketFile {
     before.close();
   }
 
-  /** Removes the file, unless it is another daemon's by now. */
+  /** Removes the file, unless it already belongs to another daemon. */
   async remove(): Promise<void> {
     using _lock = await lock(this.#options.directory).catch(() => undefined);
     if (findInode(this.path) !== this.#inode) return;

@@ -1,5 +1,5 @@
 /**
- * A server on a unix socket that knows who its callers are.
+ * A server on a unix socket that identifies its callers.
  *
  * @module
  */
@@ -37,7 +37,7 @@ export class ServerConnection {
   readonly #events: Events;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
   #unsentBytes = 0;
-  /** Whether an event tells that the peer has room. */
+  /** Whether an event reports that the peer has room. */
   #isBlocked = false;
   #handler: ConnectionHandler | undefined;
   #isEnding = false;
@@ -63,7 +63,7 @@ export class ServerConnection {
     return this.#stream.openPeerProcess();
   }
 
-  /** Sets the receiver; must be called at once. */
+  /** Sets the receiver; must be called immediately. */
   handle(handler: ConnectionHandler): void {
     this.#handler = handler;
   }
@@ -85,7 +85,7 @@ export class ServerConnection {
 
   /**
    * Receives what has arrived, the end included, without waiting for the next
-   * event: its handler knows of a peer that is gone when this returns.
+   * event: its handler has learned about a disconnected peer when this returns.
    */
   poll(): void {
     try {
@@ -124,7 +124,7 @@ export class ServerConnection {
   #onEvents(happened: number): void {
     try {
       if (happened & EPOLLOUT) this.#flush();
-      // A hang-up ends receive(), too.
+      // A hang-up also ends receive().
       if (!this.#isClosed && happened & ~EPOLLOUT) this.#receive();
     } catch {
       this.#abandon(); // ECONNRESET
@@ -177,13 +177,13 @@ export class ServerConnection {
 export interface UnixServerOptions {
   /** Path of the socket, which no file may have; or a socket that listens. */
   readonly socket: string | Fd;
-  /** Runs when the socket's file exists and nobody can connect yet. */
+  /** Runs when the socket's file exists and no process can connect yet. */
   readonly onBound?: (path: string) => void;
   /** Receives a new connection. */
   readonly onConnection: (connection: ServerConnection) => void;
   /**
-   * Receives the error of accept4(2), such as EMFILE. Returns whether it has made
-   * room, so that it is tried again at once.
+   * Receives the error of accept4(2), such as EMFILE. Returns whether it has
+   * made room, so that it is tried again immediately.
    */
   readonly onRefused: (error: unknown) => boolean;
 }
@@ -238,7 +238,7 @@ export class UnixServer {
     }
   }
 
-  /** Otherwise the waiting connection would be reported again at once. */
+  /** Otherwise the waiting connection would be reported again immediately. */
   #pause(): void {
     this.events.change(this.#listener.fd, 0);
     deadline(ACCEPT_PAUSE_MS).addEventListener("abort", () => {

@@ -25,7 +25,7 @@ Deno.test("ServerConnection.poll() receives all that has arrived, and the end", 
         isGone = true;
       },
     });
-    // More than is received at once, and less than the kernel keeps.
+    // More than one receive returns, and less than the kernel keeps.
     const sent = await client.write(new Uint8Array(150_000));
     client.close();
     connection.poll();

@@ -28,6 +28,6 @@ export function exitForWrongNetns(
   reason: string,
   onStderr: (text: string) => void,
 ): never {
-  onStderr(`The daemon ends at once: ${reason}\n`);
+  onStderr(`The daemon exits immediately: ${reason}\n`);
   Deno.exit(EXIT_CODE);
 }

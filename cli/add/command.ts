@@ -172,9 +172,9 @@ async function undo(
         .flatMap(({ document }) => listTypes(document)).find(isMissing);
       const retry = missing === undefined
         ? "run"
-        : `DEL needs ${missing}, too. Correct its type or install it, then run`;
+        : `DEL also needs ${missing}. Correct its type or install it, then run`;
       const lines = `Cannot undo ADD: ${texts.join("\n")}\n` +
-        `Something may be left behind: ${retry} cni del ${list.name} ${netns} --ifname ${ifName}`;
+        `Leftovers might remain: ${retry} cni del ${list.name} ${netns} --ifname ${ifName}`;
       call.onStderr(
         `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
       );

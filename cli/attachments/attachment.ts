@@ -78,8 +78,8 @@ export async function describeMadeAttachment(
   if (made.length === 1) return { ...conf, containerId: only.containerId };
   const ids = made.map(({ containerId }) => containerId).join(", ");
   throw new Error(
-    `Cannot tell which attachment of "${conf.netns}" to "${network}" is ` +
-      `meant: choose by --container-id one of ${ids}`,
+    `Cannot tell which attachment of "${conf.netns}" to "${network}" is meant: choose one with ` +
+      `--container-id: ${ids}`,
   );
 }
 
@@ -121,7 +121,7 @@ export function tryNetwork(
 }
 
 /**
- * Returns a network's configuration, or else that of ADD.
+ * Returns a network's configuration or, without one, the configuration of ADD.
  *
  * @throws {UnknownNetworkError} If the cache has none either
  */

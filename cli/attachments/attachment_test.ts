@@ -37,7 +37,7 @@ Deno.test("isOfNetns() knows a deleted namespace by each of its paths", () => {
     assertEquals(isOf("/run/netns/a"), true);
     assertEquals(isOf("/run/netns/b"), false);
     assertEquals(isOf("/a"), false);
-    // The directory of names disappears, too.
+    // The directory of names also disappears.
     Deno.removeSync(`${directory}/run/netns`);
     assertEquals(isOf("/run/netns/a"), true);
   } finally {
@@ -111,7 +111,7 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
       await assertRejects(
         () => describe(OWN_NETNS, { "ifname": "net1" }),
         Error,
-        "choose by --container-id one of one, two",
+        "choose one with --container-id: one, two",
       );
     });
   } finally {

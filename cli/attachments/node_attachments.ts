@@ -83,7 +83,7 @@ function resolveLinks(path: string): string {
 }
 
 /**
- * Lists the attachments of runtimes, followed by those of multus.
+ * Lists the attachments of runtimes, followed by the attachments of multus.
  *
  * multus caches the pod's default network as well. It has the container ID and
  * interface name of the runtime's attachment to multus; see
@@ -150,7 +150,10 @@ export function listAddresses(
   }
 }
 
-/** Completes attachments with their pods. Attachments without one get that of their namespace. */
+/**
+ * Completes attachments with their pods. Attachments without a pod get the pod
+ * of their namespace.
+ */
 function addPods(
   found: readonly Omit<NodeAttachment, "pod" | "isLive">[],
 ): NodeAttachment[] {

@@ -182,9 +182,9 @@ function findContainer(
 }
 
 /**
- * Returns the one namespace of attachments. Those of a namespace that is gone,
- * such as the previous one of a pod that was restarted, count only if there are
- * no others.
+ * Returns the one namespace of attachments. Attachments of a deleted namespace,
+ * such as the previous one of a restarted pod, count only if there are no
+ * others.
  */
 function chooseOne(
   text: string,
@@ -209,7 +209,7 @@ function chooseOne(
     { containerId, pod, netns },
   ) => `${shortenId(containerId)} (${pod ?? netns})`);
   throw new AmbiguousNameError(
-    `"${text}" is ambiguous: it may be ${[...new Set(shown)].join(" or ")}`,
+    `"${text}" is ambiguous: it can be ${[...new Set(shown)].join(" or ")}`,
   );
 }
 

@@ -117,7 +117,7 @@ Deno.test("findTarget() knows pods, containers, processes and namespaces", async
     assertEquals([target.kind, target.netns], [kind, netns]);
   });
   const failing: [text: string, error: string][] = [
-    ["a1b2", "is ambiguous: it may be a1b2c3d4e5f60 (default/web) or a1b2ffff"],
+    ["a1b2", "is ambiguous: it can be a1b2c3d4e5f60 (default/web) or a1b2ffff"],
     [
       "default/wbe",
       'There is no pod "default/wbe"; did you mean "default/web"?',

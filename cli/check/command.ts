@@ -69,7 +69,7 @@ export async function check(call: CniCall): Promise<Output> {
     }
   }
   const { containerId: containerID, ifName: ifname, netns: path } = conf;
-  const nothing = `Nothing was checked: "${name}" has disableCheck`;
+  const nothing = `No plugin was checked: "${name}" has disableCheck`;
   const shown = differences.map(({ plugin, msg }) => `${plugin}: ${msg}`);
   const notes = [...shown, list.disableCheck ? nothing : note ?? ""]
     .filter((text) => text !== "");
@@ -114,7 +114,7 @@ function findKnown(
   } catch (error) {
     if (runtime.findCachedResult(list, conf) === undefined) throw error;
     const note =
-      "Checked without the arguments of ADD: the cache has only its result";
+      "Checked without the arguments of ADD: the cache contains only its result";
     return { conf, note };
   }
 }

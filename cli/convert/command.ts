@@ -230,7 +230,7 @@ function listNotes(call: CniCall, conversion: Conversion): string[] {
   if (!isBeside) return notes;
   return [
     ...notes,
-    `"${file}" still exists: remove it, or runtimes may use it for "${list.name}"`,
+    `"${file}" still exists: remove it, because runtimes might use it for "${list.name}"`,
   ];
 }
 
@@ -241,7 +241,7 @@ function listChainNotes(
   const notes: string[] = [];
   if (listTypes(after.list.plugins).length === 1) {
     notes.push(
-      "A chain of one plugin starts no fewer processes than the plugin",
+      "A chain with one plugin starts as many processes as the plugin alone",
     );
   }
   const { name, loadOnlyInlinedPlugins } = after.list;
@@ -278,7 +278,7 @@ function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
     ];
   });
   return [
-    `The key daemonSocket is unnecessary: plugins that name no socket ask "${DEFAULT_SOCKET}"`,
+    `The key daemonSocket is unnecessary: plugins whose configuration names no socket use "${DEFAULT_SOCKET}"`,
     ...unused,
   ];
 }
@@ -302,8 +302,8 @@ export function findHiddenFromPodman(
   const { list: { name, plugins } } = network;
   const [first] = plugins;
   if (first?.type !== CHAIN || !isOfPodman(network)) return undefined;
-  return `podman cannot see inside the chain of "${name}": it may give the ` +
-    "bridge's name and subnet to another network, and will not remove the bridge";
+  return `podman cannot see inside the chain of "${name}": it might give the bridge's ` +
+    "name and subnet to another network, and does not remove the bridge";
 }
 
 function isOfPodman({ list: { plugins }, document }: WrittenNetwork): boolean {

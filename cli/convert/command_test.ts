@@ -98,7 +98,7 @@ Deno.test("convert --to may be repeated, and then writes nothing", async () => {
 
 const SOCKET = { daemonSocket: "/run/cni/daemon.sock" };
 const UNNECESSARY =
-  "The key daemonSocket is unnecessary: plugins that name no socket ask " +
+  "The key daemonSocket is unnecessary: plugins whose configuration names no socket use " +
   '"/run/cni/daemon.sock"\n';
 const FOREIGN = { type: "cilium-cni" };
 const SERVED = {
@@ -173,7 +173,7 @@ Deno.test("convert notes that a chain of one plugin saves nothing", async () => 
   assertEquals(stdout, `${place.file} runs chain(ptp) now\n`);
   assertStringIncludes(
     stderr,
-    "A chain of one plugin starts no fewer processes",
+    "A chain with one plugin starts as many processes",
   );
   assertEquals((await place.convert("--write")).stderr, "");
   assertEquals(place.read("10-pods.conflist"), print(list));
@@ -234,7 +234,7 @@ Deno.test("convert refuses surprising requests", async (t) => {
       "two targets",
       ["a.conflist", LIST],
       ["--write", "--output", "x"],
-      "--write names another file than --output",
+      "--write names a different file than --output",
     ],
     [
       "a list where a bare plugin is expected",

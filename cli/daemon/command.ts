@@ -120,7 +120,7 @@ function tryPidFile(path: string, log: Log): void {
   try {
     writePidFile(path);
   } catch (error) {
-    log.error("Cannot say the process ID", { error: describeError(error) });
+    log.error("Cannot report the process ID", { error: describeError(error) });
   }
 }
 

@@ -43,7 +43,7 @@ export async function detach(
   using limit = new JoinedSignal(START_MS);
   while (readPidFile(pidFile) !== child.pid) {
     if (ended !== undefined) {
-      throw failure(`it ended with ${ended.signal ?? `code ${ended.code}`}`);
+      throw failure(`it exited with ${ended.signal ?? `code ${ended.code}`}`);
     }
     if (limit.signal.aborted || signal.aborted) {
       child.kill();

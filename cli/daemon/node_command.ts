@@ -128,9 +128,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
       `${
-        count === 1
-          ? "1 call did the work itself"
-          : `${count} calls did the work themselves`
+        count === 1 ? "1 call ran locally" : `${count} calls ran locally`
       }, ${reason}: ${advice}`
     ) ?? [],
   ];
@@ -143,8 +141,8 @@ export async function status({ signal }: CniCall): Promise<Output> {
 }
 
 function describeMetrics(address: string, problem: string): string {
-  return `It does not serve its metrics at ${address}: ${problem}; calls go ` +
-    "on, and it tries again";
+  return `It does not serve its metrics at ${address}: ${problem}; calls are not affected, and ` +
+    "it tries again";
 }
 
 function describeDeleted(

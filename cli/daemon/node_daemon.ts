@@ -149,7 +149,7 @@ function isStopped(proc: string, pid: number): boolean {
 export function describeNodeDaemon(daemon: NodeDaemon): string {
   switch (daemon.is) {
     case "absent":
-      return "none; each call starts an engine of its own";
+      return "none; each call starts its own JavaScript engine";
     case "foreign":
       return `process ${daemon.pid} of user ${daemon.uid}, which plugins do not use`;
     case "silent":

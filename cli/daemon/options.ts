@@ -26,7 +26,7 @@ export const DAEMON_FLAGS = {
   "max-calls": {
     default: "64",
     value: "N",
-    summary: "calls to run at once; others wait in order",
+    summary: "calls to run at the same time; others wait in order",
   },
   "kubeconfig": {
     default: "",
@@ -36,13 +36,14 @@ export const DAEMON_FLAGS = {
   "node-name": {
     default: "",
     value: "NAME",
-    summary: "node to keep the pods of; overrides MULTUS_NODE_NAME and " +
+    summary:
+      "node whose pods to keep in memory; overrides MULTUS_NODE_NAME and " +
       "NODE_NAME",
   },
   "dhcp-socket": {
     default: "",
     value: "FILE",
-    summary: "also be the daemon of the plugin dhcp, at this socket",
+    summary: "also serve the plugin dhcp, at this socket",
   },
   "config": {
     default: "",
@@ -65,7 +66,7 @@ export const DAEMON_FLAGS = {
       "also serve /metrics, /state, /healthz and /readyz at this address",
   },
   "no-warm-up": {
-    summary: "listen at once; the first calls are then slower",
+    summary: "listen immediately; the first calls are then slower",
   },
   "pid-file": {
     default: "",

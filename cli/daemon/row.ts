@@ -18,10 +18,8 @@ export function describeDaemon(socketDir: string): CommandRow {
     name: "daemon",
     summary: "Run plugin calls for other processes on this node",
     about: [
-      "Plugins hand their calls to it, unless daemonSocket in their " +
-      "configuration names another socket, or none. It also caches the " +
-      "Kubernetes objects that multus needs. Without a daemon, plugins do " +
-      "the work themselves.",
+      "Plugins hand their calls to the daemon, unless daemonSocket " +
+      "in their configuration names a different socket, or none. The daemon also caches the Kubernetes objects that multus needs. Without a daemon, plugins run their calls locally.",
     ],
     flags: { ...DAEMON_FLAGS, "socket-dir": flag },
     isService: true,

@@ -84,7 +84,7 @@ rootTest("cni doctor does not take any listener for the daemon", async () => {
   const absent = await look(scene, socket);
   assertEquals(absent, {
     findings: [],
-    line: "none; each call starts an engine of its own",
+    line: "none; each call starts its own JavaScript engine",
   });
   using _listener = new UnixListener(socket);
   const { findings } = await look(scene, socket);

@@ -370,7 +370,7 @@ rootTest(
         hasUplink ? [] : [["uplink", "warning"]],
       );
       scene.sh("nft delete table inet cni_plugins_masquerade");
-      const masquerade = ["The masquerade is gone: 10.55.0.2", again];
+      const masquerade = ["The masquerade is missing: 10.55.0.2", again];
       assertEquals(await find(), [masquerade]);
       const [{ ifname: end }] = JSON.parse(scene.ip("-j link show type veth"))
         .filter(({ ifname }: { ifname: string }) => ifname !== "out0");

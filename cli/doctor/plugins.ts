@@ -140,7 +140,7 @@ function consequenceFor(users: readonly string[]): string {
 }
 
 function isOfOtherMachine({ problem }: PluginFile): boolean {
-  return problem?.startsWith("for another machine") === true;
+  return problem?.startsWith("for a different architecture") === true;
 }
 
 function findForeignMachine(node: Node): Promise<Findings> {

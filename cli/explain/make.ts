@@ -13,14 +13,14 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 
-/** The schema of lists, with those of all plugins. */
+/** The schema of network lists, with the schemas of all plugins. */
 export interface ListSchema extends JsonSchema {
   readonly definitions: Readonly<Record<string, JsonSchema>>;
 }
 
 const DRAFT = "http://json-schema.org/draft-07/schema#";
 
-/** The IPAM plugins: their schema is that of `ipam`. */
+/** The IPAM plugins: their schema is the schema of `ipam`. */
 const IPAM_TYPES: readonly string[] = pluginNames
   .filter((type) => METADATA.get(type)?.kind === "ipam");
 
@@ -96,7 +96,7 @@ function choosePlugin(types: readonly string[]): JsonSchema {
       type: {
         type: "string",
         ...describeCommon("type"),
-        // Offered by editors; any other type is valid too.
+        // Offered by editors; any other type is also valid.
         anyOf: [{ enum: types }, {}],
       },
     },

@@ -91,7 +91,10 @@ export function findKey(list: ListSchema, name: string): Key | string {
   return { name: found.join("."), type, schema, isRequired };
 }
 
-/** Returns the schema of a list's items, however deep; else the schema itself. */
+/**
+ * Returns the schema of a list's items, however deep; otherwise the schema
+ * itself.
+ */
 export function innerOf(schema: JsonSchema): JsonSchema {
   const { items } = schema;
   return items === undefined || isTuple(items) ? schema : innerOf(items);

@@ -37,7 +37,8 @@ export async function gc(call: CniCall): Promise<Output> {
   const { signal } = call;
   const isDryRun = call.flags["dry-run"];
   refuseLate(call);
-  // Lock before reading the cache: an attachment made meanwhile is not stale.
+  // Lock before reading the cache: an attachment that was made in between is
+  // not stale.
   using _lock = isDryRun
     ? undefined
     : await createLocks(directories).lockExclusively({ signal });
@@ -60,7 +61,7 @@ export async function gc(call: CniCall): Promise<Output> {
   };
 }
 
-/** Lists what would be deleted. Only the plugins know what else they would find. */
+/** Lists what would be deleted. Only the plugins can find other leftovers. */
 function preview(
   list: NetworkConfList,
   cached: readonly CachedAttachment[],

@@ -16,7 +16,7 @@ import { findIpamType } from "../validate/keys.ts";
 
 /** Subnets in use on a node. */
 export interface NodeSubnets {
-  /** Those of addresses, routes and configured networks. */
+  /** The subnets of addresses, routes and configured networks. */
   readonly taken: readonly Cidr[];
   /** The link of the default route; undefined without one. */
   readonly uplink: string | undefined;

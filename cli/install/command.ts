@@ -83,7 +83,7 @@ interface Row {
 interface DaemonReport {
   readonly change: ServiceChange | "failed" | "running";
   readonly problem?: string;
-  /** The process that goes on, because systemd does not run it. */
+  /** The process that keeps running, because systemd did not start it. */
   readonly pid?: number;
 }
 
@@ -237,7 +237,7 @@ export async function uninstall(call: CniCall): Promise<Output> {
   const daemon = await removeDaemon(call);
   if (!call.flags["dry-run"]) {
     for (const { name } of rows) installation.undo(name);
-    // Those of multus are the same.
+    // The libraries of multus are the same.
     const multus = ifPossible(() => Deno.statSync(join(directory, MULTUS)));
     if (multus === undefined) removeLibraries(directory);
     installation.forget();
@@ -400,8 +400,8 @@ function explainOthers(directory: string, rows: readonly Row[]): string[] {
   const links = rows.filter(({ change }) => change === "repointed")
     .map(({ name }) => name);
   return links.length === 0 ? [] : [
-    `In "${directory}", ${links.join(", ")} lead to another program that is ` +
-    "replaced; they keep running that program, from a copy in .cni-install",
+    `In "${directory}", ${links.join(", ")} lead to a program that is ` +
+    "replaced; they keep running it, from a copy in .cni-install",
   ];
 }
 
@@ -436,7 +436,7 @@ function explainDaemon(
   const isInstall = / install$/.test(command) && !flags.rollback;
   if (daemon === undefined) {
     return !isInstall || flags["no-daemon"] || isOfRuntimes(directory) ? [] : [
-      `The node daemon is left out: no runtime uses "${directory}" by ` +
+      `The node daemon is not installed: no runtime uses "${directory}" by ` +
       `default. To have it: ${executable} daemon enable`,
     ];
   }

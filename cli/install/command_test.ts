@@ -216,7 +216,7 @@ onNode(
     await node.changes("install", "--only", "ptp,bridge");
     Deno.writeTextFileSync(join(node.bin, "cni.old"), "older");
     Deno.renameSync(join(node.bin, "cni.old"), join(node.bin, "cni"));
-    // Another package has put its own plugin over ours.
+    // Another package replaced this project's plugin with its own.
     Deno.removeSync(join(node.bin, "bridge"));
     Deno.writeTextFileSync(join(node.bin, "bridge"), "later");
     assertEquals(await node.changes("uninstall", "--dry-run"), {
@@ -357,8 +357,8 @@ onNode("says which plugins keep running another program", async (node) => {
     assertMatch(stdout, /^cni +replaced$/m);
     assertStringIncludes(
       stderr,
-      "bridge, flannel, host-local, loopback lead to another program that is " +
-        "replaced; they keep running that program",
+      "bridge, flannel, host-local, loopback lead to a program that is " +
+        "replaced; they keep running it",
     );
   }
   // A build of an image deletes what was replaced.
@@ -411,8 +411,8 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       "host-local": "replaced",
     },
     differences: [
-      'ptp "ipMasq":true: Go plugins up to 1.5 leave a rule of nftables ' +
-      "after the way back (docs/ptp.md)",
+      'ptp "ipMasq":true: after a rollback, Go plugins up to 1.5 leave an ' +
+      "nftables rule (docs/ptp.md)",
       'host-local "ips":true: a second ADD with a requested address is ' +
       "refused (docs/host-local.md)",
     ],
@@ -423,10 +423,10 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     file: join(node.conf, "20-vlan.conflist"),
     plugins: { bridge: "replaced", firewall: "replaced" },
     differences: [
-      'bridge "vlan": VLAN filtering is enabled on an existing bridge, too ' +
+      'bridge "vlan": VLAN filtering is also enabled on an existing bridge ' +
       "(docs/bridge.md)",
-      "firewall: the nftables table inet cni_firewall stays after the way " +
-      "back (docs/firewall.md)",
+      "firewall: after a rollback, the nftables table inet cni_firewall " +
+      "remains (docs/firewall.md)",
     ],
     unknownKeys: [
       "plugins[0].portIsolationGroup: bridge has no such key; did you mean " +
@@ -446,8 +446,8 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       "host-local": "replaced",
     },
     differences: [
-      'ptp "ipMasq":true: Go plugins up to 1.5 leave a rule of nftables ' +
-      "after the way back (docs/ptp.md)",
+      'ptp "ipMasq":true: after a rollback, Go plugins up to 1.5 leave an ' +
+      "nftables rule (docs/ptp.md)",
     ],
     unknownKeys: [],
     errors: [],
@@ -459,7 +459,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
       { type: "bridge", mtu: "1400", ipam: { type: "calico" } },
     ],
   }]);
-  // New plugins are judged, too.
+  // New plugins are also assessed.
   put("50-tap.conflist", "tap", [{ type: "tap", mtu: "1400" }]);
   const judged = await node.cni("install", "--dry-run", "--json");
   const [tap] = JSON.parse(judged.stdout).networks
@@ -628,7 +628,7 @@ onNode("is not undone while another's flannel needs it", async (node) => {
 
 onNode("says why it leaves the daemon out", async (node) => {
   const reason =
-    `The node daemon is left out: no runtime uses "${node.bin}" by default. ` +
+    `The node daemon is not installed: no runtime uses "${node.bin}" by default. ` +
     `To have it: ${node.bin}/cni daemon enable\n`;
   const flags = ["--only", "host-local"];
   for (const more of [["--dry-run"], []]) {
@@ -723,9 +723,12 @@ Deno.test({
     assertMatch(text, /^restart exits with 1$/m);
     const [, pid] = /^daemon started, process (\d+)$/m.exec(text) ?? [];
     assertMatch(text, new RegExp(`^daemon +running, process ${pid}$`, "m"));
-    assertStringIncludes(notes, `A node daemon runs already, process ${pid}: `);
+    assertStringIncludes(
+      notes,
+      `A node daemon is already running, process ${pid}: `,
+    );
     const stillRuns =
-      "The node daemon still runs: systemd did not start it. To stop it: " +
+      "The node daemon is still running: systemd did not start it. To stop it: " +
       `kill ${pid}, or stop what runs it\n`;
     assertEquals(notes.split(stillRuns).length, 3);
     assertMatch(

@@ -23,7 +23,10 @@ import unitOfProject from "../../deploy/daemon/cni-daemon.service" with {
 /** The unit. */
 const NAME = "cni-daemon.service";
 
-/** Its file, where units of the node are. Those of distributions are in /usr. */
+/**
+ * Its file, where units of the node are. The units of distributions are in
+ * /usr.
+ */
 const PATH = `/etc/systemd/system/${NAME}`;
 
 /** What the unit runs. */
@@ -57,7 +60,7 @@ export type ServiceChange =
  */
 export function noteNotStarted(executable: string, pid?: number): string {
   if (pid !== undefined) {
-    return `A node daemon runs already, process ${pid}: systemd, which starts ` +
+    return `A node daemon is already running, process ${pid}: systemd, which starts ` +
       "the daemon at boot, does not run here and did not start it";
   }
   return "The node daemon is not started: systemd, which starts it at boot, " +
@@ -67,7 +70,7 @@ export function noteNotStarted(executable: string, pid?: number): string {
 
 /** Explains `running`: how to end a daemon. */
 export function noteStillRuns(pid: number): string {
-  return "The node daemon still runs: systemd did not start it. To stop it: " +
+  return "The node daemon is still running: systemd did not start it. To stop it: " +
     `kill ${pid}, or stop what runs it`;
 }
 
@@ -252,7 +255,7 @@ function runsSystemd(): boolean {
     isSameFile("/proc/1/root", "/");
 }
 
-/** Characters that mean nothing else to systemd. */
+/** Characters that have no special meaning to systemd. */
 const PLAIN = /^\/[\w./+@:,=-]+$/;
 
 /** @throws {CniError} 5 if systemd would read the path in another way */
@@ -262,8 +265,8 @@ function formatUnit(executable: string): string {
   }
   throw new CniError(
     ErrorCode.IoFailure,
-    `Cannot write a unit for "${executable}": the path has characters that ` +
-      "mean something to systemd",
+    `Cannot write a unit for "${executable}": the path has characters that are special ` +
+      "to systemd",
   );
 }
 

@@ -15,7 +15,7 @@
  * what they ran before.
  *
  * Every name exists at all times, with its old or its new file, so that
- * runtimes can call plugins meanwhile. A replaced file is kept by a hard link,
+ * runtimes can keep calling plugins. A replaced file is kept by a hard link,
  * which costs no space and no time.
  *
  * @module
@@ -80,7 +80,10 @@ export class Installation implements Disposable {
   readonly #directory: string;
   readonly #lock: Disposable;
   readonly #installed: Installed;
-  /** Whether `cni` was ours at the beginning: then links to it are, too. */
+  /**
+   * Whether `cni` belonged to this project at the beginning: then links to it
+   * do as well.
+   */
   #hasOwnLinks: boolean;
 
   private constructor(directory: string, lock: Disposable) {
@@ -95,8 +98,8 @@ export class Installation implements Disposable {
   /**
    * Opens a directory. Waits for another `cni install`.
    *
-   * @param source An executable of this project: a copy that was put in place by other
-   *   means is ours
+   * @param source An executable of this project: a copy that was put in place
+   * by other means belongs to this project
    * @throws {CniError} 11 if the other one does not end
    */
   static async open(
@@ -130,9 +133,9 @@ export class Installation implements Disposable {
   }
 
   /**
-   * Prepares for changes: repoints the links of {@linkcode listOtherLinks}, and keeps
-   * other programs' links to `cni`. A crash after `cni` is replaced must not make them
-   * ours.
+   * Prepares for changes: repoints the links of {@linkcode listOtherLinks}, and
+   * keeps other programs' links to `cni`. A crash after `cni` is replaced must
+   * not make these links look like this project's.
    */
   prepare(changes: ReadonlyMap<string, Change>): void {
     const links = this.listOtherLinks(changes)
@@ -234,7 +237,7 @@ export class Installation implements Disposable {
     return this.#isRepointed(name) ? "kept" : "removed";
   }
 
-  /** Restores the file that was replaced, or removes ours. */
+  /** Restores the file that was replaced, or removes this project's file. */
   undo(name: string): Undone {
     const undone = this.compareUndo(name);
     const path = this.#path(name);
@@ -303,7 +306,7 @@ export class Installation implements Disposable {
       const path = join(parent, last);
       const target = ifPossible(() => Deno.readLinkSync(path));
       if (target === undefined) return found;
-      // It is beside the link.
+      // It is next to the link.
       if (isReplaced) found = target;
       const next = target.startsWith("/") ? target : `${parent}/${target}`;
       const real = ifPossible(() => Deno.realPathSync(dirname(next)));
@@ -320,7 +323,10 @@ export class Installation implements Disposable {
     keepReplaced(this.#path(name), join(this.#directory, OTHERS, name));
   }
 
-  /** Notes what a name is before it is so: a crash must not make ours foreign. */
+  /**
+   * Notes what a name is before it is so: a crash must not make this project's
+   * file look foreign.
+   */
   #note(name: string, identity: string | undefined): void {
     if (this.#installed[name] === identity) return;
     if (identity === undefined) delete this.#installed[name];

@@ -359,7 +359,7 @@ Deno.test("cni networks and cni show tell which addresses stay", async () => {
     until,
   }]);
   assertEquals((await node.show(undefined, "show")).slice(-2), [
-    "└─ addresses that stay",
+    "└─ persistent addresses",
     `   └─ 10.22.0.4  pods  for shop/db-0 eth0  until ${until}`,
   ]);
 });
@@ -374,11 +374,11 @@ Deno.test("cni networks NAME tells all about a network", async (t) => {
       "Version       1.0.0",
       "Plugins       bridge (host-local), portmap",
       "Capabilities  portMappings",
-      "Bridge        lst-none0, does not exist; the first ADD makes it",
+      "Bridge        lst-none0, does not exist; the first ADD creates it",
       "Subnets       10.22.0.0/24",
       "Gateways      10.22.0.1",
       "Addresses     10.22.0.0/24: 3 used, 250 free; leases in /leases/pods",
-      "Daemon        not found: nothing listens on /daemon.sock, so each call does the work itself; see cni daemon enable",
+      "Daemon        not found: nothing listens on /daemon.sock, so each call runs locally; see cni daemon enable",
       "Attached      2",
       "",
       "POD                 CONTAINER         INTERFACE  ADDRESSES     SINCE",

@@ -163,13 +163,15 @@ async function readJournal(
   try {
     output = await command.output();
   } catch (error) {
-    throw new Error("Cannot read the journal by journalctl", { cause: error });
+    throw new Error("Cannot read the journal with journalctl", {
+      cause: error,
+    });
   }
   const { success, stdout, stderr } = output;
   const decoder = new TextDecoder();
   if (!success) {
     const why = decoder.decode(stderr).trim();
-    throw new Error(`Cannot read the journal by journalctl: ${why}`);
+    throw new Error(`Cannot read the journal with journalctl: ${why}`);
   }
   return decoder.decode(stdout).split("\n").filter((text) => text !== "")
     .map((text) => toLine(JSON.parse(text), env));
@@ -230,7 +232,7 @@ function listIds({ attachments }: AttachedTarget): string[] {
   return attachments.map(({ containerId }) => containerId);
 }
 
-/** Lines without a level, of other programs, are shown too. */
+/** Lines without a level, from other programs, are also shown. */
 function isAtLeast({ level }: JsonObject, lowest: number): boolean {
   const index = LOG_LEVELS.findIndex((known) => known === level);
   return index < 0 || index >= lowest;

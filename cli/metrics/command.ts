@@ -47,7 +47,7 @@ interface Metric {
 const FINDINGS: readonly Metric[] = [
   {
     name: "cni_findings",
-    help: "What cni doctor finds; cni explain CODE says more.",
+    help: "Findings of cni doctor; cni explain CODE describes one.",
     read: async (_, { diagnosis }) =>
       countFindings((await diagnosis()).findings),
   },
@@ -83,7 +83,7 @@ const METRICS: readonly Metric[] = [
   },
   {
     name: "cni_stale_attachments",
-    help: "Attachments in the cache whose namespace is gone.",
+    help: "Attachments in the cache whose namespace was deleted.",
     read: (node) =>
       countByNetwork(
         node,
@@ -92,12 +92,12 @@ const METRICS: readonly Metric[] = [
   },
   {
     name: "cni_pool_addresses",
-    help: "Addresses that host-local can give out.",
+    help: "Addresses that host-local can allocate.",
     read: (_, { pools }) => samplesOf(pools(), "all"),
   },
   {
     name: "cni_pool_used_addresses",
-    help: "Addresses that host-local has given out.",
+    help: "Addresses that host-local has allocated.",
     read: (_, { pools }) => samplesOf(pools(), "used"),
   },
   {
@@ -111,7 +111,7 @@ const METRICS: readonly Metric[] = [
   },
   {
     name: "cni_orphans",
-    help: "Leftovers of containers that are gone; see cni gc --orphans.",
+    help: "Leftovers of deleted containers; see cni gc --orphans.",
     read: async (node) =>
       countBy(await listLeftovers(node), "kind", ORPHAN_KINDS),
   },

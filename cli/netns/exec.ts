@@ -36,8 +36,8 @@ export interface NetnsExec {
 
 /**
  * Replaces the tool by another program in a namespace, with a /sys that shows
- * the namespace's links, and with the files of /etc/netns/NAME over those of
- * /etc.
+ * the namespace's links, and with the files of /etc/netns/NAME over the files
+ * in /etc.
  *
  * After a failure this thread may be in that namespace, so the process must
  * exit.

@@ -16,7 +16,7 @@ import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
 
 /** The directory of names. Source: iproute2 include/namespace.h. */
 const NETNS_DIRECTORY = "/var/run/netns";
-/** The same directory if /var/run is not a link to /run. */
+/** The directory if /var/run is not a link to /run. */
 const OTHER_NETNS_DIRECTORY = "/run/netns";
 
 /** Source: include/uapi/linux/mount.h. */
@@ -127,7 +127,7 @@ export async function addNamed(name: string): Promise<string> {
 async function shareDirectory(): Promise<void> {
   await Deno.mkdir(NETNS_DIRECTORY, { recursive: true, mode: 0o755 });
   if (tryToShare()) return;
-  // Two processes at once would mount it on itself repeatedly.
+  // Two concurrent processes would mount it on itself repeatedly.
   using _lock = await lockPrivately("netns", {
     what: `"${NETNS_DIRECTORY}"`,
   });

@@ -91,7 +91,8 @@ function isChain({ type }: PluginConf): boolean {
  * already has that form. A bare plugin becomes a list. Keeps all keys of the
  * network and its plugins.
  *
- * A new chain gets all plugins, including those of other chains in the network.
+ * A new chain gets all plugins, including the plugins of other chains in the
+ * network.
  *
  * @throws {CniError} 7 If the conversion is impossible
  */

@@ -92,7 +92,7 @@ function chooseColumns({ flags }: CniCall): Column<Row>[] {
   );
 }
 
-/** Formats counts of addresses; those of IPv6 have too many digits. */
+/** Formats counts of addresses; IPv6 ranges have too many digits. */
 function formatUse(used: number | null, all: number | null): string {
   if (used === null || all === null) return "";
   return `${used}/${all < 1e6 ? all : all.toExponential(0).replace("+", "")}`;

@@ -224,14 +224,14 @@ async function explainDaemon(
 ): Promise<string> {
   switch (is) {
     case null:
-      return "not asked: none of the plugins is this project's";
+      return "not queried: none of the plugins belongs to this project";
     case "off":
       return 'not asked: "daemonSocket" is empty in the configuration';
     case "denied":
       return `unknown: ${socket} cannot be reached; run it as root`;
     case "absent":
-      return `not found: nothing listens on ${socket}, so each call does the ` +
-        "work itself; see cni daemon enable";
+      return `not found: nothing listens on ${socket}, so each call runs locally; ` +
+        "see cni daemon enable";
     default:
       return `${is}: ${describeNodeDaemon(await node.daemonAt(socket))}`;
   }
@@ -291,7 +291,7 @@ function titleOf({ key }: NamedLink): string {
 function formatLink(link: NamedLink): string {
   const { key, name, exists, isUp, mtu, addresses } = link;
   if (!exists) {
-    const when = key === MASTER ? "" : "; the first ADD makes it";
+    const when = key === MASTER ? "" : "; the first ADD creates it";
     return `${name}, does not exist${when}`;
   }
   return [name, isUp ? "up" : "down", `mtu ${mtu}`, ...addresses].join(", ");

@@ -28,7 +28,9 @@ export interface Row {
   readonly plugins: readonly string[];
   readonly file: string;
   readonly problems: readonly string[];
-  /** Those of all IPAM plugins, as far as the configuration tells. */
+  /**
+   * The subnets of all IPAM plugins, as far as the configuration contains them.
+   */
   readonly subnets: readonly string[];
   /**
    * How many addresses host-local has given out, of the range set with the
@@ -57,7 +59,7 @@ type ReadRow =
     "name" | "cniVersion" | "plugins" | "file" | "problems"
   >
   & {
-    /** The plugins, those of chains included. */
+    /** The plugins, including the plugins of chains. */
     readonly confs: readonly PluginConf[];
   };
 

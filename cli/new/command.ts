@@ -54,8 +54,8 @@ export async function newPlugin(call: CniCall): Promise<Output> {
     text: `Created ${directory} with ${names.join(", ")}\n` +
       `Test it as root: cd ${name} && ${nameDeno(call)} task test`,
     ...checkout === undefined && {
-      note: `It imports ${PUBLISHED}. If jsr.io is out of reach or does not ` +
-        "have it yet, name a checkout with --checkout",
+      note: `It imports ${PUBLISHED}. If jsr.io is unreachable or does not ` +
+        "contain it yet, name a checkout with --checkout",
     },
   };
 }

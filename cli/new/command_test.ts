@@ -49,7 +49,7 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
   const settings = JSON.parse(
     await Deno.readTextFile(`${directory.path}/a-main/.vscode/settings.json`),
   );
-  // Relative to the project, which has the map beside main.ts.
+  // Relative to the project, which has the map next to main.ts.
   assertEquals(settings["deno.importMap"], "./import_map.json");
   const names = Object.keys(KINDS);
   await run("fmt", "--check", ...names);

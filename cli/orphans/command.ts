@@ -1,5 +1,5 @@
 /**
- * `cni gc --orphans`: shows and removes what containers that are gone have left.
+ * `cni gc --orphans`: shows and removes what deleted containers have left.
  *
  * @module
  */
@@ -68,7 +68,7 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
 function describeNothing({ flags }: CniCall): string {
   return `Nothing older than ${
     flags.grace ?? "5m"
-  } is left of containers that are gone`;
+  } is left of deleted containers`;
 }
 
 function report(call: CniCall, removals: readonly Removal[]): Output {

@@ -188,7 +188,10 @@ export function netnsOf({ netns, ifName, result }: CachedAttachment): string {
   }
 }
 
-/** Reports whether a host end of an attachment's veths is left: the other end is, too. */
+/**
+ * Reports whether a host end of an attachment's veths is left: the other end is
+ * as well.
+ */
 function hasHostEnd(
   { containerId, result }: CachedAttachment,
   { containers, names }: HostEnds,

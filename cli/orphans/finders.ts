@@ -113,7 +113,7 @@ export function findPairs(scene: Scene): Orphan[] {
     .flatMap((link) => linkOrphan(scene, link));
 }
 
-/** Reports whether a veth of ours has its peer on the host, too. */
+/** Reports whether a veth of this project also has its peer on the host. */
 function isHostPair(link: Link, links: readonly Link[]): boolean {
   return link.kind === "veth" && link.linkNetnsId === undefined &&
     links.some(({ index }) => index === link.linkIndex);

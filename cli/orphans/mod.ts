@@ -1,7 +1,8 @@
 /**
- * Finds and removes what containers that are gone have left on the node: leases,
- * cached attachments, records, locks, links, and rules of nftables and iptables,
- * ours and the Go plugins'. It asks no container runtime.
+ * Finds and removes what deleted containers have left on the node: leases,
+ * cached attachments, records, locks, links, and rules of nftables and
+ * iptables, of this project and of the Go plugins. It asks no container
+ * runtime.
  *
  * A leftover counts only if its container is proven to be gone:
  *
@@ -43,8 +44,8 @@ export type { OrphanSearch } from "./search.ts";
 export const GRACE_MS = 5 * 60_000;
 
 /**
- * Lists the leftovers of containers that are gone, attachments first: their
- * removal removes most of the others. Changes nothing.
+ * Lists the leftovers of deleted containers, attachments first: their removal
+ * removes most of the others. Changes nothing.
  *
  * @throws {Error} If it cannot look at all processes and namespaces
  */
@@ -144,8 +145,8 @@ export interface Removal {
 
 /**
  * Removes leftovers that two searches find, up to two seconds apart. No
- * operation on the caches runs meanwhile, and a runtime that does not lock has
- * had the time to write down an attachment that it was just making.
+ * operation on the caches runs during that time, and a runtime that does not
+ * lock has had time to record an attachment that it was making.
  *
  * @returns What became of each; failures do not keep others from being removed
  * @throws {CniError} 11 If operations go on until the signal

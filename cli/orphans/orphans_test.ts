@@ -13,8 +13,8 @@ import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 import { ToolHost } from "../../tests/_harness/tool_host.ts";
 
-// Processes of this machine that name a container keep it, also those of
-// another run of this test.
+// Processes of this machine that name a container keep it, including processes
+// of another run of this test.
 const [GONE, LIVE] = [randomId(), randomId()];
 const LIVE_CACHE = `/var/lib/cni/results/pods-${LIVE}-eth0`;
 const TYPES = [

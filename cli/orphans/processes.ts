@@ -81,8 +81,8 @@ function findIdOrRefuse(path: string): string | undefined {
     // capabilities that root lacks.
     if (!isRefused || path === "/proc/1/ns/net") return undefined;
     throw new Error(
-      "Cannot tell which containers are gone: processes of other users are " +
-        "hidden; run it as root",
+      "Cannot determine which containers were deleted: processes of other " +
+        "users are hidden; run it as root",
       { cause },
     );
   }

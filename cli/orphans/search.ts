@@ -58,7 +58,7 @@ export async function loadLeftovers(): Promise<LeftoversByType> {
   return byType;
 }
 
-/** Reads the configurations, those of attachments too. */
+/** Reads the configurations, including the configurations of attachments. */
 export function readConfs(
   { confDir, cacheDir }: Pick<OrphanSearch, "confDir" | "cacheDir">,
 ): unknown[] {

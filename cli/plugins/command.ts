@@ -59,7 +59,7 @@ function formatVersions(versions: readonly string[]): string {
     : versions.join(",");
 }
 
-/** Names the plugin, too, where the file has another name. */
+/** Also names the plugin if the file has a different name. */
 function describeOrigin({ name, origin, plugin = name }: PluginFile): string {
   return plugin === name ? origin : `${origin} (${plugin})`;
 }

@@ -7,7 +7,10 @@
 import { isObject } from "../../base/json/json.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 
-/** Lists the types of all plugins in a configuration, of IPAM plugins and delegates too. */
+/**
+ * Lists the types of all plugins in a configuration, including IPAM plugins and
+ * delegates.
+ */
 export function listTypes(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(listTypes);
   if (!isObject(value)) return [];

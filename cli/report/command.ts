@@ -97,8 +97,9 @@ export async function report(call: CniCall): Promise<Output> {
       missing: Object.fromEntries(missing),
     },
     text: `${listCollected(collection)}\n\nWrote ${file} (${count})`,
-    note: "Secrets are masked, but addresses and names are not: look at the " +
-      "archive before you pass it on" +
+    note:
+      "Secrets are masked, but addresses and names are not: inspect the archive before " +
+      "you pass it on" +
       (Deno.uid() === 0 ? "" : "\nTo collect everything, run it as root"),
   };
 }

@@ -59,7 +59,7 @@ function patternsOf(declared: readonly string[]): Patterns {
 
 let patterns = patternsOf(SECRET_KEYS);
 
-/** Masks further keys from now on: those of plugins outside of this project. */
+/** Masks further keys from now on: keys of third-party plugins. */
 export function maskKeys(keys: readonly string[]): void {
   patterns = patternsOf([...SECRET_KEYS, ...keys]);
 }

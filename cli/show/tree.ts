@@ -49,7 +49,7 @@ export function formatTree(view: NodeView, style: Style): string {
     })),
     ...view.groups.map((group) => branchOfGroup(group, style)),
     ...view.staying.length === 0 ? [] : [{
-      text: "addresses that stay",
+      text: "persistent addresses",
       mark: style.bold,
       branches: view.staying.map((one) => ({
         text: `${one.address}  ${one.network}  for ${one.pod} ` +

@@ -89,8 +89,8 @@ function refuseMissing(
 
 /**
  * Lists the plugins that can be asked although the network's version has no
- * STATUS: this project's plugins, if all that they run are this project's too.
- * For multus, networks have versions of their own.
+ * STATUS: this project's plugins, if all plugins that they run also belong to
+ * this project. For multus, networks have versions of their own.
  */
 async function listAskable(
   { plugins }: NetworkConfList,

@@ -130,7 +130,7 @@ async function runInThrowAway(
   const args = [network, netns.path];
   const flags = { ...call.flags, del: true };
   const traced = await run({ ...call, args, flags });
-  const title = `ADD and DEL of a throw-away namespace to ${network}`;
+  const title = `ADD and DEL of a temporary namespace to ${network}`;
   return { ...traced, title };
 }
 

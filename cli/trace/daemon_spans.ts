@@ -66,7 +66,7 @@ async function start(
     gauges: [{
       name: "cni_daemon_spans_total",
       type: "counter",
-      help: "Spans of traces, and whether the collector has taken them.",
+      help: "Spans of traces, and whether the collector accepted them.",
       read: () => [
         [{ outcome: "exported" }, exporter.exported],
         [{ outcome: "dropped" }, exporter.dropped],

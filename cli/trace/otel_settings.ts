@@ -29,7 +29,7 @@ export interface OtelSettings {
     parent: SpanContext | undefined,
     traceId: string,
   ) => boolean;
-  /** How many spans may wait, and how many go at once. */
+  /** How many spans can wait, and how many are sent together. */
   readonly maxQueue: number;
   readonly maxBatch: number;
   /** How long spans wait for others, in ms. */
@@ -50,7 +50,7 @@ export function readOtelSettings(env: Environment): OtelSettings | undefined {
   if (endpoint === "" || isOff(read)) return undefined;
   const protocol = readOtlp("PROTOCOL");
   if (!["", "http/protobuf", "http/json"].includes(protocol)) {
-    throw new Error(`OTLP is spoken by HTTP only, not by "${protocol}"`);
+    throw new Error(`OTLP is supported over HTTP only, not over "${protocol}"`);
   }
   const isWhole = read("EXPORTER_OTLP_TRACES_ENDPOINT") !== "";
   return {

@@ -42,7 +42,7 @@ testRows<[name: string, env: Record<string, string>, url: string]>(
 testRows<[name: string, env: Record<string, string>, message: string]>(
   "readOtelSettings() refuses",
   [
-    ["gRPC", { ...AT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" }, "by HTTP only"],
+    ["gRPC", { ...AT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" }, "over HTTP only"],
     ["no URL", { OTEL_EXPORTER_OTLP_ENDPOINT: "127.0.0.1:4318" }, "not the"],
     ["no pair", { ...AT, OTEL_EXPORTER_OTLP_HEADERS: "token" }, "NAME=VALUE"],
     ["a percent sign", { ...AT, OTEL_EXPORTER_OTLP_HEADERS: "a=%x" }, "%x"],

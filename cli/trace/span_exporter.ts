@@ -88,7 +88,7 @@ export class SpanExporter {
       const rejected = countRejected(text);
       this.dropped += rejected;
       this.exported += spans.length - rejected;
-      if (this.#isFailing) this.#log.info("Spans are exported again", {});
+      if (this.#isFailing) this.#log.info("Exporting spans again", {});
       this.#isFailing = false;
     } catch (error) {
       this.dropped += spans.length;

@@ -283,7 +283,7 @@ rootTest(
         assertEquals(daemon.log.match(/Cannot export spans/g)?.length, 1);
         collector.mood = "well";
         await attach(daemon);
-        await daemon.says("Spans are exported again");
+        await daemon.says("Exporting spans again");
       },
     );
     await t.step("a protocol that is not spoken: the log says so", async () => {

@@ -93,7 +93,7 @@ function checkFamilies(
   );
 }
 
-/** @param subnets Those of the container; empty if unknown */
+/** @param subnets The subnets of the container; empty if unknown */
 function checkRoutes(
   routes: JsonValue | undefined,
   place: ConfigPath,
@@ -160,7 +160,7 @@ function checkGateway(
     warningAt(
       [...at, "gw"],
       `${gw} is in none of the container's subnets: ${subnets.join(", ")}; ` +
-        "containers look for it on the link",
+        "containers reach it on the link",
       "gateway-off-subnet",
     ),
   ];

@@ -71,7 +71,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a gateway outside the subnet",
     leased({ subnet: "10.60.0.0/24", gateway: "192.0.2.1" }),
-    "warning plugins[0].ipam.gateway: 192.0.2.1 is not in 10.60.0.0/24: containers look for it on the link",
+    "warning plugins[0].ipam.gateway: 192.0.2.1 is not in 10.60.0.0/24: containers reach it on the link",
   ],
   [
     "a gateway of the other family",
@@ -91,7 +91,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a gateway of a destination on the link",
     leased({ routes: [{ dst: "10.9.0.0/16", gw: "10.60.0.1", scope: 253 }] }),
-    "error plugins[0].ipam.routes[0].gw: 10.60.0.1: a route of scope 253 has no gateway",
+    "error plugins[0].ipam.routes[0].gw: 10.60.0.1: a route of scope 253 must not have a gateway",
   ],
   [
     "a range that ends before it starts",
@@ -270,7 +270,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "gw outside",
     leased({ routes: [{ dst: "0.0.0.0/0", gw: "10.99.0.1" }] }),
-    "warning plugins[0].ipam.routes[0].gw: 10.99.0.1 is in none of the container's subnets: 10.60.0.0/24; containers look for it on the link",
+    "warning plugins[0].ipam.routes[0].gw: 10.99.0.1 is in none of the container's subnets: 10.60.0.0/24; containers reach it on the link",
   ],
   [
     "two default",
@@ -700,7 +700,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
       type: "ptp",
       ipam: { ...IPAM, stay: "name", stayTime: "10m", dataDir: "/run/cni" },
     }]),
-    'warning plugins[0].ipam.dataDir: no name keeps its address at a reboot: "/run/cni" is empty then',
+    'warning plugins[0].ipam.dataDir: no pod name keeps its address across a reboot: "/run/cni" is empty then',
   ],
   [
     "allowPersistentIPs",
@@ -733,7 +733,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "gw",
     fixed({ addresses: [{ address: "10.1.0.2/24", gateway: "10.2.0.1" }] }),
-    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24: containers look for it on the link",
+    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24: containers reach it on the link",
   ],
   [
     "no prefix",
@@ -808,12 +808,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "small",
     leased({ subnet: "10.60.0.0/31" }),
-    "error plugins[0].ipam.subnet: 10.60.0.0/31 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+    "error plugins[0].ipam.subnet: 10.60.0.0/31 has one address for containers: a second container gets none; also set rangeStart if that is intended",
   ],
   [
     "/32",
     leased({ subnet: "10.60.0.0/32" }),
-    "error plugins[0].ipam.subnet: 10.60.0.0/32 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+    "error plugins[0].ipam.subnet: 10.60.0.0/32 has one address for containers: a second container gets none; also set rangeStart if that is intended",
   ],
   [
     "full",

@@ -49,7 +49,10 @@ export function checkNeighbors(
   ];
 }
 
-/** Of the files with one name in a directory, the second has the finding for all. */
+/**
+ * If several files in a directory have one name, the second has the finding for
+ * all.
+ */
 function checkName(
   network: Neighbor,
   namesakes: readonly Neighbor[],

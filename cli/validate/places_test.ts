@@ -146,19 +146,19 @@ const LISTS: readonly Row[] = [
   [
     "room for one container",
     leased('"ranges": [[{ "subnet": ▸"10.1.0.4/31" }]]'),
-    "error plugins[0].ipam.ranges[0][0].subnet: 10.1.0.4/31 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+    "error plugins[0].ipam.ranges[0][0].subnet: 10.1.0.4/31 has one address for containers: a second container gets none; also set rangeStart if that is intended",
   ],
   [
     "room for one container, IPv6",
     leased('"ranges": [[{ "subnet": ▸"fd00::4/127" }]]'),
-    "error plugins[0].ipam.ranges[0][0].subnet: fd00::4/127 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+    "error plugins[0].ipam.ranges[0][0].subnet: fd00::4/127 has one address for containers: a second container gets none; also set rangeStart if that is intended",
   ],
   [
     "only an address",
     leased(
       '"ranges": [[{ "subnet": "10.1.0.0/24" }], [{ "subnet": ▸"10.2.0.7/32" }]]',
     ),
-    "error plugins[0].ipam.ranges[1][0].subnet: 10.2.0.7/32 has one address for containers: the second one gets none; set rangeStart too if that is meant",
+    "error plugins[0].ipam.ranges[1][0].subnet: 10.2.0.7/32 has one address for containers: a second container gets none; also set rangeStart if that is intended",
   ],
   [
     "all excluded",
@@ -505,7 +505,7 @@ const LISTS: readonly Row[] = [
   [
     "whereabouts' gateway outside",
     assigned("whereabouts", '"range": "10.1.0.0/24"', '"gateway": ▸"10.2.0.1"'),
-    "warning plugins[0].ipam.gateway: 10.2.0.1 is in none of the ranges: containers look for it on the link",
+    "warning plugins[0].ipam.gateway: 10.2.0.1 is in none of the ranges: containers reach it on the link",
   ],
   [
     "whereabouts' exclusion outside",

@@ -75,7 +75,7 @@ export interface Validation {
   /** The network; undefined if the configuration is malformed. */
   readonly list: NetworkConfList | undefined;
   readonly problems: readonly Problem[];
-  /** The types of all plugins, in chains and delegates too. */
+  /** The types of all plugins, including plugins in chains and delegates. */
   readonly types: readonly string[];
   /** The capabilities that plugins declare. */
   readonly capabilities: readonly string[];
@@ -205,7 +205,7 @@ class NetworkChecks {
       ...checkAddresses(checked, this.#list),
       ...checkGateways(checked),
     ];
-    // The plugin finds some of them, too.
+    // The plugin also finds some of them.
     const places = new Set(found.map(({ place }) => formatPlace(place)));
     found.push(
       ...under(path, checked.reported)

@@ -290,7 +290,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a gateway of another subnet",
     fixed({ addresses: [{ address: "10.1.0.2/24", gateway: "10.2.0.1" }] }),
-    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24: containers look for it on the link",
+    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24: containers reach it on the link",
   ],
   [
     "a name for an address",

@@ -18,9 +18,9 @@ import {
 import type { CallContext } from "./context.ts";
 
 /**
- * The log of one plugin call. Errors go to stderr at once. Other lines go to the
- * node's log while the call waits, and to stderr if that has no place for them.
- * `CNI_LOG_LEVEL` also selects the lines on stderr.
+ * The log of one plugin call. Errors go to stderr immediately. Other lines go
+ * to the node's log while the call waits, and to stderr if that has no place
+ * for them. `CNI_LOG_LEVEL` also selects the lines on stderr.
  */
 export class CallLog {
   readonly #input: Pick<CallContext, "env" | "onStderr" | "keepsLog">;

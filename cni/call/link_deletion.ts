@@ -34,14 +34,14 @@ export interface LinkToDelete extends LinkPlace {
 }
 
 /**
- * Deletes links in one go. Links that are already gone are fine.
+ * Deletes links in one go. Links that were already deleted are not an error.
  *
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
  */
 export type DeleteLinks = (links: readonly LinkToDelete[]) => void;
 
-/** Deletes links, with those of other plugins or other calls. */
+/** Deletes links, together with links of other plugins or calls. */
 export interface LinkDeletion {
   /**
    * Deletes links now, with those that others have left for later.
@@ -64,7 +64,7 @@ export interface LinkDeletion {
   ): Promise<void>;
 }
 
-/** For a plugin that is called alone: deletes all links at once. */
+/** For a plugin that is called alone: deletes all links together. */
 export const unbatched: LinkDeletion = {
   now: async (links, deleteLinks) => await deleteLinks(links),
   later: async (links, deleteLinks) => await deleteLinks(links),
@@ -76,7 +76,7 @@ export class ListDeletion implements LinkDeletion {
   #left: readonly LinkToDelete[] = [];
   #deleteLinks: DeleteLinks = () => {};
 
-  /** @param outer Deletes them, perhaps with those of other lists */
+  /** @param outer Deletes them, perhaps together with links of other lists */
   constructor(outer: LinkDeletion = unbatched) {
     this.#outer = outer;
   }

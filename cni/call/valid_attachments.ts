@@ -22,7 +22,8 @@ import { isObject, parseJson } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 
 /**
- * Lists what the runtime calls valid, and what multus has attached to the network.
+ * Lists the attachments that the runtime lists as valid, and those that multus
+ * made to the network.
  *
  * CRI-O runs GC of every network in its directory, and lists its own attachments
  * only. To a network that multus runs for the pods it has none, so its list is
@@ -55,9 +56,9 @@ export function listValidAttachments(
 
 /**
  * Returns the configuration of an IPAM plugin for GC: byte for byte, unless the
- * runtime does not list all valid attachments. The IPAM plugin may be another
- * project's, which does not know those of multus. The Go plugin host-local would
- * release their addresses.
+ * runtime does not list all valid attachments. The IPAM plugin might be
+ * third-party, and not know the attachments of multus. The Go plugin host-local
+ * would release their addresses.
  *
  * @param valid The attachments of {@linkcode listValidAttachments}
  */
@@ -79,8 +80,9 @@ export function configOfGc(
 }
 
 /**
- * Lists what multus of this user has attached. A directory of another user, such
- * as root's where a runtime is rootless, has nothing for this one's networks.
+ * Lists the attachments of this user's multus. A directory of another user,
+ * such as root's where a runtime is rootless, has nothing for this one's
+ * networks.
  */
 function listOwn(cacheDir: string): readonly CachedAttachment[] {
   try {

@@ -18,8 +18,8 @@ export const QUESTION_KEY = "tools";
 export const TRACE = "CNI_TRACE";
 
 /**
- * Reports whether spans of OpenTelemetry may be wanted: some variable says where
- * they go.
+ * Reports whether spans of OpenTelemetry may be wanted: a variable names their
+ * destination.
  *
  * @param read Returns the value of a variable
  */

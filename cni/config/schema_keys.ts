@@ -1,5 +1,5 @@
 /**
- * Which keys a schema knows, for messages about those that it does not know.
+ * The keys of a schema, for messages about unknown keys.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import type * as z from "zod/mini";
 import { foldKeys, isObject, type Schema } from "../../base/json/json.ts";
 
-/** A key that no schema knows. */
+/** A key that is in no schema. */
 export interface UnknownKey {
   /** Where it is: keys and indices, the key itself last. */
   readonly path: readonly PropertyKey[];
@@ -53,7 +53,7 @@ function list(
 }
 
 /**
- * Lists the keys that a schema knows in an object.
+ * Lists the keys of an object in a schema.
  *
  * @param path Keys that lead to the object from the schema's own
  * @returns Empty if the object does not exist

@@ -1,5 +1,5 @@
 /**
- * Runs a child process and makes sure that it ends in time, whatever it or its own
+ * Runs a child process and ensures that it exits in time, whatever it or its
  * children do.
  *
  * @module
@@ -16,8 +16,8 @@ import { describeError } from "../../base/error.ts";
 const GRACE_MS = 1000;
 
 /**
- * How long to wait for things that normally follow at once: the exit of a killed
- * process, unless it hangs in the kernel, and data already in a pipe.
+ * How long to wait for things that normally follow immediately: the exit of a
+ * killed process, unless it hangs in the kernel, and data already in a pipe.
  */
 const SETTLING_MS = 100;
 

@@ -15,9 +15,10 @@ import { deadline } from "../../base/deadline.ts";
 /** Another plugin, with this call's environment and configuration. */
 export interface DelegatedPlugin {
   /**
-   * Runs ADD. If its answer is not a result, DEL follows at once. After a failed
-   * ADD no DEL follows: the plugin has undone its own work, and if it refused
-   * because the attachment already has a lease, DEL would release that lease.
+   * Runs ADD. If its answer is not a result, DEL follows immediately. After a
+   * failed ADD no DEL follows: the plugin has undone its own work, and if it
+   * refused because the attachment already has a lease, DEL would release that
+   * lease.
    *
    * @throws {CniError} The plugin's error
    */
@@ -147,7 +148,7 @@ async function readResult(
   const output = { stdout, result: undefined };
   const { document, result } = readPluginResult(output, cniVersion);
   if (!haveSameShape(document.cniVersion, cniVersion)) {
-    log.warn("Converting a result of another version", {
+    log.warn("Converting a result of a different version", {
       delegate: type,
       from: document.cniVersion,
       to: cniVersion,

@@ -102,7 +102,7 @@ Deno.test("delegateTo() runs the plugin with this call's input", async (t) => {
 
 Deno.test("a delegated ADD logs that a result has to be converted", async (t) => {
   const line = (from: string, to: string): string =>
-    'level=warn msg="Converting a result of another version" ' +
+    'level=warn msg="Converting a result of a different version" ' +
     `delegate=plugin from=${from} to=${to}\n`;
   const rows: [from: string, to: string, lines: string[]][] = [
     ["0.2.0", "1.1.0", [line("0.2.0", "1.1.0")]],

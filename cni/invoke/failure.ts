@@ -100,7 +100,10 @@ function describeEnd(
 /** How much of a plugin's output an error quotes, in UTF-16 code units. */
 const QUOTED_LENGTH = 4096;
 
-/** Quotes the end of a text, which usually says why a program failed. */
+/**
+ * Quotes the end of a text, which usually contains the reason of a program's
+ * failure.
+ */
 function quoteEnd(text: string): string {
   const end = text.slice(-QUOTED_LENGTH);
   return JSON.stringify(end === text ? text : `…${end}`);

@@ -178,7 +178,7 @@ function buildInterfaceSchema(): z.ZodMiniType<Interface> {
 function buildIpConfigSchema(): z.ZodMiniType<IpConfig> {
   return z.pipe(
     z.looseObject({
-      // Repeats what the address says, and is ignored from 1.0.0.
+      // Repeats the family of the address, and is ignored in 1.0.0 and later.
       version: optional(z.unknown()),
       interface: optional(z.int()),
       address: cidrSchema(),

@@ -44,6 +44,6 @@ export function checkGatewayFamily(
   if (gateway === undefined || gateway.family === address.family) return;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `gateway ${gateway} of ${address} is no IPv${address.family} address`,
+    `gateway ${gateway} of ${address} is not an IPv${address.family} address`,
   );
 }

@@ -1,6 +1,7 @@
 /**
  * Addresses that another container still has: a virtual machine that migrates
- * has them on both nodes. A plugin that assigns one must not tell the network about it.
+ * has them on both nodes. A plugin that assigns such an address must not
+ * announce it to the network.
  *
  * @module
  */

@@ -22,13 +22,15 @@ export interface Interface {
   readonly mac?: string | undefined;
   /** In bytes. */
   readonly mtu?: number | undefined;
-  /** The value of CNI_NETNS for an interface of the container, else absent. */
+  /**
+   * The value of CNI_NETNS for an interface of the container; otherwise absent.
+   */
   readonly sandbox?: string | undefined;
   /** Path of a socket to the interface, such as vhost-user. */
   readonly socketPath?: string | undefined;
   /** The PCI device behind the interface. */
   readonly pciId?: string | undefined;
-  /** Keys that no version knows, to be passed on. */
+  /** Keys that no version defines, to be passed on. */
   readonly unknownKeys?: JsonObject | undefined;
 }
 
@@ -40,7 +42,7 @@ export interface IpConfig {
   readonly address: Cidr;
   /** The gateway of that network. */
   readonly gateway?: Ip | undefined;
-  /** Keys that no version knows, to be passed on. */
+  /** Keys that no version defines, to be passed on. */
   readonly unknownKeys?: JsonObject | undefined;
 }
 
@@ -60,7 +62,7 @@ export interface Route {
   readonly table?: number | undefined;
   /** 0 global, 253 link, 254 host; 0 is not absent. */
   readonly scope?: number | undefined;
-  /** Keys that no version knows, to be passed on. */
+  /** Keys that no version defines, to be passed on. */
   readonly unknownKeys?: JsonObject | undefined;
 }
 
@@ -86,7 +88,7 @@ export interface Result {
   readonly routes: readonly Route[];
   /** Empty if the plugin does not set it. */
   readonly dns: Dns;
-  /** Keys that no version knows, to be passed on. */
+  /** Keys that no version defines, to be passed on. */
   readonly unknownKeys?: JsonObject | undefined;
 }
 

@@ -43,12 +43,12 @@ export function findUnfitValue(route: Route): string | undefined {
   const { dst: { family }, gw, scope = RouteScope.global } = route;
   if (gw === undefined) return undefined;
   if (gw.isLoopback || gw.isMulticast) {
-    return `gw ${gw}: not the address of a host`;
+    return `gw ${gw}: it is not a host address`;
   }
   if (gw.family !== family) return `gw ${gw}: expected an IPv${family} address`;
   // The kernel takes 0.0.0.0 for none, which DHCP servers name for the link.
   const isNone = family !== 4 || gw.isUnspecified;
   return scope >= RouteScope.link && !isNone
-    ? `gw ${gw}: a route of scope ${scope} has no gateway`
+    ? `gw ${gw}: a route of scope ${scope} must not have a gateway`
     : undefined;
 }

@@ -22,7 +22,10 @@ export { SHIM };
 
 /** How a process runs its call. */
 export interface CallOptions {
-  /** Reads stdin, if the launcher knew another name of the process, which no daemon knows. */
+  /**
+   * Reads stdin, if the launcher used a different name of the process, which no
+   * daemon supports.
+   */
   readonly renamed?: (() => Uint8Array) | undefined;
   /** Asks a third-party daemon if there is no node daemon. */
   readonly askThirdParty?: AskThirdParty | undefined;

@@ -1,7 +1,6 @@
 /**
- * The caller's side of the node daemon: a process that has a whole call done by
- * the daemon, and prints what comes back. As small as VERSION: no schema, no
- * plugin.
+ * The caller's side of the node daemon: a process that hands a whole call to
+ * the daemon, and prints the answer. As small as VERSION: no schema, no plugin.
  *
  * @module
  */
@@ -152,7 +151,7 @@ async function onLate(path: string, waitedMs: number): Promise<undefined> {
   await recordTimeout(path, waitedMs);
 }
 
-/** The daemon has the call, and says nothing any more. */
+/** The daemon took the call, and no longer sends anything. */
 async function onSilent(
   call: HandedCall,
   path: string,

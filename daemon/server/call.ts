@@ -137,7 +137,7 @@ export function cancelledOutcome(
 ): Outcome {
   const why = reason instanceof Error ? reason.message : String(reason);
   return formatFailure(
-    new CniError(ErrorCode.TryAgainLater, `The call was ended: ${why}`, {
+    new CniError(ErrorCode.TryAgainLater, `The call was cancelled: ${why}`, {
       details: "try again later",
     }),
     cniVersion,

@@ -43,14 +43,16 @@ import { type StateAddress, StateServer } from "./state_server.ts";
 /** How often the sockets are checked, in ms. */
 const CHECK_MS = 1000;
 
-/** Time for calls to finish when the daemon ends, and then for undos, in ms. */
+/**
+ * Time for calls to finish when the daemon stops, and then for undos, in ms.
+ */
 const GRACE_MS = 10_000, UNDO_MS = 5000;
 
 /** Options of {@linkcode runDaemon}. */
 export interface DaemonOptions {
   /** Directory of the sockets. */
   readonly socketDir: string;
-  /** How many calls may run at once. */
+  /** How many calls can run at the same time. */
   readonly maxCalls: number;
   /** Where to serve the state over TCP; undefined: only on the socket. */
   readonly metricsAddress?: StateAddress | undefined;
@@ -102,7 +104,7 @@ export interface RunningDaemon {
 /** The parts of a daemon, connected to each other. */
 class NodeDaemon {
   readonly #options: DaemonOptions;
-  /** When this process began, as its metrics say, too. */
+  /** When this process started; its metrics also report this time. */
   readonly #startedAt = new Date(performance.timeOrigin).toISOString();
   readonly #callPath: string;
   readonly #metrics: DaemonMetrics;
@@ -298,7 +300,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
  *
  * @param onHealthy Called each time a socket is found in its place
  * @param rest Waits
- * @returns Why the daemon ends
+ * @returns Why the daemon stops
  */
 async function keepInPlace(
   files: readonly SocketFile[],
@@ -321,11 +323,11 @@ async function keepInPlace(
           continue;
         }
         await file.putBack();
-        log.warn("The socket was gone, and is there again", {
+        log.warn("Restored the socket, which had been removed", {
           path: file.path,
         });
       } catch (error) {
-        log.warn("Cannot look after the socket", {
+        log.warn("Cannot check the socket", {
           path: file.path,
           error: describeError(error),
         });

@@ -25,7 +25,7 @@ export class DaemonMetrics {
   );
   readonly #declined = new Counter(
     "cni_daemon_not_mine_total",
-    "Calls that the daemon left to their callers.",
+    "Calls that the daemon declined, so that their callers ran them.",
   );
   readonly #durations = new Histogram(
     "cni_daemon_call_duration_seconds",
@@ -33,7 +33,7 @@ export class DaemonMetrics {
   );
   readonly #waits = new Histogram(
     "cni_daemon_call_wait_seconds",
-    "Time that calls waited for their turn.",
+    "Time that calls waited in the queue.",
   );
   readonly #gauges: readonly Gauge[];
   readonly #networks = new Set<string>();

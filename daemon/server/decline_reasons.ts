@@ -31,26 +31,26 @@ export const DECLINE_REASONS = {
   "another working directory":
     "the configuration or the environment has a relative path: make it absolute",
   "no such plugin":
-    "the executable has another name than a plugin: install it by the name of its plugin",
+    "the executable's file name is not a plugin type: install it under the name of its plugin",
   "malformed request":
-    "another program, or a plugin of a much older build, uses the socket: install the plugins again",
+    "a different program, or a plugin of a much older build, uses the socket: install the plugins again",
   "request too long":
     "configuration and environment of a call are longer than 16 MiB: make them smaller",
   "request not arrived":
     "a process connected and did not send a whole call within 10 s: it was stopped, or it is not a plugin",
   "caller gone":
-    "the daemon took more than a second, and the caller did the work itself: the daemon was stopped, or the node is overloaded",
+    "the daemon took more than a second, and the caller ran the call locally: the daemon was stopped, or the node is overloaded",
   "invalid shim call":
     "multus-shim was called without the variables of its command; its error names them",
-  "failed DEL": "multus-shim does the DEL itself; its error names the cause",
+  "failed DEL": "multus-shim runs the DEL locally; its error names the cause",
   "too many calls wait":
-    "4096 calls wait: look for calls that hang in the daemon's log, or raise --max-calls",
+    "4096 calls wait: find calls that hang in the daemon's log, or raise --max-calls",
   "too many connections":
-    "a process, or all together, keep too many connections on which they send no call: look which ones with ss -xp, and raise LimitNOFILE= if it is low",
+    "a process, or all processes together, keep too many idle connections: identify them with ss -xp, and raise LimitNOFILE= if it is low",
   "too many bytes of requests":
-    "more than 64 MiB of requests are in memory: look which processes send them with ss -xp",
+    "more than 64 MiB of requests are in memory: identify the processes that send them with ss -xp",
   "the daemon ends":
-    "the daemon was stopped or replaced; nothing is to be done unless this goes on",
+    "the daemon was stopped or replaced; no action is needed unless this continues",
 } as const;
 
 /** Why the daemon declines a call. */

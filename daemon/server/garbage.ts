@@ -1,7 +1,7 @@
 /**
- * Gives memory of ended calls back. Left alone, V8 keeps garbage until there are
- * hundreds of MB of it: it knows neither that this process stays for long nor
- * when nobody waits for it.
+ * Gives memory of ended calls back. Left alone, V8 keeps garbage until there
+ * are hundreds of MB of it: it knows neither that this process is resident nor
+ * when no caller waits for it.
  *
  * @module
  */
@@ -17,7 +17,7 @@ const IDLE_MS = 1000;
 
 /** Options of a {@linkcode GarbageCollector}. */
 export interface GarbageOptions {
-  /** Reports whether nobody waits for this process. */
+  /** Reports whether no caller waits for this process. */
   readonly isIdle: () => boolean;
   /** Collects all garbage; by V8 if undefined. */
   readonly collect?: () => unknown;

@@ -17,9 +17,9 @@ import * as libc from "../../ffi/libc.ts";
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
- * Variables that name what the container has, for the process on the host: paths
- * of descriptors. The directory stays open, because the kubelet renews the token in
- * it.
+ * Variables that name files of the container, for the process on the host:
+ * paths of descriptors. The directory stays open, because the kubelet renews
+ * the token in it.
  */
 const ACCOUNT = "CNI_SERVICE_ACCOUNT", CONFIG = "CNI_DAEMON_CONFIG";
 

@@ -1,8 +1,9 @@
 /**
  * HTTP/1.1 on a unix socket, one request per connection.
  *
- * Unlike `Deno.serve`, it knows who the callers are, and notices when a caller goes
- * away before its answer: Deno does not if the request came in several pieces.
+ * Unlike `Deno.serve`, it identifies the callers, and detects that a caller
+ * disconnects before its answer: Deno does not if the request came in several
+ * pieces.
  *
  * Source: RFC 9112.
  *

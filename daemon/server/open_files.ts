@@ -4,7 +4,10 @@
  * @module
  */
 
-/** Files that a call has open at once: namespaces, sockets, locks, pipes. */
+/**
+ * Files that a call has open at the same time: namespaces, sockets, locks,
+ * pipes.
+ */
 const FILES_OF_CALL = 10;
 
 /** Bounds that leave a daemon enough files. */

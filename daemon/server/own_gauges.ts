@@ -15,7 +15,7 @@ export interface OwnState {
   readonly waiting: number;
   /** How many callers are connected. */
   readonly connections: number;
-  /** How many groups of links are gone for which the kernel still waits. */
+  /** How many batches of deleted links the kernel has not acknowledged. */
   readonly unacknowledged: number;
   /** How long the loop has stood still, in seconds. */
   readonly lagSeconds: number;
@@ -38,22 +38,22 @@ export function listOwnGauges(build: string, read: () => OwnState): Gauge[] {
     },
     {
       name: "cni_daemon_calls_running",
-      help: "Calls that run now.",
+      help: "Calls that are running.",
       read: () => [[{}, read().running]],
     },
     {
       name: "cni_daemon_calls_waiting",
-      help: "Calls that wait for their turn now.",
+      help: "Calls that wait in the queue.",
       read: () => [[{}, read().waiting]],
     },
     {
       name: "cni_daemon_connections",
-      help: "Callers that are connected now.",
+      help: "Callers that are connected.",
       read: () => [[{}, read().connections]],
     },
     {
       name: "cni_daemon_link_deletions_unacknowledged",
-      help: "Groups of links that are gone, for which the kernel still waits.",
+      help: "Batches of deleted links that the kernel has not acknowledged.",
       read: () => [[{}, read().unacknowledged]],
     },
     {

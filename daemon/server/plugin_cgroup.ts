@@ -1,7 +1,7 @@
 /**
- * A cgroup for the plugins that the daemon starts as processes, beside the daemon's
- * own: their memory does not count as the daemon's, and they may finish what they
- * began if the daemon's cgroup is killed.
+ * A cgroup for the plugins that the daemon starts as processes, next to the
+ * daemon's own: their memory does not count as the daemon's, and they may
+ * finish what they began if the daemon's cgroup is killed.
  *
  * Source: cgroups(7); Linux Documentation/admin-guide/cgroup-v2.rst.
  *

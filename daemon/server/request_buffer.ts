@@ -7,11 +7,11 @@
 import { concat } from "../../net/bytes.ts";
 import { sizeOfRequest } from "../wire/request.ts";
 
-const LONGER = "It is longer than it says";
+const LONGER = "It is longer than its stated length";
 
 /**
  * Collects a request. It takes as much memory as has arrived, from the kernel
- * and not from the heap, so that all of it is given back at once.
+ * and not from the heap, so that all of it is freed immediately.
  */
 export class RequestBuffer {
   /** The bytes before the size is known. */

@@ -32,7 +32,11 @@ Deno.test("RequestBuffer refuses what is not a request, or too long", () => {
   const rest = new Uint8Array([...REQUEST.slice(50), 0]);
   const buffer = new RequestBuffer();
   buffer.add(REQUEST.slice(0, 50), MAX);
-  assertThrows(() => buffer.add(rest, MAX), Error, "longer than it says");
+  assertThrows(
+    () => buffer.add(rest, MAX),
+    Error,
+    "longer than its stated length",
+  );
   buffer.free();
   assertEquals(buffer.length, 0);
 });

@@ -145,7 +145,7 @@ async function undo(
   const { call } = running;
   const container = call.env["CNI_CONTAINERID"];
   if (await running.isSuperseded(pollSockets)) {
-    return log.info("The container was attached again: its ADD stays", {
+    return log.info("The container was attached again: its ADD is kept", {
       container,
     });
   }
@@ -157,7 +157,7 @@ async function undo(
   const input = { stdin: () => stdin, signal, yieldDuring };
   const undone = await runPlugin(running, env, input, options);
   if (undone.exitCode === 0) return;
-  log.warn("Cannot undo an ADD whose caller is gone", {
+  log.warn("Cannot undo an ADD whose caller disconnected", {
     plugin: call.plugin.name,
     container,
     error: undone.stdout,

@@ -17,12 +17,12 @@ const CLOCK_MS = 50;
 
 /** Why a DEL cancels an ADD of its attachment. */
 class CancelledByDel extends Error {
-  override readonly message = "a DEL of the attachment has come";
+  override readonly message = "a DEL of the attachment arrived";
 }
 
 /** Why a call stops before it changes a later attachment. */
 class Superseded extends Error {
-  override readonly message = "the container was attached again meanwhile";
+  override readonly message = "the container has been attached again";
 }
 
 /** A call that runs or waits for its turn. */

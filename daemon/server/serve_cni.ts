@@ -20,26 +20,30 @@ import { HttpSocket } from "./http_socket.ts";
 import { SocketFile } from "../../base/service/socket_file.ts";
 import { ReadWriteLock } from "../../base/queue.ts";
 
-/** Time for calls to finish when the daemon ends, and then for undos, in ms. */
+/**
+ * Time for calls to finish when the daemon stops, and then for undos, in ms.
+ */
 const GRACE_MS = 10_000, UNDO_MS = 5000;
 /** The path of calls. */
 const CALL_PATH = "/cni";
-/** How many calls run at once by default. */
+/** How many calls run at the same time by default. */
 const MAX_CALLS = 64;
 
 /** Options of {@linkcode serveCni}. */
 export interface ServeOptions {
-  /** Environment of the plugin, beside the CNI_* variables of a call. */
+  /**
+   * Environment of the plugin, in addition to the CNI_* variables of a call.
+   */
   readonly env?: Environment;
   /** Path of the namespace that stands for the host; this thread's by default. */
   readonly hostNetns?: string;
   /** Finds plugins that run in this process when the plugin delegates to them. */
   readonly lookup?: PluginLookup;
-  /** How many calls may run at once; 64 by default. */
+  /** How many calls can run at the same time; 64 by default. */
   readonly maxCalls?: number;
   /** Receives log text; stderr by default. */
   readonly onStderr?: (text: string) => void;
-  /** Time for calls to finish when the daemon ends, in ms; 10 s by default. */
+  /** Time for calls to finish when the daemon stops, in ms; 10 s by default. */
   readonly graceMs?: number;
 }
 

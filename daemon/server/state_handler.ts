@@ -30,9 +30,9 @@ export interface StateDocument {
   /** Where the state is served over TCP, and why it is not now. */
   readonly metrics?: { readonly address: string; readonly problem?: string };
   readonly calls: HistoryDocument & {
-    /** Calls that run now. */
+    /** Calls that are running. */
     readonly running: number;
-    /** Calls that wait for their turn now. */
+    /** Calls that wait in the queue. */
     readonly waiting: number;
   };
 }

@@ -12,11 +12,11 @@
  * everything else about the caller from its process. It sends a series of
  * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
  *
- * Exactly one of the two runs the call, also if the daemon is stopped for a while.
- * The daemon sends `taken` before it begins; it does not begin if the kernel refuses
- * the message. A caller that waits no longer first stops receiving, by shutdown(2).
- * From then on the kernel refuses it. A message that came before is still there: then
- * the daemon has the call.
+ * Exactly one of the two runs the call, even if the daemon is stopped for a
+ * while. The daemon sends `taken` before it begins; it does not begin if the
+ * kernel refuses the message. A caller that waits no longer first stops
+ * receiving, by shutdown(2). From then on the kernel refuses it. A message that
+ * came before is still there: then the daemon has the call.
  *
  * @module
  */
@@ -108,10 +108,11 @@ export function encodeRequest(
 
 /**
  * Variables that a call may need; no others are sent. A name that ends in `*`
- * stands for all that begin so.
+ * stands for all names with this prefix.
  *
- * Besides those of CNI: for plugins of other programs, how to find programs, the
- * cluster and proxies; language and time zone; the trace that a call is part of.
+ * In addition to the variables of CNI: for plugins of other programs, how to
+ * find programs, the cluster and proxies; language and time zone; the trace
+ * that a call is part of.
  */
 export const SENT_VARIABLES: readonly string[] = [
   "CNI_*",
@@ -185,7 +186,10 @@ export function readMessageHead(
 /** How long a caller waits for `taken`, in ms. */
 export const TAKE_MS = 1000;
 
-/** The same after a recent timeout of another call (`daemon/wire/daemon_timeouts.ts`). */
+/**
+ * The time limit after a recent timeout of another call
+ * (`daemon/wire/daemon_timeouts.ts`).
+ */
 export const SHORT_TAKE_MS = 250;
 
 /**
@@ -197,7 +201,9 @@ export const TICK_MS = 125;
 /** How long a caller waits for a message after `taken`, in ms. */
 export const SILENCE_MS = 5000;
 
-/** What a caller says of an ADD that the daemon has lost, around the socket's path. */
+/**
+ * The error of a caller whose ADD the daemon lost, around the socket's path.
+ */
 export const LOST = [
   'The node daemon at "',
   '" went away before it answered',

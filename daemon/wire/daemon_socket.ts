@@ -26,7 +26,7 @@ export const SocketKey = {
   directory: "daemonSocketDir",
 } as const;
 
-/** The program that asks further daemons, and where it looks unless the key says it. */
+/** The program that tries further daemons, and their default directory. */
 export const SHIM = "multus-shim", SHIM_DIRECTORY = "/run/multus";
 
 /** Programs that have {@linkcode SocketKey.directory}, and the directory if it is not there. */

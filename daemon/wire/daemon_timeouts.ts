@@ -105,7 +105,7 @@ export function takeLocalCalls(socket: string): LocalCall[] | undefined {
     if (info === undefined) return [];
     using file = info.isFile ? Deno.openSync(path) : undefined;
     Deno.removeSync(path);
-    // Whoever appends after this finds that the file is gone.
+    // A process that appends after this finds that the file was deleted.
     const size = file?.statSync().size ?? Infinity;
     if (file === undefined || size > MAX_LOCAL_CALLS_BYTES) return undefined;
     const bytes = new Uint8Array(size);

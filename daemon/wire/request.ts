@@ -27,14 +27,14 @@ const readers = {
   bytes: (bytes: Bytes): Bytes => bytes,
 } satisfies Record<RequestPart["as"], (bytes: Bytes) => unknown>;
 
-/** A call: what {@linkcode REQUEST_PARTS} says. */
+/** A call: the parts in {@linkcode REQUEST_PARTS}. */
 export type CallRequest = {
   readonly [Part in RequestPart as Part["name"]]: ReturnType<
     typeof readers[Part["as"]]
   >;
 };
 
-/** What the daemon says. The answer and `declined` end the conversation. */
+/** The daemon's message. The answer and `declined` end the conversation. */
 export type Message =
   | "taken"
   | "alive"
@@ -67,7 +67,9 @@ export function sizeOfRequest(bytes: Uint8Array): number | undefined {
 export function decodeRequest(bytes: Uint8Array<ArrayBuffer>): CallRequest {
   const end = decoder.decode(bytes.subarray(-END.length));
   if (sizeOfRequest(bytes) !== bytes.length || end !== END) {
-    throw new Error("Cannot read the request: its size is another");
+    throw new Error(
+      "Cannot read the request: its length or its end marker is wrong",
+    );
   }
   const lengths = readLengths(bytes);
   let at = HEADER_BYTES;

@@ -9,7 +9,7 @@
 
 /** Names of the file. */
 export const StdinName = {
-  /** The launcher cannot tell which daemon to ask. */
+  /** The launcher cannot determine which daemon to use. */
   notAsked: "cni-stdin",
   /** No daemon that can be trusted listens at the first socket. */
   noDaemon: "cni-no-daemon",
@@ -23,7 +23,7 @@ export const StdinName = {
   shortTimeout: "cni-short",
   /** The connection ended after the daemon had taken the call. */
   lost: "cni-lost",
-  /** The daemon has taken the call, and sends nothing any more. */
+  /** The daemon took the call, and no longer sends anything. */
   silent: "cni-silent",
 } as const;
 
@@ -36,8 +36,8 @@ export const StdinName = {
 export const LOCAL_FLAG = 0o2000;
 
 /**
- * Returns the name of stdin's file; undefined if the launcher did not make it, or
- * has nothing to tell.
+ * Returns the name of stdin's file; undefined if the launcher did not create
+ * it, or has no state to pass on.
  */
 export function readStdinName():
   | typeof StdinName[keyof typeof StdinName]

@@ -5,7 +5,7 @@ import { rootTest, runIn, TestHosts } from "@cni/plugins/testing";
 const ROOT = new URL("../..", import.meta.url).pathname;
 const guide = Deno.readTextFileSync(`${ROOT}docs/write-a-plugin.md`);
 
-/** Runs an example on the throw-away host. Returns what it prints. */
+/** Runs an example on the temporary host. Returns what it prints. */
 async function runExample(
   { host, path, directory }: TestHosts,
   name: string,

@@ -79,7 +79,8 @@ export class Conntrack implements Disposable {
   }
 
   /**
-   * Lists connections. Connections that begin or end meanwhile may be missing.
+   * Lists connections. Connections that begin or end during the dump might be
+   * missing.
    *
    * @throws {NetlinkError} EINVAL or EOPNOTSUPP if the kernel has no
    * connection tracking by netlink

@@ -38,10 +38,10 @@ export interface FileSystem {
   readonly available: number;
   /** How many files it may have; 0 if it has no limit. */
   readonly files: number;
-  /** How many more files it may have. */
+  /** How many more files it can hold. */
   readonly freeFiles: number;
   readonly isReadOnly: boolean;
-  /** Whether its programs may not be executed. */
+  /** Whether programs on it cannot be executed (noexec). */
   readonly isNoExec: boolean;
 }
 

@@ -2,8 +2,8 @@
  * Writes files at paths that users give. Another user may own a directory on the path, or
  * may write to it, and put a link in place that leads to a file of root.
  *
- * No such link is followed, neither one that is there nor one that appears meanwhile: the
- * path is walked by descriptors of its directories.
+ * No such link is followed, neither an existing one nor one that appears during
+ * the walk: the path is walked by descriptors of its directories.
  *
  * @module
  */
@@ -112,7 +112,7 @@ function split(path: string): string[] {
   return path.split("/").filter((part) => part !== "" && part !== ".");
 }
 
-/** Reports whether nobody but trusted users can have put a link into a directory. */
+/** Reports whether only trusted users can have put a link into a directory. */
 function isTrusted(
   link: Deno.FileInfo,
   { uid, gid, mode }: Deno.FileInfo,
@@ -148,6 +148,6 @@ function remove(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // It is gone, or the earlier error matters more.
+    // It was deleted, or the earlier error matters more.
   }
 }

@@ -18,7 +18,10 @@ import {
 } from "./message.ts";
 import { during, type EncodedRequest, throwIfRefused } from "./request.ts";
 
-/** Sequence numbers have 32 bits; 0 is that of messages nobody asked for. */
+/**
+ * Sequence numbers have 32 bits; 0 is the number of messages that no request
+ * asked for.
+ */
 const MAX_SEQUENCE = 0xffff_ffff;
 
 /** Requests that are sent in one piece. */
@@ -71,7 +74,7 @@ export class Connection {
     }
   }
 
-  /** Sends several requests at once. */
+  /** Sends several requests together. */
   send(requests: readonly EncodedRequest[]): Batch {
     const { bytes, ...batch } = this.encode(requests);
     during(batch.begin, () => {

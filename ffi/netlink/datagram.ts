@@ -105,9 +105,9 @@ function setOption(fd: number, name: number, value: number): void {
 }
 
 /**
- * Enlarges the send buffer if need be, which must hold everything that is sent at once.
- * Only CAP_NET_ADMIN in the machine's own user namespace may exceed the limit
- * `net.core.wmem_max`; other processes get as much as it allows.
+ * Enlarges the send buffer if need be, which must hold everything that is sent
+ * together. Only CAP_NET_ADMIN in the machine's own user namespace may exceed
+ * the limit `net.core.wmem_max`; other processes get as much as it allows.
  */
 export function makeRoom(fd: number, bytes: number): void {
   if (bytes <= SAFE_SEND_BYTES) return;

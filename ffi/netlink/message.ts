@@ -62,7 +62,7 @@ export interface RawMessage {
   readonly type: number;
   /** Values of {@linkcode Flag}. */
   readonly flags: number;
-  /** Of the request that it answers; 0 for a notification. */
+  /** The number of the request that it answers; 0 for a notification. */
   readonly sequence: number;
   /** The bytes after the common header. */
   readonly body: Bytes;

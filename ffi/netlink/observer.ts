@@ -6,7 +6,7 @@
 
 import type { EncodedRequest } from "./request.ts";
 
-/** Requests that are sent at once. */
+/** Requests that are sent together. */
 export interface Exchange {
   readonly requests: readonly EncodedRequest[];
   /** Whether the request is for a list. */
@@ -19,7 +19,9 @@ export type NetlinkObserver = <T>(exchange: Exchange, work: () => T) => T;
 /** Undefined unless this process is traced. */
 let observer: NetlinkObserver | undefined;
 
-/** Has an observer see all exchanges from now on; undefined for nobody. */
+/**
+ * Has an observer see all exchanges from now on; undefined if there is none.
+ */
 export function observeNetlink(next: NetlinkObserver | undefined): void {
   observer = next;
 }

@@ -150,8 +150,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends several requests at once. The kernel carries out each of them, even if
-   * it refuses an earlier one.
+   * Sends several requests together. The kernel carries out each of them, even
+   * if it refuses an earlier one.
    *
    * @returns What the kernel refuses, in the order of the requests; undefined
    * for a request that it has carried out
@@ -165,7 +165,7 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Returns the number of the socket's namespace, which no other namespace gets
-   * until the machine starts again: inodes are used again at once. Returns
+   * until the machine starts again: inodes are reused immediately. Returns
    * undefined before Linux 5.14.
    */
   get netnsCookie(): bigint | undefined {
@@ -214,7 +214,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends several requests at once. Waits for the acknowledgement of the last
+   * Sends several requests together. Waits for the acknowledgement of the last
    * request that asks for one, or for the first refusal.
    *
    * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
@@ -231,9 +231,9 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Lists the kernel's objects, and starts again if the list changes meanwhile.
-   * All parts are received before any is decoded: the kernel writes the next
-   * part when one is received, so any work in between makes a change more
+   * Lists the kernel's objects, and starts again if the list changes during the
+   * dump. All parts are received before any is decoded: the kernel writes the
+   * next part when one is received, so any work in between makes a change more
    * likely.
    *
    * @param answers The type of the messages to return

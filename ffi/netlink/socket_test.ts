@@ -27,7 +27,7 @@ import { type DumpOptions, NetlinkSocket, Protocol } from "./socket.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-/** A throw-away host with a veth pair to its sandbox, and the tested socket. */
+/** A temporary host with a veth pair to its sandbox, and the tested socket. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());

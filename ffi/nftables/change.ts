@@ -124,9 +124,9 @@ export interface NewSet {
 export interface Element {
   /** Its value, or its key in a map. */
   readonly key: Bytes;
-  /** Of a map to values. */
+  /** The value of an element, in a map to values. */
   readonly data?: Bytes | undefined;
-  /** Of a verdict map: {@linkcode VERDICTS}. */
+  /** The verdict of an element, in a verdict map: {@linkcode VERDICTS}. */
   readonly verdict?: number | undefined;
   /** The chain of a verdict that jumps, as listed. */
   readonly chain?: string | undefined;

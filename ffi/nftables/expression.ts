@@ -171,7 +171,7 @@ const META_KEYS = {
 } as const;
 /** Source: `NFT_PAYLOAD_*_HEADER`. */
 const BASES = { link: 0, network: 1, transport: 2 } as const;
-/** Of TCP, UDP and SCTP. */
+/** The destination port of TCP, UDP and SCTP. */
 const DESTINATION_PORT = { base: "transport", offset: 2, length: 2 } as const;
 /** Source: `NFT_FIB_RESULT_ADDRTYPE`, `NFTA_FIB_F_DADDR`. */
 const FIB_ADDRESS_TYPE = 3, FIB_OF_DESTINATION = 2;

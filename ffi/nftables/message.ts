@@ -151,7 +151,7 @@ const elementsAttributes = attributeSet({
   elements: [markedNested(3), elementList],
 });
 
-/** The same, with the elements left undecoded: few of a large set matter. */
+/** A change with its elements left undecoded: few of a large set matter. */
 const undecodedElements = attributeSet({ elements: [3, raw] });
 
 /** Source: `NFNL_BATCH_GENID`, `NFTA_GEN_ID`. */

@@ -114,7 +114,7 @@ export class Rule {
 export interface FoundElements {
   /** The elements that exist. */
   readonly elements: readonly Element[];
-  /** Whether the set has other elements, too. */
+  /** Whether the set also contains other elements. */
   readonly hasOthers: boolean;
 }
 
@@ -177,7 +177,7 @@ const ATTRIBUTE_HEADER_BYTES = 4;
 const INTERVAL_END = 1;
 /**
  * A list with fewer bytes was not cut into several messages: one has room for
- * `NLMSG_GOODSIZE`, some 3.7 KB, and an element of ours takes less than 1 KB.
+ * `NLMSG_GOODSIZE`, about 3.7 KB, and one of our elements takes less than 1 KB.
  */
 const UNCUT_BYTES = 2048;
 /** How often a longer one is listed at most until two lists agree. */
@@ -296,7 +296,9 @@ export class Nftables implements Disposable {
       }));
   }
 
-  /** Lists the base chains of all tables, except those of family netdev. */
+  /**
+   * Lists the base chains of all tables, except tables of the family netdev.
+   */
   listHookedChains(): HookedChain[] {
     return this.#socket.dump(getChain, { header: {} }, newChain)
       .flatMap(({ header, attributes }) => {

@@ -70,7 +70,7 @@ const TABLE: Table = { family: "inet", name: "test" };
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
-/** A throw-away host with nf_tables opened in it. */
+/** A temporary host with nf_tables opened in it. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts: TestHosts = this.#stack.use(TestHosts.create());
@@ -100,7 +100,7 @@ function runTool(
   return stdout;
 }
 
-/** Registers a test in a throw-away host. */
+/** Registers a test in a temporary host. */
 function testInHost(
   name: string,
   run: (fixture: Fixture) => void,

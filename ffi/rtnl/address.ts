@@ -57,7 +57,7 @@ export class AddressRequests {
   }
 
   /**
-   * Adds an address. An IPv6 address is usable at once unless
+   * Adds an address. An IPv6 address is usable immediately unless
    * `detectsDuplicates` is set. Duplicate address detection takes more than a
    * second, and on our own links it asks only the other end.
    *
@@ -130,8 +130,8 @@ export class AddressRequests {
       },
       newAddress,
     ).flatMap(({ header, attributes }) => {
-      // On a point-to-point link IFA_ADDRESS is the other end's, and IFA_LOCAL
-      // is ours.
+      // On a point-to-point link IFA_ADDRESS is the address of the other end,
+      // and IFA_LOCAL the address of this one.
       const own = attributes.local ?? attributes.address;
       if (own === undefined) return [];
       const flags = attributes.flags ?? header.flags;

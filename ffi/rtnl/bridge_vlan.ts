@@ -22,7 +22,7 @@ const RTEXT_FILTER_BRVLAN = 2;
 export interface PortVlans {
   /** 1 to 4094. */
   readonly first: number;
-  /** The same as `first` for a single VLAN. */
+  /** Equal to `first` for a single VLAN. */
   readonly last: number;
   /** Untagged frames that come in belong to this VLAN. Only for a single VLAN. */
   readonly isPvid?: boolean | undefined;

@@ -88,7 +88,7 @@ export class LinkRequests {
    * in another namespace, down.
    *
    * Each end has one queue. By default the kernel creates one for each CPU and
-   * then waits, twice, until all but the first are gone again.
+   * then waits, twice, until all except the first are deleted again.
    *
    * @returns The end in this namespace
    * @throws {NetlinkError} EEXIST if either name is taken
@@ -242,8 +242,9 @@ export class LinkRequests {
   }
 
   /**
-   * Finds the other end of a veth pair, in whichever namespace; undefined if that
-   * has ended, or is of another user, of which the kernel does not tell.
+   * Finds the other end of a veth pair, in whichever namespace; undefined if
+   * that has exited, or belongs to another user, which the kernel does not
+   * report.
    */
   findPeer(
     { index, linkIndex, linkNetnsId }: Pick<
@@ -342,7 +343,7 @@ export class LinkRequests {
 
   /**
    * Deletes a link, and for a veth its peer. The kernel waits about 15 ms until
-   * no CPU uses it any more.
+   * no CPU uses the link.
    *
    * @throws {NetlinkError} ENODEV if it does not exist
    */
@@ -392,7 +393,7 @@ export class LinkRequests {
   }
 
   /**
-   * Starts to delete the links that exist, on another thread. A link is gone
+   * Starts to delete the links that exist, on another thread. A link disappears
    * long before the kernel has finished: it waits until no CPU uses the link.
    *
    * @param indexes As of {@linkcode ensureAllGone}
@@ -405,7 +406,9 @@ export class LinkRequests {
   }
 }
 
-/** A deletion of links that is under way. The socket must stay open meanwhile. */
+/**
+ * A deletion of links that is under way. The socket must stay open until then.
+ */
 export class StartedDeletion {
   readonly #requests: BackgroundRequests;
 
@@ -431,9 +434,9 @@ export class StartedDeletion {
   /**
    * Takes the news, without waiting.
    *
-   * @param onGone Receives the index of each link that is gone, or undefined if
-   * the kernel had to drop such news
-   * @returns Whether all links are gone and the kernel has finished
+   * @param onGone Receives the index of each deleted link, or undefined if the
+   * kernel had to drop such notifications
+   * @returns Whether all links are deleted and the kernel has finished
    * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all
    * stay, in the group. ENOBUFS if the outcome is unknown
    */
@@ -495,7 +498,7 @@ function linkInfoOf({ bridge, port }: LinkChange): LinkInfo | undefined {
   return { portKind: "bridge", portData: { hairpin, isolated } };
 }
 
-/** @throws The first refusal that does not say that a link is gone */
+/** @throws The first refusal other than that a link does not exist */
 function throwUnlessMissing(
   refusals: readonly (SyscallError | undefined)[],
 ): void {
@@ -516,7 +519,10 @@ function ignoreMissing(request: () => void): boolean {
   }
 }
 
-/** Groups of links that are to be deleted begin here: nobody gives such numbers by hand. */
+/**
+ * Groups of links that are to be deleted begin here: no administrator chooses
+ * such numbers.
+ */
 const LEAST_GROUP = 2 ** 31;
 
 /** Returns a group that is almost certainly unused. 0 is the default group of all links. */

@@ -92,7 +92,7 @@ export type KindData =
 
 /** Data of a bridge port. */
 export interface PortData {
-  /** The state of STP, which rules the port without STP, too. */
+  /** The state of STP, which also applies to the port if STP is off. */
   readonly state?: number | undefined;
   /** Whether frames may leave by the port they came in by. */
   readonly hairpin?: boolean | undefined;

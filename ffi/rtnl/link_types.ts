@@ -30,7 +30,7 @@ export interface Link {
   readonly masterIndex: number | undefined;
   /** A free text for people and programs. */
   readonly alias: string | undefined;
-  /** Further names, by which it is found, too. They move with it. */
+  /** Alternative names, by which it can also be found. They move with it. */
   readonly alternativeNames: readonly string[];
   /** The address that its hardware was made with; undefined for most virtual links. */
   readonly permanentMac: Mac | undefined;

@@ -17,7 +17,7 @@ import { Rtnl } from "./mod.ts";
 import { handleOf, Parent, TrafficControl } from "./traffic_control.ts";
 import type { QdiscSettings } from "./traffic_control_qdisc.ts";
 
-/** A link on a throw-away host, and traffic control there. */
+/** A link on a temporary host, and traffic control there. */
 export class ControlledLink implements Disposable {
   readonly #stack = new DisposableStack();
   readonly host: NetNs;

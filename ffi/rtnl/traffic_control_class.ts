@@ -46,7 +46,7 @@ export class ClassRequests {
   }
 
   /**
-   * Adds a class that may not borrow from others.
+   * Adds a class that cannot borrow from other classes.
    *
    * @throws {NetlinkError} EEXIST if the handle is taken, ENOENT if the qdisc
    * does not exist

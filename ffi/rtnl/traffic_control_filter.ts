@@ -55,7 +55,10 @@ export interface Filter
   readonly keys: readonly SelectorKey[];
   /** Handle of the class of matching packets. */
   readonly classId: number | undefined;
-  /** Index of the link to which its first action redirects; 0 if that link is gone. */
+  /**
+   * Index of the link to which its first action redirects; 0 if that link was
+   * deleted.
+   */
   readonly redirectTo: number | undefined;
 }
 
@@ -102,7 +105,7 @@ export class FilterRequests {
 
   /**
    * Deletes all filters of a priority. Deleting them one by one would leave
-   * u32's table of the priority behind if other priorities have tables, too.
+   * u32's table of the priority behind if other priorities also have tables.
    *
    * @throws {NetlinkError} ENOENT if the priority has no filters
    */

@@ -81,7 +81,7 @@ export class PacketSocket implements Disposable {
   /**
    * Sends a datagram.
    *
-   * @throws {SyscallError} ENETDOWN, ENXIO if the link is gone
+   * @throws {SyscallError} ENETDOWN, ENXIO if the link was deleted
    */
   send(datagram: Datagram): void {
     libc.send(this.fd, encodeDatagram(datagram), 0);

@@ -54,7 +54,7 @@ export class UdpSocket implements Disposable {
   /**
    * Returns the next datagram; undefined if none has arrived.
    *
-   * @throws {SyscallError} ECONNREFUSED if nobody listens
+   * @throws {SyscallError} ECONNREFUSED if no process listens
    */
   receive(): Bytes | undefined {
     const length = libc.recvNow(this.fd, this.#buffer);

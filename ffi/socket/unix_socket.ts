@@ -39,7 +39,7 @@ export class UnixListener implements Disposable {
    *
    * @param socket Its path, which no file may have; or a socket that listens,
    *   of which this takes ownership
-   * @param onBound Runs when the file exists and nobody can connect yet
+   * @param onBound Runs when the file exists and no process can connect yet
    * @throws {SyscallError} EADDRINUSE, ENOENT, EACCES
    * @throws {RangeError} If the path is too long
    */
@@ -176,7 +176,7 @@ function readPeer(fd: number): Peer {
 
 /**
  * Returns the process that listens on a socket; undefined if none does. The
- * process sees a connection that ends at once.
+ * process sees a connection that ends immediately.
  *
  * @throws {SyscallError} EACCES; EAGAIN if its backlog is full
  */

@@ -60,8 +60,8 @@ const POLLIN = 1, POLLOUT = 4, POLLFD_BYTES = 8, UCRED_WORDS = 3;
 const PATH_BYTES = 108;
 
 /**
- * Longest wait at once, in ms. A process that was stopped meanwhile has waited for
- * no longer, and sees what has come before it gives up.
+ * Longest single wait, in ms. A process that was stopped in between has waited
+ * no longer than this, and reads what arrived before it gives up.
  */
 const WAIT_MS = 125;
 

@@ -30,8 +30,8 @@ export type DaemonAnswer =
 
 /**
  * Longest wait for an answer, in ms: a program that never answers must not hold
- * the runtime. In ADD the daemon waits for a server (`-resendtimeout`), and for
- * nobody in other requests.
+ * the runtime. In ADD the daemon waits for a server (`-resendtimeout`); other
+ * requests do not wait.
  */
 const ADD_LIMIT_MS = 600_000, LIMIT_MS = 60_000;
 
@@ -66,7 +66,7 @@ export async function ask(
   if (text?.startsWith("HTTP/")) {
     throw new NoDaemonError(
       ErrorCode.TryAgainLater,
-      `The daemon at "${socket}" is the Go plugin's, and speaks another protocol`,
+      `The daemon at "${socket}" belongs to the Go plugin, and uses a different protocol`,
       { details: "stop it, and start this plugin's: dhcp daemon" },
     );
   }

@@ -1,5 +1,5 @@
 /**
- * What a DHCP client says to servers, and what it makes of their answers.
+ * The messages of a DHCP client to servers, and how it evaluates their answers.
  *
  * Source: RFC 2131, section 4.4; containernetworking/plugins
  * plugins/ipam/dhcp/lease.go.

@@ -42,8 +42,8 @@ export interface DhcpOptions extends ClientOptions {
 }
 
 /**
- * Runs the daemon in a process that does other work too, until disposal. If it
- * cannot, the rest goes on.
+ * Runs the daemon in a process that also does other work, until disposal. If it
+ * cannot, the other work continues.
  */
 export function startDhcp(socket: string, log: Log): AsyncDisposable {
   const end = new AbortController();
@@ -100,7 +100,7 @@ export async function runDhcp(options: DhcpOptions): Promise<void> {
   const closing = socket.close();
   await leases.stop();
   await closing;
-  // The service manager goes on with its socket.
+  // The service manager keeps its socket.
   if (inherited !== undefined) return;
   removeQuietly(path);
   server.close();
@@ -140,7 +140,7 @@ async function removeStale(path: string): Promise<void> {
   connection.close();
   throw new CniError(
     ErrorCode.IoFailure,
-    `Cannot listen at "${path}": another program does`,
+    `Cannot listen at "${path}": another program already listens there`,
     { details: "it may be the Go plugin's DHCP daemon" },
   );
 }
@@ -165,7 +165,7 @@ class Leases {
   readonly #kept = new Map<string, KeptLease>();
   /** The calls for one lease take turns. */
   readonly #queue = new KeyedQueue();
-  /** The ADDs that run, each with what ends it. */
+  /** The running ADDs, each with the controller that cancels it. */
   readonly #adding = new Map<AbortController, string>();
   #isEnding = false;
 
@@ -247,7 +247,7 @@ class Leases {
 
   async #delete(key: LeaseKey): Promise<undefined> {
     const name = nameOf(key);
-    this.#endAdds("a DEL of the attachment has come", name);
+    this.#endAdds("a DEL of the attachment arrived", name);
     using _turn = await this.#queue.wait(name);
     const kept = this.#kept.get(name);
     this.#kept.delete(name);

@@ -1,6 +1,4 @@
-/**
- * The plugin dhcp and its daemon, with DHCP servers on a throw-away host.
- */
+/** The plugin dhcp and its daemon, with DHCP servers on a temporary host. */
 
 import {
   assert,
@@ -208,7 +206,7 @@ rootTest(
     const prevResult = await scene.succeed("ADD");
     const before = ipJson(scene.hosts.sandbox, "route");
     await server.stop();
-    await scene.says("The lease has ended");
+    await scene.says("The lease expired");
     await eventually("the link is down", () => {
       const [{ flags }] = ipJson(scene.hosts.sandbox, "link", "show", "eth0");
       return !flags.includes("UP");
@@ -280,7 +278,7 @@ rootTest(
     await scene.stopDaemon();
     runIn(scene.hosts.sandbox, "ip", "link", "del", "eth0");
     await scene.startDaemon();
-    await scene.says("its link is gone");
+    await scene.says("its link was deleted");
     await eventually("the lease is gone", () => scene.leases.length === 0);
   },
 );
@@ -437,7 +435,7 @@ rootTest("dhcp ends an ADD when a DEL comes or the caller goes", async () => {
   // A DEL that the daemon has first ends nothing.
   await eventually("it asks", () => isAsking(scene.hosts.sandbox));
   assertSuccess(await scene.hosts.run("dhcp", "DEL", config));
-  assertFailure(await adding, 11, "a DEL of the attachment has come");
+  assertFailure(await adding, 11, "a DEL of the attachment arrived");
   const again = scene.run("ADD");
   await eventually("there is a link", () => hasLink(scene.hosts.sandbox));
   await scene.stopDaemon();

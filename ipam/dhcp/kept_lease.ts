@@ -1,6 +1,6 @@
 /**
- * A lease that is kept: renewed, rebound, lost and got back, until it is released
- * or its link is gone.
+ * A lease that is kept: renewed, rebound, lost and restored, until it is
+ * released or its link is deleted.
  *
  * @module
  */
@@ -32,7 +32,7 @@ export interface LeaseContext extends ClientOptions {
   /** Prefix of the paths of namespaces. */
   readonly hostPrefix: string;
   readonly log: Log;
-  /** Called for a lease that ends by itself. */
+  /** Called for a lease that expires. */
   readonly onGone: (kept: KeptLease) => void;
 }
 
@@ -141,7 +141,9 @@ export class KeptLease {
       using port = this.#openPort();
       if (port !== undefined && !this.#lease.isLost) release(port, this.#lease);
       this.#inform(
-        port === undefined ? "dropped, its link is gone" : "released",
+        port === undefined
+          ? "dropped, because its link was deleted"
+          : "released",
       );
     } catch (error) {
       this.#warn("Cannot release the lease", error);
@@ -161,7 +163,7 @@ export class KeptLease {
     let isReboot = delayMs !== undefined;
     while (!signal.aborted) {
       const waitMs = await this.#attend(isReboot).catch((error) => {
-        this.#warn("Cannot look after the lease", error);
+        this.#warn("Cannot check the lease", error);
         return CHECK_MS;
       });
       if (waitMs === undefined) return;
@@ -173,7 +175,7 @@ export class KeptLease {
   /**
    * Does what is due.
    *
-   * @returns When to come back, in ms; undefined if there is nothing to keep
+   * @returns When to check again, in ms; undefined if there is nothing to keep
    */
   async #attend(isReboot: boolean): Promise<number | undefined> {
     const { directory, onGone } = this.#context;
@@ -231,7 +233,7 @@ export class KeptLease {
 
   /** Takes the address from the container, and its link down. */
   async #lose(port: Port, reason: unknown): Promise<number> {
-    this.#warn("The lease has ended; the link goes down", reason);
+    this.#warn("The lease expired; taking the link down", reason);
     port.setUp(false);
     try {
       const [{ address } = {}] = resultOf(this.#lease).ips;
@@ -244,7 +246,10 @@ export class KeptLease {
     return 0;
   }
 
-  /** Tries to get the same address again: the runtime knows the container by it. */
+  /**
+   * Tries to get the same address again: the runtime identifies the container
+   * by it.
+   */
   async #regain(port: Port): Promise<number> {
     const { timeoutMs, resendMaxMs } = this.#context;
     const { address: before } = this.#lease;
@@ -265,7 +270,7 @@ export class KeptLease {
     } catch (error) {
       port.setUp(false);
       if (this.#end.signal.aborted) return 0;
-      this.#warn("Cannot get the lease again", error);
+      this.#warn("Cannot restore the lease", error);
       return Math.min(SHORTEST_MS * 2 ** this.#failures++, resendMaxMs);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * The directory beside the daemon's socket in which it keeps the leases: a file for
- * each, that the plugin marks if the daemon does not run.
+ * The directory next to the daemon's socket in which it keeps the leases: a
+ * file for each, that the plugin marks if the daemon does not run.
  *
  * @module
  */

@@ -12,13 +12,16 @@ import type {
 import { Ip } from "../../net/ip.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 
-/** See {@linkcode Leftovers}. The state is beside the socket. */
+/** See {@linkcode Leftovers}. The state is next to the socket. */
 export const leftovers: Leftovers = {
   state: { key: "daemonSocketPath", usual: "/run/cni/dhcp.sock" },
   finders: [(search) => search.places.flatMap(findLeases(search))],
 };
 
-/** The daemon ends leases itself while it runs; the others end when it starts. */
+/**
+ * The daemon releases leases itself while it runs; the others end when it
+ * starts.
+ */
 function findLeases(
   { evidence }: LeftoverSearch,
 ): (socket: string) => Orphan[] {

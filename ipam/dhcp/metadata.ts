@@ -12,7 +12,8 @@ export const metadata: BuiltInMetadata = {
   kind: "ipam",
   status: "stable",
   differences: [{
-    text: "Go's daemon does not answer it: change the daemon too",
+    text:
+      "the daemon of the Go plugin does not answer this plugin: replace the daemon as well",
   }],
   keys: async () => (await import("./keys.ts")).keys,
   leftovers: async () => (await import("./leftovers.ts")).leftovers,

@@ -8,9 +8,9 @@
  * ```
  *
  * The daemon gets a lease by the container's own link, and renews it. It keeps
- * its leases in the directory beside its socket (`/run/cni/dhcp`), so it may be
- * restarted. DEL releases the lease. Without a daemon, DEL marks the lease, and
- * the daemon releases it when it starts. GC releases the leases of all
+ * its leases in the directory next to its socket (`/run/cni/dhcp`), so it can
+ * be restarted. DEL releases the lease. Without a daemon, DEL marks the lease,
+ * and the daemon releases it when it starts. GC releases the leases of all
  * attachments that are not in its list of valid ones.
  *
  * @module
@@ -117,7 +117,10 @@ function socketOf({ config }: Call<DhcpConfig>): string {
   return config.ipam?.daemonSocketPath || DEFAULT_DHCP_SOCKET;
 }
 
-/** The daemon may wait for a server for minutes: other calls run meanwhile. */
+/**
+ * The daemon may wait for a server for minutes: other calls run during that
+ * time.
+ */
 function askDaemon(
   call: Call<DhcpConfig>,
   request: DaemonRequest,
@@ -136,7 +139,7 @@ async function release(
     await askDaemon(call, request);
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;
-    call.log.warn("No DHCP daemon releases the lease now", {
+    call.log.warn("The lease is not released: no DHCP daemon is running", {
       error: `${error}`,
     });
     await new LeaseDirectory(socketOf(call)).markReleased(isOver);

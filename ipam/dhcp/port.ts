@@ -82,7 +82,8 @@ export class Port implements Disposable {
     try {
       using stack = new DisposableStack();
       const rtnl = stack.use(Rtnl.open(netns));
-      // Of what was opened: the path may lead to another namespace by now.
+      // Of what was opened: the path might already lead to a different
+      // namespace.
       const netnsId = findFileId(`/proc/thread-self/fd/${rtnl.netns.fd}`);
       const link = rtnl.link.find(ifName);
       if (netnsId === undefined || link === undefined) return undefined;
@@ -113,7 +114,7 @@ export class Port implements Disposable {
   /**
    * Sends a message, again and again, until there is an answer.
    *
-   * @param choose Returns what it wants of an answer, else undefined
+   * @param choose Returns the wanted part of an answer; otherwise undefined
    * @param server Undefined for all
    * @returns Undefined if no answer came until the signal
    */

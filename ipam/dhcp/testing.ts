@@ -1,5 +1,5 @@
 /**
- * A throw-away host with a bridge, a DHCP server on it, and the DHCP daemon in
+ * A temporary host with a bridge, a DHCP server on it, and the DHCP daemon in
  * this process: its leases are those of containers on the bridge.
  *
  * @module

@@ -89,7 +89,7 @@ export function distribute(
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `failed to allocate all requested IPs: ${left.join(" ")}`,
-    { details: "no range set is left that has them" },
+    { details: "no remaining range set contains them" },
   );
 }
 
@@ -107,7 +107,7 @@ export interface Leaseholder extends AttachmentId {
 /**
  * Leases one address from each set, or none at all.
  *
- * @param log Receives failures to take leases back, and what is worth knowing
+ * @param log Receives failures to undo leases, and warnings
  * @param name The name whose addresses stay
  * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
  *   already, 7 if an address must not be handed out, 5 if a lease cannot be
@@ -190,7 +190,10 @@ function record(
   store.recordName(name, { ...owner, netns: owner.netns ?? "" }, ips);
 }
 
-/** Records what the name has, and ends what it has no more. */
+/**
+ * Records the addresses of the name, and releases addresses that it no longer
+ * has.
+ */
 function keepName(
   name: PodName,
   kept: readonly Lease[],
@@ -257,7 +260,7 @@ function takeSticky(
   const range = before && findRange(set, before.ip);
   if (before === undefined || range === undefined) return undefined;
   store.take(before, owner);
-  log.warn("The range is full: an address that stayed is used again", {
+  log.warn("The range is full: reusing a persistent address", {
     address: String(before.ip),
     of: describeOwner(before.content),
   });

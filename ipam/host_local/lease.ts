@@ -2,11 +2,11 @@
  * Leases, and what their files hold: `<container ID>\r\n<interface>`, or only the
  * container ID if a very old plugin wrote it.
  *
- * A sticky lease, of the name of a pod instead of a container, is a symbolic link
- * to `stay/<namespace>/<pod>/<interface>`, which does not exist. To the Go plugin,
- * the address is taken, because its name is there; no DEL of a container ends the
- * lease, because nothing can be read; and GC looks at regular files only. When the
- * link was made, its time began.
+ * A sticky lease, of the name of a pod instead of a container, is a symbolic
+ * link to `stay/<namespace>/<pod>/<interface>`, which does not exist. To the Go
+ * plugin, the address is taken, because its name is there; no DEL of a
+ * container releases the lease, because nothing can be read; and GC looks at
+ * regular files only. When the link was made, its time began.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/disk/backend.go.
@@ -80,7 +80,7 @@ export function parseSticky(content: string): PodName | undefined {
     : { namespace, pod, ifName };
 }
 
-/** Returns what a lease's file has, as it is written by now. */
+/** Returns the content that this project writes into a lease's file. */
 export function normalizeContent(content: string): string {
   const name = parseSticky(content);
   return name === undefined ? content : formatSticky(name);

@@ -1,6 +1,6 @@
 /**
- * The files of one network: what its directory has, and changes that no other
- * program ever sees half-done.
+ * The files of one network: the content of its directory, and atomic changes to
+ * it.
  *
  * The layout is the Go plugin's, and both plugins may use a directory at a time:
  *
@@ -38,7 +38,9 @@ const LOCK_MODE = 0o750;
 /** Not an address, so no program mistakes it for a lease. */
 const UNFINISHED_FILE = "unfinished";
 
-/** A directory up to this size is always read whole: some 250 to 400 leases. */
+/**
+ * A directory up to this size is always read whole: about 250 to 400 leases.
+ */
 const LARGE_BYTES = 8 * 1024;
 
 /** Returns the name of the file with the last address handed out from a range set. */

@@ -1,5 +1,5 @@
 /**
- * Leftovers of host-local, ours and the Go plugin's: leases.
+ * Leftovers of host-local, of this project and of the Go plugin: leases.
  *
  * @module
  */
@@ -34,7 +34,7 @@ async function findLeases(search: LeftoverSearch): Promise<Orphan[]> {
   return orphans;
 }
 
-/** Lists the leases that tell their container, without a lock. */
+/** Lists the leases that name their container, without a lock. */
 function listLeases(directories: readonly string[]): FoundLease[] {
   return directories.flatMap((dataDir) =>
     (ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [])
@@ -65,7 +65,7 @@ async function findIn(
   if (!isOurs?.isFile) return [];
   using store = await LeaseStore.find(dataDir, network, { log });
   return (store?.leasesOfOthers([]) ?? []).flatMap(({ ip, path, content }) => {
-    // GC ends them in their time.
+    // GC releases them when they expire.
     if (parseSticky(content) !== undefined) return [];
     const [container = ""] = content.split("\r\n");
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;

@@ -91,7 +91,7 @@ function lintStay({ stay, stayTime, dataDir }: JsonObject): Problem[] {
       ? [
         warningAt(
           ["dataDir"],
-          `no name keeps its address at a reboot: "${dataDir}" is empty then`,
+          `no pod name keeps its address across a reboot: "${dataDir}" is empty then`,
           "node-file",
         ),
       ]
@@ -193,7 +193,7 @@ function checkGateway(gateway: Ip | undefined, subnet: Cidr): string[] {
   if (gateway === undefined) return [];
   if (!subnet.contains(gateway)) {
     return [
-      `${gateway} is not in ${subnet}: containers look for it on the link`,
+      `${gateway} is not in ${subnet}: containers reach it on the link`,
     ];
   }
   const { network, broadcast } = subnet;
@@ -260,7 +260,7 @@ function resolve({ range, place }: WrittenRange): UsedRange[] {
     });
     return [{ range, place, used }];
   } catch {
-    return []; // The plugin's STATUS tells why.
+    return []; // The plugin's STATUS reports the reason.
   }
 }
 
@@ -331,8 +331,8 @@ function checkRoom(set: readonly UsedRange[], isOurs: boolean): Problem[] {
   return room > 1n || key === "rangeStart" ? [] : [
     errorAt(
       [...place, key],
-      `${subnet} has one address for containers: the second one gets none; ` +
-        "set rangeStart too if that is meant",
+      `${subnet} has one address for containers: a second container gets ` +
+        "none; also set rangeStart if that is intended",
     ),
   ];
 }

@@ -1,13 +1,13 @@
 /**
- * One small file for each name whose addresses stay, beside the network's
+ * One small file for each name with persistent addresses, next to the network's
  * directory:
  *
  * `<dataDir>/.by-name/<network>/<namespace>:<interface>/<pod>`
  *
- * It tells which addresses the name has, and which sandbox had them last. The
- * leases are the truth, and the Go plugin's leases have no place for a pod: without
- * this file, a sandbox that ends without a DEL, as at a loss of power, would leave
- * a lease that nobody could tell the pod of.
+ * It contains the addresses of the name, and the sandbox that had them last.
+ * The leases are the truth, and the Go plugin's leases have no place for a pod:
+ * without this file, a sandbox that ends without a DEL, as at a loss of power,
+ * would leave a lease whose pod is unknown.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import {
 import type { AttachmentId } from "../../cni/config/types.ts";
 import type { PodName } from "./lease.ts";
 
-/** The directory for all networks, next to those of their leases. */
+/** The directory for all networks, next to the directories of their leases. */
 const BY_NAME = ".by-name";
 
 /** A network namespace, as it was at some time. */
@@ -69,13 +69,13 @@ export class NameFiles {
     this.#path = join(dirname(leases), BY_NAME, basename(leases));
   }
 
-  /** Reads what a name has; undefined without a usable file. */
+  /** Reads the addresses of a name; undefined without a usable file. */
   find(name: PodName): NameRecord | undefined {
     return readRecord(this.#pathOf(name));
   }
 
   /**
-   * Writes what a name has.
+   * Writes the addresses of a name.
    *
    * @throws {CniError} 5 if it cannot be written
    */

@@ -6,7 +6,7 @@
  * as `10.1.2.3 2001:db8::5`. Names of networks never begin with a dot, so
  * neither the Go plugin nor tools that list a network's directory see these files.
  *
- * The leases are the truth. A file only tells which of them to read:
+ * The leases are the truth. A file only names the leases to read:
  *
  * - ADD empties the file before the first lease, and writes the line after the
  *   last one. DEL removes the leases before the file.
@@ -30,7 +30,7 @@ import {
 import type { AttachmentId } from "../../cni/config/types.ts";
 import { formatContainer } from "./lease.ts";
 
-/** The directory for all networks, next to those of their leases. */
+/** The directory for all networks, next to the directories of their leases. */
 const BY_OWNER = ".by-owner";
 
 /**

@@ -231,7 +231,7 @@ function formatRange({ start, end }: Range): string {
  */
 function findClashing(ranges: RangeSet): ReadonlySet<Range> {
   const clashing = new Set<Range>();
-  /** Of those that start before, one that ends last. */
+  /** Of the blocks that start before, one that ends last. */
   let longest: Range | undefined;
   for (const range of sortByStart(ranges)) {
     if (longest !== undefined && overlaps(longest, range)) {

@@ -143,12 +143,12 @@ testRows(
     [
       "192.0.2.0/24",
       "2001:db8::1",
-      "gateway 2001:db8::1 of 192.0.2.0/24 is no IPv4 address",
+      "gateway 2001:db8::1 of 192.0.2.0/24 is not an IPv4 address",
     ],
     [
       "2001:db8::/64",
       "192.0.2.1",
-      "gateway 192.0.2.1 of 2001:db8::/64 is no IPv6 address",
+      "gateway 192.0.2.1 of 2001:db8::/64 is not an IPv6 address",
     ],
   ],
   ([subnet, ip, message]: [string, string, string | undefined]) => {

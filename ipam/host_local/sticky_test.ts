@@ -220,7 +220,7 @@ Deno.test("hostLocal stay: a full range gives the address that stayed longest", 
   assertSuccess(await pods.call("STATUS", "x", 1));
   const { exitCode, json, stderr } = await pods.call("ADD", "x", 1);
   assertEquals([exitCode, json.ips[0].address], [0, "10.1.2.5/29"]);
-  assertMatch(stderr, /The range is full: an address that stayed is used/);
+  assertMatch(stderr, /The range is full: reusing a persistent address/);
   assertMatch(stderr, /10\.1\.2\.5/);
   // It has lost it, and takes another name's.
   assertEquals((await pods.call("ADD", "b", 2)).exitCode, 0);

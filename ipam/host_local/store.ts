@@ -227,8 +227,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lists the leases of a name: those that stay for it, and those of its last
-   * sandbox, if that has gone without a DEL.
+   * Lists the leases of a name: its persistent addresses, and the addresses of
+   * its last sandbox, if that disappeared without a DEL.
    *
    * @param owner The name's next sandbox
    * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
@@ -323,8 +323,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Ends leases of containers. Those of a name stay for it, unless it has
-   * another sandbox by now.
+   * Ends leases of containers. The addresses of a name are kept for it, unless
+   * it already has another sandbox.
    *
    * @param known The name, if the caller knows it
    * @throws {CniError} 5 if one cannot be written
@@ -366,8 +366,8 @@ export class LeaseStore implements Disposable {
   #knownNames: ReadonlyMap<string, PodName> | undefined;
 
   /**
-   * Ends all leases but those of some owners, and those that stay for a name whose
-   * time is not over.
+   * Releases all leases except the leases of some owners, and the persistent
+   * addresses of names whose time has not expired.
    *
    * @throws {CniError} 5 if one cannot be ended
    * @throws {AggregateError} If several cannot
@@ -385,7 +385,7 @@ export class LeaseStore implements Disposable {
     );
   }
 
-  /** Forgets names that have no lease any more. Never throws. */
+  /** Forgets names that no longer have a lease. Never throws. */
   pruneNames(): void {
     if (this.#lock === undefined) return;
     this.#names.prune((name, record) =>
@@ -417,7 +417,7 @@ export class LeaseStore implements Disposable {
     return false;
   }
 
-  /** An address is free, too, that has stayed long enough. */
+  /** A persistent address whose time has expired is also free. */
   #isFree(address: string, content: string): boolean {
     return isBlank(content) ||
       parseSticky(content) !== undefined && this.#isOver(address);

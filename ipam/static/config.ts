@@ -28,8 +28,8 @@ export interface StaticAddress {
 }
 
 /**
- * Lists the addresses of an attachment: from `runtimeConfig`, else from `args`,
- * else from `addresses` and CNI_ARGS together.
+ * Lists the addresses of an attachment: from `runtimeConfig`; if that has none,
+ * from `args`; otherwise from `addresses` and CNI_ARGS together.
  *
  * An unused list is validated all the same, unless it is `addresses`.
  *

@@ -74,7 +74,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
         ...router === undefined || own.contains(router) ? [] : [
           warningAt(
             [...place, "gateway"],
-            `${router} is not in ${own}: containers look for it on the link`,
+            `${router} is not in ${own}: containers reach it on the link`,
             "gateway-off-subnet",
           ),
         ],

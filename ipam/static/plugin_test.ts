@@ -215,7 +215,7 @@ const WRONG: readonly [
     {},
     "",
     7,
-    "gateway 2001:db8::1 of 10.0.0.1/24 is no IPv4 address",
+    "gateway 2001:db8::1 of 10.0.0.1/24 is not an IPv4 address",
   ],
   [
     "a prefix that is too long",

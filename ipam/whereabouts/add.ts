@@ -55,7 +55,10 @@ export async function allocate(session: Session): Promise<Result> {
   return { interfaces: [], ips: [...ips, ...extra], routes, dns };
 }
 
-/** @param requested Of them, those of the ranges are taken from there */
+/**
+ * @param requested The requested addresses that are in the ranges are taken
+ * from there
+ */
 async function claimAll(
   session: Session,
   requested: readonly Cidr[],
@@ -121,8 +124,8 @@ function chooseRequested(
   if (other === undefined) return chosen;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot take the requested address ${other}: its range does not hand it ` +
-      "out, or gives the pod another one",
+    `Cannot take the requested address ${other}: its range does not allocate ` +
+      "it, or allocates a different address to the pod",
   );
 }
 
@@ -161,7 +164,7 @@ function gatewayOf({ gateway }: Settings, ip: Ip): Ip | undefined {
 }
 
 /**
- * Lists addresses that are configured, or requested beside the ranges.
+ * Lists addresses that are configured, or requested outside the ranges.
  *
  * @throws {CniError} 7 if a gateway is of the other family
  */

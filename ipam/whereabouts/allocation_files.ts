@@ -25,7 +25,7 @@ export interface PoolAllocation {
   readonly key: string;
   /** The record in the pool. */
   readonly value: Allocation;
-  /** Absent if ranges may not overlap. */
+  /** Absent if ranges must not overlap. */
   readonly reservation?: { readonly name: string; readonly uid: string };
 }
 

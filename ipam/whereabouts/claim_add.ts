@@ -212,9 +212,12 @@ async function hasTwin(
       other.metadata?.name !== pod && !hasEnded(other)
     );
   } catch (error) {
-    log.warn("Cannot see whether the virtual machine runs elsewhere", {
-      error: describeError(error),
-    });
+    log.warn(
+      "Cannot determine whether the virtual machine runs on another node",
+      {
+        error: describeError(error),
+      },
+    );
     return true;
   }
 }
@@ -304,7 +307,7 @@ async function requireRecord(
 ): Promise<void> {
   const record = await findClaimRecord(api, networkName, key, address);
   if (record === undefined) throw outside(address.ip);
-  log.warn("The address of an IPAMClaim is in none of the ranges any more", {
+  log.warn("The address of an IPAMClaim is no longer in any range", {
     claim: `${key.namespace}/${key.name}`,
     address: String(address),
   });
@@ -314,7 +317,7 @@ async function requireRecord(
  * Writes the addresses and the pod into the claim's status. While a virtual
  * machine is migrated, the pod that it leaves stays there.
  *
- * @returns Whether nobody else has changed them meanwhile
+ * @returns Whether no other writer changed them in between
  */
 async function writeStatus(
   api: ClaimApi,
@@ -425,13 +428,14 @@ async function reportFailure(
       ...setFailure(status, { reason, message }),
     ]);
   } catch {
-    // The pod's events have the error too.
+    // The pod's events also contain the error.
   }
 }
 
 function usedClaimOf({ key, pod, claim, isQuiet }: UsableClaim): UsedClaim {
   const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
-  // Beside another pod of a machine, the claim goes on to name that one.
+  // While a virtual machine has another pod, the claim continues to name that
+  // pod.
   const namesSandbox = !isQuiet;
   return { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
 }

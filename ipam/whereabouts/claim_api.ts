@@ -26,7 +26,7 @@ const CLAIMS = "ipamclaims";
 /** Path of the claims of all namespaces. */
 export const ALL_CLAIMS = `${ROOT}/${CLAIMS}`;
 
-/** Reports whether a pod does not run any more. */
+/** Reports whether a pod no longer runs. */
 export function hasEnded({ status }: Pick<Pod, "status">): boolean {
   return ["Succeeded", "Failed"].includes(status?.phase ?? "");
 }

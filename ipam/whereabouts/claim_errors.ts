@@ -17,7 +17,7 @@ export class ConflictError extends CniError {
     super(
       ErrorCode.TryAgainLater,
       `the IPAMClaim's address ${ip} is not free: ${why}`,
-      { details: "empty the claim's status.ips for another address" },
+      { details: "to get a different address, empty the claim's status.ips" },
     );
     this.why = why;
   }

@@ -30,7 +30,7 @@ export interface Reference {
  * Finds the claim that the pod names, or that is created for the pod.
  *
  * @returns Undefined if it has none
- * @throws {CniError} 7 if it asks for addresses too, or the network has slices
+ * @throws {CniError} 7 if it also requests addresses, or the network has slices
  * @throws {KubeError}
  */
 export async function findReference(
@@ -156,7 +156,10 @@ function listElements({ metadata }: Pod): JsonObject[] {
   }
 }
 
-/** Finds the element of an interface: by its name, or else by its place. */
+/**
+ * Finds the element of an interface: by its name or, without one, by its
+ * position.
+ */
 function findElement(
   elements: readonly JsonObject[],
   ifName: string,

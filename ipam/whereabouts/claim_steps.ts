@@ -37,8 +37,8 @@ export const CLAIM_STEPS = {
     waiting: "another writer has taken the address",
   },
   /**
-   * Adds the record of a claim's address again. If it is another's by now, or
-   * not in the range, the claim fails.
+   * Adds the record of a claim's address again. If the address already belongs
+   * to another attachment, or is not in the range, the claim fails.
    */
   restoring: {
     recorded: "the record is added",

@@ -181,7 +181,7 @@ export class Claimer {
     this.#state = state;
     const { ip, claim } = state;
     this.#claims.push(claim);
-    // The next range may contain the address too.
+    // The next range might also contain the address.
     if (claim.reservation) this.#foreign.add(claim.reservation.name);
     return { ip, claim };
   }
@@ -197,7 +197,7 @@ export class Claimer {
   }
 
   /**
-   * Gives back what this call has taken. Failures are logged.
+   * Releases what this call took. Failures are logged.
    *
    * @param api With time of its own: the call's may be over
    */
@@ -452,7 +452,7 @@ export class Claimer {
   async #listForeign(): Promise<void> {
     const { api, owner: { record: { podref } } } = this.#options;
     for await (const { metadata, spec } of api.listReservations()) {
-      // Those of claims have no pod.
+      // Records of claims have no pod.
       const isOther = spec.podref !== podref || podref === "";
       if (isOther) this.#foreign.add(metadata?.name ?? "");
     }

@@ -378,7 +378,7 @@ Deno.test("whereabouts: a claim keeps its address when the ranges change", async
   const { exitCode, json, stderr } = await scene.call("ADD", moved, call);
   assertEquals(exitCode, 0);
   assertEquals(json.ips[0].address, "10.0.0.1/24");
-  assertMatch(stderr, /in none of the ranges any more/);
+  assertMatch(stderr, /is no longer in any range/);
   // In the range's network, but not handed out any more.
   const narrowed = { ...RANGE, range_start: "10.0.0.100" };
   assertEquals(await scene.add(narrowed, call), ["10.0.0.1/24"]);

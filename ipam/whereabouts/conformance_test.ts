@@ -501,7 +501,7 @@ conformance("whereabouts config", {
           args: `IP=${ip}/24`,
         });
         assertEquals(code, 7);
-        assertMatch(msg, /does not hand it out/);
+        assertMatch(msg, /does not allocate it/);
       }
       const free = { ...other, args: "IP=10.0.0.10/24" };
       assertEquals(await scene.add(ipam, free), ["10.0.0.10/24", "fd00::1/64"]);

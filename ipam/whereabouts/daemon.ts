@@ -201,7 +201,7 @@ class Cluster {
       const outcome = await releaseGone(claim, api, claims);
       if (outcome !== "released") return;
       this.claims.delete(uid);
-      this.#log.info("Released the addresses of an IPAMClaim that is gone", of);
+      this.#log.info("Released the addresses of a deleted IPAMClaim", of);
     } catch (error) {
       if (signal.aborted) return;
       this.#log.warn("Cannot release the addresses of an IPAMClaim", {
@@ -212,7 +212,7 @@ class Cluster {
   }
 }
 
-/** Releases addresses of claims that are gone, until the signal. */
+/** Releases addresses of deleted claims, until the signal. */
 export class ClaimReleaser {
   readonly #options: ReleaserOptions;
   readonly #clusters = new Map<string, Cluster>();

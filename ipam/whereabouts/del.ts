@@ -13,8 +13,8 @@ import { releaseClaim, releaseOwned } from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";
 
 /**
- * Releases an attachment's addresses: by its allocation file, or else by searching
- * the pools of the current ranges.
+ * Releases an attachment's addresses: with its allocation file or, without one,
+ * by searching the pools of the current ranges.
  *
  * @throws {CniError} If the configuration is invalid
  * @throws {KubeError} If a request failed; the rest is released
@@ -64,12 +64,12 @@ async function releaseRecorded(
   files.remove(owner);
 }
 
-/** How long DEL waits to tell that a pod does not use a claim, in ms. */
+/** How long DEL waits to record that a pod does not use a claim, in ms. */
 const LEAVE_MS = 700;
 
 /**
- * Tells in the status of an IPAMClaim that the pod does not use it any more.
- * Nothing depends on that, so DEL goes on without it.
+ * Records in the status of an IPAMClaim that the pod no longer uses it. Nothing
+ * depends on that, so DEL continues without it.
  */
 async function leave(
   { claims, owner: { containerId }, call: { log } }: Session,
@@ -110,7 +110,7 @@ async function named(work: Promise<void>): Promise<void> {
 }
 
 /**
- * Releases the addresses of this node's attachments that are not valid any more.
+ * Releases the addresses of this node's stale attachments.
  *
  * @throws {KubeError} If a request failed; the rest is released
  */

@@ -50,7 +50,7 @@ export interface ClaimKey {
   readonly uid: string;
 }
 
-/** A claim, and what it has. */
+/** A claim, and its addresses. */
 export interface NotedClaim extends ClaimKey {
   /** Addresses with prefix lengths. */
   readonly ips: readonly string[];
@@ -161,7 +161,7 @@ export const CLAIM_UID = "cni.dev/ipam-claim-uid";
 
 /**
  * Keeps a claim's reservation when the reference's reconciler, to which it is
- * without a pod, deletes it: until the finalizer is gone, it is found, and no
- * other can be created.
+ * without a pod, deletes it: until the finalizer is removed, the object is
+ * found, and no other can be created.
  */
 export const KEEP = "cni.dev/ipam-claim";

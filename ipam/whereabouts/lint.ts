@@ -206,7 +206,7 @@ function checkGateway(
   return isFine ? [] : [
     warningAt(
       ["gateway"],
-      `${gateway} is in none of the ranges: containers look for it on the link`,
+      `${gateway} is in none of the ranges: containers reach it on the link`,
       "gateway-off-subnet",
     ),
   ];

@@ -1,6 +1,6 @@
 /**
- * whereabouts beside other writers, with an API server that fails, and in pools
- * that the reference implementation has written.
+ * whereabouts alongside other writers, with an API server that fails, and in
+ * pools that upstream whereabouts wrote.
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
@@ -209,7 +209,7 @@ Deno.test("whereabouts refuses a gateway of the other family", async () => {
   assertEquals(code, 7);
   assertEquals(
     msg,
-    "error at storage engine: gateway fd00::1 of 10.0.0.7/24 is no IPv4 address",
+    "error at storage engine: gateway fd00::1 of 10.0.0.7/24 is not an IPv4 address",
   );
 });
 

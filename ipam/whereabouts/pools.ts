@@ -152,8 +152,8 @@ export interface ClaimRecord {
 }
 
 /**
- * Finds the record of an address that a claim has. The address's prefix is that
- * of the range at the time, so this works after the ranges have changed.
+ * Finds the record of an address that a claim has. The address has the prefix
+ * of the range at the time of ADD, so this works after the ranges have changed.
  *
  * @throws {KubeError}
  */

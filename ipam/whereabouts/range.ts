@@ -116,7 +116,7 @@ export interface RangeOptions {
 
 /**
  * Resolves a range. The first and the last address of a network are never
- * handed out, for IPv6 too. A start or an end that is not between them is
+ * allocated, not even for IPv6. A start or an end that is not between them is
  * ignored; so is an end below the start.
  *
  * Source: whereabouts pkg/iphelpers/iphelpers.go `GetIPRange`.

@@ -24,7 +24,7 @@ export interface RecordOwner {
   find(records: readonly PoolRecord[]): PoolRecord | undefined;
   /** Reports whether a reservation is the owner's. */
   owns(reservation: Reservation): boolean;
-  /** Fields of the owner's reservations beside the name. */
+  /** Fields of the owner's reservations other than the name. */
   readonly metadata?: ObjectMeta;
 }
 

@@ -19,8 +19,8 @@ const MAX_REFUSALS = 20;
 
 /**
  * Releases a claim: the record if it is still the claim's, and its reservation.
- * The record comes first: until it is gone, another sandbox of the pod may take
- * it over, together with its reservation.
+ * The record comes first: until it is deleted, another sandbox of the pod can
+ * take it over, together with its reservation.
  *
  * @throws {CniError} 11 if the server keeps refusing
  * @throws {KubeError}

@@ -36,7 +36,9 @@ export async function openOwnClient(
   return await openKubeClient(options);
 }
 
-/** Commands that wait for the API server as long as the configuration says. */
+/**
+ * Commands that wait for the API server as long as the configuration allows.
+ */
 const FULL_TIMEOUT: readonly Command[] = ["ADD", "DEL", "GC"];
 /** Time limit of such a command by default, in milliseconds. */
 const LIMIT_MS = 60_000;
@@ -72,7 +74,7 @@ export interface Session {
  * Runs a command.
  *
  * @throws {CniError} 7 if the configuration is invalid; failed requests as 11
- *   if they may succeed later, else 7
+ * if they might succeed later, otherwise 7
  */
 export async function withSession<T>(
   call: WhereaboutsCall,
@@ -174,8 +176,8 @@ function readOwner({ args, command }: WhereaboutsCall): PodInterface {
 }
 
 /**
- * Writes the allocation file of an attachment. Without one, DEL takes longer, and an
- * IPAMClaim goes on to name the pod; that is all.
+ * Writes the allocation file of an attachment. Without the file, DEL takes
+ * longer, and an IPAMClaim continues to name the pod; that is all.
  */
 export function writeAllocationFile(
   { api: { namespace }, owner, files, call: { log } }: Session,

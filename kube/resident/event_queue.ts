@@ -156,7 +156,7 @@ export class EventQueue {
   }
 
   /**
-   * @returns Whether it was still queued: it may have been dropped meanwhile
+   * @returns Whether it was still queued: it might have been dropped in between
    */
   #remove(entry: Entry): boolean {
     const index = this.#entries.indexOf(entry);

@@ -42,7 +42,7 @@ class FakeChannel implements Channel {
     return { request: named, answer, signal };
   }
 
-  /** Remembers that it is not needed any more. */
+  /** Remembers that it is no longer needed. */
   [Symbol.dispose](): void {
     this.isClosed = true;
   }
@@ -174,7 +174,7 @@ Deno.test("Upstream opens its channel for the first request", async (t) => {
     assertEquals(scene.opened, []);
     for (let tries = 0; tries < 2; tries++) {
       await assertRejects(() => ask(upstream), Error, "no kubeconfig");
-      // Does not try again at once.
+      // Does not try again immediately.
       await assertRejects(() => ask(upstream), Error, "no kubeconfig");
       scene.nowMs += 10_000;
     }

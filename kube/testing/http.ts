@@ -46,7 +46,8 @@ export class Exchange {
     this.#outgoing = outgoing;
     this.#cut = cut;
     this.method = incoming.method ?? "";
-    // Through a proxy, which a unix socket is to Deno, the server is named too.
+    // Through a proxy, which a unix socket is to Deno, the server is also
+    // named.
     this.path = (incoming.url ?? "").replace(/^https?:\/\/[^/]*/, "");
     this.body = body;
   }
@@ -217,7 +218,9 @@ export class Listener {
     return this.#certified.get(incoming.socket.remotePort ?? 0);
   }
 
-  /** Closes the connection of a request at once, without the farewell of TLS. */
+  /**
+   * Closes the connection of a request immediately, without TLS close_notify.
+   */
   cut(incoming: IncomingMessage): void {
     const { socket: own } = incoming;
     for (const socket of this.#sockets) {
@@ -268,7 +271,7 @@ export class Listener {
     }
   }
 
-  /** Without an address node binds at once, while the thread is inside. */
+  /** Without an address node binds immediately, while the thread is inside. */
   #bind(server: Server, port: number): void {
     const { netns, hostname, socketPath } = this.#options;
     if (socketPath !== undefined) server.listen(socketPath);

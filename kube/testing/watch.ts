@@ -46,7 +46,7 @@ export class Watch {
     else this.end();
   }
 
-  /** Calls when it has stopped; at once if it has. */
+  /** Calls when it has stopped; immediately if it already did. */
   onEnd(listener: () => void): void {
     if (this.#stack.disposed) listener();
     else this.#stack.defer(listener);

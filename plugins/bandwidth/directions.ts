@@ -69,7 +69,7 @@ export function limitIngress(
   rollback: Rollback,
 ): void {
   const traffic = new TrafficControl(host.socket);
-  rollback.onFailure(`end the limit of "${end.name}"`, () => {
+  rollback.onFailure(`remove the limit of "${end.name}"`, () => {
     unlimitLink(traffic, end.index);
   });
   limitLink(traffic, end, limit);

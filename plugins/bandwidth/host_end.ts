@@ -55,7 +55,7 @@ function peerIndexOf(ifName: string, end: Link | undefined): number {
   if (end.kind === "veth" && end.linkIndex) return end.linkIndex;
   throw refusal(
     `${what}: its kind is "${end.kind}"`,
-    "bandwidth limits a veth at its end on the host, as of ptp and bridge",
+    "bandwidth limits the host end of a veth pair, such as those of ptp and bridge",
   );
 }
 

@@ -1,5 +1,5 @@
 /**
- * Leftovers of bandwidth, ours and the Go plugin's: IFBs.
+ * Leftovers of bandwidth, of this project and of the Go plugin: IFBs.
  *
  * @module
  */

@@ -12,7 +12,7 @@ import type { BandwidthConfig } from "./schema.ts";
 export interface Limit {
   /** More than 0. */
   readonly bitsPerSecond: number;
-  /** Amount that may pass at once after a pause; more than 0. */
+  /** Amount that can pass in one burst after a pause; more than 0. */
   readonly burstBits: number;
 }
 

@@ -1,8 +1,8 @@
 /**
- * bandwidth beside the Go plugin: what each leaves in the host on the same
- * configuration, and one taking down or checking what the other has put up. The
- * differences that are meant are listed here, and nowhere else is a difference
- * allowed.
+ * bandwidth  compared with the Go plugin: what each leaves in the host on the
+ * same configuration, and one taking down or checking what the other has put
+ * up. The differences that are meant are listed here, and nowhere else is a
+ * difference allowed.
  */
 
 import { assertEquals } from "@std/assert";

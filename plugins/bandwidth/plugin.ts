@@ -159,7 +159,9 @@ function endLimitsOfEnd(
     using host = Rtnl.open(call.hostNetns);
     endLimits({ ...place, host }, ifb, (end) => isOwnEnd(end, call));
   } catch (cause) {
-    throw new Error("Cannot end the limits of the host's end", { cause });
+    throw new Error("Cannot remove the rate limits from the host end", {
+      cause,
+    });
   }
 }
 

@@ -45,7 +45,7 @@ export function redirect(
   rollback: Rollback,
 ): void {
   let existing: Qdisc | undefined;
-  rollback.onFailure(`end the redirection from "${from.name}"`, () => {
+  rollback.onFailure(`remove the redirection from "${from.name}"`, () => {
     const { left } = endRedirect(traffic, from.index, to.index);
     const isOurs = existing === undefined && left === 0;
     if (isOurs) deleteIngress(traffic, from.index);

@@ -26,7 +26,7 @@ const WANTED: WantedBridge = {
   trunk: [],
 };
 
-/** A throw-away host with a socket. */
+/** A temporary host with a socket. */
 class Fixture implements Disposable {
   readonly hosts = TestHosts.create();
   readonly rtnl = Rtnl.open(this.hosts.host.path);
@@ -70,8 +70,8 @@ test("ensureBridge() makes a bridge that is ready for use", () => {
   ]);
   assert(shown.flags.includes("UP") && !shown.flags.includes("PROMISC"));
   assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_ra"), "0");
-  // Its link-local address is usable at once; otherwise IPv6 is not forwarded
-  // to it.
+  // Its link-local address is usable immediately; otherwise IPv6 is not
+  // forwarded to it.
   assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_dad"), "0");
 });
 

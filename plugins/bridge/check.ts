@@ -106,7 +106,7 @@ async function checkBridge(
   });
   await differences.collect(() => {
     if (!hasVlans(settings) || filtersVlans(link)) return;
-    throw checkFailure(`Bridge "${link.name}" does not tell VLANs apart`);
+    throw checkFailure(`Bridge "${link.name}" does not filter VLANs`);
   });
   if (settings.isLayer3 && settings.isGateway) {
     await checkGateway(differences, checked, link);

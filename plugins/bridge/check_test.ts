@@ -96,7 +96,7 @@ const BRIDGE_CHANGES: readonly Change[] = [
     "no masquerade",
     "host",
     "iptables -t nat -F POSTROUTING",
-    "The masquerade is gone",
+    "The masquerade is missing",
   ],
 ];
 

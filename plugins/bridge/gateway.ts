@@ -156,9 +156,9 @@ export function ensureRoutes(
 
 /**
  * Deletes the routes to a container's own addresses from links of the host.
- * Routes to subnets stay, because other containers need them, and so does the
- * route to an address that another container has by now: a runtime may repeat
- * the DEL of a container whose address was given to the next one.
+ * Routes to subnets are kept, because other containers need them, and so is the
+ * route to an address that already belongs to another container: a runtime may
+ * repeat the DEL of a container whose address was given to the next one.
  *
  * @param names The links' names
  */

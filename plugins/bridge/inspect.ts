@@ -34,7 +34,10 @@ export function gatewayAddressesOf(ips: readonly IpConfig[]): Cidr[] {
   );
 }
 
-/** Reports whether a bridge with an address cannot have a gateway's, too. */
+/**
+ * Reports whether a bridge with this address cannot also have the gateway's
+ * address.
+ */
 export function isInTheWay(address: Cidr, gateway: Cidr): boolean {
   if (address.family !== gateway.family) return false;
   // The kernel's own address, present on every link.

@@ -36,7 +36,7 @@ const SKELETON = `table bridge nat {
 }
 `;
 
-/** A throw-away host with attachments. */
+/** A temporary host with attachments. */
 class Fixture implements Disposable {
   readonly #hosts = TestHosts.create();
   readonly #rtnl = Rtnl.open(this.#hosts.host.path);

@@ -40,10 +40,10 @@ export const metadata: BuiltInMetadata = {
   },
   differences: [{
     uses: /"ipMasq":true/i,
-    text: "Go plugins up to 1.5 leave a rule of nftables after the way back",
+    text: "after a rollback, Go plugins up to 1.5 leave an nftables rule",
   }, {
     uses: /"vlan"(?=:[1-9])|"vlanTrunk"(?=:\[\{)/i,
-    text: "VLAN filtering is enabled on an existing bridge, too",
+    text: "VLAN filtering is also enabled on an existing bridge",
   }],
   start: { rank: 1, keys: startingKeys, addsRoutes: true },
   lint,

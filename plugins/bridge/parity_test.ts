@@ -1,7 +1,7 @@
 /**
- * bridge beside the Go plugin: what each leaves in the namespaces on the same
- * configuration. The differences that are meant are listed here, and nowhere
- * else is a difference allowed.
+ * bridge  compared with the Go plugin: what each leaves in the namespaces on
+ * the same configuration. The differences that are meant are listed here, and
+ * nowhere else is a difference allowed.
  */
 
 import { assert, assertEquals } from "@std/assert";

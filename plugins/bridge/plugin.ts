@@ -155,7 +155,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         const ips = ownIpsOf(prevResult, call.args);
         deleteOwnRoutes(call, names, ips);
       }],
-      // After the veth pair, so that no spoofed frame gets through meanwhile.
+      // After the veth pair, so that no spoofed frame gets through in between.
       ["remove the rules against MAC spoofing", async () => {
         if (!call.config.macspoofchk) return;
         const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
@@ -199,8 +199,8 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 });
 
 /**
- * Tells the Go plugin's veth pairs to this bridge from others. Veth pairs to a deleted
- * bridge are not ports any more.
+ * Tells the Go plugin's veth pairs to this bridge from others. Veth pairs to a
+ * deleted bridge are no longer ports.
  */
 function isPortOf(host: Rtnl, config: BridgeConfig): PeerTest {
   return ({ masterIndex }) =>

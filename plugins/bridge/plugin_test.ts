@@ -591,7 +591,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
     const config = bridgeConfig(hosts);
     const { exitCode, stderr } = await hosts.run("bridge", "DEL", config);
     assertEquals(exitCode, 0);
-    assertStringIncludes(stderr, "Leaving an interface that may be another");
+    assertStringIncludes(stderr, "Keeping an interface that might belong to");
     assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
     const interfaces = [
       { name: "br0" },

@@ -157,7 +157,7 @@ export function ensureVlanGateway(
   return named(`create "${name}"`, () => {
     const gateway = host.link.find(name) ??
       addVlanGateway(host, link, { name, vlan });
-    // The attachment that created it may not have set its VLANs yet.
+    // The attachment that created it might not have set its VLANs yet.
     const port = findPort(host, link, gateway);
     if (port !== undefined) {
       setPortVlans(host, port, { ...settings, vlan, trunk: [] });

@@ -1,7 +1,7 @@
 /**
  * Which addresses a call may ask for: with the address of another container or
  * of the host, the container would get the frames of its owner; and a gateway
- * that nobody has configured must not take the host's networks.
+ * that no administrator configured must not take the host's networks.
  *
  * @module
  */
@@ -109,6 +109,6 @@ function checkTakesNoNetwork(
   const user = host.link.find(route.ifindex ?? 0)?.name ?? "";
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot give "${name}" ${gateway}: the host reaches ${route.destination} by "${user}"`,
+    `Cannot give "${name}" ${gateway}: the host reaches ${route.destination} over "${user}"`,
   );
 }

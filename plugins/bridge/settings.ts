@@ -91,7 +91,7 @@ export function settingsOf(call: Call<BridgeConfig>): BridgeSettings {
   return settings;
 }
 
-/** Returns the name of the bridge, also for DEL. */
+/** Returns the name of the bridge, including for DEL. */
 export function bridgeNameOf({ bridge }: BridgeConfig): string {
   return bridge || DEFAULT_BRIDGE;
 }
@@ -150,7 +150,7 @@ function checkName(name: string): void {
     throw refuse(message, error);
   }
   if (!name.includes("%")) return;
-  throw refuse(`${message}: the kernel would put a number in place of the %`);
+  throw refuse(`${message}: the kernel would replace the % with a number`);
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
- * VLANs of bridge beside the newest Go plugin: what each leaves, and that each
- * ends what the other made. Needs a kernel with VLAN filtering, and the plugins
- * that `scripts/setup/go_plugins.ts` builds.
+ * VLANs of bridge  compared with the newest Go plugin: what each leaves, and
+ * that each ends what the other made. Needs a kernel with VLAN filtering, and
+ * the plugins that `scripts/setup/go_plugins.ts` builds.
  */
 
 import { assertEquals } from "@std/assert";

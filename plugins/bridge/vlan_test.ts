@@ -32,7 +32,7 @@ type Config = Record<string, unknown>;
 const TRUNK = [{ id: 101 }, { minID: 103, maxID: 104 }];
 const ACCESS = "100 pvid untagged", NATIVE = "1 pvid untagged";
 
-/** A throw-away host with fake VLANs of bridges. */
+/** A temporary host with fake VLANs of bridges. */
 class Fixture implements Disposable {
   readonly hosts = TestHosts.create();
   readonly #vlans = new BridgeVlansInstead();

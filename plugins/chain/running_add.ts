@@ -2,8 +2,8 @@
  * ADD of a chain with plugins in processes of their own.
  *
  * If a runtime's time limit expires, it kills the chain, but not these
- * processes. Such a plugin goes on, and would leave what it creates after DEL.
- * So it holds a lock while it runs, and DEL waits for that lock.
+ * processes. Such a plugin continues, and would leave behind what it creates
+ * after DEL. So it holds a lock while it runs, and DEL waits for that lock.
  *
  * @module
  */
@@ -70,7 +70,7 @@ export class RunningAdd implements Disposable {
     try {
       this.#lock = await waitForLock(this.#running, () => tryCreate(path));
     } catch (error) {
-      log.warn("Going on without a lock", {
+      log.warn("Continuing without the lock", {
         path,
         error: describeError(error),
       });
@@ -79,7 +79,9 @@ export class RunningAdd implements Disposable {
     if (this.#lock === undefined) throw stillRuns("add", path);
   }
 
-  /** Unlocks in this process; the lock ends with the last process. */
+  /**
+   * Unlocks in this process; the lock is released when the last process exits.
+   */
   [Symbol.dispose](): void {
     if (this.#lock === undefined) return;
     removeAndUnlock(lockPathOf(this.#running), this.#lock);
@@ -146,13 +148,13 @@ function stillRuns(what: "add" | "delete", path: string): CniError {
   const file = ifPossible(() => Deno.statSync(path));
   return new CniError(
     ErrorCode.TryAgainLater,
-    `Cannot ${what}: a plugin that an earlier ADD has started still runs`,
+    `Cannot ${what}: a plugin that an earlier ADD started is still running`,
     file && { details: `"${path}" is held by ${describeHolders(file)}` },
   );
 }
 
 /**
- * Waits for processes left by a killed ADD. After the time limit, DEL goes on
+ * Waits for processes left by a killed ADD. After the time limit, DEL continues
  * and deletes as much as possible.
  *
  * @throws {CniError} 11 if the call's own time limit expires first
@@ -167,7 +169,7 @@ export async function waitForAdd(running: Running): Promise<void> {
   } catch (error) {
     const isGone = isErrno(error, "ENOENT");
     if (!isGone) {
-      running.log.warn("Going on without a lock", {
+      running.log.warn("Continuing without the lock", {
         path,
         error: describeError(error),
       });
@@ -176,12 +178,14 @@ export async function waitForAdd(running: Running): Promise<void> {
   }
   if (lock !== undefined) return removeAndUnlock(path, lock);
   if (running.signal?.aborted) throw stillRuns("delete", path);
-  running.log.warn("Going on though a plugin of an earlier ADD still runs");
+  running.log.warn(
+    "Continuing although a plugin of an earlier ADD is still running",
+  );
 }
 
 /**
- * Removes the files that nobody holds: of a process that was killed after the
- * container's last DEL.
+ * Removes the files that no process holds: of a process that was killed after
+ * the container's last DEL.
  */
 export function sweepLocks(directory: string = DIRECTORY): void {
   for (
@@ -232,12 +236,12 @@ function tryLock(path: string): InheritedLock | undefined {
     const lock = InheritedLock.tryAcquire(path);
     if (lock === undefined) return undefined;
     stack.use(lock);
-    // The previous holder may have removed the file meanwhile.
+    // The previous holder might have removed the file in between.
     if (!isSameFile(path, lock.path)) continue;
     stack.move();
     return lock;
   }
-  throw new Error(`Cannot lock "${path}": it is another file each time`);
+  throw new Error(`Cannot lock "${path}": it was replaced each time`);
 }
 
 /** Like {@linkcode tryLock}, but creates a missing file. */
@@ -251,5 +255,5 @@ function tryCreate(path: string): InheritedLock | undefined {
       if (!isErrno(error, "ENOENT")) throw error;
     }
   }
-  throw new Error(`Cannot lock "${path}": it is removed each time`);
+  throw new Error(`Cannot lock "${path}": it was removed each time`);
 }

@@ -54,7 +54,7 @@ Deno.test("RunningAdd locks until its disposal, and leaves nothing", async () =>
     const { code } = await assertRejects(
       () => other.begin(),
       CniError,
-      "still runs",
+      "is still running",
     );
     assertEquals(code, 11);
     const args = { ...running.args, ifName: "eth1" };
@@ -112,7 +112,7 @@ Deno.test("waitForAdd() gives up at the call's signal, and leaves the lock", asy
       const { code } = await assertRejects(
         () => waitForAdd({ ...running, signal }),
         CniError,
-        "still runs",
+        "is still running",
       );
       assertEquals([code, scene.locks.length], [11, 1]);
     }
@@ -158,7 +158,7 @@ Deno.test("ADD and DEL go on without a lock that cannot be opened", async () => 
   for (const log of scene.logs) {
     assertMatch(
       log,
-      /^level=warn msg="Going on without a lock" .*(?:ELOOP|symbolic links)/,
+      /^level=warn msg="Continuing without the lock" .*(?:ELOOP|symbolic links)/,
     );
     assertStringIncludes(log, `path=${path} `);
   }

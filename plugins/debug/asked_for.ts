@@ -1,7 +1,7 @@
 /**
  * Whether the node asks for what debug is to do. Its keys name files and
- * programs, and a configuration does not show who wrote it: with multus it may
- * be that of anybody who may create a NetworkAttachmentDefinition.
+ * programs, and a configuration does not show who wrote it: with multus it can
+ * come from any user who may create a NetworkAttachmentDefinition.
  *
  * @module
  */
@@ -79,7 +79,7 @@ function findRefused(
     wanted.every((key) => isSame(valueOf(object, key), config[key]));
   if (someObject(directory, isAskedFor)) return undefined;
   return `Refused ${wanted.map((key) => `"${key}"`).join(" and ")}: no file ` +
-    `in "${directory}" has a plugin debug with the same`;
+    `in "${directory}" contains a plugin debug with the same`;
 }
 
 function valueOf(object: Record<string, unknown>, key: string): unknown {

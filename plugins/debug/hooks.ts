@@ -41,7 +41,7 @@ function findOpenSandbox(call: Call<DebugConfig>): Rtnl | undefined {
     return findSandbox(call);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    call.log.warn("The hooks are left out", { error: describeError(error) });
+    call.log.warn("The hooks are skipped", { error: describeError(error) });
     return undefined;
   }
 }

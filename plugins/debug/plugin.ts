@@ -8,7 +8,7 @@
  *                              a record in a file    hooks in the sandbox
  * ```
  *
- * It does only what a file of the node says too. ADD returns the previous
+ * It does only what a file on the node also contains. ADD returns the previous
  * plugin's result, or an empty one. DEL leaves the file and all effects of the
  * hooks.
  *
@@ -70,7 +70,7 @@ function isAskedFor(call: Call<DebugConfig>): boolean {
     checkAskedFor(call);
     return true;
   } catch (error) {
-    call.log.warn("Nothing is done", { error: describeError(error) });
+    call.log.warn("debug does nothing", { error: describeError(error) });
     return false;
   }
 }

@@ -174,7 +174,10 @@ Deno.test("debug does only what a file of the node says", async (t) => {
     if (isAsked) return assertEquals(exitCode, 0, stdout);
     const { code, msg } = JSON.parse(stdout);
     assertEquals(code, 7);
-    assertStringIncludes(msg, `no file in "${env.NETCONFPATH}" has a plugin`);
+    assertStringIncludes(
+      msg,
+      `no file in "${env.NETCONFPATH}" contains a plugin`,
+    );
   });
   assertEquals(titlesIn(cniOutput), ["CmdAdd", "CmdAdd"]);
 });
@@ -193,7 +196,7 @@ Deno.test("debug of a definition does nothing, and does not keep a pod from endi
   await eachRow(t, Object.entries(codes), async ([command, expected]) => {
     const { exitCode, stderr } = await run(command, config);
     assertEquals(exitCode, expected);
-    assertEquals(stderr.includes("Nothing is done"), expected === 0);
+    assertEquals(stderr.includes("debug does nothing"), expected === 0);
   });
   assertEquals([...Deno.readDirSync(directory.path)], []);
 });

@@ -32,7 +32,7 @@ export interface FirewallHost {
 /** A limit on connections to the containers behind a bridge. */
 export interface IngressPolicy {
   readonly bridge: string;
-  /** Whether containers behind the same bridge are kept apart, too. */
+  /** Whether containers behind the same bridge are also kept apart. */
   readonly isolated: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Backend {
    */
   check(host: FirewallHost, protection: Protection): Promise<void>;
   /**
-   * Removes the addresses' rules, also if the Go plugin added them. It succeeds
+   * Removes the addresses' rules, even if the Go plugin added them. It succeeds
    * if there is nothing to remove, or if the host lacks the backend.
    *
    * @param link A link of this attachment only, whose policy is removed, too

@@ -15,8 +15,8 @@ export const backends: Readonly<Record<BackendName, () => Promise<Backend>>> = {
 
 /**
  * Works with the configuration's backend. Without one it is firewalld if that
- * runs, else iptables, as in the Go plugin, and nftables if iptables cannot work
- * on this host.
+ * runs, otherwise iptables, as in the Go plugin, and nftables if iptables
+ * cannot work on this host.
  *
  * @throws The error of the last backend that was tried
  */

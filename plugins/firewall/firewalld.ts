@@ -87,7 +87,7 @@ export const firewalldBackend: Backend = {
   async status(host): Promise<void> {
     using bus = await openBus(host);
     if (!await bus.hasOwner(FIREWALLD)) {
-      throw new Error("firewalld does not run");
+      throw new Error("firewalld is not running");
     }
   },
 };

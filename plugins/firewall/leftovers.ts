@@ -1,6 +1,6 @@
 /**
- * Leftovers of firewall, ours and the Go plugin's: elements of nftables, and rules
- * of iptables for addresses.
+ * Leftovers of firewall, of this project and of the Go plugin: elements of
+ * nftables, and rules of iptables for addresses.
  *
  * @module
  */
@@ -66,7 +66,8 @@ async function findAddresses(
       network: "",
       ...reason,
       async remove(): Promise<void> {
-        // A new container may have the address by now, and the same rules.
+        // The address might already belong to a new container, which has
+        // identical rules.
         if (!search.renew().findReason({ addresses: ips })) return;
         await eachIptables(
           placeOf(search, iptables.table),

@@ -20,7 +20,7 @@ export const metadata: BuiltInMetadata = {
     ),
   status: "stable",
   differences: [{
-    text: "the nftables table inet cni_firewall stays after the way back",
+    text: "after a rollback, the nftables table inet cni_firewall remains",
   }],
   keys: () => ({
     summary: "lets the container's traffic through the host's firewall",

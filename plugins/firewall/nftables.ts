@@ -33,8 +33,8 @@
  * for it.
  *
  * An address in several living containers has an owner in its element, and the
- * others in `further_owners`. No container can take the rules of another one: an
- * address keeps them until its last owner is gone.
+ * others in `further_owners`. No container can take the rules of another one:
+ * an address keeps them until its last owner is deleted.
  *
  * The last DEL removes the table, unless chain `admin` has rules.
  *
@@ -251,8 +251,8 @@ export function listRecorded(
 }
 
 /**
- * Lists those of some addresses that are recorded for other owners, which are
- * alive.
+ * Lists the addresses, of the given ones, that are recorded for other living
+ * owners.
  */
 export function listForeign(
   records: Records,
@@ -332,7 +332,7 @@ function isWhole(nftables: Nftables, chain: string): boolean {
   return present.join() === (RULES[chain] ?? []).map(shapeOf).join();
 }
 
-/** Returns what tells one rule of the table from another. */
+/** Returns what distinguishes the rules of the table. */
 function shapeOf(expressions: readonly Expression[]): string {
   const values = comparedValues(expressions).map((value) => value.toHex());
   const { code, chain } = verdictOf(expressions) ?? {};

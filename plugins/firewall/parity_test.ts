@@ -1,8 +1,8 @@
 /**
- * firewall beside the Go plugin: what each leaves in the host's iptables or in
- * firewalld on the same configuration, and one checking and deleting what the
- * other has added. The only difference that is meant is our record of owners, a
- * table of nftables.
+ * firewall  compared with the Go plugin: what each leaves in the host's
+ * iptables or in firewalld on the same configuration, and one checking and
+ * deleting what the other has added. The only difference that is meant is our
+ * record of owners, a table of nftables.
  */
 
 import { assertEquals } from "@std/assert";

@@ -75,7 +75,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
       const records = readRecords(nftables);
       const earlier = listRecorded(records, owned);
       await delUnowned(host, records, owned, without(earlier, addresses));
-      // Before the rules, so that DEL knows the addresses of a killed ADD.
+      // Before the rules, so that DEL finds the addresses of a killed ADD.
       tryToRecord(() => recordOwner(nftables, owner, addresses, records));
     }
     await withBackend(host, (backend) => backend.add(host, protection));
@@ -113,8 +113,8 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     const valid = await Promise.all(
       validAttachments.map((one) => namesOf({ network, ...one })),
     );
-    // One that the Go plugin has added may have a stale address, and the rules
-    // do not tell whose they are.
+    // An attachment of the Go plugin might have a stale address, and the rules
+    // do not name their owner.
     const records = readRecords(nftables);
     if (areRecorded(records, valid)) {
       const addresses = listRecorded(records, stale);
@@ -130,7 +130,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     } catch (error) {
       throw new CniError(
         ErrorCode.PluginNotAvailable,
-        `Cannot let traffic through by ${
+        `Cannot let traffic through with ${
           host.backend ?? "firewalld, iptables or nftables"
         }`,
         { details: describeError(error) },
@@ -220,9 +220,9 @@ function lookInside<T>(
 }
 
 /**
- * Returns the host's end of a pair that has no bridge, as ptp makes it. It ends
- * with the container, so its policy does, too. A link of that name that leads to
- * another container is not it.
+ * Returns the host's end of a pair that has no bridge, as ptp makes it. The
+ * interface is deleted with the container, and so is its policy. A link of that
+ * name that leads to another container is not it.
  */
 function findOwnLink(call: Call<FirewallConfig>): string | undefined {
   const { ingressPolicy } = call.config;

@@ -672,7 +672,7 @@ rootTest(
       assertFailure(
         await scene.run("STATUS", keys, { env }),
         50,
-        "firewalld does not run",
+        "firewalld is not running",
       );
       await scene.succeed("DEL", keys, { env });
     });

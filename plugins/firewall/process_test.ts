@@ -1,6 +1,6 @@
 /**
- * The executable of firewall: on a host without programs, many at once, killed,
- * and with firewalld on the bus.
+ * The executable of firewall: on a host without programs, many at the same
+ * time, killed, and with firewalld on the bus.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";

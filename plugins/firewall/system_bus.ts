@@ -190,7 +190,9 @@ export class SystemBus implements Disposable {
   async #receive(): Promise<void> {
     const buffer = new Uint8Array(4096);
     const length = await this.#inTime(this.#connection.read(buffer));
-    if (length === null) throw new Error("The system bus hung up");
+    if (length === null) {
+      throw new Error("The system bus closed the connection");
+    }
     this.#received = concat([this.#received, buffer.subarray(0, length)]);
   }
 

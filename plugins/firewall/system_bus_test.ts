@@ -60,8 +60,8 @@ Deno.test("SystemBus.open() fails if the bus refuses or hangs up", async () => {
     using listener = Deno.listen({ transport: "unix", path });
     const answers: [answer: string, error: string][] = [
       ["REJECTED EXTERNAL\r\n", "The system bus refuses the login: REJECTED"],
-      ["", "The system bus hung up"],
-      ["OK 1234\r\nl", "The system bus hung up"],
+      ["", "The system bus closed the connection"],
+      ["OK 1234\r\nl", "The system bus closed the connection"],
     ];
     for (const [answer, error] of answers) {
       const served = (async () => {

@@ -26,7 +26,7 @@ export const metadata: BuiltInMetadata = {
   runs: { key: "delegate", type: "bridge", ipamType: "host-local" },
   hasDeepStatus: true,
   lint,
-  // Without flanneld's file there is none yet, which STATUS says.
+  // Without flanneld's file there is none yet, which STATUS reports.
   onNode: (conf, network) =>
     ifPossible(() => {
       const config = decode(flannelSchema(), conf, "flannel");

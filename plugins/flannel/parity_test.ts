@@ -1,6 +1,6 @@
 /**
- * flannel beside the Go plugin: what each passes on and leaves on disk, and one
- * releasing what the other has added.
+ * flannel  compared with the Go plugin: what each passes on and leaves on disk,
+ * and one releasing what the other has added.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -126,7 +126,7 @@ test("flannel releases what the Go plugin has added, and the reverse", async (t)
   await eachRow(t, orders, async ([adder, other]) => {
     using scene = new Beside({ delegate: { type: "other" } }, dual);
     const { json: prevResult } = await scene.call(adder, "ADD");
-    // It is not needed any more.
+    // It is no longer needed.
     scene.writeEnv([]);
     const checked = await scene.call(other, "CHECK", { prevResult });
     assertEquals(checked.stdout, "");

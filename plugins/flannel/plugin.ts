@@ -115,7 +115,10 @@ function buildForNode(call: FlannelCall): DelegateConf {
   return buildDelegateConf(call, env);
 }
 
-/** Builds what ADD has saved, as far as the node still has it. */
+/**
+ * Builds the configuration that ADD saved, as far as the node still contains
+ * it.
+ */
 function buildForRelease(call: FlannelCall): DelegateConf {
   return ifPossible(() => buildForNode(call)) ?? buildDelegateConf(call);
 }

@@ -41,7 +41,7 @@ export type ReadableConf = SavedConf & { readonly conf: DelegateConf };
 /** The key of the interface's name; the delegate does not get it. */
 const IF_NAME = "flannelIfName";
 
-/** Where the Go plugin has its files if not told otherwise. */
+/** The default directory of the Go plugin. */
 const DATA_DIR = "/var/lib/cni/flannel";
 
 /** The files of one directory. */

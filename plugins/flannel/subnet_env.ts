@@ -17,7 +17,7 @@ import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { readTextFile } from "../../base/files/io.ts";
 
-/** Where flanneld writes if not told otherwise. */
+/** The default path of flanneld. */
 export const SUBNET_FILE = "/run/flannel/subnet.env";
 
 /** The content of the file. */

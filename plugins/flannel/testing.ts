@@ -33,7 +33,7 @@ export const SUBNET_ENV = {
   ],
 } as const;
 
-/** Builds a configuration whose files are all in the throw-away directory. */
+/** Builds a configuration whose files are all in the temporary directory. */
 export function flannelConfig(hosts: TestHosts, extras: Keys = {}): Keys {
   return {
     cniVersion: "1.1.0",

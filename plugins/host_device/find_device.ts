@@ -158,7 +158,9 @@ function getByName(host: Rtnl, name: string): Device {
   if (returned !== undefined) return { link: returned, nameOnHost: name };
   throw missing(
     "failed to find host device: Link not found",
-    new Error(`the host has no link "${name}"; another container may have it`),
+    new Error(
+      `the host has no link "${name}"; another container might have it`,
+    ),
   );
 }
 

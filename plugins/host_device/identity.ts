@@ -75,7 +75,7 @@ export function findOutside(
   );
   if (exact !== undefined || !isPhysical(record)) return exact;
   const only = onlyOf(alike);
-  // A card may have several links, which only their permanent MACs tell apart.
+  // A card can have several links, which only their permanent MACs distinguish.
   const isCertain = only !== undefined && (record.permanentMac !== undefined ||
     isGivenBack(only, record.ifName));
   return isCertain ? only : undefined;

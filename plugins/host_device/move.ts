@@ -3,7 +3,7 @@
  *
  * The kernel does what one request asks for without interruption, so a killed
  * process leaves the device in one of two places: on the host, or in the
- * container. The record, which is written before, tells what it is.
+ * container. The record, which is written before, identifies it.
  *
  * @module
  */
@@ -142,7 +142,7 @@ function takeBack(places: Places, before: Link, record: DeviceRecord): void {
   const link = moved === undefined
     ? host.link.find(name)
     : findOutside(host.link.list(), record);
-  // Another ADD has moved it.
+  // Another ADD moved it.
   if (link === undefined) return;
   const alias = name === record.name ? before.alias ?? "" : record.name;
   host.link.set(link.index, { isUp, masterIndex, alias });
@@ -232,9 +232,9 @@ function finishMove(
 }
 
 /**
- * Returns a name that is free at both ends: the wanted one if the host does not
- * have it, else one like the kernel's for a device of a namespace that ends, if
- * its name is taken.
+ * Returns a name that is free at both ends: the wanted name if it is free on
+ * the host; otherwise a name like the kernel's for a device of a deleted
+ * namespace whose name is taken.
  */
 function freeNameOf({ host, sandbox }: Places, wanted: string): string {
   if (wanted !== "" && host.link.find(wanted) === undefined) return wanted;
@@ -311,7 +311,7 @@ export function reclaim(
     host.link.set(index, { name: device, alias });
   } catch (error) {
     const problem = describeError(error);
-    log.warn("Leaving the device its name", { name, device, problem });
+    log.warn("Keeping the device's name", { name, device, problem });
   }
   restoreHostState(places, host.link.get(index), record);
   return true;

@@ -1,8 +1,8 @@
 /**
- * host-device beside the Go plugin: what each leaves in both namespaces, what it
- * reports, and one checking and returning what the other has moved. The
- * differences that are meant are listed here, and nowhere else is a difference
- * allowed.
+ * host-device  compared with the Go plugin: what each leaves in both
+ * namespaces, what it reports, and one checking and returning what the other
+ * has moved. The differences that are meant are listed here, and nowhere else
+ * is a difference allowed.
  */
 
 import { assert, assertEquals } from "@std/assert";

@@ -151,7 +151,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       using host = Rtnl.open(call.hostNetns);
       await tryAll([
         [
-          "restore devices of containers that have ended",
+          "restore devices of deleted containers",
           () =>
             reclaimStale(
               host,
@@ -197,7 +197,7 @@ function reclaimStale(
   for (const { path, record } of file.list()) {
     if (!isSandboxGone(record) || !isMeant(record)) continue;
     const isOver = reclaim({ host, log }, record) ||
-      // A virtual device ends with its namespace.
+      // A virtual device is deleted with its namespace.
       !isPhysical(record) && !livesElsewhere(record);
     if (isOver) removeIfThere(path);
   }

@@ -52,7 +52,7 @@ rootTest("host-device.add() twice leaves the first one alone", async () => {
   const gone = [
     11,
     "failed to find host device: Link not found; " +
-    'the host has no link "ens5"; another container may have it',
+    'the host has no link "ens5"; another container might have it',
   ] as const;
   await scene.fail("ADD", gone);
   addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
@@ -277,7 +277,7 @@ rootTest(
         const env = { CNI_NETNS: "" };
         const { exitCode, stderr } = await scene.run("DEL", {}, { env });
         assertEquals([exitCode, scene.outside.sort()], [0, [DEVICE, "eth0"]]);
-        assertStringIncludes(stderr, "Leaving the device its name");
+        assertStringIncludes(stderr, "Keeping the device's name");
       },
     );
     await eachRow(t, [

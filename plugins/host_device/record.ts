@@ -35,7 +35,9 @@ const recordSchema = once(() => {
     network: z.string(),
     containerId: z.string(),
     ifName: z.string(),
-    /** Its sandbox: the path, device and inode, and what `lastingIdOf` tells. */
+    /**
+     * Its sandbox: the path, device and inode, and the result of `lastingIdOf`.
+     */
     netns: z.object({
       path: z.string(),
       file: optional(z.string()),
@@ -45,7 +47,7 @@ const recordSchema = once(() => {
     name: z.string(),
     /** Its index in the container. */
     index: z.int(),
-    /** What the kernel says of it, and no container can change. */
+    /** Properties from the kernel, which no container can change. */
     kind: z.string(),
     parent: optional(z.object({ bus: z.string(), name: z.string() })),
     permanentMac: mac,
@@ -79,7 +81,10 @@ const recordSchema = once(() => {
 /** A record. */
 export type DeviceRecord = SchemaOutput<ReturnType<typeof recordSchema>>;
 
-/** The file of one attachment's record, beside the records of others. */
+/**
+ * The file of one attachment's record, next to the records of other
+ * attachments.
+ */
 export class RecordFile {
   readonly #directory: string;
   readonly #path: string;
@@ -163,8 +168,8 @@ export function isSandboxGone({ netns }: DeviceRecord): boolean {
 }
 
 /**
- * Reports whether a namespace whose path is gone lives on: a process is in it, or
- * it is mounted elsewhere. A virtual device in it still exists.
+ * Reports whether a namespace whose path was deleted still exists: a process is
+ * in it, or it is mounted elsewhere. A virtual device in it still exists.
  */
 export function livesElsewhere({ netns: { file } }: DeviceRecord): boolean {
   if (file === undefined) return false;

@@ -19,9 +19,10 @@ import type { HostDeviceConfig } from "./schema.ts";
 
 /**
  * Returns the device to the host, if the container or the kernel has it, and
- * removes its record. Keeps the record of a device with hardware that is nowhere:
- * the kernel returns it when its namespace ends, to the next ADD or GC. Keeps that
- * of a virtual device if its namespace lives, and this call does not lead to it.
+ * removes its record. Keeps the record of a device with hardware that is
+ * nowhere: the kernel returns it when its namespace ends, to the next ADD or
+ * GC. Keeps the record of a virtual device if its namespace exists and is not
+ * the namespace of this call.
  *
  * @param isOnHost Reports whether the host has the configured device
  * @throws {Error} If the kernel refuses
@@ -59,13 +60,16 @@ export function returnToHost(
     (isPhysical(record) || !isRight && livesElsewhere(record))
   ) {
     const { name: device } = record;
-    call.log.warn("The device is not here yet: keeping its record", { device });
+    call.log.warn(
+      "The kernel has not returned the device yet: keeping its record",
+      { device },
+    );
     return;
   }
   file.remove();
 }
 
-/** Reports whether a namespace may be a record's: true if nothing tells. */
+/** Reports whether a namespace may be a record's: true if it is unknown. */
 function isSandboxOf({ netns: { id } }: DeviceRecord, sandbox: Rtnl): boolean {
   const present = id === undefined ? undefined : lastingIdOf(sandbox);
   return present === undefined || present === id;
@@ -147,9 +151,9 @@ function findNamed(
 }
 
 /**
- * Finds the device that its container has renamed. Only the result tells whose
- * it is: by its MAC, or because the container has one device with hardware, and
- * the host lacks one.
+ * Finds the device that its container has renamed. Only the result identifies
+ * its owner: by its MAC, or because the container has one device with hardware,
+ * and the host lacks one.
  */
 function findRenamed(
   links: readonly Link[],
@@ -214,6 +218,6 @@ function restoreName(host: Rtnl, call: Call<HostDeviceConfig>): void {
     host.link.set(index, { name: alias, alias: "" });
   } catch (error) {
     const problem = describeError(error);
-    log.warn("Leaving the device its name", { name, device: alias, problem });
+    log.warn("Keeping the device's name", { name, device: alias, problem });
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A host with a device for host-device: one end of a veth, with the other end
- * on the host, too. Directories of sysfs are made where a test needs a bus that the
- * machine does not have.
+ * A host with a device for host-device: one end of a veth, whose other end is
+ * also on the host. Directories of sysfs are made where a test needs a bus that
+ * the machine does not have.
  *
  * @module
  */

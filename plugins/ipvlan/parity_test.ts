@@ -1,4 +1,4 @@
-/** ipvlan beside the Go plugin. */
+/** ipvlan  compared with the Go plugin. */
 
 import { testParityOnMaster } from "../../tests/_harness/on_master_parity.ts";
 import { MASTER } from "../../tests/_harness/on_master.ts";

@@ -79,10 +79,10 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
 /** Source: drivers/net/ipvlan/ipvlan_main.c. */
 const REASONS = {
   EADDRINUSE: "another ipvlan on the master has this address: " +
-    "choose another address",
+    "choose a different address",
   EBUSY: "the master is a port of a bridge or bond, or has macvlans: " +
-    "choose another master",
-  EINVAL: "the master is not an Ethernet link: choose another master",
+    "choose a different master",
+  EINVAL: "the master is not an Ethernet link: choose a different master",
 };
 
 const MODES = { l2: IpvlanMode.L2, l3: IpvlanMode.L3, l3s: IpvlanMode.L3s };

@@ -3,9 +3,9 @@
  * container, before or in addition to its networks.
  *
  * It has no keys. CNI_IFNAME is ignored: the interface is always `lo`. ADD
- * returns prevResult if there is one, else `lo` with the addresses that the
- * kernel gives it. DEL brings `lo` down, unless another interface is up; `lo`
- * itself belongs to the namespace.
+ * returns prevResult if there is one, otherwise `lo` with the addresses that
+ * the kernel assigns. DEL brings `lo` down, unless another interface is up;
+ * `lo` itself belongs to the namespace.
  *
  * @module
  */
@@ -82,8 +82,8 @@ function bringDown(sandbox: Rtnl): void {
 /**
  * Reports whether a pod may still need the interface: CNI_NETNS of a late DEL
  * may refer to another pod. All `lo` look alike, so a prevResult with only `lo`
- * cannot tell. Then other interfaces that are up show that the sandbox is in
- * use.
+ * does not identify the pod. Then other interfaces that are up show that the
+ * sandbox is in use.
  */
 function isInUse(sandbox: Rtnl, call: Call): boolean {
   return isOfAnotherPod(sandbox, call) ||

@@ -1,4 +1,4 @@
-/** macvlan beside the Go plugin. */
+/** macvlan  compared with the Go plugin. */
 
 import { testParityOnMaster } from "../../tests/_harness/on_master_parity.ts";
 import { MASTER } from "../../tests/_harness/on_master.ts";

@@ -80,9 +80,9 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
 
 /** Source: drivers/net/macvlan.c. */
 const REASONS = {
-  EADDRINUSE: "another link on the master has this MAC: choose another MAC",
+  EADDRINUSE: "another link on the master has this MAC: choose a different MAC",
   EBUSY: "the master is a port of a bridge or bond, or has ipvlans: " +
-    "choose another master",
+    "choose a different master",
   EINVAL: "the master is not an Ethernet link, or it has several macvlans, " +
     "and one is in mode passthru",
 };

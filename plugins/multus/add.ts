@@ -78,11 +78,14 @@ async function findNetworks(session: Session): Promise<
 
 interface Selected {
   readonly delegates: Delegate[];
-  /** What the pod requests; nobody else gets it meanwhile. */
+  /** What the pod requests; no other pod gets it in between. */
   readonly reserved: Disposable | undefined;
 }
 
-/** Selects the pod's networks; an event says why it does not get one. */
+/**
+ * Selects the pod's networks; an event contains the reason why it does not get
+ * one.
+ */
 async function select(
   session: Session,
   pod: KnownPod | undefined,
@@ -102,7 +105,7 @@ async function select(
 
 /**
  * Builds the result for a pod that was deleted before its sandbox was created:
- * ADD succeeds, so that the runtime goes on to delete the pod.
+ * ADD succeeds, so that the runtime continues to delete the pod.
  */
 function describeNothing({ ifName, netns }: CmdArgs): Result {
   return {

@@ -79,7 +79,9 @@ export class MultusService implements Disposable {
         ? await lookup("multus")
         : (await import("./hot_plug.ts"))
           .createHotPlug(hotPlug, { openCluster });
-      if (plugin === undefined) throw new Error("this daemon has no multus");
+      if (plugin === undefined) {
+        throw new Error("this daemon does not include multus");
+      }
       const entry = { ...call, ...caller, plugin, onStderr, from };
       const ended = await calls.run(entry);
       calls.report(ended);
@@ -108,7 +110,7 @@ export class MultusService implements Disposable {
     return [
       {
         name: "cni_daemon_watch_current",
-        help: "Whether a watch reports the changes of objects now.",
+        help: "Whether a watch of the API server works.",
         read: () =>
           cluster.watches.map(({ what, isCurrent }) =>
             [{ objects: what }, Number(isCurrent)] as const
@@ -116,7 +118,7 @@ export class MultusService implements Disposable {
       },
       {
         name: "cni_daemon_objects",
-        help: "Objects of the cluster in memory.",
+        help: "Kubernetes objects in memory.",
         read: () =>
           cluster.watches.map(({ what, size }) =>
             [{ objects: what }, size] as const
@@ -124,7 +126,7 @@ export class MultusService implements Disposable {
       },
       {
         name: "cni_daemon_events_waiting",
-        help: "Events that wait to be posted.",
+        help: "Kubernetes events that are not posted yet.",
         read: () => [[{}, cluster.waitingEvents]],
       },
     ];

@@ -20,9 +20,10 @@ import { releaseStaleContainers } from "./stale_containers.ts";
  * Detaches containers that the runtime no longer has from all recorded networks,
  * then runs GC of the master network's plugins for what has no record.
  *
- * The runtime knows one attachment of a container, multus several. The plugins
- * get the runtime's attachments and all recorded attachments of these containers
- * as valid. Without a list from the runtime, every recorded attachment is valid.
+ * The runtime lists one attachment of a container, multus several. The plugins
+ * get the runtime's attachments and all recorded attachments of these
+ * containers as valid. Without a list from the runtime, every recorded
+ * attachment is valid.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdGC`, for which everything in its
  * cache is valid, whatever the runtime lists.

@@ -71,8 +71,9 @@ export interface HotPlug {
 const UNDO_MS = 30_000;
 
 /**
- * Builds a plugin for the calls with one network. CNI_IFNAME names the interface;
- * the plugin's own configuration is that of multus, without networks.
+ * Builds a plugin for the calls with one network. CNI_IFNAME names the
+ * interface; the plugin's own configuration is multus' configuration without
+ * networks.
  */
 export function createHotPlug(
   plug: HotPlug,

@@ -57,7 +57,7 @@ interface Asked {
 }
 
 /**
- * Reserves the addresses and MACs that a pod requests, if nobody has them: two
+ * Reserves the addresses and MACs that a pod requests, if they are free: two
  * calls could both find one unused otherwise.
  *
  * @returns Locks, to be held until libcni's cache has the pod's attachments
@@ -131,9 +131,9 @@ function taken(
 }
 
 /**
- * Refuses free addresses of the node's networks, if the node would route them to
- * the pod, unless the definition offers just these: it would not find its
- * neighbours any more.
+ * Refuses free addresses of the node's networks, if the node would route them
+ * to the pod, unless the definition offers just these: it would no longer find
+ * its neighbours.
  */
 function checkNeighbours(
   delegate: Delegate,

@@ -13,7 +13,7 @@ import type { Session } from "./session.ts";
  * Reads nothing for a pod that requests none.
  *
  * @returns The locks on what it requests, to be held until it is attached
- * @throws {NetworkError} 7 If it may not
+ * @throws {NetworkError} 7 If it is not allowed
  */
 export async function checkPermitted(
   session: Session,

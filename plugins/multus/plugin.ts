@@ -7,9 +7,9 @@
  *                  └───→                              b       net2
  * ```
  *
- * The runtime calls multus like any plugin. For each network, multus then acts as
- * a runtime: it runs the network's plugins, returns the first network's result,
- * and records what DEL has to undo. A pod's annotations name its further
+ * The runtime calls multus like any plugin. For each network, multus then acts
+ * as a runtime: it runs the network's plugins, returns the first network's
+ * result, and records what DEL must undo. A pod's annotations name its further
  * networks; objects of the Kubernetes API define them.
  *
  * Plugins that belong to this executable run in this process.
@@ -26,7 +26,7 @@ import type { MultusConfig } from "./model/config.ts";
 import type { OpenCluster } from "./pod/cluster.ts";
 import type { Session } from "./session.ts";
 
-/** Means that replace those of multus' own process. */
+/** Means that replace the means of multus' own process. */
 export interface MultusOptions {
   /**
    * Opens the cluster of a call; by default a client of its own for each call.

@@ -62,7 +62,7 @@ async function askForPod(
     const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
     return pod === POD_IS_GONE ? undefined : pod;
   } catch (error) {
-    // Not a warning: kubelets repeat DEL for pods that are long gone.
+    // Not a warning: kubelets repeat DEL for pods that were deleted long ago.
     log.verbose("Cannot find the pod's networks", {
       error: describeError(error),
     });

@@ -90,7 +90,7 @@ export async function runOperation<T>(
   operation: (session: Session) => Promise<T>,
   openCluster?: OpenCluster,
 ): Promise<T> {
-  // A daemon that had nothing to do has nobody who waits.
+  // An idle daemon has no waiting caller.
   noteYield();
   const { config, command, args, context } = call;
   const log = new OperationLog(config, context.onStderr);
@@ -123,9 +123,9 @@ export async function runOperation<T>(
 const LOCK_TIMEOUT_MS = 30_000;
 
 /**
- * Waits until no other multus process works on a container. Runtimes should see
- * to it, but may not: a restarted runtime cleans up while the ADD of its
- * predecessor still runs, and would remove what that ADD creates.
+ * Waits until no other multus process works on a container. Runtimes should
+ * ensure this, but might not: a restarted runtime cleans up while the ADD of
+ * its predecessor still runs, and would remove what that ADD creates.
  *
  * Containers must stay detachable: DEL and GC continue without the lock if they
  * cannot get it. So does a nested multus: the outer one holds the lock.

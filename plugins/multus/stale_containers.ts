@@ -28,8 +28,8 @@ import { lockContainer, type Session } from "./session.ts";
  * Detaches such containers from their networks and removes their records.
  *
  * A container belongs to the network that its scratch file names. If the file
- * names none (as the Go version's), the container is released only once all its
- * known sandboxes are gone.
+ * names none, as in Go multus, the container is released only after all its
+ * known sandboxes are deleted.
  *
  * Containers with a record that is newer than this process are kept: the runtime
  * may have built its list earlier.
@@ -106,7 +106,7 @@ async function release(session: Session, containerId: string): Promise<void> {
     netns: cached.find(({ netns }) => netns !== "")?.netns ?? "",
     ifName: guessIfName(state.delegates, cached),
   };
-  // The path may resolve to another namespace by now.
+  // The path might already resolve to a different namespace.
   const { netns } = dropRecycledNetns(
     { context: call.context, log },
     known,
@@ -118,9 +118,9 @@ async function release(session: Session, containerId: string): Promise<void> {
 }
 
 /**
- * Detaches a container from the networks in its scratch file. An attachment that
- * only libcni's cache has may belong to another network: it is released once its
- * sandbox is gone.
+ * Detaches a container from the networks in its scratch file. An attachment
+ * that only libcni's cache has may belong to another network: it is released
+ * after its sandbox is deleted.
  */
 async function detachAll(
   session: Session,
@@ -179,10 +179,10 @@ function findOldest(
 }
 
 /**
- * Reports whether a container's network namespace is gone. Its path may then be
- * missing, be the empty file that an unmounted namespace leaves, or resolve to
- * the host's namespace: /proc/PID/ns/net does if a host process reuses the PID. libcni's cache does not have which
- * namespace it was.
+ * Reports whether a container's network namespace was deleted. Its path may
+ * then be missing, be the empty file that an unmounted namespace leaves, or
+ * resolve to the host's namespace: /proc/PID/ns/net does if a host process
+ * reuses the PID. libcni's cache does not have which namespace it was.
  *
  * @param netns CNI_NETNS of ADD; for "" the result is false
  * @param hostNetns Path of the host's own namespace

@@ -47,14 +47,14 @@ export interface Backend {
    */
   add(host: PortmapHost, forwarding: Forwarding): Promise<Addition>;
   /**
-   * Checks that the attachment's ports are forwarded, also if the Go plugin
-   * added them.
+   * Checks that the attachment's ports are forwarded, even if the Go plugin
+   * added the rules.
    *
    * @throws {CniError} 999 if something is missing
    */
   check(host: PortmapHost, forwarding: Forwarding): Promise<void>;
   /**
-   * Removes everything of an attachment, also if the Go plugin added it. It
+   * Removes everything of an attachment, even if the Go plugin added it. It
    * succeeds if there is nothing to remove, or if the host lacks the backend.
    *
    * @param named The ports that the configuration names

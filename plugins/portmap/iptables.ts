@@ -252,7 +252,7 @@ async function removeChains(
     let chains: Chain[] = [];
     await changeRules(iptables, async () => {
       const found = await read(iptables);
-      // What another DEL has removed meanwhile is not found again.
+      // What another DEL removed in between is not found again.
       if (found.flatMap(removedPorts).length > 0) chains = found;
       return found.flatMap(removalOf);
     });

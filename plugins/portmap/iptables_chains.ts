@@ -66,7 +66,7 @@ export async function readChain(
   const entries = readEntries(await listRules(iptables, parent) ?? [])
     .filter(({ chain }) => chain === name);
   const { removed = [], kept = [] } = Object.groupBy(
-    // An empty chain is one, too.
+    // This includes an empty chain.
     rules.length === 0 ? [EMPTY] : sectionsOf(rules),
     (section) => isRemoved(section) ? "removed" : "kept",
   );
@@ -76,8 +76,8 @@ export async function readChain(
 const EMPTY: Section = { rules: [], ifName: undefined, netns: undefined };
 
 /**
- * Returns which sections of a chain are of an attachment. Rules of the Go plugin do
- * not tell their interface.
+ * Returns which sections of a chain are of an attachment. Rules of the Go
+ * plugin do not name their interface.
  */
 export function isSectionOf(
   { ifName }: Attachment,

@@ -15,9 +15,9 @@
  * -A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
  * ```
  *
- * The last rule of a container's chain is ours only, and does nothing. It ends
- * the rules of one interface: all interfaces of a container on one network share
- * a chain.
+ * Only this project adds the last rule of a container's chain, which does
+ * nothing. It ends the rules of one interface: all interfaces of a container on
+ * one network share a chain.
  *
  * Source: containernetworking/plugins plugins/meta/portmap/portmap_iptables.go.
  *
@@ -55,7 +55,7 @@ const MAX_COMMENT_LENGTH = 255;
 /** The chains of a container. */
 export interface ChainNames {
   readonly chain: string;
-  /** That of the Go plugin before 0.7. */
+  /** The chain of the Go plugin before 0.7. */
   readonly oldChain: string;
 }
 

@@ -12,8 +12,8 @@ import { readPorts } from "./iptables_rules.ts";
 import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";
 
 /**
- * Lists the IPv4 addresses to which iptables forwards ports, also those of the
- * Go plugin.
+ * Lists the IPv4 addresses to which iptables forwards ports, including ports of
+ * the Go plugin.
  *
  * @throws {Error} With the program's output
  */

@@ -1,6 +1,7 @@
 /**
- * Leftovers of portmap, ours and the Go plugin's: elements and rules of nftables,
- * and chains of iptables. Masquerades of the legacy iptables are among these.
+ * Leftovers of portmap, of this project and of the Go plugin: elements and
+ * rules of nftables, and chains of iptables. Masquerades of the legacy iptables
+ * are among these.
  *
  * @module
  */
@@ -168,7 +169,7 @@ function judgeChains(
   );
 }
 
-/** Our chains end with a rule that tells the namespace. */
+/** This project's chains end with a rule that names the namespace. */
 function namespaceIn(rule: string): string[] {
   const path = /^if: .*?, netns: \S+ (.+)$/.exec(commentOf(rule))?.[1];
   return path === undefined ? [] : [path];

@@ -137,7 +137,7 @@ export async function guardLoopback(
     return user.link;
   } catch (error) {
     if (!isLacking(error)) throw error;
-    log.warn("The ports are not reachable by 127.0.0.1", {
+    log.warn("The ports are not reachable at 127.0.0.1", {
       error: describeError(error),
     });
     return undefined;
@@ -193,7 +193,7 @@ export function findLocalnetProblem(
 /** What a removal of containers does to links. */
 export interface LoopbackRemoval {
   readonly changes: readonly Change[];
-  /** The links that need not let 127.0.0.0/8 pass any more. */
+  /** The links that no longer need to let 127.0.0.0/8 pass. */
   readonly closed: readonly Element[];
   /** Whether other containers or links stay. */
   readonly hasOthers: boolean;
@@ -214,8 +214,8 @@ export interface LoopbackState {
 }
 
 /**
- * Reads what the table has of containers. Decodes nothing of containers behind
- * other links.
+ * Reads the table's elements of containers. Decodes nothing of containers
+ * behind other links.
  *
  * @param generation Of nf_tables, read before
  */
@@ -242,8 +242,8 @@ export function readLoopbackState(
 }
 
 /**
- * Lists the changes that remove containers, and the links that nobody needs
- * without them.
+ * Lists the changes that remove containers, and the links that no other
+ * container needs.
  *
  * @param busy Links that are needed nevertheless
  */

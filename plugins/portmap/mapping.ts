@@ -203,7 +203,9 @@ function refuseStatements(
   }
 }
 
-/** Conditions of iptables begin with an option or `!`, those of nft never. */
+/**
+ * Conditions of iptables begin with an option or `!`, conditions of nft never.
+ */
 function syntaxOf([first]: readonly string[] = []): BackendName | undefined {
   if (!first) return undefined;
   return /^[-!]/.test(first) ? "iptables" : "nftables";

@@ -22,7 +22,7 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   differences: [{
     uses: /"backend":"nftables"/i,
-    text: "Go's plugin leaves the rules after the way back",
+    text: "after a rollback, the Go plugin leaves the rules",
   }],
   start: { keys: () => ({ capabilities: { portMappings: true } }) },
   lint,

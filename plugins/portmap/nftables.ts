@@ -188,7 +188,7 @@ function byId<T extends Placed>(elements: readonly T[]): Map<string, T> {
   return new Map(elements.map((element) => [idOf(element), element]));
 }
 
-/** Lists the table's sets and maps, except for those of links. */
+/** Lists the table's sets and maps, except the sets and maps of links. */
 function listMaps(nftables: Nftables): string[] {
   return nftables.listSets(TABLE)
     .filter((set) => set !== LOOPBACK_LINKS && set !== LOOPBACK_USERS);
@@ -224,7 +224,8 @@ function findRelated(
 }
 
 /**
- * Plans what adds the wanted elements and replaces those of dead owners.
+ * Plans the changes that add the wanted elements and replace elements of
+ * deleted owners.
  *
  * @throws {CniError} 11 if a port's owner is alive
  */
@@ -392,7 +393,7 @@ function isAsWanted(
   if (found === undefined || portMapOf(set) === undefined) {
     return found !== undefined;
   }
-  // Its label is lost if somebody has restored the table from nft's output.
+  // Its label is lost if the table was restored from nft's output.
   return ownedBy(owner).isMeant(found)
     ? found.data?.toHex() === data?.toHex()
     : isSameContainer(owner, found);

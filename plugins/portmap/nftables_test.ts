@@ -458,7 +458,7 @@ test("STATUS says whether the backend works", async () => {
       throw new NetlinkError("NFT_MSG_GETGEN", 95);
     }));
   }
-  assertFailure(await ports.run("STATUS"), 50, "Cannot forward ports by");
+  assertFailure(await ports.run("STATUS"), 50, "Cannot forward ports with");
 });
 
 test("lets neighbours on a bridge use the host's port", async () => {

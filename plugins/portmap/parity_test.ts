@@ -1,7 +1,8 @@
 /**
- * portmap beside the Go plugin: what each leaves in the host's iptables on the
- * same configuration, and one checking and deleting what the other has added.
- * The only difference that is meant is the rule that ends an interface's rules.
+ * portmap  compared with the Go plugin: what each leaves in the host's iptables
+ * on the same configuration, and one checking and deleting what the other has
+ * added. The only difference that is meant is the rule that ends an interface's
+ * rules.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";

@@ -54,7 +54,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
 
     await using rollback = new Rollback(call.log);
     rollback.onFailure(
-      "end the forwarding",
+      "stop the forwarding",
       () => endForwarding(host, (one) => one.del(host, forwarding.owner, [])),
     );
     const others = await backend.add(host, forwarding);
@@ -99,7 +99,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     } catch (error) {
       throw new CniError(
         ErrorCode.PluginNotAvailable,
-        `Cannot forward ports by ${host.backend ?? "iptables or nftables"}`,
+        `Cannot forward ports with ${host.backend ?? "iptables or nftables"}`,
         { details: describeError(error) },
       );
     }
@@ -131,7 +131,7 @@ async function endForwarding(
   try {
     await tryAll(
       Object.entries(backends).map(([name, load]) => [
-        `end the forwarding by ${name}`,
+        `stop the forwarding by ${name}`,
         async () => {
           gone.push(...await remove(await load()));
         },

@@ -30,7 +30,7 @@ export function setLocalnet(
     try {
       ensureSysctl(keyOf(link), isOn ? "1" : "0");
     } catch (error) {
-      // The link may be gone when the setting is restored.
+      // The link might be deleted when the setting is restored.
       if (isOn || !(error instanceof Deno.errors.NotFound)) throw error;
     }
   });

@@ -65,7 +65,7 @@ export const portmapSchema = once(() =>
     snat: optional(z.boolean()),
     /** Words that IPv4 packets must match besides, in the backend's syntax. */
     conditionsV4: optional(z.array(z.string())),
-    /** The same for IPv6. */
+    /** Conditions for IPv6. */
     conditionsV6: optional(z.array(z.string())),
     /** Whether to masquerade all connections to the ports. */
     masqAll: optional(z.boolean()),

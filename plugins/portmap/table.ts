@@ -152,7 +152,7 @@ export interface PortMap {
   readonly prefix: string;
 }
 
-/** Returns what a map has; undefined for other sets. */
+/** Returns the content of a map; undefined for other sets. */
 export function portMapOf(name: string): PortMap | undefined {
   const [whole, prefix = "", addressed, digit] =
     /^(when_[0-9a-f]+_)?(addressed_)?ports([46])$/.exec(name) ?? [];
@@ -211,7 +211,10 @@ export function portIn({ key }: Placed): Bytes {
   return key.subarray(-PORT_BYTES);
 }
 
-/** Decodes an element of a map of ports; undefined for one that is not ours. */
+/**
+ * Decodes an element of a map of ports; undefined for an element of a different
+ * program.
+ */
 export function decodePort(
   { set, key, data }: Placed,
 ): ForwardedPort | undefined {

@@ -1,4 +1,7 @@
-/** Traffic through ports that portmap forwards, ours and the Go plugin's. */
+/**
+ * Traffic through ports that portmap forwards, of this project and of the Go
+ * plugin.
+ */
 
 import { assert, assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";

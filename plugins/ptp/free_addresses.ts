@@ -1,7 +1,7 @@
 /**
- * Which addresses a container may have: the plugin routes them to the veth pair, and
- * so takes them from whoever else the host reaches there. Loaded only if the host
- * has a route of its own to an address.
+ * Which addresses a container may have: the plugin routes them to the veth
+ * pair, and so takes them from any other machine that the host reaches at these
+ * addresses. Loaded only if the host has a route of its own to an address.
  *
  * An address of a subnet that the host is in is not refused for that alone: a
  * node's pods may have addresses of the uplink's subnet, as in networks of cloud
@@ -54,8 +54,8 @@ export function leftPairTest(
 }
 
 /**
- * Checks that an address is nobody else's, as far as the host knows: neither the
- * host's, nor a router's or a neighbour's, nor a living container's.
+ * Checks that an address is free, as far as the host knows: neither the host's,
+ * nor a router's or a neighbour's, nor a living container's.
  *
  * @param entry The host's route to the address
  * @throws {CniError} 7 if it is the host's or a router's, 11 if it is in use
@@ -67,7 +67,7 @@ export function checkIsFree(
   isLeft: PairTest,
 ): void {
   const { destination, isUnicast, hasGateway } = entry;
-  // The other types that are found are those of table local.
+  // The other types that are found are the types of table local.
   if (!isUnicast) throw hasIt(host, ip, entry);
   if (destination.equals(Cidr.host(ip))) {
     return refuseTaken(host, ip, entry, isLeft);

@@ -51,7 +51,9 @@ testRules(
     const prevResult = added.json;
     await scene.succeed("CHECK", { prevResult });
     runIn(scene.hosts.host, "iptables", "-t", "nat", "-F", "POSTROUTING");
-    await scene.fail("CHECK", [999, "The masquerade is gone"], { prevResult });
+    await scene.fail("CHECK", [999, "The masquerade is missing"], {
+      prevResult,
+    });
   },
   needsGo("ptp"),
 );
@@ -198,7 +200,9 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
     using scene = makeScene(backend);
     const { json: prevResult } = await scene.succeed("ADD");
     runIn(scene.hosts.host, program, ...args);
-    await scene.fail("CHECK", [999, "The masquerade is gone"], { prevResult });
+    await scene.fail("CHECK", [999, "The masquerade is missing"], {
+      prevResult,
+    });
   });
 });
 

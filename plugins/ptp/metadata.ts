@@ -22,7 +22,7 @@ export const metadata: BuiltInMetadata = {
   },
   differences: [{
     uses: /"ipMasq":true/i,
-    text: "Go plugins up to 1.5 leave a rule of nftables after the way back",
+    text: "after a rollback, Go plugins up to 1.5 leave an nftables rule",
   }],
   start: { rank: 2, keys: () => ({ ipMasq: true }) },
   needs: [VETH],

@@ -1,7 +1,7 @@
 /**
- * ptp beside the Go plugin: what each leaves in the namespaces on the same
- * configuration. The differences that are meant are listed here, and nowhere
- * else is a difference allowed.
+ * ptp  compared with the Go plugin: what each leaves in the namespaces on the
+ * same configuration. The differences that are meant are listed here, and
+ * nowhere else is a difference allowed.
  */
 
 import type { NetNs } from "../../ffi/netns.ts";

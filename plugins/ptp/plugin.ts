@@ -118,8 +118,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     await tryAll([
       // Before the veth pair, so that the kernel's waits for both coincide.
       ["remove the masquerade", () => endMasquerade(call, sockets)],
-      // The veth pair before the lease: once an address is handed out again, it
-      // must not be routed to the old container any more.
+      // The veth pair before the lease: once an address is allocated again, it
+      // must no longer be routed to the old container.
       [`delete interface "${call.args.ifName}"`, async () => {
         const { deleteVeth } = await import("../parts/link/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);

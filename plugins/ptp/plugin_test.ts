@@ -325,7 +325,7 @@ rootTest("ptp.del() leaves interfaces of others alone", async (t) => {
     const config = dualStack(hosts);
     const { exitCode, stderr } = await hosts.run("ptp", "DEL", config);
     assertEquals(exitCode, 0);
-    assertStringIncludes(stderr, "Leaving an interface that may be another");
+    assertStringIncludes(stderr, "Keeping an interface that might belong to");
     assertEquals(ipJson(hosts.sandbox, "link").length, 2);
     const interfaces = [
       { name: "veth12345678" },

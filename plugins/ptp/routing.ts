@@ -41,9 +41,10 @@ const PAIR_GATEWAYS: Readonly<Record<IpFamily, string>> = {
 };
 
 /**
- * Completes every address with a gateway: its own, else the first of its
- * family, else one that is only valid on the veth pair. The plugin does not derive
- * one from the subnet, as it might be a router's on another link of the host.
+ * Completes every address with a gateway: its own gateway; without one, the
+ * first of its family; otherwise one that is only valid on the veth pair. The
+ * plugin does not derive one from the subnet, as it might be a router's on
+ * another link of the host.
  *
  * @throws {CniError} 7 without addresses, or if a gateway is of the other
  *   family

@@ -68,7 +68,7 @@ export function openCall(
   const { protocol = defaults.protocol, socket = defaults.socket } = config;
   const limitMs = timeoutOf(config, command) * 1000;
   const joined = new JoinedSignal(limitMs, call.signal);
-  // STATUS tells how it is now.
+  // STATUS reports the current state.
   const readySeconds = command === "STATUS"
     ? 0
     : config.readyTimeoutSeconds ?? 0;

@@ -47,7 +47,7 @@ export async function run(call: RemoteCall): Promise<void> {
   const answer = await post(call);
   const { status } = answer;
   if (status === 200) return checkBody(answer.body);
-  // A daemon may not have these commands.
+  // A daemon might not support these commands.
   const isOptional = ["CHECK", "GC"].includes(call.command);
   if (isOptional && UNKNOWN_STATUS.includes(status)) return;
   throw refusalOf(call, answer);

@@ -9,13 +9,13 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 /** Code of errors that the specification does not have. */
 export const OWN_CODE = 100;
 
-/** Nothing was sent: nobody listens. */
+/** Nothing was sent: no process listens. */
 export class DaemonAway extends Error {
   /** Names the class in texts. */
   override readonly name = "DaemonAway";
 }
 
-/** Nothing was sent: somebody may listen, but accepts no connection. */
+/** Nothing was sent: a process might listen, but accepts no connection. */
 export class DaemonBusy extends Error {
   /** Names the class in texts. */
   override readonly name = "DaemonBusy";
@@ -36,7 +36,10 @@ export class BadAnswer extends Error {
 /** Nobody did anything: the daemon is away, or does not know the command. */
 export class DaemonMissing extends CniError {}
 
-/** The daemon did ADD, but its answer cannot be used; the cause says why. */
+/**
+ * The daemon did ADD, but its answer cannot be used; the cause contains the
+ * reason.
+ */
 export class UnusableResult extends Error {}
 
 /** Converts a failure of {@linkcode exchange} to the error of a command. */
@@ -51,7 +54,7 @@ export function toDaemonError(
     : ErrorCode.TryAgainLater;
   const why = error instanceof Error ? error.message : String(error);
   if (error instanceof DaemonAway) {
-    const message = `The daemon at "${socket}" is away: ${why}`;
+    const message = `The daemon at "${socket}" is unreachable: ${why}`;
     return new DaemonMissing(passing, message);
   }
   if (error instanceof DaemonBusy) {

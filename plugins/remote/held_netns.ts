@@ -13,7 +13,7 @@ import type { RemoteCall } from "./call.ts";
 
 /** A path of the namespace, until disposal. */
 export interface HeldNetns extends Disposable {
-  /** "" if the namespace does not exist any more. */
+  /** "" if the namespace no longer exists. */
   readonly path: string;
 }
 
@@ -23,8 +23,8 @@ const OF_PROCESS = /^\/proc\/\d+\/ns\/net$/;
  * Starts a process in the namespace, if the daemon needs one and the path does
  * not already name a process.
  *
- * @throws {CniError} 8 if the namespace cannot be entered; not in DEL if it is
- *   gone
+ * @throws {CniError} 8 if the namespace cannot be entered; not in DEL if it was
+ * deleted
  */
 export function holdNetns(
   { command, args, config, env }: Pick<

@@ -198,7 +198,7 @@ function notHttp(): BadAnswer {
 const latin1 = new TextDecoder("latin1");
 const END_OF_HEAD = "\r\n\r\n";
 
-/** Returns the body's length, as the head tells it. */
+/** Returns the body's length from the head. */
 function lengthIn(head: Bytes): number | undefined {
   const [, digits] = /\r\ncontent-length: *(\d+) *(?:\r\n|$)/i
     .exec(latin1.decode(head)) ?? [];

@@ -30,7 +30,10 @@ export const remote: Plugin<RemoteConfig> = define("remote", {
   interfaces: true,
 });
 
-/** The same in place of contiv's plugin. Source: contiv/netplugin mgmtfn/k8splugin. */
+/**
+ * remote in place of contiv's plugin. Source: contiv/netplugin
+ * mgmtfn/k8splugin.
+ */
 export const contivk8s: Plugin<RemoteConfig> = define("contivk8s", {
   protocol: "contiv",
   socket: "/run/contiv/contiv-cni.sock",
@@ -72,7 +75,7 @@ function define(name: string, defaults: Defaults): Plugin<RemoteConfig> {
         await del(remoteCall);
       } catch (error) {
         if (!isForgiven(remoteCall, error)) throw error;
-        call.log.warn("DEL went on without the daemon", {
+        call.log.warn("DEL continued without the daemon", {
           socket: remoteCall.socket,
           error: describeError(error),
         });

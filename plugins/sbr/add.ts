@@ -39,7 +39,9 @@ function planFor(
   const { table, gateways, addSourceHints } = config;
   if (table !== undefined) {
     if (gateways !== undefined || addSourceHints) {
-      log.warn("Ignoring gateways and addSourceHints: the table is given");
+      log.warn(
+        "Ignoring gateways and addSourceHints: the configuration sets a table",
+      );
     }
     return planRules(routing, ips, table);
   }

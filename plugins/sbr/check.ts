@@ -76,7 +76,7 @@ function checkRule(routing: Routing, owner: RuleSelector): Rule {
   );
   if (main >= 0 && main < routing.rules.indexOf(rule)) {
     throw checkFailure(
-      `Table main is asked before the rule for packets from ${source}`,
+      `Table main comes before the rule for packets from ${source}`,
     );
   }
   return rule;

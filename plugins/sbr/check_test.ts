@@ -39,7 +39,7 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
   ["the rule comes too late", {}, [
     "rule delete from 192.168.1.209 lookup 100",
     "rule add from 192.168.1.209 lookup 100 priority 32800",
-  ], "Table main is asked before the rule for packets from 192.168.1.209"],
+  ], "Table main comes before the rule for packets from 192.168.1.209"],
   [
     "the table is empty",
     {},

@@ -1,5 +1,5 @@
 /**
- * sbr beside the Go plugin: what each leaves in a sandbox on the same
+ * sbr  compared with the Go plugin: what each leaves in a sandbox on the same
  * configuration. The differences that are meant are listed here, and nowhere
  * else is a difference allowed.
  */

@@ -206,7 +206,7 @@ rootTest("sbr with a table touches rules to that table only", async () => {
   assertEquals(added.exitCode, 0, added.stdout);
   assertStringIncludes(
     added.stderr,
-    "Ignoring gateways and addSourceHints: the table is given",
+    "Ignoring gateways and addSourceHints: the configuration sets a table",
   );
 });
 
@@ -257,7 +257,7 @@ rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
       const output = await scene.run(command);
       if (command === "DEL") {
         assertEquals(output.exitCode, 0);
-        assertStringIncludes(output.stderr, "Going on without a lock");
+        assertStringIncludes(output.stderr, "Continuing without the lock");
       } else {
         assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
         assertStringIncludes(output.json.details, `process ${Deno.pid} (`);

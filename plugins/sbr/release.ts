@@ -38,7 +38,7 @@ import { isMadeHint } from "./source_hints.ts";
 interface Remains {
   /** Addresses of the interface, and of prevResult. */
   readonly addresses: readonly Cidr[];
-  /** The interface; undefined if it is gone. */
+  /** The interface; undefined if it was deleted. */
   readonly ifindex: number | undefined;
   readonly prevResult: Result | undefined;
   readonly config: SbrConfig;
@@ -58,8 +58,8 @@ interface ReleasePlan {
 
 /**
  * Removes the rules of the interface's addresses, and empties their own tables.
- * Their routes return to table main, where other plugins expect them. Without
- * the interface, its routes are gone, too.
+ * Their routes return to table main, where other plugins expect them. With the
+ * interface, its routes were also deleted.
  *
  * @throws {Error} If the kernel refuses a deletion; names it, after all others
  *   are done

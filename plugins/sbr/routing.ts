@@ -31,9 +31,9 @@ const FIRST_TABLE = 100;
 
 /** Rules and routes of the sandbox. */
 export interface Routing {
-  /** Of both families, each in order of evaluation. */
+  /** The rules of both families, each in order of evaluation. */
   readonly rules: readonly Rule[];
-  /** Of both families and all tables. */
+  /** The routes of both families and all tables. */
   readonly routes: readonly RouteEntry[];
 }
 
@@ -80,7 +80,7 @@ export function routerOf({ address, gateway }: IpConfig): Ip | undefined {
 export interface RuleSelector {
   /** The interface's addresses. */
   readonly sources: readonly Ip[];
-  /** The interface; undefined if it is gone. */
+  /** The interface; undefined if it was deleted. */
   readonly ifindex: number | undefined;
   /** The configured table; undefined if the plugin chooses one. */
   readonly table: number | undefined;
@@ -88,7 +88,7 @@ export interface RuleSelector {
 
 /**
  * Lists an attachment's rules: rules for exactly one of its addresses, to the
- * configured table, or else to a table that no other interface uses.
+ * configured table or, without one, to a table that no other interface uses.
  */
 export function ownRules(
   { rules, routes }: Routing,

@@ -110,8 +110,8 @@ interface Defaults {
 
 /**
  * Plans the default route: only through the configuration's gateway, if any;
- * else through the address's, unless the interface has an equivalent one; else
- * the interface's routes.
+ * else through the address's, unless the interface has an equivalent one;
+ * otherwise the interface's routes.
  */
 function planDefault(
   { ip, routing, request }: TableInput,

@@ -31,7 +31,7 @@ interface Adding {
 
 /**
  * Creates the device, down, and deletes it if ADD fails. Replaces what a killed
- * ADD of the same attachment has left.
+ * ADD of the same attachment left behind.
  *
  * @param mac The kernel chooses one if undefined
  * @throws {CniError} 7 if the container does not have the bridge

@@ -27,7 +27,9 @@ const DATA_DIR = "/run/cni/tuning";
 
 /** Where an interface was when its backup was written. */
 export interface Place {
-  /** Its namespace, as `lastingIdOf` tells it; undefined if it is not known. */
+  /**
+   * Its namespace, the result of `lastingIdOf`; undefined if it is not known.
+   */
   readonly netns?: string | undefined;
   /** Its index there. */
   readonly index?: number | undefined;
@@ -103,8 +105,8 @@ export class Backup {
 }
 
 /**
- * Removes the backups of attachments to the network that are not valid any
- * more. The Go plugin's do not name their network, so they stay.
+ * Removes the backups of stale attachments to the network. The Go plugin's do
+ * not name their network, so they stay.
  *
  * @throws {CniError} 5 if the directory cannot be read or one cannot be removed
  */

@@ -1,6 +1,6 @@
 /**
- * What the kernel has learned from router advertisements, before ADD told it to
- * ignore them.
+ * What the kernel learned from router advertisements before ADD made it ignore
+ * them.
  *
  * @module
  */
@@ -29,8 +29,8 @@ const IGNORING: Readonly<Record<string, Ignored>> = {
 };
 
 /**
- * Deletes what a parameter of 0 has the kernel ignore from now on. What an
- * advertisement brought between the link's start and now would stay otherwise.
+ * Deletes what a parameter of 0 makes the kernel ignore. What an advertisement
+ * brought between the link's start and now would stay otherwise.
  *
  * @param parameter Below net/ipv6/conf/IFNAME, such as `accept_ra`
  * @throws {Error} If the kernel refuses
@@ -55,7 +55,7 @@ export function forgetLearned(
     if (origin === "router") {
       return routers === "all" || routers === "default" && isDefault;
     }
-    // The kernel has a route for each subnet of an address, too.
+    // The kernel also has a route for each subnet of an address.
     return prefixes === true && origin === "kernel" &&
       !destination.ip.isLinkLocal && !destination.ip.isMulticast &&
       !lasting.some(({ address }) => address.masked().equals(destination));
@@ -77,7 +77,7 @@ export function forgetLearned(
   }
 }
 
-/** It may have expired, or have gone with the address it belongs to. */
+/** It might have expired, or been deleted with its address. */
 function deleteIfThere(what: string, work: () => void): void {
   named(`delete ${what}`, () => {
     try {

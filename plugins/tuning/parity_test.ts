@@ -1,8 +1,8 @@
 /**
- * tuning beside the Go plugin: what each leaves in the container on the same
- * configuration, and one checking and taking down what the other has set. The
- * differences that are meant are listed here, and nowhere else is a difference
- * allowed.
+ * tuning  compared with the Go plugin: what each leaves in the container on the
+ * same configuration, and one checking and taking down what the other has set.
+ * The differences that are meant are listed here, and nowhere else is a
+ * difference allowed.
  */
 
 import { assert, assertEquals } from "@std/assert";

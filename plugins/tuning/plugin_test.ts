@@ -344,7 +344,7 @@ rootTest(
         "eth0",
       );
       const { exitCode, stderr } = await scene.run("DEL", { prevResult });
-      const text = "may be another pod's";
+      const text = "might belong to a different pod";
       assertEquals([exitCode, stderr.includes(text)], [0, !isRestored]);
       assertEquals(
         [scene.link.mtu, scene.backups],

@@ -17,7 +17,7 @@ import { type Sysctl, sysctlOf } from "./sysctls.ts";
 export interface Settings {
   /** In the configuration's order. */
   readonly sysctls: readonly Sysctl[];
-  /** Of the container's interface. */
+  /** The settings of the container's interface. */
   readonly link: LinkSettings;
 }
 

@@ -64,7 +64,7 @@ export function writeSysctls(
     withIoFailure(`set sysctl ${key} to ${JSON.stringify(value)}`, () => {
       const before = readValue(netns, key);
       if (before !== undefined) {
-        rollback.onFailure(`set sysctl ${key} back`, () => write(before));
+        rollback.onFailure(`restore sysctl ${key}`, () => write(before));
       }
       write(value);
     });

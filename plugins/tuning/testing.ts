@@ -1,6 +1,6 @@
 /**
  * A container's interface that tuning changes: one end of a veth, in a
- * throw-away sandbox.
+ * temporary sandbox.
  *
  * ```ts ignore
  * using scene = new TunedLink({ mtu: 1400 });

@@ -75,7 +75,9 @@ export function restoreLink(call: Call<TuningConfig>): void {
   if (sandbox !== undefined) {
     const isSame = isSameNetns(sandbox, settings);
     if (isSame === undefined && isOfAnotherPod(sandbox, call)) {
-      log.warn("Leaving an interface that may be another pod's", { ifName });
+      log.warn("Keeping an interface that might belong to a different pod", {
+        ifName,
+      });
       return;
     }
     // The container may have renamed it.
@@ -91,8 +93,9 @@ export function restoreLink(call: Call<TuningConfig>): void {
 }
 
 /**
- * Reports whether a namespace is the one of the backup. Returns undefined if the
- * backup does not tell, as the Go plugin's does not, or the kernel.
+ * Reports whether a namespace is the one of the backup. Returns undefined if
+ * the backup does not contain it, as in the Go plugin, or the kernel does not
+ * report it.
  */
 function isSameNetns(sandbox: Rtnl, { netns }: Place): boolean | undefined {
   const present = netns === undefined ? undefined : lastingIdOf(sandbox);

@@ -1,4 +1,4 @@
-/** vlan beside the Go plugin. */
+/** vlan  compared with the Go plugin. */
 
 import { testParityOnMaster } from "../../tests/_harness/on_master_parity.ts";
 

@@ -43,9 +43,9 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
       details: [["VLAN", id]],
       reasons: {
         EEXIST: "another link of the host or a container is in this VLAN of " +
-          "the master: a VLAN of a master has one link",
+          "the master: the kernel allows one link for each VLAN of a master",
         ENETDOWN: `the master is down: run ip link set ${master} up`,
-        EOPNOTSUPP: "the master has no VLANs: choose another master",
+        EOPNOTSUPP: "the master has no VLANs: choose a different master",
       },
       lease: (rollback) =>
         call.config.ipam?.type ? leaseAddresses(call, rollback) : emptyResult(),

@@ -20,11 +20,13 @@ import { kernelRoutesOf, listAddresses } from "../parts/link/configure_link.ts";
 /** Addresses and routes that an interface keeps when it moves. */
 export interface Configuration {
   readonly link: Pick<Link, "index" | "name">;
-  /** Of IPv6: the kernel keeps those of IPv4. */
+  /** The IPv6 addresses to restore: the kernel keeps IPv4 addresses itself. */
   readonly addresses: readonly Pick<Address, "address" | "noPrefixRoute">[];
-  /** Of all tables but the kernel's own. */
+  /** The routes of all tables except the kernel's own. */
   readonly routes: readonly RouteEntry[];
-  /** Those of the routes that have next hops over other links as well, whole. */
+  /**
+   * The routes that also have next hops over other links, with all next hops.
+   */
   readonly split: readonly RouteEntry[];
   /** Subnets whose routes the kernel has added; undefined if not known. */
   readonly subnets: readonly Cidr[] | undefined;
@@ -43,7 +45,7 @@ export interface Move {
 }
 
 /**
- * Reads what an interface has now.
+ * Reads the current configuration of an interface.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -112,7 +114,7 @@ export function changeMaster(
     try {
       work();
     } catch (cause) {
-      // The interface may be gone by now.
+      // The interface might already be deleted.
       if (isErrno(cause, "EEXIST", "ENODEV", "ESRCH")) return;
       failures.push(new Error(`Cannot ${action}`, { cause }));
     }

@@ -1,8 +1,8 @@
 /**
- * vrf beside the Go plugin: what each leaves in the container on the same
- * configuration, and one checking and taking down what the other has added. The
- * differences that are meant are listed here, and nowhere else is a difference
- * allowed.
+ * vrf  compared with the Go plugin: what each leaves in the container on the
+ * same configuration, and one checking and taking down what the other has
+ * added. The differences that are meant are listed here, and nowhere else is a
+ * difference allowed.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";

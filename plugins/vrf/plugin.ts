@@ -66,7 +66,7 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
     const vrf = ensureVrf(sandbox, name, call.config.table || 0, rollback);
     checkHasNoMaster(sandbox, link, vrf);
-    // The kernel has lost what a killed ADD has not restored.
+    // The kernel deleted what a killed ADD did not restore.
     const configuration = link.masterIndex === vrf.index
       ? configurationOf(ownPartOf(prevResult, call.args), link)
       : readConfiguration(sandbox, link);
@@ -125,7 +125,7 @@ function vrfNameOf({ vrfname = "" }: VrfConfig): string {
   try {
     checkInterfaceName(vrfname);
     if (!vrfname.includes("%")) return vrfname;
-    throw new RangeError("the kernel would put a number in place of the %");
+    throw new RangeError("the kernel would replace the % with a number");
   } catch (cause) {
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,

@@ -26,9 +26,10 @@ export function findVrf({ link }: Rtnl, name: string): Vrf | undefined {
 /**
  * Finds or creates a VRF.
  *
- * @param table 0 for any existing one, or else the lowest free one
- * @throws {CniError} 7 if the name is another link's, or the VRF has another
- *   table
+ * @param table 0 for the table of an existing VRF or, without one, the lowest
+ * free table
+ * @throws {CniError} 7 if another link has the name, or the VRF has a different
+ * table
  * @throws {Error} If the kernel refuses
  */
 export function ensureVrf(

@@ -60,7 +60,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     name: "call-stub",
-    without: "asks a node daemon some 15 ms later",
+    without: "asks a node daemon about 15 ms later",
     change: (bytes, { build }) =>
       build === undefined ? bytes : attachCallStub(bytes, { build }),
   },

@@ -2,8 +2,9 @@
  * Adds a run of `deno task bench` to those before, and writes a page of all of them:
  * `deno task bench:history`.
  *
- * What is compared is the time beside the Go plugins', measured in turns on the
- * same machine: machines of different nights differ more than versions do.
+ * What is compared is the time  compared with the Go plugins', measured in
+ * turns on the same machine: machines of different nights differ more than
+ * versions do.
  *
  * @module
  */

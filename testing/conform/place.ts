@@ -172,8 +172,8 @@ class Mounts implements Disposable {
   readonly #root = openHere("/", O_PATH);
 
   /**
-   * Moves the thread there. A thread that it has started meanwhile shares its
-   * root directory, with which the kernel refuses that.
+   * Moves the thread there. A thread that it started in between shares its root
+   * directory, so the kernel refuses that.
    */
   enter(): void {
     libc.unshare(CLONE_FS);
@@ -219,7 +219,7 @@ function mountAll(): string[] {
   });
 }
 
-/** Brings the loopback up, and lets addresses settle at once. */
+/** Brings the loopback up, and makes addresses usable immediately. */
 function settle(): void {
   using rtnl = Rtnl.open(CURRENT_NETNS);
   rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });

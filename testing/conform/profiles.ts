@@ -19,7 +19,9 @@ export interface Profile {
   readonly config?: Json;
   /** The interface's name. */
   readonly ifName?: string;
-  /** Variables besides those of the protocol; `${N}` is the container's number. */
+  /**
+   * Variables in addition to the protocol's; `${N}` is the container's number.
+   */
   readonly env?: Readonly<Record<string, string>>;
   /** Files of the node, by path. */
   readonly files?: Readonly<Record<string, string>>;
@@ -35,7 +37,7 @@ export interface Profile {
   readonly prevResult?: boolean | Json;
   /** Keys of a configuration with room for one container only. */
   readonly full?: Json;
-  /** How many containers can be attached at once. */
+  /** How many containers can be attached at the same time. */
   readonly most?: number;
   /** Demands that do not apply, with the reason. */
   readonly except?: Readonly<Record<string, string>>;

@@ -61,7 +61,7 @@ export interface Subject {
     | undefined;
   /** A configuration without room for a second container. */
   readonly full?: Json | undefined;
-  /** How many containers can be attached at once; 20 if undefined. */
+  /** How many containers can be attached at the same time; 20 if undefined. */
   readonly most?: number | undefined;
   /** Demands that do not apply, with the reason. */
   readonly except?: Readonly<Record<string, string>> | undefined;
@@ -372,7 +372,7 @@ export class Scene {
     return keeps ? state.filter((line) => !keeps.test(line)) : state;
   }
 
-  /** Fails unless a state is, at once or soon, what it was before. */
+  /** Fails unless a state is, immediately or soon, what it was before. */
   async same(before: State, now: () => State, what: string): Promise<void> {
     const end = performance.now() + SETTLING_MS;
     for (let ms = PAUSE_MS;; ms = Math.min(2 * ms, MOST_PAUSE_MS)) {

@@ -132,7 +132,7 @@ const BAD_ROUTES: readonly [keys: Keys, message: string][] = [
   [{ advmss: 2 ** 40 }, "advmss 1099511627776: expected 0 to 4294967295"],
 ];
 
-/** Values of CNI_NETNS for a container that is gone, and one that is not. */
+/** Values of CNI_NETNS for a deleted container, and one that is not. */
 const NETNS: readonly [name: string, pathOf: (hosts: TestHosts) => string][] = [
   ["the sandbox's path", ({ sandbox }) => sandbox.path],
   ["no CNI_NETNS", () => ""],

@@ -1,5 +1,5 @@
 /**
- * A real containerd with runc on a throw-away host, and a client of its CRI.
+ * A real containerd with runc on a temporary host, and a client of its CRI.
  *
  * Needs nothing from a registry: the image of the sandbox is one program of 129
  * bytes, which waits.

@@ -26,7 +26,7 @@ export interface ProcessCall {
   readonly path?: string;
 }
 
-/** Starts a plugin in a throw-away host, where it finds the executables. */
+/** Starts a plugin in a temporary host, where it finds the executables. */
 export function startPlugin(
   hosts: TestHosts,
   { type, command, config, path = `${BIN}/${type}` }: ProcessCall,

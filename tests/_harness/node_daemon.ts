@@ -1,6 +1,6 @@
 /**
- * `cni daemon` on a throw-away host, as a process that can be killed and stopped,
- * and calls of executables that are handed over to it.
+ * `cni daemon` on a temporary host, as a process that can be killed and
+ * stopped, and calls of executables that are handed over to it.
  *
  * @module
  */

@@ -1,6 +1,7 @@
 /**
- * macvlan, ipvlan and vlan beside the Go plugins: what each leaves for the same
- * configuration, and one checking and deleting what the other has added.
+ * macvlan, ipvlan and vlan  compared with the Go plugins: what each leaves for
+ * the same configuration, and one checking and deleting what the other has
+ * added.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What lies beyond a throw-away host: something to reach, which has no way back
+ * What lies beyond a temporary host: something to reach, which has no way back
  * to the containers, so that it answers only what is masqueraded.
  *
  * @module

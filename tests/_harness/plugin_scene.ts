@@ -1,6 +1,6 @@
 /**
- * A throw-away host on which a plugin is called, with one configuration unless
- * a call says otherwise.
+ * A temporary host on which a plugin is called, with one configuration unless a
+ * call says otherwise.
  *
  * ```ts ignore
  * using scene = new PluginScene("bridge", (hosts) => bridgeConfig(hosts));

@@ -1,6 +1,7 @@
 /**
- * A real API server in the namespace of a throw-away host, which only programs
- * there reach: kubectl is its client, so that manifests are applied as users do.
+ * A real API server in the namespace of a temporary host, which only programs
+ * there reach: kubectl is its client, so that manifests are applied as users
+ * do.
  *
  * ```ts ignore
  * await using api = await RealApiServer.start(hosts);

@@ -176,7 +176,7 @@ export class SystemdNode implements AsyncDisposable {
     throw new Error(`${script}: exit code ${code}: ${text}`);
   }
 
-  /** Path by which this machine finds a file of the node. */
+  /** Path by which this machine finds a file on the node. */
   pathOf(path: string): string {
     return `/proc/${this.#init}/root${path}`;
   }

@@ -1,7 +1,8 @@
 /**
- * A throw-away node for the `cni` tool: a network namespace and a mount
+ * A temporary node for the `cni` tool: a network namespace and a mount
  * namespace of its own, in which the names of namespaces (/run/netns), the
- * attachment cache (/var/lib/cni) and the configurations (/etc/cni) are private.
+ * attachment cache (/var/lib/cni) and the configurations (/etc/cni) are
+ * private.
  *
  * ```ts ignore
  * await using host = await ToolHost.create();

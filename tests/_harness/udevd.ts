@@ -1,6 +1,7 @@
 /**
- * A real udevd on a throw-away host, with Debian's rules and a `/run` of its own.
- * It gives links MACs that depend on their names, unless somebody has set one.
+ * A real udevd on a temporary host, with Debian's rules and a `/run` of its
+ * own. It gives links MACs that depend on their names, unless somebody has set
+ * one.
  *
  * @module
  */

@@ -63,7 +63,7 @@ export class Node implements AsyncDisposable {
     this.#groups = new ControlGroups(`cni-cluster-${name}-${suffix}`);
   }
 
-  /** Path by which this machine finds a file of the node. */
+  /** Path by which this machine finds a file on the node. */
   pathOf(path: string): string {
     return `/proc/${this.#init}/root${path}`;
   }
@@ -141,7 +141,7 @@ export class Node implements AsyncDisposable {
     );
   }
 
-  /** Writes a file of the node at once, as installers do. */
+  /** Writes a file on the node at once, as installers do. */
   write(path: string, content: string | object): void {
     const text = typeof content === "string"
       ? content

@@ -90,7 +90,7 @@ export function workload(
 
 /** Lists the sandboxes of a node. */
 export async function listSandboxes(node: Node): Promise<Sandbox[]> {
-  // CRI-O also has a file of the node's own namespace there, for pods that share it.
+  // CRI-O also has a file on the node's own namespace there, for pods that share it.
   const script = `for f in /run/netns/*; do
     [ -e "$f" ] || continue
     [ "$f" -ef /proc/self/ns/net ] && continue

@@ -37,7 +37,7 @@ const DNS = {
   options: ["option1:foo"],
 };
 
-/** A throw-away host on which one configuration is used. */
+/** A temporary host on which one configuration is used. */
 class Bench extends PluginScene {
   constructor(makeConfig: (hosts: TestHosts) => Keys) {
     super("bridge", makeConfig);

@@ -226,7 +226,7 @@ const ONCE: Readonly<Record<string, Row>> = {
     const { json: prevResult } = await scene.succeed("ADD");
     const { host } = scene.hosts;
     runLine(host, "ip link set br0 type bridge vlan_filtering 0");
-    const text = 'Bridge "br0" does not tell VLANs apart';
+    const text = 'Bridge "br0" does not filter VLANs';
     await scene.fail("CHECK", [999, text], { prevResult });
     await scene.succeed("DEL", { prevResult });
   },

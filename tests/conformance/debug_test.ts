@@ -34,7 +34,7 @@ class DebugHosts extends PluginScene {
     super("debug", () => config);
   }
 
-  /** Runs a command that a file of the node asks for. */
+  /** Runs a command that a file on the node asks for. */
   override run(
     command: string,
     extras: Keys = {},

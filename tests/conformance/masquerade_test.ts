@@ -25,7 +25,7 @@ function ownerOf(containerId: string, network = NETWORK): Attachment {
   return { network, containerId, ifName: "eth0" };
 }
 
-/** Attachments on a throw-away host. */
+/** Attachments on a temporary host. */
 class Host implements Disposable {
   readonly #hosts = TestHosts.create();
   readonly #masquerade: MasqueradeHost = {

@@ -517,7 +517,7 @@ conformance("multus devices", {
   "71 garbage on the socket is an error with checkpoint": async () => {
     await using node = await DeviceNode.start();
     await using _kubelet = await node.startKubelet({ garbage: true });
-    await assertFails(() => idsOf(node, {}), 11, "Cannot ask the kubelet");
+    await assertFails(() => idsOf(node, {}), 11, "Cannot query the kubelet");
   },
   "71 without the socket the checkpoint is read": async () => {
     await using node = await DeviceNode.start();

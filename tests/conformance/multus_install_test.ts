@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 /**
- * `multus install` on throw-away directories: what it leaves, and what it does
+ * `multus install` on temporary directories: what it leaves, and what it does
  * about each thing that may happen to it.
  */
 

@@ -1,6 +1,6 @@
 /**
- * A real Prometheus with the rules of deploy/monitoring, and node-exporter, in a
- * throw-away host.
+ * A real Prometheus with the rules of deploy/monitoring, and node-exporter, in
+ * a temporary host.
  *
  * @module
  */

@@ -222,7 +222,7 @@ async function isScaledAway(
     const { replicas = 1, ordinals } = set.spec ?? {};
     return ordinal >= (ordinals?.start ?? 0) + replicas;
   } catch (error) {
-    // Kubernetes deletes what a set that is gone has owned.
+    // Kubernetes deletes the objects that a deleted StatefulSet owned.
     if (isNotFound(error)) return false;
     throw error;
   }
@@ -284,7 +284,7 @@ export interface ClaimPlace {
 }
 
 /**
- * Finds what a claim has, also if it does not exist any more.
+ * Finds the addresses of a claim, even if the claim no longer exists.
  *
  * @throws {KubeError}
  */
@@ -323,8 +323,8 @@ export async function findClaimAddresses(
 }
 
 /**
- * Releases what a claim has. The records go first: an ADD in between writes them
- * again, by the claim's status.
+ * Releases the addresses of a claim. The records go first: an ADD in between
+ * writes them again, by the claim's status.
  *
  * @throws {CniError} 11 if a record has changed since
  * @throws {KubeError}
@@ -343,7 +343,7 @@ export async function releaseClaimAddresses(
     if (after !== undefined) continue;
     throw new CniError(
       ErrorCode.TryAgainLater,
-      `the record of ${ip} in IPPool "${pool}" has changed meanwhile`,
+      `the record of ${ip} in IPPool "${pool}" changed during the release`,
     );
   }
   for (const { metadata } of reservations) {

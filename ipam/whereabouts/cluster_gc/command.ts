@@ -1,6 +1,6 @@
 /**
- * `cni cluster-gc`: shows and releases addresses of pods that are gone.
- * `cni release`: releases the addresses of an IPAMClaim.
+ * `cni cluster-gc`: shows and releases addresses of deleted pods. `cni
+ * release`: releases the addresses of an IPAMClaim.
  *
  * @module
  */
@@ -155,7 +155,7 @@ async function surveyAgain(
   const { records, reservations } = first;
   const isClean = records.length + reservations.length === 0;
   if (isClean || graceMs === 0) return first;
-  log.info("Looking again before addresses are released", {
+  log.info("Checking again before addresses are released", {
     after: formatDuration(graceMs),
   });
   await pause(graceMs, signal);
@@ -216,7 +216,7 @@ function formatRow({ what, where, pod, problem }: Row): string {
 
 function nothingStale({ pools }: Survey, namespace: string): string {
   return pools.length > 0
-    ? "every address has its pod"
+    ? "every address belongs to a pod"
     : `the namespace "${namespace}" has none; --namespace names another`;
 }
 
@@ -285,7 +285,7 @@ export async function releaseClaim(
     throw new CniError(
       ErrorCode.TryAgainLater,
       `pod "${namespace}/${pod}" uses IPAMClaim "${namespace}/${name}"`,
-      { details: `${list}: end the pod first` },
+      { details: `${list}: delete the pod first` },
     );
   }
   if (!flags.yes) {
@@ -322,9 +322,9 @@ interface PoolAccess {
 }
 
 /**
- * Opens a client. The kubeconfig is the given one, that of `KUBECONFIG`, the
- * service account of a pod, that of whereabouts' flat file, or
- * `~/.kube/config`.
+ * Opens a client. The kubeconfig is the given one, the file in `KUBECONFIG`,
+ * the service account of a pod, the kubeconfig that whereabouts' flat file
+ * names, or `~/.kube/config`.
  *
  * @throws {CniError} 7 if it is missing or unusable
  */

@@ -121,7 +121,10 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
   await t.step("it has nothing more to do", async () => {
     const { stdout, stderr, exitCode } = await gc("--yes", "--exit-code");
     assertEquals([stdout, exitCode], ["", 0]);
-    assertMatch(stderr, /4 addresses in 1 pool: every address has its pod/);
+    assertMatch(
+      stderr,
+      /4 addresses in 1 pool: every address belongs to a pod/,
+    );
   });
 });
 
@@ -171,7 +174,7 @@ Deno.test("cni cluster-gc releases the record that a pod's interface does not ha
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3", "blue-10.0.0.9"]);
 });
 
-Deno.test("cni cluster-gc keeps a record that has changed meanwhile", async () => {
+Deno.test("cni cluster-gc keeps a record that changed during the release", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.putPool(POOL, "10.0.0.0/24", { "1": record("a"), "2": record("b") });
   scene.putReservation("10.0.0.1", "test/a", "net1");
@@ -190,7 +193,7 @@ Deno.test("cni cluster-gc keeps a record that has changed meanwhile", async () =
   scene.putPool(POOL, "10.0.0.0/24", { "1": taken, "2": record("b") });
   const { stdout, exitCode } = await running;
   assertEquals(exitCode, 1);
-  assertMatch(stdout, /kept 10.0.0.1 .*: it has changed meanwhile/);
+  assertMatch(stdout, /kept 10.0.0.1 .*: it has changed since/);
   assertMatch(stdout, /released 10.0.0.2/);
   assertEquals(scene.allocations(POOL), { "1": taken });
   assertEquals(scene.reservations(), ["10.0.0.1"]);

@@ -1,5 +1,5 @@
 /**
- * Releases addresses of pods that are gone.
+ * Releases addresses of deleted pods.
  *
  * @module
  */
@@ -92,7 +92,7 @@ export async function renew(
   return names;
 }
 
-/** Releases records of one pool at once; if one has changed, one by one. */
+/** Releases records of one pool together; if one has changed, one by one. */
 async function releaseRecords(
   pool: string,
   records: readonly StaleRecord[],
@@ -115,7 +115,7 @@ async function releaseRecords(
   return released;
 }
 
-const CHANGED = "it has changed meanwhile";
+const CHANGED = "it has changed since";
 
 function releaseOperations({ key, value }: StaleRecord): PatchOperation[] {
   const path = allocationPath(key);

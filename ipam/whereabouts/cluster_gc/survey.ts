@@ -3,7 +3,7 @@
  *
  * The order of the lists is what makes it safe while pods come and go: a record
  * is written after its pod was created, so a record whose pod is missing from a
- * later list belongs to a pod that is gone.
+ * later list belongs to a deleted pod.
  *
  * @module
  */
@@ -95,7 +95,7 @@ export interface SurveyOptions {
 const MAX_LISTS = 3;
 
 /**
- * Finds the addresses and reservations of pods that are gone or have ended. An
+ * Finds the addresses and reservations of deleted pods or have ended. An
  * address of any other pod is never listed, whatever the pod's phase, and
  * whether or not the pod's status has the address. The exception is a second
  * record of one interface in one pool, if the pod's status has the other.
@@ -206,7 +206,7 @@ function listUsed(pods: ReadonlyMap<string, PodState>): Set<string> {
   );
 }
 
-/** Finds the records of claims that are gone, and whose address no pod has. */
+/** Finds the records of deleted claims whose address no pod has. */
 function findUnclaimed(
   records: readonly PlacedRecord[],
   claims: Claims,

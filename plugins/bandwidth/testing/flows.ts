@@ -1,5 +1,5 @@
 /**
- * Flows of TCP between a throw-away host and its containers, and how fast they
+ * Flows of TCP between a temporary host and its containers, and how fast they
  * are.
  *
  * @module

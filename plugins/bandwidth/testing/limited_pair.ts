@@ -1,6 +1,6 @@
 /**
- * A veth pair between a throw-away host and its sandbox, as any plugin would have
- * left it, for bandwidth to limit; and what `tc` says of it.
+ * A veth pair between a temporary host and its sandbox, as any plugin would
+ * have left it, for bandwidth to limit; and what `tc` says of it.
  *
  * @module
  */

@@ -77,7 +77,7 @@ export async function readPodResources(
   } catch (error) {
     throw new CniError(
       codeOf(error),
-      `Cannot ask the kubelet at "${socketPath}" for the devices of pod ` +
+      `Cannot query the kubelet at "${socketPath}" for the devices of pod ` +
         `"${pod.namespace}/${pod.name}"`,
       { cause: error },
     );

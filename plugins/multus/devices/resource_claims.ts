@@ -36,7 +36,7 @@ export interface ClaimSource extends ClaimSelector {
  * Reads the devices that a pod's claims were allocated, within 20 s.
  *
  * A claimed device is left out unless its driver publishes attributes for
- * networks: a pod may claim a GPU too. A device for an extended resource must
+ * networks: a pod can also claim a GPU. A device for an extended resource must
  * belong to that resource.
  *
  * @throws {CniError} 11 for temporary failures, 7 for wrong claims

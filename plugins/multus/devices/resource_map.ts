@@ -67,8 +67,9 @@ export class ResourceMap {
 }
 
 /**
- * Reads the devices of a pod: those of device plugins from the kubelet, or from its
- * checkpoint if it has no socket; then the devices of the pod's claims.
+ * Reads the devices of a pod: devices of device plugins from the kubelet, or
+ * from its checkpoint if it has no socket; then the devices of the pod's
+ * claims.
  *
  * @throws {CniError} 11 for temporary failures, 5 or 6 for unreadable files, 7 for
  *   a wrong pod or wrong claims

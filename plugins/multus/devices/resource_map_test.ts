@@ -121,7 +121,7 @@ Deno.test("readResourceMap() asks the kubelet, else reads its checkpoint", async
   await t.step("the kubelet, and nothing else if it fails", async () => {
     await using kubelet = await node.startKubelet();
     kubelet.fault({ grpcStatus: 14 });
-    await assertFails(() => node.read(), 11, "Cannot ask the kubelet at");
+    await assertFails(() => node.read(), 11, "Cannot query the kubelet at");
   });
   await t.step("nothing is there", async () => {
     const checkpointPath = `${node.dir}/none`;

@@ -64,7 +64,8 @@ export class MadeConfiguration {
    * @throws {NotYetError} If the master network is missing or not ready, or
    *   another program keeps replacing the configuration
    * @throws {CniError} If the master network's configuration is unusable, or
-   *   ours cannot be written; the existing one stays, and is restored
+   * multus' configuration cannot be written; the existing one stays, and is
+   * restored
    */
   ensure(): void {
     this.#readiness.require();

@@ -1,6 +1,6 @@
 /**
  * The node's credentials for the API server: the token of the installing pod's
- * service account, in a kubeconfig and in a file beside it.
+ * service account, in a kubeconfig and in a file next to it.
  *
  * The kubelet renews the pod's token long before it expires, and the installer
  * updates the copies while it watches. A token is only valid as long as its

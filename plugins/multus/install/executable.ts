@@ -22,7 +22,10 @@ import { keepReplaced, replaceByLink } from "../../../base/files/replace.ts";
 const MULTUS = "multus";
 /** The name of the executable that it links to. */
 const EXECUTABLE = "cni-multus";
-/** The directory of the plugins that links have replaced; uninstall.yaml knows it. */
+/**
+ * The directory of the plugins that links have replaced; uninstall.yaml uses
+ * it.
+ */
 const KEPT = ".cni-multus";
 
 /** The executable, and the links to it. */
@@ -34,7 +37,7 @@ export class Executable {
   /** `multus`, which replaces any other file. */
   readonly #command: Links;
   readonly #plugins: Links;
-  /** Of both files, when they last had the same content. */
+  /** The stamps of both files when they last had the same content. */
   #same: FileStamps | undefined;
   /** The copy as it was then; "" before. */
   #copy = "";
@@ -219,6 +222,6 @@ export class Links {
   #leave(name: string, path: string): void {
     if (this.#left.has(name)) return;
     this.#left.add(name);
-    this.#log.info("left a plugin alone that is another program", { path });
+    this.#log.info("kept a plugin that is a different program", { path });
   }
 }

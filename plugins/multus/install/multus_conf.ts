@@ -260,7 +260,7 @@ function readMaster(candidate: Candidate): Master | undefined {
 }
 
 /**
- * Reads a network's configuration or list; the file's name does not tell which.
+ * Reads a network's configuration or list; the file's name does not show which.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `createMultusConfig`.
  *

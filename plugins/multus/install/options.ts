@@ -386,7 +386,7 @@ export function toHostPath(path: string): string {
   return path.startsWith(`${HOST_ROOT}/`) ? path.slice(HOST_ROOT.length) : path;
 }
 
-/** Returns the path of the token's copy on the node, beside the kubeconfig. */
+/** Returns the path of the token's copy on the node, next to the kubeconfig. */
 export function hostPathOfToken({ hostPath }: CredentialOptions): string {
   return join(dirname(hostPath), "token");
 }

@@ -87,9 +87,9 @@ const CALM_MS = 60_000;
 const FIRST_PAUSE_MS = 1000, LONGEST_PAUSE_MS = 10_000;
 
 /**
- * Limits how often a file is restored that another program keeps changing: at once,
- * then after increasing pauses. Two programs that both react at once would keep the
- * node busy.
+ * Limits how often a file is restored that another program keeps changing:
+ * immediately, then after increasing pauses. Two programs that both react
+ * immediately would keep the node busy.
  */
 export class RestoreLimit {
   readonly #path: string;

@@ -27,7 +27,8 @@ import { loadDelegate } from "../model/delegate.ts";
  * Lists a container's attachments in the cache, in the order of their ADDs. The
  * master, with the interface name of the runtime, comes first.
  *
- * @param args Of DEL; its namespace replaces the cached one, which may be gone
+ * @param args Of DEL; its namespace replaces the cached one, which might be
+ * deleted
  * @param log Receives warnings about unreadable files
  */
 export function listCachedAttachments(

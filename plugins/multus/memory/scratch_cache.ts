@@ -198,7 +198,10 @@ function readIfThere(path: string): Uint8Array | undefined {
   );
 }
 
-/** Returns the time of a file's last change; undefined if it is gone or unreadable. */
+/**
+ * Returns the time of a file's last change; undefined if it was deleted or
+ * cannot be read.
+ */
 function findTime(path: string): Date | undefined {
   return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
@@ -220,7 +223,7 @@ function looksLikeScratch(path: string): boolean {
     const first = start.subarray(0, length).find((byte) => byte > SPACE);
     return first === undefined || first === OPENING_BRACKET;
   } catch {
-    return false; // It is gone meanwhile, or cannot be read.
+    return false; // It was deleted in between, or cannot be read.
   }
 }
 

@@ -2,12 +2,12 @@
  * The content of a scratch file: the networks of a pod, in the format of the Go
  * version, which dumps its Go structs.
  *
- * `Bytes` is a network's configuration; DEL needs only that and the request. Up to
- * 4.3, Go shortened the list of a file there, and kept it whole beside it, in
- * `CNINetworkConfigList`, which it did not use for DEL.
- * `Conf` and `ConfList` repeat the keys that Go's types have; they are written
- * for the Go version and never read. The format has no requested bandwidth and
- * port mappings: these are in libcni's cache.
+ * `Bytes` is a network's configuration; DEL needs only that and the request. Up
+ * to 4.3, Go shortened the list of a file there, and kept the whole list next
+ * to it, in `CNINetworkConfigList`, which it did not use for DEL. `Conf` and
+ * `ConfList` repeat the keys that Go's types have; they are written for the Go
+ * version and never read. The format has no requested bandwidth and port
+ * mappings: these are in libcni's cache.
  *
  * Source: multus-cni pkg/types `DelegateNetConf`, containernetworking/cni
  * pkg/types/types.go `PluginConf`, `NetConfList`.

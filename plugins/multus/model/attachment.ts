@@ -167,9 +167,9 @@ export function attachmentOf(
  * the addresses that the annotation requests, for plugins without the capability.
  *
  * Each key occurs once. The Go version repeats keys, and plugins use the last
- * value; here that value is at the key's first position. An empty value does not
- * replace a known one, and `IgnoreUnknown` stays true, because delegates get keys
- * that they may not know.
+ * value; here that value is at the key's first position. An empty value does
+ * not replace a known one, and `IgnoreUnknown` stays true, because delegates
+ * get keys that they might not support.
  *
  * Source: multus-cni pkg/types `CreateCNIRuntimeConf`.
  *
@@ -205,7 +205,7 @@ function offerTo(
   const offered = Object.entries(capabilityArgs)
     .filter(([capability]) => isMaster || known.includes(capability));
   const merged = isMaster ? offered : [...offered, ...listRequested(delegate)];
-  // Of equal keys the last one wins, even an empty one.
+  // If a key occurs twice, the last value wins, even if it is empty.
   return Object.fromEntries(
     Object.entries(Object.fromEntries(merged))
       .filter(([, value]) => !isEmpty(value)),

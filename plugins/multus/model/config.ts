@@ -73,13 +73,13 @@ export interface MultusConfig extends NetConf {
   readonly confDir: string;
   /** Directory of the scratch files and of libcni's cache. */
   readonly cniDir: string;
-  /** Directory with plugins, searched before those of CNI_PATH. */
+  /** Directory with plugins, searched before the directories in CNI_PATH. */
   readonly binDir: string;
   /** Log file; undefined for none. */
   readonly logFile?: string;
   /** In lower case; the log reports an unknown level. */
   readonly logLevel: string;
-  /** Log to stderr too. */
+  /** Also log to stderr. */
   readonly logToStderr: boolean;
   /** How log files are rotated. */
   readonly logOptions: LogOptions;

@@ -96,7 +96,7 @@ export type Selection =
     | { readonly kind: "written"; readonly document: JsonObject }
     /** In a file, or in the first file of a directory. */
     | { readonly kind: "path"; readonly path: string }
-    /** In a definition, or else in the file with that CNI name. */
+    /** In a definition or, without one, in the file with that CNI name. */
     | { readonly kind: "named"; readonly network: NetworkSelection }
     /** In a definition. */
     | { readonly kind: "definition"; readonly network: NetworkSelection }

@@ -88,7 +88,7 @@ export function injectCniArgs(
 }
 
 /**
- * Reports whether a network lets pods name IPAMClaims. The key stands beside the
+ * Reports whether a network lets pods name IPAMClaims. The key is next to the
  * plugins of a list, which do not see it there, or in one of them.
  */
 export function allowsClaims({ conf }: Delegate): boolean {
@@ -137,14 +137,20 @@ export function injectEvidence(
   );
 }
 
-/** What an earlier plugin of the list has done, folded. Only a runtime knows it. */
+/**
+ * What an earlier plugin of the list has done, folded. Only a runtime provides
+ * it.
+ */
 const PREV_RESULT = foldKey("prevResult");
 
-/** Begins the keys by which a runtime, or multus, tells plugins what it knows. */
+/**
+ * The prefix of keys with which a runtime, or multus, passes information to
+ * plugins.
+ */
 const RESERVED = "cni.dev/";
 
 /**
- * Removes what only a runtime or multus may tell plugins, at any depth: a
+ * Removes, at any depth, keys that only a runtime or multus may set: a
  * definition that had it would speak for the pod.
  *
  * @returns The same delegate if it has no such key

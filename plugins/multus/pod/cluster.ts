@@ -108,7 +108,7 @@ class ProcessCluster implements Cluster {
     if (client !== undefined) return client;
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
-      "Cannot ask Kubernetes: there is neither a kubeconfig nor a service account",
+      "Cannot query Kubernetes: there is neither a kubeconfig nor a service account",
     );
   }
 

@@ -132,7 +132,7 @@ const READY_TIMEOUT_MS = 45_000, INTERVAL_MS = 1000;
  *
  * Source: multus-cni pkg/multus `GetReadinessIndicatorFile`... `WaitForReadinessIndicatorFile`.
  *
- * @param path The file; undefined returns at once
+ * @param path The file; undefined returns immediately
  * @throws {CniError} 11 if the file does not appear in time
  */
 export async function waitUntilReady(

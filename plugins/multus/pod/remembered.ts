@@ -25,9 +25,9 @@ const CONFIG_HASH = "kubernetes.io/config.hash";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
- * Picks the parts of a pod that the plugin needs: annotations, node, controller,
- * what tells of a virtual machine, and device claims, which are final before the
- * pod is bound to a node. Containers are left out.
+ * Picks the parts of a pod that the plugin needs: annotations, node,
+ * controller, what identifies a virtual machine, and device claims, which are
+ * final before the pod is bound to a node. Containers are left out.
  */
 export function rememberPod(
   { metadata, spec, status = {} }: Pod,

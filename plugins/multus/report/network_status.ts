@@ -2,7 +2,7 @@
  * The `k8s.v1.cni.cncf.io/network-status` annotation of a pod.
  *
  * `default` marks the interface of the cluster's own network, which other
- * programs treat as the pod's first. It says nothing about the default route:
+ * programs treat as the pod's first. It does not contain the default route:
  * `gateway` does, and includes requested default routes if the status is built
  * from the edited result.
  *
@@ -105,9 +105,9 @@ function listParts(
 }
 
 /**
- * Finds the pod's first interface on the cluster's own network: the
- * one whose address comes with a router, which may be outside the sandbox, else
- * the first.
+ * Finds the pod's first interface on the cluster's own network: the one whose
+ * address comes with a router, which can be outside the sandbox; otherwise the
+ * first.
  */
 function findMainInterface(
   { interfaces, ips }: Result,

@@ -72,7 +72,7 @@ interface WrittenStatus {
   readonly text: string;
 }
 
-/** @returns Undefined if there is nothing to tell */
+/** @returns Undefined if there is nothing to report */
 function describeStatus(
   { namespace, name, uid, isStatic, object }: KnownPod,
   attached: readonly Attached[],
@@ -120,13 +120,13 @@ async function takeBack(
   try {
     await client.removePodAnnotation(pod, NETWORK_STATUS, text, limits);
   } catch (error) {
-    log.info("Cannot take back the network status", {
+    log.info("Cannot remove the network status", {
       error: describeError(error),
     });
   }
 }
 
-/** @returns Undefined if the pod is gone */
+/** @returns Undefined if the pod was deleted */
 async function describeFailure(
   error: unknown,
 ): Promise<CniError | undefined> {

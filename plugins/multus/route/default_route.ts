@@ -4,8 +4,9 @@
  *
  * The families are independent. If any network of the pod requests an IPv4
  * gateway, it becomes the only IPv4 default route of all networks; IPv6 default
- * routes only change if an IPv6 gateway is requested too. An empty list changes
- * nothing. Routes in tables other than main, such as sbr's, never change.
+ * routes only change if an IPv6 gateway is also requested. An empty list
+ * changes nothing. Routes in tables other than main, such as sbr's, never
+ * change.
  *
  * A default route through the requested gateway is kept, with its metric and all
  * other attributes. A new one has no metric, so that it takes precedence.

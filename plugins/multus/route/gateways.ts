@@ -220,8 +220,8 @@ function ignoringRouters({ netns }: Rtnl, { name }: Link): PlannedStep {
       inNetns(netns, work);
     } catch (error) {
       if (error instanceof WrongNetnsError) throw error;
-      // IPv6 is missing, or /proc/sys is read-only. A deleted route may come back
-      // then, which is better than no network.
+      // IPv6 is missing, or /proc/sys is read-only. A deleted route might be
+      // restored then, which is better than no network.
     }
   };
   return {

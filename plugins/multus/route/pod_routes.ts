@@ -1,9 +1,9 @@
 /**
  * Routes that pods request over a network, in addition to its plugins' routes.
  *
- * A route may not replace what another network of the pod has: neither a route
- * to the same destination with the same metric, nor a part of a subnet that
- * another interface is on, such as the gateway of the cluster's network.
+ * A route must not replace a route of another network of the pod: neither a
+ * route to the same destination with the same metric, nor a part of a subnet
+ * that another interface is on, such as the gateway of the cluster's network.
  *
  * @module
  */

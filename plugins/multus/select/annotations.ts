@@ -70,8 +70,8 @@ export interface AnnotationQuery {
 /**
  * Reads the annotations, and checks that the pod may use the networks.
  *
- * @throws {CniError} 7 If one is malformed, or names a network that the pod may
- *   not use
+ * @throws {CniError} 7 If one is malformed, or names a network that the pod is
+ * not allowed to use
  */
 export function readAnnotations(query: AnnotationQuery): ChosenNetworks {
   const { networks = "", defaultNetwork, podNamespace, config } = query;
@@ -331,7 +331,7 @@ function toRequest(element: Element): AttachmentRequest {
     mac: element.mac || undefined,
     infinibandGuid: element["infiniband-guid"] || undefined,
     ips: element.ips,
-    // The document is JSON, so these are JSON too.
+    // The document is JSON, so these are also JSON.
     bandwidth: element.bandwidth as JsonObject | undefined,
     portMappings: element.portMappings as JsonObject[] | undefined,
     cniArgs: element["cni-args"] as JsonObject | undefined,

@@ -199,7 +199,7 @@ export class AttachmentDefinitions implements Disposable {
  * Writes what the pod requests into a network's configuration. What the pod may
  * have does not depend on who wrote the configuration.
  *
- * @throws {NetworkError} 7 If the pod may not have it
+ * @throws {NetworkError} 7 If the pod is not allowed to use it
  */
 export async function withRequest(
   delegate: Delegate,
@@ -215,8 +215,8 @@ export async function withRequest(
 }
 
 /**
- * Gives a network the next device of its resource, or else the one that the pod
- * names, if it is the pod's.
+ * Gives a network the next device of its resource or, without one, the device
+ * that the pod names, if it belongs to the pod.
  */
 async function withDevice(
   delegate: Delegate,
@@ -238,7 +238,7 @@ async function withDevice(
     throw refuse(
       delegate,
       `device ${JSON.stringify(named)}`,
-      "neither the kubelet nor a resource claim gave it to the pod",
+      "neither the kubelet nor a resource claim allocated it to the pod",
     );
   }
   if (!resourceName || !config.requireDevices || takeDevice === undefined) {

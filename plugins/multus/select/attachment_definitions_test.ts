@@ -272,7 +272,7 @@ Deno.test("AttachmentDefinitions.resolve() refuses a device that is not the pod'
       7,
       "NetworkRefused",
       'Refused device "../../../../run/podvol" over network "ns/nad": neither ' +
-      "the kubelet nor a resource claim gave it to the pod; " +
+      "the kubelet nor a resource claim allocated it to the pod; " +
       '"podRequests" of the node\'s multus configuration can allow it',
     ]);
   });

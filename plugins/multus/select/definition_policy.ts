@@ -32,7 +32,7 @@ export type DefinitionPolicy = Pick<
   "definitionTypes" | "definitionKeys"
 >;
 
-/** In `definitionTypes`: every plugin but those of {@linkcode RESTRICTED}. */
+/** In `definitionTypes`: every plugin except {@linkcode RESTRICTED}. */
 const EVERY = "*";
 
 /**
@@ -51,11 +51,11 @@ const RESTRICTED: readonly string[] = [
 
 /** Says what a key names. */
 const TEXTS: Readonly<Record<Named, string>> = {
-  path: "a file of the node",
-  directory: "a directory of the node",
+  path: "a file on the node",
+  directory: "a directory on the node",
   network: "a network of the node",
-  socket: "a socket of the node",
-  program: "what a program of the node runs",
+  socket: "a socket on the node",
+  program: "what a program on the node runs",
   request: "what a daemon gets",
   interface: "an interface of the node",
 };
@@ -87,8 +87,8 @@ export function checkSize(config: Uint8Array, origin: string): void {
 }
 
 /**
- * Refuses a configuration from the API that names a plugin, a file, a program or
- * a socket that it may not name. Any object with a `type` counts as the
+ * Refuses a configuration from the API that names a plugin, a file, a program
+ * or a socket that it must not name. Any object with a `type` counts as the
  * configuration of a plugin, at any depth, because plugins run further plugins.
  *
  * @param origin What errors call it, such as `NetworkAttachmentDefinition "a/b"`
@@ -113,8 +113,8 @@ export function checkDefinition(
 }
 
 /**
- * Refuses `cni-args` of a pod that name something of the node. Whatever the
- * network's definition may name, who may create pods may not.
+ * Refuses `cni-args` of a pod that name something of the node. Users who may
+ * create pods must not name these, whatever the network's definition may name.
  *
  * @param name The network
  * @throws {NetworkError} 7 With the key
@@ -199,7 +199,7 @@ function findTypeProblem(
     definitionTypes.includes(EVERY) && !RESTRICTED.includes(value);
   return isAllowed
     ? undefined
-    : `${what}, which definitions may not run; "definitionTypes" of the node's ` +
+    : `${what}, which definitions are not allowed to run; "definitionTypes" of the node's ` +
       "multus configuration allows it";
 }
 
@@ -236,7 +236,7 @@ const NAMING = /(file|path|dir|directory|directorie|endpoint)s?$|sock/;
 /** Paths and sockets; not a prefix length such as `/24`. */
 const PLACE = /^\/(?!\d{1,3}$)|^(unix|file):|(^|\/)\.\.(\/|$)/;
 
-/** Guesses what a key names that no plugin of this project has. */
+/** Guesses what a third-party plugin's key names. */
 function findNamed(
   path: Path,
   key: string,
@@ -250,7 +250,7 @@ function findNamed(
   }
   const isNaming = NAMING.test(key) && !key.endsWith("profile");
   return isNaming || texts.some((text) => PLACE.test(text))
-    ? "what may be a file or a socket of the node"
+    ? "what may be a file or a socket on the node"
     : undefined;
 }
 

@@ -35,7 +35,7 @@ function problemOf(document: object): string {
   return message.slice(message.indexOf(": ") + 2);
 }
 
-const RUN = "which definitions may not run";
+const RUN = "which definitions are not allowed to run";
 
 testRows<[string, object, string]>("checkDefinition() refuses plugins", [
   ["debug", { type: "debug" }, `"type" is "debug", ${RUN}`],
@@ -90,13 +90,13 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
   [
     "a directory",
     { type: "bridge", ipam: { type: "host-local", dataDir: "/etc" } },
-    '"ipam.dataDir" names a directory of the node',
+    '"ipam.dataDir" names a directory on the node',
     "host-local.dataDir",
   ],
   [
     "a file",
     { type: "bridge", ipam: { type: "host-local", resolvConf: "/root/x" } },
-    '"ipam.resolvConf" names a file of the node',
+    '"ipam.resolvConf" names a file on the node',
     "host-local.resolvConf",
   ],
   [
@@ -105,61 +105,61 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
       type: "bridge",
       ipam: { type: "whereabouts", kubernetes: { kubeconfig: "/x" } },
     },
-    '"ipam.kubernetes.kubeconfig" names a file of the node',
+    '"ipam.kubernetes.kubeconfig" names a file on the node',
     "whereabouts.kubeconfig",
   ],
   [
     "a lock of another project's IPAM plugin",
     { type: "ptp", ipam: { type: "calico-ipam", ipam_lock_file: "/etc/x" } },
-    '"ipam.ipam_lock_file" names a file of the node',
+    '"ipam.ipam_lock_file" names a file on the node',
     "calico-ipam.ipam_lock_file",
   ],
   [
     "a socket",
     { plugins: [{ type: "ptp", daemonSocket: "/run/evil.sock" }] },
-    '"plugins[0].daemonSocket" names a socket of the node',
+    '"plugins[0].daemonSocket" names a socket on the node',
     "ptp.daemonSocket",
   ],
   [
     "a program",
     { type: "portmap", conditionsV4: ['\ninclude "/etc/shadow"'] },
-    '"conditionsV4" names what a program of the node runs',
+    '"conditionsV4" names what a program on the node runs',
     "portmap.conditionsV4",
   ],
   [
     "another case",
     { type: "bridge", ipam: { type: "host-local", DATADIR: "/etc" } },
-    '"ipam.DATADIR" names a directory of the node',
+    '"ipam.DATADIR" names a directory on the node',
     "host-local.dataDir",
   ],
   [
     "letters that Go folds",
     { type: "x", "\u212Aubeconfig": "/x" },
-    '"\u212Aubeconfig" names a file of the node',
+    '"\u212Aubeconfig" names a file on the node',
     "x.kubeconfig",
   ],
   [
     "keys of a plugin that is called by a plugin without them",
     { type: "x", binDir: "/run/evil" },
-    '"binDir" names a directory of the node',
+    '"binDir" names a directory on the node',
     "x.binDir",
   ],
   [
     "the directory of another plugin",
     { type: "flannel", delegate: { dataDir: "/etc" } },
-    '"delegate.dataDir" names a directory of the node',
+    '"delegate.dataDir" names a directory on the node',
     "flannel.dataDir",
   ],
   [
     "a path from a runtime's place",
     { type: "x", runtimeConfig: { CNIDeviceInfoFile: "/etc/x" } },
-    '"runtimeConfig.CNIDeviceInfoFile" names a file of the node',
+    '"runtimeConfig.CNIDeviceInfoFile" names a file on the node',
     "x.CNIDeviceInfoFile",
   ],
   [
     "a relative path",
     { type: "tuning", dataDir: "x" },
-    '"dataDir" names a directory of the node',
+    '"dataDir" names a directory on the node',
     "tuning.dataDir",
   ],
   ...([
@@ -177,13 +177,13 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
   ] as const).map(([type, key, value]): [string, object, string, string] => [
     `${key} of another project's plugin`,
     { plugins: [{ type: "bridge" }, { type, more: [{ [key]: value }] }] },
-    `"plugins[1].more[0].${key}" names what may be a file or a socket of the node`,
+    `"plugins[1].more[0].${key}" names what may be a file or a socket on the node`,
     `${type}.${key}`,
   ]),
   [
     "another type of value",
     { type: "tuning", dataDir: ["/run/cni/tuning"] },
-    '"dataDir" names a directory of the node',
+    '"dataDir" names a directory on the node',
     "tuning.dataDir",
   ],
 ], ([, document, expected, key]) => {
@@ -296,8 +296,8 @@ testRows<[string, object, string | undefined]>(
 
 Deno.test("checkArguments() lets pods name nothing of the node", () => {
   const rows: [JsonObject, string][] = [
-    [{ dataDir: "/etc" }, '"dataDir" names a directory of the node'],
-    [{ a: [{ LOGFILE: "x" }] }, '"a[0].LOGFILE" names a file of the node'],
+    [{ dataDir: "/etc" }, '"dataDir" names a directory on the node'],
+    [{ a: [{ LOGFILE: "x" }] }, '"a[0].LOGFILE" names a file on the node'],
     [{ ipam: { type: "debug" } }, '"ipam.type" is "debug", which'],
     [{ x: "/etc/passwd" }, '"x" names what may be a file or a socket'],
   ];

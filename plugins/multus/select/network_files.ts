@@ -93,7 +93,7 @@ function notFound(message: string): CniError {
 
 /**
  * Reads a network: a list with the plugins of the files next to it, or a single
- * plugin. The file's extension tells them apart.
+ * plugin. The file's extension distinguishes them.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed
  */

@@ -44,7 +44,7 @@ const USUAL_ARGS: readonly string[] = [
   "logicnetworkname",
 ];
 
-/** IPAM plugins that give a pod no address but those of their own ranges. */
+/** IPAM plugins that assign only addresses of their own ranges to a pod. */
 const OWN_RANGES: readonly unknown[] = ["host-local", "dhcp"];
 
 /**
@@ -78,7 +78,7 @@ export function checkOffered(
   );
 }
 
-/** Returns the error for what a pod may not have of a network. */
+/** Returns the error for a request that a network does not offer. */
 export function refuse(
   { name }: Pick<Delegate, "name">,
   what: string,

@@ -85,11 +85,11 @@ function findProblem(route: Route): string | undefined {
 
 function findGatewayProblem(gw: Ip, { scope }: Route): string | undefined {
   if (scope === RouteScope.link) {
-    return `gw ${gw}: a route of scope ${RouteScope.link} has no gateway`;
+    return `gw ${gw}: a route of scope ${RouteScope.link} must not have a gateway`;
   }
   return gw.isGlobalUnicast || gw.isLinkLocal
     ? undefined
-    : `gw ${gw}: not the address of a host`;
+    : `gw ${gw}: it is not a host address`;
 }
 
 function findRepetition(route: Route, seen: Set<string>): string | undefined {
@@ -105,7 +105,7 @@ function findRepetition(route: Route, seen: Set<string>): string | undefined {
  * Refuses routes that the node's configuration does not allow to pods. With a
  * route, a pod sends packets past the cluster's network.
  *
- * @throws {NetworkError} 7 If `podRoutes` does not have the destination of one
+ * @throws {NetworkError} 7 If `podRoutes` does not contain the destination of one
  */
 export function checkPermittedRoutes(
   delegates: readonly Delegate[],
@@ -118,7 +118,7 @@ export function checkPermittedRoutes(
     if (route === undefined) continue;
     throw refusal(
       `Refused route ${route.dst.masked()} of "${ROUTES}" over network "${name}": ` +
-        `"podRoutes" of the node's multus configuration does not have the destination`,
+        `"podRoutes" of the node's multus configuration does not contain the destination`,
     );
   }
 }

@@ -59,17 +59,17 @@ testRows<[string, JsonObject[], string]>(
     [
       "no host's address",
       [{ dst: "10.50.0.0/16", gw: "0.0.0.0" }],
-      `${AT}[0]: gw 0.0.0.0: not the address of a host`,
+      `${AT}[0]: gw 0.0.0.0: it is not a host address`,
     ],
     [
       "a multicast address",
       [{ dst: "fd50::/16", gw: "ff02::2" }],
-      `${AT}[0]: gw ff02::2: not the address of a host`,
+      `${AT}[0]: gw ff02::2: it is not a host address`,
     ],
     [
       "a gateway on the link, and none",
       [{ dst: "10.50.0.0/16", gw: "10.1.1.1", scope: 253 }],
-      `${AT}[0]: gw 10.1.1.1: a route of scope 253 has no gateway`,
+      `${AT}[0]: gw 10.1.1.1: a route of scope 253 must not have a gateway`,
     ],
     [
       "the scope of a host",
@@ -158,7 +158,7 @@ testRows<[readonly string[], string]>(
     const error = assertThrows(() => permit(podRoutes, dst), NetworkError);
     const message = `Refused route ${dst} of "dev.cni.routes" over network ` +
       `"default/storage": "podRoutes" of the node's multus configuration ` +
-      "does not have the destination";
+      "does not contain the destination";
     assertEquals([error.code, error.message], [7, message]);
     assertEquals(error.event, { reason: "NetworkRefused", message });
   },

@@ -81,7 +81,7 @@ export async function resolveAll(
   return delegates;
 }
 
-/** Starts to fetch all definitions at once. */
+/** Starts to fetch all definitions at the same time. */
 async function fetchDefinitions(
   selections: readonly Selection[],
   { client, signal }: ResolveQuery,
@@ -117,9 +117,9 @@ async function resolve(
 }
 
 /**
- * Resolves a name to its definition, or else to the file with that CNI name. A
- * file also serves if the API cannot be asked: a node with its networks in files
- * does not need it.
+ * Resolves a name to its definition or, without one, to the file with that CNI
+ * name. A file also serves if the API cannot be asked: a node with its networks
+ * in files does not need it.
  */
 async function resolveNamed(
   network: NetworkSelection,

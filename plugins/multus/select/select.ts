@@ -122,7 +122,7 @@ export async function resolveMaster(query: NetworksQuery): Promise<Delegate> {
   return master as Delegate;
 }
 
-/** Lists the networks to attach a pod to, beside the master. */
+/** Lists the networks to attach a pod to, in addition to the master. */
 export const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
 /** Names the network that replaces the configuration's master. */
@@ -144,7 +144,7 @@ export interface SelectionQuery {
  *
  * @returns The master first
  * @throws {CniError} 7 If the configuration has no network, or an annotation is
- *   malformed or names a network that the pod may not use
+ * malformed or names a network that the pod is not allowed to use
  */
 export async function listSelections(
   query: SelectionQuery,

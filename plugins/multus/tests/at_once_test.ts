@@ -1,6 +1,6 @@
 /**
- * multus, several times at once for one container: what one has made, another
- * does not take away, and nothing is left that nobody knows of.
+ * multus, several times concurrently for one container: what one has made,
+ * another does not take away, and nothing is left that nobody knows of.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";

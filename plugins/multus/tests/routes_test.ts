@@ -279,7 +279,7 @@ hostTest(
     const message =
       'Refused route 10.96.0.0/12 of "dev.cni.routes" over network ' +
       '"default/storage": "podRoutes" of the node\'s multus configuration does ' +
-      "not have the destination";
+      "not contain the destination";
     assertEquals(
       await refuse(host, "service", other),
       `Multus: [default/service/uid-of-service]: ${message}`,

@@ -76,7 +76,7 @@ export function exchange(
   return parseResponse(receiveAll(stream)) ?? "lost";
 }
 
-/** Bytes to receive at once. */
+/** Bytes to receive at a time. */
 const BUFFER_BYTES = 16 * 1024;
 
 function receiveAll(stream: UnixStream): string {
@@ -112,7 +112,8 @@ export function sendCall(
   const request = {
     env,
     config: stdin.toBase64(),
-    // So that our daemon knows its own plugins; the Go version ignores them.
+    // So that this project's daemon recognizes its own plugins; the Go version
+    // ignores them.
     build: buildIdentity,
     exe: findFileId("/proc/self/exe"),
   };

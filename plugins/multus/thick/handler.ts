@@ -46,9 +46,12 @@ export interface ThickOptions {
   readonly run: (
     call: ThickCall,
   ) => Promise<Pick<DispatchOutput, "stdout" | "exitCode">>;
-  /** The daemon's own configuration, laid over that of every call. */
+  /**
+   * The daemon's own configuration, which overrides keys of every call's
+   * configuration.
+   */
   readonly overlay: JsonObject;
-  /** The daemon's environment; its directories of plugins come after those of `binDir`. */
+  /** The daemon's environment; its plugin directories come after `binDir`. */
   readonly env: Environment;
   /** Reports whether the daemon is about to end. */
   readonly isEnding: () => boolean;
@@ -209,8 +212,8 @@ function layOver(base: JsonObject, overlay: JsonObject): JsonObject {
 
 /**
  * Builds the configuration of multus for a call about one network, from the
- * daemon's own. The network's configuration stays as it was sent; the Go version
- * lays the daemon's over it too, with its cniVersion.
+ * daemon's own. The network's configuration stays as it was sent; in Go multus,
+ * the daemon's configuration overrides it as well, including its cniVersion.
  */
 function configOfHotPlug(overlay: JsonObject): Uint8Array {
   return encode(layOver(overlay, {

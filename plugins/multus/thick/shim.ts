@@ -1,5 +1,6 @@
 /**
- * `multus-shim`: has the daemon run a call of multus, ours or the Go version's.
+ * `multus-shim`: lets the daemon run a call of multus, either this project's
+ * daemon or the Go daemon.
  *
  * Source: multus-cni pkg/server/api/shim.go.
  *

@@ -66,7 +66,7 @@ function writeEach(
  * @throws {Error} If the kernel refuses
  */
 export function announce(sandbox: Rtnl, { index, name, mac }: Link): void {
-  // Sets the MAC that the link already has, which the kernel announces, too.
+  // Sets the MAC that the link already has, which the kernel also announces.
   named(`announce the addresses of "${name}"`, () => {
     sandbox.link.set(index, { mac });
   });

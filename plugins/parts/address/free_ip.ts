@@ -38,8 +38,8 @@ export function requestedIpsOf(
 }
 
 /**
- * Refuses an address of the host, which answers for it on each of its links, and
- * that of a router which the host reaches by a link.
+ * Refuses an address of the host, which answers for it on each of its links,
+ * and the address of a router that the host reaches over the link.
  *
  * @param segment The link that leads to the container's neighbours
  * @throws {CniError} 7
@@ -78,7 +78,7 @@ function refused(ip: Ip, why: string): CniError {
   );
 }
 
-/** Builds the error for an address that somebody else uses. */
+/** Builds the error for an address that is in use. */
 export function ipInUse(ip: Ip, user: string): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,

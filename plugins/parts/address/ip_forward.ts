@@ -50,13 +50,13 @@ function enabling<T>(family: IpFamily, work: () => T): T {
 }
 
 /**
- * Turns forwarding of a family on. For IPv4, it does so on each interface, too;
+ * Turns forwarding of a family on. For IPv4, it also does so on each interface;
  * for IPv6, links that have their router from its advertisements keep it.
  *
  * With concurrent writers, `ip_forward` can become 1 while no interface
  * forwards: a write that does not get the RTNL lock is undone and repeated, and
- * another write that began meanwhile sees its value, and so no change.
- * `conf/default` tells, because a write that counts sets it as well.
+ * another write that began in between sees its value, and so no change.
+ * `conf/default` shows that, because a write that counts also sets it.
  *
  * Source: net/ipv4/devinet.c `devinet_sysctl_forward()`; IPv6 sets its values
  * under the lock.
@@ -88,8 +88,8 @@ export function acceptRaOf(link: string): string {
 /**
  * Makes links accept router advertisements although they forward: those with a
  * route or an address from an advertisement. Otherwise, the kernel deletes the
- * default route at once, and no advertisement extends the address. Other links
- * stay as they are, because containers could advertise themselves there.
+ * default route immediately, and no advertisement extends the address. Other
+ * links stay as they are, because containers could advertise themselves there.
  *
  * Source: Documentation/networking/ip-sysctl.rst `accept_ra`.
  */

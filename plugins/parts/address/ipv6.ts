@@ -10,8 +10,8 @@ import { ensureSysctl, writeSysctl } from "../../../ffi/sysctl.ts";
 /** How an interface of the sandbox gets its IPv6 addresses. */
 export interface Ipv6Options {
   /**
-   * Whether to detect duplicates; if not, the link-local address is usable at
-   * once. "default": as the kernel is set.
+   * Whether to detect duplicates; if not, the link-local address is usable
+   * immediately. "default": as the kernel is set.
    */
   readonly detectsDuplicates?: boolean | "default" | undefined;
 }
@@ -50,7 +50,7 @@ export function enableIpv6(
 
 /**
  * Prepares a link of the host to containers: it ignores router advertisements,
- * because a container is not a router for the host, and is usable at once.
+ * because a container is not a router for the host, and is usable immediately.
  * Failures are ignored: the kernel may have no IPv6, or /proc/sys may be
  * read-only.
  */
@@ -66,8 +66,8 @@ export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
 }
 
 /**
- * Makes the link-local address usable at once. While the kernel checks it, for
- * more than a second, it resolves no neighbours on the link, and packets
+ * Makes the link-local address usable immediately. While the kernel checks it,
+ * for more than a second, it resolves no neighbours on the link, and packets
  * forwarded to the other end are lost.
  */
 function skipDuplicateAddressDetection(ifName: string): void {
@@ -76,8 +76,8 @@ function skipDuplicateAddressDetection(ifName: string): void {
 
 /**
  * Enables duplicate detection, with a nonce in each probe (enhanced DAD). On a
- * bridge port in hairpin mode probes come back, and without the nonce they
- * would look like another host's.
+ * bridge port in hairpin mode probes return, and without the nonce they would
+ * look like another host's.
  */
 function detectDuplicateAddresses(ifName: string): void {
   writeSysctl(`net/ipv6/conf/${ifName}/enhanced_dad`, "1");

@@ -23,8 +23,8 @@ import {
 import { getNftables } from "../firewall/open_nftables.ts";
 
 /**
- * Drops what the kernel would tell about IPv6 addresses, which it does as soon as
- * a neighbour asks. There is no sysctl for that.
+ * Drops the kernel's advertisements of IPv6 addresses, which it sends as soon
+ * as a neighbour asks. There is no sysctl for that.
  */
 export function hideFromNeighbours(
   { args: { netns, ifName }, log }: Pick<Call, "args" | "log">,
@@ -55,7 +55,7 @@ export function hideFromNeighbours(
       ),
     ]);
   } catch (error) {
-    log.warn("Neighbours may learn of an address that is not here yet", {
+    log.warn("Neighbours might learn an address before it is in use here", {
       error: describeError(error),
     });
   }

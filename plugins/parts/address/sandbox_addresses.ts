@@ -56,8 +56,8 @@ export function asksOverLink({ ipam }: Pick<NetConf, "ipam">): boolean {
 
 /**
  * Adds the release of the addresses to the steps of DEL. The link goes first:
- * once an address is handed out again, the old container must not answer for it
- * any more. Only dhcp needs the link to release its lease.
+ * once an address is allocated again, the old container must no longer answer
+ * for it. Only dhcp needs the link to release its lease.
  */
 export function withRelease(
   call: Pick<Call, "config" | "ipam">,

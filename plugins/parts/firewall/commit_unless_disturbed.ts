@@ -10,7 +10,7 @@ import type { Nftables } from "../../../ffi/nftables/mod.ts";
 
 /**
  * How often another commit may come first. Each one means that another call has
- * finished, and a hundred calls may run at once when a node starts.
+ * finished, and a hundred calls can run at the same time when a node starts.
  */
 const ATTEMPTS = 1000;
 

@@ -24,7 +24,7 @@ export interface LinkChecks {
   readonly kind?: string;
   /** The error's message if prevResult is missing. */
   readonly missing: string;
-  /** Checks what only the plugin knows. */
+  /** Checks what is specific to the plugin. */
   readonly more?: (
     link: Link,
     differences: Differences,

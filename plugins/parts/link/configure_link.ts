@@ -126,7 +126,7 @@ export function checkRouteValues(routes: readonly Route[]): void {
 
 /**
  * Converts a route of a result. Without a gateway, it uses the first gateway of
- * its family, unless its scope says that the destination is on the link.
+ * its family, unless its scope means that the destination is on the link.
  */
 export function kernelRouteOf(
   { dst, gw, mtu, advmss, priority, table, scope }: Route,
@@ -182,7 +182,7 @@ export function isOutside(
   return !ips.some(({ address }) => address.contains(gateway));
 }
 
-/** Reports whether a route says that the other's destination is on the link. */
+/** Reports whether a route puts the other route's destination on the link. */
 function covers(
   { destination, gateway, scope, table }: KernelRoute,
   direct: KernelRoute,

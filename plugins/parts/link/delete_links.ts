@@ -1,5 +1,5 @@
 /**
- * Deletes links, with those of other plugins and other calls.
+ * Deletes links, together with links of other plugins and calls.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
 
 /**
- * Deletes links of the host, and waits until they are gone.
+ * Deletes links of the host, and waits until they are deleted.
  *
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
@@ -75,7 +75,8 @@ export function prepareLinks(links: readonly LinkToDelete[]): unknown[] {
 
 /**
  * Deletes the links of each namespace as a group. If the kernel refuses,
- * deletes each link by itself. Links that are already gone are fine.
+ * deletes each link by itself. Links that were already deleted are not an
+ * error.
  *
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
@@ -97,7 +98,7 @@ export function deleteLinks(links: readonly LinkToDelete[]): void {
   throwAll(failures, `${failures.length} links cannot be deleted`);
 }
 
-/** A sandbox may end meanwhile, and its links with it. */
+/** A sandbox can be deleted in between, with its links. */
 function openUnlessGone(path: string): Rtnl | undefined {
   try {
     return Rtnl.open(path);

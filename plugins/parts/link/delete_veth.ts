@@ -20,7 +20,7 @@ import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
 export type PeerTest = (peer: Link) => boolean;
 
 /**
- * Deletes the veth pair by its host's end. The Go plugin gives hosts' ends random
+ * Deletes the veth pair by its host's end. The Go plugin gives host ends random
  * names, so its veth pairs are found by the container's end.
  *
  * @param isLikelyPeer Distinguishes the Go plugin's veth pairs from other plugins'
@@ -39,10 +39,10 @@ export async function deleteVeth(
 }
 
 /**
- * Finds the host's end of the Go plugin's veth pair. After an ADD that failed
- * because the name was taken, DEL follows, too, and then the interface is
- * another attachment's. From 0.4.0 on, a prevResult shows whether an ADD has
- * succeeded. If the runtime has lost it, the leased addresses do.
+ * Finds the host's end of the Go plugin's veth pair. DEL also follows an ADD
+ * that failed because the name was taken; the interface then belongs to another
+ * attachment. From 0.4.0 on, a prevResult shows whether an ADD has succeeded.
+ * If the runtime has lost it, the leased addresses do.
  */
 async function findGoHostEnd(
   host: Rtnl,

@@ -16,12 +16,12 @@ import { listAddresses } from "./configure_link.ts";
 
 /**
  * Asks the IPAM plugin by CHECK whether the attachment has leased the addresses
- * of a link in the sandbox. A network without an IPAM plugin knows no more than
- * that the link has the attachment's name and kind: the answer is true.
+ * of a link in the sandbox. Without an IPAM plugin, the only evidence is that
+ * the link has the attachment's name and kind: the answer is true.
  *
- * The path of a sandbox may lead to another pod by now, and a DEL also follows
- * an ADD that failed because another attachment has the name. Neither has a
- * lease of these addresses.
+ * The path of a sandbox might already lead to another pod, and a DEL also
+ * follows an ADD that failed because another attachment has the name. Neither
+ * has a lease of these addresses.
  */
 export async function hasLeasedAddresses(
   call: Call,
@@ -43,10 +43,13 @@ export async function hasLeasedAddresses(
     await call.delegate(type, encodeJson({ ...config, prevResult })).check();
     return true;
   } catch (error) {
-    call.log.warn("Leaving an interface that may be another attachment's", {
-      name: link.name,
-      problem: describeError(error),
-    });
+    call.log.warn(
+      "Keeping an interface that might belong to a different attachment",
+      {
+        name: link.name,
+        problem: describeError(error),
+      },
+    );
     return false;
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Deletes links for many calls at once, in a process that stays.
+ * Deletes links for many calls together, in a resident process.
  *
- * A link is gone soon after the request: its name is free, and its addresses,
- * routes and queues are gone. The kernel acknowledges it some 15 ms later, when
- * no CPU uses the link any more. A process that ends has to wait for that; a
+ * A link is deleted soon after the request: its name is free, and its
+ * addresses, routes and queues are gone. The kernel acknowledges it about 15 ms
+ * later, when no CPU uses the link. A process that exits must wait for that; a
  * resident one need not.
  *
  * @module
@@ -28,8 +28,8 @@ interface Removal {
 }
 
 /**
- * Deletes links on other threads. Every caller goes on when its links are gone.
- * Links that are waiting meanwhile are deleted as one group.
+ * Deletes links on other threads. Every caller continues when its links are
+ * deleted. Links that arrive during that time are deleted as one group.
  *
  * ```ts ignore
  * await using remover = new LinkRemover(hostNetns);
@@ -42,7 +42,9 @@ interface Removal {
 export class LinkRemover implements LinkDeletion, AsyncDisposable {
   readonly #hostNetns: string;
   #waiting: Removal[] = [];
-  /** Whether the kernel is busy with a group whose links are not gone yet. */
+  /**
+   * Whether the kernel is busy with a group whose links are not deleted yet.
+   */
   #isRemoving = false;
   #isClosed = false;
   readonly #underWay = new Set<Promise<void>>();
@@ -57,14 +59,14 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
     return this.#underWay.size;
   }
 
-  /** The same as `now`: calls that run at the same time come along anyway. */
+  /** Equal to `now`: calls that run at the same time come along anyway. */
   async later(links: readonly LinkToDelete[]): Promise<void> {
     await this.now(links);
   }
 
   /**
-   * Deletes links, and waits until they are gone. Links that are already gone
-   * are fine.
+   * Deletes links, and waits until they are deleted. Links that were already
+   * deleted are not an error.
    *
    * @throws {Error} If the kernel refuses; names the link. An AggregateError of
    *   several
@@ -135,7 +137,7 @@ class Group {
   /**
    * Deletes the links.
    *
-   * @param onAllGone Called once, when all links are gone or have failed
+   * @param onAllGone Called once, when all links are deleted or have failed
    */
   async remove(netns: string, onAllGone: () => void): Promise<void> {
     const settle = (index: number, failure?: unknown): void => {
@@ -168,7 +170,7 @@ class Group {
     }
   }
 
-  /** Lists the links that are gone without notice. */
+  /** Lists the links that were deleted without a notification. */
   #listGone(netns: string): number[] {
     using rtnl = Rtnl.open(netns);
     return [...this.#left.keys()].filter((index) =>

@@ -15,7 +15,7 @@ import type { LinkToDelete } from "../../../cni/call/link_deletion.ts";
 import { LinkRemover } from "./link_remover.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
-/** A throw-away host with a remover. */
+/** A temporary host with a remover. */
 class Fixture implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());

@@ -24,8 +24,8 @@ export interface LinkSettings {
 }
 
 /**
- * The settings in the order of their changes. The MAC is last: it tells whose
- * link it is, in case DEL is interrupted.
+ * The settings in the order of their changes. The MAC is last: it identifies
+ * the link's owner, in case DEL is interrupted.
  */
 const KEYS = ["mtu", "promisc", "allmulti", "txQLen", "mac"] as const;
 
@@ -87,7 +87,7 @@ export function changeSetting(
 /**
  * Changes the settings in which a link differs, all that the kernel allows.
  *
- * @param which Its index or name; it may be gone
+ * @param which Its index or name; it might be deleted
  * @returns The kernel's refusals
  */
 export function restoreSettings(

@@ -30,14 +30,14 @@ const ROWS: readonly [
       "link set mv0 up",
     ],
     `Cannot bring "eth0" up on master "eth9", mode bridge, MAC ${MAC}`,
-    /^another link on the master has this MAC: choose another MAC: .*EADDRINUSE/,
+    /^another link on the master has this MAC: choose a different MAC: .*EADDRINUSE/,
   ],
   [
     "macvlan",
     {},
     BRIDGE,
     'Cannot create macvlan "eth0" on master "eth9", mode bridge',
-    /^the master is a port of a bridge or bond, .*: choose another master: .*EBUSY/,
+    /^the master is a port of a bridge or bond, .*: choose a different master: .*EBUSY/,
   ],
   [
     "macvlan",
@@ -58,7 +58,7 @@ const ROWS: readonly [
     {},
     BRIDGE,
     'Cannot create ipvlan "eth0" on master "eth9", mode l2',
-    /^the master is a port of a bridge or bond, .*: choose another master: .*EBUSY/,
+    /^the master is a port of a bridge or bond, .*: choose a different master: .*EBUSY/,
   ],
   [
     "ipvlan",

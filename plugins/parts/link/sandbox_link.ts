@@ -3,9 +3,9 @@
  * dummy and the like.
  *
  * The link first has a name that is computed from the attachment. It gets the
- * interface's name together with an alias that says which attachment it belongs
- * to. So neither a killed ADD nor a DEL after an ADD that failed, because the
- * interface's name was taken, can confuse it with another link.
+ * interface's name together with an alias that names its attachment. So neither
+ * a killed ADD nor a DEL after an ADD that failed, because the interface's name
+ * was taken, can confuse it with another link.
  *
  * @module
  */
@@ -49,10 +49,10 @@ export type NewSandboxLink = Omit<NewLinkElsewhere, "name" | "netns">;
 
 /**
  * Creates the interface, down, and deletes it if ADD fails. Replaces what a
- * killed ADD of the same attachment has left.
+ * killed ADD of the same attachment left behind.
  *
  * @param creator The namespace of the lower link, or the sandbox
- * @throws {CniError} 4 if the interface's name was taken meanwhile
+ * @throws {CniError} 4 if the interface's name was taken in between
  * @throws {Error} If the kernel refuses
  */
 export function createSandboxLink(
@@ -97,7 +97,7 @@ function addUnlessLeft({ link }: Rtnl, name: string, add: () => void): void {
  * Gives a link of the sandbox the interface's name and the attachment's alias,
  * in one request.
  *
- * @throws {CniError} 4 if the name was taken meanwhile
+ * @throws {CniError} 4 if the name was taken in between
  * @throws {NetlinkError} If the kernel refuses
  */
 export function nameSandboxLink(
@@ -140,7 +140,7 @@ export function resultOf(
 
 /**
  * DEL: deletes the interface, also the Go plugin's, and releases the addresses.
- * Succeeds whatever is missing.
+ * Succeeds even if anything is missing.
  *
  * @param kind The kind of link that the plugin creates
  * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
@@ -166,8 +166,8 @@ async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
 }
 
 /**
- * Finds the attachment's links: the interface, whatever its container has made
- * of its name and MAC, and one that a killed ADD has not named yet.
+ * Finds the attachment's links: the interface, even if its container changed
+ * its name and MAC, and an interface that a killed ADD has not named yet.
  */
 async function findOwnLinks(
   sandbox: Rtnl,

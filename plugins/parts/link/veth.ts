@@ -47,7 +47,7 @@ export interface VethOptions {
  * Creates the veth pair, with the host's end up and the container's end down.
  * Leaves nothing behind if it fails.
  *
- * @throws {CniError} 4 if the interface's name was taken meanwhile
+ * @throws {CniError} 4 if the interface's name was taken in between
  * @throws {Error} If the kernel refuses it
  */
 export function connectVeth(
@@ -78,7 +78,7 @@ export function connectVeth(
     const container = { index: hostEnd.linkIndex, name: ifName };
     return { host: hostEnd, container, isReplacement };
   } catch (error) {
-    // Another call has connected the sandbox meanwhile. Its veth pair stays.
+    // Another call connected the sandbox in between. Its veth pair stays.
     if (error instanceof CniError) throw error;
     const hostEnd = findOwnHostEnd(host, attachment);
     if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);

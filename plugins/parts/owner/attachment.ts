@@ -66,8 +66,8 @@ export function isOfAnother(
 }
 
 /**
- * Builds a test for links of attachments to the network that are not valid any
- * more, by their aliases.
+ * Builds a test for links of stale attachments to the network, by their
+ * aliases.
  */
 export function staleLinkTest(
   network: string,
@@ -79,7 +79,7 @@ export function staleLinkTest(
     alias?.startsWith(prefix) === true && !spared.includes(alias);
 }
 
-/** The owner of a link, as far as its alias tells. */
+/** The owner of a link, if its alias names it. */
 export interface LinkOwner extends Attachment {
   /** Whether the container's ID may be cut off, and the interface unknown. */
   readonly isTruncated: boolean;

@@ -1,5 +1,6 @@
 /**
- * The owner of an element of a set: how to tell it, and whether it is alive.
+ * The owner of an element of a set: how to identify it, and whether it is
+ * alive.
  *
  * An element's comment is for people and for DEL and GC. Its label is for calls
  * of others, which must know whether the owner of a port or an address is alive:
@@ -105,9 +106,9 @@ export function isInSameNamespace(left: Labelled, right: Labelled): boolean {
 }
 
 /**
- * Reports whether the host has the MAC of a container's address. This tells of
- * an owner without a label: nft's output has none, so they are lost if somebody
- * restores the table from it.
+ * Reports whether the host has the MAC of a container's address. This
+ * identifies an owner without a label: nft's output has none, so they are lost
+ * if the table is restored from it.
  */
 export function isNeighbor(hostNetns: string, address: Ip): boolean {
   using host = Rtnl.open(hostNetns);

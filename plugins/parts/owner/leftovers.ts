@@ -23,7 +23,7 @@ export interface LinkEvidence {
   readonly isUsed?: (host: Rtnl) => boolean;
 }
 
-/** Describes a link if its container is gone; empty otherwise. */
+/** Describes a link if its container was deleted; empty otherwise. */
 export function linkOrphan(
   search: Pick<LeftoverSearch, "hostNetns" | "evidence">,
   link: Link,

@@ -23,7 +23,7 @@ export function ownedBy(
   return startsWith(instance);
 }
 
-/** Selects what attachments to a network own that are not valid any more. */
+/** Selects what stale attachments to a network own. */
 export async function staleOf(
   network: string,
   valid: readonly AttachmentId[],

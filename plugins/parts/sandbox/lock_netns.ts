@@ -43,7 +43,7 @@ export function lockSandbox(
 }
 
 /**
- * Does the same for DEL, which goes on without the lock at the time limit: it
+ * Does the same for DEL, which continues without the lock at the time limit: it
  * chooses no table, and a process that is stuck must not keep a pod from being
  * deleted.
  *
@@ -59,7 +59,7 @@ export async function lockSandboxIfPossible(
   } catch (error) {
     if (!(error instanceof CniError) || call.signal?.aborted) throw error;
     const { message: problem } = error;
-    call.log.warn("Going on without a lock", { problem });
+    call.log.warn("Continuing without the lock", { problem });
     return undefined;
   }
 }

@@ -79,9 +79,9 @@ export function netnsIdOf(netns: NetNs): string | undefined {
 }
 
 /**
- * Returns what no other network namespace has, even after this one has ended:
- * the kernel uses inodes again. Returns undefined before Linux 5.14, and if the
- * kernel does not show which start of the machine this is.
+ * Returns an identifier that no other network namespace has, even after this
+ * one is deleted: the kernel uses inodes again. Returns undefined before Linux
+ * 5.14, and if the kernel does not show which start of the machine this is.
  */
 export function lastingIdOf({ socket }: Rtnl): string | undefined {
   const cookie = socket.netnsCookie;
@@ -138,11 +138,11 @@ export function checkIfNameIsFree(sandbox: Rtnl, ifName: string): void {
       `Cannot add interface "${ifName}": ${why}`,
     );
   if (ifName.includes("%")) {
-    throw refuse("the kernel would put a number in place of the %");
+    throw refuse("the kernel would replace the % with a number");
   }
   // An environment cannot contain a NUL, but a call within a process can.
   if (ifName.includes("\0")) throw refuse("it contains a NUL");
   if (sandbox.link.find(ifName) !== undefined) {
-    throw refuse("the sandbox has one of that name");
+    throw refuse("the sandbox already contains an interface of that name");
   }
 }

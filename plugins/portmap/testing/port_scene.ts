@@ -1,5 +1,5 @@
 /**
- * A throw-away host with containers whose ports are forwarded, and clients of
+ * A temporary host with containers whose ports are forwarded, and clients of
  * these ports.
  *
  * @module

@@ -1,5 +1,5 @@
 /**
- * ADD, and many of it at once.
+ * ADD, once and many times concurrently.
  *
  * @module
  */
@@ -91,7 +91,7 @@ async function taken(
   return { one, before };
 }
 
-/** How many are attached at once. */
+/** How many are attached at the same time. */
 const CROWD = 20;
 
 export const ADD_DEMANDS: readonly Demand[] = [

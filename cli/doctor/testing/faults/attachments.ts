@@ -121,7 +121,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
   {
     name: "a masquerade that is gone",
     checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": ptp: The masquerade is gone/,
+    message: /default\/web eth0 on "pods": ptp: The masquerade is missing/,
     seed: (scene) => {
       const table = "inet cni_plugins_masquerade";
       const saved = scene.sh(`nft list table ${table}`);

@@ -91,9 +91,9 @@ export async function eachIptables(
  * the configuration names iptables: then it once had one. If the host's program
  * is iptables-nft, the rules are there, and the legacy table is foreign.
  *
- * A table that nobody can tell of is looked for if the administrator prefers the
- * legacy program: any other run of it would create the table, which costs each
- * packet time.
+ * A table whose existence is unknown is searched if the administrator prefers
+ * the legacy program: any other run of it would create the table, which costs
+ * each packet time.
  */
 export async function eachLegacyIptables(
   place: HostTable,
@@ -141,7 +141,7 @@ async function useLegacyIptables(
     const hasRules = isNamed && isCertain ||
       (isNamed || isCertain) && !isLacking(error);
     if (hasRules) throw error;
-    log.info("iptables does not work, so it has no rules of ours", {
+    log.info("iptables does not work, so it contains none of our rules", {
       error: describeError(error),
     });
   }
@@ -180,9 +180,9 @@ export async function checkIptables(
 
 /**
  * Reports whether a host has a legacy table; undefined if that cannot be known.
- * The file belongs to root of the machine if the namespace was created before IDs
- * were mapped in its user namespace, as for rootless containers: root there may
- * not read it.
+ * The file belongs to root of the machine if the namespace was created before
+ * IDs were mapped in its user namespace, as for rootless containers: root there
+ * cannot read it.
  */
 function hasLegacyTable(
   netns: NetNs,

@@ -67,7 +67,7 @@ export function restoreIptables(
 
 /** Source: iptables include/xtables.h `VERSION_PROBLEM`, `RESOURCE_PROBLEM`. */
 const VERSION_PROBLEM = 3, RESOURCE_PROBLEM = 4;
-/** Codes from here on are those of a shell for a signal that ended the program. */
+/** From this code on, a shell reports the signal that killed the program. */
 const SIGNALS = 128;
 
 /**
@@ -148,7 +148,7 @@ export async function execute(
   const writer = child.stdin.getWriter();
   const [output] = await Promise.all([
     child.output(),
-    // If the program does not read its input, its exit status says why.
+    // If the program does not read its input, its exit status shows the reason.
     writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
       .catch(() => {}),
   ]);

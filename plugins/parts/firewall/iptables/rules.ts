@@ -163,7 +163,7 @@ export async function findMissingRule(
 /**
  * Reports whether a rule does not exist.
  *
- * @throws {Error} With the program's output, if it cannot tell
+ * @throws {Error} With the program's output, if it cannot determine that
  */
 async function isAbsent(
   iptables: Iptables,
@@ -202,7 +202,10 @@ function checkOf({ chain, args }: IptablesRule): string {
   return `-C ${chain} ${joinRule(args)}`;
 }
 
-/** Returns the elements for which a condition holds, tested at once. */
+/**
+ * Returns the elements for which a condition holds; all are tested
+ * concurrently.
+ */
 async function chooseAsync<T>(
   all: readonly T[],
   condition: (one: T) => Promise<boolean>,

@@ -68,7 +68,7 @@ const TABLES: Readonly<Record<IpFamily, NftTable>> = {
 };
 const FAMILIES: readonly IpFamily[] = [4, 6];
 const POSTROUTING = "POSTROUTING";
-/** The comment that marks a chain as ours. */
+/** The comment that marks a chain of this project. */
 const COMMENT = "Made for CNI plugins";
 
 /**

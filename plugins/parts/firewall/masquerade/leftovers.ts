@@ -1,6 +1,6 @@
 /**
- * Masquerades that containers leave: rules of nftables, and those of iptables
- * that netlink shows.
+ * Masquerades that containers leave: rules of nftables, and the rules of
+ * iptables that netlink shows.
  *
  * @module
  */
@@ -92,7 +92,7 @@ async function findIptablesMasquerades(
     if (!owner) continue;
     const { network, container: containerId } = owner;
     const names = await namesOf({ network, containerId, ifName: "" });
-    // Another program's, or a comment that does not tell the owner.
+    // A different program's rule, or a comment that does not name the owner.
     if (names.chain !== chain) continue;
     const reason = search.evidence.findReason({
       container: containerId,

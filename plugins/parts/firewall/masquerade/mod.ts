@@ -78,7 +78,7 @@ export async function setUpMasquerade(
 }
 
 /**
- * Removes an attachment's rules from all backends, also if the Go plugins added
+ * Removes an attachment's rules from all backends, even if the Go plugins added
  * them. Needs neither the sandbox nor the interface.
  *
  * @param addresses The attachment's addresses, if known
@@ -201,7 +201,7 @@ export async function checkMasquerade(
   if (missing.length === 0) return;
   throw new CniError(
     ErrorCode.Internal,
-    `The masquerade is gone: ${missing.map(({ ip }) => ip).join(", ")}`,
+    `The masquerade is missing: ${missing.map(({ ip }) => ip).join(", ")}`,
   );
 }
 
@@ -223,7 +223,7 @@ export async function checkMasqueradeBackend(
   } catch (error) {
     throw new CniError(
       ErrorCode.PluginNotAvailable,
-      `Cannot masquerade by ${backend ?? "iptables or nftables"}`,
+      `Cannot masquerade with ${backend ?? "iptables or nftables"}`,
       { details: describeError(error) },
     );
   }

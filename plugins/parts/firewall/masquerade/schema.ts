@@ -44,8 +44,8 @@ export function withKnownBackend<C extends MasqueradeKeys>(
       `expected ${BACKENDS.map(quote).join(" or ")}, got ${
         quote((input as MasqueradeKeys).ipMasqBackend)
       }`,
-    // Checked even if other keys are invalid: DEL drops all invalid keys at
-    // once.
+    // Checked even if other keys are invalid: DEL drops all invalid keys
+    // together.
     when: ({ value }) => typeof value === "object" && value !== null,
   });
   return (config as unknown as z.ZodMiniType<C>).check(check);

@@ -31,8 +31,8 @@ export async function startMasquerade(
   if (!call.config.ipMasq) return;
   const { setUpMasquerade, tearDownMasquerade } = await import("./mod.ts");
   const wanted = masqueradeOf(call);
-  // The attachment that left the veth pair may have left rules for other addresses,
-  // too.
+  // The attachment that left the veth pair might also have left rules for other
+  // addresses.
   if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
   rollback.onFailure(
     "remove the masquerade",
