@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "attaches a pod to several networks, chosen by its annotations",
   goPeer: "k8snetworkplumbingwg/multus-cni cmd/multus",
   text:
-    "Attaches a pod to several networks. The runtime calls multus like any other plugin. multus runs the plugins of the cluster's primary network, the _master_, and then those of each network named by the pod's annotation:",
+    "Attaches a pod to several networks. The runtime calls multus like any other plugin. multus runs the plugins of the cluster's primary network, the _master_, and then the plugins of each network that the pod's annotation names:",
   example,
   keys: {
     "delegates": {
@@ -129,7 +129,7 @@ export const keys: PluginKeys = {
       names: "directory",
     },
     "logFile": {
-      text: "[Log file](multus-operation.md#log), in addition to stderr.",
+      text: "[Log file](multus-operation.md#the-log-of-multus), in addition to stderr.",
       names: "path",
     },
     "logLevel": {

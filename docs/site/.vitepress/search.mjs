@@ -11,8 +11,8 @@ export const SEARCH = {
   // Operators search more than authors of plugins, and by symptom.
   boostDocument: (id) =>
     /\/(troubleshooting|doctor|install|migrate|uninstall)\.html/.test(id)
-      ? 2
-      : /\/(write-a-plugin|cookbook|libcni|security)\.html/.test(id)
+      ? 1.5
+      : /\/(runtime-library|performance|compatibility)\.html/.test(id)
       ? 0.5
       : 1,
 };
