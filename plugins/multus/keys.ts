@@ -129,7 +129,8 @@ export const keys: PluginKeys = {
       names: "directory",
     },
     "logFile": {
-      text: "[Log file](multus-operation.md#the-log-of-multus), in addition to stderr.",
+      text:
+        "[Log file](multus-operation.md#the-log-of-multus), in addition to stderr.",
       names: "path",
     },
     "logLevel": {
