@@ -342,8 +342,8 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     finds: "a file of the attachment cache cannot be read",
     page: {
       effect:
-        "DEL runs without the configuration of ADD, and may leave something.",
-      cause: "A power loss, a full disk, or another program's file.",
+        "DEL runs without the configuration of ADD, and might leave something behind.",
+      cause: "A power loss, a full disk, or a file of another program.",
       look: "`ls -l` of the file.",
       fix: "Remove it; `cni doctor --fix` removes empty files.",
     },
@@ -355,19 +355,19 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     finds: "CHECK of an attachment finds a difference",
     page: {
       effect: "The container's network does not work as it was set up.",
-      cause: "Somebody has changed links, routes, rules or leases since ADD.",
+      cause: "Links, routes, rules or leases were changed after ADD.",
       look: "`cni doctor --pod NAME` shows the path of its packets.",
       fix:
-        "The command of the finding; otherwise restart the pod: rules that were flushed come back by ADD only.",
+        "Run the command of the finding, or restart the pod: only ADD restores flushed rules.",
     },
     run: findChanged,
   },
   {
     code: "CNI0703",
     name: "mtu",
-    finds: "a container's MTU does not fit its other end, IPv6 or the uplink",
+    finds: "a container's MTU does not match its other end, IPv6 or the uplink",
     page: {
-      effect: "Large packets are lost, or IPv6 addresses go away.",
+      effect: "Large packets are lost, or IPv6 addresses disappear.",
       cause:
         "One end was set by hand, or the uplink's is smaller, as with tunnels.",
       look: "`ip link show`, in the container and on the node.",

@@ -93,13 +93,13 @@ export const CLAIM_CHECKS: readonly Check[] = [
   {
     code: "CNI0707",
     name: "claim-gone",
-    finds: "the IPAMClaim of a pod's addresses does not exist any more",
+    finds: "the IPAMClaim of a pod's addresses no longer exists",
     page: {
       effect:
         "The addresses are released when the pod ends, and it does not start again.",
       cause: "The claim, or what owns it, was deleted before the pod.",
       look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
-      fix: "Create the claim again, or end the pod.",
+      fix: "Create the claim again, or delete the pod.",
     },
     run: findGone,
   },
@@ -109,8 +109,7 @@ export const CLAIM_CHECKS: readonly Check[] = [
     finds: "a pool lacks the record of an IPAMClaim's address",
     page: {
       effect: "Another pod may get the address.",
-      cause:
-        "An IPPool was deleted or restored, or a program has removed records.",
+      cause: "An IPPool was deleted or restored, or a program removed records.",
       look: "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
       fix:
         "Restart the pod: ADD writes the record again if the address is free.",

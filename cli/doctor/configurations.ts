@@ -242,7 +242,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
       effect:
         "Runtimes skip the file, and may take the next one as the default network.",
       cause: "It is not JSON, or has no plugins or an invalid name.",
-      look: "`cni validate FILE` shows the place.",
+      look: "`cni validate FILE` shows the line.",
       fix: "Correct the file, or move it away.",
     },
     run: findUnreadable,
@@ -250,10 +250,10 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
   {
     code: "CNI0103",
     name: "conf-same-name",
-    finds: "a file is not used because another one has the network's name",
+    finds: "a file is not used because another file has the network's name",
     page: {
-      effect: "Changes of that file have no effect.",
-      cause: "A copy, or two programs that write one network.",
+      effect: "Changes to that file have no effect.",
+      cause: "The file is a copy, or two programs write the same network.",
       look: "`cni networks`.",
       fix: "Rename one of them, or move it away.",
     },
@@ -264,8 +264,10 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     name: "conf-ignored",
     finds: "a file is not read because of its name",
     page: {
-      effect: "Its network does not exist, or another becomes the default.",
-      cause: "A configuration in YAML, or a name that ends otherwise.",
+      effect:
+        "Its network does not exist, or another network becomes the default.",
+      cause:
+        "The configuration is in YAML, or the name has a different ending.",
       look: "`ls` of the directory, `cni networks`.",
       fix: "Write it as JSON, under a name that ends in `.conflist`.",
     },
@@ -277,8 +279,8 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a plugin would refuse a configuration",
     page: {
       effect: "Containers of that network do not start.",
-      cause: "A value of the wrong type, or one that contradicts another.",
-      look: "`cni validate FILE` shows the place, `cni explain KEY` the key.",
+      cause: "A value has the wrong type, or contradicts another value.",
+      look: "`cni validate FILE` shows the line, `cni explain KEY` the key.",
       fix: "Correct the value.",
     },
     run: (node) => findInvalid(node, "error"),
@@ -288,9 +290,10 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     name: "conf-doubtful",
     finds: "a configuration has keys or values that are probably mistakes",
     page: {
-      effect: "The network may not do what it was written for.",
-      cause: "A misspelt key, another plugin's, or a value without effect.",
-      look: "`cni validate FILE` shows the place, `cni explain TYPE` the keys.",
+      effect: "The network might not work as intended.",
+      cause:
+        "A key is misspelt or belongs to another plugin, or a value has no effect.",
+      look: "`cni validate FILE` shows the line, `cni explain TYPE` the keys.",
       fix: "Correct or remove the key.",
     },
     run: (node) => findInvalid(node, "warning"),

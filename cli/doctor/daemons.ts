@@ -235,9 +235,9 @@ export const DAEMON_CHECKS: readonly Check[] = [
     finds: "the node daemon, or the daemon of thick multus, does not listen",
     page: {
       effect:
-        "Plugins do their work themselves, slower. Without the daemon of thick multus no pod starts.",
+        "Plugins run their calls locally, which is slower. Without the daemon of thick multus no pod starts.",
       cause:
-        "The service was stopped or failed, or a configuration names another socket.",
+        "The service was stopped or failed, or a configuration names a different socket.",
       look: "`cni daemon status`, `journalctl -u cni-daemon`.",
       fix: "`cni daemon restart`.",
     },
@@ -249,9 +249,9 @@ export const DAEMON_CHECKS: readonly Check[] = [
     finds: "the node daemon does not answer, or calls do not use it",
     page: {
       effect:
-        "Calls do their work themselves, slower, and wait first for a daemon that is stopped.",
+        "Plugins run calls locally, which is slower, and first wait for a stopped daemon.",
       cause:
-        "It was stopped by a signal, hangs, is of another build, or runs in other namespaces than the callers.",
+        "It was stopped by a signal, hangs, is a different build, or runs in different namespaces than the callers.",
       look: "`cni daemon status`.",
       fix: "`cni daemon restart`; `kill -CONT PID` for a stopped one.",
     },
@@ -264,7 +264,7 @@ export const DAEMON_CHECKS: readonly Check[] = [
     page: {
       effect: "Calls are slower.",
       cause:
-        "Configurations name another socket, other plugins are first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
+        "Configurations name a different socket, third-party plugins come first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
       look: "`cni networks`, `cni plugins`, `cni daemon status`.",
       fix:
         "Remove `daemonSocket`; put this project's plugins first in CNI_PATH; or stop the daemon.",

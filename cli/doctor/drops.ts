@@ -264,11 +264,11 @@ export const DROP_CHECKS: readonly Check[] = [
     code: "CNI0606",
     name: "rule-drops",
     finds:
-      "a rule or chain of nftables drops packets of a network or a container",
+      "an nftables rule or chain drops packets of a network or a container",
     page: {
       effect:
-        "Containers of the network do not reach others, or are not reached.",
-      cause: "A firewall's rule, such as against private addresses.",
+        "Containers of the network do not reach others, or are unreachable.",
+      cause: "A firewall rule, such as a rule against private addresses.",
       look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
       fix:
         "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
@@ -278,15 +278,14 @@ export const DROP_CHECKS: readonly Check[] = [
   {
     code: "CNI0610",
     name: "untracked",
-    finds: "a rule has connections of a masqueraded network not tracked",
+    finds: "a notrack rule applies to a masqueraded network",
     page: {
-      effect: "Containers of the network reach nobody outside of the node: " +
+      effect: "Containers of the network reach nothing outside the node: " +
         "their packets keep their own addresses.",
       cause: "A `notrack` rule for speed, or against a full table of " +
         "connections, that is not limited to the node's own traffic.",
       look: "`nft -a list ruleset | grep -B9 notrack`.",
-      fix:
-        "Have the rule leave out the network's subnet, where it was written.",
+      fix: "Exclude the network's subnet from the rule, where it was written.",
     },
     run: findUntracked,
   },
@@ -337,13 +336,12 @@ export const IPSEC_CHECKS: readonly Check[] = [
   {
     code: "CNI0611",
     name: "ipsec-blocks",
-    finds: "a policy of IPsec drops all packets of a network",
+    finds: "an IPsec policy drops all packets of a network",
     page: {
       effect:
-        "Containers of the network do not reach others, or are not reached.",
-      cause:
-        "A policy of a VPN against packets that leave without encryption, " +
-        "or one that a program has left.",
+        "Containers of the network do not reach others, or are unreachable.",
+      cause: "A VPN policy against unencrypted packets, or a leftover policy " +
+        "of a program.",
       look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
         "/proc/net/xfrm_stat.",
       fix: "Exclude the network's subnet in the VPN's configuration.",

@@ -117,10 +117,10 @@ export const FORWARDING_CHECKS: readonly Check[] = [
     finds: "a forward chain drops the packets of a network",
     page: {
       effect: "Containers reach only the node itself.",
-      cause: "docker, ufw, firewalld or an administrator closes it.",
+      cause: "docker, ufw, firewalld or an administrator closed it.",
       look: "`nft list ruleset`, `iptables -S FORWARD`.",
       fix:
-        "The command of the finding, in that program; or the plugin firewall in the network.",
+        "Run the command of the finding in that program, or add the plugin firewall to the network.",
     },
     run: findForwardPolicy,
   },

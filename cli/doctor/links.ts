@@ -244,7 +244,7 @@ export const LINK_CHECKS: readonly Check[] = [
     page: {
       effect: "Containers of that network do not start.",
       cause:
-        "The file was written for another node, the link has another name, or a VLAN or bond was not created.",
+        "The file was written for another node, the link has a different name, or a VLAN or bond was not created.",
       look: "`ip -brief link`.",
       fix:
         "Set `master` or `device` to a link of the node, or create the link.",
@@ -258,12 +258,12 @@ export const LINK_CHECKS: readonly Check[] = [
       "the master or the device of a network is down, taken, too small or the uplink",
     page: {
       effect:
-        "Containers reach nobody, ADD fails, or with host-device the node loses its uplink.",
+        "Containers reach nothing, ADD fails, or with host-device the node loses its uplink.",
       cause:
-        "Nobody set the link up, it became a port of a bridge, its MTU is too small, or it is the wrong link.",
+        "The link was never set up, it became a port of a bridge, its MTU is too small, or it is the wrong link.",
       look: "`ip -details link show LINK`.",
       fix:
-        "`ip link set LINK up`, or name the bridge instead of its port, or another link.",
+        "`ip link set LINK up`, name the bridge instead of its port, or name another link.",
     },
     run: findUnusableLinks,
   },
@@ -275,7 +275,7 @@ export const LINK_CHECKS: readonly Check[] = [
       effect: "Containers of that network do not start.",
       cause: "Another program or configuration created a link of that name.",
       look: "`ip -details link show LINK`.",
-      fix: "Another `bridge` in the configuration, or delete the link.",
+      fix: "Use a different `bridge` in the configuration, or delete the link.",
     },
     run: findTakenNames,
   },
@@ -283,9 +283,9 @@ export const LINK_CHECKS: readonly Check[] = [
     code: "CNI0304",
     name: "ipv6-disabled",
     finds:
-      "a network has IPv6 addresses, and the host's links may not have any",
+      "a network assigns IPv6 addresses, but IPv6 is disabled on the host's links",
     page: {
-      effect: "ADD fails to give the host's side its address.",
+      effect: "ADD fails to assign the host's address.",
       cause:
         "`disable_ipv6` was set, or the kernel booted with `ipv6.disable=1`.",
       look: "`sysctl -a -r disable_ipv6`.",

@@ -63,13 +63,15 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
   {
     code: "CNI0704",
     name: "netns-unmounted",
-    finds: "the namespace of an attachment is not mounted any more",
+    finds: "the namespace of an attachment is no longer mounted",
     page: {
-      effect: "CHECK and DEL cannot enter it. A container may still run in it.",
-      cause: "Somebody unmounted /run/netns, or a cleaner of /run did.",
+      effect:
+        "CHECK and DEL cannot enter it. A container might still run in it.",
+      cause:
+        "/run/netns was unmounted, for example by a program that cleans /run.",
       look: "`findmnt PATH`.",
       fix:
-        "`mount --bind /proc/PID/ns/net PATH` with its process; `cni del` if it is gone.",
+        "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the process has exited.",
     },
     run: findUnmounted,
   },
@@ -78,9 +80,9 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
     name: "loopback-down",
     finds: "the loopback interface of a pod is down",
     page: {
-      effect: "Containers of the pod do not reach each other by 127.0.0.1.",
+      effect: "Containers of the pod do not reach each other at 127.0.0.1.",
       cause:
-        "The plugin loopback failed or was missing, or something in the pod set it down.",
+        "The plugin loopback failed or was missing, or a program in the pod set it down.",
       look: "`nsenter --net=PATH ip link show lo`.",
       fix: "`nsenter --net=PATH ip link set lo up`.",
     },

@@ -205,10 +205,10 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
   {
     code: "CNI0504",
     name: "neighbor-wrong",
-    finds: "a static neighbour has another MAC than the link",
+    finds: "a static neighbour has a different MAC than the link",
     page: {
       effect: "Packets in that direction are lost.",
-      cause: "Somebody set it, and the container was started again since.",
+      cause: "It was set by hand, and the container was restarted since.",
       look: "`ip neigh`, on the node and by nsenter in the container.",
       fix: "`ip neigh del ADDRESS dev LINK`.",
     },
@@ -217,28 +217,28 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
   {
     code: "CNI0505",
     name: "address-twice",
-    finds: "another port of a bridge has a container's address, too",
+    finds: "another port of a bridge also has a container's address",
     page: {
-      effect: "Connections to the container break, or reach the other one.",
+      effect: "Connections to the container break, or reach the other port.",
       cause:
         "A virtual machine, another program's container or a host behind the bridge uses an address of the range.",
       look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
       fix:
-        "Another address for it, or `exclude` of host-local; then restart the container.",
+        "Change that address, or use `exclude` of host-local and restart the container.",
     },
     run: findDuplicates,
   },
   {
     code: "CNI0511",
     name: "mac-twice",
-    finds: "another port of a bridge has a container's MAC, too",
+    finds: "another port of a bridge also has a container's MAC",
     page: {
-      effect: "Frames for the container reach the other one, or nobody.",
+      effect: "Frames for the container reach the other port, or are lost.",
       cause:
-        "Two were given one MAC, or a static entry of the bridge is left over.",
+        "Two containers were given the same MAC, or the bridge has a leftover static entry.",
       look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
       fix:
-        "Another MAC for one of them; `bridge fdb del MAC dev PORT master` for an entry.",
+        "Change the MAC of one of them; `bridge fdb del MAC dev PORT master` for an entry.",
     },
     run: findWrongPorts,
   },

@@ -103,13 +103,13 @@ export const PATH_CHECKS: readonly Check[] = [
     code: "CNI0607",
     name: "packet-ends",
     finds:
-      "packets of a container end on the node, or leave by another interface",
+      "packets of a container are dropped on the node, or leave through a different interface",
     page: {
-      effect: "The container reaches nobody beyond that place.",
+      effect: "The container reaches nothing beyond that step.",
       cause:
         "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
       look: "`cni doctor --pod NAME` shows the whole path.",
-      fix: "The command of the finding.",
+      fix: "Run the command of the finding.",
     },
     run: findEnds,
   },

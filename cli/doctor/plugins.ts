@@ -234,22 +234,22 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a network needs a plugin that is not installed",
     page: {
       effect: "Containers of that network do not start.",
-      cause: "It was not installed, or removed, or its type is misspelt.",
+      cause: "It was not installed or was removed, or its type is misspelt.",
       look: "`cni plugins`.",
       fix:
-        "`cni install DIRECTORY --only TYPE`, or the other program's installation.",
+        "`cni install DIRECTORY --only TYPE`, or install the third-party plugin.",
     },
     run: findMissingPlugins,
   },
   {
     code: "CNI0203",
     name: "plugin-machine",
-    finds: "a plugin is built for another machine",
+    finds: "a plugin is built for a different architecture",
     page: {
       effect: "Containers of the networks that need it do not start.",
-      cause: "An archive for another processor.",
+      cause: "The archive is for a different architecture.",
       look: "`file PATH`.",
-      fix: "Install the archive for this machine.",
+      fix: "Install the archive for this architecture.",
     },
     run: findForeignMachine,
   },
@@ -259,7 +259,7 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a plugin is not executable",
     page: {
       effect: "Containers of the networks that need it do not start.",
-      cause: "A copy without its mode.",
+      cause: "A copy lost its mode.",
       look: "`ls -l PATH`.",
       fix: "`chmod 755 PATH`, or `cni doctor --fix`.",
     },
@@ -282,10 +282,10 @@ export const PLUGIN_CHECKS: readonly Check[] = [
   {
     code: "CNI0206",
     name: "plugin-shadowed",
-    finds: "another project's plugin comes before this project's",
+    finds: "a third-party plugin comes before this project's plugin",
     page: {
-      effect: "The other program runs, and may do something else.",
-      cause: "Two installations, in two directories of CNI_PATH.",
+      effect: "The third-party plugin runs, and might behave differently.",
+      cause: "Two directories of CNI_PATH contain the plugin.",
       look: "`cni plugins`.",
       fix: "Change the order in CNI_PATH, or remove one of them.",
     },

@@ -134,26 +134,26 @@ export const POOL_CHECKS: readonly Check[] = [
     name: "pool-full",
     finds: "a network has few or no addresses left",
     page: {
-      effect: "No further container of that network starts.",
+      effect: "No more containers of that network start.",
       cause:
-        "More containers than addresses, or leases of containers that are gone.",
+        "There are more containers than addresses, or leases of deleted containers.",
       look: "`cni networks`, `cni gc --orphans`.",
-      fix: "`cni gc --orphans --yes`; otherwise a larger range.",
+      fix: "`cni gc --orphans --yes`, or configure a larger range.",
     },
     run: findFullPools,
   },
   {
     code: "CNI0512",
     name: "pool-staying",
-    finds: "a network has no free address but those that stay for pods",
+    finds: "a network has no free address except persistent addresses of pods",
     page: {
       effect:
-        "Each new pod takes the address that has stayed longest from its name.",
+        "Each new pod takes the address that has been unused for the longest time.",
       cause:
-        "More names within `stayTime` than addresses, as with Jobs and Deployments, whose names never come back.",
+        "There are more names within `stayTime` than addresses, as with Jobs and Deployments, whose names never return.",
       look: "`cni networks NAME`.",
       fix:
-        "A larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
+        "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
     },
     run: findStickyPools,
   },

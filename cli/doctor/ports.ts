@@ -74,11 +74,11 @@ export const PORT_CHECKS: readonly Check[] = [
     name: "port-twice",
     finds: "two containers have the same port of the host",
     page: {
-      effect: "Connections reach one of them only.",
+      effect: "Connections reach only one of them.",
       cause:
-        "Two pods with one hostPort were placed by hand or by two runtimes, or a container that is gone has left its attachment.",
+        "Two pods with the same hostPort were placed by hand or by two runtimes, or a deleted container left its attachment.",
       look: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
-      fix: "Another hostPort for one of them.",
+      fix: "Change the hostPort of one of them.",
     },
     run: findTwice,
   },

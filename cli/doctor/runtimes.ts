@@ -94,14 +94,15 @@ export const RUNTIME_CHECKS: readonly Check[] = [
   {
     code: "CNI0307",
     name: "runtime-directories",
-    finds: "the runtime uses other directories for networks or plugins",
+    finds: "the runtime uses different directories for networks or plugins",
     page: {
       effect: "The runtime does not see these networks or plugins.",
-      cause: "Its configuration names others, such as those of k3s.",
+      cause:
+        "Its configuration names different directories, such as the directories of k3s.",
       look:
         "`conf_dir` and `bin_dir` of /etc/containerd/config.toml; `network_dir` and `plugin_dirs` of CRI-O.",
       fix:
-        "Correct them and restart the runtime, or give `cni` the runtime's: `--conf-dir`, `--cni-path`.",
+        "Correct them and restart the runtime, or pass the runtime's directories to `cni`: `--conf-dir`, `--cni-path`.",
     },
     run: findOtherDirectories,
   },
@@ -247,7 +248,7 @@ export const LIMIT_CHECKS: readonly Check[] = [
   {
     code: "CNI0306",
     name: "service-limit",
-    finds: "the runtime's service has less than a plugin needs",
+    finds: "a limit of the runtime's service is too low for plugins",
     page: {
       effect:
         "This project's plugins crash or fail when that service starts them.",

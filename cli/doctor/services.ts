@@ -308,7 +308,7 @@ export const SERVICE_CHECKS: readonly Check[] = [
     page: {
       effect: "No pod starts.",
       cause:
-        "The cluster's network has not started, or clusterNetwork or readinessindicatorfile names something else.",
+        "The cluster's network has not started, or clusterNetwork or readinessindicatorfile is wrong.",
       look: "`ls` of the path in the finding.",
       fix: "Start the cluster's network, or correct the key.",
     },
@@ -320,7 +320,7 @@ export const SERVICE_CHECKS: readonly Check[] = [
     finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
     page: {
       effect: "Containers of that network do not start.",
-      cause: "The message says what is missing.",
+      cause: "The message names what is missing.",
       look: "`cni status NETWORK`.",
       fix: "Install the program, or start the daemon.",
     },
@@ -357,10 +357,10 @@ export const SERVICE_CHECKS: readonly Check[] = [
     page: {
       effect: "No pod starts.",
       cause:
-        "The API server is down or not reached, or refuses the credentials.",
+        "The API server is down or unreachable, or refuses the credentials.",
       look: "`kubectl --kubeconfig FILE version`.",
       fix:
-        "Bring the API server back; restart the DaemonSet of multus if it refuses the credentials.",
+        "Restore the API server; restart the DaemonSet of multus if it refuses the credentials.",
     },
     run: findApiServers,
   },

@@ -265,10 +265,10 @@ export const STORAGE_CHECKS: readonly Check[] = [
     finds: "the file system of leases or of the attachment cache is full",
     page: {
       effect: "ADD fails: it can write neither the lease nor the result.",
-      cause: "Something has filled the disk or used all inodes.",
+      cause: "A program filled the disk or used all inodes.",
       look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
       fix:
-        "Remove other files, or enlarge the file system. `cni gc --orphans` knows which leases are left over.",
+        "Remove other files, or enlarge the file system. `cni gc --orphans` lists leftover leases.",
     },
     run: findFullDisks,
   },
@@ -279,10 +279,10 @@ export const STORAGE_CHECKS: readonly Check[] = [
     page: {
       effect: "ADD fails: it cannot write there.",
       cause:
-        "A file is in its place, or the file system is read-only, often after an error of the disk.",
+        "A file is in its place, or the file system is read-only, often after a disk error.",
       look: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
       fix:
-        "Move the file away, or mount the file system for writing, after fsck.",
+        "Move the file away, or run fsck and mount the file system for writing.",
     },
     run: findUnwritable,
   },
@@ -291,11 +291,11 @@ export const STORAGE_CHECKS: readonly Check[] = [
     name: "lock-held",
     finds: "a process keeps the lock of a network's leases",
     page: {
-      effect: "ADD and DEL of the network wait, and fail in the end.",
+      effect: "ADD and DEL of the network wait, and eventually fail.",
       cause:
-        "A plugin was stopped by a signal, or hangs in a file system, or another program has locked the file.",
+        "A plugin was stopped by a signal, or hangs in a file system, or another program locked the file.",
       look: "`lslocks`, and `ps -p PID` of the process that the finding names.",
-      fix: "`kill -CONT PID` if it is stopped; otherwise end it.",
+      fix: "`kill -CONT PID` if it is stopped; otherwise kill it.",
     },
     run: findHeldLocks,
   },

@@ -221,10 +221,10 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "two networks have the same addresses",
     page: {
       effect:
-        "Two containers may get one address, or the node reaches only one network.",
+        "Two containers can get the same address, or the node reaches only one network.",
       cause: "They were configured by hand or by two programs.",
       look: "`cni networks`.",
-      fix: "Another subnet for one of them; restart its containers.",
+      fix: "Change the subnet of one of them, and restart its containers.",
     },
     run: findOverlaps,
   },
@@ -237,20 +237,20 @@ export const SUBNET_CHECKS: readonly Check[] = [
         "The node does not reach hosts there, or containers are not reached.",
       cause: "It is also the subnet of the node, a VPN or another program.",
       look: "`ip route`.",
-      fix: "Another subnet; `cni init` suggests a free one.",
+      fix: "Change the subnet; `cni init` suggests a free one.",
     },
     run: findHostOverlaps,
   },
   {
     code: "CNI0509",
     name: "bridge-address",
-    finds: "a bridge has an address of another subnet than its network's",
+    finds: "a bridge has an address outside its network's subnet",
     page: {
       effect: "Containers of that network do not start.",
-      cause: "The network had another subnet before.",
+      cause: "The network had a different subnet before.",
       look: "`ip address show dev BRIDGE`.",
       fix:
-        "`ip address del` if no container uses it; another `bridge` otherwise.",
+        "`ip address del` if no container uses it; otherwise use a different `bridge`.",
     },
     run: findBridgeAddresses,
   },

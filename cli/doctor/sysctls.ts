@@ -237,11 +237,11 @@ export const SYSCTL_CHECKS: readonly Check[] = [
   {
     code: "CNI0308",
     name: "sysctl-missing",
-    finds: "a network sets a sysctl that containers do not have",
+    finds: "a network sets a sysctl that does not exist in containers",
     page: {
       effect: "Containers of that network do not start.",
       cause:
-        "A misspelt name, a parameter of the whole node, or of a module that is not loaded.",
+        "The name is misspelt, or the parameter belongs to the whole node or to a module that is not loaded.",
       look: "`unshare -n sysctl NAME`.",
       fix: "Correct or remove it, or load the module.",
     },
@@ -253,8 +253,7 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     finds: "forwarding is off while containers need it",
     page: {
       effect: "Packets of containers do not leave the node.",
-      cause:
-        "A program or a file in /etc/sysctl.d has turned it off since ADD.",
+      cause: "A program or a file in /etc/sysctl.d turned it off after ADD.",
       look: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
       fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
     },
@@ -266,7 +265,8 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     finds: "strict reverse path filtering drops a container's packets",
     page: {
       effect: "The node drops what that container sends.",
-      cause: "Strict filtering, and a route to the container by another link.",
+      cause:
+        "Filtering is strict, and the route to the container uses a different link.",
       look: "`ip route get ADDRESS`.",
       fix: "Remove the route, or set `rp_filter` of the link to 2.",
     },
@@ -290,12 +290,12 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     finds: "the node ignores its IPv6 router because it forwards",
     page: {
       effect:
-        "The node and its containers reach nobody by IPv6. Later, the node loses its address.",
+        "The node and its containers reach nothing over IPv6. Later, the node loses its address.",
       cause:
-        "Another program turned forwarding on: the kernel then ignores router advertisements where `accept_ra` is 1. ADD sets 2 on such links first.",
+        "Another program enabled forwarding: the kernel then ignores router advertisements where `accept_ra` is 1. ADD sets 2 on such links first.",
       look: "`ip -6 route show default`, `sysctl -a -r accept_ra`.",
       fix:
-        "Set `accept_ra` of the uplink to 2, also in /etc/sysctl.d; or `cni doctor --fix`. The route is back with the next advertisement.",
+        "Set `accept_ra` of the uplink to 2, also in /etc/sysctl.d; or `cni doctor --fix`. The next advertisement restores the route.",
     },
     run: findIgnoredRouters,
   },

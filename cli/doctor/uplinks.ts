@@ -168,12 +168,12 @@ export const UPLINK_CHECKS: readonly Check[] = [
     finds:
       "the node has no default route, two of them, or an uplink without carrier",
     page: {
-      effect: "Containers reach nobody outside of the node.",
+      effect: "Containers reach nothing outside the node.",
       cause:
         "A link was set down, DHCP has failed, a second network manager runs, or a cable is out.",
       look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
       fix:
-        "None, if the node is meant to have no way out. Else set the link up and add its routes in the program that manages the node's network.",
+        "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",
     },
     run: findNoUplink,
   },
@@ -182,7 +182,7 @@ export const UPLINK_CHECKS: readonly Check[] = [
     name: "rule-stops",
     finds: "a routing rule stops packets of a network",
     page: {
-      effect: "Containers of the network reach nobody beyond the node.",
+      effect: "Containers of the network reach nothing beyond the node.",
       cause: "A rule against leaks of a VPN, or against private addresses.",
       look: "`ip rule`, `ip -6 rule`.",
       fix: "`ip rule del pref PRIORITY`, and in the program that added it.",

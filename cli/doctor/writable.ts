@@ -86,22 +86,22 @@ export const WRITABLE_CHECKS: readonly Check[] = [
   {
     code: "CNI0107",
     name: "conf-writable",
-    finds: "anybody may write a configuration, or their directory",
+    finds: "any user can write a configuration or its directory",
     page: {
       effect: "Any user of the node can become root.",
-      cause: "A copy with mode 777 or 666, or a umask of 0.",
+      cause: "A copy has mode 777 or 666, or the umask was 0.",
       look: "`ls -l` of the directory.",
-      fix: "`chmod o-w FILE`, after a look at who could have written there.",
+      fix: "Check who could have written there, then `chmod o-w FILE`.",
     },
     run: findWritableConfigurations,
   },
   {
     code: "CNI0207",
     name: "plugin-writable",
-    finds: "anybody may write a plugin, or a directory of CNI_PATH",
+    finds: "any user can write a plugin or a directory of CNI_PATH",
     page: {
       effect: "Any user of the node can become root.",
-      cause: "A copy with mode 777, or a umask of 0.",
+      cause: "A copy has mode 777, or the umask was 0.",
       look: "`ls -l` of the directory.",
       fix: "`chmod o-w FILE`, and install the plugins again.",
     },
@@ -113,8 +113,7 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     finds: "a directory of CNI_PATH is on a file system with noexec",
     page: {
       effect: "No plugin there can be started.",
-      cause:
-        "Hardening of /opt or /var, or a volume that is mounted with noexec.",
+      cause: "/opt or /var was hardened, or a volume is mounted with noexec.",
       look: "`findmnt -T DIRECTORY`.",
       fix:
         "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory.",

@@ -1,6 +1,6 @@
 /**
- * Keys of plugins, for code that does not load the plugins' descriptions. `deno
- * task schemas` writes it from the metadata of all plugins.
+ * Keys of plugins, for code that does not load what plugins tell of them.
+ * `deno task schemas` writes it from the metadata of all plugins.
  *
  * @module
  */
