@@ -83,6 +83,8 @@ struct call {
   } address;
   size_t path_length;
   int socket;
+  /* The process that listens. */
+  int daemon;
   /*
    * The state that stdin's name tells the engine. It begins with STDIN_NOT_ASKED:
    * STDIN_OFF, if the daemon is turned off; STDIN_NO_DAEMON, once there is a socket;
@@ -94,6 +96,8 @@ struct call {
   enum stdin_name on_timeout;
   /* The time left: whole ticks, and the rest of the current tick. */
   unsigned ticks;
+  /* How often it may begin again. */
+  unsigned renewals;
   struct {
     int64_t seconds;
     int64_t nanoseconds;
@@ -254,7 +258,43 @@ static void begin_timeout(struct call *call) {
  */
 static void set_limit(struct call *call, unsigned ms) {
   call->ticks = ms / TICK_MS;
+  call->renewals = 0;
   begin_timeout(call);
+}
+
+/*
+ * Reports whether the daemon waits in the kernel (uninterruptible sleep). The name of
+ * the program, which may have parentheses, ends with the last one.
+ *
+ * Source: proc_pid_stat(5).
+ */
+static bool is_daemon_in_kernel(const struct call *call) {
+  char path[32] = "/proc/", digits[10], status[256];
+  char *to = path + sizeof "/proc/" - 1;
+  int count = 0;
+  if (call->daemon <= 0) return false; /* in another PID namespace */
+  for (int left = call->daemon; left > 0; left /= 10) {
+    digits[count++] = (char)('0' + left % 10);
+  }
+  while (count > 0) *to++ = digits[--count];
+  for (const char *from = "/stat"; *from != 0;) *to++ = *from++;
+  *to = 0;
+  long file = CALL(SYS_OPENAT, AT_FDCWD, path, O_CLOEXEC);
+  if (file < 0) return false;
+  long length = sys_read((int)file, status, sizeof status);
+  sys_close((int)file);
+  for (long at = length - 3; at >= 0; at--) {
+    if (status[at] == ')') return status[at + 2] == 'D';
+  }
+  return false;
+}
+
+/* Begins the time limit again if the daemon, which has the call, cannot say so. */
+static bool renew_limit(struct call *call) {
+  if (call->renewals == 0 || !is_daemon_in_kernel(call)) return false;
+  call->renewals--;
+  call->ticks = SILENCE_MS / TICK_MS;
+  return true;
 }
 
 enum outcome { DONE, AGAIN, FAILED, EXPIRED };
@@ -280,7 +320,7 @@ static enum outcome after_failure(struct call *call, long error, int fd,
   if (!has_limit) return AGAIN;
   if (found < 0 && found != -EINTR) return FAILED;
   if (found != 0) return AGAIN;
-  if (--call->ticks == 0) return EXPIRED;
+  if (--call->ticks == 0 && !renew_limit(call)) return EXPIRED;
   begin_timeout(call);
   return AGAIN;
 }
@@ -485,7 +525,7 @@ static bool is_turned_off(struct call *call) {
  * Reports whether root or this process's user listens. In a user namespace, all users
  * that it does not map look alike: such a caller has no rights there.
  */
-static bool is_trusted(const struct call *call) {
+static bool is_trusted(struct call *call) {
   struct {
     int process;
     unsigned user;
@@ -495,6 +535,7 @@ static bool is_trusted(const struct call *call) {
   long result = CALL(SYS_GETSOCKOPT, call->socket, SOL_SOCKET, SO_PEERCRED,
                      &peer, &length);
   if (result < 0) return false;
+  call->daemon = peer.process;
   return peer.user == 0 || peer.user == (unsigned)CALL(SYS_GETEUID);
 }
 
@@ -649,6 +690,7 @@ static void receive(struct call *call) {
   for (;;) {
     struct head head;
     set_limit(call, SILENCE_MS);
+    call->renewals = MOST_RENEWALS;
     enum outcome outcome = receive_all(call, &head, sizeof head);
     if (outcome == DONE) {
       if (head.kind == DECLINED) {

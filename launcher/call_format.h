@@ -84,6 +84,7 @@ enum {
   TICK_MS = 125,
   TIMEOUT_PERIOD_MS = 60000,
 };
+enum { MOST_RENEWALS = 12 };
 
 /* Keys of the configuration, and where the daemon listens. */
 enum { KEY_SOCKET, KEY_DIRECTORY, KEY_COUNT };

@@ -7,7 +7,11 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { pause } from "../base/deadline.ts";
-import { SHORT_TAKE_MS, TAKE_MS } from "../daemon/wire/call_format.ts";
+import {
+  SHORT_TAKE_MS,
+  SILENCE_MS,
+  TAKE_MS,
+} from "../daemon/wire/call_format.ts";
 import { TIMEOUT_PERIOD_MS } from "../daemon/wire/daemon_timeouts.ts";
 import { offFile, timeoutsFile } from "../daemon/wire/daemon_socket.ts";
 import { UnixStream } from "../ffi/socket/unix_stream.ts";
@@ -20,6 +24,7 @@ import {
 } from "../testing/capabilities.ts";
 import { concat } from "../net/bytes.ts";
 import { encodeMessage, type Message } from "../daemon/wire/request.ts";
+import { BlockedDaemon, type StandStill } from "./_harness/blocked_daemon.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, leaveSocket, type Reply } from "./_harness/unix_server.ts";
 import { needsOtherCaller, needsOtherUser } from "./_harness/other_user.ts";
@@ -885,3 +890,25 @@ test("a call that the daemon refuses has no descriptor of its own left", async (
   assertEquals(daemon.requests.length, 1);
   await Deno.remove(directory, { recursive: true });
 });
+
+/** How a daemon stands still that has a call, and the exit code of the call. */
+const STANDING_STILL: readonly [name: string, StandStill, code: number][] = [
+  ["it waits in the kernel", "D", 0],
+  ["it waits for an event", "S", 1],
+];
+
+testBoth(
+  "a call waits for a daemon that the kernel keeps from answering",
+  async (t, key) => {
+    await eachRow(t, STANDING_STILL, async ([, how, code]) => {
+      await using daemon = await BlockedDaemon.start(how);
+      const { ended } = start({ config: { ...CONFIG, [key]: daemon.path } });
+      await daemon.taken();
+      await pause(SILENCE_MS * 1.5);
+      await daemon.release();
+      const { stdout, code: actual } = await ended;
+      assertEquals(actual, code, stdout);
+      assertMatch(stdout, code === 0 ? /^{}$/ : /went away before/);
+    }, ([name]) => name);
+  },
+);

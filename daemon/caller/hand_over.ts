@@ -14,6 +14,7 @@ import {
   MAX_MESSAGE,
   MessageAt,
   MessageKind,
+  MOST_RENEWALS,
   readMessageHead,
   SENT_VARIABLES,
   SHORT_TAKE_MS,
@@ -29,6 +30,7 @@ import {
   socketValueOf,
   timeoutsFile,
 } from "../wire/daemon_socket.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
 import { writeStderr } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
@@ -235,7 +237,11 @@ function offer(
  */
 function receive(stream: UnixStream): CallAnswer | "lost" | undefined {
   for (;;) {
-    stream.setLimit(SILENCE_MS);
+    let renewals = MOST_RENEWALS;
+    stream.setLimit(SILENCE_MS, () => {
+      const waitsOn = renewals-- > 0 && isInKernel(stream.peerPid);
+      return waitsOn ? SILENCE_MS : 0;
+    });
     const message = receiveMessage(stream);
     if (message === undefined) return "lost";
     const { kind, text } = message;
@@ -245,6 +251,17 @@ function receive(stream: UnixStream): CallAnswer | "lost" | undefined {
     if (kind === MessageKind.log) writeStderr(text);
     else if (kind !== MessageKind.alive) return "lost";
   }
+}
+
+/**
+ * Reports whether a process waits in the kernel (uninterruptible sleep).
+ *
+ * Source: proc_pid_stat(5).
+ */
+function isInKernel(pid: number): boolean {
+  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
+  // The program's name may have parentheses.
+  return stat?.slice(stat.lastIndexOf(")") + 2)[0] === "D";
 }
 
 /** Receives a message; undefined if the connection ends before. */

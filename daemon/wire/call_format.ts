@@ -202,6 +202,13 @@ export const TICK_MS = 125;
 export const SILENCE_MS = 5000;
 
 /**
+ * How many times in a row that wait begins again while the daemon itself waits in the
+ * kernel, such as for a lock of the network that another program holds. Then it can
+ * send nothing, and the caller would wait there, too.
+ */
+export const MOST_RENEWALS = 12;
+
+/**
  * The error of a caller whose ADD the daemon lost, around the socket's path.
  */
 export const LOST = [

@@ -73,7 +73,10 @@ export function fileExists(path: string): boolean {
 /** A connected socket, with a limit for all waits together. */
 export class UnixStream implements Disposable {
   readonly #fd: number;
+  /** The process that listens; 0 if it is in another PID namespace. */
+  peerPid = 0;
   #leftMs = 0;
+  #renew = (): number => 0;
 
   private constructor(fd: number) {
     this.#fd = fd;
@@ -112,13 +115,19 @@ export class UnixStream implements Disposable {
     if (
       getsockopt(this.#fd, level, SO_PEERCRED, ucred, length, PADDING) < 0
     ) return false;
-    const [, uid] = ucred;
+    const [pid = 0, uid] = ucred;
+    this.peerPid = pid;
     return uid === 0 || uid === Deno.uid();
   }
 
-  /** Begins a limit: how long this stream waits from now on, in ms. */
-  setLimit(ms: number): void {
+  /**
+   * Begins a limit: how long this stream waits from now on, in ms.
+   *
+   * @param renew Returns for how long it waits again at the end; 0 for no longer
+   */
+  setLimit(ms: number, renew = (): number => 0): void {
     this.#leftMs = ms;
+    this.#renew = renew;
   }
 
   /** Whether the limit is over. */
@@ -132,7 +141,7 @@ export class UnixStream implements Disposable {
     new Int32Array(pollfd.buffer, 0, 1)[0] = this.#fd;
     new Int16Array(pollfd.buffer, 4, 1)[0] = events;
     const { poll } = libc();
-    while (this.#leftMs > 0) {
+    while (this.#leftMs > 0 || (this.#leftMs = this.#renew()) > 0) {
       const ms = Math.min(WAIT_MS, Math.ceil(this.#leftMs));
       const begin = performance.now();
       const count = poll(pollfd, 1n, ms, PADDING);

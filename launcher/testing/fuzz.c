@@ -17,7 +17,13 @@
 const struct facts facts = {.engine = 0, .build = "0123456789abcdef"};
 
 enum { ENOENT = 2, EIO = 5, EPERM = 1 };
-enum { SOCKET = 7, FILE_IN_MEMORY = 8, PIPE_OUT = 9, PIPE_IN = 10 };
+enum {
+  SOCKET = 7,
+  FILE_IN_MEMORY = 8,
+  PIPE_OUT = 9,
+  PIPE_IN = 10,
+  PROCESS_FILE = 11,
+};
 
 /* The random bytes that are left. Without any, everything goes well. */
 static const unsigned char *random_at, *random_end;
@@ -83,7 +89,19 @@ static long read_from(struct input *input, char *to, size_t room) {
   return count;
 }
 
+/* What a file of the daemon's process has: random bytes, some of them meant. */
+static long read_process(char *to, size_t room) {
+  static const char MEANT[] = ") D(";
+  size_t length = next_random() % (room + 1);
+  for (size_t at = 0; at < length; at++) {
+    unsigned byte = next_random();
+    to[at] = byte < 128 ? MEANT[byte % (sizeof MEANT - 1)] : (char)byte;
+  }
+  return part_of(length);
+}
+
 static long read_stream(int fd, char *to, size_t room) {
+  if (fd == PROCESS_FILE) return read_process(to, room);
   if (fd != STDIN) return read_from(&world.daemon, to, room);
   world.has_read = true;
   long count = read_from(&world.configuration, to, room);
@@ -125,9 +143,13 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) {
       require(((const char *)b)[2] == '/' && c <= 2 + MAX_PATH + 1);
       return or_error(0, ENOENT);
     case SYS_GETSOCKOPT:
+      ((int *)d)[0] = (int)(next_random() << 24 | next_random());
       ((unsigned *)d)[1] = next_random() < 64 ? 1000 : 0;
       require(*(int *)e == 12);
       return or_error(0, EIO);
+    case SYS_OPENAT:
+      require(strncmp((const char *)b, "/proc/", 6) == 0);
+      return or_error(PROCESS_FILE, ENOENT);
     case SYS_FACCESSAT:
       require(strlen((const char *)b) < PATH_ROOM);
       return next_random() < 16 ? 0 : -ENOENT;

@@ -22,6 +22,7 @@ import {
   MAGIC,
   MAX_MESSAGE,
   MessageKind,
+  MOST_RENEWALS,
   REQUEST_PARTS,
   SENT_VARIABLES,
   SHORT_TAKE_MS,
@@ -131,6 +132,7 @@ function messages(): string[] {
     `  TICK_MS = ${TICK_MS},`,
     `  TIMEOUT_PERIOD_MS = ${TIMEOUT_PERIOD_MS},`,
     "};",
+    `enum { MOST_RENEWALS = ${MOST_RENEWALS} };`,
     "",
   ];
 }
