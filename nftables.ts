@@ -9,6 +9,7 @@ export {
   type Chain,
   ElementList,
   type FoundElements,
+  type FoundRules,
   type HookedChain,
   Nftables,
   Rule,
@@ -54,5 +55,6 @@ export {
   type Operator,
   type Verdict,
 } from "./ffi/nftables/expression.ts";
+export type { RuleKey } from "./ffi/nftables/known_rules.ts";
 export type { TableFamilyName } from "./ffi/nftables/message.ts";
 export type { AddressField } from "./ffi/socket/ip_header.ts";

@@ -57,24 +57,30 @@ function sendGroup(
  * Sends requests; the kernel carries out all or none. Waits for the
  * acknowledgement of the last one that asks for it, or for the first refusal.
  *
+ * @returns What the kernel echoes of them
  * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
  * one
  */
 export function sendAll(
   connection: Connection,
   requests: readonly EncodedRequest[],
-): void {
+): RawMessage[] {
   const last = requests.findLastIndex(({ flags }) => flags & Flag.Ack);
   const { first, begin } = connection.send(requests);
+  const echoes: RawMessage[] = [];
   for (;;) {
     for (const reply of receiveFirst(connection, begin)) {
       const position = reply.sequence - first;
       const request = requests[position];
-      if (request === undefined || reply.type !== ControlType.Error) continue;
+      if (request === undefined) continue;
+      if (reply.type !== ControlType.Error) {
+        echoes.push(reply);
+        continue;
+      }
       const verdict = decodeError(reply);
       if (verdict.errno !== 0) connection.dropAnswers();
       throwIfRefused(request, verdict);
-      if (position === last) return;
+      if (position === last) return echoes;
     }
   }
 }

@@ -217,12 +217,13 @@ export class NetlinkSocket implements Disposable {
    * Sends several requests together. Waits for the acknowledgement of the last
    * request that asks for one, or for the first refusal.
    *
+   * @returns What the kernel echoes of them
    * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
    * one
    */
-  requestAll(requests: readonly EncodedRequest[]): void {
-    if (requests.length === 0) return;
-    observed(requests, () => sendAll(this.#connection, requests));
+  requestAll(requests: readonly EncodedRequest[]): RawMessage[] {
+    if (requests.length === 0) return [];
+    return observed(requests, () => sendAll(this.#connection, requests));
   }
 
   /** Drops unread answers, to make room for the next request's. */

@@ -13,13 +13,18 @@ import type { Bytes } from "../../net/bytes.ts";
 import { isErrno } from "../errno.ts";
 import { splitAttributes } from "../netlink/attribute.ts";
 import { NetlinkError } from "../netlink/error.ts";
+import { Flag, type RawMessage } from "../netlink/message.ts";
 import { acknowledgeLast, encodeRequest } from "../netlink/request.ts";
 import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import { type Change, delTableOf, type Element, type Table } from "./change.ts";
 import { type Expression } from "./expression.ts";
+import { KnownRules, type RuleKey } from "./known_rules.ts";
 import {
   beginBatch,
+  delChain,
+  delRule,
+  delTable,
   elementList,
   endBatch,
   getChain,
@@ -32,6 +37,7 @@ import {
   listedRule,
   newChain,
   newGeneration,
+  newRule,
   newSet,
   newTable,
   ruleAttributes,
@@ -108,6 +114,14 @@ export class Rule {
   mentions(text: string): boolean {
     return latin1.decode(this.#bytes).includes(text);
   }
+}
+
+/** Some rules of a chain. */
+export interface FoundRules {
+  /** The rules that exist. */
+  readonly rules: readonly Rule[];
+  /** Whether the chain has other rules, too. */
+  readonly hasOthers: boolean;
 }
 
 /** Some elements of a set. */
@@ -188,8 +202,16 @@ const latin1 = new TextDecoder("latin1");
 /** Most sockets to keep of a namespace. */
 const MOST_KEPT = 4;
 
-/** The kept sockets that are not in use, by path of their namespace. */
-const keptSockets = new Map<string, NetlinkSocket[]>();
+/** What is kept of a namespace. */
+interface Kept {
+  /** The sockets that are not in use. */
+  readonly sockets: NetlinkSocket[];
+  /** Rules of chains, by {@linkcode chainId}. */
+  readonly rules: Map<string, KnownRules<Rule>>;
+}
+
+/** What is kept, by path of the namespace. */
+const keptOf = new Map<string, Kept>();
 
 /** Source: include/uapi/linux/netfilter.h `NF_DROP`. */
 const NF_DROP = 0;
@@ -212,7 +234,7 @@ export class Nftables implements Disposable {
    * kernel has no netfilter netlink
    */
   static open(path: string): Nftables {
-    const kept = keptSockets.get(path)?.pop();
+    const kept = keptOf.get(path)?.sockets.pop();
     if (kept !== undefined) return new Nftables(path, kept);
     using netns = NetNs.open(path);
     return new Nftables(path, NetlinkSocket.open(netns, Protocol.Netfilter));
@@ -220,8 +242,9 @@ export class Nftables implements Disposable {
 
   /**
    * Keeps the sockets of a namespace open for the next {@linkcode open}, in a
-   * process that stays. Closing one waits until the kernel has freed what was
-   * deleted, about 10 ms, and other commits wait meanwhile.
+   * process that stays, and what {@linkcode findRules} has found. Closing a socket
+   * waits until the kernel has freed what was deleted, about 10 ms, and other
+   * commits wait meanwhile.
    *
    * Source: net/netfilter/nf_tables_api.c `nft_rcv_nl_event`.
    *
@@ -229,11 +252,11 @@ export class Nftables implements Disposable {
    * @returns Closes the sockets
    */
   static keepOpen(path: string): Disposable {
-    keptSockets.set(path, []);
+    keptOf.set(path, { sockets: [], rules: new Map() });
     const stack = new DisposableStack();
     stack.defer(() => {
-      const sockets = keptSockets.get(path) ?? [];
-      keptSockets.delete(path);
+      const { sockets } = keptOf.get(path) ?? { sockets: [] };
+      keptOf.delete(path);
       for (const socket of sockets) socket[Symbol.dispose]();
     });
     return stack;
@@ -250,11 +273,14 @@ export class Nftables implements Disposable {
     if (changes.length === 0) return;
     const header = { resourceId: SUBSYSTEM };
     const begin = { header, attributes: { generation } };
-    this.#socket.requestAll([
+    const known = keptOf.get(this.#path)?.rules;
+    const echoes = this.#socket.requestAll([
       encodeRequest(beginBatch, begin),
-      ...changes.map(acknowledgeLast),
+      ...changes.map((change) => known ? withEcho(change) : change)
+        .map(acknowledgeLast),
       encodeRequest(endBatch, { header }),
     ]);
+    if (known !== undefined) noteChanges(known, changes, echoes);
   }
 
   /**
@@ -350,6 +376,75 @@ export class Nftables implements Disposable {
     ).map(({ attributes: { bytes } }) => new Rule(bytes ?? new Uint8Array(0)));
   }
 
+  /**
+   * Finds the rules of a chain with a key. In a process that keeps the namespace,
+   * the kernel is asked for these rules alone, unless another program has changed
+   * the chain.
+   *
+   * @param keyOf The same function each time
+   */
+  findRules(
+    table: Table,
+    chain: string,
+    keyOf: RuleKey<Rule>,
+    key: string,
+  ): FoundRules {
+    const isMeant = (rule: Rule): boolean =>
+      rule.mentions(key) && keyOf(rule) === key;
+    const known = this.#knownRules(table, chain);
+    const uses = known && this.#usesOf(table, chain);
+    if (known !== undefined) {
+      if (uses === undefined) return { rules: [], hasOthers: false };
+      const rules = known.mayBeSo(uses, keyOf)
+        ? known.handlesOf(key).map((handle) =>
+          this.#findRule(table, chain, handle)
+        )
+        : [undefined];
+      const found = rules.filter((rule) => rule !== undefined);
+      if (found.length === rules.length && found.every(isMeant)) {
+        return { rules: found, hasOthers: known.size > found.length };
+      }
+    }
+    const all = this.listRules(table, chain);
+    known?.forget();
+    if (uses !== undefined && this.#usesOf(table, chain) === uses) {
+      known?.learn(all, keyOf, uses);
+    }
+    const rules = all.filter(isMeant);
+    return { rules, hasOthers: rules.length < all.length };
+  }
+
+  #knownRules(table: Table, chain: string): KnownRules<Rule> | undefined {
+    const all = keptOf.get(this.#path)?.rules;
+    const id = chainId(table.family, table.name, chain);
+    const known = all?.get(id) ?? (all && new KnownRules<Rule>());
+    if (known !== undefined) all?.set(id, known);
+    return known;
+  }
+
+  /** Counts a chain's rules, and the references to it; undefined without it. */
+  #usesOf({ family, name: table }: Table, name: string): number | undefined {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table, name } };
+    return unlessMissing(
+      () => this.#socket.get(getChain, request, newChain).attributes.use,
+      undefined,
+    );
+  }
+
+  #findRule(
+    { family, name: table }: Table,
+    chain: string,
+    handle: bigint,
+  ): Rule | undefined {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table, chain, handle } };
+    return unlessMissing(() => {
+      const answer = this.#socket.get(getRule, request, listedRule);
+      return new Rule(answer.attributes.bytes ?? new Uint8Array(0));
+    }, undefined);
+  }
+
   /** Lists the names of a table's sets and maps; an empty list if it does not exist. */
   listSets({ family, name: table }: Table): string[] {
     const header = { family: TableFamily[family] };
@@ -403,12 +498,55 @@ export class Nftables implements Disposable {
   [Symbol.dispose](): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    const kept = keptSockets.get(this.#path);
-    if (kept === undefined || kept.length === MOST_KEPT) {
+    const { sockets } = keptOf.get(this.#path) ?? {};
+    if (sockets === undefined || sockets.length === MOST_KEPT) {
       return this.#socket[Symbol.dispose]();
     }
     this.#socket.dropAnswers();
-    kept.push(this.#socket);
+    sockets.push(this.#socket);
+  }
+}
+
+function chainId(family: string, table: string, chain: string): string {
+  return `${family} ${table} ${chain}`;
+}
+
+/** Has the kernel say which handle a new rule gets. */
+function withEcho(change: Change): Change {
+  return change.type === newRule.type
+    ? { ...change, flags: change.flags | Flag.Echo }
+    : change;
+}
+
+/** Notes what a commit has done to chains whose rules are known. */
+function noteChanges(
+  all: Kept["rules"],
+  changes: readonly Change[],
+  echoes: readonly RawMessage[],
+): void {
+  if (all.size === 0) return;
+  for (const { type, body } of changes) {
+    if (type === delTable.type) {
+      for (const known of all.values()) known.forget();
+    } else if (type === delChain.type) {
+      const { header, attributes: { table = "", name = "" } } = delChain
+        .decode(body);
+      const family = familyOf(header.family) ?? "";
+      all.get(chainId(family, table, name))?.forget();
+    } else if (type === delRule.type) {
+      const { header, attributes } = delRule.decode(body);
+      const { table = "", chain = "", handle } = attributes;
+      const id = chainId(familyOf(header.family) ?? "", table, chain);
+      if (handle === undefined) all.get(id)?.forget();
+      else all.get(id)?.remove(handle);
+    }
+  }
+  for (const { body } of echoes.filter(({ type }) => type === newRule.type)) {
+    const { header, attributes: { bytes } } = listedRule.decode(body);
+    if (bytes === undefined) continue;
+    const { table = "", chain = "" } = ruleAttributes.decode(bytes);
+    const id = chainId(familyOf(header.family) ?? "", table, chain);
+    all.get(id)?.add(new Rule(bytes));
   }
 }
 

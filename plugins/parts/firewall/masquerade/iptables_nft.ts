@@ -215,9 +215,10 @@ function listMissing(
   const chains = Map.groupBy(rules, ({ chain }) => chain);
   const [own = ""] = [...chains.keys()].filter((name) => name !== POSTROUTING);
   return [...chains].flatMap(([chain, wanted]) => {
-    const there = nftables.listRules(table, chain)
-      .filter((rule) => chain === own || rule.mentions(own))
-      .map(({ expressions }) => meaningOf(expressions));
+    const rules = chain === own
+      ? nftables.listRules(table, own)
+      : nftables.findRules(table, chain, targetOf, own).rules;
+    const there = rules.map(({ expressions }) => meaningOf(expressions));
     return wanted.filter(({ expressions }) =>
       !there.includes(meaningOf(expressions))
     );
@@ -249,10 +250,8 @@ function removalOf(
   chain: string,
   addresses: readonly Ip[] | undefined,
 ): Change[] {
-  const all = nftables.listRules(table, POSTROUTING);
-  const leading = all.filter((rule) =>
-    rule.mentions(chain) && verdictOf(rule.expressions)?.chain === chain
-  );
+  const { rules: leading, hasOthers } = nftables
+    .findRules(table, POSTROUTING, targetOf, chain);
   const own = leading.filter((rule) => isFromOneOf(rule, addresses ?? []));
   const removal = own.map(({ handle }) =>
     delRuleOf(table, POSTROUTING, handle)
@@ -262,8 +261,13 @@ function removalOf(
     ...removal,
     flushChain(table, chain),
     delChainOf(table, chain),
-    ...own.length === all.length ? unusedTable(nftables, table, chain) : [],
+    ...hasOthers ? [] : unusedTable(nftables, table, chain),
   ];
+}
+
+/** Returns the chain that a rule leads to; "" for none. */
+function targetOf({ expressions }: Rule): string {
+  return verdictOf(expressions)?.chain ?? "";
 }
 
 /**

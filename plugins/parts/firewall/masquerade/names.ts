@@ -35,6 +35,14 @@ export interface MasqueradeNames {
   readonly iptablesComment: string;
 }
 
+/** Returns the instance that an nftables comment begins with. */
+export function instanceIn({ comment }: { readonly comment: string }): string {
+  return comment.slice(0, 2 * HASH_DIGITS + 1);
+}
+
+/** Digits of each hash of an instance; a dash is between them. */
+const HASH_DIGITS = 16;
+
 /** Computes the names of an attachment. */
 export async function namesOf(owner: Attachment): Promise<MasqueradeNames> {
   const { network, containerId, ifName } = owner;
@@ -43,11 +51,13 @@ export async function namesOf(owner: Attachment): Promise<MasqueradeNames> {
     sha512(`${ifName}:${containerId}`),
     sha512(network + containerId),
   ]);
-  const instance = `${networkHash.slice(0, 16)}-${attachmentHash.slice(0, 16)}`;
+  const instance = `${networkHash.slice(0, HASH_DIGITS)}-${
+    attachmentHash.slice(0, HASH_DIGITS)
+  }`;
   const text =
     `${instance}, net: ${network}, if: ${ifName}, id: ${containerId}`;
   return {
-    networkHash: networkHash.slice(0, 16),
+    networkHash: networkHash.slice(0, HASH_DIGITS),
     instance,
     comment: cutBytes(text.replaceAll('"', ""), COMMENT_MAX_BYTES - 1),
     chain: `CNI-${chainHash.slice(0, 24)}`,

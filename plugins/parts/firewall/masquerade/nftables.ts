@@ -47,11 +47,15 @@ import {
   matchFamily,
   matchNetwork,
 } from "../../../../ffi/nftables/expression.ts";
-import type { Nftables, Rule } from "../../../../ffi/nftables/mod.ts";
+import type {
+  FoundRules,
+  Nftables,
+  Rule,
+} from "../../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../../net/cidr.ts";
 import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
 import { staleAmong } from "../../owner/owned.ts";
-import { type MasqueradeNames, MULTICAST } from "./names.ts";
+import { instanceIn, type MasqueradeNames, MULTICAST } from "./names.ts";
 
 const TABLE: Table = { family: "inet", name: "cni_plugins_masquerade" };
 const TABLE_COMMENT = "Masquerading for CNI plugins";
@@ -82,7 +86,7 @@ export function addMasquerade(
   const rules = addresses.map((address) => ruleOf(address, names));
   commitUnlessDisturbed(nftables, () => [
     ...missingSkeleton(nftables),
-    ...nftables.listRules(TABLE, CHECKS).filter(isOf(names)).map(deletion),
+    ...findOwn(nftables, names).rules.map(deletion),
     ...rules,
   ]);
 }
@@ -92,7 +96,7 @@ export function delMasquerade(
   nftables: Nftables,
   names: Pick<MasqueradeNames, "instance">,
 ): void {
-  removeRules(nftables, isOf(names));
+  commitUnlessDisturbed(nftables, () => removal(findOwn(nftables, names)));
 }
 
 /** Removes the rules of attachments to the network other than these. */
@@ -101,7 +105,12 @@ export function delStaleMasquerade(
   networkHash: string,
   valid: readonly MasqueradeNames[],
 ): void {
-  removeRules(nftables, staleAmong(networkHash, valid).isMeant);
+  const { isMeant } = staleAmong(networkHash, valid);
+  commitUnlessDisturbed(nftables, () => {
+    const all = nftables.listRules(TABLE, CHECKS);
+    const rules = all.filter(isMeant);
+    return removal({ rules, hasOthers: rules.length < all.length });
+  });
 }
 
 /** Lists the addresses that are not masqueraded for the attachment. */
@@ -113,7 +122,7 @@ export function listUnmasqueraded(
   if (nftables.listRules(TABLE, POSTROUTING).length === 0) {
     return [...addresses];
   }
-  const masqueraded = nftables.listRules(TABLE, CHECKS).filter(isOf(names))
+  const masqueraded = findOwn(nftables, names).rules
     .map(({ expressions }) => expressions).filter(isMasquerade)
     .flatMap(comparedValues).map((value) => value.toHex());
   return addresses.filter(({ ip }) =>
@@ -130,28 +139,22 @@ export function probeOfMasquerade(): Change[] {
   return [addDormantTable(table), addChain(table, POSTROUTING, SOURCE_NAT)];
 }
 
-function isOf(
+function findOwn(
+  nftables: Nftables,
   { instance }: Pick<MasqueradeNames, "instance">,
-): (rule: Rule) => boolean {
-  return (rule) => rule.mentions(instance) && rule.comment.startsWith(instance);
+): FoundRules {
+  return nftables.findRules(TABLE, CHECKS, instanceIn, instance);
 }
 
 function deletion({ handle }: Rule): Change {
   return delRuleOf(TABLE, CHECKS, handle);
 }
 
-/** Removes rules, and the table if no others are left. */
-function removeRules(
-  nftables: Nftables,
-  isMeant: (rule: Rule) => boolean,
-): void {
-  commitUnlessDisturbed(nftables, () => {
-    const rules = nftables.listRules(TABLE, CHECKS);
-    const meant = rules.filter(isMeant);
-    return meant.length > 0 && meant.length === rules.length
-      ? [delTableOf(TABLE)]
-      : meant.map(deletion);
-  });
+/** Lists the changes that remove rules, and the table if no others are left. */
+function removal({ rules, hasOthers }: FoundRules): Change[] {
+  return rules.length > 0 && !hasOthers
+    ? [delTableOf(TABLE)]
+    : rules.map(deletion);
 }
 
 function ruleOf(address: Cidr, { comment }: MasqueradeNames): Change {

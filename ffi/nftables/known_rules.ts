@@ -1,0 +1,78 @@
+/**
+ * What a process that stays knows of a long chain: which rule has which key, such as
+ * the owner in its comment. So it can ask the kernel for a few rules instead of all.
+ *
+ * Other programs change chains, too. The number of a chain's rules, and the rules
+ * themselves, show whether what is known is still so.
+ *
+ * @module
+ */
+
+/** Returns what identifies a rule's owner; ASCII, and in the rule's bytes. */
+export type RuleKey<R> = (rule: R) => string;
+
+/** The rules of one chain by their keys. */
+export class KnownRules<R> {
+  readonly #keys = new Map<bigint, string>();
+  readonly #handles = new Map<string, Set<bigint>>();
+  #keyOf: RuleKey<R> | undefined;
+  /** How often other rules refer to the chain. */
+  #references = 0;
+
+  /** Number of rules. */
+  get size(): number {
+    return this.#keys.size;
+  }
+
+  /**
+   * Reports whether the chain may still have these rules and no others.
+   *
+   * @param uses How often the chain is in use: its rules, and references to it
+   */
+  mayBeSo(uses: number, keyOf: RuleKey<R>): boolean {
+    return this.#keyOf === keyOf && this.size + this.#references === uses;
+  }
+
+  /** Returns the handles of the rules with a key. */
+  handlesOf(key: string): bigint[] {
+    return [...this.#handles.get(key) ?? []];
+  }
+
+  /** Learns all rules of the chain. */
+  learn(
+    rules: readonly (R & { readonly handle: bigint })[],
+    keyOf: RuleKey<R>,
+    uses: number,
+  ): void {
+    this.forget();
+    this.#keyOf = keyOf;
+    this.#references = uses - rules.length;
+    for (const rule of rules) this.add(rule);
+  }
+
+  /** Learns that a rule has been added. */
+  add(rule: R & { readonly handle: bigint }): void {
+    if (this.#keyOf === undefined) return;
+    const key = this.#keyOf(rule), { handle } = rule;
+    this.#keys.set(handle, key);
+    const handles = this.#handles.get(key);
+    if (handles === undefined) this.#handles.set(key, new Set([handle]));
+    else handles.add(handle);
+  }
+
+  /** Learns that a rule has been deleted. */
+  remove(handle: bigint): void {
+    const key = this.#keys.get(handle) ?? "";
+    this.#keys.delete(handle);
+    const handles = this.#handles.get(key);
+    handles?.delete(handle);
+    if (handles?.size === 0) this.#handles.delete(key);
+  }
+
+  /** Forgets everything. */
+  forget(): void {
+    this.#keyOf = undefined;
+    this.#keys.clear();
+    this.#handles.clear();
+  }
+}
