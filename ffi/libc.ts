@@ -14,3 +14,4 @@ export * from "./libc/namespace.ts";
 export * from "./libc/process.ts";
 export * from "./libc/server.ts";
 export * from "./libc/socket.ts";
+export * from "./libc/watch.ts";

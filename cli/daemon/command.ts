@@ -13,6 +13,7 @@ import { findFileId } from "../../base/files/same_file.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
+import { keepLeases } from "../../ipam/host_local/daemon.ts";
 import { WhereaboutsService } from "../../ipam/whereabouts/daemon.ts";
 import { MultusService, openDaemonLog } from "../../plugins/multus/daemon.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
@@ -57,6 +58,7 @@ export async function daemon(
   const log = openDaemonLog(options.logLevel, onStderr);
   using multus = new MultusService({ ...options, config, env, log, onStderr });
   using whereabouts = new WhereaboutsService(env, log);
+  using _leases = keepLeases(log);
   const plain = lookupIn({
     "multus": multus.plugin,
     "whereabouts": whereabouts.plugin,

@@ -8,7 +8,7 @@
  * @module
  */
 
-/** Returns what identifies a rule's owner; ASCII, and in the rule's bytes. */
+/** Returns what identifies a rule's owner: a part of the rule's bytes. */
 export type RuleKey<R> = (rule: R) => string;
 
 /** The rules of one chain by their keys. */

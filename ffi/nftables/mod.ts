@@ -389,8 +389,9 @@ export class Nftables implements Disposable {
     keyOf: RuleKey<Rule>,
     key: string,
   ): FoundRules {
+    const bytes = latin1.decode(new TextEncoder().encode(key));
     const isMeant = (rule: Rule): boolean =>
-      rule.mentions(key) && keyOf(rule) === key;
+      rule.mentions(bytes) && keyOf(rule) === key;
     const known = this.#knownRules(table, chain);
     const uses = known && this.#usesOf(table, chain);
     if (known !== undefined) {

@@ -29,7 +29,9 @@ import {
   writeAll,
 } from "../../base/files/io.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
+import { fileIdOf } from "../../base/files/same_file.ts";
 import { normalizeContent, parseSticky } from "./lease.ts";
+import { KeptListings, Listing, type WatchDirectory } from "./listing.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -43,13 +45,33 @@ const UNFINISHED_FILE = "unfinished";
  */
 const LARGE_BYTES = 8 * 1024;
 
+/** A larger one is not kept: it has 15 000 leases or more. */
+const MOST_KEPT_BYTES = 512 * 1024;
+
+/** The listings that this process keeps; undefined unless it stays. */
+let keptListings: KeptListings | undefined;
+
+/**
+ * Keeps what directories have between calls, in a process that stays, until
+ * disposal.
+ */
+export function keepListings(watchDirectory: WatchDirectory): Disposable {
+  const kept = keptListings = new KeptListings(watchDirectory);
+  return {
+    [Symbol.dispose](): void {
+      if (keptListings === kept) keptListings = undefined;
+      kept[Symbol.dispose]();
+    },
+  };
+}
+
 /** Returns the name of the file with the last address handed out from a range set. */
 export function lastReservedName(rangeSet: number): string {
   return `last_reserved_ip.${rangeSet}`;
 }
 
-/** Files of a directory by name, with the content of possible leases. */
-export type Listing = ReadonlyMap<string, string | undefined>;
+/** A file of the directory, as it is listed. */
+type ListedFile = Pick<Deno.DirEntry, "name" | "isFile" | "isSymlink">;
 
 /** When to give up waiting, and where the lock's holder is logged. */
 export type LeaseWait = Pick<LockWait, "log" | "signal">;
@@ -58,8 +80,8 @@ export type LeaseWait = Pick<LockWait, "log" | "signal">;
 export class LeaseFiles implements Disposable {
   /** Path of the directory. */
   readonly path: string;
-  #listing: Map<string, string | undefined> | undefined;
-  #isLarge: boolean | undefined;
+  #listing: Listing | undefined;
+  #directory: Deno.FileInfo | undefined;
   /** The content of the unfinished file, if this process has made it. */
   #unfinished: string | undefined;
 
@@ -104,17 +126,23 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 5 if the directory cannot be read
    */
   isLarge(): boolean {
-    return this.#isLarge ??= this.#whileReading(() =>
-      Deno.statSync(this.path).size > LARGE_BYTES
+    return this.#info.size > LARGE_BYTES;
+  }
+
+  get #info(): Deno.FileInfo {
+    return this.#directory ??= this.#whileReading(() =>
+      Deno.statSync(this.path)
     );
   }
 
   /**
-   * Lists all files if the directory is small or has been read already.
+   * Lists all files if that is quick: the directory is small, has been read already,
+   * or this process keeps what it has.
    *
    * @throws {CniError} 5 if the directory or a file cannot be read
    */
-  listIfSmall(): Listing | undefined {
+  listIfQuick(): Listing | undefined {
+    this.#listing ??= this.#readKept();
     if (this.#listing === undefined && this.isLarge()) return undefined;
     return this.listAll();
   }
@@ -129,26 +157,68 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 5 if the directory or a file cannot be read
    */
   listAll(): Listing {
-    return this.#listing ??= this.#readAll();
+    return this.#listing ??= this.#readKept() ?? this.#readAll(new Listing());
   }
 
-  #readAll(): Map<string, string | undefined> {
+  /** Brings the listing up to date that this process keeps, if it does. */
+  #readKept(): Listing | undefined {
+    if (keptListings === undefined) return undefined;
+    const info = this.#info, id = fileIdOf(info);
+    if (info.size > MOST_KEPT_BYTES) {
+      keptListings.forget(id);
+      return undefined;
+    }
+    return keptListings.read(this.path, id, (listing, changes) => {
+      if (changes === undefined) this.#readAll(listing);
+      for (const [name, isThere] of changes ?? []) {
+        this.#readChanged(listing, name, isThere);
+      }
+    });
+  }
+
+  #readChanged(listing: Listing, name: string, isThere: boolean): void {
+    const info = isThere
+      ? unlessUnreachable(() => Deno.lstatSync(this.pathOf(name)))
+      : undefined;
+    if (info === undefined) listing.delete(name);
+    else this.#add(listing, { name, ...info });
+  }
+
+  #readAll(listing: Listing): Listing {
     const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
-    this.#sweep(entries);
-    return new Map(entries.map((entry) => [
-      entry.name,
-      /^[\da-f.:]+$/.test(entry.name) ? this.#readListed(entry) : undefined,
-    ]));
+    for (const entry of entries) this.#add(listing, entry);
+    return listing;
+  }
+
+  #add(listing: Listing, entry: ListedFile): void {
+    const { name } = entry;
+    if (name === UNFINISHED_FILE) return this.#sweep();
+    const mayBeLease = /^[\da-f.:]+$/.test(name);
+    listing.set(name, mayBeLease ? this.#readListed(entry) : undefined);
   }
 
   #whileReading<T>(run: () => T): T {
     return withIoFailure(`read the lease directory "${this.path}"`, run);
   }
 
-  #sweep(entries: readonly Deno.DirEntry[]): void {
-    const isLeft = entries.some(({ name }) => name === UNFINISHED_FILE) &&
-      this.#unfinished === undefined;
-    if (isLeft) removeQuietly(this.pathOf(UNFINISHED_FILE));
+  #sweep(): void {
+    if (this.#unfinished !== undefined) return;
+    removeQuietly(this.pathOf(UNFINISHED_FILE));
+  }
+
+  /**
+   * Lists the leases with a content. A listing that is kept is not believed alone:
+   * another container's lease must not end because of it.
+   *
+   * @throws {CniError} 5 if the directory or a file cannot be read
+   */
+  withContent(content: string): string[] {
+    const names = this.listAll().withContent(content);
+    if (keptListings === undefined) return names;
+    if (names.every((name) => this.read(name) === content)) return names;
+    keptListings.forget(fileIdOf(this.#info));
+    this.#listing = this.#readAll(new Listing());
+    return this.#listing.withContent(content);
   }
 
   /**
@@ -163,7 +233,7 @@ export class LeaseFiles implements Disposable {
   }
 
   /** Reads what the directory lists: thousands of files at most. */
-  #readListed({ name, isFile, isSymlink }: Deno.DirEntry): string | undefined {
+  #readListed({ name, isFile, isSymlink }: ListedFile): string | undefined {
     if (isSymlink) return readLink(this.pathOf(name));
     if (!isFile) return undefined;
     const content = this.#readBy(Deno.readTextFileSync, name) ?? "";

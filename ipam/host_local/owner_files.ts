@@ -84,11 +84,15 @@ export class OwnerFiles {
       const addresses = parseLine(text);
       return addresses.length > 0 ? addresses : undefined;
     }
-    ifPossible(() => {
-      Deno.mkdirSync(this.#path, { recursive: true, mode: 0o700 });
-      create();
-    });
+    this.#createDirectory();
+    ifPossible(create);
     return [];
+  }
+
+  #createDirectory(): void {
+    ifPossible(() =>
+      Deno.mkdirSync(this.#path, { recursive: true, mode: 0o700 })
+    );
   }
 
   /**
@@ -97,6 +101,8 @@ export class OwnerFiles {
    * @throws {CniError} 5 if the file keeps its content
    */
   empty(owner: AttachmentId): void {
+    if (this.#write(owner, "")) return;
+    this.#createDirectory();
     if (this.#write(owner, "")) return;
     const path = this.#pathOf(owner);
     withIoFailure(

@@ -25,7 +25,6 @@ import {
   lastReservedName,
   LeaseFiles,
   type LeaseWait,
-  type Listing,
 } from "./lease_files.ts";
 import { isThere, lookAt, NameFiles } from "./name_files.ts";
 import { OwnerFiles } from "./owner_files.ts";
@@ -137,13 +136,13 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOf(owner: AttachmentId): Lease[] {
-    if (this.#files.listIfSmall() === undefined) {
+    if (this.#files.listIfQuick() === undefined) {
       const addresses = this.#owners.find(owner);
       const leases = this.#confirm(owner, addresses);
       const areAll = leases.length === addresses.length;
       if (areAll && leases.length > 0) return leases;
     }
-    return this.#select(owner, this.#files.listAll());
+    return this.#select(owner);
   }
 
   /**
@@ -154,32 +153,34 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   knownLeasesOf(owner: AttachmentId): Lease[] {
-    const listing = this.#files.listIfSmall();
-    if (listing !== undefined) return this.#select(owner, listing);
+    if (this.#files.listIfQuick() !== undefined) return this.#select(owner);
     const addresses = this.#owners.findOrCreate(owner);
     return addresses === undefined
-      ? this.#select(owner, this.#files.listAll())
+      ? this.#select(owner)
       : this.#confirm(owner, addresses);
   }
 
   /** Picks the addresses that are really leased to the owner. */
   #confirm(owner: AttachmentId, addresses: readonly string[]): Lease[] {
-    const names = addresses.filter((name) => findIp(name) !== undefined);
-    const listing = new Map(
-      names.map((name) => [name, this.#files.read(name)]),
-    );
-    return this.#filter(listing, formatOwner(owner));
+    return this.#leasesAmong(addresses, formatOwner(owner));
   }
 
-  #select(owner: AttachmentId, listing: Listing): Lease[] {
-    const exact = this.#filter(listing, formatOwner(owner));
+  /** Reads some addresses, and picks the leases with a content. */
+  #leasesAmong(addresses: readonly string[], content: string): Lease[] {
+    return addresses.filter((name) =>
+      findIp(name) !== undefined && this.#files.read(name) === content
+    ).flatMap((name) => this.#toLease(name, content));
+  }
+
+  #select(owner: AttachmentId): Lease[] {
+    const exact = this.#leasesWith(formatOwner(owner));
     if (exact.length > 0) return exact;
-    return this.#filter(listing, formatContainer(owner.containerId));
+    return this.#leasesWith(formatContainer(owner.containerId));
   }
 
-  #filter(listing: Listing, content: string): Lease[] {
-    return [...listing].filter((entry) => entry[1] === content)
-      .flatMap((entry) => this.#toLease(...entry));
+  #leasesWith(content: string): Lease[] {
+    return this.#files.withContent(content)
+      .flatMap((name) => this.#toLease(name, content));
   }
 
   #toLease(name: string, content: string | undefined): Lease[] {
@@ -200,7 +201,8 @@ export class LeaseStore implements Disposable {
       formatOwner(owner),
       formatContainer(owner.containerId),
     ]));
-    return [...this.#files.listAll()].filter((entry) => !known.has(entry[1]))
+    return [...this.#files.listAll().entries()]
+      .filter((entry) => !known.has(entry[1]))
       .flatMap((entry) => this.#toLease(...entry));
   }
 
@@ -237,15 +239,17 @@ export class LeaseStore implements Disposable {
   leasesOfName(name: PodName, owner: AttachmentId): Lease[] {
     const record = this.#names.find(name);
     const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
-    const listing = this.#files.listIfSmall() ??
-      new Map(ips.map((ip) => [ip, this.#files.read(ip)]));
+    const leasesWith = (content: string): Lease[] =>
+      this.#files.listIfQuick() === undefined
+        ? this.#leasesAmong(ips, content)
+        : this.#leasesWith(content);
     const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
-    const sticky = this.#filter(listing, formatSticky(name))
+    const sticky = leasesWith(formatSticky(name))
       .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
     if (record === undefined || record.containerId === owner.containerId) {
       return sticky;
     }
-    const left = this.#filter(listing, formatOwner(record)).filter(isKnown);
+    const left = leasesWith(formatOwner(record)).filter(isKnown);
     const [first] = left;
     if (first !== undefined && isThere(record.sandbox)) {
       throw new CniError(
@@ -296,7 +300,7 @@ export class LeaseStore implements Disposable {
   findOldestSticky(isWanted: (ip: Ip) => boolean): Lease | undefined {
     const sinceMs = ({ ip }: Lease): number =>
       this.#files.writtenMs(ip.toString()) ?? 0;
-    return [...this.#files.listAll()]
+    return [...this.#files.listAll().entries()]
       .filter(([, content]) => parseSticky(content ?? "") !== undefined)
       .flatMap((entry) => this.#toLease(...entry))
       .filter(({ ip }) => isWanted(ip))
@@ -431,7 +435,7 @@ export class LeaseStore implements Disposable {
   #isListedAsLeased(address: string): boolean {
     // After many leased addresses it is quicker to read them all.
     const listing = this.#misses < MANY_MISSES
-      ? this.#files.listIfSmall()
+      ? this.#files.listIfQuick()
       : this.#files.listAll();
     const content = listing?.get(address);
     return content !== undefined && !this.#isFree(address, content);
@@ -491,7 +495,7 @@ export class LeaseStore implements Disposable {
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
     // A missing file is not read: failing calls take long in Deno.
-    if (this.#files.listIfSmall()?.has(name) === false) return undefined;
+    if (this.#files.listIfQuick()?.has(name) === false) return undefined;
     return findIp(this.#files.read(name) ?? "");
   }
 

@@ -21,6 +21,7 @@ import {
   additionOf,
   type AllowedSender,
   COMMENT_PREFIX,
+  findLeading,
   missingSkeleton,
   namesOf,
   PREROUTING,
@@ -83,8 +84,7 @@ function isInUse(
 ): boolean {
   const { comment } = namesOf(attachment);
   const ours = hostIfNameOf(attachment);
-  return nftables.listRules(TABLE, PREROUTING)
-    .filter((rule) => rule.comment === comment)
+  return findLeading(nftables, comment)
     .map(({ expressions }) => inputNameOf(expressions))
     .some((name) => name !== ours && host.link.find(name) !== undefined);
 }
@@ -103,8 +103,9 @@ export function checkSpoofCheck(
   const rulesOf = (chain: string): Rule[] =>
     nftables?.listRules(TABLE, chain) ?? [];
   const { comment, interfaceChain, macChain } = namesOf(owner);
-  const isLedTo = rulesOf(PREROUTING).some((rule) =>
-    rule.comment === comment && inputNameOf(rule.expressions) === hostIfName
+  const leading = nftables ? findLeading(nftables, comment) : [];
+  const isLedTo = leading.some(({ expressions }) =>
+    inputNameOf(expressions) === hostIfName
   );
   const senders = rulesOf(macChain)
     .map(({ expressions }) => comparedValues(expressions)[0]?.toHex());

@@ -43,7 +43,7 @@ import {
   matchEthernetSource,
   matchInputName,
 } from "../../ffi/nftables/expression.ts";
-import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Mac } from "../../net/mac.ts";
 import type { AttachmentId } from "../../cni/config/types.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
@@ -136,6 +136,18 @@ export function additionOf(
   ];
 }
 
+/** Finds the rules that lead to the chains of attachments with a comment. */
+export function findLeading(
+  nftables: Nftables,
+  comment: string,
+): readonly Rule[] {
+  return nftables.findRules(TABLE, PREROUTING, commentOf, comment).rules;
+}
+
+function commentOf({ comment }: Rule): string {
+  return comment;
+}
+
 /** Lists the changes that remove an attachment's existing rules. */
 export function removalOf(
   nftables: Nftables,
@@ -144,8 +156,7 @@ export function removalOf(
   const chains = [interfaceChain, macChain]
     .filter((chain) => nftables.hasChain(TABLE, chain));
   // Rules jump only to existing chains: without chains, no rules exist.
-  const rules = chains.length === 0 ? [] : nftables.listRules(TABLE, PREROUTING)
-    .filter((rule) => rule.comment === comment);
+  const rules = chains.length === 0 ? [] : findLeading(nftables, comment);
   return [
     ...rules.map(({ handle }) => delRuleOf(TABLE, PREROUTING, handle)),
     ...chains.map((chain) => flushChain(TABLE, chain)),

@@ -219,6 +219,11 @@ export const LAYERS: readonly Layer[] = [
     "metadata/",
     "plugins/parts/link/",
   ]),
+  layer("ipam/host_local/daemon.ts", [
+    "base/",
+    "ffi/file/directory_watch.ts",
+    "ipam/host_local/",
+  ]),
   layer("ipam/*/", ["net/", "base/", "cni/", "metadata/"]),
   // What `cni conform` and tests of plugins share.
   layer("testing/conform/in_process_way.ts", [
