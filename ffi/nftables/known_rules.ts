@@ -2,7 +2,8 @@
  * What a process that stays knows of a long chain: which rule has which key, such as
  * the owner in its comment. So it can ask the kernel for a few rules instead of all.
  *
- * Other programs change chains, too. The number of a chain's rules, and the rules
+ * Other programs change chains, too. The generation of nf_tables shows that nobody
+ * has changed anything. Otherwise the number of a chain's rules, and the rules
  * themselves, show whether what is known is still so.
  *
  * @module
@@ -18,6 +19,8 @@ export class KnownRules<R> {
   #keyOf: RuleKey<R> | undefined;
   /** How often other rules refer to the chain. */
   #references = 0;
+  /** The generation of nf_tables in which it is so; undefined for none. */
+  generation: number | undefined;
 
   /** Number of rules. */
   get size(): number {
@@ -33,20 +36,34 @@ export class KnownRules<R> {
     return this.#keyOf === keyOf && this.size + this.#references === uses;
   }
 
+  /** Reports whether the keys are those of a function. */
+  isBy(keyOf: RuleKey<R>): boolean {
+    return this.#keyOf === keyOf;
+  }
+
   /** Returns the handles of the rules with a key. */
   handlesOf(key: string): bigint[] {
     return [...this.#handles.get(key) ?? []];
   }
 
-  /** Learns all rules of the chain. */
+  /**
+   * Learns all rules of the chain.
+   *
+   * @param uses As of {@linkcode KnownRules.mayBeSo}
+   * @param generation Of nf_tables, in which it is so
+   */
   learn(
     rules: readonly (R & { readonly handle: bigint })[],
     keyOf: RuleKey<R>,
-    uses: number,
+    { uses, generation }: {
+      readonly uses: number;
+      readonly generation: number;
+    },
   ): void {
     this.forget();
     this.#keyOf = keyOf;
     this.#references = uses - rules.length;
+    this.generation = generation;
     for (const rule of rules) this.add(rule);
   }
 
@@ -69,10 +86,17 @@ export class KnownRules<R> {
     if (handles?.size === 0) this.#handles.delete(key);
   }
 
-  /** Forgets everything. */
-  forget(): void {
-    this.#keyOf = undefined;
+  /** Learns that the chain has no rules any more, and that nothing refers to it. */
+  clear(): void {
+    this.#references = 0;
     this.#keys.clear();
     this.#handles.clear();
+  }
+
+  /** Forgets everything. */
+  forget(): void {
+    this.generation = undefined;
+    this.#keyOf = undefined;
+    this.clear();
   }
 }

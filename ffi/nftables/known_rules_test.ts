@@ -53,6 +53,8 @@ class Fixture implements Disposable {
   }
 
   find(owner: string): { comments: string[]; hasOthers: boolean } {
+    // As each call does first.
+    this.ours.generation();
     const { rules, hasOthers } = this.ours
       .findRules(TABLE, CHAIN, commentOf, owner);
     return { comments: rules.map(commentOf), hasOthers };

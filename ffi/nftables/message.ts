@@ -132,6 +132,8 @@ const setAttributes = attributeSet({
   dataLength: [7, u32be],
   id: [10, u32be],
   userData: [13, raw],
+  /** Only reported, by Linux 6.15 and later. */
+  count: [20, u32be],
 });
 
 /** Source: `NFTA_SET_ELEM_*`. */

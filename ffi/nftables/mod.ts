@@ -19,11 +19,14 @@ import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import { type Change, delTableOf, type Element, type Table } from "./change.ts";
 import { type Expression } from "./expression.ts";
+import { KnownElements, type Part } from "./known_elements.ts";
 import { KnownRules, type RuleKey } from "./known_rules.ts";
 import {
   beginBatch,
   delChain,
+  delElements,
   delRule,
+  delSet,
   delTable,
   elementList,
   endBatch,
@@ -36,6 +39,7 @@ import {
   listedElements,
   listedRule,
   newChain,
+  newElements,
   newGeneration,
   newRule,
   newSet,
@@ -132,27 +136,36 @@ export interface FoundElements {
   readonly hasOthers: boolean;
 }
 
-/** Some elements of a list, undecoded: the bytes, and one character for each. */
-interface Part {
-  readonly bytes: Bytes;
-  readonly text: string;
+/** Compares a list from memory with what the kernel has. */
+interface Recheck {
+  /** Reports whether the kernel has just these elements with any of the keys. */
+  readonly isSo: (
+    found: readonly Element[],
+    wanted: readonly Bytes[],
+  ) => boolean;
+  /** Reads the elements from the kernel. */
+  readonly read: () => ElementList;
 }
 
 /** The elements of a set or map, decoded when they are asked for. */
 export class ElementList {
   readonly #parts: readonly Part[];
+  readonly #recheck: Recheck | undefined;
 
   /**
    * Wraps a list as the kernel sent it.
    *
    * @param parts Its messages
+   * @param recheck For a list from memory, which other programs may have changed
    */
-  constructor(parts: readonly Part[]) {
+  constructor(parts: readonly Part[], recheck?: Recheck) {
     this.#parts = parts;
+    this.#recheck = recheck;
   }
 
   /** Returns all elements. */
   all(): Element[] {
+    if (this.#recheck !== undefined) return this.#recheck.read().all();
     return this.#parts.flatMap(({ bytes }) => decodeElements(bytes));
   }
 
@@ -164,6 +177,15 @@ export class ElementList {
    * @param wanted An element with any of them is found
    */
   find(wanted: readonly Bytes[]): FoundElements {
+    const found = this.#find(wanted);
+    const recheck = this.#recheck;
+    if (recheck === undefined || recheck.isSo(found.elements, wanted)) {
+      return found;
+    }
+    return recheck.read().find(wanted);
+  }
+
+  #find(wanted: readonly Bytes[]): FoundElements {
     const texts = wanted.map((part) => latin1.decode(part));
     const isMeant = (text: string): boolean =>
       texts.some((part) => text.includes(part));
@@ -199,6 +221,9 @@ const LIST_ATTEMPTS = 10;
 
 const latin1 = new TextDecoder("latin1");
 
+/** So many elements are compared one by one; more are read again. */
+const MOST_COMPARED = 16;
+
 /** Most sockets to keep of a namespace. */
 const MOST_KEPT = 4;
 
@@ -206,8 +231,10 @@ const MOST_KEPT = 4;
 interface Kept {
   /** The sockets that are not in use. */
   readonly sockets: NetlinkSocket[];
-  /** Rules of chains, by {@linkcode chainId}. */
+  /** Rules of chains, by {@linkcode idOf}. */
   readonly rules: Map<string, KnownRules<Rule>>;
+  /** Elements of sets, by {@linkcode idOf}. */
+  readonly elements: Map<string, KnownElements>;
 }
 
 /** What is kept, by path of the namespace. */
@@ -221,6 +248,8 @@ export class Nftables implements Disposable {
   readonly #socket: NetlinkSocket;
   readonly #path: string;
   #isOpen = true;
+  /** As it was asked for last. */
+  #generation: number | undefined;
 
   private constructor(path: string, socket: NetlinkSocket) {
     this.#path = path;
@@ -242,7 +271,7 @@ export class Nftables implements Disposable {
 
   /**
    * Keeps the sockets of a namespace open for the next {@linkcode open}, in a
-   * process that stays, and what {@linkcode findRules} has found. Closing a socket
+   * process that stays, and what it has read of chains and sets. Closing a socket
    * waits until the kernel has freed what was deleted, about 10 ms, and other
    * commits wait meanwhile.
    *
@@ -252,7 +281,7 @@ export class Nftables implements Disposable {
    * @returns Closes the sockets
    */
   static keepOpen(path: string): Disposable {
-    keptOf.set(path, { sockets: [], rules: new Map() });
+    keptOf.set(path, { sockets: [], rules: new Map(), elements: new Map() });
     const stack = new DisposableStack();
     stack.defer(() => {
       const { sockets } = keptOf.get(path) ?? { sockets: [] };
@@ -273,14 +302,14 @@ export class Nftables implements Disposable {
     if (changes.length === 0) return;
     const header = { resourceId: SUBSYSTEM };
     const begin = { header, attributes: { generation } };
-    const known = keptOf.get(this.#path)?.rules;
+    const kept = keptOf.get(this.#path);
     const echoes = this.#socket.requestAll([
       encodeRequest(beginBatch, begin),
-      ...changes.map((change) => known ? withEcho(change) : change)
+      ...changes.map((change) => kept ? withEcho(change) : change)
         .map(acknowledgeLast),
       encodeRequest(endBatch, { header }),
     ]);
-    if (known !== undefined) noteChanges(known, changes, echoes);
+    if (kept !== undefined) noteChanges(kept, changes, echoes, generation);
   }
 
   /**
@@ -307,7 +336,7 @@ export class Nftables implements Disposable {
       { header: {} },
       newGeneration,
     );
-    return answer.attributes.generation ?? 0;
+    return this.#generation = answer.attributes.generation ?? 0;
   }
 
   /** Lists the chains of a table; an empty list if the table does not exist. */
@@ -393,43 +422,66 @@ export class Nftables implements Disposable {
     const isMeant = (rule: Rule): boolean =>
       rule.mentions(bytes) && keyOf(rule) === key;
     const known = this.#knownRules(table, chain);
-    const uses = known && this.#usesOf(table, chain);
-    if (known !== undefined) {
-      if (uses === undefined) return { rules: [], hasOthers: false };
-      const rules = known.mayBeSo(uses, keyOf)
-        ? known.handlesOf(key).map((handle) =>
-          this.#findRule(table, chain, handle)
-        )
-        : [undefined];
+    if (known === undefined) {
+      const all = this.listRules(table, chain);
+      const rules = all.filter(isMeant);
+      return { rules, hasOthers: rules.length < all.length };
+    }
+    const uses = this.#isCurrent(known) && known.isBy(keyOf)
+      ? undefined
+      : this.#usesOf(table, chain);
+    if (uses === 0) return { rules: [], hasOthers: false };
+    if (uses === undefined || known.mayBeSo(uses, keyOf)) {
+      const rules = known.handlesOf(key)
+        .map((handle) => this.#findRule(table, chain, handle));
       const found = rules.filter((rule) => rule !== undefined);
       if (found.length === rules.length && found.every(isMeant)) {
         return { rules: found, hasOthers: known.size > found.length };
       }
     }
-    const all = this.listRules(table, chain);
-    known?.forget();
-    if (uses !== undefined && this.#usesOf(table, chain) === uses) {
-      known?.learn(all, keyOf, uses);
-    }
+    const all = this.#learnRules(known, table, chain, keyOf);
     const rules = all.filter(isMeant);
     return { rules, hasOthers: rules.length < all.length };
   }
 
+  /** Reports whether no program has changed anything since. */
+  #isCurrent(
+    { generation }: { readonly generation: number | undefined },
+  ): boolean {
+    return generation !== undefined && generation === this.#generation;
+  }
+
+  #learnRules(
+    known: KnownRules<Rule>,
+    table: Table,
+    chain: string,
+    keyOf: RuleKey<Rule>,
+  ): Rule[] {
+    known.forget();
+    const generation = this.generation();
+    const uses = this.#usesOf(table, chain);
+    const all = this.listRules(table, chain);
+    if (this.generation() === generation) {
+      known.learn(all, keyOf, { uses, generation });
+    }
+    return all;
+  }
+
   #knownRules(table: Table, chain: string): KnownRules<Rule> | undefined {
     const all = keptOf.get(this.#path)?.rules;
-    const id = chainId(table.family, table.name, chain);
+    const id = idOf(table.family, table.name, chain);
     const known = all?.get(id) ?? (all && new KnownRules<Rule>());
     if (known !== undefined) all?.set(id, known);
     return known;
   }
 
-  /** Counts a chain's rules, and the references to it; undefined without it. */
-  #usesOf({ family, name: table }: Table, name: string): number | undefined {
+  /** Counts a chain's rules, and the references to it; 0 if it does not exist. */
+  #usesOf({ family, name: table }: Table, name: string): number {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, name } };
     return unlessMissing(
-      () => this.#socket.get(getChain, request, newChain).attributes.use,
-      undefined,
+      () => this.#socket.get(getChain, request, newChain).attributes.use ?? 0,
+      0,
     );
   }
 
@@ -474,9 +526,98 @@ export class Nftables implements Disposable {
    * Reads the elements of a set or map; there are none if it does not exist.
    *
    * A dump in several parts may silently miss elements while the kernel resizes
-   * the set's hash table, so two dumps must agree.
+   * the set's hash table, so two dumps must agree. A process that keeps the
+   * namespace reads them from memory, unless another program has changed the set.
    */
-  readElements({ family, name: table }: Table, set: string): ElementList {
+  readElements(table: Table, set: string): ElementList {
+    const all = keptOf.get(this.#path)?.elements;
+    if (all === undefined) return new ElementList(this.#listParts(table, set));
+    const id = idOf(table.family, table.name, set);
+    const known = all.get(id) ?? new KnownElements();
+    all.set(id, known);
+    const read = (): ElementList => this.#learnElements(known, table, set);
+    if (!known.isLearned) return read();
+    if (this.#isCurrent(known)) return new ElementList(known.parts);
+    if (this.#countElements(table, set) !== known.size) return read();
+    const isSo: Recheck["isSo"] = (found, wanted) =>
+      found.length + wanted.length <= MOST_COMPARED &&
+      found.every((one) =>
+        isSame(one, this.#findElement(table, set, one.key))
+      ) &&
+      this.#lacks(table, set, found, wanted);
+    return new ElementList(known.parts, { isSo, read });
+  }
+
+  #learnElements(
+    known: KnownElements,
+    table: Table,
+    set: string,
+  ): ElementList {
+    known.forget();
+    const generation = this.generation();
+    const parts = this.#listParts(table, set);
+    if (this.generation() === generation) {
+      const elements = parts.flatMap(splitElements);
+      known.learn(elements, generation);
+    }
+    return new ElementList(parts);
+  }
+
+  /** Reports whether a set has no other element with one of the keys among some bytes. */
+  #lacks(
+    table: Table,
+    set: string,
+    found: readonly Element[],
+    wanted: readonly Bytes[],
+  ): boolean {
+    const keys = new Set(found.map(({ key }) => key.toHex()));
+    const length = this.#keyLengthOf(table, set);
+    return wanted.every((part) =>
+      part.length !== length || keys.has(part.toHex()) ||
+      this.#findElement(table, set, part) === undefined
+    );
+  }
+
+  #findSet(
+    { family, name: table }: Table,
+    name: string,
+  ):
+    | Partial<Record<"count" | "keyLength", number | undefined>>
+    | undefined {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table, name } };
+    return unlessMissing(
+      () => this.#socket.get(getSet, request, newSet).attributes,
+      undefined,
+    );
+  }
+
+  /** Counts the elements; undefined if the kernel does not tell. */
+  #countElements(table: Table, set: string): number | undefined {
+    const found = this.#findSet(table, set);
+    return found === undefined ? 0 : found.count;
+  }
+
+  #keyLengthOf(table: Table, set: string): number | undefined {
+    return this.#findSet(table, set)?.keyLength;
+  }
+
+  #findElement(
+    { family, name: table }: Table,
+    set: string,
+    key: Bytes,
+  ): Element | undefined {
+    const header = { family: TableFamily[family] };
+    const elements = [{ key: { value: key } }];
+    const request = { header, attributes: { table, set, elements } };
+    return unlessMissing(() => {
+      const { attributes } = this.#socket
+        .get(getElements, request, listedElements);
+      return decodeElements(attributes.elements ?? new Uint8Array(0))[0];
+    }, undefined);
+  }
+
+  #listParts({ family, name: table }: Table, set: string): Part[] {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, set } };
     let before: string | undefined;
@@ -490,7 +631,7 @@ export class Nftables implements Disposable {
       }));
       const whole = parts.map(({ text }) => text).join("");
       const isSure = whole.length < UNCUT_BYTES || whole === before;
-      if (isSure || attempt === LIST_ATTEMPTS) return new ElementList(parts);
+      if (isSure || attempt === LIST_ATTEMPTS) return parts;
       before = whole;
     }
   }
@@ -508,8 +649,9 @@ export class Nftables implements Disposable {
   }
 }
 
-function chainId(family: string, table: string, chain: string): string {
-  return `${family} ${table} ${chain}`;
+/** Identifies a chain or a set. */
+function idOf(family: string, table: string, name: string): string {
+  return `${family} ${table} ${name}`;
 }
 
 /** Has the kernel say which handle a new rule gets. */
@@ -519,36 +661,97 @@ function withEcho(change: Change): Change {
     : change;
 }
 
-/** Notes what a commit has done to chains whose rules are known. */
+/** Notes what a commit has done to what is known. */
 function noteChanges(
-  all: Kept["rules"],
+  { rules, elements }: Kept,
   changes: readonly Change[],
   echoes: readonly RawMessage[],
+  generation: number | undefined,
 ): void {
-  if (all.size === 0) return;
-  for (const { type, body } of changes) {
-    if (type === delTable.type) {
-      for (const known of all.values()) known.forget();
-    } else if (type === delChain.type) {
-      const { header, attributes: { table = "", name = "" } } = delChain
-        .decode(body);
-      const family = familyOf(header.family) ?? "";
-      all.get(chainId(family, table, name))?.forget();
-    } else if (type === delRule.type) {
-      const { header, attributes } = delRule.decode(body);
-      const { table = "", chain = "", handle } = attributes;
-      const id = chainId(familyOf(header.family) ?? "", table, chain);
-      if (handle === undefined) all.get(id)?.forget();
-      else all.get(id)?.remove(handle);
-    }
-  }
+  if (rules.size + elements.size === 0) return;
+  for (const change of changes) noteChange(rules, elements, change);
   for (const { body } of echoes.filter(({ type }) => type === newRule.type)) {
     const { header, attributes: { bytes } } = listedRule.decode(body);
     if (bytes === undefined) continue;
     const { table = "", chain = "" } = ruleAttributes.decode(bytes);
-    const id = chainId(familyOf(header.family) ?? "", table, chain);
-    all.get(id)?.add(new Rule(bytes));
+    rules.get(idOf(familyOf(header.family) ?? "", table, chain))
+      ?.add(new Rule(bytes));
   }
+  for (const known of [...rules.values(), ...elements.values()]) {
+    if (known.generation !== generation) known.generation = undefined;
+    else if (generation !== undefined) {
+      known.generation = generation === MAX_GENERATION ? 1 : generation + 1;
+    }
+  }
+}
+
+/** Generations have 32 bits, and are never 0. */
+const MAX_GENERATION = 0xffff_ffff;
+
+function noteChange(
+  rules: Kept["rules"],
+  elements: Kept["elements"],
+  { type, body }: Change,
+): void {
+  const idIn = (number: number, table = "", name = ""): string =>
+    idOf(familyOf(number) ?? "", table, name);
+  switch (type) {
+    case delTable.type: {
+      const { header, attributes: { name } } = delTable.decode(body);
+      const prefix = idIn(header.family, name, "");
+      for (const [id, known] of [...rules, ...elements]) {
+        if (id.startsWith(prefix)) known.clear();
+      }
+      return;
+    }
+    case delChain.type: {
+      const { header, attributes: { table, name } } = delChain.decode(body);
+      return rules.get(idIn(header.family, table, name))?.forget();
+    }
+    case delRule.type: {
+      const { header, attributes } = delRule.decode(body);
+      const { table, chain, handle } = attributes;
+      const known = rules.get(idIn(header.family, table, chain));
+      if (handle === undefined) known?.forget();
+      else known?.remove(handle);
+      return;
+    }
+    case delSet.type: {
+      const { header, attributes: { table, name } } = delSet.decode(body);
+      return elements.get(idIn(header.family, table, name))?.clear();
+    }
+    case newElements.type:
+    case delElements.type: {
+      const { header, attributes } = newElements.decode(body);
+      const { table, set, elements: changed = [] } = attributes;
+      const known = elements.get(idIn(header.family, table, set));
+      for (const element of known === undefined ? [] : changed) {
+        const key = element.key?.value ?? new Uint8Array(0);
+        if (type === delElements.type) known?.remove(key);
+        else known?.add(key, partOf(elementList.encode([element])));
+      }
+    }
+  }
+}
+
+function partOf(bytes: Bytes): Part {
+  return { bytes, text: latin1.decode(bytes) };
+}
+
+/** Splits what the kernel lists at once. */
+function splitElements({ bytes }: Part): [key: Bytes, part: Part][] {
+  return [...splitAttributes(bytes)].map(({ start, bytes: { length } }) => {
+    const end = start + ATTRIBUTE_HEADER_BYTES + length;
+    const part = partOf(bytes.slice(start, end));
+    const [element] = decodeElements(part.bytes);
+    return [element?.key ?? new Uint8Array(0), part];
+  });
+}
+
+function isSame(one: Element, other: Element | undefined): boolean {
+  return other !== undefined && one.comment === other.comment &&
+    one.label === other.label && one.verdict === other.verdict &&
+    one.data?.toHex() === other.data?.toHex();
 }
 
 function familyOf(number: number): TableFamilyName | undefined {
