@@ -148,7 +148,7 @@ export class NodeEvidence implements Evidence {
     const others = used.map((ip) => container ? this.#findHolders(ip) : []);
     if (others.some(({ length }) => length === 0)) return undefined;
     const gone = netns || this.#dead.get(container);
-    if (gone) return { why: `namespace ${gone} is gone` };
+    if (gone) return { why: `namespace ${gone} was deleted` };
     if (used.length > 0) {
       const containers = others.flat().join(", ");
       return { why: `${used.join(", ")} is of container ${containers}` };

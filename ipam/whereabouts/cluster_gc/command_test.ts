@@ -65,23 +65,28 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
           "10.0.0.4",
           `IPPool ${POOL}`,
           "test/done",
-          "the pod has ended: Succeeded",
+          "the pod has terminated: Succeeded",
         ],
         [
           "10.0.0.5",
           `IPPool ${POOL}`,
           "test/failed",
-          "the pod has ended: Failed",
+          "the pod has terminated: Failed",
         ],
-        ["10.0.0.7", `IPPool ${POOL}`, "test/gone", "the pod is gone"],
+        ["10.0.0.7", `IPPool ${POOL}`, "test/gone", "the pod was deleted"],
         [
           "10.0.0.4",
           "reservation",
           "test/done",
-          "the pod has ended: Succeeded",
+          "the pod has terminated: Succeeded",
         ],
-        ["10.0.0.5", "reservation", "test/failed", "the pod has ended: Failed"],
-        ["10.0.0.7", "reservation", "test/gone", "the pod is gone"],
+        [
+          "10.0.0.5",
+          "reservation",
+          "test/failed",
+          "the pod has terminated: Failed",
+        ],
+        ["10.0.0.7", "reservation", "test/gone", "the pod was deleted"],
       ],
     );
     assertMatch(
@@ -104,7 +109,7 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
     );
     assertEquals(exitCode, 0);
     const { released, kept, pools } = JSON.parse(stdout);
-    assertMatch(stderr, /Looking again/);
+    assertMatch(stderr, /Checking again/);
     const lists = scene.takeRequests().map((request) =>
       request.replace(/[?/].*/, "")
     );
@@ -142,9 +147,9 @@ Deno.test("cni cluster-gc shows a table in 80 columns, whatever a pod is called"
   assertEquals(stdout.trimEnd().split("\n"), [
     "ADDRESS   WHERE               POD",
     "10.0.0.1  IPPool 10.0.0.0-24  test/checkout-frontend-c…ong-name-7d9f8b6c5d-x2k4p",
-    "  the pod is gone",
+    "  the pod was deleted",
     "10.0.0.2  IPPool 10.0.0.0-24  test/checkout-frontend-c…ong-name-7d9f8b6c5d-q8w7z",
-    "  the pod is gone",
+    "  the pod was deleted",
     "Shortened: POD (--wide shows all)",
   ]);
 });

@@ -40,7 +40,7 @@ export interface StaleRecord {
   readonly key: string;
   readonly ip: string;
   readonly value: Allocation;
-  /** The reason, such as `the pod is gone`. */
+  /** The reason, such as `the pod was deleted`. */
   readonly why: string;
 }
 
@@ -268,8 +268,8 @@ function whyEnded(
   // No pod can have such a name: the record is not ours to judge.
   if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
   const pod = pods.get(podref);
-  if (pod === undefined) return "the pod is gone";
-  return hasEnded(pod) ? `the pod has ended: ${pod.status?.phase}` : undefined;
+  if (pod === undefined) return "the pod was deleted";
+  return hasEnded(pod) ? `the pod has terminated: ${pod.status?.phase}` : undefined;
 }
 
 function findStale(

@@ -135,7 +135,7 @@ function formatRatios(figures: Figures): string {
         [
           step,
           ...isMasqueraded ? ["masquerade"] : [],
-          ...atOnce > 1 ? [`${atOnce} at once`] : [],
+          ...atOnce > 1 ? [`${atOnce} in parallel`] : [],
         ].join(", "),
         ...CONTESTANTS.map(([, who]) =>
           figures.find(
@@ -157,7 +157,7 @@ function formatRates(figures: Figures): string {
   );
   const names = steps.flatMap(({ isMasqueraded, step }) => [
     isMasqueraded ? `${step}, masquerade` : step,
-    "Go's",
+    "Go plugins",
   ]);
   const rows = AT_ONCE.filter((atOnce) => atOnce > 1).map((atOnce) => [
     String(atOnce),
@@ -169,7 +169,7 @@ function formatRates(figures: Figures): string {
       })
     ),
   ]);
-  return formatTable(["at once", ...names], rows);
+  return formatTable(["in parallel", ...names], rows);
 }
 
 function formatTable(
@@ -283,8 +283,8 @@ export function updatePerformance(page: string, tables: Tables): string {
   );
   const withDrain = putValues(
     withStart,
-    "the daemon detaches 110 pods with masquerade in # s if all DELs come at " +
-      "once, and in # s one after the other. The Go plugins take # s and # s.",
+    "the daemon detaches 110 pods with masquerade in # s if all DELs " +
+      "arrive together, and in # s one after the other. The Go plugins take # s and # s.",
     [...toTexts(1, ...seconds("ours daemon")), ...toTexts(1, ...seconds("go"))],
   );
   return putTable(
