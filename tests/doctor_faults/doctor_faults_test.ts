@@ -3,7 +3,7 @@
  * node, on which one fault after another is seeded, shown to stop something, asked
  * about, ended by what the doctor says, and undone.
  *
- * golden/doctor/faults.md says what came out, and `CNI_DOCTOR_FAULTS=write` writes
+ * golden/doctor/faults.txt says what came out, and `CNI_DOCTOR_FAULTS=write` writes
  * it again. `CNI_DOCTOR_FAULTS=show` prints all that was said.
  *
  * @module
@@ -29,7 +29,7 @@ const TOPICS: Readonly<Record<string, readonly FaultRow[]>> = {
 };
 
 const MODE = Deno.env.get("CNI_DOCTOR_FAULTS") ?? "";
-const PAGE = new URL("../golden/doctor/faults.md", import.meta.url);
+const PAGE = new URL("../golden/doctor/faults.txt", import.meta.url);
 
 const INTRO = `# What cni doctor says of faults
 
@@ -65,7 +65,7 @@ rootTest("cni doctor names what stops packets and calls", NEEDS, async (t) => {
     }
   }
   if (MODE !== "") await Deno.writeTextFile(PAGE, formatPage(verdicts));
-  await t.step("golden/doctor/faults.md says so", () => {
+  await t.step("golden/doctor/faults.txt says so", () => {
     const lines = Deno.readTextFileSync(PAGE).split("\n");
     for (const [row, verdict] of verdicts) {
       const line = formatRow(row, verdict);
