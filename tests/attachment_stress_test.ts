@@ -1,6 +1,6 @@
 /**
- * Many containers at once, and plugins that are killed: as on a node that is
- * busy, or ends badly. Run with the compiled executables.
+ * Many containers at the same time, and plugins that are killed: as on a node
+ * that is busy, or ends badly. Run with the compiled executables.
  */
 
 import { assertEquals } from "@std/assert";

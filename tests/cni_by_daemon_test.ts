@@ -55,7 +55,7 @@ class Scene implements AsyncDisposable {
     return stdout;
   }
 
-  /** Runs work; returns what the daemon ran meanwhile. */
+  /** Runs work; returns what the daemon ran during that time. */
   async ranDuring(work: () => Promise<unknown>): Promise<string[]> {
     const before = (await this.daemon.story()).length;
     await work();

@@ -40,7 +40,7 @@ rootTest(
     const before = stateOf(hosts);
     await using containerd = await Containerd.start(hosts, plugins);
 
-    // Several pods at once, one of them with a port of the host.
+    // Several pods at the same time, one of them with a host port.
     const ids = await Promise.all([
       containerd.run("web", [{ hostPort: 8080, containerPort: 80 }]),
       containerd.run("one"),

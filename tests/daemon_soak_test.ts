@@ -3,11 +3,11 @@
  * several kinds, while callers and the daemon are killed.
  *
  * The suite runs 160 attachments. `CNI_SOAK=10000` runs so many,
- * `CNI_SOAK_MINUTES=10` runs so long, and both print figures.
- * In a long run the daemon is also stopped for up to 6 s, so that callers do its
- * work. The daemon is killed in the first half only. In a long run its memory is then
- * compared with that after its first 1000 attachments: until then, V8 compiles
- * what is used often, and the heap gets as large as 16 calls at once need.
+ * `CNI_SOAK_MINUTES=10` runs so long, and both print figures. In a long run the
+ * daemon is also stopped for up to 6 s, so that callers do its work. The daemon
+ * is killed in the first half only. In a long run its memory is then compared
+ * with that after its first 1000 attachments: until then, V8 compiles what is
+ * used often, and the heap gets as large as 16 concurrent calls need.
  *
  * @module
  */
@@ -181,7 +181,10 @@ const LOOK_MS = 1000;
 
 /** A socket to nf_tables (NETLINK_NETFILTER). */
 const NFTABLES_SOCKET = "netlink socket of protocol 12";
-/** How many of them the daemon keeps at most: as many as calls needed at once. */
+/**
+ * How many of them the daemon keeps at most: as many as concurrent calls
+ * needed.
+ */
 const MOST_KEPT = 4;
 
 /** Exit code of a process that SIGKILL has ended. */
@@ -290,7 +293,7 @@ const NETWORKS: readonly Network[] = [
 /** How a call ended. */
 interface EndedCall extends ExecOutput {
   readonly isKilled: boolean;
-  /** Whether the daemon was killed or stopped meanwhile. */
+  /** Whether the daemon was killed or stopped in between. */
   readonly lostDaemon: boolean;
 }
 
@@ -315,7 +318,7 @@ class Node implements AsyncDisposable {
   #restarting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #pods = 0;
-  /** Whether the daemon is killed, too. */
+  /** Whether the daemon is also killed. */
   killsDaemon = true;
   /** Returns how many pods there were. */
   get pods(): number {
@@ -526,7 +529,7 @@ class Node implements AsyncDisposable {
     this.figures.stops++;
     daemon.signal("SIGSTOP");
     await pause(this.#random.pick(STOPS_MS));
-    // It may have been killed meanwhile.
+    // It might have been killed in between.
     ifPossible(() => daemon.signal("SIGCONT"));
     this.#stopping = undefined;
   }
@@ -558,7 +561,7 @@ class Node implements AsyncDisposable {
       rss = Math.min(rss, this.resources.rss);
     });
     // It collects after a second without calls; and connections that have just
-    // ended are closed meanwhile.
+    // ended are closed in the process.
     for (let look = 0; look < (isSoak ? 60 : 20); look++) {
       await new Promise((resolve) => setTimeout(resolve, 50));
       rss = Math.min(rss, this.resources.rss);

@@ -1,9 +1,9 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 /**
- * The node daemon in trouble while a runtime attaches and detaches pods, four at
- * once, by lists that name no daemon. Every call ends, nothing is done twice, and
- * nothing is left.
+ * The node daemon in trouble while a runtime attaches and detaches pods, four
+ * at a time, with lists that name no daemon. Every call ends, nothing is done
+ * twice, and nothing is left.
  *
  * The suite attaches 4 to 16 pods in each case. `CNI_STRESS=200` attaches so many, and
  * prints how long calls took.
@@ -136,7 +136,7 @@ class Node implements AsyncDisposable {
     });
   }
 
-  /** Attaches and detaches so many pods, four at once. */
+  /** Attaches and detaches so many pods, four at a time. */
   async attachAndDetach(
     pods: number,
     onPod: (done: number) => void = () => {},
@@ -355,7 +355,7 @@ test("with a full backlog", async (node, daemon) => {
   }
 });
 
-/** Ten calls wait for 5 s each, four at once. */
+/** Ten calls wait for 5 s each, four at a time. */
 const SLOW = "half an answer, then nothing";
 
 /** Other programs at the daemon's socket, and whether they say \`taken\` first. */

@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 /**
  * The node daemon as a process, with executables that hand their calls over to
@@ -759,7 +759,7 @@ test("keeps no more than 64 MiB of requests", async (scene, daemon) => {
     }
   });
   await Promise.all(sending);
-  // Callers are served meanwhile.
+  // Callers are served during that time.
   assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
   assertEquals(await daemon.story(), ["ptp ADD 0", "ptp DEL 0"]);

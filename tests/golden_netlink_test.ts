@@ -160,7 +160,7 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
     "qdisc_add_tbf",
     "qdisc_add_tbf_rate64",
     "filter_show",
-    // We have the order of the numbers within options, too.
+    // This project also keeps the order of the numbers within options.
     "filter_add_redirect",
   ],
 };
@@ -307,7 +307,8 @@ const EQUIVALENTS: Record<string, {
         },
       }),
     differences: [
-      // One queue is made at once; more are made, and then taken away again.
+      // One queue is created immediately; more are made, and then taken away
+      // again.
       `${PEER}.receiveQueues: - → 1`,
       `${PEER}.transmitQueues: - → 1`,
       "attributes.receiveQueues: - → 1",
@@ -531,7 +532,7 @@ const EQUIVALENTS: Record<string, {
   rule_show: {
     request: ({ rule }) => rule.list(),
     differences: [
-      // Both families at once.
+      // Both families together.
       "header.family: 2 → 0",
     ],
   },

@@ -303,7 +303,7 @@ test(
   needsOtherCaller,
 );
 
-/** A listener that keeps what it is sent, and says `ready` at once. */
+/** A listener that keeps what it receives, and prints `ready` immediately. */
 const LISTENER = `
 use Socket;
 $SIG{PIPE} = "IGNORE";

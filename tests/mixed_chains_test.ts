@@ -180,7 +180,7 @@ async function live(
 /** Runs in the sandbox. */
 const INSIDE = 'inside() { nsenter --net="$CNI_NETNS" "$@"; }';
 
-/** Reads stdin; on ADD goes on, on DEL deletes a link, else succeeds. */
+/** Reads stdin; on ADD continues, on DEL deletes a link, otherwise succeeds. */
 const onlyAdd = (link: string): string =>
   `set -e
 ${INSIDE}

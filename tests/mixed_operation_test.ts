@@ -1,5 +1,5 @@
 /**
- * Networks that both sides operate at once: each of ADD, what comes between,
+ * Networks that both sides operate together: each of ADD, what comes between,
  * and DEL is ours or Go's, beside a container of either side that stays alive.
  */
 

@@ -66,7 +66,7 @@ class AgentHost implements Disposable {
     );
   }
 
-  /** Puts a file in place at once, as installers do. */
+  /** Puts a file in place atomically, as installers do. */
   writeConf(file: string, text: string): void {
     const path = `${this.confDir}/${file}`;
     Deno.writeTextFileSync(`${path}.new`, text);

@@ -27,7 +27,10 @@ const SOURCES = [
   ...["deno.json", "deno.lock", "README.md", "ARCHITECTURE.md"],
 ];
 
-/** Lists the project's files; those that tests and builds make meanwhile are none. */
+/**
+ * Lists the project's files; directories that tests and builds create in
+ * between do not count.
+ */
 const LIST = "git -c safe.directory=* ls-files -z --";
 
 /** The lists, which are made from the directories. */

@@ -44,7 +44,7 @@ type Manifest = any;
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** How many pods start at once. */
+/** How many pods start at the same time. */
 const BURST = Number(Deno.env.get("CNI_STRESS") ?? 40);
 
 function assertSucceeded(
@@ -115,7 +115,7 @@ class Node {
     assertSucceeded(command, output);
   }
 
-  /** Runs multus for many pods, all at once; it must succeed. */
+  /** Runs multus for many pods at the same time; it must succeed. */
   async callAll(
     command: string,
     pods: readonly Pod[],
@@ -302,7 +302,7 @@ hostTest(
       node.assertAttached(web, networks);
       assertEquals(node.listAllocations(), ["default/web"]);
       const { items } = api.get("events");
-      // The API server reports its own service, too.
+      // The API server also reports its own service.
       const ofPods = items.filter(({ involvedObject: { kind } }: Manifest) =>
         kind === "Pod"
       );

@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 /** `serveCni()`, called by the plugin remote, and the example of it. */
 

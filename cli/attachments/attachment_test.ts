@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { conformance } from "../../tests/_harness/conformance.ts";

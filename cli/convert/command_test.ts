@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";

@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 /** `cni probe` and `cni metrics` on a node with two networks. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { metrics } from "../metrics/command.ts";

@@ -80,7 +80,7 @@ export function parseSticky(content: string): PodName | undefined {
     : { namespace, pod, ifName };
 }
 
-/** Returns the content that this project writes into a lease's file. */
+/** Returns the content of a lease's file in the current format. */
 export function normalizeContent(content: string): string {
   const name = parseSticky(content);
   return name === undefined ? content : formatSticky(name);

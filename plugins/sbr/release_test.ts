@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 import { assertEquals } from "@std/assert";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { rootTest } from "../../testing/capabilities.ts";

@@ -22,8 +22,8 @@ interface RuleSet {
 
 /**
  * Lists rules and map elements that can do something to a packet, in order, as
- * JSON without handles, counters and comments. Rules by iptables count too,
- * where iptables is a front end of nf_tables.
+ * JSON without handles, counters and comments. Rules of iptables also count if
+ * iptables is a front end of nf_tables.
  */
 export function actingRules(host: NetNs): string[] {
   const { nftables } = JSON.parse(runIn(host, "nft", "-j", "list", "ruleset"));

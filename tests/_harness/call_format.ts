@@ -28,7 +28,7 @@ export function encodeRequest(
   });
 }
 
-/** Decodes the messages that are complete; returns the rest, too. */
+/** Decodes the messages that are complete; also returns the rest. */
 export function decodeMessages(
   bytes: Uint8Array<ArrayBuffer>,
 ): { messages: Message[]; rest: Uint8Array<ArrayBuffer> } {

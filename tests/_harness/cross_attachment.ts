@@ -36,7 +36,7 @@ export interface Row {
   readonly impossible?: Readonly<Record<string, string>>;
   /** Prepares a sandbox, as runtimes make them. */
   readonly prepare?: (sandbox: NetNs) => void;
-  /** Plugins of Go that fail a CHECK of their own attachment too, and why. */
+  /** Go plugins that also fail a CHECK of their own attachment, and why. */
   readonly goFailsCheck?: Readonly<Record<string, string>>;
   /** Plugins of a release that fail a second DEL, by its name, and their error. */
   readonly goFailsDelAgain?: Readonly<

@@ -98,7 +98,7 @@ function trace(netns: NetNs, command: readonly string[]): Datagram[] {
   const file = Deno.makeTempFileSync();
   try {
     const args = [...STRACE, "-o", file, ...command];
-    // Fails with the command; refusals are captured too.
+    // Fails with the command; refusals are also captured.
     inNetns(netns, () => new Deno.Command("strace", { args }).outputSync());
     return parseTrace(Deno.readTextFileSync(file));
   } finally {

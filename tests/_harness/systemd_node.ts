@@ -45,7 +45,10 @@ export const needsSystemd: Needs = allOf(
   ),
 );
 
-/** Makes the root unless it is there. Processes that do so at once wait for the first. */
+/**
+ * Makes the root unless it is there. Processes that do so at the same time wait
+ * for the first.
+ */
 function ensureRoot(): boolean {
   Deno.mkdirSync(dirname(ROOT), { recursive: true });
   using lock = Deno.openSync(`${ROOT}.lock`, { create: true, write: true });

@@ -52,13 +52,15 @@ export class ControlGroups implements Disposable {
     return enter(paths, command);
   }
 
-  /** Removes the groups within, which have no processes any more, as a boot does. */
+  /**
+   * Removes the groups within, which no longer have processes, as a boot does.
+   */
   clear(): void {
     this.#removeGroups("-mindepth", "1");
     if (this.#isVersion2) Deno.mkdirSync(`${this.#path}/${LEAF}`);
   }
 
-  /** Removes them, which have no processes any more. */
+  /** Removes these groups, which no longer have processes. */
   [Symbol.dispose](): void {
     this.#removeGroups();
   }

@@ -141,7 +141,7 @@ export class Node implements AsyncDisposable {
     );
   }
 
-  /** Writes a file on the node at once, as installers do. */
+  /** Writes a file on the node atomically, as installers do. */
   write(path: string, content: string | object): void {
     const text = typeof content === "string"
       ? content

@@ -126,7 +126,10 @@ interface BehindPtp {
   readonly slow: ReadonlyMap<string, Slow>;
 }
 
-/** Of all versions at once: what a bucket has dropped TCP sends again only seconds later. */
+/**
+ * Of all versions together: what a bucket has dropped TCP sends again only
+ * seconds later.
+ */
 let behindPtp: Promise<BehindPtp> | undefined;
 
 async function measureBehindPtp(): Promise<BehindPtp> {

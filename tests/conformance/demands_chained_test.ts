@@ -10,7 +10,7 @@ demandsOn({
   type: "portmap",
   makes: ["firewall"],
   keys: () => ({ backend: "nftables" }),
-  // What others have changed meanwhile, or left.
+  // What other programs changed in between, or left.
   optional: /^NFT_MSG_GET/,
 });
 demandsOn({

@@ -1,8 +1,8 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 /**
- * multus and what may become of a pod meanwhile, who may do what, and networks
- * that replace the master: what users of a cluster expect beyond the list.
+ * multus and changes to a pod during a call, permissions, and networks that
+ * replace the master: what users of a cluster expect beyond the list.
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -84,7 +84,7 @@ conformance(AREA, {
     assertEquals(scene.story, ADDS);
   }),
   "a pod replaced before the status write fails": row(async (scene) => {
-    // The runtime does not know the UID; the API's changes meanwhile.
+    // The runtime does not know the UID; the API's changes during the call.
     const replaced = `${scene.hosts.directory}/replaced`;
     scene.addPlugin("weave-net", undefined, {
       ADD: `while ! [ -e '${replaced}' ]; do sleep 0.01; done

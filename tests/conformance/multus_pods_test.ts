@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 /**
  * multus and the pods of a cluster: rows 33 to 39, 53, 55 and 58 of the list.

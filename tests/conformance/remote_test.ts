@@ -1,4 +1,4 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 /**
  * remote and contivk8s beside daemons that answer as they should, and as they

@@ -126,13 +126,13 @@ export function dns(from: Place, server: string): Control {
   };
 }
 
-/** The throw-away container. */
+/** The temporary container. */
 export const BRIEF = "f0f0f0f0f0f0f0f0";
 
 /** Never the machine's own log. */
 const ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_LOG_FILE: "stderr" };
 
-/** ADD of a throw-away container, and its DEL. */
+/** ADD of a temporary container, and its DEL. */
 export function add(file = "30-more"): Control {
   return {
     text: `ADD of "${file.replace(/^\d+-/, "")}"`,
@@ -161,7 +161,7 @@ async function attachAndDetach(
   await runtime.delNetworkList(list, conf);
 }
 
-/** DEL of the throw-away container, whose namespace is gone. */
+/** DEL of the temporary container, whose namespace was deleted. */
 export function del(file = "30-more"): Control {
   return {
     text: `DEL of "${file.replace(/^\d+-/, "")}"`,

@@ -1,5 +1,5 @@
 /**
- * A throw-away node whose containers have something to talk to: each other,
+ * A temporary node whose containers have something to talk to: each other,
  * services on the node's neighbour and beyond it, and a port of the host.
  *
  * @module

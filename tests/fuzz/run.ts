@@ -108,7 +108,7 @@ async function call(
   });
 }
 
-/** Runs a call and checks it; after an ADD that succeeded, DEL is called too. */
+/** Runs a call and checks it; after a successful ADD, DEL is also called. */
 async function run(input: FuzzInput, place: Place): Promise<DispatchOutput> {
   const output = await call(input, place);
   checkOutput(output, input.env);

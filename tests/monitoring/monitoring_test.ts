@@ -270,7 +270,10 @@ class Monitored implements AsyncDisposable {
     });
   }
 
-  /** Waits until an alert fires, or does no more, and does something again and again meanwhile. */
+  /**
+   * Waits until an alert fires, or stops firing, and repeats an action during
+   * that time.
+   */
   async waitFor(
     alert: string,
     expected: boolean,
@@ -371,7 +374,7 @@ async function addSlowly(node: Monitored): Promise<void> {
   await node.call("DEL").output;
 }
 
-/** Calls that wait for a lock, more than run at once. */
+/** Calls that wait for a lock, more than run at the same time. */
 function queueCalls(): Fault {
   const names = ["eth1", "eth2", "eth3", "eth4"];
   let lock: FileLock | undefined;

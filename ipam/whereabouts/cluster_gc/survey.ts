@@ -269,7 +269,9 @@ function whyEnded(
   if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
   const pod = pods.get(podref);
   if (pod === undefined) return "the pod was deleted";
-  return hasEnded(pod) ? `the pod has terminated: ${pod.status?.phase}` : undefined;
+  return hasEnded(pod)
+    ? `the pod has terminated: ${pod.status?.phase}`
+    : undefined;
 }
 
 function findStale(
