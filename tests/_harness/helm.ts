@@ -53,6 +53,9 @@ interface Recorded {
   >;
 }
 
+/** Directories that the chart consists of, through links. */
+const PARTS = ["chart", "dhcp", "multus", "plugins", "whereabouts"];
+
 const recorded: Recorded = JSON.parse(Deno.readTextFileSync(FILE));
 const current = { helm: TOOLS.helm, digest: digestOfDeploy() };
 const mayRecord = Deno.env.get("CNI_RECORD_HELM") === "1";
@@ -107,10 +110,15 @@ function record(question: string, { stdout, ...rest }: Ended): void {
   Deno.writeTextFileSync(FILE, `${JSON.stringify(recorded, null, 1)}\n`);
 }
 
+/** Hashes what Helm reads; see deploy/chart/.helmignore. */
 function digestOfDeploy(): string {
   const hash = sha256.create();
   for (const path of listDeployFiles()) {
-    hash.update(new TextEncoder().encode(path.slice(DEPLOY.length)));
+    const name = path.slice(DEPLOY.length);
+    const isRead = PARTS.some((part) => name.startsWith(`${part}/`)) &&
+      !/README\.md$|\.service$|\.socket$/.test(name);
+    if (!isRead) continue;
+    hash.update(new TextEncoder().encode(name));
     hash.update(Deno.readFileSync(path));
   }
   return hash.digest().toHex();
