@@ -10,6 +10,7 @@ import {
   ErrorCode,
   toCniError,
 } from "../base/error.ts";
+import { ifPossible } from "../base/files/io.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { deadline } from "../base/deadline.ts";
 import { Rollback } from "../cni/call/rollback.ts";
@@ -34,8 +35,17 @@ import {
 } from "../cni/call/args.ts";
 import { readPluginResult } from "../cni/invoke/plugin_result.ts";
 import type { Log } from "../base/log/log.ts";
+import { PluginNotStarted } from "../cni/invoke/find.ts";
 import { encodeResult } from "../cni/result/encoding.ts";
 import { haveSameShape } from "../cni/result/versions.ts";
+import { Steps } from "./steps.ts";
+import type { StepRecord } from "./step_record.ts";
+
+/** Options of ADD. */
+export interface AddOptions extends OperationOptions {
+  /** Notes each plugin before it runs. */
+  readonly steps?: Steps | undefined;
+}
 
 /**
  * Runs ADD of each plugin in order, each with the previous plugin's result, and
@@ -50,11 +60,28 @@ export async function addToNetwork(
   tools: Tools,
   network: Network,
   conf: RuntimeConf,
-  { signal }: OperationOptions,
+  { signal, steps }: AddOptions,
 ): Promise<AttachmentResult> {
-  const added = await addPlugins(tools, network, conf, { signal });
+  using record = steps ? undefined : await beginRecord(tools, network, conf);
+  const added = await addPlugins(tools, network, conf, {
+    signal,
+    steps: steps ?? record?.steps,
+  });
   keepResult(tools, network, conf, added.document);
+  record?.remove();
   return added;
+}
+
+/** Begins the record of an ADD, if the runtime wants one and the names are valid. */
+async function beginRecord(
+  { cache, log, recordsSteps }: Tools,
+  network: Network,
+  conf: RuntimeConf,
+): Promise<StepRecord | undefined> {
+  if (!recordsSteps) return undefined;
+  const path = ifPossible(() => cache.stepsPathOf(keyOf(network, conf)));
+  const { StepRecord } = await import("./step_record.ts");
+  return path === undefined ? undefined : StepRecord.begin(path, log);
 }
 
 function keepResult(
@@ -81,8 +108,8 @@ export interface AddOrUndoOptions extends OperationOptions {
 }
 
 /**
- * Runs ADD as {@linkcode addToNetwork} does. If it fails, runs DEL of all
- * plugins with a deadline of its own, because ADD may have run out of time.
+ * Runs ADD as {@linkcode addToNetwork} does. If it fails, runs DEL of the plugins
+ * that began, with a deadline of its own, because ADD may have run out of time.
  * Failures of DEL are logged.
  *
  * Refuses an attachment that already exists, because DEL would end it.
@@ -99,16 +126,16 @@ export async function addToNetworkOrUndo(
   checkNames(network, conf);
   if (isAttached(tools, network, conf)) throw attached(network, conf);
   await using rollback = new Rollback(tools.log);
+  const steps = new Steps();
   rollback.onFailure("undo ADD", async () => {
     const { delFromNetwork } = await import("./del.ts");
     await delFromNetwork(tools, network, conf, {
-      // Otherwise a missing plugin would keep the ones before it from undoing
-      // their work.
       continueOnDelErrors: true,
       signal: deadline(undoTimeoutMs),
+      steps,
     });
   });
-  const result = await addToNetwork(tools, network, conf, { signal });
+  const result = await addToNetwork(tools, network, conf, { signal, steps });
   rollback.commit();
   return result;
 }
@@ -139,7 +166,7 @@ function attached(
 }
 
 /** The starting point of an ADD of several plugins. */
-export interface AddPluginsOptions extends OperationOptions {
+export interface AddPluginsOptions extends AddOptions {
   /** The prevResult of the first plugin; undefined if no plugin ran before it. */
   readonly prevResult?: JsonObject | undefined;
 }
@@ -157,17 +184,21 @@ export async function addPlugins(
   tools: PluginTools,
   network: PluginList,
   conf: RuntimeConf,
-  { prevResult: first, signal }: AddPluginsOptions,
+  { prevResult: first, signal, steps }: AddPluginsOptions,
 ): Promise<AttachmentResult> {
   let last: AttachmentResult | undefined;
-  for (const plugin of network.plugins) {
+  for (const [index, plugin] of network.plugins.entries()) {
     const prevResult = last === undefined
       ? first
       : toPrevResult(last, network.cniVersion, tools.log);
-    const add = { network, plugin, conf, prevResult };
+    // An earlier ADD of the attachment may have begun it.
+    const wasLeft = steps?.isLeft(index);
+    const onBegin = (): void => steps?.begin(index, last && prevResult);
+    const add = { network, plugin, conf, prevResult, onBegin };
     try {
       last = await addPlugin(tools, add, { signal });
     } catch (error) {
+      if (error instanceof PluginNotStarted && !wasLeft) steps?.end(index);
       throw pluginFailure(plugin, "add", error);
     }
   }
@@ -188,11 +219,13 @@ interface PluginAdd {
   readonly plugin: PluginConf;
   readonly conf: RuntimeConf;
   readonly prevResult: JsonObject | undefined;
+  /** Called before the plugin runs. */
+  readonly onBegin: () => void;
 }
 
 async function addPlugin(
   tools: PluginTools,
-  { network, plugin, conf, prevResult }: PluginAdd,
+  { network, plugin, conf, prevResult, onBegin }: PluginAdd,
   { signal }: OperationOptions,
 ): Promise<AttachmentResult> {
   const { capabilityArgs } = conf;
@@ -207,6 +240,7 @@ async function addPlugin(
     throw error;
   }
   const run = { command: "ADD", type, stdin, conf, signal } as const;
+  onBegin();
   const output = await runPlugin(tools, run);
   return readPluginResult(output, network.cniVersion);
 }

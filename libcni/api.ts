@@ -8,7 +8,7 @@
  */
 
 import type { VersionInfo } from "../cni/invoke/version_probe.ts";
-import type { AddOrUndoOptions } from "./add.ts";
+import type { AddOptions, AddOrUndoOptions } from "./add.ts";
 import {
   AttachmentCache,
   type AttachmentResult,
@@ -78,7 +78,7 @@ export class NetworkRuntime {
   async addNetworkList(
     list: NetworkConfList,
     conf: RuntimeConf,
-    options: OperationOptions = {},
+    options: AddOptions = {},
   ): Promise<AttachmentResult> {
     using _lock = await lockContainer(this.#tools, conf, options);
     const { addToNetwork } = await import("./add.ts");
@@ -184,7 +184,7 @@ export class NetworkRuntime {
   async addNetwork(
     network: NetworkConf,
     conf: RuntimeConf,
-    options: OperationOptions = {},
+    options: AddOptions = {},
   ): Promise<AttachmentResult> {
     using _lock = await lockContainer(this.#tools, conf, options);
     const { addToNetwork } = await import("./add.ts");
@@ -273,6 +273,16 @@ export class NetworkRuntime {
   ): CachedConfig | undefined {
     const cached = this.#tools.cache.readConfig(keyOf(network, conf));
     return cached && { config: cached.config, conf: restoreArgs(conf, cached) };
+  }
+
+  /** Reports whether there is a record of an ADD that has not succeeded. */
+  async isRecorded(
+    network: Pick<NamedNetwork, "name">,
+    conf: RuntimeConf,
+  ): Promise<boolean> {
+    const { findRecord } = await import("./del.ts");
+    using record = await findRecord(this.#tools, network, conf);
+    return record !== undefined;
   }
 
   /** Lists the cached attachments of one container, or of all. */
@@ -366,8 +376,10 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       onProcess: options.onProcess,
       linkDeletion: options.linkDeletion,
       yieldDuring: options.yieldDuring,
+      keepsAddresses: options.keepsAddresses,
     },
     cache: new AttachmentCache(options.cacheDir),
+    recordsSteps: options.recordsSteps ?? false,
     locks: options.locks,
     log: createLog({ component: "libcni" }, onStderr, options.env),
   };

@@ -19,7 +19,7 @@
  */
 
 import type { Result } from "../cni/result/result.ts";
-import { join } from "@std/path/posix";
+import { basename, dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../base/error.ts";
 import {
   decode,
@@ -91,6 +91,15 @@ export class AttachmentCache {
       key,
       `their file's name would have ${length} bytes, and ${NAME_BYTES} is the limit`,
     );
+  }
+
+  /**
+   * Returns the path of the record of an attachment's steps.
+   *
+   * @throws {CniError} 4 as {@linkcode pathOf}
+   */
+  stepsPathOf(key: AttachmentKey): string {
+    return join(dirname(this.#directory), "steps", basename(this.pathOf(key)));
   }
 
   /**

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { describeError } from "../base/error.ts";
+import { describeError, ErrorCode, toCniError } from "../base/error.ts";
+import { ifPossible } from "../base/files/io.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import {
   type AttachedOptions,
@@ -25,21 +26,24 @@ import {
   type Network,
   parseNetworkConf,
   parseNetworkConfList,
+  type PluginConf,
   type PluginList,
 } from "./conf.ts";
 import { throwAll } from "../cni/call/rollback.ts";
 import type { Starter } from "../cni/call/context.ts";
 import { ListDeletion } from "../cni/call/link_deletion.ts";
+import type { Steps } from "./steps.ts";
+import type { StepRecord } from "./step_record.ts";
 
 /** The first configuration version in which DEL gets the result of ADD. */
-const PREV_RESULT_SINCE = "0.4.0";
+export const PREV_RESULT_SINCE = "0.4.0";
 
 /** Options of DEL. */
 export interface DelOptions extends OperationOptions {
   /**
    * Whether to continue after a plugin that fails or is missing, and throw all
-   * failures at the end. The Go library stops at the first failure, and the
-   * work of the plugins before it in the list remains.
+   * failures at the end; see {@linkcode delPlugins}. The Go library stops at the
+   * first failure, and the work of the plugins before it in the list remains.
    */
   readonly continueOnDelErrors?: boolean | undefined;
   /**
@@ -49,6 +53,8 @@ export interface DelOptions extends OperationOptions {
    * removed. A namespace that is now the runtime's own is left out.
    */
   readonly useCachedConfig?: boolean | undefined;
+  /** The plugins that have something to undo; all if undefined. */
+  readonly steps?: Steps | undefined;
 }
 
 /**
@@ -73,11 +79,35 @@ export async function delFromNetwork(
   const prevResult = hasVersion(added.network, PREV_RESULT_SINCE)
     ? tryCachedResult(tools, added.network, added.conf)
     : undefined;
+  // An attachment with a result has been added whole.
+  using record = prevResult === undefined && tools.recordsSteps
+    ? await findRecord(tools, network, conf)
+    : undefined;
   await delPlugins(tools, added.network, added.conf, {
+    steps: record?.steps,
     ...options,
-    prevResult,
+    prevResult: prevResult ??
+      (hasVersion(added.network, PREV_RESULT_SINCE)
+        ? record?.steps.result
+        : undefined),
   });
+  record?.remove();
   forget(tools, network, conf);
+}
+
+/**
+ * Finds the record of an ADD that did not succeed.
+ *
+ * @returns Undefined if there is none
+ */
+export async function findRecord(
+  { cache, log }: Pick<Tools, "cache" | "log">,
+  network: Pick<Network, "name">,
+  conf: RuntimeConf,
+): Promise<StepRecord | undefined> {
+  const path = ifPossible(() => cache.stepsPathOf(keyOf(network, conf)));
+  const { StepRecord } = await import("./step_record.ts");
+  return path === undefined ? undefined : StepRecord.find(path, log);
 }
 
 /**
@@ -155,14 +185,20 @@ function parseCachedConfig(bytes: Uint8Array): Network {
 }
 
 /** Options of DEL for several plugins. */
-export interface DelPluginsOptions extends AttachedOptions {
-  /** Whether to continue after a plugin that fails or is missing. */
-  readonly continueOnDelErrors?: boolean | undefined;
-}
+export interface DelPluginsOptions
+  extends AttachedOptions, Pick<DelOptions, "continueOnDelErrors" | "steps"> {}
+
+/** Reports that a plugin's DEL was not run, to keep the addresses. */
+class AddressesKept extends Error {}
 
 /**
  * Runs DEL of each plugin, last to first. Links that the plugins left for later
  * are deleted at the end in any case.
+ *
+ * After a failure, the addresses of the attachment are kept: rules of the failed
+ * plugin may still name them. This project's plugins, in this process, remove all
+ * else. A plugin that would release them in a process of its own does not run. The
+ * next DEL runs all of these again.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -172,7 +208,7 @@ export async function delPlugins(
   tools: PluginTools,
   network: PluginList,
   conf: RuntimeConf,
-  { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
+  { prevResult, continueOnDelErrors = false, signal, steps }: DelPluginsOptions,
 ): Promise<void> {
   const { capabilityArgs } = conf;
   const linkDeletion = new ListDeletion(tools.context.linkDeletion);
@@ -180,15 +216,19 @@ export async function delPlugins(
   const finish = async (): Promise<void> => {
     await linkDeletion.finish().catch((error) => failures.push(error));
   };
-  const context = {
+  const contextOf = (holds: boolean): PluginTools["context"] => ({
     ...tools.context,
     linkDeletion,
+    keepsAddresses: failures.length > 0 || tools.context.keepsAddresses,
     onProcess: async (): Promise<Starter | void> => {
       await finish();
+      if (failures.length > 0 && holds) throw new AddressesKept();
       return await tools.context.onProcess?.();
     },
-  };
-  for (const plugin of network.plugins.toReversed()) {
+  });
+  for (const [index, plugin] of [...network.plugins.entries()].reverse()) {
+    if (steps?.isLeft(index) === false) continue;
+    const context = contextOf(holdsAddresses(plugin));
     try {
       await runPlugin({ ...tools, context }, {
         command: "DEL",
@@ -197,11 +237,29 @@ export async function delPlugins(
         conf,
         signal,
       });
+      // With the addresses kept, it has not undone everything.
+      if (!context.keepsAddresses) steps?.end(index);
     } catch (error) {
+      if (error instanceof AddressesKept) continue;
+      if (steps?.isOpen(index) && isRefused(error)) {
+        steps.end(index);
+        continue;
+      }
       failures.push(pluginFailure(plugin, "delete", error));
+      steps?.keep();
       if (!continueOnDelErrors) break;
     }
   }
   await finish();
   throwAll(failures, `${failures.length} plugins failed (delete)`);
+}
+
+/** Reports whether DEL of a plugin releases addresses; flannel has its `ipam` there. */
+function holdsAddresses({ document }: PluginConf): boolean {
+  return document["ipam"] !== undefined || document["delegate"] !== undefined;
+}
+
+/** Reports whether a plugin refuses the version: it has refused ADD, too. */
+function isRefused(error: unknown): boolean {
+  return toCniError(error).code === ErrorCode.IncompatibleVersion;
 }

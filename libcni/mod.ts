@@ -7,7 +7,8 @@
 
 export type { VersionInfo } from "../cni/invoke/version_probe.ts";
 export { type NamedNetwork, NetworkRuntime } from "./api.ts";
-export type { AddOrUndoOptions } from "./add.ts";
+export type { AddOptions, AddOrUndoOptions } from "./add.ts";
+export { Steps, type StepsState } from "./steps.ts";
 export {
   AttachmentCache,
   type AttachmentKey,

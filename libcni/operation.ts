@@ -176,6 +176,11 @@ export interface NetworkRuntimeOptions
   /** The cache directory; /var/lib/cni by default. */
   readonly cacheDir?: string;
   /**
+   * Whether ADD records each plugin on disk before it runs, so that DEL of an
+   * attachment that is not cached runs the plugins that began; false by default.
+   */
+  readonly recordsSteps?: boolean;
+  /**
    * Serializes ADD, CHECK and DEL of a container, and runs GC alone. By default
    * there is no locking, because a plugin that is itself a runtime, such as
    * multus, would wait for its caller.
@@ -196,6 +201,7 @@ export interface PluginTools {
 /** Everything a runtime needs. */
 export interface Tools extends PluginTools {
   readonly cache: AttachmentCache;
+  readonly recordsSteps: boolean;
   readonly locks: NetworkRuntimeOptions["locks"];
 }
 

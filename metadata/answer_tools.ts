@@ -134,7 +134,7 @@ async function findLeftovers(
     invoker: { invoke: refuse },
     log: createLog({}, () => {}),
     evidence: UNDECIDED,
-    renew: () => UNDECIDED,
+    renew: () => Promise.resolve(UNDECIDED),
     places: [...new Set([...state ? [state.usual] : [], ...named as string[]])],
     pluginDirs: [],
   };

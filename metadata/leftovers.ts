@@ -40,7 +40,7 @@ export interface LeftoverSearch {
   /** Evidence of which containers are alive. */
   readonly evidence: Evidence;
   /** Gathers evidence again. */
-  readonly renew: () => Evidence;
+  readonly renew: () => Promise<Evidence>;
   /** Where the plugin's state is: what configurations name, and the default. */
   readonly places: readonly string[];
   /** Directories with plugins in search order: CNI_PATH. */
@@ -77,15 +77,19 @@ export interface Leftovers {
   readonly listLeases?: (places: readonly string[]) => FoundLease[];
 }
 
-/** The kinds of leftovers. */
+/**
+ * The kinds of leftovers, in the order in which they are removed: attachments, whose
+ * removal removes most of the others, and leases after all that may name their
+ * addresses.
+ */
 export const ORPHAN_KINDS = [
   "attachment",
-  "lease",
   "record",
-  "lock",
   "link",
   "nftables",
   "iptables",
+  "lease",
+  "lock",
 ] as const;
 
 /** The kind of a leftover. */

@@ -23,7 +23,8 @@ async function detach(
     const { code, stdout } = await new Deno.Command("sh", {
       args: [
         ...["-c", 'exec "$@" 2>"$0"', log, `${BIN}/cni`, "daemon", "--detach"],
-        ...["--no-warm-up", "--log-level=error", `--socket-dir=${directory}`],
+        ...["--no-warm-up", "--no-heal", "--log-level=error"],
+        `--socket-dir=${directory}`,
         ...flags,
       ],
     }).output();

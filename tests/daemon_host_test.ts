@@ -46,7 +46,7 @@ class ContainedDaemon implements AsyncDisposable {
       mount -t tmpfs none ${directory}
       exec /run/box/cni daemon --host --host-namespace=${hostNamespace} \
         --socket-dir=${this.socketDir} --config=/run/box/config.json \
-        --node-name=node1`;
+        --node-name=node1 --no-heal`;
     this.#spawned = spawnIn(netns, {
       path: "/usr/bin/unshare",
       args: ["--mount", "--propagation=private", "sh", "-c", script],

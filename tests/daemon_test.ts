@@ -859,7 +859,7 @@ rootTest(
     // Root of a user namespace may leave the host's network namespace, but not
     // enter it again.
     const script = `
-    ${BIN}/cni daemon --socket-dir=${directory}/run --no-warm-up & daemon=$!
+    ${BIN}/cni daemon --socket-dir=${directory}/run --no-warm-up --no-heal & daemon=$!
     while test ! -e ${directory}/run/multus.sock; do sleep 0.02; done
     unshare --net sleep 100 & sandbox=$!
     while test "$(readlink /proc/$sandbox/ns/net)" = "$(readlink /proc/self/ns/net)"; do sleep 0.02; done
@@ -948,7 +948,12 @@ Deno.test({
     const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
     Deno.chmodSync(directory, 0o777);
     const { code, stderr } = new Deno.Command(`${BIN}/cni`, {
-      args: ["daemon", `--socket-dir=${directory}`, "--no-warm-up"],
+      args: [
+        "daemon",
+        `--socket-dir=${directory}`,
+        "--no-warm-up",
+        "--no-heal",
+      ],
     }).outputSync();
     Deno.removeSync(directory, { recursive: true });
     assertEquals(code, 1);

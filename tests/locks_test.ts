@@ -24,7 +24,7 @@ const PARTS = [
 ];
 /** What locks a file. */
 const LOCKING =
-  /\b(FileLock\.(acquire|tryAcquire)\w*|InheritedLock\.tryAcquire|lockPrivately|\w+\.lockSync)\(/;
+  /\b(FileLock\.(acquire|tryAcquire)\w*|libc\.tryLock|lockPrivately|\w+\.lockSync)\(/;
 /** Makes the locks of the others. */
 const MAKER = "base/files/lock.ts";
 

@@ -64,7 +64,7 @@ grep ^0:: /proc/self/cgroup > groups
 END
       chmod +x foreign
       ln -s ${BIN}/cni chain
-      ${BIN}/cni daemon --socket-dir=$root/run 2> log &
+      ${BIN}/cni daemon --socket-dir=$root/run --no-heal 2> log &
       daemon=$!
       until [ -S run/daemon.sock ]; do sleep 0.05; done
       echo '${config}' | sed "s#}]#}],\\"daemonSocket\\":\\"$root/run/daemon.sock\\"#" |

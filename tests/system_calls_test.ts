@@ -14,10 +14,11 @@ const OF_THE_ENGINE =
 
 /**
  * The most that the commands may take; raise them only for a reason. ADD has two for
- * ptp's question whether the host reaches the address elsewhere, and five for sbr's
- * lock, which is a file of root.
+ * ptp's question whether the host reaches the address elsewhere, five for sbr's
+ * lock, which is a file of root, and four for chain's record, which is there before
+ * a plugin begins.
  */
-const MOST: Readonly<Record<string, number>> = { ADD: 138, DEL: 120 };
+const MOST: Readonly<Record<string, number>> = { ADD: 142, DEL: 120 };
 
 rootTest(
   "a warm ADD and DEL of a pod make few system calls",

@@ -6,7 +6,6 @@
 
 import type { Environment } from "../../base/process/environment.ts";
 import { mayHaveSpans } from "../../cni/call/variables.ts";
-import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { describeError } from "../../base/error.ts";
 import { buildIdentity } from "../../base/process/build_identity.ts";
 import { findFileId } from "../../base/files/same_file.ts";
@@ -24,7 +23,15 @@ import type {
 } from "../../base/command_line/command.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
 import type { DaemonSpans } from "../trace/daemon_spans.ts";
+import {
+  createInvoker,
+  type PluginLookup,
+} from "../../cni/invoke/in_process.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
+import { defaultDirectories } from "../networks/network.ts";
 import { detach } from "./detach.ts";
+import { Healer } from "./healer.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
@@ -66,10 +73,14 @@ export async function daemon(
   await using spans = await loadSpans(env, log);
   const lookup = spans?.lookup(plain) ?? plain;
   const end = new AbortController();
-  const following = Promise.all([
+  const following = [
     multus.run(end.signal),
     whereabouts.run(end.signal),
-  ]);
+  ];
+  const healer = options.heals ? createHealer(env, lookup, log) : undefined;
+  const check = options.logLevel === "debug"
+    ? createCheck(onStderr)
+    : undefined;
   try {
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
@@ -84,21 +95,30 @@ export async function daemon(
       ...multus.serve(lookup),
       build: buildIdentity,
       hostNetns: OWN_NETNS,
-      afterCall: options.logLevel === "debug"
-        ? createCheck(onStderr)
-        : undefined,
+      afterCall: (call): void => {
+        healer?.note(call);
+        check?.();
+      },
+      leftovers: healer && (() => healer.describe()),
       env,
       lookup,
       trace: spans?.trace,
-      gauges: [...multus.listGauges(), ...spans?.gauges ?? []],
-      onListening: () => tryPidFile(pidFile, log),
+      gauges: [
+        ...multus.listGauges(),
+        ...spans?.gauges ?? [],
+        ...healer?.listGauges() ?? [],
+      ],
+      onListening: (): void => {
+        tryPidFile(pidFile, log);
+        if (healer) following.push(healer.run(end.signal));
+      },
       log,
       signal,
     });
   } finally {
     removePidFile(pidFile);
     end.abort();
-    await following;
+    await Promise.all(following);
     await multus.finish(GRACE_MS);
   }
   return { json: {}, text: "" };
@@ -106,6 +126,24 @@ export async function daemon(
 
 /** Time limit for events that are not posted at the end, in milliseconds. */
 const GRACE_MS = 1000;
+
+/** Makes what removes leftovers from the places where they are by default. */
+function createHealer(
+  env: Environment,
+  lookup: PluginLookup,
+  log: Log,
+): Healer {
+  return new Healer({
+    log,
+    search: {
+      ...defaultDirectories(env),
+      env: { ...env, [NO_DAEMON]: "1" },
+      hostNetns: OWN_NETNS,
+      invoker: createInvoker(dispatch, lookup),
+      log,
+    },
+  });
+}
 
 /** Loads what makes spans, if there may be some. */
 async function loadSpans(

@@ -99,6 +99,8 @@ interface Row {
   readonly calls: StateDocument["calls"] | null;
   /** Where it serves its metrics, and why it does not now; null if nowhere. */
   readonly metrics: StateDocument["metrics"] | null;
+  /** What has become of leftovers; null if it does not remove any. */
+  readonly leftovers: NonNullable<StateDocument["leftovers"]> | null;
 }
 
 /** Shows who listens on the daemon's socket. */
@@ -120,11 +122,13 @@ export async function status({ signal }: CniCall): Promise<Output> {
     executable: executable ?? null,
     calls: state?.calls ?? null,
     metrics: state?.metrics ?? null,
+    leftovers: state?.leftovers ?? null,
   };
   const notes = [
     ...state?.metrics?.problem
       ? [describeMetrics(state.metrics.address, state.metrics.problem)]
       : [],
+    ...row.leftovers ? describeLeftovers(row.leftovers) : [],
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
       `${
@@ -138,6 +142,28 @@ export async function status({ signal }: CniCall): Promise<Output> {
     note: notes.length === 0 ? undefined : notes.join("\n"),
     exitCode: row.running ? 0 : 1,
   };
+}
+
+/** Says what a daemon has removed, and what it cannot remove. */
+function describeLeftovers(
+  { removed, failed, problem }: NonNullable<Row["leftovers"]>,
+): string[] {
+  const count = Object.values(removed).reduce((sum, one) => sum + one, 0);
+  const [first] = failed;
+  return [
+    ...count === 0
+      ? []
+      : [`It has removed ${countLeftovers(count)} of deleted containers`],
+    ...first === undefined ? [] : [
+      `It cannot remove ${countLeftovers(failed.length)} of deleted ` +
+      `containers, such as ${first.kind} ${first.where}: ${first.error}`,
+    ],
+    ...problem === undefined ? [] : [problem],
+  ];
+}
+
+function countLeftovers(count: number): string {
+  return count === 1 ? "1 leftover" : `${count} leftovers`;
 }
 
 function describeMetrics(address: string, problem: string): string {

@@ -65,6 +65,9 @@ export const DAEMON_FLAGS = {
     summary:
       "also serve /metrics, /state, /healthz and /readyz at this address",
   },
+  "no-heal": {
+    summary: "leave what deleted containers left on the node where it is",
+  },
   "no-warm-up": {
     summary: "listen immediately; the first calls are then slower",
   },
@@ -102,6 +105,8 @@ export interface DaemonOptions {
   readonly hostNamespace: string | undefined;
   /** Whether to make calls in namespaces of its own first. */
   readonly warmsUp: boolean;
+  /** Whether to remove what deleted containers left. */
+  readonly heals: boolean;
   /** Absolute path of the file with the process ID; "" for none. */
   readonly pidFile: string;
   /** Whether to start it in the background. */
@@ -142,6 +147,7 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     hostNamespace: flags.host ? flags["host-namespace"] : undefined,
     metricsAddress: readAddress(command, flags["metrics-address"]),
     warmsUp: !flags["no-warm-up"],
+    heals: !flags["no-heal"],
     pidFile: pidFile && resolve(pidFile),
     detaches: flags.detach,
     logLevel: flags["log-level"],

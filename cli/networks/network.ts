@@ -47,14 +47,21 @@ export interface Directories {
 
 /** Reads the directories: flags first, then the environment, then defaults. */
 export function readDirectories(call: CniCall): Directories {
-  const { env } = call;
-  const path = call.flags["cni-path"] ??
-    (env["CNI_PATH"] || DEFAULT_PLUGIN_DIR);
+  const usual = defaultDirectories(call.env);
+  const path = call.flags["cni-path"];
   return {
-    pluginDirs: splitPath(path),
-    confDir: call.flags["conf-dir"] ??
-      (env["NETCONFPATH"] || DEFAULT_CONF_DIR),
-    cacheDir: call.flags["cache-dir"] ?? DEFAULT_CACHE_DIR,
+    pluginDirs: path === undefined ? usual.pluginDirs : splitPath(path),
+    confDir: call.flags["conf-dir"] ?? usual.confDir,
+    cacheDir: call.flags["cache-dir"] ?? usual.cacheDir,
+  };
+}
+
+/** Returns where files are by the environment, or by default. */
+export function defaultDirectories(env: CniCall["env"]): Directories {
+  return {
+    pluginDirs: splitPath(env["CNI_PATH"] || DEFAULT_PLUGIN_DIR),
+    confDir: env["NETCONFPATH"] || DEFAULT_CONF_DIR,
+    cacheDir: DEFAULT_CACHE_DIR,
   };
 }
 

@@ -12,7 +12,7 @@ import {
   NetworkRuntime,
 } from "../../libcni/mod.ts";
 import type { LeftoverOwner, Orphan } from "../../metadata/leftovers.ts";
-import { addressesOf, netnsOf } from "./evidence.ts";
+import { addressesOf, netnsOf } from "../../plugins/parts/evidence/evidence.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";
 import { listFiles } from "../../base/files/listing.ts";
 import { FileLock, readIfLocked } from "../../base/files/lock.ts";

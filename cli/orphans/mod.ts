@@ -12,6 +12,8 @@
  * - No process names the container: in its command line or control group, as
  *   shims and pod processes do, or in its environment, as CNI plugins do.
  * - No network namespace but the host's has one of the leftover's addresses.
+ * - No container runtime has a directory for the container, which also one without
+ *   a process has, such as a checkpointed one.
  * - It is older than the grace period, if it has a time.
  *
  * Everything else stays: what does not tell its container or address, and what
@@ -22,10 +24,9 @@
 
 import { type Orphan, ORPHAN_KINDS } from "../../metadata/leftovers.ts";
 import { askOthers, findAttachments, findLocks, findPairs } from "./finders.ts";
-import { NodeEvidence } from "./evidence.ts";
+import { NodeEvidence } from "../../plugins/parts/evidence/evidence.ts";
 import {
   type LeftoversByType,
-  listCached,
   listCacheDirectories,
   listStatePlaces,
   loadLeftovers,
@@ -35,7 +36,7 @@ import {
 } from "./search.ts";
 import { pause } from "../../base/deadline.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../libcni/mod.ts";
-import { toCniError } from "../../base/error.ts";
+import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 
 export type { Orphan, OrphanKind } from "../../metadata/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
@@ -53,14 +54,11 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
   const leftovers = await loadLeftovers();
   const places = listStatePlaces(search, leftovers);
   const caches = listCacheDirectories(search, leftovers, places);
-  const renew = (): NodeEvidence =>
+  const renew = (): Promise<NodeEvidence> =>
     gatherEvidence(search, { leftovers, places, caches });
-  const scene: Scene = {
-    ...search,
-    caches,
-    evidence: renew(),
-    renew,
-  };
+  const evidence = await renew();
+  if (search.isAutomatic && !evidence.isWhole) throw new HiddenProcessesError();
+  const scene: Scene = { ...search, caches, evidence, renew };
   const found = [
     ...findAttachments(scene),
     ...findLocks(scene),
@@ -94,18 +92,25 @@ async function askPlugins(
   return orphans;
 }
 
-function gatherEvidence(
+/** Reports that the containers of other pods may be alive unseen. */
+export class HiddenProcessesError extends Error {
+  override readonly message =
+    "Cannot tell which containers are gone: this PID namespace has neither " +
+    "kernel threads nor a container runtime";
+}
+
+async function gatherEvidence(
   { hostNetns, graceMs }: OrphanSearch,
   { leftovers, places, caches }: {
     readonly leftovers: LeftoversByType;
     readonly places: StatePlaces;
     readonly caches: readonly string[];
   },
-): NodeEvidence {
-  return new NodeEvidence({
+): Promise<NodeEvidence> {
+  return await NodeEvidence.gather({
     hostNetns,
     graceMs,
-    cached: listCached(caches),
+    caches,
     leases: [...leftovers].flatMap(([type, { listLeases }]) =>
       listLeases?.(places.get(type) ?? []) ?? []
     ),
@@ -144,27 +149,28 @@ export interface Removal {
 }
 
 /**
- * Removes leftovers that two searches find, up to two seconds apart. No
- * operation on the caches runs during that time, and a runtime that does not
- * lock has had time to record an attachment that it was making.
+ * Removes leftovers that two searches find, up to two seconds apart: a runtime that
+ * does not lock has had the time to write down an attachment that it was just
+ * making. No operation on the caches runs during the second search and the removal.
  *
- * @returns What became of each; failures do not keep others from being removed
+ * @returns What became of each. After a failure, the leases of the same container
+ *   are kept, because what is left may name their addresses; all else is removed
  * @throws {CniError} 11 If operations go on until the signal
  * @throws {Error} As {@linkcode findOrphans}
  */
 export async function removeOrphans(
   search: OrphanSearch,
 ): Promise<Removal[]> {
-  using held = new DisposableStack();
   const options = search.signal ? { signal: search.signal } : {};
   const first = await findOrphans(search);
   if (first.length === 0) return [];
+  await pause(Math.min(BETWEEN_MS, search.graceMs), search.signal);
+  using held = new DisposableStack();
   for (const directory of await listLockDirectories(search)) {
     if (!isDirectory(directory)) continue;
     const locks = new AttachmentLocks(lockDirectoryOf(directory));
     held.use(await locks.lockExclusively({ ...options, log: search.log }));
   }
-  await pause(Math.min(BETWEEN_MS, search.graceMs), search.signal);
   search.signal?.throwIfAborted();
   const known = new Set(first.map(identify));
   const again = await findOrphans(search);
@@ -177,9 +183,23 @@ export async function removeOrphans(
   }
   for (const orphan of again.filter((one) => known.has(identify(one)))) {
     search.signal?.throwIfAborted();
-    removals.push(await remove(orphan));
+    const failed = removals.find(({ orphan: { container }, error }) =>
+      error !== undefined && container !== "" && container === orphan.container
+    );
+    removals.push(
+      orphan.kind === "lease" && failed !== undefined
+        ? { orphan, error: keptFor(failed.orphan) }
+        : await remove(orphan),
+    );
   }
   return removals;
+}
+
+function keptFor({ kind, where }: Orphan): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `Cannot release it yet: ${kind} ${where} of the container is still there`,
+  );
 }
 
 async function remove(orphan: Orphan): Promise<Removal> {

@@ -8,7 +8,6 @@ import { ifPossible, readFile } from "../../base/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import {
   AttachmentCache,
-  type CachedAttachment,
   listConfFiles,
   type NetworkRuntimeOptions,
 } from "../../libcni/mod.ts";
@@ -16,7 +15,7 @@ import type { Leftovers, LeftoverSearch } from "../../metadata/leftovers.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Invoker } from "../../cni/call/context.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
-import type { NodeEvidence } from "./evidence.ts";
+import type { NodeEvidence } from "../../plugins/parts/evidence/evidence.ts";
 
 /** Where leftovers may be, and what removes them. */
 export interface OrphanSearch
@@ -29,6 +28,10 @@ export interface OrphanSearch
   readonly confDir: string;
   /** Leftovers that are younger are kept, in ms. */
   readonly graceMs: number;
+  /** Further configurations that name directories; none if undefined. */
+  readonly confs?: readonly Uint8Array[];
+  /** Whether nobody looks at the outcome; then all processes have to be visible. */
+  readonly isAutomatic?: boolean;
   /** Runs plugins of this project in this process. */
   readonly invoker: Invoker;
   readonly log: Log;
@@ -58,9 +61,12 @@ export async function loadLeftovers(): Promise<LeftoversByType> {
   return byType;
 }
 
-/** Reads the configurations, including the configurations of attachments. */
+/** Where configurations are. */
+type ConfPlaces = Pick<OrphanSearch, "confDir" | "cacheDir" | "confs">;
+
+/** Reads the configurations, those of attachments too. */
 export function readConfs(
-  { confDir, cacheDir }: Pick<OrphanSearch, "confDir" | "cacheDir">,
+  { confDir, cacheDir, confs = [] }: ConfPlaces,
 ): unknown[] {
   const files =
     ifPossible(() => listConfFiles(confDir, [".conflist", ".conf", ".json"])) ??
@@ -70,6 +76,7 @@ export function readConfs(
   const texts = [
     ...files.map((file) => ifPossible(() => readFile(file))),
     ...cached.map(({ config }) => config),
+    ...confs,
   ];
   return texts.flatMap((text) =>
     text === undefined ? [] : [ifPossible(() => parseJson(text))]
@@ -78,7 +85,7 @@ export function readConfs(
 
 /** Lists the places that configurations name, and the default ones. */
 export function listStatePlaces(
-  search: Pick<OrphanSearch, "confDir" | "cacheDir">,
+  search: ConfPlaces,
   leftovers: LeftoversByType,
 ): StatePlaces {
   const plugins = readConfs(search).flatMap(listPlugins);
@@ -112,11 +119,4 @@ export function listCacheDirectories(
     state?.isCache ? places.get(type) ?? [] : []
   );
   return [...new Set([cacheDir, ...own])];
-}
-
-/** Lists the cached attachments of several directories. */
-export function listCached(directories: readonly string[]): CachedAttachment[] {
-  return directories.flatMap((directory) =>
-    new AttachmentCache(directory).listAttachments()
-  );
 }

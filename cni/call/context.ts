@@ -49,6 +49,11 @@ export interface CallContext {
    * undefined if the plugin is alone.
    */
   readonly linkDeletion?: LinkDeletion | undefined;
+  /**
+   * Whether DEL keeps the addresses: DEL of a plugin after this one has failed, and
+   * its rules may still name them.
+   */
+  readonly keepsAddresses?: boolean | undefined;
   /** Lets other calls run during a long wait; undefined if this call runs alone. */
   readonly yieldDuring?: YieldDuring | undefined;
 }

@@ -151,6 +151,9 @@ async function createCall(run: Run): Promise<Call> {
     },
     get ipam(): DelegatedPlugin {
       const type = config.ipam?.type ?? "";
+      if (command === "DEL" && context.keepsAddresses) {
+        return { ...delegate(type), del: () => Promise.resolve() };
+      }
       if (command !== "GC") return delegate(type);
       return {
         ...delegate(type),

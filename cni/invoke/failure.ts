@@ -13,6 +13,7 @@ import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { decode, parseJson } from "../../base/json/json.ts";
 import { once, optional } from "../config/types.ts";
 import type { ProcessResult } from "./child.ts";
+import { PluginNotStarted } from "./find.ts";
 import { formatAbort, isTimeout } from "../../base/deadline.ts";
 
 /** How a failed plugin ended. */
@@ -50,17 +51,21 @@ export function unstartedFailure(
   path: string,
   signal: AbortSignal,
   obstacle?: unknown,
-): CniError {
+): PluginNotStarted {
   const why = obstacle === undefined ? "" : `: ${describeError(obstacle)}`;
-  return internalError(
+  return new PluginNotStarted(
+    ErrorCode.Internal,
     noMessage(formatAbort(signal)),
-    `${path} was not started: ${describeAbort(signal)}${why}`,
+    { details: `${path} was not started: ${describeAbort(signal)}${why}` },
   );
 }
 
 /** Builds the error of a plugin that could not be started. */
-export function startFailure(path: string, error: unknown): CniError {
-  return internalError(noMessage(`fork/exec ${path}: ${formatErrno(error)}`));
+export function startFailure(path: string, error: unknown): PluginNotStarted {
+  return new PluginNotStarted(
+    ErrorCode.Internal,
+    noMessage(`fork/exec ${path}: ${formatErrno(error)}`),
+  );
 }
 
 /** Formats a failed start as Go does: libc's text in lower case. */

@@ -8,6 +8,9 @@ import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
 
+/** A plugin that was not started: it has changed nothing. */
+export class PluginNotStarted extends CniError {}
+
 /** Splits CNI_PATH. Drops empty elements, which would mean the current directory. */
 export function splitPath(path: string): string[] {
   return path.split(":").filter((directory) => directory !== "");
@@ -22,7 +25,8 @@ export function splitPath(path: string): string[] {
  * @param type Name of the plugin; not a path
  * @param directories Directories to search, in order
  * @returns The executable's path
- * @throws {CniError} 7 if the name is not a file name, 999 if the file is not found
+ * @throws {PluginNotStarted} 7 if the name is not a file name, 4 without
+ *   directories, 999 if the file is not found
  */
 export function findExecutable(
   type: string,
@@ -44,26 +48,29 @@ export function findPluginFile(
   directories: readonly string[],
 ): PluginFile {
   if (type === "") {
-    throw new CniError(
+    throw new PluginNotStarted(
       ErrorCode.InvalidNetworkConfig,
       "no plugin name provided",
     );
   }
   if (type.includes("/")) {
-    throw new CniError(
+    throw new PluginNotStarted(
       ErrorCode.InvalidNetworkConfig,
       `invalid plugin name: ${type}`,
     );
   }
   if (directories.length === 0) {
-    throw new CniError(ErrorCode.InvalidEnvironment, "no paths provided");
+    throw new PluginNotStarted(
+      ErrorCode.InvalidEnvironment,
+      "no paths provided",
+    );
   }
   for (const directory of directories) {
     const path = pathIn(directory, type);
     const id = findRegularFileId(path);
     if (id !== undefined) return { path, id };
   }
-  throw new CniError(
+  throw new PluginNotStarted(
     ErrorCode.Internal,
     `failed to find plugin "${type}" in path [${directories.join(" ")}]`,
   );

@@ -24,7 +24,7 @@ import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "../../base/service/admission.ts";
 import { CallHistory } from "./call_history.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
-import type { Caller } from "./call.ts";
+import type { Caller, EndedCall } from "./call.ts";
 import { Calls, type CallTrace } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
@@ -37,7 +37,7 @@ import { listOwnGauges, type OwnState } from "./own_gauges.ts";
 import { readOwnAttributes } from "./caller_check.ts";
 import { SocketFile } from "../../base/service/socket_file.ts";
 import { EventLoopLag } from "./event_loop_lag.ts";
-import { answerState } from "./state_handler.ts";
+import { answerState, type LeftoversDocument } from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
 /** How often the sockets are checked, in ms. */
@@ -69,7 +69,9 @@ export interface DaemonOptions {
   /** Reads the attributes of a caller; from /proc by default. */
   readonly readAttributes?: CallSocketOptions["readAttributes"];
   /** Called after each call. */
-  readonly afterCall?: (() => void) | undefined;
+  readonly afterCall?: ((call: EndedCall) => void) | undefined;
+  /** Describes what has become of leftovers; undefined if nothing removes them. */
+  readonly leftovers?: (() => LeftoversDocument) | undefined;
   /** Follows the calls; they run as without it. */
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
@@ -169,7 +171,7 @@ class NodeDaemon {
         this.#metrics.countCall(call);
         this.#history.addDone(call);
         this.#garbage.afterCall();
-        this.#options.afterCall?.();
+        this.#options.afterCall?.(call);
       },
     });
   }
@@ -252,6 +254,7 @@ class NodeDaemon {
         startedAt: this.#startedAt,
         ready: !this.isEnding,
         ...this.#stateServer && { metrics: this.#stateServer.describe() },
+        ...this.#options.leftovers && { leftovers: this.#options.leftovers() },
         calls: {
           running: this.calls.running,
           waiting: this.calls.waiting,

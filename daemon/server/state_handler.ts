@@ -29,12 +29,32 @@ export interface StateDocument {
   readonly ready: boolean;
   /** Where the state is served over TCP, and why it is not now. */
   readonly metrics?: { readonly address: string; readonly problem?: string };
+  /** What has become of leftovers of deleted containers; missing with --no-heal. */
+  readonly leftovers?: LeftoversDocument;
   readonly calls: HistoryDocument & {
     /** Calls that are running. */
     readonly running: number;
     /** Calls that wait in the queue. */
     readonly waiting: number;
   };
+}
+
+/** What has become of leftovers of deleted containers since the daemon started. */
+export interface LeftoversDocument {
+  /** How many it has removed, by kind. */
+  readonly removed: Readonly<Record<string, number>>;
+  /** Those that it could not remove in its last search. */
+  readonly failed: readonly {
+    readonly kind: string;
+    readonly where: string;
+    readonly error: string;
+  }[];
+  /** How often it has searched. */
+  readonly searches: number;
+  /** When it last searched, as RFC 3339 has it. */
+  readonly lastAt?: string;
+  /** Why its last search failed. */
+  readonly problem?: string;
 }
 
 /** Answers `/metrics`, `/state`, `/healthz` and `/readyz`; 404 to anything else. */

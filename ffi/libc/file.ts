@@ -1,5 +1,5 @@
 /**
- * Files and descriptors: open(2), flock(2), fcntl(2), ioctl(2), statfs(2), access(2).
+ * Files and descriptors: open(2), write(2), flock(2), fcntl(2), ioctl(2), statfs(2), access(2).
  *
  * @module
  */
@@ -22,6 +22,10 @@ import {
 const LOCK_SYMBOLS = {
   flock: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
   fcntl: { parameters: ["i32", "i32", "i32", UNCOMPILED], result: "i32" },
+  write: {
+    parameters: ["i32", "buffer", "usize", UNCOMPILED],
+    result: "isize",
+  },
 } as const;
 
 /** Symbols to create tap devices. */
@@ -88,6 +92,24 @@ export function tryLock(fd: number): boolean {
   const symbols = lockCalls();
   const call = (): number => symbols.flock(fd, LOCK_EX | LOCK_NB, PADDING);
   return unlessBusy("flock", call) !== undefined;
+}
+
+/** Source: include/uapi/asm-generic/errno-base.h. */
+const ENOSPC = 28;
+
+/**
+ * write(2) to a file, all of the bytes with one call: a reader sees all of them or
+ * none, even if this process is killed.
+ *
+ * @throws {SyscallError} ENOSPC, also if only a part of them could be written
+ */
+export function writeWhole(fd: number, bytes: Bytes): void {
+  const { write } = lockCalls();
+  const call = (): number =>
+    Number(write(fd, bytes, BigInt(bytes.length), PADDING));
+  if (checked("write", call) < bytes.length) {
+    throw new SyscallError("write", ENOSPC);
+  }
 }
 
 /** Source: include/uapi/asm-generic/fcntl.h. */

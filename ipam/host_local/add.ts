@@ -15,7 +15,12 @@ import {
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
+import {
+  allocate,
+  allocateRequested,
+  type Candidate,
+  NotFreeError,
+} from "./allocator.ts";
 import {
   dataDirOf,
   isSticky,
@@ -33,7 +38,8 @@ import { LeaseStore } from "./store.ts";
 /**
  * Leases an attachment's addresses: all of them, or none.
  *
- * Nothing waits while the store is open, so the lock is held only briefly.
+ * Nothing waits while the store is open, so the lock is held only briefly. If no
+ * address is free, leases of deleted containers are ended first.
  *
  * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
  *   4 if addresses stay and the pod is unknown, 11 if no address is free, 999 if the attachment has leases already, 5 if a
@@ -48,13 +54,24 @@ export async function leaseAddresses(
   const name = isSticky(call.config) ? podNameOf(call) : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-  using store = await LeaseStore.open(
-    dataDirOf(call.config),
-    call.network,
-    call,
-    stickyMs,
-  );
-  const leased = leaseEach(requests, call.args, store, call.log, name);
+  const lease = async (): Promise<Candidate[]> => {
+    using store = await LeaseStore.open(
+      dataDirOf(call.config),
+      call.network,
+      call,
+      stickyMs,
+    );
+    return leaseEach(requests, call.args, store, call.log, name);
+  };
+  let leased: Candidate[];
+  try {
+    leased = await lease();
+  } catch (error) {
+    if (!(error instanceof NotFreeError)) throw error;
+    const { endDeadLeases } = await import("./judge.ts");
+    if (!await endDeadLeases(call)) throw error;
+    leased = await lease();
+  }
   return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
 }
 
@@ -231,7 +248,7 @@ function leaseOne(
       ? allocate(set, store.lastReserved(position), reserve)
       : allocateRequested(set, requested, reserve);
   } catch (error) {
-    if (!isNotFree(error)) throw error;
+    if (!(error instanceof NotFreeError)) throw error;
     const sticky = requested === undefined
       ? takeSticky(set, owner, store, log)
       : undefined;
@@ -265,10 +282,6 @@ function takeSticky(
     of: describeOwner(before.content),
   });
   return { ip: before.ip, range, before };
-}
-
-function isNotFree(error: unknown): error is CniError {
-  return error instanceof CniError && error.code === ErrorCode.TryAgainLater;
 }
 
 /** Ends only these leases: the owner may have others, from another ADD. */
@@ -316,12 +329,16 @@ function refuseSecondLease(
 function failedAt(position: number, error: unknown): unknown {
   if (!(error instanceof CniError)) return error;
   const message = `failed to allocate for range ${position}: ${error.message}`;
-  return new CniError(error.code, message, {
+  const Kind = error instanceof NotFreeError ? NotFreeError : CniError;
+  return new Kind(error.code, message, {
     details: error.ownDetails ?? "",
     cause: error.cause,
   });
 }
 
-function withDetails({ code, message }: CniError, details: string): CniError {
-  return new CniError(code, message, { details });
+function withDetails(
+  { code, message }: NotFreeError,
+  details: string,
+): NotFreeError {
+  return new NotFreeError(code, message, { details });
 }

@@ -17,6 +17,9 @@ import {
   type RangeSet,
 } from "./range.ts";
 
+/** Reports that an address, or each one, is leased. */
+export class NotFreeError extends CniError {}
+
 /** An address and its range. */
 export interface Candidate {
   readonly ip: Ip;
@@ -77,7 +80,7 @@ function* addressesOf(
  * Takes the first free address of a set.
  *
  * @param reserve Takes one address; returns false if it is not free
- * @throws {CniError} 11 if no address is free
+ * @throws {NotFreeError} 11 if no address is free
  */
 export function allocate(
   set: RangeSet,
@@ -87,7 +90,7 @@ export function allocate(
   for (const candidate of candidates(set, lastReserved)) {
     if (reserve(candidate.ip)) return candidate;
   }
-  throw new CniError(
+  throw new NotFreeError(
     ErrorCode.TryAgainLater,
     `no IP addresses available in range set: ${formatRangeSet(set)}`,
     { details: `0 of ${countAddresses(set)} addresses are free` },
@@ -98,8 +101,8 @@ export function allocate(
  * Takes exactly the requested address.
  *
  * @param reserve Takes one address; returns false if it is not free
- * @throws {CniError} 7 if it is withheld or outside the set, 11 if it is not
- *   free
+ * @throws {CniError} 7 if it is withheld or outside the set
+ * @throws {NotFreeError} 11 if it is not free
  */
 export function allocateRequested(
   set: RangeSet,
@@ -118,7 +121,7 @@ export function allocateRequested(
     throw refuse(`requested ip ${requested} is excluded`, `by ${block}`);
   }
   if (reserve(requested)) return { ip: requested, range };
-  throw new CniError(
+  throw new NotFreeError(
     ErrorCode.TryAgainLater,
     `requested IP address ${requested} is not available in range set ${
       formatRangeSet(set)

@@ -11,7 +11,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { unlessUnreachable, withIoFailure } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
-import { allocate } from "./allocator.ts";
+import { allocate, NotFreeError } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf, stickyMsOf } from "./config.ts";
 import { findIp, parseSticky } from "./lease.ts";
 import {
@@ -85,6 +85,11 @@ function knownRangeSets(
   return !hasOwn && isGivenLater ? [] : rangeSetsOf(config, cniVersion);
 }
 
+/** Reports whether an error of {@linkcode checkStatus} is that no address is free. */
+export function isFull(error: unknown): boolean {
+  return error instanceof NotFreeError;
+}
+
 function asUnavailable(files: LeaseFiles, run: () => void): void {
   try {
     run();
@@ -94,7 +99,8 @@ function asUnavailable(files: LeaseFiles, run: () => void): void {
     const hint = code === ErrorCode.TryAgainLater
       ? `; the leases are in "${files.path}"`
       : "";
-    throw new CniError(ErrorCode.PluginNotAvailable, message, {
+    const Kind = error instanceof NotFreeError ? NotFreeError : CniError;
+    throw new Kind(ErrorCode.PluginNotAvailable, message, {
       details: details + hint,
     });
   }

@@ -35,7 +35,7 @@ async function findLeases(search: LeftoverSearch): Promise<Orphan[]> {
 }
 
 /** Lists the leases that name their container, without a lock. */
-function listLeases(directories: readonly string[]): FoundLease[] {
+export function listLeases(directories: readonly string[]): FoundLease[] {
   return directories.flatMap((dataDir) =>
     (ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [])
       .filter(({ isDirectory }) => isDirectory)

@@ -68,7 +68,15 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
-    const { checkStatus } = await import("./check.ts");
-    checkStatus(call);
+    const { checkStatus, isFull } = await import("./check.ts");
+    try {
+      checkStatus(call);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      const { endDeadLeases } = await import("./judge.ts");
+      // Otherwise a runtime would make no pod, and no ADD would look.
+      if (!await endDeadLeases(call)) throw error;
+      checkStatus(call);
+    }
   },
 });

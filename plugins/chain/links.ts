@@ -23,6 +23,7 @@ import type {
   RuntimeConf,
 } from "../../libcni/operation.ts";
 import type { Call } from "../../cni/plugin.ts";
+import type { Recorded } from "./record.ts";
 import type { ChainConfig } from "./schema.ts";
 
 /** The input of a chain's plugins, as a runtime would provide it. */
@@ -34,21 +35,29 @@ export interface Links {
   readonly conf: RuntimeConf;
   /** The runtime's prevResult, unchanged, and the time limit. */
   readonly options: AttachedOptions;
+  /** The attachment, as its record describes it. */
+  readonly recorded: Recorded;
 }
 
 /**
  * Reads the plugins' configurations and their input.
  *
+ * @param directory Where the attachment is recorded; the default if undefined
  * @throws {CniError} 7 if the chain has no plugins, or one's configuration is
  *   invalid; a runtime would have reported the same
  */
-export function readLinks(call: Call<ChainConfig>): Links {
+export function readLinks(
+  call: Call<ChainConfig>,
+  directory?: string,
+): Links {
   const { args, config, network: name, context, log, signal } = call;
   const { cniVersion = "" } = config;
   const { prevResult, runtimeConfig = {} } = asJson(config);
+  const plugins = readPlugins(config);
+  const { stdin } = call;
   return {
     tools: { context, pluginDirs: splitPath(args.path), log },
-    network: { name, cniVersion, plugins: readPlugins(config) },
+    network: { name, cniVersion, plugins },
     conf: {
       containerId: args.containerId,
       netns: args.netns,
@@ -57,6 +66,7 @@ export function readLinks(call: Call<ChainConfig>): Links {
       capabilityArgs: runtimeConfig,
     },
     options: { prevResult, signal },
+    recorded: { network: name, args, stdin, log, signal, plugins, directory },
   };
 }
 

@@ -15,6 +15,7 @@ export const metadata: BuiltInMetadata = {
   ipam: "possible",
   runs: {},
   hasDeepStatus: true,
+  leftovers: async () => (await import("./leftovers.ts")).leftovers,
   keys: () => ({
     summary: "runs the plugins of a network list in one process",
     text:

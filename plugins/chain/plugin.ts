@@ -10,7 +10,8 @@
  *
  * Plugins that are this very executable run in this process, others as separate
  * processes, which go on if this one is killed: DEL waits for them. The chain
- * itself creates nothing and keeps no records.
+ * itself creates nothing, and has a record of an attachment only while ADD runs and
+ * after a failure.
  *
  * @module
  */
@@ -26,68 +27,105 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
 import type { Links } from "./links.ts";
 
+/**
+ * Makes the plugin.
+ *
+ * @param directory Where it records attachments; /run/cni/chain by default
+ */
+export function createChain(directory?: string): Plugin<ChainConfig> {
+  const operate: Operate = (call, operation) =>
+    readAndRun(call, directory, operation);
+  return definePlugin({
+    name: "chain",
+    versions: SPEC_VERSIONS,
+    configSchema: async () => (await import("./schema.ts")).chainSchema(),
+
+    add: (call) =>
+      operate(call, async (links): Promise<ForeignResult> => {
+        const { addPlugins } = await import("../../libcni/add.ts");
+        const { RunningAdd } = await import("./running_add.ts");
+        await warnOfMistakes(call, links);
+        const { network, conf, options, recorded } = links;
+        using running = RunningAdd.begin(recorded) ??
+          await (await import("./undo.ts")).beginAfterEarlier(links);
+        // An outer chain has the lock.
+        const { onProcess = () => running.lock() } = call.context;
+        const context = { ...call.context, onProcess };
+        const tools = { ...links.tools, context };
+        const { steps } = running;
+        try {
+          const added = await addPlugins(tools, network, conf, {
+            ...options,
+            steps,
+          });
+          running.finish();
+          return added;
+        } catch (error) {
+          const { undoAdd } = await import("./undo.ts");
+          throw await undoAdd({ ...links, tools }, steps, error);
+        }
+      }),
+
+    check: (call) =>
+      operate(call, async ({ tools, network, conf, options }) => {
+        const { checkPlugins } = await import("../../libcni/check.ts");
+        await checkPlugins(tools, network, conf, options);
+      }),
+
+    del: (call) =>
+      operate(call, async (links) => {
+        const { findLeft, Left } = await import("./running_add.ts");
+        const { removeLeft } = await import("./undo.ts");
+        const { recorded } = links;
+        using left = await findLeft(recorded, "delete") ??
+          new Left(recorded, undefined);
+        await removeLeft(links, left.steps, call.signal);
+        // Otherwise the addresses are still to be released.
+        if (!call.context.keepsAddresses) left.remove();
+      }),
+
+    gc: (call) =>
+      operate(call, async ({ tools, network }) => {
+        const { gcPlugins } = await import("../../libcni/gc.ts");
+        const { sweepEmpty } = await import("./running_add.ts");
+        const { removeStale } = await import("./stale_records.ts");
+        const { validAttachments, signal } = call;
+        const options = { validAttachments, signal };
+        sweepEmpty(directory);
+        const failures = [
+          ...await removeStale(call, directory),
+          ...await gcPlugins(tools, network, options),
+        ];
+        throwAll(failures, `${failures.length} plugins failed (GC)`);
+      }),
+
+    status: (call) =>
+      operate(call, async ({ tools, network }) => {
+        const { checkStatus } = await import("../../libcni/status.ts");
+        const { refuseMistakes } = await import("./mistakes.ts");
+        refuseMistakes(call, network);
+        await checkStatus(tools, network, { signal: call.signal });
+      }),
+  });
+}
+
 /** The plugin. */
-export const chain: Plugin<ChainConfig> = definePlugin({
-  name: "chain",
-  versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./schema.ts")).chainSchema(),
+export const chain: Plugin<ChainConfig> = createChain();
 
-  add: (call) =>
-    operate(call, async (links): Promise<ForeignResult> => {
-      const { addPlugins } = await import("../../libcni/add.ts");
-      const { RunningAdd } = await import("./running_add.ts");
-      await warnOfMistakes(call, links);
-      const { network, conf, options } = links;
-      using running = new RunningAdd(call);
-      // An outer chain has the lock.
-      const { onProcess = () => running.begin() } = call.context;
-      const context = { ...call.context, onProcess };
-      const tools = { ...links.tools, context };
-      // The runtime's DEL removes the remains of a failure.
-      return await addPlugins(tools, network, conf, options);
-    }),
-
-  check: (call) =>
-    operate(call, async ({ tools, network, conf, options }) => {
-      const { checkPlugins } = await import("../../libcni/check.ts");
-      await checkPlugins(tools, network, conf, options);
-    }),
-
-  del: (call) =>
-    operate(call, async ({ tools, network, conf, options }) => {
-      const { delPlugins } = await import("../../libcni/del.ts");
-      const { waitForAdd } = await import("./running_add.ts");
-      await waitForAdd(call);
-      await delPlugins(tools, network, conf, options);
-    }),
-
-  gc: (call) =>
-    operate(call, async ({ tools, network }) => {
-      const { gcPlugins } = await import("../../libcni/gc.ts");
-      const { sweepLocks } = await import("./running_add.ts");
-      const { validAttachments, signal } = call;
-      const options = { validAttachments, signal };
-      sweepLocks();
-      const failures = await gcPlugins(tools, network, options);
-      throwAll(failures, `${failures.length} plugins failed (GC)`);
-    }),
-
-  status: (call) =>
-    operate(call, async ({ tools, network }) => {
-      const { checkStatus } = await import("../../libcni/status.ts");
-      const { refuseMistakes } = await import("./mistakes.ts");
-      refuseMistakes(call, network);
-      await checkStatus(tools, network, { signal: call.signal });
-    }),
-});
+/** Runs a command with what a call has. */
+type Operate = <T>(
+  call: Call<ChainConfig>,
+  operation: (links: Links) => Promise<T>,
+) => Promise<T>;
 
 /** Reads the chain and runs a command with it; loads the modules only then. */
-async function operate<T>(
+async function readAndRun<T>(
   call: Call<ChainConfig>,
+  directory: string | undefined,
   operation: (links: Links) => Promise<T>,
 ): Promise<T> {
   const { readLinks } = await import("./links.ts");
-  const links = readLinks(call);
+  const links = readLinks(call, directory);
   try {
     return await operation(links);
   } catch (error) {

@@ -5,7 +5,7 @@ import type { DispatchOutput } from "../../cni/call/context.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { findPlugin } from "../registry.ts";
-import { chain } from "./plugin.ts";
+import { createChain } from "./plugin.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 const LATER = `echo '{"code":11,"msg":"later"}'; exit 1`;
@@ -17,6 +17,7 @@ async function run(
   config: object,
 ): Promise<DispatchOutput> {
   const text = JSON.stringify({ cniVersion: "1.1.0", name: "net1", ...config });
+  const chain = createChain(`${host.directory.path}/records`);
   return await dispatch(chain, {
     env: {
       PATH: "/usr/bin:/bin",

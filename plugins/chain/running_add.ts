@@ -1,147 +1,206 @@
 /**
- * ADD of a chain with plugins in processes of their own.
+ * What an ADD or a DEL of a chain finds of earlier ones, and leaves for later ones.
  *
- * If a runtime's time limit expires, it kills the chain, but not these
- * processes. Such a plugin continues, and would leave behind what it creates
- * after DEL. So it holds a lock while it runs, and DEL waits for that lock.
+ * If a runtime's time limit expires, it kills the chain, but not plugins in
+ * processes of their own. Such a plugin goes on, and would leave what it creates
+ * after DEL. So it holds a lock on the attachment's record while it runs, and DEL
+ * waits for that lock.
  *
  * @module
  */
 
-import { dirname, join } from "@std/path/posix";
+import { join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { ifPossible, isTaken, removeQuietly } from "../../base/files/io.ts";
-import type { Call } from "../../cni/plugin.ts";
 import { describeHolders } from "../../base/files/lock_holders.ts";
-import { isSameFile } from "../../base/files/same_file.ts";
-import { isErrno } from "../../ffi/errno.ts";
-import { Fd } from "../../ffi/file/fd.ts";
-import * as libc from "../../ffi/libc.ts";
-import { attachmentOf } from "../parts/owner/attachment.ts";
 import type { Starter } from "../../cni/call/context.ts";
-import { stableName } from "../parts/owner/stable_name.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import * as libc from "../../ffi/libc.ts";
+import { allSteps, Steps, type StepsState } from "../../libcni/steps.ts";
+import {
+  DIRECTORY,
+  type Recorded,
+  RecordFile,
+  recordPathOf,
+} from "./record.ts";
 
-/** Directory of the locks. */
-const DIRECTORY = "/run/cni/chain";
 /** Time limit of a wait, and pause between two attempts, in ms. */
 const LOCK_TIMEOUT_MS = 20_000, PAUSE_MS = 20;
-/** Maximum number of attempts if the lock file is replaced each time. */
+/** Maximum number of attempts if the record is replaced each time. */
 const ATTEMPTS = 100;
-
-/** The attachment to lock. */
-export interface Running
-  extends Pick<Call, "network" | "args" | "log" | "signal"> {
-  /** Directory of the locks; /run/cni/chain if undefined. */
-  readonly directory?: string;
-}
-
-function lockPathOf(running: Running): string {
-  const { containerId, ifName, network } = attachmentOf(running);
-  const { directory = DIRECTORY } = running;
-  return join(directory, stableName("", network, containerId, ifName));
-}
+/** An empty record that is younger may be one that is about to be written, in ms. */
+const YOUNG_MS = 60_000;
 
 /** An ADD in progress, until disposal. */
 export class RunningAdd implements Disposable {
-  readonly #running: Running;
-  #lock: InheritedLock | undefined;
+  readonly #recorded: Recorded;
+  readonly #file: RecordFile | undefined;
+  #isLocked = false;
+  #isDone = false;
+  /** The plugins that have something to undo. */
+  readonly steps: Steps;
 
-  /** Takes no lock until a process is about to start. */
-  constructor(running: Running) {
-    this.#running = running;
+  private constructor(recorded: Recorded, file: RecordFile | undefined) {
+    this.#recorded = recorded;
+    this.#file = file;
+    this.steps = new Steps(undefined, (state) => file?.write(state));
   }
 
   /**
-   * Locks. If that is impossible, processes start without the lock.
+   * Begins the record. If that is impossible, ADD goes on without.
    *
-   * @returns What starts processes that hold the lock, too
-   * @throws {CniError} 11 if a process of an earlier ADD still runs
+   * @returns Undefined if an earlier ADD or DEL has left a record
    */
-  async begin(): Promise<Starter | void> {
-    if (this.#lock === undefined) await this.#acquire();
-    const lock = this.#lock;
-    if (lock !== undefined) return (start) => lock.share(start);
+  static begin(recorded: Recorded): RunningAdd | undefined {
+    const file = tryCreate(recorded);
+    return file === "exists" ? undefined : new RunningAdd(recorded, file);
   }
 
-  async #acquire(): Promise<void> {
-    const { log } = this.#running;
-    const path = lockPathOf(this.#running);
-    try {
-      this.#lock = await waitForLock(this.#running, () => tryCreate(path));
-    } catch (error) {
-      log.warn("Continuing without the lock", {
-        path,
-        error: describeError(error),
-      });
-      return;
-    }
-    if (this.#lock === undefined) throw stillRuns("add", path);
+  /** Begins an ADD whose record belongs to another, or cannot be opened. */
+  static withoutRecord(recorded: Recorded): RunningAdd {
+    const path = recordPathOf(recorded);
+    recorded.log.warn("Continuing without a record", { path });
+    return new RunningAdd(recorded, undefined);
+  }
+
+  /**
+   * Locks the record. If that is impossible, processes start without the lock.
+   *
+   * @returns What starts processes that hold the lock, too
+   */
+  async lock(): Promise<Starter | void> {
+    const file = this.#file;
+    if (file === undefined) return;
+    this.#isLocked ||=
+      await waitForLock(this.#recorded, () => libc.tryLock(file.fd)) === true;
+    if (this.#isLocked) return (start) => share(file.fd, start);
+  }
+
+  /** Removes the record at disposal: DEL is to run all plugins. */
+  finish(): void {
+    this.#isDone = true;
   }
 
   /**
    * Unlocks in this process; the lock is released when the last process exits.
    */
   [Symbol.dispose](): void {
-    if (this.#lock === undefined) return;
-    removeAndUnlock(lockPathOf(this.#running), this.#lock);
+    using file = this.#file;
+    if (this.#isDone) file?.removeNow();
   }
 }
 
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDWR = 2, O_CLOEXEC = 0o2000000;
+/** @returns Undefined if it cannot be created */
+function tryCreate(recorded: Recorded): RecordFile | "exists" | undefined {
+  try {
+    return RecordFile.create(recorded) ?? "exists";
+  } catch (error) {
+    // An ordinary user, or a node whose /run is read-only.
+    const isUsual = isErrno(error, "EACCES") || isErrno(error, "EROFS") ||
+      error instanceof Deno.errors.PermissionDenied;
+    recorded.log[isUsual ? "debug" : "warn"]("Continuing without a record", {
+      path: recordPathOf(recorded),
+      error: describeError(error),
+    });
+    return undefined;
+  }
+}
 
 /**
- * An exclusive flock(2) on a file, which chosen children share. It is released
- * when the holder and all of these children have exited or closed it.
+ * Starts a child that shares a lock.
  *
  * Source: flock(2), on descriptors of the same open file description.
+ *
+ * @param start Starts it before it returns: at any other time, children of other
+ *   calls in this process would get the lock
  */
-class InheritedLock implements Disposable {
-  readonly #fd: Fd;
+function share<T>(fd: number, start: () => T): T {
+  libc.setCloseOnExec(fd, false);
+  try {
+    return start();
+  } finally {
+    libc.setCloseOnExec(fd, true);
+  }
+}
 
-  private constructor(fd: Fd) {
-    this.#fd = fd;
+/** What an earlier ADD or DEL has left, locked until disposal. */
+export class Left implements Disposable {
+  readonly #recorded: Recorded;
+  #file: RecordFile | undefined;
+  /** The plugins that have something to undo. */
+  readonly steps: Steps;
+
+  /** @param file The record; undefined if there is none */
+  constructor(recorded: Recorded, file: RecordFile | undefined) {
+    this.#recorded = recorded;
+    this.#file = file;
+    const keep = (state: StepsState): void => this.#write(state);
+    const state = file?.read();
+    this.steps = state === undefined
+      ? allSteps(recorded.plugins, keep)
+      : new Steps(state, keep);
   }
 
-  /**
-   * Locks an existing file, without waiting.
-   *
-   * @returns Undefined if another process holds the lock
-   * @throws {SyscallError} ENOENT, EACCES
-   */
-  static tryAcquire(path: string): InheritedLock | undefined {
-    using stack = new DisposableStack();
-    const fd = stack.use(new Fd(libc.open(path, O_RDWR | O_CLOEXEC)));
-    if (!libc.tryLock(fd.number)) return undefined;
-    stack.move();
-    return new InheritedLock(fd);
-  }
-
-  /**
-   * Starts a child that shares the lock.
-   *
-   * @param start Starts it before it returns: at any other time, children of
-   *   other calls in this process would get the lock
-   */
-  share<T>(start: () => T): T {
-    libc.setCloseOnExec(this.#fd.number, false);
-    try {
-      return start();
-    } finally {
-      libc.setCloseOnExec(this.#fd.number, true);
+  #write(state: StepsState): void {
+    if (this.#file === undefined) {
+      const file = tryCreate(this.#recorded);
+      // Another DEL of the attachment runs, and has found the same.
+      if (file === "exists") return;
+      this.#file = file;
     }
+    this.#file?.write(state);
   }
 
-  /** A path that resolves to the file even if it was renamed. */
-  get path(): string {
-    return `/proc/self/fd/${this.#fd.number}`;
+  /** Removes the record: nothing is left. */
+  remove(): void {
+    this.#file?.remove();
   }
 
-  /** Closes this process's descriptor. */
+  /** Unlocks. */
   [Symbol.dispose](): void {
-    this.#fd[Symbol.dispose]();
+    this.#file?.[Symbol.dispose]();
   }
+}
+
+/**
+ * Finds what earlier ADDs and DELs of the attachment have left, and waits for
+ * processes of a killed ADD. After the time limit, DEL goes on and deletes as much
+ * as possible.
+ *
+ * @param action What cannot be done if they still run
+ * @returns Undefined without a record
+ * @throws {CniError} 11 if the call's own time limit expires first, or at the time
+ *   limit if it is ADD
+ */
+export async function findLeft(
+  recorded: Recorded,
+  action: "add" | "delete",
+): Promise<Left | undefined> {
+  const path = recordPathOf(recorded);
+  // The common case: no record.
+  if (!isTaken(path)) return undefined;
+  let file: RecordFile | "busy";
+  try {
+    file = await waitForLock(recorded, () => tryOpen(recorded)) ?? "busy";
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) {
+      recorded.log.warn("Continuing without a record", {
+        path,
+        error: describeError(error),
+      });
+    }
+    return undefined;
+  }
+  if (file !== "busy") return new Left(recorded, file);
+  if (recorded.signal?.aborted || action === "add") {
+    throw stillRuns(action, path);
+  }
+  recorded.log.warn(
+    "Continuing although a plugin of an earlier ADD is still running",
+  );
+  const open = ifPossible(() => RecordFile.open(recorded));
+  return open && new Left(recorded, open);
 }
 
 function stillRuns(what: "add" | "delete", path: string): CniError {
@@ -154,106 +213,52 @@ function stillRuns(what: "add" | "delete", path: string): CniError {
 }
 
 /**
- * Waits for processes left by a killed ADD. After the time limit, DEL continues
- * and deletes as much as possible.
- *
- * @throws {CniError} 11 if the call's own time limit expires first
- */
-export async function waitForAdd(running: Running): Promise<void> {
-  const path = lockPathOf(running);
-  // The common case: no lock file.
-  if (!isTaken(path)) return;
-  let lock: InheritedLock | undefined;
-  try {
-    lock = await waitForLock(running, () => tryLock(path));
-  } catch (error) {
-    const isGone = isErrno(error, "ENOENT");
-    if (!isGone) {
-      running.log.warn("Continuing without the lock", {
-        path,
-        error: describeError(error),
-      });
-    }
-    return;
-  }
-  if (lock !== undefined) return removeAndUnlock(path, lock);
-  if (running.signal?.aborted) throw stillRuns("delete", path);
-  running.log.warn(
-    "Continuing although a plugin of an earlier ADD is still running",
-  );
-}
-
-/**
- * Removes the files that no process holds: of a process that was killed after
- * the container's last DEL.
- */
-export function sweepLocks(directory: string = DIRECTORY): void {
-  for (
-    const { name } of ifPossible(() => [...Deno.readDirSync(directory)]) ?? []
-  ) {
-    const path = join(directory, name);
-    ifPossible(() => {
-      const lock = tryLock(path);
-      if (lock !== undefined) removeAndUnlock(path, lock);
-    });
-  }
-}
-
-/**
- * Removes the file while it is locked, unless its name now belongs to another
- * file; then unlocks.
- */
-function removeAndUnlock(path: string, lock: InheritedLock): void {
-  using _lock = lock;
-  if (isSameFile(path, lock.path)) removeQuietly(path);
-}
-
-/** @returns Undefined if the lock stays busy */
-async function waitForLock(
-  { signal }: Running,
-  attempt: () => InheritedLock | undefined,
-): Promise<InheritedLock | undefined> {
-  const lock = attempt();
-  if (lock !== undefined) return lock;
-  using end = new JoinedSignal(LOCK_TIMEOUT_MS, signal);
-  while (!end.signal.aborted) {
-    await pause(PAUSE_MS, end.signal);
-    const later = attempt();
-    if (later !== undefined) return later;
-  }
-  return undefined;
-}
-
-/**
- * Locks the file with this name.
+ * Opens and locks the file with this name.
  *
  * @returns Undefined if another process holds the lock
  * @throws {SyscallError} ENOENT
  */
-function tryLock(path: string): InheritedLock | undefined {
+function tryOpen(recorded: Recorded): RecordFile | undefined {
   for (let count = 0; count < ATTEMPTS; count++) {
     using stack = new DisposableStack();
-    const lock = InheritedLock.tryAcquire(path);
-    if (lock === undefined) return undefined;
-    stack.use(lock);
-    // The previous holder might have removed the file in between.
-    if (!isSameFile(path, lock.path)) continue;
+    const file = stack.use(RecordFile.open(recorded));
+    if (!libc.tryLock(file.fd)) return undefined;
+    // The previous holder may have removed the file meanwhile.
+    if (!file.isInPlace) continue;
     stack.move();
-    return lock;
+    return file;
   }
-  throw new Error(`Cannot lock "${path}": it was replaced each time`);
+  const path = recordPathOf(recorded);
+  throw new Error(`Cannot lock "${path}": it is another file each time`);
 }
 
-/** Like {@linkcode tryLock}, but creates a missing file. */
-function tryCreate(path: string): InheritedLock | undefined {
-  Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  for (let count = 0; count < ATTEMPTS; count++) {
-    Deno.openSync(path, { create: true, write: true, mode: 0o600 }).close();
-    try {
-      return tryLock(path);
-    } catch (error) {
-      if (!isErrno(error, "ENOENT")) throw error;
-    }
+/**
+ * Removes empty files: of processes that were killed before they wrote, and after
+ * the container's last DEL.
+ */
+export function sweepEmpty(directory: string = DIRECTORY): void {
+  const isOld = ({ mtime }: Deno.FileInfo): boolean =>
+    Date.now() - (mtime?.getTime() ?? 0) > YOUNG_MS;
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+  for (const { name } of entries) {
+    const path = join(directory, name);
+    const info = ifPossible(() => Deno.lstatSync(path));
+    if (info?.isFile && info.size === 0 && isOld(info)) removeQuietly(path);
   }
-  throw new Error(`Cannot lock "${path}": it was removed each time`);
+}
+
+/** @returns Undefined if the lock stays busy */
+async function waitForLock<T>(
+  { signal }: Recorded,
+  attempt: () => T | undefined | false,
+): Promise<T | undefined> {
+  const first = attempt();
+  if (first) return first;
+  using end = new JoinedSignal(LOCK_TIMEOUT_MS, signal);
+  while (!end.signal.aborted) {
+    await pause(PAUSE_MS, end.signal);
+    const later = attempt();
+    if (later) return later;
+  }
+  return undefined;
 }

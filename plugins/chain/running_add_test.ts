@@ -10,29 +10,40 @@ import {
 import { CniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { createLog } from "../../base/log/log.ts";
-import {
-  type Running,
-  RunningAdd,
-  sweepLocks,
-  waitForAdd,
-} from "./running_add.ts";
+import { decodePluginConfs } from "../../libcni/conf.ts";
+import { readRecord, type Recorded } from "./record.ts";
+import { findLeft, Left, RunningAdd, sweepEmpty } from "./running_add.ts";
 
-/** An attachment, the directory with its locks, and its log. */
+/** An attachment, the directory with its records, and its log. */
 class Scene implements Disposable {
   readonly directory: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly logs: string[] = [];
-  readonly running: Running = {
+  readonly recorded: Recorded & { readonly directory: string } = {
     network: "net1",
-    args: { containerId: "c1", ifName: "eth0" } as Running["args"],
+    args: {
+      containerId: "c1",
+      netns: "/run/netns/c1",
+      ifName: "eth0",
+      args: "A=1",
+      path: "/opt/cni/bin",
+    } as Recorded["args"],
+    stdin: new TextEncoder().encode("{}"),
     log: createLog({}, (text) => this.logs.push(text)),
     signal: undefined,
-    directory: `${this.directory}/locks`,
+    plugins: decodePluginConfs([{ type: "a" }, { type: "b" }]),
+    directory: `${this.directory}/records`,
   };
 
-  get locks(): string[] {
-    const { directory = "" } = this.running;
+  get records(): string[] {
+    const { directory } = this.recorded;
     const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
     return entries.map(({ name }) => `${directory}/${name}`);
+  }
+
+  begin(changes: Partial<Recorded> = {}): RunningAdd {
+    const running = RunningAdd.begin({ ...this.recorded, ...changes });
+    assert(running !== undefined, "there is a record");
+    return running;
   }
 
   [Symbol.dispose](): void {
@@ -40,126 +51,170 @@ class Scene implements Disposable {
   }
 }
 
-Deno.test("RunningAdd locks until its disposal, and leaves nothing", async () => {
+Deno.test("RunningAdd records each step, and leaves nothing once it is done", () => {
   using scene = new Scene();
-  const { running } = scene;
   {
-    using add = new RunningAdd(running);
-    assertEquals(scene.locks, []);
-    await add.begin();
-    await add.begin();
-    assertEquals(scene.locks.length, 1);
-    const signal = AbortSignal.timeout(50);
-    using other = new RunningAdd({ ...running, signal });
-    const { code } = await assertRejects(
-      () => other.begin(),
-      CniError,
-      "is still running",
-    );
-    assertEquals(code, 11);
-    const args = { ...running.args, ifName: "eth1" };
-    using another = new RunningAdd({ ...running, args });
-    await another.begin();
+    using add = scene.begin();
+    add.steps.begin(0, undefined);
+    add.steps.begin(1, { ips: [] });
+    const [path = ""] = scene.records;
+    assertEquals(readRecord(path), {
+      input: {
+        network: "net1",
+        env: {
+          CNI_CONTAINERID: "c1",
+          CNI_NETNS: "/run/netns/c1",
+          CNI_IFNAME: "eth0",
+          CNI_ARGS: "A=1",
+          CNI_PATH: "/opt/cni/bin",
+        },
+        config: "{}",
+      },
+      state: { left: [0, 1], open: 1, result: { ips: [] } },
+    });
+    assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o600);
+    assertEquals(RunningAdd.begin(scene.recorded), undefined);
+    const plugins = decodePluginConfs([{ type: "a" }]);
+    using _chainInIt = scene.begin({ plugins });
+    using _another = scene.begin({
+      args: { ...scene.recorded.args, ifName: "eth1" },
+    });
+    assertEquals(scene.records.length, 3);
+    add.finish();
   }
-  assertEquals([scene.locks, scene.logs], [[], []]);
+  assertEquals([scene.records.length, scene.logs], [2, []]);
 });
 
-Deno.test("sweepLocks() removes the files that nobody holds", async () => {
+Deno.test("findLeft() finds what a failed ADD has left, until it is removed", async () => {
   using scene = new Scene();
-  const { running } = scene;
-  const { directory = "" } = running;
-  sweepLocks(directory);
-  using add = new RunningAdd(running);
-  await add.begin();
-  const held = scene.locks;
-  Deno.writeTextFileSync(`${directory}/dead`, "");
-  sweepLocks(directory);
-  assertEquals(scene.locks, held);
+  {
+    using add = scene.begin();
+    add.steps.begin(0, undefined);
+    add.steps.begin(1, { ips: [] });
+    add.steps.end(1);
+  }
+  {
+    using left = await findLeft(scene.recorded, "delete");
+    assertEquals([0, 1].map((at) => left?.steps.isLeft(at)), [true, false]);
+    assertEquals(left?.steps.result, { ips: [] });
+    left?.steps.end(0);
+  }
+  using left = await findLeft(scene.recorded, "delete");
+  assertEquals(left?.steps.isEmpty, true);
+  left?.remove();
+  assertEquals(scene.records, []);
 });
 
-Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () => {
+Deno.test("Left without a record keeps nothing before a failure", () => {
   using scene = new Scene();
-  const { running } = scene;
-  const add = new RunningAdd(running);
-  const starter = await add.begin() ?? ((start) => start());
-  const [path = ""] = scene.locks;
+  using left = new Left(scene.recorded, undefined);
+  left.steps.end(1);
+  assertEquals(scene.records, []);
+  left.steps.keep();
+  const [path = ""] = scene.records;
+  assertEquals(readRecord(path)?.state, { left: [0] });
+});
+
+Deno.test("a damaged record counts as none, and DEL runs all plugins", async () => {
+  using scene = new Scene();
+  {
+    using add = scene.begin();
+    add.steps.begin(0, undefined);
+  }
+  const [path = ""] = scene.records;
+  Deno.writeTextFileSync(path, '{"left":[', { append: true });
+  using left = await findLeft(scene.recorded, "delete");
+  assertEquals([0, 1].map((at) => left?.steps.isLeft(at)), [true, true]);
+});
+
+Deno.test("sweepEmpty() removes old files without a record", () => {
+  using scene = new Scene();
+  const { directory } = scene.recorded;
+  sweepEmpty(directory);
+  using add = scene.begin();
+  add.steps.begin(0, undefined);
+  const [kept] = scene.records;
+  for (const name of ["dead", "young"]) {
+    Deno.writeTextFileSync(`${directory}/${name}`, "");
+  }
+  Deno.utimeSync(`${directory}/dead`, 0, 0);
+  sweepEmpty(directory);
+  const young = `${directory}/young`;
+  assertEquals(scene.records.toSorted(), [kept, young].toSorted());
+});
+
+Deno.test("findLeft() waits for a process that outlives RunningAdd", async () => {
+  using scene = new Scene();
+  const add = scene.begin();
+  const starter = await add.lock() ?? ((start) => start());
   // Another call's process, which must not matter.
   await using other = new Deno.Command("sleep", { args: ["100"] }).spawn();
   await using child = starter(() =>
     new Deno.Command("sleep", { args: ["0.5"] }).spawn()
   );
   // Keeps the file, as if this process had been killed.
-  Deno.renameSync(path, `${path}.kept`);
   add[Symbol.dispose]();
-  Deno.renameSync(`${path}.kept`, path);
   const startMs = performance.now();
-  await waitForAdd(running);
+  using left = await findLeft(scene.recorded, "delete");
   assert(performance.now() - startMs > 300, "it did not wait");
   await child.status;
   other.kill();
-  assertEquals([scene.locks, scene.logs], [[], []]);
+  left?.remove();
+  assertEquals([scene.records, scene.logs], [[], []]);
 });
 
-Deno.test("waitForAdd() gives up at the call's signal, and leaves the lock", async () => {
+Deno.test("findLeft() gives up at the call's signal, and leaves the record", async () => {
   using scene = new Scene();
-  const { running } = scene;
-  await waitForAdd(running);
+  const { recorded } = scene;
+  assertEquals(await findLeft(recorded, "delete"), undefined);
   {
-    using add = new RunningAdd(running);
-    await add.begin();
-    for (let count = 0; count < 2; count++) {
+    using add = scene.begin();
+    await add.lock();
+    for (const action of ["delete", "add"] as const) {
       const signal = AbortSignal.timeout(50);
       const { code } = await assertRejects(
-        () => waitForAdd({ ...running, signal }),
+        () => findLeft({ ...recorded, signal }, action),
         CniError,
-        "is still running",
+        `Cannot ${action}: a plugin that an earlier ADD started is still running`,
       );
-      assertEquals([code, scene.locks.length], [11, 1]);
+      assertEquals([code, scene.records.length], [11, 1]);
     }
+    add.finish();
   }
-  assertEquals([scene.locks, scene.logs], [[], []]);
+  assertEquals([scene.records, scene.logs], [[], []]);
 });
 
-Deno.test("RunningAdd removes its own lock only", async () => {
+Deno.test("RunningAdd goes on where there can be no record", async () => {
   using scene = new Scene();
-  const add = new RunningAdd(scene.running);
-  await add.begin();
-  const [path = ""] = scene.locks;
-  Deno.removeSync(path);
-  using other = new RunningAdd(scene.running);
-  await other.begin();
-  add[Symbol.dispose]();
-  assertEquals(scene.locks, [path]);
-});
-
-Deno.test("RunningAdd goes on where it cannot lock", async () => {
-  using scene = new Scene();
-  const running = { ...scene.running, directory: "/proc/locks" };
-  using add = new RunningAdd(running);
-  await add.begin();
+  const recorded = { ...scene.recorded, directory: "/proc/records" };
+  using add = RunningAdd.begin(recorded);
+  add?.steps.begin(0, undefined);
+  assertEquals(await add?.lock(), undefined);
+  assertEquals(add?.steps.isLeft(0), true);
   assertEquals(scene.logs.length, 1);
-  await waitForAdd(running);
+  assertMatch(
+    scene.logs.join(),
+    /^level=warn msg="Continuing without a record"/,
+  );
+  assertEquals(await findLeft(recorded, "delete"), undefined);
 });
 
-Deno.test("ADD and DEL go on without a lock that cannot be opened", async () => {
+Deno.test("DEL goes on without a record that cannot be opened", async () => {
   using scene = new Scene();
-  const { running } = scene;
   let path = "";
   {
-    using add = new RunningAdd(running);
-    await add.begin();
-    [path = ""] = scene.locks;
+    using add = scene.begin();
+    [path = ""] = scene.records;
+    add.finish();
   }
   Deno.symlinkSync(path, path);
-  using add = new RunningAdd(running);
-  assertEquals(await add.begin(), undefined);
-  await waitForAdd(running);
-  assertEquals(scene.logs.length, 2);
-  for (const log of scene.logs) {
-    assertMatch(
-      log,
-      /^level=warn msg="Continuing without the lock" .*(?:ELOOP|symbolic links)/,
-    );
-    assertStringIncludes(log, `path=${path} `);
-  }
+  assertEquals(RunningAdd.begin(scene.recorded), undefined);
+  assertEquals(await findLeft(scene.recorded, "delete"), undefined);
+  const [log = ""] = scene.logs;
+  assertEquals(scene.logs.length, 1);
+  assertMatch(
+    log,
+    /^level=warn msg="Continuing without a record" .*(?:ELOOP|symbolic links)/,
+  );
+  assertStringIncludes(log, `path=${path} `);
 });

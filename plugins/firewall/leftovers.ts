@@ -68,7 +68,8 @@ async function findAddresses(
       async remove(): Promise<void> {
         // The address might already belong to a new container, which has
         // identical rules.
-        if (!search.renew().findReason({ addresses: ips })) return;
+        const evidence = await search.renew();
+        if (!evidence.findReason({ addresses: ips })) return;
         await eachIptables(
           placeOf(search, iptables.table),
           [FORWARD],

@@ -47,7 +47,11 @@ function findScratch(search: LeftoverSearch, cniDir: string): Orphan[] {
       async remove(): Promise<void> {
         const { delegates } = scratch.readWhatIsLeft(container);
         // It takes no locks: the remover holds them.
-        const runtime = new NetworkRuntime({ ...search, cacheDir: cniDir });
+        const runtime = new NetworkRuntime({
+          ...search,
+          cacheDir: cniDir,
+          recordsSteps: true,
+        });
         for (const [index, delegate] of [...delegates.entries()].reverse()) {
           const ifName = interfaceNameOf(delegates, index, FIRST_IFNAME);
           await runtime.delNetworkList(

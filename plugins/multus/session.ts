@@ -77,6 +77,7 @@ function openSession(
       env: enterRecursion(env, args),
       pluginDirs,
       cacheDir: config.cniDir,
+      recordsSteps: true,
     }),
   };
 }

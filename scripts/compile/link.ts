@@ -14,8 +14,9 @@
  * `__read` is a function that returns any bytes of the comments. The stand-in for
  * denort does so.
  *
- * What only people run, the command lines, is one more comment, compressed: it is
- * half of the code, and no call of a plugin needs it.
+ * What only people run, the command lines, and what the node daemon runs every few
+ * minutes, is one more comment, compressed: it is half of the code, and no call of a
+ * plugin needs it.
  *
  * @module
  */
@@ -41,6 +42,8 @@ const DIRNAME = /\bimport\.meta\.dirname\b/g;
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** The chunks of command lines, as the entry imports them later. */
 const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
+/** A chunk that only the node daemon imports, every few minutes. */
+const OF_DAEMON = /^remove_leftovers-/;
 /** Module syntax that must not remain after linking. */
 const LEFT_OVER =
   /\bimport\.meta\b|\b__[lz]\b|(?:^|[;}])(?:import|export)[*{" ]/;
@@ -146,7 +149,8 @@ function order(
     const source = chunks[name] ?? "";
     listImports(source).forEach(add);
     for (const [, later = ""] of source.matchAll(DYNAMIC_IMPORT)) {
-      const isRare = name === entry && COMMAND_LINES.test(later);
+      const isRare = name === entry && COMMAND_LINES.test(later) ||
+        OF_DAEMON.test(later);
       (isRare ? rare : roots).push(later);
     }
   };

@@ -43,6 +43,15 @@ export const LAYERS: readonly Layer[] = [
   layer("libcni/", ["net/", "base/", "cni/"]),
   layer("node/", ["net/", "ffi/", "base/", "cni/", "libcni/"]),
   layer("kube/", ["net/", "base/", "cni/"]),
+  layer("plugins/parts/evidence/", [
+    "net/",
+    "ffi/",
+    "base/",
+    "cni/",
+    "metadata/",
+    "libcni/",
+    "plugins/parts/owner/",
+  ]),
   layer("plugins/parts/", ["net/", "ffi/", "base/", "cni/", "metadata/"]),
   layer("daemon/wire/", ["net/", "base/", "cni/"], [
     "ffi/file/regular_file.ts",
@@ -223,6 +232,9 @@ export const LAYERS: readonly Layer[] = [
     "base/",
     "ffi/file/directory_watch.ts",
     "ipam/host_local/",
+  ]),
+  layer("ipam/host_local/", ["net/", "base/", "cni/", "metadata/"], [
+    "plugins/parts/evidence/",
   ]),
   layer("ipam/*/", ["net/", "base/", "cni/", "metadata/"]),
   // What `cni conform` and tests of plugins share.

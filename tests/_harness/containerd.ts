@@ -82,6 +82,14 @@ const PAUSE = [
 ].join("");
 const IMAGE = "localhost/pause:1";
 
+/** How a containerd differs from the usual one. */
+export interface ContainerdOptions {
+  /** Directory of the plugins; that of our executables by default. */
+  readonly bin?: string;
+  /** Whether the node daemon of that directory runs beside it. */
+  readonly hasDaemon?: boolean;
+}
+
 /** A running containerd. Its plugins are our executables. */
 export class Containerd implements AsyncDisposable {
   readonly #hosts: TestHosts;
@@ -103,15 +111,17 @@ export class Containerd implements AsyncDisposable {
   static async start(
     hosts: TestHosts,
     plugins: readonly object[],
+    { bin = BIN, hasDaemon = false }: ContainerdOptions = {},
   ): Promise<Containerd> {
     const directory = `${hosts.directory}/containerd`;
     Deno.mkdirSync(`${directory}/net.d`, { recursive: true });
-    writeConfig(directory);
+    writeConfig(directory, bin);
     const image = await writePauseImage(`${directory}/image`, IMAGE);
     // Sandboxes and the cache of attachments are not for others to see.
     const script = `
       mount -t tmpfs none /run
       mount -t tmpfs none /var/lib/cni || mount -t tmpfs none /var/lib
+      ${hasDaemon ? `${bin}/cni daemon 2>> ${directory}/daemon &` : ""}
       while :; do
         containerd --config ${directory}/config.toml 2>> ${directory}/log
       done`;
@@ -277,7 +287,7 @@ function readCommandLine(pid: string): string[] {
 }
 
 /** containerd 2 converts this version to its own. */
-function writeConfig(directory: string): void {
+function writeConfig(directory: string, bin: string): void {
   const cri = 'plugins."io.containerd.grpc.v1.cri"';
   Deno.writeTextFileSync(
     `${directory}/config.toml`,
@@ -295,7 +305,7 @@ disable_tcp_service = true
 [${cri}.containerd]
 snapshotter = "native"
 [${cri}.cni]
-bin_dir = "${BIN}"
+bin_dir = "${bin}"
 conf_dir = "${directory}/net.d"
 `,
   );

@@ -19,6 +19,8 @@ export interface NodeDaemonOptions {
   readonly socketDir?: string;
   /** Starts it, as `["prlimit", "--nofile=40"]` does. */
   readonly wrapper?: readonly string[];
+  /** Whether it removes leftovers, which may be of other tests; false by default. */
+  readonly heals?: boolean;
 }
 
 /** A call of an executable. */
@@ -47,6 +49,7 @@ export class NodeDaemon implements AsyncDisposable {
       env,
       socketDir = `${hosts.directory}/run`,
       wrapper = [],
+      heals = false,
     }: NodeDaemonOptions,
   ) {
     this.#hosts = hosts;
@@ -66,6 +69,7 @@ export class NodeDaemon implements AsyncDisposable {
         "daemon",
         `--socket-dir=${socketDir}`,
         "--no-warm-up",
+        ...heals ? [] : ["--no-heal"],
         ...args,
       ],
       clearEnv: true,

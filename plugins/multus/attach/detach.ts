@@ -22,7 +22,10 @@ import { loadDelegate } from "../model/delegate.ts";
 
 /** The parts of a call that detaching needs. */
 export interface DetachingCall {
-  readonly runtime: Pick<NetworkRuntime, "delNetworkList" | "findCachedConfig">;
+  readonly runtime: Pick<
+    NetworkRuntime,
+    "delNetworkList" | "findCachedConfig" | "isRecorded"
+  >;
   /** Directories to search for plugins, in order. */
   readonly pluginDirs: readonly string[];
   readonly log: Pick<Log, "info" | "warn">;
@@ -45,7 +48,9 @@ export async function detach(
   if (!isNetworkName(attachment.network.name)) return;
   const { network, conf } = restoreAttachment(session, attachment);
   const isAdded = isCached(session, network, conf);
-  const plugins = isAdded ? network.plugins : listRun(session, network);
+  // A record shows which plugins ADD has run.
+  const isKnown = isAdded || await session.runtime.isRecorded(network, conf);
+  const plugins = isKnown ? network.plugins : listRun(session, network);
   const options = { continueOnDelErrors: true, signal };
   try {
     await session.runtime.delNetworkList(

@@ -172,8 +172,8 @@ export class ScratchCache {
   }
 }
 
-/** Directories next to the scratch files: libcni's results and the locks. */
-const TAKEN_NAMES: readonly string[] = ["results", "locks"];
+/** Directories next to the scratch files: libcni's results and steps, and the locks. */
+const TAKEN_NAMES: readonly string[] = ["results", "locks", "steps"];
 
 function checkIsFree(containerId: string): void {
   if (!TAKEN_NAMES.includes(containerId)) return;

@@ -54,6 +54,7 @@ export class MultusDaemon implements AsyncDisposable {
         `--kubeconfig=${kubeconfig}`,
         `--socket-dir=${socketDir}`,
         "--log-level=debug",
+        "--no-heal",
         ...flags,
       ],
       clearEnv: true,

@@ -66,6 +66,7 @@ export class ThickDaemon implements AsyncDisposable {
           `--socket-dir=${socketDir}`,
           `--config=${config}`,
           "--no-warm-up",
+          "--no-heal",
         ],
         env: {
           PATH: "/usr/sbin:/usr/bin:/sbin:/bin",

@@ -5,27 +5,35 @@
  * @module
  */
 
-import { isNamespace } from "../../cni/call/own_netns.ts";
-import { findFileId } from "../../base/files/same_file.ts";
+import { isNamespace } from "../../../cni/call/own_netns.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
 import type {
   Evidence,
   FoundLease,
   LeftoverOwner,
   Reason,
-} from "../../metadata/leftovers.ts";
-import type { CachedAttachment } from "../../libcni/mod.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
-import type { Ip } from "../../net/ip.ts";
-import { listNamespaceAddresses, readProcesses } from "./processes.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findLinkOwner } from "../../plugins/parts/owner/attachment.ts";
+} from "../../../metadata/leftovers.ts";
+import {
+  AttachmentCache,
+  type CachedAttachment,
+} from "../../../libcni/cache.ts";
+import { decodeResult } from "../../../cni/result/decoding.ts";
+import type { Ip } from "../../../net/ip.ts";
+import { listContainerIds } from "./containers.ts";
+import {
+  listNamespaceAddresses,
+  type Processes,
+  readProcesses,
+} from "./processes.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { findLinkOwner } from "../owner/attachment.ts";
 
 /** Options of the search for evidence. */
 export interface EvidenceOptions {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
-  /** The cached attachments of all runtimes. */
-  readonly cached: readonly CachedAttachment[];
+  /** Directories with caches of attachments. */
+  readonly caches: readonly string[];
   /** The leases of all networks. */
   readonly leases: readonly FoundLease[];
   /** Younger leftovers are kept, in ms. */
@@ -46,28 +54,39 @@ export class NodeEvidence implements Evidence {
   readonly #uses: Map<string, number>;
   /** The living containers that are known to have an address. */
   readonly #holders = new Map<string, Set<string>>();
-  readonly #processes: ReturnType<typeof readProcesses>;
+  readonly #processes: Processes;
+  /** The containers that runtimes have, also without a process. */
+  readonly #containers: ReadonlySet<string>;
 
   /**
    * Looks at all processes, namespaces and cached attachments.
    *
    * @throws {Error} If some processes or namespaces cannot be looked at
    */
-  constructor({ hostNetns, cached, leases, graceMs }: EvidenceOptions) {
+  static async gather(options: EvidenceOptions): Promise<NodeEvidence> {
+    const hostId = findFileId(options.hostNetns);
+    const processes = await readProcesses();
+    const { namespaces } = processes;
+    const used = await listNamespaceAddresses(namespaces, hostId);
+    return new NodeEvidence(options, processes, used.map(String));
+  }
+
+  private constructor(
+    { hostNetns, caches, leases, graceMs }: EvidenceOptions,
+    processes: Processes,
+    used: readonly string[],
+  ) {
     this.#hostId = findFileId(hostNetns);
     this.#graceMs = graceMs;
-    this.#processes = readProcesses();
-    const used = listNamespaceAddresses(
-      this.#processes.namespaces,
-      this.#hostId,
-    ).map(String);
+    this.#processes = processes;
+    this.#containers = listContainerIds(processes.roots);
     this.#addresses = new Set(used);
     this.#uses = new Map(
       [...Map.groupBy(used, (ip) => ip)].map(([ip, all]) => [ip, all.length]),
     );
     const hostEnds = findHostEnds(hostNetns);
     for (const id of hostEnds.containers) this.#live.add(id);
-    for (const attachment of cached) {
+    for (const attachment of listCached(caches)) {
       const { containerId, since } = attachment;
       const netns = netnsOf(attachment);
       const isAlive = this.#isYoung(since) || this.isAlive(netns) ||
@@ -109,6 +128,11 @@ export class NodeEvidence implements Evidence {
 
   #isYoung(since: Date): boolean {
     return Date.now() - since.getTime() < this.#graceMs;
+  }
+
+  /** Whether it has seen all processes of the node. */
+  get isWhole(): boolean {
+    return this.#processes.areAll;
   }
 
   /** Whether a CNI plugin is running on this host, of any program. */
@@ -164,7 +188,11 @@ export class NodeEvidence implements Evidence {
   /** Reports whether a container is attached, or named by a process. */
   #isKnown({ container = "", isTruncated = false }: LeftoverOwner): boolean {
     const { plugins, texts } = this.#processes;
-    const ids = [...this.#live, ...plugins.map((one) => one.container)];
+    const ids = [
+      ...this.#live,
+      ...plugins.map((one) => one.container),
+      ...this.#containers,
+    ];
     if (
       ids.some((id) =>
         isTruncated ? id.startsWith(container) : id === container
@@ -236,4 +264,11 @@ function findHostEnds(hostNetns: string): HostEnds {
       ends.flatMap((end) => findLinkOwner(end)?.containerId ?? []),
     ),
   };
+}
+
+/** Lists the cached attachments of several directories. */
+export function listCached(directories: readonly string[]): CachedAttachment[] {
+  return directories.flatMap((directory) =>
+    new AttachmentCache(directory).listAttachments()
+  );
 }

@@ -4,11 +4,12 @@
  * @module
  */
 
-import { ifPossible } from "../../base/files/io.ts";
-import { fileIdOf, findFileId } from "../../base/files/same_file.ts";
-import { isMissingNetns } from "../../ffi/netns.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Ip } from "../../net/ip.ts";
+import { yieldToEventLoop } from "../../../base/deadline.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import { fileIdOf, findFileId } from "../../../base/files/same_file.ts";
+import { isMissingNetns } from "../../../ffi/netns.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Ip } from "../../../net/ip.ts";
 
 /** A view of this machine's processes. */
 export interface Processes {
@@ -26,28 +27,46 @@ export interface Processes {
   readonly roots: readonly string[];
   /** Command lines and control groups, in which runtimes name containers. */
   readonly texts: readonly string[];
+  /**
+   * Whether these are all processes of the node: there are kernel threads or a
+   * container runtime among them. In a pod with a PID namespace of its own, those of
+   * other pods are hidden.
+   */
+  readonly areAll: boolean;
 }
 
+/** Names of kernel threads and container runtimes, cut to the kernel's 15 bytes. */
+const OF_NODES =
+  /^(kthreadd|containerd(-.*)?|dockerd|crio|conmon|kubelet|k3s(-.*)?|k0s|podman|nerdctl)$/;
+
 /**
- * Reads what the processes show, other than this one.
+ * Reads what the processes show, other than this one. Lets the event loop run.
  *
  * @throws {Error} If some may not be looked at
  */
-export function readProcesses(): Processes {
+export async function readProcesses(): Promise<Processes> {
+  let areAll = false;
   const namespaces = new Map<string, string>();
   const plugins: Processes["plugins"][number][] = [], texts: string[] = [];
   const mounts = new Map([[findFileId("/proc/self/ns/mnt"), "/proc/self"]]);
-  for (const { name } of Deno.readDirSync("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
+  for (const name of listPids()) {
+    await yieldToEventLoop();
     const path = `/proc/${name}/ns/net`;
     const id = findIdOrRefuse(path);
     if (id !== undefined && !namespaces.has(id)) namespaces.set(id, path);
+    for (const held of listHeld(`/proc/${name}/fd`)) {
+      const heldId = findFileId(held);
+      if (heldId !== undefined && !namespaces.has(heldId)) {
+        namespaces.set(heldId, held);
+      }
+    }
     if (Number(name) === Deno.pid) continue;
     const mountId = findFileId(`/proc/${name}/ns/mnt`);
     if (!mounts.has(mountId)) mounts.set(mountId, `/proc/${name}`);
     const read = (file: string): string =>
       ifPossible(() => Deno.readTextFileSync(`/proc/${name}/${file}`)) ?? "";
     texts.push(read("cmdline"), read("cgroup"));
+    areAll ||= OF_NODES.test(read("comm").trimEnd());
     const environment = `\0${read("environ")}`;
     const container = /\0CNI_CONTAINERID=([^\0]+)/.exec(environment)?.[1];
     const isPlugin = /\0CNI_COMMAND=[^\0]/.test(environment);
@@ -67,7 +86,12 @@ export function readProcesses(): Processes {
   }
   // A mount outlives the processes in its namespace.
   const all = new Map([...namespaces, ...mounted]);
-  return { namespaces: all, roots, plugins, texts };
+  return { namespaces: all, roots, plugins, texts, areAll };
+}
+
+function listPids(): string[] {
+  return [...Deno.readDirSync("/proc")].map(({ name }) => name)
+    .filter((name) => /^\d+$/.test(name));
 }
 
 /** Returns undefined for a process that has ended. */
@@ -86,6 +110,14 @@ function findIdOrRefuse(path: string): string | undefined {
       { cause },
     );
   }
+}
+
+/** Lists the descriptors with which a process holds network namespaces. */
+function listHeld(directory: string): string[] {
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+  return entries.map(({ name }) => `${directory}/${name}`).filter((path) =>
+    ifPossible(() => Deno.readLinkSync(path))?.startsWith("net:[")
+  );
 }
 
 /** Lists the paths at which a process has namespaces mounted. */
@@ -108,22 +140,26 @@ function listMounted(directory: string): string[] {
  *
  * @throws {SyscallError} If a namespace cannot be entered
  */
-export function listNamespaceAddresses(
+export async function listNamespaceAddresses(
   namespaces: Processes["namespaces"],
   hostId: string | undefined,
-): Ip[] {
-  return [...namespaces].filter(([id]) => id !== hostId)
-    .flatMap(([, path]) => listAddresses(path));
+): Promise<Ip[]> {
+  const addresses: Ip[] = [];
+  for (const [id, path] of namespaces) {
+    await yieldToEventLoop();
+    if (id !== hostId) addresses.push(...listAddresses(id, path));
+  }
+  return addresses;
 }
 
-function listAddresses(path: string): Ip[] {
+function listAddresses(id: string, path: string): Ip[] {
   try {
     using rtnl = Rtnl.open(path);
     return rtnl.address.list().map(({ address }) => address.ip)
       .filter((ip) => !ip.isLoopback);
   } catch (error) {
-    // It has ended since.
-    if (isMissingNetns(error) || findFileId(path) === undefined) return [];
+    // It has ended since; a descriptor may be of another file by now.
+    if (isMissingNetns(error) || findFileId(path) !== id) return [];
     throw error;
   }
 }

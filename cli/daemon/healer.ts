@@ -1,0 +1,277 @@
+/**
+ * Removes what deleted containers have left on the node, without anybody asking: a
+ * plugin that is missing from a network list keeps the DEL of all plugins before it
+ * from running, and the runtime forgets the container.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { deadline, waitUntil } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import type { Log } from "../../base/log/log.ts";
+import { isNamespace } from "../../cni/call/own_netns.ts";
+import type { EndedCall } from "../../daemon/server/call.ts";
+import type { Gauge } from "../../daemon/server/metrics.ts";
+import type { LeftoversDocument } from "../../daemon/server/state_handler.ts";
+import type { Orphan, OrphanSearch, Removal } from "../orphans/mod.ts";
+
+/** Leftovers that are younger are kept, in ms: a pod may be attached right now. */
+const GRACE_MS = 60_000;
+/** How often the whole node is searched, in ms. */
+const SWEEP_MS = 10 * 60_000;
+/** The least time between two searches, in ms. */
+const REST_MS = 10_000;
+/** Leftovers become older than the grace period so long after an event, in ms. */
+const MARGIN_MS = 1000;
+/** How many configurations of calls are kept. */
+const MOST_CONFS = 100;
+/** Containers beyond this are left to the sweeps. */
+const MOST_CONTAINERS = 10_000;
+
+/** Options of a {@linkcode Healer}. */
+export interface HealerOptions {
+  /** Where to search, and what removes what is found. */
+  readonly search: Omit<
+    OrphanSearch,
+    "graceMs" | "isAutomatic" | "signal" | "confs"
+  >;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** Removes leftovers; the engine of `cni gc --orphans` by default. */
+  readonly remove?: (search: OrphanSearch) => Promise<readonly Removal[]>;
+  /** See {@linkcode GRACE_MS}. */
+  readonly graceMs?: number;
+  /** See {@linkcode SWEEP_MS}. */
+  readonly sweepMs?: number;
+  /** See {@linkcode REST_MS}. */
+  readonly restMs?: number;
+}
+
+/** A container that has been attached by this daemon, as far as it has seen. */
+interface Followed {
+  readonly netns: string;
+  /** The calls of ADD that no DEL has followed. */
+  readonly open: Set<string>;
+}
+
+/**
+ * Removes leftovers: of a container whose namespace is deleted, or one of whose calls
+ * failed, when the grace period is over, unless DEL comes before; and of all others
+ * at the start and every ten minutes.
+ */
+export class Healer {
+  readonly #options: HealerOptions;
+  readonly #containers = new Map<string, Followed>();
+  /** When to look at a container again, in ms of the process's clock. */
+  readonly #due = new Map<string, number>();
+  /** Configurations by plugin and network: they name where plugins keep state. */
+  readonly #confs = new Map<string, Uint8Array>();
+  readonly #watched = new Set<string>();
+  readonly #watchers: Deno.FsWatcher[] = [];
+  readonly #removed = new Map<string, number>();
+  #failed: readonly Removal[] = [];
+  #searches = 0;
+  #lastAt: string | undefined;
+  #problem: string | undefined;
+  #wake = Promise.withResolvers<true>();
+
+  /** Starts without containers. */
+  constructor(options: HealerOptions) {
+    this.#options = options;
+  }
+
+  /** Notes a call that has ended. */
+  note({ call, plugin, command, network, code }: EndedCall): void {
+    const { env, stdin } = call;
+    const { CNI_CONTAINERID: container = "", CNI_NETNS: netns = "" } = env;
+    if (code < 0 || container === "") return;
+    const step = JSON.stringify([plugin, network, env["CNI_IFNAME"]]);
+    const conf = JSON.stringify([plugin, network]);
+    if (this.#confs.has(conf) || this.#confs.size < MOST_CONFS) {
+      this.#confs.set(conf, stdin);
+    }
+    if (command === "ADD") this.#follow(container, netns, step);
+    else if (command !== "DEL") return;
+    if (code > 0) return this.#suspect(container);
+    if (command === "ADD") return;
+    const { open } = this.#containers.get(container) ?? {};
+    open?.delete(step);
+    if (open?.size === 0) this.#forget(container);
+  }
+
+  #follow(container: string, netns: string, step: string): void {
+    const followed = this.#containers.get(container) ??
+      { netns, open: new Set() };
+    followed.open.add(step);
+    if (this.#containers.size < MOST_CONTAINERS) {
+      this.#containers.set(container, followed);
+    }
+    this.#watch(dirname(netns));
+  }
+
+  #forget(container: string): void {
+    this.#containers.delete(container);
+    this.#due.delete(container);
+  }
+
+  /** Looks at a container when the grace period is over. */
+  #suspect(container: string): void {
+    const { graceMs = GRACE_MS } = this.#options;
+    this.#due.set(container, performance.now() + graceMs + MARGIN_MS);
+    this.#wake.resolve(true);
+  }
+
+  /** Hears of files of namespaces that are removed from a directory. */
+  #watch(directory: string): void {
+    // In /proc, nothing tells of it.
+    if (this.#watched.has(directory) || !/^(\/var)?\/run\//.test(directory)) {
+      return;
+    }
+    this.#watched.add(directory);
+    const watcher = ifPossible(() =>
+      Deno.watchFs(directory, { recursive: false })
+    );
+    if (watcher === undefined) return;
+    this.#watchers.push(watcher);
+    void this.#hear(watcher);
+  }
+
+  async #hear(watcher: Deno.FsWatcher): Promise<void> {
+    for await (const { kind, paths } of watcher) {
+      if (kind !== "remove") continue;
+      for (const [container, { netns }] of this.#containers) {
+        if (paths.includes(netns)) this.#suspect(container);
+      }
+    }
+  }
+
+  /** Removes leftovers until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { sweepMs = SWEEP_MS, restMs = REST_MS } = this.#options;
+    using _watchers = {
+      [Symbol.dispose]: () => this.#watchers.forEach((one) => one.close()),
+    };
+    for (let sweepAt = performance.now(); !signal.aborted;) {
+      const now = performance.now();
+      const isSweep = now >= sweepAt;
+      if (isSweep) sweepAt = now + sweepMs;
+      if (this.#takeDead(now) || isSweep) {
+        if (!await this.#heal(signal)) return;
+        await this.#sleep(restMs, signal, false);
+      }
+      const next = Math.min(sweepAt, ...this.#due.values());
+      await this.#sleep(next - performance.now(), signal, true);
+    }
+  }
+
+  /** Waits for a time in ms. */
+  async #sleep(
+    ms: number,
+    signal: AbortSignal,
+    mayWake: boolean,
+  ): Promise<void> {
+    if (ms <= 0) return;
+    if (mayWake) this.#wake = Promise.withResolvers();
+    const over = mayWake ? this.#wake.promise : new Promise<true>(() => {});
+    await waitUntil(over, deadline(ms), signal);
+  }
+
+  /** Takes the containers that are due; returns whether one has no namespace. */
+  #takeDead(now: number): boolean {
+    let isDead = false;
+    for (const [container, at] of this.#due) {
+      if (at > now) continue;
+      this.#due.delete(container);
+      const { netns = "" } = this.#containers.get(container) ?? {};
+      if (isNamespace(findFileId(netns))) continue;
+      this.#containers.delete(container);
+      isDead = true;
+    }
+    return isDead;
+  }
+
+  /** Searches once; returns whether that makes sense again. */
+  async #heal(signal: AbortSignal): Promise<boolean> {
+    const { log, search, graceMs = GRACE_MS } = this.#options;
+    const { HiddenProcessesError, removeOrphans } = await import(
+      "./remove_leftovers.ts"
+    );
+    const { remove = removeOrphans } = this.#options;
+    try {
+      const confs = [...this.#confs.values()];
+      const limits = { graceMs, isAutomatic: true, confs, signal };
+      this.#report(await remove({ ...search, ...limits }));
+      this.#problem = undefined;
+      return true;
+    } catch (error) {
+      if (signal.aborted) return false;
+      const problem = describeError(error);
+      if (problem !== this.#problem) {
+        log.warn("Cannot search for leftovers", { error: problem });
+      }
+      this.#problem = problem;
+      return !(error instanceof HiddenProcessesError);
+    } finally {
+      this.#searches++;
+      this.#lastAt = new Date().toISOString();
+    }
+  }
+
+  #report(removals: readonly Removal[]): void {
+    const { log } = this.#options;
+    for (const { orphan, error } of removals) {
+      const { kind, container, network, why } = orphan;
+      const about = { kind, where: orphan.where, container, network, why };
+      if (error === undefined) {
+        this.#removed.set(kind, (this.#removed.get(kind) ?? 0) + 1);
+        log.info("Removed a leftover of a deleted container", about);
+      } else if (!this.#failed.some((known) => isSame(known.orphan, orphan))) {
+        log.warn("Cannot remove a leftover of a deleted container", {
+          ...about,
+          error: describeError(error),
+        });
+      }
+    }
+    this.#failed = removals.filter(({ error }) => error !== undefined);
+  }
+
+  /** Describes what it has done. */
+  describe(): LeftoversDocument {
+    return {
+      removed: Object.fromEntries(this.#removed),
+      failed: this.#failed.map(({ orphan: { kind, where }, error }) => ({
+        kind,
+        where,
+        error: describeError(error),
+      })),
+      searches: this.#searches,
+      ...this.#lastAt !== undefined && { lastAt: this.#lastAt },
+      ...this.#problem !== undefined && { problem: this.#problem },
+    };
+  }
+
+  /** Values for the daemon's metrics. */
+  listGauges(): Gauge[] {
+    return [
+      {
+        name: "cni_daemon_leftovers_removed_total",
+        type: "counter",
+        help: "Leftovers of deleted containers that the daemon has removed.",
+        read: () =>
+          [...this.#removed].map(([kind, count]) => [{ kind }, count]),
+      },
+      {
+        name: "cni_daemon_leftovers_failed",
+        help: "Leftovers that the daemon could not remove in its last search.",
+        read: () => [[{}, this.#failed.length]],
+      },
+    ];
+  }
+}
+
+function isSame(one: Orphan, other: Orphan): boolean {
+  return one.kind === other.kind && one.where === other.where &&
+    one.container === other.container;
+}

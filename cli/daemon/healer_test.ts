@@ -1,0 +1,174 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { createLog } from "../../base/log/log.ts";
+import type { EndedCall } from "../../daemon/server/call.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import {
+  HiddenProcessesError,
+  type OrphanSearch,
+  type Removal,
+} from "../orphans/mod.ts";
+import { Healer } from "./healer.ts";
+
+const ORPHAN = {
+  kind: "lease",
+  where: "/leases/10.0.0.2",
+  container: "c1",
+  network: "net1",
+  why: "no namespace has 10.0.0.2",
+  remove: () => Promise.resolve(),
+} as const;
+
+/** A healer that runs, and what its searches find. */
+class Scene implements AsyncDisposable {
+  readonly directory: string = Deno.makeTempDirSync({
+    // Files are watched below /run only.
+    dir: "/run",
+    prefix: "cni-test-",
+  });
+  readonly logs: string[] = [];
+  readonly searches: OrphanSearch[] = [];
+  found: () => Removal[] = () => [];
+  readonly healer: Healer = new Healer({
+    search: {} as OrphanSearch,
+    log: createLog({}, (text) => this.logs.push(text)),
+    remove: (search): Promise<Removal[]> => {
+      this.searches.push(search);
+      return Promise.try(() => this.found());
+    },
+    graceMs: 200,
+    sweepMs: 3_600_000,
+    restMs: 0,
+  });
+  readonly #end = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor() {
+    this.#running = this.healer.run(this.#end.signal);
+  }
+
+  /** Creates the file of a namespace. */
+  addNetns(name: string): string {
+    const path = `${this.directory}/${name}`;
+    Deno.writeTextFileSync(path, "");
+    return path;
+  }
+
+  note(command: string, netns: string, code = 0, plugin = "ptp"): void {
+    this.healer.note({
+      call: {
+        env: {
+          CNI_CONTAINERID: netns,
+          CNI_NETNS: netns,
+          CNI_IFNAME: "eth0",
+        },
+      },
+      plugin,
+      command,
+      network: "net1",
+      code,
+    } as unknown as EndedCall);
+  }
+
+  async untilSearches(count: number): Promise<void> {
+    await eventually(
+      `${count} searches`,
+      () => this.searches.length >= count,
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#end.abort();
+    await this.#running;
+    Deno.removeSync(this.directory, { recursive: true });
+  }
+}
+
+Deno.test("Healer searches at the start, and when a namespace is removed before DEL", async () => {
+  await using scene = new Scene();
+  await scene.untilSearches(1);
+  const { graceMs, isAutomatic } = scene.searches[0] ?? {};
+  assertEquals([graceMs, isAutomatic], [200, true]);
+  const [lost, detached] = ["a", "b"].map((name) => scene.addNetns(name));
+  for (const netns of [lost, detached]) {
+    scene.note("ADD", netns ?? "");
+    scene.note("ADD", netns ?? "", 0, "portmap");
+  }
+  scene.note("DEL", detached ?? "", 0, "portmap");
+  scene.note("DEL", detached ?? "");
+  Deno.removeSync(detached ?? "");
+  // DEL of one plugin of two.
+  scene.note("DEL", lost ?? "", 0, "portmap");
+  Deno.removeSync(lost ?? "");
+  await scene.untilSearches(2);
+  assertEquals(scene.searches.length, 2);
+});
+
+Deno.test("Healer searches after a call that failed", async () => {
+  await using scene = new Scene();
+  await scene.untilSearches(1);
+  scene.note("ADD", "/run/no-such-netns", 11);
+  await scene.untilSearches(2);
+  scene.note("DEL", "/run/no-such-netns", 11);
+  await scene.untilSearches(3);
+  // Its namespace exists: it is about to be tried again.
+  scene.note("ADD", "/proc/self/ns/net", 11);
+  scene.note("CHECK", "/run/no-such-netns", 11);
+  scene.note("ADD", "/run/no-such-netns", -1);
+  scene.note("DEL", "/run/another", 11);
+  await scene.untilSearches(4);
+  assertEquals(scene.searches.length, 4);
+});
+
+Deno.test("Healer counts what it removes, and logs each failure once", async () => {
+  await using scene = new Scene();
+  const error = new Error("it is busy");
+  const link = { ...ORPHAN, kind: "link", where: "veth0" } as const;
+  scene.found = () => [{ orphan: ORPHAN }, { orphan: link, error }];
+  await scene.untilSearches(1);
+  scene.note("DEL", "/run/a", 11);
+  await scene.untilSearches(2);
+  await eventually(
+    "it has counted",
+    () => scene.healer.describe().searches === 2,
+  );
+  const { removed, failed, lastAt } = scene.healer.describe();
+  assertEquals(removed, { lease: 2 });
+  assertEquals(failed, [{ kind: "link", where: "veth0", error: "it is busy" }]);
+  assertMatch(lastAt ?? "", /^\d{4}-/);
+  const [first = "", , third = ""] = scene.logs;
+  assertEquals(scene.logs.length, 3);
+  assertStringIncludes(first, "Removed a leftover of a deleted container");
+  assertStringIncludes(third, "Removed a leftover of a deleted container");
+  assertEquals(
+    scene.healer.listGauges().map(({ name, read }) => [name, read()]),
+    [
+      ["cni_daemon_leftovers_removed_total", [[{ kind: "lease" }, 2]]],
+      ["cni_daemon_leftovers_failed", [[{}, 1]]],
+    ],
+  );
+});
+
+Deno.test("Healer goes on after a failure, but not where processes are hidden", async () => {
+  await using scene = new Scene();
+  scene.found = () => {
+    throw new Error("no");
+  };
+  await scene.untilSearches(1);
+  await eventually(
+    "it says so",
+    () => scene.healer.describe().problem === "no",
+  );
+  scene.found = () => {
+    throw new HiddenProcessesError();
+  };
+  scene.note("DEL", "/run/a", 11);
+  await scene.untilSearches(2);
+  scene.note("DEL", "/run/b", 11);
+  await eventually(
+    "it says so",
+    () => /PID namespace/.test(scene.healer.describe().problem ?? ""),
+  );
+  assertEquals([scene.searches.length, scene.logs.length], [2, 2]);
+});

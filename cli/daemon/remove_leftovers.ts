@@ -1,0 +1,8 @@
+/**
+ * What removes leftovers, for the node daemon. A module of its own: the build packs
+ * it with the command lines, because no call of a plugin needs it.
+ *
+ * @module
+ */
+
+export { HiddenProcessesError, removeOrphans } from "../orphans/mod.ts";

@@ -1,0 +1,101 @@
+/**
+ * The steps of an ADD on disk, while it runs and after it has failed. An attachment
+ * whose ADD succeeded is cached, and needs no record.
+ *
+ * Each line is a state, written before the plugin runs. The last one that is
+ * complete counts.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { describeError } from "../base/error.ts";
+import {
+  ifPossible,
+  readTextFile,
+  removeQuietly,
+  writeAll,
+} from "../base/files/io.ts";
+import { isObject } from "../base/json/json.ts";
+import type { Log } from "../base/log/log.ts";
+import { Steps, type StepsState } from "./steps.ts";
+
+/** The record of an attachment. */
+export class StepRecord implements Disposable {
+  readonly #path: string;
+  readonly #log: Pick<Log, "warn">;
+  #file: Deno.FsFile | undefined;
+  /** The plugins that have something to undo. */
+  readonly steps: Steps;
+
+  private constructor(
+    path: string,
+    log: Pick<Log, "warn">,
+    state: StepsState | undefined,
+  ) {
+    this.#path = path;
+    this.#log = log;
+    this.steps = new Steps(state, (changed) => this.#write(changed));
+  }
+
+  /**
+   * Begins a record. What an earlier ADD has left stays recorded. If there can be no
+   * record, ADD goes on without.
+   */
+  static begin(path: string, log: Pick<Log, "warn">): StepRecord {
+    return new StepRecord(path, log, readState(path));
+  }
+
+  /** Finds a record; undefined if there is none, or it is damaged. */
+  static find(path: string, log: Pick<Log, "warn">): StepRecord | undefined {
+    const state = readState(path);
+    return state && new StepRecord(path, log, state);
+  }
+
+  #write(state: StepsState): void {
+    try {
+      this.#file ??= openToAppend(this.#path);
+      const line = `${JSON.stringify(state)}\n`;
+      writeAll(this.#file, new TextEncoder().encode(line));
+    } catch (error) {
+      this.#log.warn("Continuing without a record", {
+        path: this.#path,
+        error: describeError(error),
+      });
+      // One that lacks a plugin would hide it from DEL.
+      this.remove();
+    }
+  }
+
+  /** Removes the record: nothing is left, or the attachment is cached. */
+  remove(): void {
+    removeQuietly(this.#path);
+  }
+
+  /** Closes the file. */
+  [Symbol.dispose](): void {
+    this.#file?.close();
+    this.#file = undefined;
+  }
+}
+
+function openToAppend(path: string): Deno.FsFile {
+  const options = { create: true, append: true, mode: 0o600 };
+  try {
+    return Deno.openSync(path, options);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    return Deno.openSync(path, options);
+  }
+}
+
+function readState(path: string): StepsState | undefined {
+  return ifPossible(() => {
+    const lines = readTextFile(path).trimEnd().split("\n");
+    const state: unknown = JSON.parse(lines.at(-1) ?? "");
+    return isObject(state) && Array.isArray(state["left"])
+      ? state as unknown as StepsState
+      : undefined;
+  });
+}

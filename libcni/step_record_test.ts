@@ -1,0 +1,71 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals } from "@std/assert";
+import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
+import { ifPossible } from "../base/files/io.ts";
+
+const FAIL = `echo '{"code":11,"msg":"no"}'; exit 1`;
+
+/** Runs ADD, which fails, and then DEL, as multus does. */
+async function addAndDel(
+  host: RecordingPlugins,
+  between: () => void = () => {},
+): Promise<string[]> {
+  const runtime = host.runtime({ recordsSteps: true });
+  const list = host.list([{ type: "a", ipam: {} }, "b", "c"]);
+  await runtime.addNetworkList(list, host.conf()).catch(() => {});
+  assertEquals(await runtime.isRecorded(list, host.conf()), true);
+  between();
+  const before = host.story.length;
+  await runtime.delNetworkList(list, host.conf(), {
+    continueOnDelErrors: true,
+  }).catch(() => {});
+  return host.story.slice(before);
+}
+
+function listRecords(host: RecordingPlugins): string[] {
+  const entries = ifPossible(() => [
+    ...Deno.readDirSync(`${host.cacheDir}/steps`),
+  ]);
+  return (entries ?? []).map(({ name }) => name);
+}
+
+Deno.test("DEL runs the plugins that a failed ADD began, also one that has gone since", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  host.add("b", { ADD: FAIL });
+  const remove = (): void => {
+    host.add("c");
+    Deno.removeSync(`${host.directory.path}/b`);
+  };
+  assertEquals(await addAndDel(host, remove), []);
+  assertEquals(listRecords(host), ["net1-c1-eth0"]);
+  host.add("b");
+  const runtime = host.runtime({ recordsSteps: true });
+  const list = host.list([{ type: "a", ipam: {} }, "b", "c"]);
+  await runtime.delNetworkList(list, host.conf());
+  assertEquals(host.story.slice(-2), ["b DEL", "a DEL"]);
+  assertEquals(listRecords(host), []);
+});
+
+Deno.test("DEL skips plugins that were missing, and a later ADD keeps what is left", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  host.add("b", { DEL: FAIL });
+  assertEquals(await addAndDel(host), ["b DEL"]);
+  const list = host.list([{ type: "a", ipam: {} }, "b", "c"]);
+  const runtime = host.runtime({ recordsSteps: true });
+  Deno.removeSync(`${host.directory.path}/b`);
+  await runtime.addNetworkList(list, host.conf()).catch(() => {});
+  host.add("b");
+  await runtime.delNetworkList(list, host.conf());
+  assertEquals(host.story.slice(-2), ["b DEL", "a DEL"]);
+});
+
+Deno.test("an ADD that succeeds leaves no record", async () => {
+  using host = new RecordingPlugins();
+  for (const type of ["a", "b"]) host.add(type);
+  const runtime = host.runtime({ recordsSteps: true });
+  await runtime.addNetworkList(host.list(["a", "b"]), host.conf());
+  assertEquals([listRecords(host), host.cached], [[], ["net1-c1-eth0"]]);
+});

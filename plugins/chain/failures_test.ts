@@ -1,0 +1,207 @@
+/** What a chain does when one of its plugins fails or is missing. */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import { dispatch } from "../../cni/skel.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import {
+  type Answers,
+  RecordingPlugins,
+} from "../../tests/_harness/recording_plugins.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { createChain } from "./plugin.ts";
+
+const FAIL = `echo '{"code":11,"msg":"no"}'; exit 1`;
+const REFUSE = `echo '{"code":1,"msg":"which version?"}'; exit 1`;
+const RESULT =
+  `echo '{"cniVersion":"1.1.0","ips":[{"address":"10.0.0.9/24"}]}'`;
+
+/** A chain of scripts `a`, `b` and `c`. */
+class Scene extends RecordingPlugins {
+  readonly #plugin: Plugin;
+  readonly #records = `${this.directory.path}/records`;
+  plugins: readonly object[] = ["a", "b", "c"].map((type) => ({ type }));
+
+  constructor() {
+    super();
+    this.add("a", { ADD: RESULT });
+    this.add("b", { ADD: RESULT });
+    this.add("c", { ADD: RESULT });
+    this.#plugin = createChain(this.#records) as Plugin;
+  }
+
+  /** Runs a command; returns the calls that it made, and its error. */
+  async run(
+    command: string,
+    keys: object = {},
+  ): Promise<{ story: string; error: Record<string, unknown> | undefined }> {
+    const before = this.story.length;
+    const { plugins } = this;
+    const config = { cniVersion: "1.1.0", name: "net1", plugins, ...keys };
+    const { exitCode, stdout } = await dispatch(this.#plugin, {
+      env: {
+        PATH: "/usr/bin:/bin",
+        CNI_COMMAND: command,
+        CNI_CONTAINERID: "c1",
+        CNI_NETNS: "/run/netns/c1",
+        CNI_IFNAME: "eth0",
+        CNI_PATH: this.directory.path,
+        CNI_LOG_FILE: "stderr",
+      },
+      stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+      // A chain that GC runs is this one.
+      invoker: createInvoker(dispatch, () => Promise.resolve(this.#plugin)),
+      hostNetns: "/proc/thread-self/ns/net",
+      // After all records.
+      startedAt: new Date(Date.now() + 1000),
+    });
+    const error = exitCode === 0 ? undefined : JSON.parse(stdout);
+    return { story: this.story.slice(before).join(", "), error };
+  }
+
+  get records(): number {
+    return ifPossible(() => [...Deno.readDirSync(this.#records)].length) ?? 0;
+  }
+
+  /** Changes what a plugin does. */
+  change(type: string, answers: Answers = {}): void {
+    this.remove(type);
+    this.add(type, { ADD: RESULT, ...answers });
+  }
+
+  remove(type: string): void {
+    Deno.removeSync(`${this.directory.path}/${type}`);
+  }
+}
+
+Deno.test("a failed ADD is undone in reverse, and DEL has nothing to do", async () => {
+  using scene = new Scene();
+  scene.change("b", { ADD: FAIL });
+  const { story, error } = await scene.run("ADD");
+  assertEquals(story, "a ADD, b ADD, b DEL, a DEL");
+  assertEquals(error, {
+    cniVersion: "1.1.0",
+    code: 11,
+    msg: 'plugin type="b" failed (add): no',
+  });
+  const [{ stdin } = { stdin: {} }] = scene.calls.slice(-1);
+  assertEquals(stdin.prevResult.ips, [{ address: "10.0.0.9/24" }]);
+  assertEquals(await scene.run("DEL"), { story: "", error: undefined });
+  assertEquals(scene.records, 0);
+});
+
+Deno.test("a plugin that is missing never began, also if it appears later", async () => {
+  using scene = new Scene();
+  scene.remove("c");
+  const { story, error } = await scene.run("ADD");
+  assertEquals(story, "a ADD, b ADD, b DEL, a DEL");
+  assertStringIncludes(String(error?.["msg"]), 'failed to find plugin "c"');
+  assertEquals(error?.["details"], undefined);
+  scene.add("c");
+  assertEquals(await scene.run("DEL"), { story: "", error: undefined });
+  assertEquals(await scene.run("DEL"), {
+    story: "c DEL, b DEL, a DEL",
+    error: undefined,
+  });
+});
+
+Deno.test("a plugin that is no program, or refuses the version, never began", async () => {
+  for (
+    const prepare of [
+      (scene: Scene): void =>
+        Deno.writeTextFileSync(`${scene.directory.path}/b`, "?"),
+      (scene: Scene): void => scene.change("b", { ADD: REFUSE, DEL: REFUSE }),
+    ]
+  ) {
+    using scene = new Scene();
+    prepare(scene);
+    const { error } = await scene.run("ADD");
+    assertEquals(error?.["details"], undefined);
+    assertEquals(scene.story.at(-1), "a DEL");
+    assertEquals(await scene.run("DEL"), { story: "", error: undefined });
+  }
+});
+
+Deno.test("ADD names what it could not undo, and DEL tries that again", async () => {
+  using scene = new Scene();
+  scene.change("b", { DEL: FAIL });
+  scene.change("c", { ADD: FAIL });
+  const { story, error } = await scene.run("ADD");
+  assertEquals(story, "a ADD, b ADD, c ADD, c DEL, b DEL, a DEL");
+  assertEquals(
+    error?.["details"],
+    'not undone: plugin type="b" failed (delete): no',
+  );
+  assertEquals((await scene.run("DEL")).error?.["code"], 11);
+  scene.change("b");
+  assertEquals(await scene.run("DEL"), {
+    story: "b DEL, a DEL",
+    error: undefined,
+  });
+  assertEquals(scene.records, 0);
+});
+
+Deno.test("DEL runs the rest although a plugin fails, but keeps the addresses", async () => {
+  using scene = new Scene();
+  scene.plugins = [{ type: "a", ipam: { type: "x" } }, { type: "b" }, {
+    type: "c",
+  }];
+  assertEquals((await scene.run("ADD")).error, undefined);
+  assertEquals(scene.records, 0);
+  scene.change("c", { DEL: FAIL });
+  const first = await scene.run("DEL");
+  assertEquals(first.story, "c DEL, b DEL");
+  assertEquals(first.error?.["msg"], 'plugin type="c" failed (delete): no');
+  assertEquals(scene.records, 1);
+  scene.remove("c");
+  assertEquals((await scene.run("DEL")).story, "b DEL");
+  scene.add("c");
+  assertEquals(await scene.run("DEL"), {
+    story: "c DEL, b DEL, a DEL",
+    error: undefined,
+  });
+  assertEquals(scene.records, 0);
+});
+
+Deno.test("an ADD first removes what an earlier one has left", async () => {
+  using scene = new Scene();
+  scene.change("b", { DEL: FAIL });
+  scene.change("c", { ADD: FAIL });
+  await scene.run("ADD");
+  assertStringIncludes(
+    String((await scene.run("ADD")).error?.["msg"]),
+    'plugin type="b" failed (delete): no',
+  );
+  scene.change("b");
+  scene.change("c");
+  assertEquals(await scene.run("ADD"), {
+    story: "b DEL, a DEL, a ADD, b ADD, c ADD",
+    error: undefined,
+  });
+  assertEquals(scene.records, 0);
+});
+
+Deno.test("GC tries again what DEL has left of attachments that are not valid", async () => {
+  using scene = new Scene();
+  scene.directory.addOwnExecutable("chain");
+  await scene.run("ADD");
+  scene.change("b", { DEL: FAIL });
+  await scene.run("DEL");
+  const gc = async (
+    ...valid: readonly object[]
+  ): ReturnType<typeof scene.run> =>
+    await scene.run("GC", { "cni.dev/valid-attachments": valid });
+  const kept = await gc({ containerID: "c1", ifname: "eth0" });
+  assertEquals(kept.story, "a GC, b GC, c GC");
+  const again = await gc();
+  assertEquals(again.story, "b DEL, a DEL, a GC, b GC, c GC");
+  const failed =
+    'failed to delete c1 eth0: plugin type="b" failed (delete): no';
+  assertEquals(again.error?.["msg"], failed);
+  scene.change("b");
+  assertEquals(await gc(), {
+    story: "b DEL, a DEL, a GC, b GC, c GC",
+    error: undefined,
+  });
+  assertEquals([scene.records, scene.calls.at(-5)?.netns], [0, ""]);
+});

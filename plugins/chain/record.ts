@@ -1,0 +1,224 @@
+/**
+ * The record of an attachment of a chain: which of its plugins have something to
+ * undo, and the input with which DEL undoes it.
+ *
+ * A file `/run/cni/chain/NAME` is there while ADD runs, after an ADD that failed or
+ * was killed, and after a DEL that failed. An attachment whose ADD succeeded needs
+ * none: all its plugins have something to undo. Each line is written with one call
+ * before the plugin runs, so that a kill at any moment leaves a record that is at
+ * most too long. After a reboot there are neither records nor attachments.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { describeError } from "../../base/error.ts";
+import {
+  ifPossible,
+  readTextFile,
+  removeQuietly,
+} from "../../base/files/io.ts";
+import { isSameFile } from "../../base/files/same_file.ts";
+import { isObject, type JsonObject } from "../../base/json/json.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import { Fd } from "../../ffi/file/fd.ts";
+import * as libc from "../../ffi/libc.ts";
+import type { PluginConf } from "../../libcni/conf.ts";
+import type { StepsState } from "../../libcni/steps.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { stableName } from "../parts/owner/stable_name.ts";
+
+/** Directory of the records. */
+export const DIRECTORY = "/run/cni/chain";
+
+/** The attachment of a chain. */
+export interface Recorded
+  extends Pick<Call, "network" | "args" | "stdin" | "log" | "signal"> {
+  /** The plugins of the chain. */
+  readonly plugins: readonly PluginConf[];
+  /** Directory of the records; {@linkcode DIRECTORY} if undefined. */
+  readonly directory?: string | undefined;
+}
+
+/** The input of a call, as its record has it. */
+export interface RecordedInput {
+  readonly network: string;
+  /** The CNI_* variables that DEL needs. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The configuration on stdin. */
+  readonly config: string;
+}
+
+/**
+ * Returns the path of an attachment's record. Several chains of one network have
+ * different plugins, also if one of them contains the other.
+ */
+export function recordPathOf(recorded: Recorded): string {
+  const { containerId, ifName, network } = attachmentOf(recorded);
+  const { directory = DIRECTORY, plugins } = recorded;
+  const types = JSON.stringify(listTypes(plugins.map((one) => one.document)));
+  return join(directory, stableName("", network, containerId, ifName, types));
+}
+
+/** Lists the types of plugins, and of those in a chain among them. */
+function listTypes(documents: readonly unknown[]): unknown[] {
+  return documents.filter(isObject).map(({ type, plugins }) =>
+    Array.isArray(plugins) ? [type, ...listTypes(plugins)] : type
+  );
+}
+
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_APPEND = 0o2000;
+const O_CLOEXEC = 0o2000000;
+
+/** An open record. */
+export class RecordFile implements Disposable {
+  readonly #recorded: Recorded;
+  readonly #fd: Fd;
+  #isBegun: boolean;
+  #isLost = false;
+  readonly path: string;
+
+  private constructor(
+    recorded: Recorded,
+    path: string,
+    fd: Fd,
+    isBegun: boolean,
+  ) {
+    this.#recorded = recorded;
+    this.path = path;
+    this.#fd = fd;
+    this.#isBegun = isBegun;
+  }
+
+  /**
+   * Creates a record, which is empty.
+   *
+   * @returns Undefined if there is one
+   * @throws {Error} If it cannot be created
+   */
+  static create(recorded: Recorded): RecordFile | undefined {
+    const path = recordPathOf(recorded);
+    const flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC;
+    const open = (): RecordFile => {
+      const fd = new Fd(libc.open(path, flags, "open", 0o600));
+      return new RecordFile(recorded, path, fd, false);
+    };
+    try {
+      return open();
+    } catch (error) {
+      if (isErrno(error, "EEXIST")) return undefined;
+      if (!isErrno(error, "ENOENT")) throw error;
+    }
+    // The first one since the machine was started.
+    const { directory = DIRECTORY } = recorded;
+    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    return open();
+  }
+
+  /**
+   * Opens a record.
+   *
+   * @throws {SyscallError} ENOENT, EACCES
+   */
+  static open(recorded: Recorded): RecordFile {
+    const path = recordPathOf(recorded);
+    const fd = libc.open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+    return new RecordFile(recorded, path, new Fd(fd), true);
+  }
+
+  /** The descriptor, which this disposes of. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /** Whether the path still leads to this file. */
+  get isInPlace(): boolean {
+    return isSameFile(this.path, `/proc/self/fd/${this.fd}`);
+  }
+
+  /** Reads the last state; undefined if the record has none that can be read. */
+  read(): StepsState | undefined {
+    return readRecord(`/proc/self/fd/${this.fd}`)?.state;
+  }
+
+  /**
+   * Writes a state. A record that lacks one would hide a plugin from DEL: if it
+   * cannot be written, the record is removed, and DEL runs all plugins.
+   */
+  write(state: StepsState): void {
+    if (this.#isLost) return;
+    const lines = [...this.#isBegun ? [] : [this.#describeInput()], state];
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+    try {
+      libc.writeWhole(this.fd, new TextEncoder().encode(text));
+      this.#isBegun = true;
+    } catch (error) {
+      this.#isLost = true;
+      this.#recorded.log.warn("Continuing without a record", {
+        path: this.path,
+        error: describeError(error),
+      });
+      this.remove();
+    }
+  }
+
+  #describeInput(): RecordedInput {
+    const { network, args, stdin } = this.#recorded;
+    return {
+      network,
+      env: {
+        CNI_CONTAINERID: args.containerId,
+        CNI_NETNS: args.netns,
+        CNI_IFNAME: args.ifName,
+        CNI_ARGS: args.args,
+        CNI_PATH: args.path,
+      },
+      config: new TextDecoder().decode(stdin),
+    };
+  }
+
+  /** Removes the file, unless its name belongs to another one by now. */
+  remove(): void {
+    if (this.isInPlace) this.removeNow();
+  }
+
+  /**
+   * Removes the file of this name, without the two system calls that find out whose
+   * it is. The worst outcome is a DEL that runs too many plugins.
+   */
+  removeNow(): void {
+    removeQuietly(this.path);
+  }
+
+  /** Closes it. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+}
+
+/** What a record has. */
+export interface ReadRecord {
+  readonly input: RecordedInput;
+  readonly state: StepsState;
+}
+
+/** Reads a record; undefined if it is empty or damaged. */
+export function readRecord(path: string): ReadRecord | undefined {
+  return ifPossible(() => {
+    const lines = readTextFile(path).trimEnd().split("\n");
+    const [input, ...states] = lines.map((line) => JSON.parse(line));
+    const state = states.at(-1);
+    return isInput(input) && isState(state) ? { input, state } : undefined;
+  });
+}
+
+function isInput(value: unknown): value is RecordedInput {
+  return isObject(value) && typeof value["network"] === "string" &&
+    typeof value["config"] === "string" && isObject(value["env"]);
+}
+
+function isState(value: unknown): value is StepsState & JsonObject {
+  return isObject(value) && Array.isArray(value["left"]);
+}

@@ -1,0 +1,81 @@
+/**
+ * Undoing what plugins of a chain have begun.
+ *
+ * @module
+ */
+
+import { deadline } from "../../base/deadline.ts";
+import { CniError, describeError } from "../../base/error.ts";
+import { delPlugins, PREV_RESULT_SINCE } from "../../libcni/del.ts";
+import {
+  describeFailedPlugin,
+  mayHaveVersion,
+} from "../../libcni/operation.ts";
+import type { Steps } from "../../libcni/steps.ts";
+import type { Links } from "./links.ts";
+import { findLeft, RunningAdd } from "./running_add.ts";
+
+/** Time limit for undoing an ADD, which may have run out of time, in ms. */
+const UNDO_MS = 30_000;
+
+/**
+ * Runs DEL of the plugins that have something to undo, last to first.
+ *
+ * @throws {PluginFailure} Or an AggregateError of several; the others have run, and
+ *   the addresses are kept
+ */
+export async function removeLeft(
+  { tools, network, conf, options }: Links,
+  steps: Steps,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const result = mayHaveVersion(network, PREV_RESULT_SINCE)
+    ? steps.result
+    : undefined;
+  await delPlugins(tools, network, conf, {
+    prevResult: result ?? options.prevResult,
+    continueOnDelErrors: true,
+    steps,
+    signal,
+  });
+}
+
+/**
+ * Undoes a failed ADD.
+ *
+ * @returns The error of ADD; its details name what could not be undone
+ */
+export async function undoAdd(
+  links: Links,
+  steps: Steps,
+  error: unknown,
+): Promise<unknown> {
+  try {
+    await removeLeft(links, steps, deadline(UNDO_MS));
+    return error;
+  } catch (failure) {
+    const { code, message, details } = describeFailedPlugin(error);
+    const left = `not undone: ${describeError(failure)}`;
+    return new CniError(code, message, {
+      details: [details, left].filter((text) => text !== "").join("; "),
+    });
+  }
+}
+
+/**
+ * Begins an ADD after removing what an earlier one of the same attachment has left.
+ *
+ * @throws {PluginFailure} If that cannot be removed; it stays recorded
+ * @throws {CniError} 11 if a process of the earlier one still runs
+ */
+export async function beginAfterEarlier(links: Links): Promise<RunningAdd> {
+  const { recorded } = links;
+  {
+    using left = await findLeft(recorded, "add");
+    if (left !== undefined) {
+      await removeLeft(links, left.steps, recorded.signal);
+      left.remove();
+    }
+  }
+  return RunningAdd.begin(recorded) ?? RunningAdd.withoutRecord(recorded);
+}
