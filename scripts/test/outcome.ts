@@ -47,8 +47,10 @@ export interface ProcessEnd {
   readonly stopped: string | undefined;
   /** Whether its output stayed open after its end, for a child of it lived on. */
   readonly leftBehind: boolean;
-  /** How long it took, in ms. */
-  readonly timeMs: number;
+  /** How long it took, in seconds. */
+  readonly seconds: number;
+  /** The processor time of it and its descendants, in seconds. */
+  readonly cpuSeconds: number;
 }
 
 /** The outcome of a process. */

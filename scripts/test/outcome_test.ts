@@ -20,7 +20,8 @@ const GOOD: ProcessEnd = {
   signal: null,
   stopped: undefined,
   leftBehind: false,
-  timeMs: 1,
+  seconds: 1,
+  cpuSeconds: 1,
 };
 
 /** Runs tests, and returns how their process ended. */
