@@ -7,6 +7,7 @@ const ROOT = new URL("..", import.meta.url);
 const OF_DENO: Readonly<Record<string, string>> = {
   "deno": "Usage: deno [OPTIONS]",
   "check": "Usage: deno check",
+  "lock": "Usage: deno check",
 };
 
 Deno.test("every task answers --help, and does nothing else", async (t) => {

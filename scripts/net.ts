@@ -52,7 +52,7 @@ export async function isReachable(url: string): Promise<boolean> {
 
 /**
  * Reports whether deno.lock has every package that our code imports: those of npm, and
- * where jsr.io is in reach its packages, too (`scripts/lock.ts`).
+ * where jsr.io is in reach its packages, too (`deno task lock`).
  */
 async function isLockComplete(offline: boolean): Promise<boolean> {
   if (offline) return true;
