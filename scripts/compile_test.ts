@@ -11,7 +11,7 @@ import { compile, ensureCompiled } from "./compile.ts";
 import { bundle } from "./compile/bundle.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { provideDenort } from "./compile/denort.ts";
-import { checkBudget, type CompileResult } from "./compile/executables.ts";
+import { checkBudget } from "./compile/executables.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
 import { listSinglePrograms, type Program } from "./compile/programs.ts";
 import {
@@ -114,9 +114,7 @@ Deno.test("compile() makes one executable with many names", async (t) => {
   const programs: Program[] = [
     { name: "sample", entry, links: ["first", "second-one"] },
   ];
-  const make = (out: string): Promise<CompileResult> =>
-    compile({ out, programs });
-  const { executables } = await make(out);
+  const { executables } = await compile({ out, programs });
   const digest = await hashFile(`${out}/sample`);
 
   await t.step("and says what it made", async () => {
@@ -157,46 +155,42 @@ Deno.test("compile() makes one executable with many names", async (t) => {
     assertEquals((await readElf(`${other}/sample`)).type, ET_DYN);
     assertEquals(await callProgram(`${other}/first`), ["first"]);
   });
-  await t.step("without what would spoil it", async () => {
-    const [linkerStub, callStub, ...rest] = STEPS;
-    assert(linkerStub !== undefined && callStub !== undefined);
-    const spoiled = `${directory}/spoiled`;
-    const { leftOut } = await compile({
-      ...{ out: spoiled, programs },
-      steps: [linkerStub, BREAK, callStub, FAIL, ...rest],
-    });
-    const path = `${spoiled}/sample`;
-    assertEquals(leftOut, [
-      `"${path}" starts (--no-break): VERSION ends with SIGSEGV: , ` +
-      'not with exit status 0: ["first"]',
-      `"${path}" does less (--no-fail): on purpose`,
-    ]);
-    assertEquals(await hashFile(path), digest);
-  });
-  await t.step("and the same bytes again, while the old one runs", async () => {
-    await using child = new Deno.Command(`${out}/sample`, {
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "inherit",
-    }).spawn();
-    const { ino } = await Deno.stat(`${out}/sample`);
-    const reader = child.stdout.getReader();
-    await reader.read(); // it has started
-    await make(out);
-    assertNotEquals((await Deno.stat(`${out}/sample`)).ino, ino);
-    assertEquals(await hashFile(`${out}/sample`), digest);
-    await child.stdin.close();
-    reader.releaseLock();
-    await child.stdout.cancel();
-    assertEquals((await child.status).code, 0);
-  });
+
+  await t.step(
+    "and the same bytes again, while the old one runs, without what would spoil it",
+    async () => {
+      await using child = new Deno.Command(`${out}/sample`, {
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "inherit",
+      }).spawn();
+      const { ino } = await Deno.stat(`${out}/sample`);
+      const reader = child.stdout.getReader();
+      await reader.read(); // it has started
+      const [linkerStub, callStub, ...rest] = STEPS;
+      assert(linkerStub !== undefined && callStub !== undefined);
+      const steps = [linkerStub, BREAK, callStub, FAIL, ...rest];
+      const { leftOut } = await compile({ out, programs, steps });
+      assertEquals(leftOut, [
+        `"${out}/sample" starts (--no-break): VERSION ends with SIGSEGV: , ` +
+        'not with exit status 0: ["first"]',
+        `"${out}/sample" does less (--no-fail): on purpose`,
+      ]);
+      assertNotEquals((await Deno.stat(`${out}/sample`)).ino, ino);
+      assertEquals(await hashFile(`${out}/sample`), digest);
+      await child.stdin.close();
+      reader.releaseLock();
+      await child.stdout.cancel();
+      assertEquals((await child.status).code, 0);
+    },
+  );
 });
 
 Deno.test("compile() makes an executable of each plugin", async (t) => {
   await using workshop = await openWorkshop();
   const { directory, entry } = workshop;
   const programs = [
-    ...await listSinglePrograms(["static", "multus"]),
+    ...await listSinglePrograms(["static"]),
     { name: "foreign", entry, links: [] },
   ];
   await compile({ out: directory, programs });
@@ -205,18 +199,18 @@ Deno.test("compile() makes an executable of each plugin", async (t) => {
   await using daemon = new FakeDaemon(({ say }) =>
     say({ stdout: "{}", exitCode: 0 })
   );
-  const all = [`${directory}/static`, `${directory}/multus`];
+  const alone = `${directory}/static`;
   const together = `${await ensureCompiled()}/static`;
   for (const key of ["daemonSocket", "DaemonSocket"]) {
     await t.step(`whose daemon is that of all plugins: ${key}`, async () => {
       daemon.requests.length = 0;
-      for (const path of [...all, together]) {
+      for (const path of [alone, together]) {
         assertEquals(await callStatus(path, { [key]: daemon.path }), "{}");
       }
       const { build } = daemon.requests.at(-1) ?? {};
       assertEquals(
         daemon.requests.map((request) => [request.name, request.build]),
-        ["static", "multus", "static"].map((name) => [name, build]),
+        ["static", "static"].map((name) => [name, build]),
       );
     });
   }
@@ -226,25 +220,21 @@ Deno.test("compile() makes an executable of each plugin", async (t) => {
       ipam: { type: "static", addresses: [{ address: "10.0.0.1/24" }] },
       daemonSocket: "/nonexistent",
     };
-    for (const path of [`${directory}/static`, together]) {
+    for (const path of [alone, together]) {
       assertEquals(await callStatus(path, config), "");
     }
   });
 });
 
-Deno.test("compile() makes the multi-call executable without linking", async () => {
-  const directory = await Deno.makeTempDir({ prefix: "compile_" });
-  try {
-    const without = ["link"];
-    const { leftOut } = await compile({ out: directory, without });
-    assertEquals(leftOut, []);
-    const { stdout } = await new Deno.Command(`${directory}/ptp`, {
-      env: { CNI_COMMAND: "VERSION" },
-    }).output();
-    assertStringIncludes(new TextDecoder().decode(stdout), "supportedVersions");
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+Deno.test("bundle() makes one script of all plugins without linking", async () => {
+  const { path } = await bundle("main.ts", "unlinked");
+  const command = [Deno.execPath(), "run", "-A", "--no-config", path];
+  const { stdout } = await new Deno.Command("bash", {
+    args: ["-c", 'exec -a ptp "$@"', "bash", ...command],
+    env: { CNI_COMMAND: "VERSION" },
+  }).output();
+  await Deno.remove(path);
+  assertStringIncludes(new TextDecoder().decode(stdout), "supportedVersions");
 });
 
 Deno.test("compile() leaves the linker out if its script does not run", async () => {
