@@ -78,6 +78,16 @@ const GUARD = /^inet cni_portmap loopback/;
 type Order = readonly [add: Side, between: Side, del: Side];
 type Side = "ours" | "Go";
 
+/**
+ * Chooses whose container stays alive beside a run, so that any three of the four
+ * sides come in every combination.
+ */
+function neighbourOf(order: Order): Side {
+  return order.filter((side) => side === "ours").length % 2 === 0
+    ? "ours"
+    : "Go";
+}
+
 /** The steps between; CHECK comes before each GC. */
 const BETWEEN: Readonly<Record<Side, string>> = {
   ours: "GC ours",
@@ -94,7 +104,7 @@ async function operate(
   row: Row,
   peer: Peer,
   [add, between, del]: Order,
-  neighbourOf: Side,
+  neighbourSide: Side,
 ): Promise<void> {
   const who = (side: Side): Who => side === "ours" ? "ours" : peer;
   using hosts = TestHosts.create();
@@ -109,7 +119,7 @@ async function operate(
   const left = (): unknown => stateOf(hosts, sandboxes, sharedLink, SHARED);
   const empty = left();
 
-  await neighbour.add(who(neighbourOf));
+  await neighbour.add(who(neighbourSide));
   const before = state(), knownBefore = known();
   await mine.add(who(add));
   const attached = state();
@@ -122,8 +132,8 @@ async function operate(
   // The container is gone: its records may not touch who lives.
   await mine.gc(["neighbour"]);
   assertEquals(state(), before);
-  await neighbour.check(who(neighbourOf));
-  await neighbour.del(who(neighbourOf));
+  await neighbour.check(who(neighbourSide));
+  await neighbour.del(who(neighbourSide));
   await mine.gc([]);
   assertEquals(left(), empty);
   const tables = runIn(hosts.host, "nft", "list", "tables");
@@ -145,14 +155,7 @@ for (const peer of listPeers("mixed operation")) {
       rootTest(
         `${name}: ADD ${add}, ${BETWEEN[between]}, DEL ${del} (${peer.name})`,
         needs,
-        async (t) => {
-          for (const side of SIDES) {
-            await t.step(
-              `beside a container of ${side}`,
-              () => operate(row, peer, order, side),
-            );
-          }
-        },
+        () => operate(row, peer, order, neighbourOf(order)),
       );
     }
   }
