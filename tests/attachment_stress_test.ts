@@ -31,9 +31,9 @@ import { eachRow } from "./_harness/table.ts";
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
 const AT_ONCE = 8;
-const CONTAINERS = howOften(4 * AT_ONCE);
+const CONTAINERS = howOften(2 * AT_ONCE);
 /** How many operations are killed. */
-const KILLS = howOften(24);
+const KILLS = howOften(12);
 
 /** A container on the node. */
 interface Container {

@@ -2,7 +2,7 @@
  * A busy node with a daemon: pods come and go, 16 at a time, on networks of
  * several kinds, while callers and the daemon are killed.
  *
- * The suite runs 160 attachments. `CNI_SOAK=10000` runs so many,
+ * The suite runs 80 attachments. `CNI_SOAK=10000` runs so many,
  * `CNI_SOAK_MINUTES=10` runs so long, and both print figures. In a long run the
  * daemon is also stopped for up to 6 s, so that callers do its work. The daemon
  * is killed in the first half only. In a long run its memory is then compared
@@ -152,7 +152,7 @@ function tryTo<Item>(look: () => Item[]): Item[] {
 const MINUTES = Number(Deno.env.get("CNI_SOAK_MINUTES") || 0);
 const ATTACHMENTS = MINUTES > 0
   ? Infinity
-  : Number(Deno.env.get("CNI_SOAK") || 160);
+  : Number(Deno.env.get("CNI_SOAK") || 80);
 const isSoak = MINUTES > 0 || Deno.env.has("CNI_SOAK");
 const AT_ONCE = 16;
 /** How often figures are printed, in ms. */

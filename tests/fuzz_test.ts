@@ -22,7 +22,7 @@ import { listHardInputs } from "./fuzz/hard_inputs.ts";
 import { type FuzzInput, makeInput } from "./fuzz/input.ts";
 
 const FIRST_SEED = Number(Deno.env.get("CNI_FUZZ_SEED") ?? 1);
-const COUNT = Number(Deno.env.get("CNI_FUZZ_COUNT") ?? 8_000);
+const COUNT = Number(Deno.env.get("CNI_FUZZ_COUNT") ?? 4_000);
 
 /** How long the process may say nothing, which it does before each call. */
 const STALL_MS = 10_000;

@@ -36,7 +36,7 @@ import { needsBin } from "../../tests/_harness/executables.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 /** How many of them come and go; there are a thousand addresses. */
-const CONTAINERS = Math.min(howOften(160), 900);
+const CONTAINERS = Math.min(howOften(80), 900);
 
 const needsRoot = ignoreUnless(
   canUseNetns && hasCommand("nsenter"),
@@ -575,7 +575,7 @@ Deno.test({
 });
 
 /** How many pods there are, and how often one of them is restarted. */
-const NAMES = 40, RESTARTS = howOften(160);
+const NAMES = 40, RESTARTS = howOften(80);
 
 /** A pod whose name keeps its address. */
 class NamedPod {

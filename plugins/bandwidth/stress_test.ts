@@ -8,13 +8,13 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
 import { killByTurns } from "../../tests/_harness/kills.ts";
 import { LimitedPair, WIDE } from "./testing/limited_pair.ts";
-import { createRandom } from "../../tests/_harness/repetition.ts";
+import { createRandom, howOften } from "../../tests/_harness/repetition.ts";
 import type { Spawned } from "../../tests/_harness/spawn_in.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 /** How many operations are killed. */
-const KILLS = 36;
+const KILLS = howOften(16);
 
 function start(pair: LimitedPair, command: string, keys: object): Spawned {
   const { hosts, ifName } = pair;

@@ -8,7 +8,7 @@ import type { NetNs } from "../../ffi/netns.ts";
 import { goPlugin, rootTest } from "../../testing/capabilities.ts";
 import { needsBin, startPlugin } from "../../tests/_harness/executables.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import { createRandom } from "../../tests/_harness/repetition.ts";
+import { createRandom, howOften } from "../../tests/_harness/repetition.ts";
 import type { Spawned } from "../../tests/_harness/spawn_in.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import {
@@ -19,7 +19,7 @@ import {
 } from "../../tests/_harness/two_networks.ts";
 
 /** How many operations are killed. */
-const KILLS = 60;
+const KILLS = howOften(24);
 /** No longer than this does one of them take on a machine that is not busy, in ms. */
 const LONGEST_MS = 40;
 

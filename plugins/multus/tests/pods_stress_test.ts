@@ -6,7 +6,7 @@ import { ipJson } from "../../../testing/ip_json.ts";
 import { type HostPod, hostTest, MultusHost } from "../testing/host.ts";
 
 const AT_ONCE = 10;
-const PODS = howOften(5 * AT_ONCE);
+const PODS = howOften(3 * AT_ONCE);
 
 /** Lists a pod's IPv4 addresses by interface, as the kernel has them. */
 function addressesOf({ sandbox }: HostPod): Record<string, string> {
