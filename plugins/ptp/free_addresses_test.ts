@@ -23,9 +23,13 @@ class NodeScene extends PluginScene {
         `ip link add uplink type veth peer name lan netns ${other.path}`,
         "ip addr add 10.0.0.5/24 dev uplink",
         "ip addr add 2001:db8::5/64 dev uplink nodad",
-        "ip link set uplink up",
+        // Its own address would come some time later, as the carrier does.
+        "ip link set uplink addrgenmode none up",
         `nsenter --net=${other.path} ip addr add 10.0.0.7/24 dev lan`,
         `nsenter --net=${other.path} ip link set lan up`,
+        "for try in $(seq 3000); do",
+        "  ! ip link show uplink | grep -q 'state UP' || break; sleep 0.01",
+        "done",
         ...setUp,
       ].join("\n"),
     );
