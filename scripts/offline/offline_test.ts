@@ -147,137 +147,134 @@ const rejectWithTypeError = (): Promise<never> =>
   Promise.reject(new TypeError("bad kind of thing"));
 const resolveToOne = (): Promise<number> => Promise.resolve(1);
 
-const assertionCases: Case[] = [
-  { name: "assert: truthy", call: ({ assert: a }) => call(a.assert, "x") },
-  {
-    name: "assert: falsy",
-    call: ({ assert: a }) => call(a.assert, ""),
-    throws: "AssertionError",
-  },
-  {
-    name: "fail",
-    call: ({ assert: a }) => a.fail("no"),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertStrictEquals: same object",
-    call: ({ assert: a }) => call(a.assertStrictEquals, equality, equality),
-  },
-  {
-    name: "assertStrictEquals: equal objects",
-    call: ({ assert: a }) => call(a.assertStrictEquals, {}, {}),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertStrictEquals: zeros",
-    call: ({ assert: a }) => call(a.assertStrictEquals, 0, -0),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertExists: zero",
-    call: ({ assert: a }) => call(a.assertExists, 0),
-  },
-  {
-    name: "assertExists: null",
-    call: ({ assert: a }) => call(a.assertExists, null),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertInstanceOf: subclass",
-    call: ({ assert: a }) => call(a.assertInstanceOf, new TypeError(), Error),
-  },
-  {
-    name: "assertInstanceOf: other class",
-    call: ({ assert: a }) => call(a.assertInstanceOf, new Error(), TypeError),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertInstanceOf: null",
-    call: ({ assert: a }) => call(a.assertInstanceOf, null, Error),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertStringIncludes: inside",
-    call: ({ assert: a }) => a.assertStringIncludes("abc", "b"),
-  },
-  {
-    name: "assertStringIncludes: outside",
-    call: ({ assert: a }) => a.assertStringIncludes("abc", "d"),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertMatch: match",
-    call: ({ assert: a }) => a.assertMatch("abc", /^a.c$/),
-  },
-  {
-    name: "assertMatch: no match",
-    call: ({ assert: a }) => a.assertMatch("abc", /^b/),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertThrows: returns what is thrown",
-    call: ({ assert: a }) => String(a.assertThrows(throwTypeError)),
-    want: "TypeError: bad kind of thing",
-  },
-  {
-    name: "assertThrows: accepts a base class and part of the message",
-    call: ({ assert: a }) =>
-      a.assertThrows(throwTypeError, Error, "kind of").message,
-    want: "bad kind of thing",
-  },
-  {
-    name: "assertThrows: other class",
-    call: ({ assert: a }) => a.assertThrows(throwTypeError, RangeError),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertThrows: other message",
-    call: ({ assert: a }) => a.assertThrows(throwTypeError, TypeError, "good"),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertThrows: nothing thrown",
-    call: ({ assert: a }) => a.assertThrows(() => 1),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertThrows: not an error",
-    call: ({ assert: a }) =>
-      a.assertThrows(() => {
-        throw "text";
-      }, Error),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertThrows: anything, without a class",
-    call: ({ assert: a }) =>
-      a.assertThrows(() => {
-        throw "text";
-      }, "with a message"),
-    want: "text",
-  },
-  {
-    name: "assertRejects: returns the reason",
-    call: async ({ assert: a }) =>
-      (await a.assertRejects(rejectWithTypeError, TypeError, "kind")).message,
-    want: "bad kind of thing",
-  },
-  {
-    name: "assertRejects: other class",
-    call: ({ assert: a }) => a.assertRejects(rejectWithTypeError, RangeError),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertRejects: resolved",
-    call: ({ assert: a }) => a.assertRejects(resolveToOne),
-    throws: "AssertionError",
-  },
-  {
-    name: "assertRejects: thrown before there is a promise",
-    call: ({ assert: a }) => a.assertRejects(throwTypeError, TypeError),
-    throws: "AssertionError",
-  },
+/** A name, a call, and what comes of it: a value, or {@linkcode FAILS}. */
+type CaseRow = readonly [
+  name: string,
+  call: (std: Std) => unknown,
+  want?: unknown,
 ];
+
+/** Stands for an assertion that fails. */
+const FAILS = Symbol("fails");
+
+function toCases(rows: readonly CaseRow[]): Case[] {
+  return rows.map(([name, call, want]) =>
+    want === FAILS
+      ? { name, call, throws: "AssertionError" }
+      : { name, call, want }
+  );
+}
+
+const throwText = (): never => {
+  throw "text";
+};
+
+const assertionCases = toCases([
+  ["assert: truthy", ({ assert: a }) => call(a.assert, "x")],
+  ["assert: falsy", ({ assert: a }) => call(a.assert, ""), FAILS],
+  ["fail", ({ assert: a }) => a.fail("no"), FAILS],
+  [
+    "assertStrictEquals: same object",
+    ({ assert: a }) => call(a.assertStrictEquals, equality, equality),
+  ],
+  [
+    "assertStrictEquals: equal objects",
+    ({ assert: a }) => call(a.assertStrictEquals, {}, {}),
+    FAILS,
+  ],
+  [
+    "assertStrictEquals: zeros",
+    ({ assert: a }) => call(a.assertStrictEquals, 0, -0),
+    FAILS,
+  ],
+  ["assertExists: zero", ({ assert: a }) => call(a.assertExists, 0)],
+  ["assertExists: null", ({ assert: a }) => call(a.assertExists, null), FAILS],
+  [
+    "assertInstanceOf: subclass",
+    ({ assert: a }) => call(a.assertInstanceOf, new TypeError(), Error),
+  ],
+  [
+    "assertInstanceOf: other class",
+    ({ assert: a }) => call(a.assertInstanceOf, new Error(), TypeError),
+    FAILS,
+  ],
+  [
+    "assertInstanceOf: null",
+    ({ assert: a }) => call(a.assertInstanceOf, null, Error),
+    FAILS,
+  ],
+  [
+    "assertStringIncludes: inside",
+    ({ assert: a }) => a.assertStringIncludes("abc", "b"),
+  ],
+  [
+    "assertStringIncludes: outside",
+    ({ assert: a }) => a.assertStringIncludes("abc", "d"),
+    FAILS,
+  ],
+  ["assertMatch: match", ({ assert: a }) => a.assertMatch("abc", /^a.c$/)],
+  [
+    "assertMatch: no match",
+    ({ assert: a }) => a.assertMatch("abc", /^b/),
+    FAILS,
+  ],
+  [
+    "assertThrows: returns what is thrown",
+    ({ assert: a }) => String(a.assertThrows(throwTypeError)),
+    "TypeError: bad kind of thing",
+  ],
+  [
+    "assertThrows: accepts a base class and part of the message",
+    ({ assert: a }) => a.assertThrows(throwTypeError, Error, "kind of").message,
+    "bad kind of thing",
+  ],
+  [
+    "assertThrows: other class",
+    ({ assert: a }) => a.assertThrows(throwTypeError, RangeError),
+    FAILS,
+  ],
+  [
+    "assertThrows: other message",
+    ({ assert: a }) => a.assertThrows(throwTypeError, TypeError, "good"),
+    FAILS,
+  ],
+  [
+    "assertThrows: nothing thrown",
+    ({ assert: a }) => a.assertThrows(() => 1),
+    FAILS,
+  ],
+  [
+    "assertThrows: not an error",
+    ({ assert: a }) => a.assertThrows(throwText, Error),
+    FAILS,
+  ],
+  [
+    "assertThrows: anything, without a class",
+    ({ assert: a }) => a.assertThrows(throwText, "with a message"),
+    "text",
+  ],
+  [
+    "assertRejects: returns the reason",
+    async ({ assert: a }) =>
+      (await a.assertRejects(rejectWithTypeError, TypeError, "kind")).message,
+    "bad kind of thing",
+  ],
+  [
+    "assertRejects: other class",
+    ({ assert: a }) => a.assertRejects(rejectWithTypeError, RangeError),
+    FAILS,
+  ],
+  [
+    "assertRejects: resolved",
+    ({ assert: a }) => a.assertRejects(resolveToOne),
+    FAILS,
+  ],
+  [
+    "assertRejects: thrown before there is a promise",
+    ({ assert: a }) => a.assertRejects(throwTypeError, TypeError),
+    FAILS,
+  ],
+]);
 
 /** Calls a function whose type stands in the way: TypeScript lets no assertion be called through a parameter. */
 function call(
@@ -287,98 +284,80 @@ function call(
   return assertion(...args as never[]);
 }
 
-const argumentCases: Case[] = [
-  {
-    name: "parseArgs: nothing",
-    call: ({ parseArgs }) => parseArgs([]),
-    want: { _: [] },
-  },
-  {
-    name: "parseArgs: undeclared flags take a value, numbers become numbers",
-    call: ({ parseArgs }) =>
-      parseArgs(["--a", "1", "--b=x", "-c", "--d", "e", "0x10", "-"]),
-    want: { _: [16, "-"], a: 1, b: "x", c: true, d: "e" },
-  },
-  {
-    name: "parseArgs: declared kinds",
-    call: ({ parseArgs }) =>
-      parseArgs(["--each", "a", "--out", "007", "--n", "7"], {
-        boolean: ["each", "help"],
-        string: ["out", "target"],
-      }),
-    want: { _: ["a"], each: true, help: false, out: "007", n: 7 },
-  },
-  {
-    name: "parseArgs: booleans written out",
-    call: ({ parseArgs }) =>
-      parseArgs(["--a=false", "--b", "false", "--c", "true", "x"], {
-        boolean: ["a", "b", "c"],
-      }),
-    want: { _: ["x"], a: false, b: false, c: true },
-  },
-  {
-    name: "parseArgs: text without a value",
-    call: ({ parseArgs }) =>
-      parseArgs(["--a", "--b", "-cd"], { string: ["a", "c"] }),
-    want: { _: [], a: "", b: true, c: "", d: true },
-  },
-  {
-    name: "parseArgs: the last one wins, unless collected",
-    call: ({ parseArgs }) =>
-      parseArgs(["--a=1", "--a=2", "--b=1", "--b", "2"], {
-        string: ["a", "b", "c"],
-        collect: ["b", "c"],
-      }),
-    want: { _: [], a: "2", b: ["1", "2"], c: [] },
-  },
-  {
-    name: "parseArgs: groups of letters and attached values",
-    call: ({ parseArgs }) =>
-      parseArgs(["-ab", "c", "-n5", "-xy/z", "-e=f", "-g", "-"]),
-    want: {
-      _: [],
-      a: true,
-      b: "c",
-      n: 5,
-      x: true,
-      y: "/z",
-      e: "f",
-      g: "-",
-    },
-  },
-  {
-    name: "parseArgs: --no- is part of the name",
-    call: ({ parseArgs }) => parseArgs(["--no-lock", "x"]),
-    want: { _: [], "no-lock": "x" },
-  },
-  {
-    name: "parseArgs: after --",
-    call: ({ parseArgs }) => parseArgs(["a", "--", "--b", "1"]),
-    want: { _: ["a", "--b", "1"] },
-  },
-  {
-    name: "parseArgs: stopEarly",
-    call: ({ parseArgs }) =>
-      parseArgs(["--a", "add", "--b", "1"], {
-        boolean: ["a"],
-        stopEarly: true,
-      }),
-    want: { _: ["add", "--b", "1"], a: true },
-  },
-  {
-    name: "parseArgs: unknown drops what it refuses and learns its value",
-    call: ({ parseArgs }) => {
+/** Arguments as in a shell, options, and what comes of them. */
+const parsed: [
+  name: string,
+  args: string,
+  options: argumentParser.ParseOptions,
+  want: unknown,
+][] = [
+  ["nothing", "", {}, { _: [] }],
+  [
+    "undeclared flags take a value, numbers become numbers",
+    "--a 1 --b=x -c --d e 0x10 -",
+    {},
+    { _: [16, "-"], a: 1, b: "x", c: true, d: "e" },
+  ],
+  [
+    "declared kinds",
+    "--each a --out 007 --n 7",
+    { boolean: ["each", "help"], string: ["out", "target"] },
+    { _: ["a"], each: true, help: false, out: "007", n: 7 },
+  ],
+  [
+    "booleans written out",
+    "--a=false --b false --c true x",
+    { boolean: ["a", "b", "c"] },
+    { _: ["x"], a: false, b: false, c: true },
+  ],
+  [
+    "text without a value",
+    "--a --b -cd",
+    { string: ["a", "c"] },
+    { _: [], a: "", b: true, c: "", d: true },
+  ],
+  [
+    "the last one wins, unless collected",
+    "--a=1 --a=2 --b=1 --b 2",
+    { string: ["a", "b", "c"], collect: ["b", "c"] },
+    { _: [], a: "2", b: ["1", "2"], c: [] },
+  ],
+  [
+    "groups of letters and attached values",
+    "-ab c -n5 -xy/z -e=f -g -",
+    {},
+    { _: [], a: true, b: "c", n: 5, x: true, y: "/z", e: "f", g: "-" },
+  ],
+  ["--no- is part of the name", "--no-lock x", {}, { _: [], "no-lock": "x" }],
+  ["after --", "a -- --b 1", {}, { _: ["a", "--b", "1"] }],
+  [
+    "stopEarly",
+    "--a add --b 1",
+    { boolean: ["a"], stopEarly: true },
+    { _: ["add", "--b", "1"], a: true },
+  ],
+];
+
+const argumentCases = toCases([
+  ...parsed.map(([name, args, options, want]): CaseRow => [
+    `parseArgs: ${name}`,
+    ({ parseArgs }) => parseArgs(args.split(" ").filter(Boolean), options),
+    want,
+  ]),
+  [
+    "parseArgs: unknown drops what it refuses and learns its value",
+    ({ parseArgs }) => {
       const seen: unknown[] = [];
       const unknown = (...args: unknown[]): boolean => seen.push(args) > 2;
       const args = ["--a=1", "b", "--c", "--d"];
       return [parseArgs(args, { unknown, boolean: ["d"] }), seen];
     },
-    want: [
+    [
       { _: [], c: true, d: true },
       [["--a=1", "a", "1"], ["b"], ["--c", "c", true]],
     ],
-  },
-];
+  ],
+]);
 
 const paths: [keyof typeof posix, string[], unknown][] = [
   ["join", ["a", "../..", "", "/b/"], "../b/"],
