@@ -10,9 +10,8 @@ import project from "../deno.json" with { type: "json" };
 import { compile, ensureCompiled } from "./compile.ts";
 import { bundle } from "./compile/bundle.ts";
 import { writeDocuments } from "./compile/documents.ts";
-import { provideDenort } from "./compile/denort.ts";
+import { fetchDeno, provideDenort } from "./compile/runtime.ts";
 import { checkBudget } from "./compile/executables.ts";
-import { fetchDeno } from "./compile/fetch_deno.ts";
 import { listSinglePrograms, type Program } from "./compile/programs.ts";
 import {
   LIBRARY_SOURCES,

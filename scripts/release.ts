@@ -18,7 +18,7 @@ import { basename } from "@std/path/posix";
 import { describeError } from "../base/error.ts";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
-import { checkRuntime } from "./compile/denort.ts";
+import { checkRuntime } from "./compile/runtime.ts";
 import { compile } from "./compile/executables.ts";
 import { ROOT } from "./compile/project.ts";
 import { parseTarget, type Target, TARGETS } from "./compile/target.ts";
@@ -32,11 +32,16 @@ import {
   writeChart,
 } from "./release/archive.ts";
 import { type Component, listComponents } from "./release/components.ts";
-import { addDocuments } from "./release/content.ts";
 import { writeDeb, writeRepository } from "./release/debian.ts";
 import { Images } from "./release/images.ts";
 import { addLibraries } from "./release/libraries.ts";
-import { formatSbom, NAME, type Release } from "./release/sbom.ts";
+import {
+  formatNotices,
+  formatSbom,
+  NAME,
+  type Release,
+} from "./release/sbom.ts";
+import { writeSchemas } from "./schemas/write.ts";
 
 const USAGE = `Usage: deno task release [--target TARGET]... [--out DIRECTORY]
 
@@ -246,6 +251,42 @@ async function releaseFor(
     ]);
     return await Promise.all(files);
   };
+}
+
+/** Directories with the units of systemd. */
+const UNIT_DIRECTORIES = ["daemon", "dhcp", "systemd"] as const;
+
+/**
+ * Adds documents, systemd units and schemas to a directory that has `bin`.
+ *
+ * @param directory Gets `LICENSE`, `THIRD-PARTY-NOTICES`, `sbom.cdx.json`, `systemd` and `schemas`
+ */
+export async function addDocuments(
+  directory: string,
+  release: Release,
+  components: readonly Component[],
+): Promise<void> {
+  await Deno.mkdir(`${directory}/systemd`, { recursive: true });
+  for (const unitDirectory of UNIT_DIRECTORIES) {
+    const from = `${ROOT}deploy/${unitDirectory}`;
+    const names = (await Array.fromAsync(Deno.readDir(from)))
+      .map(({ name }) => name)
+      // Of Kubernetes.
+      .filter((name) => !name.endsWith(".yaml"));
+    const paths = names.map((name) => `${from}/${name}`);
+    await run("cp", ["-R", ...paths, `${directory}/systemd`]);
+  }
+  for (const name of ["LICENSE", "CHANGELOG.md"]) {
+    await Deno.copyFile(ROOT + name, `${directory}/${name}`);
+  }
+  await writeSchemas(`${directory}/schemas`);
+  const texts = {
+    "THIRD-PARTY-NOTICES": formatNotices(components),
+    "sbom.cdx.json": formatSbom(release, components),
+  };
+  for (const [name, text] of Object.entries(texts)) {
+    await Deno.writeTextFile(`${directory}/${name}`, text);
+  }
 }
 
 if (import.meta.main) {

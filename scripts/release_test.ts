@@ -6,9 +6,9 @@ import {
 } from "@std/assert";
 import node from "../package.json" with { type: "json" };
 import { hasCommand } from "../testing/capabilities.ts";
-import { hexOfFile } from "./compile/digest.ts";
+import { hexOfFile } from "./compile/runtime.ts";
 import { ROOT } from "./compile/project.ts";
-import { checkDirectory, replaceFiles } from "./release.ts";
+import { addDocuments, checkDirectory, replaceFiles } from "./release.ts";
 import {
   allEnded,
   ARCHIVE_KINDS,
@@ -19,7 +19,6 @@ import {
   writeChart,
 } from "./release/archive.ts";
 import { listComponents, listJsr } from "./release/components.ts";
-import { addDocuments } from "./release/content.ts";
 import { listCrates, readCargoLock } from "./release/crates.ts";
 import { writeDeb, writeRepository } from "./release/debian.ts";
 import { Images } from "./release/images.ts";

@@ -6,7 +6,7 @@
 
 import { isAbsolute, resolve } from "@std/path/posix";
 import { type Bundle, bundle, identify } from "./bundle.ts";
-import { type Denort, provideDenort } from "./denort.ts";
+import { type Denort, provideDenort, V8_FLAGS } from "./runtime.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { type Behaviour, findDifference, findFault, observe } from "./start.ts";
@@ -19,7 +19,6 @@ import {
   type Step,
   STEPS,
 } from "./steps.ts";
-import { V8_FLAGS } from "./v8_flags.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
 /** The programs to compile, the target and the output directory. */

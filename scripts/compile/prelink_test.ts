@@ -13,7 +13,7 @@ import {
   writeU64,
 } from "../mkdenort/elf.ts";
 import { makeSampleElf } from "../mkdenort/elf_sample.ts";
-import { fetchDeno } from "./fetch_deno.ts";
+import { fetchDeno } from "./runtime.ts";
 import { prelink } from "./prelink.ts";
 import { getOwnTarget, type Target, TARGETS } from "./target.ts";
 import { eachRow } from "../../tests/_harness/table.ts";

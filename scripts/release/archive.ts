@@ -5,7 +5,7 @@
  * @module
  */
 
-import { hexOfFile } from "../compile/digest.ts";
+import { hexOfFile } from "../compile/runtime.ts";
 import { ROOT } from "../compile/project.ts";
 import type { Release } from "./sbom.ts";
 

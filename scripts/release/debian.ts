@@ -11,7 +11,7 @@
  * @module
  */
 
-import { hexOfFile } from "../compile/digest.ts";
+import { hexOfFile } from "../compile/runtime.ts";
 import { run } from "./archive.ts";
 import type { Release } from "./sbom.ts";
 

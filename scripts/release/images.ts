@@ -21,7 +21,7 @@
 
 import { dirname } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
-import { hexOfFile } from "../compile/digest.ts";
+import { hexOfFile } from "../compile/runtime.ts";
 import { LINKERS } from "../compile/linker_stub.ts";
 import { ROOT } from "../compile/project.ts";
 import { machineOf, type Target } from "../compile/target.ts";

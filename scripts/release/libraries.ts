@@ -6,7 +6,7 @@
  */
 
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
-import { hexOfFile } from "../compile/digest.ts";
+import { hexOfFile } from "../compile/runtime.ts";
 import { getOwnTarget, type Target } from "../compile/target.ts";
 import { run } from "./archive.ts";
 import type { Component, Part } from "./components.ts";

@@ -10,7 +10,7 @@
 import project from "../../deno.json" with { type: "json" };
 import { getOwnTarget } from "../../scripts/compile/target.ts";
 import { run } from "../../scripts/release/archive.ts";
-import { addDocuments } from "../../scripts/release/content.ts";
+import { addDocuments } from "../../scripts/release.ts";
 import { writeDeb, writeRepository } from "../../scripts/release/debian.ts";
 import { addLibraries } from "../../scripts/release/libraries.ts";
 import { NAME, type Release } from "../../scripts/release/sbom.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { checkDigest, hexOfFile } from "./digest.ts";
+import { checkDigest, hexOfFile } from "./runtime.ts";
 
 const target = "x86_64-unknown-linux-gnu";
 
