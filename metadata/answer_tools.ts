@@ -44,12 +44,17 @@ export interface PluginDescription {
   readonly leftovers?: Leftovers;
 }
 
-/** Answers a question about a plugin. */
+/**
+ * Answers a question about a plugin.
+ *
+ * @param asked A question, as `answerTools` of a plugin gets it
+ */
 export async function answerTools(
-  question: Question,
+  asked: Question | { readonly ask: string },
   plugin: Plugin,
   description: PluginDescription,
 ): Promise<DescribeAnswer | LintAnswer | LeftoverAnswer> {
+  const question = asked as Question;
   switch (question.ask) {
     case "describe":
       return await describe(plugin, description);

@@ -236,8 +236,7 @@ function formatMetadata(kind: Kind): string {
 ${has("  type Linted,\n")}  type Plugin,
   type PluginDescription,
   type PluginMetadata,
-${has("  type Problem,\n")}  type Question,
-${has("  warningAt,\n")}} from "@cni/plugins";
+${has("  type Problem,\n  warningAt,\n")}} from "@cni/plugins";
 
 const metadata: PluginMetadata = {
   type: "NAME",
@@ -261,7 +260,10 @@ function lint({ conf }: Linted): Problem[] {
 `)
   }
 /** Answers what tools ask. Calls do not load it. */
-export function answer(question: Question, plugin: Plugin): Promise<object> {
+export function answer(
+  question: { readonly ask: string },
+  plugin: Plugin,
+): Promise<object> {
   return answerTools(question, plugin, description);
 }
 `;
