@@ -433,10 +433,9 @@ rootTest(
         keys: () => ({ backend: "nftables" }),
         optional: /^NFT_MSG_GET/,
       },
-      { type: "ptp", keys, except: BY_FAULTS },
-      // At night, as all demands on bridge.
+      // At night, as all demands on bridge: these two only masquerade.
       ...Deno.env.get("CNI_CONFORM") === "1"
-        ? [{ type: "bridge", keys, except: BY_FAULTS }]
+        ? ["ptp", "bridge"].map((type) => ({ type, keys, except: BY_FAULTS }))
         : [],
     ];
     for (const [name, row] of demands.flatMap(listDemands)) {
