@@ -20,284 +20,132 @@ interface Layer {
   readonly mayLoad: readonly string[];
 }
 
-function layer(
-  files: string,
-  mayImport: readonly string[],
-  mayLoad: readonly string[] = [],
-): Layer {
-  return { files, mayImport, mayLoad };
-}
+/**
+ * The layering of ARCHITECTURE.md: files, then what they may import, and what only
+ * lazily. The first row that matches a file counts.
+ */
+const TABLE = `
+net/
+ffi/
+  net/
+base/command_line/
+  net/ ffi/ base/
+base/service/
+  ffi/ base/
+base/
+  net/
+  lazily ffi/socket/journal.ts ffi/file/regular_file.ts
+cni/
+  net/ base/
+metadata/
+  net/ base/ cni/
+libcni/
+  net/ base/ cni/
+node/
+  net/ ffi/ base/ cni/ libcni/
+kube/
+  net/ base/ cni/
+plugins/parts/evidence/
+  net/ ffi/ base/ cni/ metadata/ libcni/ plugins/parts/owner/
+plugins/parts/
+  net/ ffi/ base/ cni/ metadata/
+daemon/wire/
+  net/ base/ cni/
+  lazily ffi/file/regular_file.ts
+daemon/caller/
+  base/ cni/ daemon/wire/ ffi/socket/unix_stream.ts
+daemon/
+  net/ ffi/ base/ cni/ plugins/node_keys.ts plugins/parts/link/link_remover.ts
+plugins/registry.ts
+  base/ cni/ plugins/lists/loaders.ts
+plugins/renamed.ts
+  base/ cni/ plugins/registry.ts plugins/lists/loaders.ts
+plugins/node_keys.ts
+  base/ cni/ metadata/plugin_keys.ts plugins/lists/key_tables.ts
+plugins/lists/key_tables.ts
+  metadata/plugin_keys.ts
+plugins/lists/loaders.ts
+  cni/
+  lazily plugins/*/plugin.ts ipam/*/plugin.ts
+plugins/lists/metadata.ts
+  metadata/ plugins/*/metadata.ts ipam/*/metadata.ts
+main.ts
+  net/ ffi/ base/ cni/ daemon/caller/ask_daemon.ts plugins/registry.ts
+  lazily plugins/multus/thick/client.ts plugins/multus/thick/shim.ts
+  cli/multus/commands.ts plugins/noop/main.ts plugins/renamed.ts
+  ipam/dhcp/command.ts cli/main.ts cli/plugins/plugin_help.ts
+  cli/trace/start.ts cli/trace/start_spans.ts
+plugins/multus/main.ts
+  base/process/stdio.ts daemon/caller/ask_daemon.ts plugins/multus/plugin.ts
+  lazily plugins/multus/thick/client.ts cli/multus/commands.ts
+# The rooms of multus, from the ground to the operations at the top.
+plugins/multus/model/
+  net/ base/ cni/ libcni/ kube/api_timeout.ts kube/pod_evidence.ts
+plugins/multus/memory/
+  net/ base/ cni/ libcni/ plugins/multus/model/
+plugins/multus/devices/
+  net/ base/ cni/ kube/ plugins/multus/model/
+plugins/multus/pod/
+  base/ cni/ kube/ plugins/multus/model/
+plugins/multus/select/
+  net/ base/ cni/ libcni/ kube/ metadata/plugin_keys.ts plugins/node_keys.ts
+  plugins/multus/model/ plugins/multus/devices/ plugins/multus/pod/
+plugins/multus/attach/
+  base/ cni/ libcni/ ffi/rtnl/ plugins/multus/model/ plugins/multus/devices/
+plugins/multus/route/
+  net/ ffi/ base/ cni/ libcni/ plugins/parts/ plugins/multus/model/
+plugins/multus/report/
+  base/ cni/ libcni/ kube/ plugins/multus/model/ plugins/multus/pod/
+plugins/multus/
+  net/ ffi/ base/ cni/ metadata/ libcni/ kube/ plugins/parts/ daemon/wire/
+  daemon/server/ daemon/caller/ plugins/registry.ts
+# Another name of remote.
+plugins/contivk8s/
+  metadata/ plugins/remote/
+plugins/chain/
+  net/ ffi/ base/ cni/ metadata/ libcni/ plugins/parts/
+plugins/*/
+  net/ ffi/ base/ cni/ metadata/ plugins/parts/
+ipam/whereabouts/
+  net/ base/ cni/ metadata/ kube/
+ipam/dhcp/
+  net/ ffi/ base/ cni/ metadata/ plugins/parts/link/
+ipam/host_local/daemon.ts
+  base/ ffi/file/directory_watch.ts ipam/host_local/
+ipam/host_local/
+  net/ base/ cni/ metadata/
+  lazily plugins/parts/evidence/
+ipam/*/
+  net/ base/ cni/ metadata/
+# What cni conform and tests of plugins share.
+testing/conform/in_process_way.ts
+  base/ cni/ libcni/ plugins/registry.ts testing/
+testing/conform/
+  net/ ffi/ base/ cni/ libcni/ testing/ip_json.ts
+cli/
+  testing/conform/ net/ ffi/ base/ cni/ metadata/ libcni/ kube/
+  plugins/*/inspect.ts plugins/*/command.ts ipam/*/inspect.ts
+  ipam/*/command.ts plugins/*/daemon.ts ipam/*/daemon.ts plugins/parts/
+  plugins/lists/ plugins/registry.ts plugins/renamed.ts node/ daemon/
+  deploy/daemon/
+# The entry points: importing one must not load the others.
+mod.ts
+  net/ ffi/ base/ cni/ metadata/ libcni/ plugins/parts/
+nftables.ts
+  ffi/
+traffic_control.ts
+  ffi/
+libcni.ts
+  net/ base/ cni/ libcni/ node/ plugins/registry.ts daemon/server/serve_cni.ts
+`;
 
-/** The layering of ARCHITECTURE.md. The first row that matches a file counts. */
-export const LAYERS: readonly Layer[] = [
-  layer("net/", []),
-  layer("ffi/", ["net/"]),
-  layer("base/command_line/", ["net/", "ffi/", "base/"]),
-  layer("base/service/", ["ffi/", "base/"]),
-  layer("base/", ["net/"], [
-    "ffi/socket/journal.ts",
-    "ffi/file/regular_file.ts",
-  ]),
-  layer("cni/", ["net/", "base/"]),
-  layer("metadata/", ["net/", "base/", "cni/"]),
-  layer("libcni/", ["net/", "base/", "cni/"]),
-  layer("node/", ["net/", "ffi/", "base/", "cni/", "libcni/"]),
-  layer("kube/", ["net/", "base/", "cni/"]),
-  layer("plugins/parts/evidence/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "libcni/",
-    "plugins/parts/owner/",
-  ]),
-  layer("plugins/parts/", ["net/", "ffi/", "base/", "cni/", "metadata/"]),
-  layer("daemon/wire/", ["net/", "base/", "cni/"], [
-    "ffi/file/regular_file.ts",
-  ]),
-  layer("daemon/caller/", [
-    "base/",
-    "cni/",
-    "daemon/wire/",
-    "ffi/socket/unix_stream.ts",
-  ]),
-  layer("daemon/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "plugins/node_keys.ts",
-    "plugins/parts/link/link_remover.ts",
-  ]),
-  layer("plugins/registry.ts", ["base/", "cni/", "plugins/lists/loaders.ts"]),
-  layer("plugins/renamed.ts", [
-    "base/",
-    "cni/",
-    "plugins/registry.ts",
-    "plugins/lists/loaders.ts",
-  ]),
-  layer("plugins/node_keys.ts", [
-    "base/",
-    "cni/",
-    "metadata/plugin_keys.ts",
-    "plugins/lists/key_tables.ts",
-  ]),
-  layer("plugins/lists/key_tables.ts", ["metadata/plugin_keys.ts"]),
-  layer("plugins/lists/loaders.ts", ["cni/"], [
-    "plugins/*/plugin.ts",
-    "ipam/*/plugin.ts",
-  ]),
-  layer("plugins/lists/metadata.ts", [
-    "metadata/",
-    "plugins/*/metadata.ts",
-    "ipam/*/metadata.ts",
-  ]),
-  layer("main.ts", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "daemon/caller/ask_daemon.ts",
-    "plugins/registry.ts",
-  ], [
-    "plugins/multus/thick/client.ts",
-    "plugins/multus/thick/shim.ts",
-    "cli/multus/commands.ts",
-    "plugins/noop/main.ts",
-    "plugins/renamed.ts",
-    "ipam/dhcp/command.ts",
-    "cli/main.ts",
-    "cli/plugins/plugin_help.ts",
-    "cli/trace/start.ts",
-    "cli/trace/start_spans.ts",
-  ]),
-  layer("plugins/multus/main.ts", [
-    "base/process/stdio.ts",
-    "daemon/caller/ask_daemon.ts",
-    "plugins/multus/plugin.ts",
-  ], ["plugins/multus/thick/client.ts", "cli/multus/commands.ts"]),
-  // The rooms of multus, from the ground to the operations at the top.
-  layer("plugins/multus/model/", [
-    "net/",
-    "base/",
-    "cni/",
-    "libcni/",
-    "kube/api_timeout.ts",
-    "kube/pod_evidence.ts",
-  ]),
-  layer("plugins/multus/memory/", [
-    "net/",
-    "base/",
-    "cni/",
-    "libcni/",
-    "plugins/multus/model/",
-  ]),
-  layer("plugins/multus/devices/", [
-    "net/",
-    "base/",
-    "cni/",
-    "kube/",
-    "plugins/multus/model/",
-  ]),
-  layer("plugins/multus/pod/", [
-    "base/",
-    "cni/",
-    "kube/",
-    "plugins/multus/model/",
-  ]),
-  layer("plugins/multus/select/", [
-    "net/",
-    "base/",
-    "cni/",
-    "libcni/",
-    "kube/",
-    "metadata/plugin_keys.ts",
-    "plugins/node_keys.ts",
-    "plugins/multus/model/",
-    "plugins/multus/devices/",
-    "plugins/multus/pod/",
-  ]),
-  layer("plugins/multus/attach/", [
-    "base/",
-    "cni/",
-    "libcni/",
-    "ffi/rtnl/",
-    "plugins/multus/model/",
-    "plugins/multus/devices/",
-  ]),
-  layer("plugins/multus/route/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "libcni/",
-    "plugins/parts/",
-    "plugins/multus/model/",
-  ]),
-  layer("plugins/multus/report/", [
-    "base/",
-    "cni/",
-    "libcni/",
-    "kube/",
-    "plugins/multus/model/",
-    "plugins/multus/pod/",
-  ]),
-  layer("plugins/multus/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "libcni/",
-    "kube/",
-    "plugins/parts/",
-    "daemon/wire/",
-    "daemon/server/",
-    "daemon/caller/",
-    "plugins/registry.ts",
-  ]),
-  // Another name of remote.
-  layer("plugins/contivk8s/", [
-    "metadata/",
-    "plugins/remote/",
-  ]),
-  layer("plugins/chain/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "libcni/",
-    "plugins/parts/",
-  ]),
-  layer("plugins/*/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "plugins/parts/",
-  ]),
-  layer("ipam/whereabouts/", ["net/", "base/", "cni/", "metadata/", "kube/"]),
-  layer("ipam/dhcp/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "plugins/parts/link/",
-  ]),
-  layer("ipam/host_local/daemon.ts", [
-    "base/",
-    "ffi/file/directory_watch.ts",
-    "ipam/host_local/",
-  ]),
-  layer("ipam/host_local/", ["net/", "base/", "cni/", "metadata/"], [
-    "plugins/parts/evidence/",
-  ]),
-  layer("ipam/*/", ["net/", "base/", "cni/", "metadata/"]),
-  // What `cni conform` and tests of plugins share.
-  layer("testing/conform/in_process_way.ts", [
-    "base/",
-    "cni/",
-    "libcni/",
-    "plugins/registry.ts",
-    "testing/",
-  ]),
-  layer("testing/conform/", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "libcni/",
-    "testing/ip_json.ts",
-  ]),
-  layer("cli/", [
-    "testing/conform/",
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "libcni/",
-    "kube/",
-    "plugins/*/inspect.ts",
-    "plugins/*/command.ts",
-    "ipam/*/inspect.ts",
-    "ipam/*/command.ts",
-    "plugins/*/daemon.ts",
-    "ipam/*/daemon.ts",
-    "plugins/parts/",
-    "plugins/lists/",
-    "plugins/registry.ts",
-    "plugins/renamed.ts",
-    "node/",
-    "daemon/",
-    "deploy/daemon/",
-  ]),
-  // The entry points: importing one must not load the others.
-  layer("mod.ts", [
-    "net/",
-    "ffi/",
-    "base/",
-    "cni/",
-    "metadata/",
-    "libcni/",
-    "plugins/parts/",
-  ]),
-  layer("nftables.ts", ["ffi/"]),
-  layer("traffic_control.ts", ["ffi/"]),
-  layer("libcni.ts", [
-    "net/",
-    "base/",
-    "cni/",
-    "libcni/",
-    "node/",
-    "plugins/registry.ts",
-    "daemon/server/serve_cni.ts",
-  ]),
-];
+export const LAYERS: readonly Layer[] = TABLE.trim().replaceAll(/^#.*\n/gm, "")
+  .split(/\n(?=\S)/).map((row) => {
+    const [files = "", ...lines] = row.split("\n");
+    const [mayImport = [], mayLoad = []] = lines.join(" ").split(" lazily ")
+      .map((names) => names.split(" ").filter(Boolean));
+    return { files, mayImport, mayLoad };
+  });
 
 /** Layers that parse configurations, and so may import zod. */
 const ZOD_PLACES = [
