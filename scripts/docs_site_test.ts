@@ -136,12 +136,16 @@ class Browser implements AsyncDisposable {
       document.readyState === "complete"`);
   }
 
-  /** Waits until an expression in the page is true. */
+  /** Waits until an expression in the page is true, also if the page changes. */
   async waitFor(expression: string): Promise<void> {
-    await eventually(
-      expression,
-      async () => await this.evaluate(`Boolean(${expression})`) === true,
-    );
+    await eventually(expression, async () => {
+      try {
+        return await this.evaluate(`Boolean(${expression})`) === true;
+      } catch (error) {
+        if (NAVIGATED.test((error as Error).message)) return false;
+        throw error;
+      }
+    });
   }
 
   /** Returns a picture of the window, or of the whole page, as PNG. */
@@ -165,6 +169,9 @@ class Browser implements AsyncDisposable {
     Deno.removeSync(this.#profile, { recursive: true });
   }
 }
+
+/** What the browser answers if a page is replaced while it evaluates. */
+const NAVIGATED = /navigated or closed|context (?:was destroyed|with)/;
 
 const SITE = new URL("../docs/site/", import.meta.url);
 
