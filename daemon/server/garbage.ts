@@ -12,8 +12,17 @@ import { trimMemory } from "../../ffi/libc.ts";
 /** How many calls make a collection worth while, and how many force one. */
 const LEAST_CALLS = 100, MOST_CALLS = 1000;
 
-/** The time without a call that it waits for, in ms. */
-const IDLE_MS = 1000;
+/**
+ * By how many bytes the process must have grown for the same. Calls of a few pods a
+ * second never pause for long, and a burst of pods is over before 1000 calls.
+ */
+const LEAST_BYTES = 12 << 20, MOST_BYTES = 48 << 20;
+
+/** After so many calls it looks how large the process is. */
+const LOOK_CALLS = 8;
+
+/** The time without a call that it waits for, in ms: less than between two pods. */
+const IDLE_MS = 200;
 
 /** Options of a {@linkcode GarbageCollector}. */
 export interface GarbageOptions {
@@ -23,6 +32,8 @@ export interface GarbageOptions {
   readonly collect?: () => unknown;
   /** See {@linkcode IDLE_MS}. */
   readonly idleMs?: number;
+  /** Returns how large the process is, in bytes; its resident set if undefined. */
+  readonly readBytes?: () => number;
 }
 
 /** Collects garbage between calls. It takes 50 to 100 ms. */
@@ -30,22 +41,39 @@ export class GarbageCollector {
   readonly #isIdle: () => boolean;
   readonly #collect: () => unknown;
   readonly #idleMs: number;
+  readonly #readBytes: () => number;
   #calls = 0;
+  /** The size of the process after the last collection, and what has come since. */
+  #bytes: number | undefined;
+  #grownBytes = 0;
   #isWaiting = false;
 
   /** Starts to count calls. */
   constructor(
-    { isIdle, collect = collectHeap, idleMs = IDLE_MS }: GarbageOptions,
+    { isIdle, collect = collectHeap, idleMs = IDLE_MS, ...options }:
+      GarbageOptions,
   ) {
     this.#isIdle = isIdle;
     this.#collect = collect;
     this.#idleMs = idleMs;
+    this.#readBytes = options.readBytes ?? (() => Deno.memoryUsage().rss);
   }
 
   /** Counts a call that has ended. Collects later, after its answer. */
   afterCall(): void {
     this.#calls++;
-    if (this.#calls >= LEAST_CALLS && !this.#isWaiting) this.#wait();
+    if (this.#calls % LOOK_CALLS === 0) {
+      const bytes = this.#readBytes();
+      this.#bytes ??= bytes;
+      this.#grownBytes = bytes - this.#bytes;
+    }
+    if (this.#isReached(LEAST_CALLS, LEAST_BYTES) && !this.#isWaiting) {
+      this.#wait();
+    }
+  }
+
+  #isReached(calls: number, bytes: number): boolean {
+    return this.#calls >= calls || this.#grownBytes >= bytes;
   }
 
   #wait(): void {
@@ -55,11 +83,19 @@ export class GarbageCollector {
     const { signal } = new JoinedSignal(this.#idleMs);
     signal.addEventListener("abort", () => {
       const isIdle = this.#isIdle() && this.#calls === before;
-      if (!isIdle && this.#calls < MOST_CALLS) return this.#wait();
-      this.#isWaiting = false;
-      this.#calls = 0;
-      this.#collect();
+      if (!isIdle && !this.#isReached(MOST_CALLS, MOST_BYTES)) {
+        return this.#wait();
+      }
+      this.#collectNow();
     });
+  }
+
+  async #collectNow(): Promise<void> {
+    await this.#collect();
+    this.#calls = 0;
+    this.#bytes = this.#readBytes();
+    this.#grownBytes = 0;
+    this.#isWaiting = false;
   }
 }
 

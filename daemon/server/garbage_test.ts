@@ -4,13 +4,14 @@ import { collectHeap, GarbageCollector } from "./garbage.ts";
 
 function collector(): {
   calls: (count: number) => void;
-  state: { isIdle: boolean; collections: number };
+  state: { isIdle: boolean; collections: number; bytes: number };
 } {
-  const state = { isIdle: true, collections: 0 };
+  const state = { isIdle: true, collections: 0, bytes: 50 << 20 };
   const garbage = new GarbageCollector({
     isIdle: () => state.isIdle,
     collect: () => void state.collections++,
     idleMs: 50,
+    readBytes: () => state.bytes,
   });
   const calls = (count: number): void => {
     for (let call = 0; call < count; call++) garbage.afterCall();
@@ -35,6 +36,25 @@ Deno.test("GarbageCollector waits while there are calls, but not for ever", asyn
   assertEquals(state.collections, 0);
   calls(1);
   await eventually("it has collected", () => state.collections === 1);
+});
+
+Deno.test("GarbageCollector collects after few calls that need much memory", async () => {
+  const { calls, state } = collector();
+  calls(8);
+  state.bytes += 12 << 20;
+  calls(8);
+  await eventually("it has collected", () => state.collections === 1);
+  // Less than that since.
+  state.bytes += 11 << 20;
+  calls(8);
+  state.isIdle = false;
+  state.bytes += 1 << 20;
+  calls(8);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  assertEquals(state.collections, 1);
+  state.bytes += 36 << 20;
+  calls(8);
+  await eventually("it does not wait for ever", () => state.collections === 2);
 });
 
 Deno.test("GarbageCollector frees memory", async () => {
