@@ -134,7 +134,7 @@ export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 export type {
   DeleteLinks,
   LinkDeletion,
-  LinkPlace,
+  LinkLocation,
   LinkToDelete,
   Preparation,
 } from "./cni/call/link_deletion.ts";

@@ -36,9 +36,9 @@ import { decodeMessages, encodeRequest } from "./_harness/call_format.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import {
-  type HandedCall,
   NodeDaemon,
   type NodeDaemonOptions,
+  type ReceivedCall,
 } from "./_harness/node_daemon.ts";
 import { needsOtherCaller } from "./_harness/other_user.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
@@ -93,7 +93,7 @@ class Scene implements AsyncDisposable {
   }
 
   /** A call of ptp whose addresses come from `slow`. */
-  get slow(): HandedCall {
+  get slow(): ReceivedCall {
     return {
       plugins: this.plugins.path,
       config: {
@@ -106,7 +106,7 @@ class Scene implements AsyncDisposable {
   }
 
   /** A call of ptp whose addresses come from host-local. */
-  get quick(): HandedCall {
+  get quick(): ReceivedCall {
     const ipam = this.hosts.hostLocal("10.1.2.0/24");
     const config = { cniVersion: "1.0.0", name: "net1", type: "ptp", ipam };
     return { config };
@@ -623,7 +623,7 @@ test("passes its sockets on to a later one, and ends", async (scene, old) => {
   scene.assertNothingIsLeft();
 });
 
-function withVersion({ config, ...call }: HandedCall): HandedCall {
+function withVersion({ config, ...call }: ReceivedCall): ReceivedCall {
   return { ...call, config: { ...config, cniVersion: "1.1.0" } };
 }
 

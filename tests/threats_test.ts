@@ -32,7 +32,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a container ID that is a directory of multus",
       "refused",
-      "plugins/multus/memory/scratch_cache_test.ts",
+      "plugins/multus/records/scratch_cache_test.ts",
       "ScratchCache.write() refuses container IDs",
     ],
     [

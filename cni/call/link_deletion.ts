@@ -6,7 +6,7 @@
  */
 
 /** A link and where it is. */
-export interface LinkPlace {
+export interface LinkLocation {
   /** Its index there. */
   readonly index: number;
   /** Path of its namespace. */
@@ -22,11 +22,11 @@ export interface Preparation {
    */
   readonly run: () => void;
   /** Links that make it needless if they are deleted at the same time. */
-  readonly unlessDeleted: readonly LinkPlace[];
+  readonly unlessDeleted: readonly LinkLocation[];
 }
 
 /** A link that is to be deleted. */
-export interface LinkToDelete extends LinkPlace {
+export interface LinkToDelete extends LinkLocation {
   /** Its name, for errors. */
   readonly name: string;
   /** Steps that must precede its deletion. */

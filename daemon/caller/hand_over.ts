@@ -37,7 +37,7 @@ import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import { fileExists, UnixStream } from "../../ffi/socket/unix_stream.ts";
 
 /** A call, as this process got it. */
-export interface HandedCall {
+export interface ReceivedCall {
   /** The plugin's type. */
   readonly name: string;
   /** The environment. */
@@ -64,7 +64,7 @@ export interface CallAnswer {
  */
 export type AskThirdParty = (
   socket: string,
-  call: HandedCall,
+  call: ReceivedCall,
   cniVersion: string,
 ) => Promise<CallAnswer | "lost" | undefined>;
 
@@ -76,7 +76,7 @@ export type AskThirdParty = (
  * @returns Undefined if this process must run the call itself
  */
 export async function handOver(
-  call: HandedCall,
+  call: ReceivedCall,
   ask?: AskThirdParty,
 ): Promise<CallAnswer | undefined> {
   const config = readKeys(call.stdin);
@@ -115,7 +115,7 @@ export async function handOver(
 /** Connects to a daemon that has not been turned off. */
 async function connect(
   path: string,
-  { env }: HandedCall,
+  { env }: ReceivedCall,
   config: ConfigKeys,
 ): Promise<UnixStream | undefined> {
   if (fileExists(offFile(path))) {
@@ -129,7 +129,7 @@ async function connect(
 /** Records for a daemon that is turned off what this process does. */
 async function recordForDaemon(
   path: string,
-  env: HandedCall["env"],
+  env: ReceivedCall["env"],
   config: ConfigKeys,
 ): Promise<void> {
   const { CNI_COMMAND: command = "" } = env;
@@ -155,7 +155,7 @@ async function onLate(path: string, waitedMs: number): Promise<undefined> {
 
 /** The daemon took the call, and no longer sends anything. */
 async function onSilent(
-  call: HandedCall,
+  call: ReceivedCall,
   path: string,
   config: ConfigKeys,
 ): Promise<CallAnswer | undefined> {
@@ -165,7 +165,7 @@ async function onSilent(
 
 /** Answers a call that the daemon has lost; what can be repeated is done here. */
 function onLost(
-  { env }: HandedCall,
+  { env }: ReceivedCall,
   path: string,
   config: ConfigKeys,
 ): CallAnswer | undefined {
@@ -174,7 +174,7 @@ function onLost(
 
 /** Has a daemon that only speaks HTTP run a call, at the socket in `daemonSocketDir`. */
 async function askThirdParty(
-  call: HandedCall,
+  call: ReceivedCall,
   config: ConfigKeys,
   ask: AskThirdParty,
 ): Promise<CallAnswer | undefined> {
@@ -192,7 +192,7 @@ async function askThirdParty(
 
 /** Encodes a call. */
 function encodeCall(
-  { name, env, stdin }: HandedCall,
+  { name, env, stdin }: ReceivedCall,
 ): Uint8Array<ArrayBuffer> {
   const variables = Object.entries(env)
     .filter(([name]) => isSent(name))

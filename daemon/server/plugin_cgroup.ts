@@ -12,7 +12,7 @@ import { dirname } from "@std/path/posix";
 import { exists, ifPossible } from "../../base/files/io.ts";
 
 /** Where cgroups are, and which one is this process's. */
-export interface CgroupPlace {
+export interface CgroupPaths {
   /** Mount point of cgroup v2. */
   readonly root?: string;
   /** A file as /proc/self/cgroup. */
@@ -26,7 +26,7 @@ export interface CgroupPlace {
  *   rights, or if this process's cgroup is the root
  */
 export function openPluginCgroup(
-  { root = "/sys/fs/cgroup", membership = "/proc/self/cgroup" }: CgroupPlace =
+  { root = "/sys/fs/cgroup", membership = "/proc/self/cgroup" }: CgroupPaths =
     {},
 ): ((pid: number) => void) | undefined {
   const own = findOwn(membership);

@@ -46,7 +46,7 @@ const SIGPIPE = 13, SIG_DFL = 0n, RLIMIT_NOFILE = 7;
  */
 export function execvpe({ file, argv, env, openFiles }: Exec): never {
   const symbols = openSymbols(EXEC_SYMBOLS);
-  const [args, variables] = [layOut(argv.map(cString)), layOut(env)];
+  const [args, variables] = [packStrings(argv.map(cString)), packStrings(env)];
   symbols.signal(SIGPIPE, SIG_DFL);
   if (openFiles !== undefined) {
     const { soft, hard } = openFiles;
@@ -63,7 +63,7 @@ export function execvpe({ file, argv, env, openFiles }: Exec): never {
  *
  * @param texts NUL-terminated
  */
-export function layOut(texts: readonly Bytes[]): Bytes {
+export function packStrings(texts: readonly Bytes[]): Bytes {
   const headBytes = 8 * (texts.length + 1);
   const textBytes = texts.reduce((sum, text) => sum + text.length, 0);
   const memory = new Uint8Array(Math.max(headBytes + textBytes, 1024));

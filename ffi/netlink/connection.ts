@@ -8,7 +8,7 @@
 import { type Bytes, concat } from "../../net/bytes.ts";
 import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
-import { dropAnswers, makeRoom, receive } from "./datagram.ts";
+import { dropAnswers, enlargeSendBuffer, receive } from "./datagram.ts";
 import { decodeDone, decodeError } from "./error.ts";
 import {
   ControlType,
@@ -78,7 +78,7 @@ export class Connection {
   send(requests: readonly EncodedRequest[]): Batch {
     const { bytes, ...batch } = this.encode(requests);
     during(batch.begin, () => {
-      makeRoom(this.#fd.number, bytes.length);
+      enlargeSendBuffer(this.#fd.number, bytes.length);
       libc.send(this.#fd.number, bytes, 0);
     });
     return batch;

@@ -109,7 +109,7 @@ function setOption(fd: number, name: number, value: number): void {
  * together. Only CAP_NET_ADMIN in the machine's own user namespace may exceed
  * the limit `net.core.wmem_max`; other processes get as much as it allows.
  */
-export function makeRoom(fd: number, bytes: number): void {
+export function enlargeSendBuffer(fd: number, bytes: number): void {
   if (bytes <= SAFE_SEND_BYTES) return;
   setBuffer(fd, [SO_SNDBUFFORCE, SO_SNDBUF], bytes);
 }

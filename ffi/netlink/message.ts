@@ -115,12 +115,12 @@ export function message<F extends Fields, R extends Rows>(
     type,
     describe: describe &&
       ((body) => describe(body.header, body.attributes ?? {})),
-    ...headed(header, attributes),
+    ...headerWithAttributes(header, attributes),
   };
 }
 
 /** A codec for a fixed header followed by attributes. */
-export function headed<F extends Fields, R extends Rows>(
+export function headerWithAttributes<F extends Fields, R extends Rows>(
   header: Struct<F>,
   attributes: AttributeSet<R>,
 ): Omit<MessageType<F, R>, "name" | "type" | "describe"> {

@@ -11,7 +11,7 @@ import {
 import { attributeSet, cstring } from "./attribute.ts";
 import {
   encodeMessage,
-  headed,
+  headerWithAttributes,
   message,
   messageHeader,
   splitMessages,
@@ -126,8 +126,8 @@ Deno.test("message().locate() counts from the start of the body", () => {
   assertEquals(named, [undefined, undefined, "name", "value", undefined]);
 });
 
-Deno.test("headed() nests messages in attributes", () => {
-  const inner = headed(shortHeader, attributes);
+Deno.test("headerWithAttributes() nests messages in attributes", () => {
+  const inner = headerWithAttributes(shortHeader, attributes);
   const outer = attributeSet({ padding: [1, u32], peer: [2, inner] });
   const bytes = outer.encode({
     padding: 0,

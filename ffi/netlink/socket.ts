@@ -13,8 +13,8 @@ import { BackgroundRequests } from "./background.ts";
 import { sendAll, sendEach } from "./batch.ts";
 import { Connection } from "./connection.ts";
 import {
+  enlargeSendBuffer,
   findNetnsCookie,
-  makeRoom,
   makeStrict,
   openSocket,
   receiveNow,
@@ -208,7 +208,7 @@ export class NetlinkSocket implements Disposable {
       const { bytes, first } = this.#connection.encode(
         requests.map(acknowledgeLast),
       );
-      makeRoom(fd, bytes.length);
+      enlargeSendBuffer(fd, bytes.length);
       return new BackgroundRequests(fd, { requests, first, bytes });
     });
   }

@@ -28,7 +28,7 @@ import type {
   LinkDataByKind,
   NewBridge,
   NewIfb,
-  NewLinkElsewhere,
+  NewLinkInNetns,
   NewVeth,
   NewVrf,
 } from "./link_types.ts";
@@ -166,7 +166,7 @@ export class LinkRequests {
    * does not allow the settings
    */
   addElsewhere(
-    { netns, name, info, lowerIndex, mtu, mac }: NewLinkElsewhere,
+    { netns, name, info, lowerIndex, mtu, mac }: NewLinkInNetns,
   ): void {
     this.#socket.request(newLink, {
       flags: Flag.Create | Flag.Exclusive,

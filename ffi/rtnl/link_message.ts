@@ -25,7 +25,7 @@ import {
   markedNested,
   type Row,
 } from "../netlink/attribute.ts";
-import { headed, message } from "../netlink/message.ts";
+import { headerWithAttributes, message } from "../netlink/message.ts";
 import {
   type KindData,
   linkKinds,
@@ -149,7 +149,7 @@ const bridgePortAttributes = attributeSet({
 });
 
 /** A link message without its number, as nested in a veth's data for its peer. */
-const peerLink = headed(linkHeader, linkAttributes);
+const peerLink = headerWithAttributes(linkHeader, linkAttributes);
 
 /** Names the link of a message in errors. */
 function describe(

@@ -124,7 +124,7 @@ export interface BridgePort {
  *
  * @internal For this project's plugins
  */
-export interface NewLinkElsewhere {
+export interface NewLinkInNetns {
   /** The namespace in which the link is created; it is never moved. */
   readonly netns: NetNs;
   /** 1 to 15 bytes. */

@@ -20,7 +20,7 @@ import {
 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip, nested } from "../netlink/attribute.ts";
-import { headed, message } from "../netlink/message.ts";
+import { headerWithAttributes, message } from "../netlink/message.ts";
 import { splitRecords } from "../netlink/records.ts";
 
 /** Fixed header of RTM_*ROUTE. Source: `struct rtmsg`. */
@@ -53,7 +53,7 @@ const nextHopHeader = struct({
 /** A next hop has attributes of a route. Only these are used. */
 const nextHopAttributes = attributeSet({ gateway: [5, ip] });
 
-const nextHop = headed(nextHopHeader, nextHopAttributes);
+const nextHop = headerWithAttributes(nextHopHeader, nextHopAttributes);
 
 type NextHop = ReturnType<typeof nextHop.decode>;
 

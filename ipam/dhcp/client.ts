@@ -203,7 +203,7 @@ const FAST_MS = 2000, FAST_TRIES = 4, FIRST_MS = 4000, JITTER_MS = 1000;
  *
  * @throws {CniError} 11 if none does until the time limit or the signal
  */
-export async function insist<T>(
+export async function retryUntilDone<T>(
   attempt: (signal: AbortSignal) => Promise<T>,
   { timeoutMs, resendMaxMs, resendTimeoutMs, signal, onFailure }: Timing & {
     readonly signal: AbortSignal;

@@ -18,9 +18,9 @@ import {
   type ClientOptions,
   discover,
   extend,
-  insist,
   RefusedError,
   release,
+  retryUntilDone,
   serverOf,
 } from "./client.ts";
 import { Port, type Reply } from "./port.ts";
@@ -76,7 +76,7 @@ export class KeptLease {
     if (port === undefined) throw missingLink(request);
     if (!isSeen(port, request)) throw replaced(request);
     if (!port.link.isUp) port.setUp(true);
-    const reply = await insist(
+    const reply = await retryUntilDone(
       (signal) => discover(port, request, { ...context, signal }),
       {
         ...context,

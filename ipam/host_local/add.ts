@@ -111,12 +111,12 @@ export function distribute(
 }
 
 /** A lease that was made, and the one that it replaces. */
-interface Leased extends Candidate {
+interface NewLease extends Candidate {
   readonly before?: Lease;
 }
 
 /** The owner of new leases. */
-export interface Leaseholder extends AttachmentId {
+export interface LeaseOwner extends AttachmentId {
   /** Path of the sandbox's namespace. */
   readonly netns?: string;
 }
@@ -132,50 +132,50 @@ export interface Leaseholder extends AttachmentId {
  */
 export function leaseEach(
   requests: readonly AddressRequest[],
-  owner: Leaseholder,
+  owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
   name?: PodName,
 ): Candidate[] {
   const known = store.knownLeasesOf(owner);
   refuseSecondLease(requests, owner, known);
-  const kept = name === undefined ? [] : prepareName(name, owner, store);
-  store.begin(owner);
-  const leased: Leased[] = [];
+  const kept = name === undefined ? [] : claimLeasesOfName(name, owner, store);
+  store.announceOwner(owner);
+  const leased: NewLease[] = [];
   for (const [position, request] of requests.entries()) {
     try {
-      const lease = takeKept(request, kept, owner, store) ??
-        leaseOne(request, position, owner, store, log);
+      const lease = reuseLease(request, kept, owner, store) ??
+        leaseNew(request, position, owner, store, log);
       leased.push(lease);
       const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
       if (isNew) store.setLastReserved(position, lease.ip);
     } catch (error) {
-      takeBack(leased, store, log);
-      store.forget(owner);
-      throw failedAt(position, error);
+      undoLeases(leased, store, log);
+      store.forgetOwner(owner);
+      throw atRangeSet(position, error);
     }
   }
   if (name !== undefined) {
-    keepName(name, kept, leased, owner, store, log);
+    updateName(name, kept, leased, owner, store, log);
   }
-  store.finish(owner, [...known, ...leased].map(({ ip }) => ip));
+  store.recordOwner(owner, [...known, ...leased].map(({ ip }) => ip));
   return leased;
 }
 
 /** Takes the address that the name has in a set. */
-function takeKept(
+function reuseLease(
   { set, requested }: AddressRequest,
   kept: readonly Lease[],
   owner: AttachmentId,
   store: LeaseStore,
-): Leased | undefined {
+): NewLease | undefined {
   for (const lease of kept) {
     const { ip } = lease;
     const range = findRange(set, ip);
     const isFit = range !== undefined && (requested?.equals(ip) ?? true) &&
       !listWithheld(range).some((block) => block.contains(ip));
     if (!isFit) continue;
-    store.take(lease, owner);
+    store.assignLease(lease, owner);
     return { ip, range, before: lease };
   }
   return undefined;
@@ -186,20 +186,20 @@ function takeKept(
  * does, they stay for the name: a crash at any moment leaves what the next ADD
  * finds.
  */
-function prepareName(
+function claimLeasesOfName(
   name: PodName,
-  owner: Leaseholder,
+  owner: LeaseOwner,
   store: LeaseStore,
 ): Lease[] {
   const kept = store.leasesOfName(name, owner)
     .map((lease) => store.makeSticky(lease, name));
-  if (kept.length > 0) record(name, owner, kept, store);
+  if (kept.length > 0) recordName(name, owner, kept, store);
   return kept;
 }
 
-function record(
+function recordName(
   name: PodName,
-  owner: Leaseholder,
+  owner: LeaseOwner,
   leases: readonly Pick<Lease, "ip">[],
   store: LeaseStore,
 ): void {
@@ -211,11 +211,11 @@ function record(
  * Records the addresses of the name, and releases addresses that it no longer
  * has.
  */
-function keepName(
+function updateName(
   name: PodName,
   kept: readonly Lease[],
-  leased: readonly Leased[],
-  owner: Leaseholder,
+  leased: readonly NewLease[],
+  owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
 ): void {
@@ -226,22 +226,22 @@ function keepName(
     ) => list.some((one) => one.ip.equals(ip));
     const isRecorded = kept.length === leased.length &&
       leased.every((one) => isIn(kept, one));
-    if (!isRecorded) record(name, owner, leased, store);
+    if (!isRecorded) recordName(name, owner, leased, store);
     store.release(kept.filter((one) => !isIn(leased, one)));
   } catch (error) {
-    takeBack(leased, store, log);
-    store.forget(owner);
+    undoLeases(leased, store, log);
+    store.forgetOwner(owner);
     throw error;
   }
 }
 
-function leaseOne(
+function leaseNew(
   { set, requested }: AddressRequest,
   position: number,
   owner: AttachmentId,
   store: LeaseStore,
   log: Log,
-): Leased {
+): NewLease {
   const reserve = (ip: Ip): boolean => store.reserve(ip, owner);
   try {
     return requested === undefined
@@ -250,7 +250,7 @@ function leaseOne(
   } catch (error) {
     if (!(error instanceof NotFreeError)) throw error;
     const sticky = requested === undefined
-      ? takeSticky(set, owner, store, log)
+      ? takeOldestSticky(set, owner, store, log)
       : undefined;
     if (sticky !== undefined) return sticky;
     throw withDetails(
@@ -263,12 +263,12 @@ function leaseOne(
 }
 
 /** A full set: takes the address that has stayed longest for a name. */
-function takeSticky(
+function takeOldestSticky(
   set: RangeSet,
   owner: AttachmentId,
   store: LeaseStore,
   log: Log,
-): Leased | undefined {
+): NewLease | undefined {
   const before = store.findOldestSticky((ip) => {
     const range = findRange(set, ip);
     return range !== undefined &&
@@ -276,7 +276,7 @@ function takeSticky(
   });
   const range = before && findRange(set, before.ip);
   if (before === undefined || range === undefined) return undefined;
-  store.take(before, owner);
+  store.assignLease(before, owner);
   log.warn("The range is full: reusing a persistent address", {
     address: String(before.ip),
     of: describeOwner(before.content),
@@ -285,15 +285,15 @@ function takeSticky(
 }
 
 /** Ends only these leases: the owner may have others, from another ADD. */
-function takeBack(
-  leased: readonly Leased[],
+function undoLeases(
+  leased: readonly NewLease[],
   store: LeaseStore,
   log: Log,
 ): void {
   for (const { ip, before } of leased) {
     try {
-      if (before === undefined) store.takeBack(ip);
-      else store.giveBack(before);
+      if (before === undefined) store.removeLease(ip);
+      else store.restoreLease(before);
     } catch (error) {
       // The caller reports the earlier error.
       log.error(`Cannot release ${ip}`, { error: describeError(error) });
@@ -322,11 +322,11 @@ function refuseSecondLease(
         "duplicate allocation is not allowed",
       { details: lease.path },
     );
-    throw failedAt(position, error);
+    throw atRangeSet(position, error);
   }
 }
 
-function failedAt(position: number, error: unknown): unknown {
+function atRangeSet(position: number, error: unknown): unknown {
   if (!(error instanceof CniError)) return error;
   const message = `failed to allocate for range ${position}: ${error.message}`;
   const Kind = error instanceof NotFreeError ? NotFreeError : CniError;

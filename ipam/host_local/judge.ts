@@ -58,7 +58,7 @@ export async function endDeadLeases(
   const dead = (store?.leasesOfOthers([]) ?? []).filter((lease) =>
     first.has(identify(lease)) && again.has(identify(lease))
   );
-  store?.leave(dead);
+  store?.releaseOrKeep(dead);
   for (const lease of dead) {
     call.log.warn(
       "No address is free: ended the lease of a deleted container",

@@ -393,7 +393,7 @@ export class LeaseFiles implements Disposable {
       Deno.linkSync(this.pathOf(UNFINISHED_FILE), path);
       this.#discard();
     } catch {
-      if (isThere(path)) return false;
+      if (entryExists(path)) return false;
       // Not every file system has hard links.
       this.#rename(path);
     }
@@ -429,7 +429,7 @@ function createAt<T>(path: string, create: () => T): T {
   }
 }
 
-function isThere(path: string): boolean {
+function entryExists(path: string): boolean {
   return unlessUnreachable(() => Deno.lstatSync(path)) !== undefined;
 }
 

@@ -83,7 +83,7 @@ async function findIn(
         const same = (held?.leasesOfOthers([]) ?? []).filter((lease) =>
           lease.ip.equals(ip) && lease.content === content
         );
-        held?.leave(same);
+        held?.releaseOrKeep(same);
       },
     }];
   });

@@ -46,12 +46,12 @@ export interface NameRecord extends AttachmentId {
 }
 
 /** Looks at a network namespace. */
-export function lookAt(netns: string): Sandbox {
+export function identifySandbox(netns: string): Sandbox {
   return { netns, id: findFileId(netns), boot: findBootId() ?? "" };
 }
 
 /** Reports whether a network namespace is still there. */
-export function isThere({ netns, id, boot }: Sandbox): boolean {
+export function isSandboxThere({ netns, id, boot }: Sandbox): boolean {
   const now = findBootId();
   return isStillThere(netns, id) && (!boot || !now || now === boot);
 }

@@ -81,7 +81,7 @@ class Fixture implements Disposable {
   del(owner = OWNER): Promise<void> {
     return this.run((store) => {
       store.release(store.leasesOf(owner));
-      store.forget(owner);
+      store.forgetOwner(owner);
     });
   }
 
@@ -89,7 +89,7 @@ class Fixture implements Disposable {
   gc(valid: readonly AttachmentId[]): Promise<void> {
     return this.run((store) => {
       store.release(store.leasesOfOthers(valid));
-      store.retain(valid);
+      store.retainOwners(valid);
     });
   }
 
@@ -240,7 +240,7 @@ Deno.test("OwnerFiles say nothing while an ADD is under way", async () => {
   // The state after an ADD that was killed after its first lease.
   await fixture.run((store) => {
     store.knownLeasesOf(OWNER);
-    store.begin(OWNER);
+    store.announceOwner(OWNER);
     assert(store.reserve(Ip.parse("10.8.0.2"), OWNER));
   });
   assertEquals(await fixture.leasesOf(), ["10.8.0.2", "10.9.0.9"]);
@@ -252,7 +252,7 @@ Deno.test("OwnerFiles have ADD look for what a killed one left", async () => {
   using fixture = new Fixture(MANY);
   await fixture.run((store) => {
     store.knownLeasesOf(OWNER);
-    store.begin(OWNER);
+    store.announceOwner(OWNER);
     assert(store.reserve(Ip.parse("10.9.0.77"), OWNER));
   });
   const { message } = await assertRejects(() => fixture.add(), CniError);
@@ -288,14 +288,14 @@ Deno.test("OwnerFiles of a network leave other networks alone", async () => {
   await fixture.add();
   {
     using store = await LeaseStore.open(fixture.root, "other");
-    store.begin(OWNER);
+    store.announceOwner(OWNER);
     assert(store.reserve(Ip.parse("10.1.0.1"), OWNER));
-    store.finish(OWNER, [Ip.parse("10.1.0.1")]);
+    store.recordOwner(OWNER, [Ip.parse("10.1.0.1")]);
   }
   assertEquals(listDirectory(join(fixture.root, ".by-owner")), ["net"]);
 });
 
-Deno.test("LeaseStore.retain() removes the files of owners that are gone", async () => {
+Deno.test("LeaseStore.retainOwners() removes the files of owners that are gone", async () => {
   using fixture = new Fixture(MANY);
   const owners = ["a", "b", "c"].map((containerId): AttachmentId => ({
     containerId,
@@ -324,7 +324,7 @@ Deno.test("LeaseStore works where no owner's file can be made", async () => {
   assertEquals(await fixture.leasesOf(), []);
 });
 
-Deno.test("LeaseStore.begin() refuses to go on with a file that it cannot empty", async () => {
+Deno.test("LeaseStore.announceOwner() refuses to go on with a file that it cannot empty", async () => {
   using fixture = new Fixture(MANY);
   await fixture.add(OWNER, "10.9.0.9");
   fixture.remove(OWNER_FILE);
@@ -332,7 +332,7 @@ Deno.test("LeaseStore.begin() refuses to go on with a file that it cannot empty"
     recursive: true,
   });
   const error = await assertRejects(
-    () => fixture.run((store) => store.begin(OWNER)),
+    () => fixture.run((store) => store.announceOwner(OWNER)),
     CniError,
   );
   assertEquals(error.code, 5);

@@ -44,12 +44,12 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call,
     );
     if (isSticky(call.config)) {
-      store?.leave(
+      store?.releaseOrKeep(
         store.leasesOf(call.args),
         ifPossible(() => podNameOf(call)),
       );
     } else store?.release(store.leasesOf(call.args));
-    store?.forget(call.args);
+    store?.forgetOwner(call.args);
   },
 
   async gc(call): Promise<void> {
@@ -63,7 +63,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call.config.ipam?.stayTime ?? (isSticky(call.config) ? Infinity : 0),
     );
     store?.collect(valid);
-    store?.retain(valid);
+    store?.retainOwners(valid);
     store?.pruneNames();
   },
 

@@ -26,7 +26,7 @@ import {
   LeaseFiles,
   type LeaseWait,
 } from "./lease_files.ts";
-import { isThere, lookAt, NameFiles } from "./name_files.ts";
+import { identifySandbox, isSandboxThere, NameFiles } from "./name_files.ts";
 import { OwnerFiles } from "./owner_files.ts";
 
 /** Number of addresses to try one by one before the directory is read. */
@@ -211,12 +211,12 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if a later DEL might not find them
    */
-  begin(owner: AttachmentId): void {
+  announceOwner(owner: AttachmentId): void {
     if (this.#keepsOwners()) this.#owners.empty(owner);
   }
 
   /** Records all leases of the owner. Never throws. */
-  finish(owner: AttachmentId, ips: readonly Ip[]): void {
+  recordOwner(owner: AttachmentId, ips: readonly Ip[]): void {
     if (this.#keepsOwners()) this.#owners.fill(owner, ips.map(String));
   }
 
@@ -224,7 +224,7 @@ export class LeaseStore implements Disposable {
    * Forgets the owner's record, after some or all of its leases ended. Never
    * throws.
    */
-  forget(owner: AttachmentId): void {
+  forgetOwner(owner: AttachmentId): void {
     if (this.#keepsOwners()) this.#owners.remove(owner);
   }
 
@@ -251,7 +251,7 @@ export class LeaseStore implements Disposable {
     }
     const left = leasesWith(formatOwner(record)).filter(isKnown);
     const [first] = left;
-    if (first !== undefined && isThere(record.sandbox)) {
+    if (first !== undefined && isSandboxThere(record.sandbox)) {
       throw new CniError(
         ErrorCode.TryAgainLater,
         `${first.ip} stays for pod "${name.namespace}/${name.pod}", and ` +
@@ -279,16 +279,16 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  take({ ip }: Pick<Lease, "ip">, owner: AttachmentId): void {
+  assignLease({ ip }: Pick<Lease, "ip">, owner: AttachmentId): void {
     this.#files.replaceLease(ip.toString(), formatOwner(owner));
   }
 
   /**
-   * Gives a lease back to whom {@linkcode LeaseStore.take} took it from.
+   * Gives a lease back to whom {@linkcode LeaseStore.assignLease} took it from.
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  giveBack({ ip, content }: Lease): void {
+  restoreLease({ ip, content }: Lease): void {
     this.#files.replaceLease(ip.toString(), content);
   }
 
@@ -322,7 +322,7 @@ export class LeaseStore implements Disposable {
       containerId: owner.containerId,
       ifName: owner.ifName,
       ips: ips.map(String),
-      sandbox: lookAt(owner.netns),
+      sandbox: identifySandbox(owner.netns),
     });
   }
 
@@ -334,7 +334,7 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be written
    * @throws {AggregateError} If several cannot
    */
-  leave(leases: readonly Lease[], known?: PodName): void {
+  releaseOrKeep(leases: readonly Lease[], known?: PodName): void {
     const record = known && this.#names.find(known);
     const nameOf = ({ content }: Lease): PodName | undefined => {
       if (known === undefined) return this.#namesByOwner.get(content);
@@ -349,7 +349,7 @@ export class LeaseStore implements Disposable {
       ended,
       ({ lease: { ip }, name }) =>
         name === undefined
-          ? this.takeBack(ip)
+          ? this.removeLease(ip)
           : this.#files.replaceLease(ip.toString(), formatSticky(name)),
     );
     const [first] = leases;
@@ -381,7 +381,7 @@ export class LeaseStore implements Disposable {
     if (this.#stickyMs === 0) return this.release(others);
     const isSticky = ({ content }: Lease): boolean =>
       parseSticky(content) !== undefined;
-    this.leave(others.filter((lease) => !isSticky(lease)));
+    this.releaseOrKeep(others.filter((lease) => !isSticky(lease)));
     this.release(
       others.filter((lease) =>
         isSticky(lease) && this.#isOver(lease.ip.toString())
@@ -402,7 +402,7 @@ export class LeaseStore implements Disposable {
   }
 
   /** Forgets the records of all other owners. Never throws. */
-  retain(owners: readonly AttachmentId[]): void {
+  retainOwners(owners: readonly AttachmentId[]): void {
     if (this.#keepsOwners()) this.#owners.retain(owners);
   }
 
@@ -459,7 +459,7 @@ export class LeaseStore implements Disposable {
    * @throws {AggregateError} If several cannot
    */
   release(leases: readonly Lease[]): void {
-    this.#change(leases, ({ ip }) => this.takeBack(ip));
+    this.#change(leases, ({ ip }) => this.removeLease(ip));
   }
 
   /** Changes leases. If one cannot be changed, the others still are. */
@@ -482,7 +482,7 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if it cannot be ended
    */
-  takeBack(ip: Ip): void {
+  removeLease(ip: Ip): void {
     this.#files.remove(ip.toString());
   }
 

@@ -198,7 +198,7 @@ Deno.test("LeaseStore.release() ends leases and nothing else", async () => {
   store.release(leases);
   assertEquals(fixture.read(), foreign);
   store.release(leases);
-  store.takeBack(Ip.parse("10.1.2.2"));
+  store.removeLease(Ip.parse("10.1.2.2"));
   assertEquals(fixture.read(), foreign);
 });
 

@@ -155,7 +155,7 @@ class Cluster {
       const informer = new Informer<IpamClaim>({
         client: this.#client,
         path: ALL_CLAIMS,
-        remember: ({ metadata }) =>
+        cachedPart: ({ metadata }) =>
           metadata?.uid === undefined
             ? undefined
             : { text: "", uids: [metadata.uid] },

@@ -59,7 +59,7 @@ export function allocationPath(key: string): string {
 }
 
 /** Names a pool. */
-export interface PoolPlace {
+export interface PoolKey {
   /** The value of `network_name`; "" for none. */
   readonly networkName: string;
   /** The node that owns the range as a slice; "" for a shared range. */
@@ -68,7 +68,7 @@ export interface PoolPlace {
 }
 
 /** Returns the name of the pool of a range, such as `net1-10.0.0.0-8`. */
-export function poolName({ networkName, nodeName, cidr }: PoolPlace): string {
+export function poolName({ networkName, nodeName, cidr }: PoolKey): string {
   return joinName([networkName, nodeName, normalise(String(cidr))]);
 }
 

@@ -50,7 +50,7 @@ const NEWEST_VERSION = "";
 const MAX_LENGTH = 16 * 2 ** 20;
 
 /** A cached object. */
-export interface Remembered {
+export interface CachedObject {
   /** JSON. */
   readonly text: string;
   /** The UIDs by which the runtime may know it. */
@@ -64,7 +64,7 @@ export interface InformerOptions<T> {
   readonly path: string;
   readonly fieldSelector?: string | undefined;
   /** Reduces an object to its cached part; undefined if it is not cached. */
-  readonly remember: (object: T) => Remembered | undefined;
+  readonly cachedPart: (object: T) => CachedObject | undefined;
   /** The objects' name in messages. */
   readonly what: string;
   readonly log: Pick<Log, "info" | "warn">;
@@ -87,7 +87,7 @@ export interface InformerOptions<T> {
  */
 export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   readonly #options: InformerOptions<T>;
-  readonly #objects = new Map<string, Remembered>();
+  readonly #objects = new Map<string, CachedObject>();
   #length = 0;
   /**
    * The version at which the next watch starts; undefined if a list comes
@@ -123,7 +123,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   }
 
   /** Returns the cached part of an object, which may be stale. */
-  find(namespace: string, name: string): Remembered | undefined {
+  find(namespace: string, name: string): CachedObject | undefined {
     return this.#objects.get(`${namespace}/${name}`);
   }
 
@@ -135,9 +135,9 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
    */
   async waitFor(
     { namespace, name }: { readonly namespace: string; readonly name: string },
-    isIt: (remembered: Remembered) => boolean,
+    isIt: (cached: CachedObject) => boolean,
     signal: AbortSignal,
-  ): Promise<Remembered | undefined> {
+  ): Promise<CachedObject | undefined> {
     for (;;) {
       const found = this.find(namespace, name);
       if (found !== undefined && isIt(found)) return found;
@@ -200,7 +200,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
       for (const object of items) {
         const key = keyOf(object);
         gone.delete(key);
-        this.#replace(key, this.#options.remember(object));
+        this.#replace(key, this.#options.cachedPart(object));
       }
       version = metadata?.resourceVersion ?? "";
     }
@@ -284,7 +284,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     if (type === "BOOKMARK") return;
     this.#replace(
       keyOf(object),
-      type === "DELETED" ? undefined : this.#options.remember(object),
+      type === "DELETED" ? undefined : this.#options.cachedPart(object),
     );
     this.#wake();
   }
@@ -295,14 +295,14 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   }
 
   /** An object beyond the size limit is not cached, but requested on demand. */
-  #replace(key: string, remembered: Remembered | undefined): void {
+  #replace(key: string, cached: CachedObject | undefined): void {
     const { maxLength = MAX_LENGTH } = this.#options;
     this.#length -= this.#objects.get(key)?.text.length ?? 0;
     this.#objects.delete(key);
-    const length = remembered?.text.length ?? 0;
-    if (remembered === undefined || this.#length + length > maxLength) return;
+    const length = cached?.text.length ?? 0;
+    if (cached === undefined || this.#length + length > maxLength) return;
     this.#length += length;
-    this.#objects.set(key, remembered);
+    this.#objects.set(key, cached);
   }
 }
 

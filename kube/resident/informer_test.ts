@@ -30,7 +30,7 @@ class Scene implements AsyncDisposable {
       client,
       path: "/api/v1/pods",
       fieldSelector: "spec.nodeName=node1",
-      remember: ({ metadata }) =>
+      cachedPart: ({ metadata }) =>
         metadata?.uid === undefined
           ? undefined
           : { text: JSON.stringify({ metadata }), uids: [metadata.uid] },
@@ -60,10 +60,10 @@ class Scene implements AsyncDisposable {
 
   /** Returns the cached part of a pod: its UID and its note. */
   find(name: string): string | undefined {
-    const remembered = this.informer.find("test", name);
-    if (remembered === undefined) return undefined;
-    const { metadata } = JSON.parse(remembered.text);
-    return `${remembered.uids} ${metadata.annotations?.note ?? ""}`.trimEnd();
+    const cached = this.informer.find("test", name);
+    if (cached === undefined) return undefined;
+    const { metadata } = JSON.parse(cached.text);
+    return `${cached.uids} ${metadata.annotations?.note ?? ""}`.trimEnd();
   }
 
   /** Lists the paths of the informer's requests. */
@@ -96,7 +96,7 @@ class Scene implements AsyncDisposable {
 
   async waitFor(name: string, expected: string | undefined): Promise<void> {
     await eventually(
-      `${name} is remembered as ${expected}`,
+      `${name} is cached as ${expected}`,
       () => this.find(name) === expected,
     );
   }

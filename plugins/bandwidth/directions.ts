@@ -9,14 +9,14 @@ import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import { createIfb, deleteIfb, type IfbPlace } from "./ifb.ts";
+import { createIfb, deleteIfb, type IfbContext } from "./ifb.ts";
 import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
 import type { Limits } from "./limits.ts";
 import { deleteIngress, endRedirect, redirect } from "./redirect.ts";
 import { bucketOf, isSmallerThanFrame } from "./token_bucket.ts";
 
 /** A veth pair with an existing host end. */
-export interface VethPair extends IfbPlace {
+export interface VethPair extends IfbContext {
   /** The host's end. */
   readonly end: Link;
 }
@@ -109,7 +109,7 @@ export function limitEgress(
  *   attachment's
  */
 export function endLimits(
-  { host, end }: IfbPlace,
+  { host, end }: IfbContext,
   ifb: Link | undefined,
   isOwn: (end: Link) => boolean,
 ): void {

@@ -53,7 +53,7 @@ export async function identifyIfb(
 }
 
 /** Surroundings of an IFB. */
-export interface IfbPlace {
+export interface IfbContext {
   /** The host's namespace. */
   readonly host: Rtnl;
   /** Owner of the IFB. */
@@ -71,7 +71,7 @@ export interface IfbPlace {
  * @throws {Error} If the kernel refuses
  */
 export function createIfb(
-  place: IfbPlace,
+  place: IfbContext,
   settings: Omit<NewIfb, "name">,
 ): Link {
   const { sharedName, ownName, alias } = place.identity;
@@ -108,14 +108,14 @@ function unlessTaken(add: () => Link): Link | undefined {
  * Reports whether a link is left from an unfinished ADD. An IFB without alias
  * may be another attachment's, created right now.
  */
-function isLeftover({ host, identity, end }: IfbPlace, link: Link): boolean {
+function isLeftover({ host, identity, end }: IfbContext, link: Link): boolean {
   if (link.kind !== "ifb" || end === undefined) return false;
   if (link.alias !== undefined) return link.alias === identity.alias;
   return isRedirected(new TrafficControl(host.socket), end.index, link.index);
 }
 
 /** Finds the attachment's IFB, also the Go plugin's. */
-export function findIfb(place: IfbPlace): Link | undefined {
+export function findIfb(place: IfbContext): Link | undefined {
   return listIfbs(place)[0];
 }
 
@@ -124,12 +124,12 @@ export function findIfb(place: IfbPlace): Link | undefined {
  *
  * @throws {SyscallError} If the kernel refuses
  */
-export function deleteIfb(place: IfbPlace): void {
+export function deleteIfb(place: IfbContext): void {
   for (const { index } of listIfbs(place)) place.host.link.ensureGone(index);
 }
 
 /** Lists the attachment's IFBs; a killed ADD may leave two. */
-export function listIfbs(place: IfbPlace): Link[] {
+export function listIfbs(place: IfbContext): Link[] {
   const { ownName, sharedName } = place.identity;
   return [ownName, sharedName].flatMap((name) => {
     const link = place.host.link.find(name);
@@ -143,7 +143,7 @@ export function listIfbs(place: IfbPlace): Link[] {
  * container if that one's veth pair is redirected to it.
  */
 function isOwn(
-  { host, identity, end, hasSandbox }: IfbPlace,
+  { host, identity, end, hasSandbox }: IfbContext,
   link: Link,
 ): boolean {
   if (link.kind !== "ifb") return false;

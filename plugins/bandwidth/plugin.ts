@@ -45,7 +45,12 @@ import {
   warnOfSmallBursts,
 } from "./directions.ts";
 import { findHostEnd, getHostEnd } from "./host_end.ts";
-import { identifyIfb, type IfbPlace, listIfbs, listStaleIfbs } from "./ifb.ts";
+import {
+  identifyIfb,
+  type IfbContext,
+  listIfbs,
+  listStaleIfbs,
+} from "./ifb.ts";
 import { isUnlimited, limitsOf } from "./limits.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/bandwidth/main.go. */
@@ -134,7 +139,7 @@ function withInterface(result: Result, added: Interface): Result {
 function findPlace(
   host: Rtnl,
   call: Call,
-): Pick<IfbPlace, "end" | "hasSandbox"> {
+): Pick<IfbContext, "end" | "hasSandbox"> {
   try {
     using sandbox = findSandbox(call);
     const end = sandbox && findHostEnd(host, sandbox, call.args.ifName);
@@ -151,7 +156,7 @@ function findPlace(
  * @throws {Error} If the kernel refuses
  */
 function endLimitsOfEnd(
-  place: IfbPlace,
+  place: IfbContext,
   ifb: Link | undefined,
   call: Call,
 ): void {

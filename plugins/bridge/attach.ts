@@ -17,7 +17,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isQuiet } from "../../cni/result/quiet.ts";
 import { announce } from "../parts/address/announce.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { checkRouteValues, named } from "../parts/link/configure_link.ts";
+import { checkRouteValues, withAction } from "../parts/link/configure_link.ts";
 import { requestedIpsOf } from "../parts/address/free_ip.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
@@ -128,7 +128,7 @@ export async function connectToBridge(
   });
   if (hairpin || isolated) {
     const { index, name } = veth.host;
-    named(`set up port "${name}"`, () => {
+    withAction(`set up port "${name}"`, () => {
       host.link.set(index, { port: { hairpin, isolated } });
     });
   }

@@ -11,7 +11,7 @@ import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
-import { named } from "../parts/link/configure_link.ts";
+import { withAction } from "../parts/link/configure_link.ts";
 import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
@@ -38,7 +38,7 @@ export function ensureBridge(host: Rtnl, wanted: WantedBridge): Link {
       `"${link.name}" already exists but is not a bridge`,
     );
   }
-  return named(`set up bridge "${link.name}"`, () => {
+  return withAction(`set up bridge "${link.name}"`, () => {
     completeBridge(host, link, wanted);
     return link.mac?.hex === NO_MAC ? giveMac(host, link) : link;
   });
@@ -53,7 +53,7 @@ function addBridge(host: Rtnl, wanted: WantedBridge): Link {
   // and go.
   const mac = Mac.random();
   const vlanFiltering = hasVlans(wanted) ? true : undefined;
-  return named(`create bridge "${name}"`, () => {
+  return withAction(`create bridge "${name}"`, () => {
     try {
       const link = forVlans(
         wanted,
@@ -126,7 +126,7 @@ function giveMac(host: Rtnl, link: Link): Link {
  */
 export function keepMac(host: Rtnl, before: Link): Link {
   const { index, name, mac } = before;
-  return named(`keep the MAC of bridge "${name}"`, () => {
+  return withAction(`keep the MAC of bridge "${name}"`, () => {
     const link = host.link.get(index);
     if (mac === undefined || link.mac?.equals(mac)) return link;
     host.link.set(index, { mac });

@@ -20,7 +20,7 @@ import {
   sandboxInterfaceOf,
 } from "../parts/link/check_link.ts";
 import type { Differences } from "../../cni/call/differences.ts";
-import { named } from "../parts/link/configure_link.ts";
+import { withAction } from "../parts/link/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { routesToContainers } from "./gateway.ts";
 import { gatewayAddressesOf } from "./inspect.ts";
@@ -121,7 +121,7 @@ function hostInterfaceOf({ interfaces }: Result, name: string): Interface {
 }
 
 function findPort({ host, result }: Checked, { name, linkIndex }: Link): Link {
-  const peer = named(
+  const peer = withAction(
     `find the other end of "${name}"`,
     () => linkIndex === undefined ? undefined : host.link.find(linkIndex),
   );

@@ -16,7 +16,7 @@ import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { listAddresses, named } from "../parts/link/configure_link.ts";
+import { listAddresses, withAction } from "../parts/link/configure_link.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
 import { gatewayFor, isInTheWay } from "./inspect.ts";
@@ -140,7 +140,7 @@ export function ensureRoutes(
   routes: readonly KernelRoute[],
 ): void {
   for (const route of routes) {
-    named(`add route ${route.destination} to "${name}"`, () => {
+    withAction(`add route ${route.destination} to "${name}"`, () => {
       try {
         host.route.add({ ...route, ifindex });
       } catch (error) {
@@ -178,7 +178,7 @@ export function deleteOwnRoutes(
     for (const route of routes) {
       const { ip } = route.destination;
       if (others.some((netnsId) => hasAddress(host, { netnsId }, ip))) continue;
-      named(`delete route ${route.destination} of "${name}"`, () => {
+      withAction(`delete route ${route.destination} of "${name}"`, () => {
         try {
           host.route.del({ ...route, ifindex });
         } catch (error) {
@@ -232,7 +232,7 @@ function hasOtherAddress({ name }: Link, gateway: Cidr): CniError {
 }
 
 function deleteAddress(host: Rtnl, { index, name }: Link, address: Cidr): void {
-  named(`delete address ${address} of "${name}"`, () => {
+  withAction(`delete address ${address} of "${name}"`, () => {
     try {
       host.address.del(index, address);
     } catch (error) {
@@ -248,7 +248,7 @@ function addGatewayAddress(
   { index, name, mac }: Link,
   address: Cidr,
 ): void {
-  named(`add address ${address} to "${name}"`, () => {
+  withAction(`add address ${address} to "${name}"`, () => {
     try {
       host.address.add({ ifindex: index, address });
     } catch (error) {

@@ -12,7 +12,7 @@ import {
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
-import { named } from "../parts/link/configure_link.ts";
+import { withAction } from "../parts/link/configure_link.ts";
 import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 import type { LinkEnd } from "../parts/link/veth.ts";
@@ -107,7 +107,7 @@ export function setPortVlans(
   wanted: WantedVlans,
 ): void {
   const requests = new BridgeVlanRequests(host.socket);
-  named(`set the VLANs of "${port.name}"`, () => {
+  withAction(`set the VLANs of "${port.name}"`, () => {
     const { remove, add } = planPortVlans(requests.list(port.index), wanted);
     for (const { first, last } of remove) {
       requests.del(port.index, { first, last });
@@ -154,7 +154,7 @@ export function ensureVlanGateway(
   vlan: number,
 ): Link {
   const name = vlanGatewayNameOf(settings, vlan);
-  return named(`create "${name}"`, () => {
+  return withAction(`create "${name}"`, () => {
     const gateway = host.link.find(name) ??
       addVlanGateway(host, link, { name, vlan });
     // The attachment that created it might not have set its VLANs yet.

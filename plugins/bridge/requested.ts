@@ -16,9 +16,9 @@ import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import {
-  checkIsNotOfHost,
+  addressInUseError,
+  checkNotOfHost,
   describeUser,
-  ipInUse,
   requestedIpsOf,
 } from "../parts/address/free_ip.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
@@ -52,11 +52,11 @@ export function checkRequested(asking: Asking, lease: Result): void {
       port.masterIndex === bridge.index && port.index !== own?.index
     );
   for (const ip of requested) {
-    checkIsNotOfHost(host, ip, bridge);
+    checkNotOfHost(host, ip, bridge);
     const port = ports.find((port) =>
       isOfPeer(host, port, ip) && isInVlan(host, { port, bridge, settings })
     );
-    if (port !== undefined) throw ipInUse(ip, describeUser(port));
+    if (port !== undefined) throw addressInUseError(ip, describeUser(port));
   }
   if (!settings.isGateway) return;
   const ips = lease.ips.filter(({ address }) =>

@@ -17,8 +17,8 @@ import { changeRules, deleteLineOf } from "../parts/firewall/iptables/rules.ts";
 import { elementFinder } from "../parts/firewall/leftover_elements.ts";
 import {
   addressIn,
+  hostTableOf,
   listTable,
-  placeOf,
   searchIptables,
 } from "../parts/firewall/leftover_iptables.ts";
 
@@ -71,7 +71,7 @@ async function findAddresses(
         const evidence = await search.renew();
         if (!evidence.findReason({ addresses: ips })) return;
         await eachIptables(
-          placeOf(search, iptables.table),
+          hostTableOf(search, iptables.table),
           [FORWARD],
           (iptables) =>
             changeRules(

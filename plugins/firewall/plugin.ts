@@ -197,7 +197,7 @@ function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
     return prevResult.ips.map(({ address }) => address.ip);
   }
   if (recorded.length > 0) return [];
-  return lookInside(call, (sandbox) => {
+  return readContainerLinks(call, (sandbox) => {
     const link = sandbox?.link.find(call.args.ifName);
     if (sandbox === undefined || link === undefined) return [];
     return listAddresses(sandbox, link).map(({ address }) => address.ip)
@@ -206,7 +206,7 @@ function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
 }
 
 /** Returns what a look into the sandbox gives; undefined if it is impossible. */
-function lookInside<T>(
+function readContainerLinks<T>(
   call: Call,
   look: (sandbox: Rtnl | undefined) => T,
 ): T | undefined {
@@ -234,7 +234,7 @@ function findOwnLink(call: Call<FirewallConfig>): string | undefined {
   using host = Rtnl.open(call.hostNetns);
   const link = host.link.find(name);
   if (link === undefined) return name;
-  const peer = lookInside(
+  const peer = readContainerLinks(
     call,
     (sandbox) => sandbox?.link.find(link.linkIndex ?? 0),
   );

@@ -16,7 +16,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { listAddresses, named } from "../parts/link/configure_link.ts";
+import { listAddresses, withAction } from "../parts/link/configure_link.ts";
 import type { DeviceRecord } from "./record.ts";
 
 /** The network of a device, as in its record. */
@@ -99,7 +99,7 @@ export function addRoutesAndRules(
   rollback: Rollback,
 ): void {
   for (const entry of entriesOf(network)) {
-    named(
+    withAction(
       `add route ${entry.destination} to "${name}"`,
       () => unlessThere(() => sandbox.route.append(entry.onto(index))),
     );
@@ -109,7 +109,7 @@ export function addRoutesAndRules(
   });
   const rules = new RuleRequests(sandbox.socket);
   for (const rule of rulesOf(network)) {
-    named(
+    withAction(
       `add rule from ${rule.source} lookup ${rule.table}`,
       () => unlessThere(() => rules.add(rule)),
     );

@@ -13,21 +13,21 @@ import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import { isGivenBack } from "./find_device.ts";
 import type { DeviceRecord } from "./record.ts";
 
-/** Facts of the kernel about a device. */
-type Facts = Pick<
+/** KernelIdentity of the kernel about a device. */
+type KernelIdentity = Pick<
   DeviceRecord,
   "kind" | "parent" | "permanentMac" | "linkIndex"
 >;
 
 /** The links of a container. */
-export interface Inside {
+export interface ContainerLinks {
   readonly links: readonly Link[];
   /** The number that the container's namespace has for the host's, if any. */
   readonly hostNumber: number | undefined;
 }
 
 /** Reads the links of a container. */
-export function lookInside(sandbox: Rtnl, host: Rtnl): Inside {
+export function readContainerLinks(sandbox: Rtnl, host: Rtnl): ContainerLinks {
   const links = sandbox.link.list().filter(({ index }) => index !== LOOPBACK);
   return { links, hostNumber: numberOfNetns(sandbox, host.netns) };
 }
@@ -35,8 +35,8 @@ export function lookInside(sandbox: Rtnl, host: Rtnl): Inside {
 /** The index of `lo`. Source: include/net/net_namespace.h `LOOPBACK_IFINDEX`. */
 const LOOPBACK = 1;
 
-/** Returns the kernel's facts about a link. */
-export function factsOf(link: Link): Facts {
+/** Returns what identifies a link. */
+export function identityOf(link: Link): KernelIdentity {
   const { kind, parent, permanentMac, linkIndex } = link;
   return { kind, parent, permanentMac, linkIndex: linkIndex || undefined };
 }
@@ -47,8 +47,8 @@ export function isPhysical({ kind }: Pick<Link, "kind">): boolean {
 }
 
 /** Finds the device among the links of its container. */
-export function findInside(
-  { links, hostNumber }: Inside,
+export function findInContainer(
+  { links, hostNumber }: ContainerLinks,
   record: DeviceRecord,
 ): Link | undefined {
   const alike = links.filter((link) =>
@@ -65,7 +65,7 @@ export function findInside(
  * Finds the device among the links of the host, to which the kernel has returned
  * it when its container ended, or a DEL that was interrupted.
  */
-export function findOutside(
+export function findOnHost(
   links: readonly Link[],
   record: DeviceRecord,
 ): Link | undefined {
@@ -82,7 +82,7 @@ export function findOutside(
 }
 
 function isAlike(link: Link, record: DeviceRecord): boolean {
-  const facts = factsOf(link);
+  const facts = identityOf(link);
   return facts.kind === record.kind &&
     facts.parent?.bus === record.parent?.bus &&
     facts.parent?.name === record.parent?.name &&

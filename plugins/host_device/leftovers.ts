@@ -17,9 +17,9 @@ import { recordOrphan } from "../parts/owner/leftovers.ts";
 import { reclaim } from "./move.ts";
 import {
   DATA_DIR,
+  isInOtherNetns,
   isSandboxGone,
   listRecords,
-  livesElsewhere,
 } from "./record.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -42,7 +42,7 @@ function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
   return listRecords(directory).flatMap(({ path, record }) => {
     const { containerId: container, network } = record;
     const since = times.get(path);
-    const reason = isSandboxGone(record) && !livesElsewhere(record)
+    const reason = isSandboxGone(record) && !isInOtherNetns(record)
       ? evidence.findReason({ container, since })
       : undefined;
     if (reason === undefined) return [];

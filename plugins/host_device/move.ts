@@ -16,22 +16,27 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { named } from "../parts/link/configure_link.ts";
+import { withAction } from "../parts/link/configure_link.ts";
 import {
   type LinkSettings,
   readAllSettings,
   restoreSettings,
 } from "../parts/link/link_settings.ts";
-import { lastingIdOf } from "../parts/sandbox/sandbox.ts";
+import { persistentIdOf } from "../parts/sandbox/sandbox.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Device } from "./find_device.ts";
-import { factsOf, findInside, findOutside, lookInside } from "./identity.ts";
+import {
+  findInContainer,
+  findOnHost,
+  identityOf,
+  readContainerLinks,
+} from "./identity.ts";
 import { type HostNetwork, restoreHostNetwork } from "./host_network.ts";
 import type { DeviceRecord, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** Both ends of a move. */
-export interface Places {
+export interface Namespaces {
   /** The host's namespace. */
   readonly host: Rtnl;
   /** The container's namespace. */
@@ -71,7 +76,7 @@ export type HostState =
  * @throws {Error} If the kernel refuses
  */
 export function moveIn(
-  places: Places,
+  places: Namespaces,
   device: Device,
   { file, hostNetwork }: ToRecord,
   rollback: Rollback,
@@ -88,7 +93,7 @@ export function moveIn(
     `take "${nameOnHost}" back`,
     () => takeBack(places, link, record),
   );
-  return named(`move "${link.name}" into the container`, () => {
+  return withAction(`move "${link.name}" into the container`, () => {
     const { netns } = sandbox;
     const colliding = link.alternativeNames.filter((name) =>
       name === ifName || sandbox.link.find(name) !== undefined
@@ -105,17 +110,17 @@ export function moveIn(
 }
 
 function describeDevice(
-  { sandbox, call }: Places,
+  { sandbox, call }: Namespaces,
   { link, nameOnHost }: Device,
 ): DeviceRecord {
   const { alias, alternativeNames } = link;
   const { netns: path } = call.args;
   return {
     ...attachmentOf(call),
-    netns: { path, file: findNetnsId(call.args), id: lastingIdOf(sandbox) },
+    netns: { path, file: findNetnsId(call.args), id: persistentIdOf(sandbox) },
     name: nameOnHost,
     index: chooseIndex(sandbox, link),
-    ...factsOf(link),
+    ...identityOf(link),
     isLinkHere: Boolean(link.linkIndex) && link.linkNetnsId === undefined,
     alias: link.name === nameOnHost ? alias : undefined,
     alternativeNames: [...alternativeNames],
@@ -134,14 +139,18 @@ function chooseIndex(sandbox: Rtnl, { index }: Link): number {
 }
 
 /** Undoes a move, wherever it ended, and restores what the kernel forgets. */
-function takeBack(places: Places, before: Link, record: DeviceRecord): void {
+function takeBack(
+  places: Namespaces,
+  before: Link,
+  record: DeviceRecord,
+): void {
   const { host, sandbox, call } = places;
   const { isUp, masterIndex, name, alternativeNames } = before;
-  const moved = findInside(lookInside(sandbox, host), record);
+  const moved = findInContainer(readContainerLinks(sandbox, host), record);
   if (moved !== undefined) moveOut(places, moved, record);
   const link = moved === undefined
     ? host.link.find(name)
-    : findOutside(host.link.list(), record);
+    : findOnHost(host.link.list(), record);
   // Another ADD moved it.
   if (link === undefined) return;
   const alias = name === record.name ? before.alias ?? "" : record.name;
@@ -163,10 +172,14 @@ const TRIES = 10;
  *
  * @throws {Error} If the kernel refuses
  */
-export function moveOut(places: Places, link: Link, state: HostState): void {
+export function moveOut(
+  places: Namespaces,
+  link: Link,
+  state: HostState,
+): void {
   const { host, sandbox, call: { log } } = places;
   const { index, name } = link;
-  named(`move "${name}" to the host as "${state.name}"`, () => {
+  withAction(`move "${name}" to the host as "${state.name}"`, () => {
     for (let tries = 1;; tries++) {
       const target = freeNameOf(places, state.name);
       const before = host.link.list().map(({ index }) => index);
@@ -189,7 +202,7 @@ export function moveOut(places: Places, link: Link, state: HostState): void {
 }
 
 function moveOnce(
-  places: Places,
+  places: Namespaces,
   index: number,
   target: string,
   { name: nameOnHost, alias = "" }: HostState,
@@ -236,7 +249,7 @@ function finishMove(
  * the host; otherwise a name like the kernel's for a device of a deleted
  * namespace whose name is taken.
  */
-function freeNameOf({ host, sandbox }: Places, wanted: string): string {
+function freeNameOf({ host, sandbox }: Namespaces, wanted: string): string {
   if (wanted !== "" && host.link.find(wanted) === undefined) return wanted;
   const isTaken = (name: string): boolean =>
     [host, sandbox].some(({ link }) => link.find(name) !== undefined);
@@ -298,7 +311,7 @@ export function reclaim(
   record: DeviceRecord,
 ): boolean {
   const { host, log } = places;
-  const link = findOutside(host.link.list(), record);
+  const link = findOnHost(host.link.list(), record);
   if (link === undefined) return false;
   const { index, name, isUp } = link;
   if (isUp) {

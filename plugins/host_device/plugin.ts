@@ -48,8 +48,8 @@ import { isPhysical } from "./identity.ts";
 import { moveIn, reclaim } from "./move.ts";
 import {
   type DeviceRecord,
+  isInOtherNetns,
   isSandboxGone,
-  livesElsewhere,
   RecordFile,
 } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
@@ -198,7 +198,7 @@ function reclaimStale(
     if (!isSandboxGone(record) || !isMeant(record)) continue;
     const isOver = reclaim({ host, log }, record) ||
       // A virtual device is deleted with its namespace.
-      !isPhysical(record) && !livesElsewhere(record);
+      !isPhysical(record) && !isInOtherNetns(record);
     if (isOver) removeIfThere(path);
   }
 }

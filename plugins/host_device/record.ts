@@ -36,7 +36,7 @@ const recordSchema = once(() => {
     containerId: z.string(),
     ifName: z.string(),
     /**
-     * Its sandbox: the path, device and inode, and the result of `lastingIdOf`.
+     * Its sandbox: the path, device and inode, and the result of `persistentIdOf`.
      */
     netns: z.object({
       path: z.string(),
@@ -171,7 +171,7 @@ export function isSandboxGone({ netns }: DeviceRecord): boolean {
  * Reports whether a namespace whose path was deleted still exists: a process is
  * in it, or it is mounted elsewhere. A virtual device in it still exists.
  */
-export function livesElsewhere({ netns: { file } }: DeviceRecord): boolean {
+export function isInOtherNetns({ netns: { file } }: DeviceRecord): boolean {
   if (file === undefined) return false;
   const root = ` net:[${file.slice(file.indexOf(":") + 1)}] `;
   return Deno.readTextFileSync("/proc/self/mountinfo").includes(root) ||

@@ -9,12 +9,17 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { hasMac, readablePrevResult } from "../parts/sandbox/prev_result.ts";
-import { findSandbox, lastingIdOf } from "../parts/sandbox/sandbox.ts";
+import { findSandbox, persistentIdOf } from "../parts/sandbox/sandbox.ts";
 import { isInterfaceName, lostNameOf } from "./find_device.ts";
 import { deleteRules } from "./host_network.ts";
-import { findInside, type Inside, isPhysical, lookInside } from "./identity.ts";
+import {
+  type ContainerLinks,
+  findInContainer,
+  isPhysical,
+  readContainerLinks,
+} from "./identity.ts";
 import { type HostState, moveOut, reclaim } from "./move.ts";
-import { type DeviceRecord, livesElsewhere, RecordFile } from "./record.ts";
+import { type DeviceRecord, isInOtherNetns, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /**
@@ -37,7 +42,7 @@ export function returnToHost(
   const record = file.read();
   if (record === undefined) {
     if (sandbox === undefined) return restoreName(host, call);
-    const inside = lookInside(sandbox, host);
+    const inside = readContainerLinks(sandbox, host);
     const device = findUnrecorded(
       withoutRecorded(inside, file),
       call,
@@ -49,7 +54,7 @@ export function returnToHost(
   }
   const isRight = sandbox !== undefined && isSandboxOf(record, sandbox);
   const link = isRight
-    ? findInside(lookInside(sandbox, host), record)
+    ? findInContainer(readContainerLinks(sandbox, host), record)
     : undefined;
   if (link !== undefined && sandbox !== undefined) {
     const { hostNetwork } = record;
@@ -57,7 +62,7 @@ export function returnToHost(
     moveOut({ host, sandbox, call }, link, record);
   } else if (
     !reclaim({ host, log: call.log }, record) &&
-    (isPhysical(record) || !isRight && livesElsewhere(record))
+    (isPhysical(record) || !isRight && isInOtherNetns(record))
   ) {
     const { name: device } = record;
     call.log.warn(
@@ -71,7 +76,7 @@ export function returnToHost(
 
 /** Reports whether a namespace may be a record's: true if it is unknown. */
 function isSandboxOf({ netns: { id } }: DeviceRecord, sandbox: Rtnl): boolean {
-  const present = id === undefined ? undefined : lastingIdOf(sandbox);
+  const present = id === undefined ? undefined : persistentIdOf(sandbox);
   return present === undefined || present === id;
 }
 
@@ -88,7 +93,7 @@ interface Unrecorded {
  * attachment's: a DEL also follows an ADD that failed because the name was taken.
  */
 function findUnrecorded(
-  { links: all, hostNumber }: Inside,
+  { links: all, hostNumber }: ContainerLinks,
   call: Call<HostDeviceConfig>,
   isOnHost: () => boolean,
 ): Unrecorded | undefined {
@@ -117,9 +122,12 @@ function isFromHost(link: Link, hostNumber: number | undefined): boolean {
 }
 
 /** Leaves out the devices that the records of other attachments claim. */
-function withoutRecorded(inside: Inside, file: RecordFile): Inside {
+function withoutRecorded(
+  inside: ContainerLinks,
+  file: RecordFile,
+): ContainerLinks {
   const recorded = file.list()
-    .map(({ record }) => findInside(inside, record)?.index);
+    .map(({ record }) => findInContainer(inside, record)?.index);
   const links = inside.links.filter(({ index }) => !recorded.includes(index));
   return { ...inside, links };
 }

@@ -22,7 +22,7 @@ import {
   bringingUp,
   listAddresses,
   makeChanges,
-  named,
+  withAction,
 } from "../parts/link/configure_link.ts";
 import {
   isOfAnotherPod,
@@ -73,7 +73,7 @@ export const loopback: Plugin = definePlugin({
 
 function bringDown(sandbox: Rtnl): void {
   const { index } = sandbox.link.get(NAME);
-  named(
+  withAction(
     `bring "${NAME}" down`,
     () => sandbox.link.set(index, { isUp: false }),
   );

@@ -20,20 +20,20 @@ import {
 import {
   type Attached,
   attachmentOf,
-  type KnownAttachment,
+  type NetworkAttachment,
 } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
 import { checkPermitted } from "./permitted.ts";
 import {
   findPod,
-  type KnownPod,
   POD_IS_GONE,
+  type PodInfo,
   waitUntilReady,
 } from "./pod/pod.ts";
 import { setRoutes } from "./route/route.ts";
 import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
-import { asMultus } from "./failure.ts";
+import { withMultusError } from "./failure.ts";
 
 /**
  * Attaches a pod to its networks, in order, and reports them to the API. A
@@ -46,12 +46,12 @@ import { asMultus } from "./failure.ts";
  */
 export async function add(session: Session): Promise<Result | ForeignResult> {
   const { call: { args, network }, k8s, scratch } = session;
-  const found = await asMultus({ k8s }, () => findNetworks(session));
-  if (found === POD_IS_GONE) return describeNothing(args);
+  const found = await withMultusError({ k8s }, () => findNetworks(session));
+  if (found === POD_IS_GONE) return resultWithoutPod(args);
   const { pod, delegates, reserved } = found;
   using _reserved = reserved;
   checkNames(session, delegates);
-  await asMultus(
+  await withMultusError(
     { k8s, action: "error saving the delegates" },
     () => scratch.write(args.containerId, delegates, network),
   );
@@ -60,7 +60,7 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
 
 /** Waits until the node is ready, then finds the pod and its networks. */
 async function findNetworks(session: Session): Promise<
-  | Selected & { readonly pod: KnownPod | undefined }
+  | Selected & { readonly pod: PodInfo | undefined }
   | typeof POD_IS_GONE
 > {
   const { call: { config, signal }, k8s, cluster, log } = session;
@@ -73,7 +73,7 @@ async function findNetworks(session: Session): Promise<
   } else if (k8s.podName !== "" && !cluster.isConfigured) {
     log.verbose("No kubeconfig, so the pod's annotations are not read");
   }
-  return { pod, ...await select(session, pod) };
+  return { pod, ...await selectNetworks(session, pod) };
 }
 
 interface Selected {
@@ -86,9 +86,9 @@ interface Selected {
  * Selects the pod's networks; an event contains the reason why it does not get
  * one.
  */
-async function select(
+async function selectNetworks(
   session: Session,
-  pod: KnownPod | undefined,
+  pod: PodInfo | undefined,
 ): Promise<Selected> {
   try {
     const delegates = await selectDelegates(session, pod);
@@ -107,7 +107,7 @@ async function select(
  * Builds the result for a pod that was deleted before its sandbox was created:
  * ADD succeeds, so that the runtime continues to delete the pod.
  */
-function describeNothing({ ifName, netns }: CmdArgs): Result {
+function resultWithoutPod({ ifName, netns }: CmdArgs): Result {
   return {
     ...emptyResult(),
     interfaces: [{ name: ifName, sandbox: netns }],
@@ -129,7 +129,7 @@ function checkNames(session: Session, delegates: readonly Delegate[]): void {
 async function attachAll(
   session: Session,
   delegates: readonly Delegate[],
-  pod: KnownPod | undefined,
+  pod: PodInfo | undefined,
 ): Promise<ForeignResult> {
   await using rollback = new Rollback(session.log);
   const attached: Attached[] = [];
@@ -144,16 +144,16 @@ async function attachAll(
       await attachOne(session, delegates, delegate, attachment.conf),
     );
   }
-  const answer = await answerOf(session, attached);
+  const result = await masterResultOf(session, attached);
   if (pod !== undefined) {
     const { publish } = await import("./report/report.ts");
-    await asMultus(
+    await withMultusError(
       { k8s: session.k8s },
       () => publish(session, pod, attached),
     );
   }
   rollback.commit();
-  return answer;
+  return result;
 }
 
 /**
@@ -164,7 +164,7 @@ async function attachAll(
  *
  * @throws {CniError} 1 if it cannot be converted to that version
  */
-async function answerOf(
+async function masterResultOf(
   { call: { cniVersion } }: Session,
   [master]: readonly Attached[],
 ): Promise<ForeignResult> {
@@ -181,7 +181,7 @@ const UNDO_MS = 30_000;
 /** Undoes an attachment with its own deadline: ADD's may have passed. */
 async function undo(
   session: Session,
-  attachment: KnownAttachment,
+  attachment: NetworkAttachment,
 ): Promise<void> {
   const { detach } = await import("./attach/detach.ts");
   await detach(session, attachment, deadline(UNDO_MS));

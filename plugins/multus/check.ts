@@ -7,8 +7,8 @@
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
 import { restoreAttachment } from "./attach/detach.ts";
-import { describeAll, findOwn } from "./del.ts";
-import type { KnownAttachment } from "./model/attachment.ts";
+import { describeAll, findRecorded } from "./del.ts";
+import type { NetworkAttachment } from "./model/attachment.ts";
 import { checkAttachmentRoutes } from "./route/route.ts";
 import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
@@ -37,8 +37,8 @@ export async function check(session: Session): Promise<void> {
 /** Falls back to the networks of every pod if no attachment is on record. */
 async function findAttachments(
   session: Session,
-): Promise<readonly KnownAttachment[]> {
-  const { attachments, isScratchOthers } = findOwn(session);
-  if (attachments.length > 0 || isScratchOthers) return attachments;
+): Promise<readonly NetworkAttachment[]> {
+  const { attachments, isScratchOfAnother } = findRecorded(session);
+  if (attachments.length > 0 || isScratchOfAnother) return attachments;
   return describeAll(session, await selectDelegates(session, undefined));
 }

@@ -11,8 +11,8 @@ import {
   findBesideOthers,
   joinAttachments,
   listCachedAttachments,
-} from "./memory/cached_attachments.ts";
-import { type KnownAttachment, listAttachments } from "./model/attachment.ts";
+} from "./records/cached_attachments.ts";
+import { listAttachments, type NetworkAttachment } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
 import { injectCniVersion } from "./model/edit_delegate.ts";
 import type { Session } from "./session.ts";
@@ -30,11 +30,11 @@ import type { Session } from "./session.ts";
  */
 export async function del(session: Session): Promise<void> {
   const { call: { args: { containerId } }, scratch } = session;
-  const { attachments, isScratchOthers } = findOwn(session);
-  if (isScratchOthers) return await detachEach(session, attachments);
+  const { attachments, isScratchOfAnother } = findRecorded(session);
+  if (isScratchOfAnother) return await detachEach(session, attachments);
   if (attachments.length > 0) await detachEach(session, attachments);
   else if (scratch.has(containerId)) {
-    await detachEach(session, await askFor(session));
+    await detachEach(session, await findUnrecorded(session));
   } else await detachUnknown(session);
   scratch.remove(containerId);
 }
@@ -42,7 +42,7 @@ export async function del(session: Session): Promise<void> {
 /** Detaches a container that may never have been attached. */
 async function detachUnknown(session: Session): Promise<void> {
   try {
-    await detachEach(session, await askFor(session));
+    await detachEach(session, await findUnrecorded(session));
   } catch (error) {
     session.log.warn("Cannot detach a container without a record", {
       error: describeError(error),
@@ -57,7 +57,7 @@ async function detachUnknown(session: Session): Promise<void> {
  */
 export async function detachEach(
   session: Session,
-  attachments: readonly KnownAttachment[],
+  attachments: readonly NetworkAttachment[],
 ): Promise<void> {
   const { call: { signal }, log } = session;
   const failures: unknown[] = [];
@@ -73,22 +73,22 @@ export async function detachEach(
 }
 
 /** The record of one ADD of multus. */
-interface Remembered {
+interface RecordedAttachments {
   /** In the order of ADD. */
-  readonly attachments: readonly KnownAttachment[];
+  readonly attachments: readonly NetworkAttachment[];
   /** The scratch file belongs to another attachment of the container. */
-  readonly isScratchOthers: boolean;
+  readonly isScratchOfAnother: boolean;
 }
 
 /**
  * Finds what this call's ADD attached: from the scratch file, and, if that is
  * incomplete or belongs to another attachment, from libcni's cache.
  */
-export function findOwn(session: Session): Remembered {
+export function findRecorded(session: Session): RecordedAttachments {
   const { call: { args }, scratch, cache, log } = session;
-  const state = scratch.readWhatIsLeft(args.containerId);
+  const state = scratch.readUsable(args.containerId);
   const known = describeAll(session, state.delegates);
-  const own = { attachments: known, isScratchOthers: false };
+  const own = { attachments: known, isScratchOfAnother: false };
   const [master] = known;
   const isMasterCached = master !== undefined &&
     isCached(session, master.network, master.conf);
@@ -98,7 +98,7 @@ export function findOwn(session: Session): Remembered {
     return { ...own, attachments: joinAttachments(known, cached) };
   }
   const rest = findBesideOthers(known, cached);
-  return rest ? { attachments: rest, isScratchOthers: true } : own;
+  return rest ? { attachments: rest, isScratchOfAnother: true } : own;
 }
 
 /**
@@ -108,7 +108,7 @@ export function findOwn(session: Session): Remembered {
 export function describeAll(
   { call: { command, args, config, cniVersion }, k8s }: Session,
   delegates: readonly Delegate[],
-): KnownAttachment[] {
+): NetworkAttachment[] {
   const version = command === "CHECK" ? "" : cniVersion;
   return listAttachments({
     delegates: delegates.map((one) => injectCniVersion(one, version)),
@@ -119,7 +119,7 @@ export function describeAll(
 }
 
 /** Finds the networks that the container may be attached to, if possible. */
-async function askFor(session: Session): Promise<KnownAttachment[]> {
+async function findUnrecorded(session: Session): Promise<NetworkAttachment[]> {
   try {
     const { rediscoverDelegates } = await import("./rediscover.ts");
     return describeAll(session, await rediscoverDelegates(session));

@@ -39,7 +39,7 @@ export function multusFailure(
  *
  * @throws {CniError} As {@linkcode multusFailure}
  */
-export async function asMultus<T>(
+export async function withMultusError<T>(
   context: FailureContext,
   run: () => T | Promise<T>,
 ): Promise<T> {

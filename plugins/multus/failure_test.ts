@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../base/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { asMultus, multusFailure } from "./failure.ts";
+import { multusFailure, withMultusError } from "./failure.ts";
 import { parseK8sArgs } from "./model/k8s_args.ts";
 
 const K8S = parseK8sArgs(
@@ -33,13 +33,13 @@ Deno.test("multusFailure() uses the Go version's texts", async (t) => {
   });
 });
 
-Deno.test("asMultus() returns results, and wraps failures", async () => {
-  assertEquals(await asMultus({}, () => 7), 7);
+Deno.test("withMultusError() returns results, and wraps failures", async () => {
+  assertEquals(await withMultusError({}, () => 7), 7);
   const fail = (): never => {
     throw new TypeError("oh");
   };
   const { code, message } = await assertRejects(
-    () => asMultus({ k8s: K8S }, fail),
+    () => withMultusError({ k8s: K8S }, fail),
     CniError,
   );
   assertEquals([code, message], [999, "Multus: [ns/web/u1]: oh"]);

@@ -13,7 +13,7 @@ import { isList } from "./model/delegate.ts";
 import { waitUntilReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
 import type { Session } from "./session.ts";
-import { asMultus } from "./failure.ts";
+import { withMultusError } from "./failure.ts";
 import { releaseStaleContainers } from "./stale_containers.ts";
 
 /**
@@ -32,7 +32,7 @@ import { releaseStaleContainers } from "./stale_containers.ts";
  */
 export async function gc(session: Session): Promise<void> {
   const { call: { validAttachments: valid, config, signal } } = session;
-  await asMultus(
+  await withMultusError(
     {},
     () => waitUntilReady(config.readinessIndicatorFile, signal),
   );
@@ -54,7 +54,7 @@ async function collectOfMaster(
   valid: readonly AttachmentId[],
 ): Promise<void> {
   const { runtime, cache, call: { signal } } = session;
-  const { conf } = await asMultus({}, () => findMaster(session));
+  const { conf } = await withMultusError({}, () => findMaster(session));
   const list = isList(conf) ? conf : toNetworkConfList(conf);
   const validAttachments = joinValid(valid, cache.listAttachments());
   await runtime.gcNetworkList(list, { validAttachments, signal });

@@ -46,7 +46,7 @@ import { injectCniArgs, removeReserved } from "./model/edit_delegate.ts";
 import { inContext } from "./model/network_error.ts";
 import type { MultusOptions } from "./plugin.ts";
 import { checkPermitted } from "./permitted.ts";
-import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { findPod, POD_IS_GONE, type PodInfo } from "./pod/pod.ts";
 import { checkAttachmentRoutes, setRoutes } from "./route/route.ts";
 import { parseNetworks } from "./select/annotations.ts";
 import { checkIp, isHardwareAddress } from "./select/addresses.ts";
@@ -175,7 +175,7 @@ const LEFT_OUT = [CLAIM_REFERENCE, ROUTES];
 async function withAnnotated(
   session: Session,
   place: PluggedPlace,
-  pod: KnownPod | undefined,
+  pod: PodInfo | undefined,
 ): Promise<PluggedPlace> {
   if (pod === undefined) return place;
   const { log, call: { args: { ifName } } } = session;
@@ -212,7 +212,7 @@ async function checkNetwork(
 }
 
 /** @throws {CniError} 3 if the API does not have the pod */
-async function findPodOf(session: Session): Promise<KnownPod | undefined> {
+async function findPodOf(session: Session): Promise<PodInfo | undefined> {
   const { call: { signal }, k8s, cluster } = session;
   const pod = await findPod({ k8s, runtimeConfig: {}, cluster, signal });
   if (pod !== POD_IS_GONE) return pod;
@@ -241,7 +241,7 @@ async function attachTo(
 
 async function tell(
   session: Session,
-  pod: KnownPod,
+  pod: PodInfo,
   attached: Attached,
 ): Promise<void> {
   const { postAttachmentEvents } = await import("./report/events.ts");
@@ -295,7 +295,7 @@ async function check(
 /** Finds the routes that the pod's scratch file has for the interface. */
 function findRoutes({ scratch, call }: Session): Delegate["request"]["routes"] {
   const { containerId, ifName } = call.args;
-  const { delegates } = scratch.readWhatIsLeft(containerId);
+  const { delegates } = scratch.readUsable(containerId);
   return delegates.find((_, index) =>
     interfaceNameOf(delegates, index, "") === ifName
   )?.request.routes;
@@ -316,7 +316,7 @@ async function status(
 /** Adds the network to the pod's scratch file, if that is complete. */
 function remember({ scratch, call }: Session, delegate: Delegate): void {
   const { containerId, ifName } = call.args;
-  const { delegates, isComplete, owner } = scratch.readWhatIsLeft(containerId);
+  const { delegates, isComplete, owner } = scratch.readUsable(containerId);
   if (!isComplete) return;
   const request = { ...delegate.request, ifName };
   const others = leaveOut(delegates, ifName);
@@ -326,7 +326,7 @@ function remember({ scratch, call }: Session, delegate: Delegate): void {
 /** Takes the network out of the pod's scratch file. */
 function forget({ scratch, call }: Session, { conf }: Delegate): void {
   const { containerId, ifName } = call.args;
-  const { delegates, isComplete, owner } = scratch.readWhatIsLeft(containerId);
+  const { delegates, isComplete, owner } = scratch.readUsable(containerId);
   if (!isComplete) return;
   const isKnown = delegates.some((one, index) =>
     one.conf.name === conf.name &&

@@ -38,7 +38,7 @@ import type { Session } from "./session.ts";
 import { isSandboxGone } from "./stale_containers.ts";
 
 /** What an attachment of another container has. */
-interface Holding {
+interface ValuesInUse {
   /** The container, in errors. */
   readonly owner: string;
   readonly ips: readonly string[];
@@ -50,7 +50,7 @@ interface Holding {
 }
 
 /** The addresses and MACs that a pod requests over one network. */
-interface Asked {
+interface RequestedValues {
   readonly delegate: Delegate;
   readonly ips: readonly string[];
   readonly macs: readonly string[];
@@ -64,7 +64,7 @@ interface Asked {
  * @throws {NetworkError} 7 If one is in use
  * @throws {CniError} 11 if another call that gives one to a pod takes too long
  */
-export async function reserve(
+export async function reserveRequested(
   session: Session,
   delegates: readonly Delegate[],
 ): Promise<Disposable> {
@@ -73,7 +73,9 @@ export async function reserve(
   // The outer multus holds the locks of a nested one.
   const values = isNested(context.env)
     ? []
-    : listAsked(delegates).flatMap(({ ips, macs }) => [...ips, ...macs]);
+    : listRequestedValues(delegates).flatMap((
+      { ips, macs },
+    ) => [...ips, ...macs]);
   // Sorted, so that no two calls wait for each other.
   for (const value of [...new Set(values)].sort()) {
     const name = `request-${findFileId(hostNetns)}-${value}`;
@@ -94,23 +96,25 @@ export function checkUnused(
   session: Session,
   delegates: readonly Delegate[],
 ): void {
-  const asked = listAsked(delegates);
-  if (asked.length === 0) return;
-  const holdings = listHoldings(session);
-  for (const { delegate, ips, macs } of asked) {
-    for (const held of holdings) {
-      const ip = ips.find((one) => held.ips.includes(one));
-      const mac = macs.find((one) => held.macs.includes(one));
-      if (ip !== undefined && mayMeet(delegate, held)) {
-        throw taken(delegate, `address ${ip}`, held);
+  const requested = listRequestedValues(delegates);
+  if (requested.length === 0) return;
+  const inUse = listValuesInUse(session);
+  for (const { delegate, ips, macs } of requested) {
+    for (const used of inUse) {
+      const ip = ips.find((one) => used.ips.includes(one));
+      const mac = macs.find((one) => used.macs.includes(one));
+      if (ip !== undefined && mayShareSegment(delegate, used)) {
+        throw inUseError(delegate, `address ${ip}`, used);
       }
-      if (mac !== undefined) throw taken(delegate, `MAC ${mac}`, held);
+      if (mac !== undefined) throw inUseError(delegate, `MAC ${mac}`, used);
     }
-    checkNeighbours(delegate, ips, holdings);
+    checkNeighbours(delegate, ips, inUse);
   }
 }
 
-function listAsked(delegates: readonly Delegate[]): Asked[] {
+function listRequestedValues(
+  delegates: readonly Delegate[],
+): RequestedValues[] {
   return delegates.map((delegate) => ({
     delegate,
     ips: requestedIps(delegate.request).flatMap((text) =>
@@ -122,10 +126,10 @@ function listAsked(delegates: readonly Delegate[]): Asked[] {
   })).filter(({ ips, macs }) => ips.length + macs.length > 0);
 }
 
-function taken(
+function inUseError(
   delegate: Delegate,
   what: string,
-  { owner }: Holding,
+  { owner }: ValuesInUse,
 ): NetworkError {
   return refuse(delegate, what, `${owner} has it`);
 }
@@ -138,11 +142,11 @@ function taken(
 function checkNeighbours(
   delegate: Delegate,
   ips: readonly string[],
-  holdings: readonly Holding[],
+  inUse: readonly ValuesInUse[],
 ): void {
   const [first] = pluginsOf(delegate.conf);
   if (first?.type !== "ptp") return;
-  const subnets = holdings.flatMap(({ subnets = [] }) => subnets);
+  const subnets = inUse.flatMap(({ subnets = [] }) => subnets);
   for (const text of ips) {
     const ip = Ip.parse(text);
     const subnet = subnets.find((one) => one.contains(ip));
@@ -156,7 +160,7 @@ function parseMac(text: string): string | undefined {
   return unlessNoAddress(() => Mac.parse(text))?.toString();
 }
 
-function listHoldings({ call, cache, k8s }: Session): Holding[] {
+function listValuesInUse({ call, cache, k8s }: Session): ValuesInUse[] {
   const { args: { containerId }, hostNetns } = call;
   const others = [cache, new AttachmentCache(DEFAULT_CACHE_DIR)]
     .flatMap((one) => one.listAttachments())
@@ -186,7 +190,7 @@ function sandboxOf({ netns, result = {} }: CachedAttachment): string {
 }
 
 /** MACs of the node's links are left out: a virtual function keeps its own. */
-function describeNode(hostNetns: string): Holding {
+function describeNode(hostNetns: string): ValuesInUse {
   using host = Rtnl.open(hostNetns);
   const addresses = host.address.list().map(({ address }) => address);
   return {
@@ -200,7 +204,7 @@ function describeNode(hostNetns: string): Holding {
   };
 }
 
-function describe(found: CachedAttachment): Holding {
+function describe(found: CachedAttachment): ValuesInUse {
   const { containerId, cniArgs, result = {} } = found;
   const args = new Map(cniArgs);
   const name = args.get("K8S_POD_NAME");
@@ -235,7 +239,7 @@ function listObjects(value: JsonValue | undefined): JsonObject[] {
 }
 
 /** Networks of two known segments have nothing in common. */
-function mayMeet({ conf }: Delegate, { config }: Holding): boolean {
+function mayShareSegment({ conf }: Delegate, { config }: ValuesInUse): boolean {
   const own = segmentOf(conf);
   if (own === undefined || config === undefined) return true;
   try {

@@ -132,9 +132,9 @@ rootTest("an address is in use where networks may meet", async (t) => {
       false,
     ],
   ];
-  await eachRow(t, rows, ([, held, wanted, isInUse]) => {
+  await eachRow(t, rows, ([, used, wanted, isInUse]) => {
     using node = new Node();
-    node.attach("other", { conf: held });
+    node.attach("other", { conf: used });
     if (isInUse) assertEquals(node.refuses(request, wanted), ADDRESS);
     else node.check(request, wanted);
   });

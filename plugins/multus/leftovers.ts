@@ -14,7 +14,7 @@ import type {
 } from "../../metadata/leftovers.ts";
 import { NetworkRuntime } from "../../libcni/mod.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";
-import { ScratchCache } from "./memory/scratch_cache.ts";
+import { ScratchCache } from "./records/scratch_cache.ts";
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
@@ -37,7 +37,7 @@ function findScratch(search: LeftoverSearch, cniDir: string): Orphan[] {
     const since = times.get(container);
     const reason = search.evidence.findReason({ container, since });
     if (reason === undefined) return [];
-    const { owner } = scratch.readWhatIsLeft(container);
+    const { owner } = scratch.readUsable(container);
     return [{
       kind: "attachment",
       where: `${cniDir}/${container}`,
@@ -45,7 +45,7 @@ function findScratch(search: LeftoverSearch, cniDir: string): Orphan[] {
       network: owner,
       ...reason,
       async remove(): Promise<void> {
-        const { delegates } = scratch.readWhatIsLeft(container);
+        const { delegates } = scratch.readUsable(container);
         // It takes no locks: the remover holds them.
         const runtime = new NetworkRuntime({
           ...search,

@@ -28,6 +28,6 @@ export async function checkPermitted(
     ips !== undefined || mac !== undefined || cniArgs !== undefined
   );
   if (!isAsked || config.podRequests === "any") return undefined;
-  const { reserve } = await import("./in_use.ts");
-  return await reserve(session, delegates);
+  const { reserveRequested } = await import("./in_use.ts");
+  return await reserveRequested(session, delegates);
 }

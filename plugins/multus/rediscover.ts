@@ -9,7 +9,7 @@ import { describeError } from "../../base/error.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { exists } from "../../base/files/io.ts";
 import type { Delegate } from "./model/delegate.ts";
-import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { findPod, POD_IS_GONE, type PodInfo } from "./pod/pod.ts";
 import { selectDelegates } from "./select/select.ts";
 import type { Session } from "./session.ts";
 
@@ -30,8 +30,8 @@ export async function rediscoverDelegates(
 ): Promise<Delegate[]> {
   using limit = new JoinedSignal(API_MS, session.call.signal);
   const { signal } = limit;
-  const pod = isMemoryLost(session)
-    ? await askForPod(session, signal)
+  const pod = isRecordLost(session)
+    ? await tryFindPod(session, signal)
     : undefined;
   if (pod !== undefined) {
     try {
@@ -46,17 +46,17 @@ export async function rediscoverDelegates(
 }
 
 /** Reports whether the scratch file is unreadable, or the cache was removed. */
-function isMemoryLost({ call, scratch }: Session): boolean {
+function isRecordLost({ call, scratch }: Session): boolean {
   const { args: { containerId }, config: { cniDir } } = call;
   const results = join(cniDir, "results");
   return scratch.has(containerId) ||
     !exists(results);
 }
 
-async function askForPod(
+async function tryFindPod(
   { k8s, cluster, log, call }: Session,
   signal: AbortSignal,
-): Promise<KnownPod | undefined> {
+): Promise<PodInfo | undefined> {
   const { config: { runtimeConfig } } = call;
   try {
     const pod = await findPod({ k8s, runtimeConfig, cluster, signal });

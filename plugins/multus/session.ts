@@ -12,9 +12,9 @@ import { splitPath } from "../../cni/invoke/find.ts";
 import { NetworkRuntime } from "../../libcni/api.ts";
 import { AttachmentCache } from "../../libcni/cache.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { asMultus } from "./failure.ts";
+import { withMultusError } from "./failure.ts";
 import { OperationLog } from "./operation_log.ts";
-import { ScratchCache } from "./memory/scratch_cache.ts";
+import { ScratchCache } from "./records/scratch_cache.ts";
 import {
   type K8sArgs,
   parseK8sArgs,
@@ -100,7 +100,7 @@ export async function runOperation<T>(
   const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
   const subject = { command, args, k8s: parseK8sArgsLeniently(args.args) };
   try {
-    const k8s = await asMultus(
+    const k8s = await withMultusError(
       { action: "error getting k8s args" },
       () => parse(args.args),
     );

@@ -18,10 +18,10 @@ import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,
   listCachedAttachments,
-} from "./memory/cached_attachments.ts";
-import { interfaceNameOf, type KnownAttachment } from "./model/attachment.ts";
+} from "./records/cached_attachments.ts";
+import { interfaceNameOf, type NetworkAttachment } from "./model/attachment.ts";
 import type { Delegate } from "./model/delegate.ts";
-import type { ScratchState } from "./memory/scratch_cache.ts";
+import type { ScratchState } from "./records/scratch_cache.ts";
 import { lockContainer, type Session } from "./session.ts";
 
 /**
@@ -58,21 +58,21 @@ function listStale(
 ): string[] {
   const { scratch, cache } = session;
   const spared = new Set(valid.map(({ containerId }) => containerId));
-  const remembered = new Map<string, CachedAttachment[]>();
-  for (const containerId of scratch.list()) remembered.set(containerId, []);
+  const recorded = new Map<string, CachedAttachment[]>();
+  for (const containerId of scratch.list()) recorded.set(containerId, []);
   for (const attachment of cache.listAttachments()) {
     const { containerId, since } = attachment;
-    const others = remembered.get(containerId) ?? [];
-    remembered.set(containerId, [...others, attachment]);
+    const others = recorded.get(containerId) ?? [];
+    recorded.set(containerId, [...others, attachment]);
     if (since > startOf(session)) spared.add(containerId);
   }
-  return [...remembered]
+  return [...recorded]
     .filter(([containerId]) => !spared.has(containerId))
     .filter(([containerId]) =>
       !scratch.isYounger(containerId, startOf(session))
     )
     .filter(([containerId, cached]) =>
-      isOurs(session, scratch.readWhatIsLeft(containerId), cached)
+      isOurs(session, scratch.readUsable(containerId), cached)
     )
     .map(([containerId]) => containerId);
 }
@@ -97,7 +97,7 @@ function isOurs(
 async function release(session: Session, containerId: string): Promise<void> {
   using _lock = await lockContainer(session, containerId);
   const { call, scratch, cache, log } = session;
-  const state = scratch.readWhatIsLeft(containerId);
+  const state = scratch.readUsable(containerId);
   const cached = cache.listAttachments(containerId);
   // It may have changed before this process got the lock.
   if (!isOurs(session, state, cached)) return;
@@ -140,7 +140,7 @@ async function detachAll(
 }
 
 function isDescribed(
-  described: readonly KnownAttachment[],
+  described: readonly NetworkAttachment[],
   { network, ifName }: CachedAttachment,
 ): boolean {
   return described.some((known) =>

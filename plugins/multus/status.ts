@@ -11,7 +11,7 @@ import { type Delegate, isList } from "./model/delegate.ts";
 import { requireReady } from "./pod/pod.ts";
 import { findMaster } from "./select/select.ts";
 import type { Session } from "./session.ts";
-import { asMultus } from "./failure.ts";
+import { withMultusError } from "./failure.ts";
 
 /**
  * Time limit for finding the master network in the API, in milliseconds.
@@ -31,7 +31,7 @@ const API_MS = 2500;
  */
 export async function status(session: Session): Promise<void> {
   const { runtime, call: { config, signal } } = session;
-  const { conf } = await asMultus({}, () => {
+  const { conf } = await withMultusError({}, () => {
     requireReady(config.readinessIndicatorFile);
     return requireMaster(session);
   });

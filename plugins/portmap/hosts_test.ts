@@ -25,7 +25,7 @@ const needsAll = allOf(needsBin, needsRuleTools, needsLegacyIptables());
 type Place = "nftables" | "iptables-nft" | "iptables-legacy" | "nowhere";
 
 /** Returns where a container's ports are. */
-function placeOf(host: MappedPorts): Place {
+function hostTableOf(host: MappedPorts): Place {
   if (host.containerRules("-legacy").length > 0) return "iptables-legacy";
   const tables = runIn(host.hosts.host, "nft", "list", "ruleset");
   if (/table inet cni_portmap/.test(tables)) return "nftables";
@@ -57,11 +57,11 @@ rootTest("portmap forwards on hosts with few programs", needsAll, async (t) => {
     };
     call("STATUS", { cniVersion: "1.1.0" });
     call("ADD");
-    assertEquals(placeOf(host), place);
+    assertEquals(hostTableOf(host), place);
     call("CHECK");
     if (others === "nobody's tables") call("DEL");
     else call("GC", { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] });
-    assertEquals(placeOf(host), "nowhere");
+    assertEquals(hostTableOf(host), "nowhere");
   }, (row) => row.join(", "));
 
   await t.step("the configuration's iptables is missing", () => {

@@ -30,8 +30,8 @@ import {
 } from "../parts/firewall/leftover_elements.ts";
 import {
   addressIn,
+  hostTableOf,
   listTable,
-  placeOf,
   searchIptables,
 } from "../parts/firewall/leftover_iptables.ts";
 import {
@@ -181,7 +181,7 @@ async function removeChain(
   chain: string,
 ): Promise<void> {
   await eachIptables(
-    placeOf(search, table),
+    hostTableOf(search, table),
     [chain],
     (iptables) =>
       changeRules(iptables, async () => {

@@ -39,11 +39,11 @@ import {
   decodePort,
   decodeUsedLink,
   encodeLink,
+  encodeLoopbackUser,
   isLoopbackGuarded,
   LOOPBACK_LINKS,
   LOOPBACK_USERS,
   missingLoopback,
-  placeLoopbackUser,
   portMapOf,
   TABLE,
 } from "./table.ts";
@@ -87,7 +87,7 @@ export function planUser(
   hostNetns: string,
   { owner, link, container }: LoopbackUser & { readonly owner: ElementOwner },
 ): Change[] {
-  const { set, key } = placeLoopbackUser(link, container);
+  const { set, key } = encodeLoopbackUser(link, container);
   const { tag, isMeant } = ownedBy(owner);
   const present = nftables.findElements(TABLE, set, [tag, key]).elements
     .filter((one) => isMeant(one) || one.key.toHex() === key.toHex());

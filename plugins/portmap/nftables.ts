@@ -53,17 +53,17 @@ import {
 import { setLocalnet } from "./route_localnet.ts";
 import {
   decodePort,
+  encodeMasquerade,
+  encodePort,
   groupOf,
   incompleteChains,
   LOOPBACK_LINKS,
   LOOPBACK_USERS,
+  type MapElement,
   masqueradedNetworks,
   missingGroup,
   missingMasquerade,
   missingSkeleton,
-  type Placed,
-  placeMasquerade,
-  placePort,
   type PortGroup,
   portIn,
   portMapOf,
@@ -79,7 +79,7 @@ const ELEMENTS_AT_ONCE = 150;
 /** The elements and rules that an attachment needs in the table. */
 interface Wanted {
   readonly owner: ElementOwner;
-  readonly elements: readonly Placed[];
+  readonly elements: readonly MapElement[];
   /** The networks whose connections are masqueraded. */
   readonly networks: readonly Cidr[];
   readonly groups: readonly PortGroup[];
@@ -166,9 +166,9 @@ async function wantedOf(
   const elements = [
     ...groups.flatMap((group) =>
       ports.filter(({ target: { family } }) => family === group.family)
-        .map((port) => placePort(group, port))
+        .map((port) => encodePort(group, port))
     ),
-    ...pairs.map((pair) => placeMasquerade(pair.network, pair.container)),
+    ...pairs.map((pair) => encodeMasquerade(pair.network, pair.container)),
   ];
   return {
     owner: await ownerOf(owner, netns),
@@ -180,11 +180,11 @@ async function wantedOf(
   };
 }
 
-function idOf({ set, key }: Placed): string {
+function idOf({ set, key }: MapElement): string {
   return `${set} ${key.toHex()}`;
 }
 
-function byId<T extends Placed>(elements: readonly T[]): Map<string, T> {
+function byId<T extends MapElement>(elements: readonly T[]): Map<string, T> {
   return new Map(elements.map((element) => [idOf(element), element]));
 }
 
@@ -288,7 +288,7 @@ function deletions(elements: readonly Found[]): Change[] {
 }
 
 /** Groups elements by their sets, in as many parts as messages can hold. */
-function bySet<T extends Placed>(elements: readonly T[]): [string, T[]][] {
+function bySet<T extends MapElement>(elements: readonly T[]): [string, T[]][] {
   return [...Map.groupBy(elements, ({ set }) => set)].flatMap(([set, all]) =>
     Array.from(
       { length: Math.ceil(all.length / ELEMENTS_AT_ONCE) },
@@ -387,7 +387,7 @@ function findProblem(
 /** Another attachment's element is as good if it is the same container's. */
 function isAsWanted(
   found: Found | undefined,
-  { data, set }: Placed,
+  { data, set }: MapElement,
   owner: ElementOwner,
 ): boolean {
   if (found === undefined || portMapOf(set) === undefined) {

@@ -118,7 +118,7 @@ export interface PortGroup {
 }
 
 /** An element that an attachment wants, and where. */
-export interface Placed {
+export interface MapElement {
   readonly set: string;
   readonly key: Bytes;
   readonly data?: Bytes | undefined;
@@ -190,10 +190,10 @@ const dataTypes = (family: IpFamily): ValueTypes =>
 const bytesOf = (ip: Ip): Bytes => new Uint8Array(ip.toBytes());
 
 /** Encodes a port that is to be forwarded. */
-export function placePort(
+export function encodePort(
   { prefix }: Pick<PortGroup, "prefix">,
   port: ForwardedPort,
-): Placed {
+): MapElement {
   const { protocol, hostPort, hostIp, target, targetPort } = port;
   return {
     set: mapName(prefix, target.family, hostIp !== undefined),
@@ -207,7 +207,7 @@ export function placePort(
 }
 
 /** Returns the protocol and the port in the key of a map of ports. */
-export function portIn({ key }: Placed): Bytes {
+export function portIn({ key }: MapElement): Bytes {
   return key.subarray(-PORT_BYTES);
 }
 
@@ -216,7 +216,7 @@ export function portIn({ key }: Placed): Bytes {
  * program.
  */
 export function decodePort(
-  { set, key, data }: Placed,
+  { set, key, data }: MapElement,
 ): ForwardedPort | undefined {
   const map = portMapOf(set);
   if (map === undefined || data === undefined) return undefined;
@@ -249,7 +249,7 @@ export function masqueradedNetworks(
 }
 
 /** Encodes a network that is masqueraded on the way to a container. */
-export function placeMasquerade(network: Cidr, container: Ip): Placed {
+export function encodeMasquerade(network: Cidr, container: Ip): MapElement {
   return {
     set: `masqueraded${container.family}`,
     key: joinValues(bytesOf(network.masked().ip), bytesOf(container)),
@@ -267,14 +267,14 @@ export function decodeLink(key: Bytes): string {
 }
 
 /** Encodes a container for which a link lets 127.0.0.0/8 pass. */
-export function placeLoopbackUser(link: string, container: Ip): Placed {
+export function encodeLoopbackUser(link: string, container: Ip): MapElement {
   return {
     set: LOOPBACK_USERS,
     key: joinValues(encodeLink(link), bytesOf(container)),
   };
 }
 
-/** Decodes the link of {@linkcode placeLoopbackUser}. */
+/** Decodes the link of {@linkcode encodeLoopbackUser}. */
 export function decodeUsedLink(key: Bytes): string {
   const [link = key] = splitValues(key, LOOPBACK_USER);
   return decodeLink(link);

@@ -23,7 +23,7 @@ import {
   portsOf,
   takenPort,
 } from "./mapping.ts";
-import { decodePort, placePort, TABLE } from "./table.ts";
+import { decodePort, encodePort, TABLE } from "./table.ts";
 
 /** An element, and the set or map that has it. */
 export interface Found extends Element {
@@ -58,7 +58,7 @@ export async function refusePortsOfNftables(
   const sets = nftables.listSets(TABLE);
   const wanted = portsOf(forwarding)
     .filter(({ target: { family } }) => isWithoutConditions(forwarding, family))
-    .map((port) => placePort({ prefix: "" }, port))
+    .map((port) => encodePort({ prefix: "" }, port))
     .filter(({ set }) => sets.includes(set));
   if (wanted.length === 0) return;
   const owner = await ownerOf(forwarding.owner);

@@ -25,10 +25,10 @@ import {
   type Attachment,
 } from "../parts/owner/attachment.ts";
 import {
+  addressInUseError,
   describeUser,
-  hasIt,
-  ipInUse,
-  isNextHop,
+  hostAddressError,
+  routerAddressError,
 } from "../parts/address/free_ip.ts";
 
 /** Whose the addresses are, and the type of the IPAM plugin that gave them. */
@@ -38,16 +38,16 @@ export interface AddressOwner {
 }
 
 /** Reports whether the container of a veth pair no longer has its addresses. */
-export type PairTest = (pair: Pick<Link, "alias">) => boolean;
+export type StalePairTest = (pair: Pick<Link, "alias">) => boolean;
 
 /**
  * Builds the test for an attachment. The veth pair that it has left itself is replaced.
  * So is another veth pair of the network: the IPAM plugin has handed out the address
  * again, so its lease has ended. `static` has no leases.
  */
-export function leftPairTest(
+export function stalePairTest(
   { attachment, ipamType }: AddressOwner,
-): PairTest {
+): StalePairTest {
   const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
   return ({ alias = "" }) =>
     alias === own || ipamType !== "static" && alias.startsWith(prefix);
@@ -60,20 +60,20 @@ export function leftPairTest(
  * @param entry The host's route to the address
  * @throws {CniError} 7 if it is the host's or a router's, 11 if it is in use
  */
-export function checkIsFree(
+export function checkAddressFree(
   host: Rtnl,
   ip: Ip,
   entry: RouteEntry,
-  isLeft: PairTest,
+  isStale: StalePairTest,
 ): void {
   const { destination, isUnicast, hasGateway } = entry;
   // The other types that are found are the types of table local.
-  if (!isUnicast) throw hasIt(host, ip, entry);
+  if (!isUnicast) throw hostAddressError(host, ip, entry);
   if (destination.equals(Cidr.host(ip))) {
-    return refuseTaken(host, ip, entry, isLeft);
+    return refuseIfUsed(host, ip, entry, isStale);
   }
   // Only what is on one of the host's links can be a neighbour's.
-  if (!hasGateway) checkIsNoNeighbor(host, ip, isLeft);
+  if (!hasGateway) checkNoNeighbor(host, ip, isStale);
 }
 
 /**
@@ -84,11 +84,11 @@ export function checkIsFree(
  * @throws {CniError} 11 if a living container has the address
  * @throws {SyscallError} The refusal, if the route in the way leads to no link
  */
-export function replaceLeftRoute(
+export function replaceStaleRoute(
   host: Rtnl,
   route: Route,
   refusal: SyscallError,
-  isLeft: PairTest,
+  isStale: StalePairTest,
 ): void {
   const { destination } = route;
   const present = host.route.listEntries().filter((entry) =>
@@ -96,7 +96,7 @@ export function replaceLeftRoute(
   );
   for (const entry of present) {
     if (!entry.isUnicast) throw refusal;
-    refuseTaken(host, destination.ip, entry, isLeft);
+    refuseIfUsed(host, destination.ip, entry, isStale);
   }
   host.route.replace(route);
 }
@@ -107,31 +107,33 @@ export function replaceLeftRoute(
  *
  * @throws {CniError} 11
  */
-function refuseTaken(
+function refuseIfUsed(
   host: Rtnl,
   ip: Ip,
   { nextHops }: RouteEntry,
-  isLeft: PairTest,
+  isStale: StalePairTest,
 ): void {
   for (const { ifindex = 0 } of nextHops) {
-    const user = findUser(host, ifindex, isLeft);
-    if (user !== undefined) throw ipInUse(ip, user);
+    const user = findUser(host, ifindex, isStale);
+    if (user !== undefined) throw addressInUseError(ip, user);
   }
 }
 
-function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: PairTest): void {
+function checkNoNeighbor(host: Rtnl, ip: Ip, isStale: StalePairTest): void {
   const isRouter = host.route.listEntries().some(({ nextHops }) =>
     nextHops.some(({ gateway, ifindex = 0 }) =>
-      gateway?.equals(ip) && findUser(host, ifindex, isLeft) !== undefined
+      gateway?.equals(ip) && findUser(host, ifindex, isStale) !== undefined
     )
   );
-  if (isRouter) throw isNextHop(ip);
+  if (isRouter) throw routerAddressError(ip);
   const { family } = ip;
   const neighbor = new NeighborRequests(host.socket).list({ family })
     .find((one) => one.ip.equals(ip) && (one.isReachable || one.isPermanent));
   if (neighbor?.mac === undefined) return;
-  const user = findUser(host, neighbor.ifindex, isLeft);
-  if (user !== undefined) throw ipInUse(ip, `${neighbor.mac} on ${user}`);
+  const user = findUser(host, neighbor.ifindex, isStale);
+  if (user !== undefined) {
+    throw addressInUseError(ip, `${neighbor.mac} on ${user}`);
+  }
 }
 
 /**
@@ -142,13 +144,13 @@ function checkIsNoNeighbor(host: Rtnl, ip: Ip, isLeft: PairTest): void {
 function findUser(
   host: Rtnl,
   ifindex: number,
-  isLeft: PairTest,
+  isStale: StalePairTest,
 ): string | undefined {
   const link = host.link.find(ifindex);
   if (link === undefined) return undefined;
   const { kind, isOperational } = link;
   const isDead = kind === "veth" &&
     !(isOperational && host.link.hasLivePeer(link));
-  if (isDead || isLeft(link)) return undefined;
+  if (isDead || isStale(link)) return undefined;
   return describeUser(link);
 }

@@ -42,7 +42,7 @@ import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { connectVeth, describeVeth, settleVeth } from "../parts/link/veth.ts";
 import type { PtpConfig } from "./schema.ts";
 import {
-  checkAreFree,
+  checkAddressesFree,
   configureContainerEnd,
   routedIpsOf,
   routeToContainer,
@@ -66,7 +66,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     checkRouteValues(lease.routes);
     const attachment = attachmentOf(call);
     const owner = { attachment, ipamType: call.config.ipam?.type };
-    await checkAreFree(host, ips, owner);
+    await checkAddressesFree(host, ips, owner);
 
     const { mtu } = call.config;
     const veth = connectVeth(host, sandbox, attachment, { mtu });

@@ -19,8 +19,8 @@ import {
   bringingUp,
   kernelRouteOf,
   makeChanges,
-  named,
   type NetnsChange,
+  withAction,
 } from "../parts/link/configure_link.ts";
 import { enableIpv6 } from "../parts/address/ipv6.ts";
 import type { LinkEnd } from "../parts/link/veth.ts";
@@ -139,7 +139,7 @@ export function containerRoute(
  *
  * @throws {CniError} 7 if one is the host's or a router's, 11 if it is in use
  */
-export async function checkAreFree(
+export async function checkAddressesFree(
   host: Rtnl,
   ips: readonly RoutedIp[],
   owner: AddressOwner,
@@ -148,8 +148,10 @@ export async function checkAreFree(
     const entry = host.route.findMatch(ip);
     // Without a route, or behind a router, the address is on no link of the host.
     if (entry === undefined || isBehindRouter(entry, ip)) continue;
-    const { checkIsFree, leftPairTest } = await import("./free_addresses.ts");
-    checkIsFree(host, ip, entry, leftPairTest(owner));
+    const { checkAddressFree, stalePairTest } = await import(
+      "./free_addresses.ts"
+    );
+    checkAddressFree(host, ip, entry, stalePairTest(owner));
   }
 }
 
@@ -191,12 +193,12 @@ export async function routeToContainer(
     ...ips.map(({ address }) => routingTo(Cidr.host(address.ip))),
   ]);
   if (refused.length === 0) return;
-  const { leftPairTest, replaceLeftRoute } = await import(
+  const { stalePairTest, replaceStaleRoute } = await import(
     "./free_addresses.ts"
   );
-  const isLeft = leftPairTest(owner);
+  const isStale = stalePairTest(owner);
   for (const [action, route, refusal] of refused) {
-    named(action, () => replaceLeftRoute(host, route, refusal, isLeft));
+    withAction(action, () => replaceStaleRoute(host, route, refusal, isStale));
   }
 }
 

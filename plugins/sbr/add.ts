@@ -8,7 +8,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { IpConfig } from "../../cni/result/result.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { carryOut } from "./carry_out.ts";
+import { applyPlan } from "./apply_plan.ts";
 import type { SbrConfig } from "./schema.ts";
 import { type Plan, planMove, planRules } from "./plan.ts";
 import { readRouting } from "./routing.ts";
@@ -26,7 +26,7 @@ export function routeBySource(
   ips: readonly IpConfig[],
   call: Call<SbrConfig>,
 ): void {
-  carryOut(sandbox, planFor(sandbox, ips, call), call.log);
+  applyPlan(sandbox, planFor(sandbox, ips, call), call.log);
 }
 
 /** Plans the changes for the addresses. */

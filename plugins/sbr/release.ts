@@ -21,7 +21,7 @@ import {
   deletingEntry,
   deletingRule,
   describeRoute,
-} from "./carry_out.ts";
+} from "./apply_plan.ts";
 import type { SbrConfig } from "./schema.ts";
 import { nearestFirst } from "./plan.ts";
 import { USUAL_PRIORITY } from "./table.ts";

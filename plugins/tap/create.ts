@@ -13,7 +13,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { createTap, type NewTap } from "../../ffi/tun.ts";
 import type { Mac } from "../../net/mac.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { named } from "../parts/link/configure_link.ts";
+import { withAction } from "../parts/link/configure_link.ts";
 import { firstNameOf, nameSandboxLink } from "../parts/link/sandbox_link.ts";
 import type { TapConfig } from "./schema.ts";
 import { createTapAs } from "./selinux.ts";
@@ -46,7 +46,7 @@ export function createTapLink(
   const { ifName } = attachment;
   const master = bridge ? getBridge(sandbox, bridge) : undefined;
   const name = firstNameOf(attachment);
-  const { index } = named(`create tap "${ifName}"`, () => {
+  const { index } = withAction(`create tap "${ifName}"`, () => {
     rollback.onFailure(`delete "${name}"`, () => {
       sandbox.link.ensureGone(name);
     });
@@ -59,7 +59,7 @@ export function createTapLink(
     ...mac === undefined ? [] : [` with MAC ${mac}`],
     ...mtu ? [` with MTU ${mtu}`] : [],
   ].join("");
-  named(`set up tap "${ifName}"${details}`, () => {
+  withAction(`set up tap "${ifName}"${details}`, () => {
     nameSandboxLink(sandbox, index, attachment);
     sandbox.link.set(index, {
       mac,

@@ -28,7 +28,7 @@ const DATA_DIR = "/run/cni/tuning";
 /** Where an interface was when its backup was written. */
 export interface Place {
   /**
-   * Its namespace, the result of `lastingIdOf`; undefined if it is not known.
+   * Its namespace, the result of `persistentIdOf`; undefined if it is not known.
    */
   readonly netns?: string | undefined;
   /** Its index there. */

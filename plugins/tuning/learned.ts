@@ -8,7 +8,7 @@
 import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
-import { listAddresses, named } from "../parts/link/configure_link.ts";
+import { listAddresses, withAction } from "../parts/link/configure_link.ts";
 
 /** What a parameter has the kernel ignore if it is 0. */
 interface Ignored {
@@ -79,7 +79,7 @@ export function forgetLearned(
 
 /** It might have expired, or been deleted with its address. */
 function deleteIfThere(what: string, work: () => void): void {
-  named(`delete ${what}`, () => {
+  withAction(`delete ${what}`, () => {
     try {
       work();
     } catch (error) {

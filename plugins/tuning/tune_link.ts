@@ -9,7 +9,7 @@ import type { Call } from "../../cni/plugin.ts";
 import { type Rollback, throwAll } from "../../cni/call/rollback.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isOfAnotherPod } from "../parts/sandbox/prev_result.ts";
-import { findSandbox, lastingIdOf } from "../parts/sandbox/sandbox.ts";
+import { findSandbox, persistentIdOf } from "../parts/sandbox/sandbox.ts";
 import { Backup, type Place } from "./backup.ts";
 import {
   changeSetting,
@@ -53,7 +53,7 @@ export function tuneLink(
     if (earlier === undefined) backup.remove();
     else backup.write(earlier);
   });
-  const netns = lastingIdOf(sandbox);
+  const netns = persistentIdOf(sandbox);
   backup.write({ ...before, ...earlier, netns, index: link.index });
   for (const key of keys) changeSetting(sandbox, link, wanted, key);
 }
@@ -98,6 +98,6 @@ export function restoreLink(call: Call<TuningConfig>): void {
  * report it.
  */
 function isSameNetns(sandbox: Rtnl, { netns }: Place): boolean | undefined {
-  const present = netns === undefined ? undefined : lastingIdOf(sandbox);
+  const present = netns === undefined ? undefined : persistentIdOf(sandbox);
   return present === undefined ? undefined : present === netns;
 }

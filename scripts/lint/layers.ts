@@ -81,7 +81,7 @@ plugins/multus/main.ts
 # The rooms of multus, from the ground to the operations at the top.
 plugins/multus/model/
   net/ base/ cni/ libcni/ kube/api_timeout.ts kube/pod_evidence.ts
-plugins/multus/memory/
+plugins/multus/records/
   net/ base/ cni/ libcni/ plugins/multus/model/
 plugins/multus/devices/
   net/ base/ cni/ kube/ plugins/multus/model/

@@ -24,7 +24,7 @@ export interface NodeDaemonOptions {
 }
 
 /** A call of an executable. */
-export interface HandedCall extends CallOptions {
+export interface ReceivedCall extends CallOptions {
   /** Configuration; `daemonSocket` is added. */
   readonly config: Readonly<Record<string, unknown>>;
   /** Other directories with plugins, which come first. */
@@ -119,7 +119,7 @@ export class NodeDaemon implements AsyncDisposable {
   }
 
   /** Starts an executable that hands its call over. */
-  call(type: string, command: string, call: HandedCall): Spawned {
+  call(type: string, command: string, call: ReceivedCall): Spawned {
     const { config, plugins, wrapper = [], ...options } = call;
     const [path = "", ...args] = [...wrapper, `${BIN}/${type}`];
     const directories = plugins === undefined ? BIN : `${plugins}:${BIN}`;

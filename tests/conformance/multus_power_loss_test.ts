@@ -11,12 +11,12 @@ import { describeAttachment } from "../../libcni/operation.ts";
 import {
   joinAttachments,
   listCachedAttachments,
-} from "../../plugins/multus/memory/cached_attachments.ts";
-import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
-import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
+} from "../../plugins/multus/records/cached_attachments.ts";
+import { ScratchCache } from "../../plugins/multus/records/scratch_cache.ts";
+import { encodeScratch } from "../../plugins/multus/records/scratch_document.ts";
 import {
-  type KnownAttachment,
   listAttachments,
+  type NetworkAttachment,
 } from "../../plugins/multus/model/attachment.ts";
 import { parseK8sArgs } from "../../plugins/multus/model/k8s_args.ts";
 import {
@@ -87,7 +87,7 @@ function fillCache(directory: string): AttachmentCache {
   return cache;
 }
 
-function describeKnown(known: readonly KnownAttachment[]): string[] {
+function describeKnown(known: readonly NetworkAttachment[]): string[] {
   return known.map(({ network, conf }) => `${network.name} ${conf.ifName}`)
     .sort();
 }
@@ -98,8 +98,8 @@ const ALL = ["blue ext0", "blue net1", "master eth0"];
 function findAttachments(
   scratch: ScratchCache,
   cache: AttachmentCache,
-): KnownAttachment[] {
-  const { delegates } = scratch.readWhatIsLeft(CONTAINER);
+): NetworkAttachment[] {
+  const { delegates } = scratch.readUsable(CONTAINER);
   const known = listAttachments({ ...SOURCE, delegates });
   const log = { warn: (): void => {} };
   return joinAttachments(known, listCachedAttachments(cache, SOURCE.args, log));

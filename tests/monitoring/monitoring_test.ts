@@ -18,7 +18,7 @@ import { DoctorScene } from "../../cli/doctor/testing/scene.ts";
 import { eventually } from "../_harness/eventually.ts";
 import { needsBin } from "../_harness/executables.ts";
 import { KubeApi } from "../../kube/testing/kube_api.ts";
-import { type HandedCall, NodeDaemon } from "../_harness/node_daemon.ts";
+import { NodeDaemon, type ReceivedCall } from "../_harness/node_daemon.ts";
 import {
   MONITORING,
   needsPrometheus,
@@ -254,7 +254,7 @@ class Monitored implements AsyncDisposable {
   /** Starts a call on a network of its own. */
   call(
     command: string,
-    { ipam = {}, ...more }: Partial<HandedCall> & { ipam?: object } = {},
+    { ipam = {}, ...more }: Partial<ReceivedCall> & { ipam?: object } = {},
   ): ReturnType<NodeDaemon["call"]> {
     const config = {
       cniVersion: "1.1.0",

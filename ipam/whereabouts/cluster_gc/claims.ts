@@ -274,7 +274,7 @@ export interface ClaimAddresses {
 }
 
 /** A claim, and where it is looked for. */
-export interface ClaimPlace {
+export interface ClaimLookup {
   readonly client: ApiClient;
   /** Namespace of the pools. */
   readonly pools: string;
@@ -289,7 +289,7 @@ export interface ClaimPlace {
  * @throws {KubeError}
  */
 export async function findClaimAddresses(
-  { client, pools, namespace, name, signal }: ClaimPlace,
+  { client, pools, namespace, name, signal }: ClaimLookup,
 ): Promise<ClaimAddresses> {
   const api = new WhereaboutsApi(client, pools, { signal });
   const claims = new ClaimApi(client, { signal });
@@ -330,7 +330,7 @@ export async function findClaimAddresses(
  * @throws {KubeError}
  */
 export async function releaseClaimAddresses(
-  { client, pools, namespace, name, signal }: ClaimPlace,
+  { client, pools, namespace, name, signal }: ClaimLookup,
   { records, reservations, ips }: ClaimAddresses,
 ): Promise<void> {
   const api = new WhereaboutsApi(client, pools, { signal });

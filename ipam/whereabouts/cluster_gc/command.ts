@@ -38,7 +38,7 @@ import {
 } from "./claims.ts";
 import { type Released, releaseStale, renew } from "./release.ts";
 import {
-  findLasting,
+  staleInBoth,
   type Survey,
   type SurveyOptions,
   surveyPools,
@@ -160,7 +160,7 @@ async function surveyAgain(
   });
   await pause(graceMs, signal);
   signal.throwIfAborted();
-  return findLasting(first, await surveyPools(options));
+  return staleInBoth(first, await surveyPools(options));
 }
 
 function listRows(

@@ -3,7 +3,7 @@ import type { ApiClient } from "../api.ts";
 import { openOwnClient } from "../session.ts";
 import { runCni, runCniOn } from "../../../tests/_harness/tool_call.ts";
 import { POOLS, WhereaboutsScene } from "../testing/scene.ts";
-import { findLasting, surveyPools } from "./survey.ts";
+import { staleInBoth, surveyPools } from "./survey.ts";
 
 const POOL = "10.0.0.0-24";
 /** Releases without a second look. */
@@ -312,7 +312,7 @@ Deno.test("cni cluster-gc keeps an address whose pod appears before the second l
     "7": record("gone"),
     "8": record("new"),
   });
-  const lasting = findLasting(
+  const lasting = staleInBoth(
     first,
     await surveyPools({ client, ...OPTIONS }),
   );

@@ -114,7 +114,7 @@ export async function surveyPools(options: SurveyOptions): Promise<Survey> {
 }
 
 /** Returns what is stale in two surveys, and has not changed in between. */
-export function findLasting(earlier: Survey, later: Survey): Survey {
+export function staleInBoth(earlier: Survey, later: Survey): Survey {
   const known = new Set(earlier.records.map(identify));
   const records = later.records.filter((one) => known.has(identify(one)));
   const younger = later.records.filter((one) => !known.has(identify(one)));

@@ -15,7 +15,7 @@ import { removeDeviceInfo } from "../devices/device_info.ts";
 import {
   asAdded,
   DEVICE_INFO_DIR,
-  type KnownAttachment,
+  type NetworkAttachment,
   networkOf,
 } from "../model/attachment.ts";
 import { loadDelegate } from "../model/delegate.ts";
@@ -50,7 +50,7 @@ export async function detach(
   const isAdded = isCached(session, network, conf);
   // A record shows which plugins ADD has run.
   const isKnown = isAdded || await session.runtime.isRecorded(network, conf);
-  const plugins = isKnown ? network.plugins : listRun(session, network);
+  const plugins = isKnown ? network.plugins : listInstalled(session, network);
   const options = { continueOnDelErrors: true, signal };
   try {
     await session.runtime.delNetworkList(
@@ -67,7 +67,7 @@ export async function detach(
       error: describeError(error),
     });
   }
-  forgetDevice(session, conf);
+  removeDeviceFile(session, conf);
 }
 
 function isNetworkName(name: string): boolean {
@@ -80,7 +80,7 @@ function isNetworkName(name: string): boolean {
 }
 
 /** A network and the attachment to it. */
-export type RestoredAttachment = Pick<KnownAttachment, "network" | "conf">;
+export type RestoredAttachment = Pick<NetworkAttachment, "network" | "conf">;
 
 /**
  * Returns an attachment with the configuration and arguments of its ADD, if
@@ -92,19 +92,19 @@ export function restoreAttachment(
   attachment: RestoredAttachment,
 ): RestoredAttachment {
   const { network, conf } = attachment;
-  const doWithout = (error: unknown): void =>
+  const warn = (error: unknown): void =>
     log.warn("Cannot read the cached arguments of ADD", {
       network: network.name,
       error: describeError(error),
     });
   const cached = attempt(
     () => runtime.findCachedConfig(network, conf),
-    doWithout,
+    warn,
   );
   if (cached === undefined) return attachment;
   const added = attempt(
     () => asAdded(network, networkOf(loadDelegate(cached.config))),
-    doWithout,
+    warn,
   );
   return { network: added ?? network, conf: cached.conf };
 }
@@ -142,10 +142,10 @@ export function isCached(
  * are left out: otherwise a pod with a plugin that is not installed could not be
  * deleted.
  */
-function listRun(
+function listInstalled(
   { log, pluginDirs }: DetachingCall,
-  { plugins }: KnownAttachment["network"],
-): KnownAttachment["network"]["plugins"] {
+  { plugins }: NetworkAttachment["network"],
+): NetworkAttachment["network"]["plugins"] {
   return plugins.filter(({ type }) => {
     try {
       findExecutable(type, pluginDirs);
@@ -159,7 +159,7 @@ function listRun(
   });
 }
 
-function forgetDevice(
+function removeDeviceFile(
   { log }: DetachingCall,
   { capabilityArgs }: RuntimeConf,
 ): void {

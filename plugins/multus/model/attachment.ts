@@ -26,7 +26,7 @@ export interface DelegatePosition {
 }
 
 /** One attachment, as libcni's operations take it. */
-export interface KnownAttachment {
+export interface NetworkAttachment {
   /** Name of the network in errors: `ns/nad` if known, or the CNI name. */
   readonly name: string;
   /** The network as ADD received it; a list may disable CHECK. */
@@ -49,7 +49,7 @@ export interface Attached extends AttachmentResult {
 /** Returns the network of a delegate, which may be a single plugin. */
 export function networkOf(
   { conf }: Pick<Delegate, "conf">,
-): KnownAttachment["network"] {
+): NetworkAttachment["network"] {
   return isList(conf) ? conf : asNetwork(conf);
 }
 
@@ -64,9 +64,9 @@ export function networkOf(
  * @param cached The network in libcni's cache
  */
 export function asAdded(
-  recorded: KnownAttachment["network"],
-  cached: KnownAttachment["network"],
-): KnownAttachment["network"] {
+  recorded: NetworkAttachment["network"],
+  cached: NetworkAttachment["network"],
+): NetworkAttachment["network"] {
   const appended = recorded.plugins.slice(cached.plugins.length);
   return {
     ...cached,
@@ -78,7 +78,7 @@ export function asAdded(
 /** Lists the attachments of delegates, in order. */
 export function listAttachments(
   source: Omit<RuntimeConfSource, "index">,
-): KnownAttachment[] {
+): NetworkAttachment[] {
   return source.delegates.map((delegate, index) => ({
     name: delegate.name,
     network: networkOf(delegate),
@@ -109,11 +109,11 @@ export function interfaceNameOf(
   index: number,
   ifName: string,
 ): string {
-  return delegates[index]?.request.ifName || nameByPlace(index, ifName);
+  return delegates[index]?.request.ifName || nameByIndex(index, ifName);
 }
 
 /** Names the interface of a delegate without a requested name. */
-export function nameByPlace(index: number, ifName: string): string {
+export function nameByIndex(index: number, ifName: string): string {
   return index === 0 ? ifName : `net${index}`;
 }
 
@@ -139,7 +139,7 @@ export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
     netns,
     ifName,
     args: delegateArgs(k8s, args.args, delegate.request),
-    capabilityArgs: withDeviceInfo(offerTo(delegate, source), {
+    capabilityArgs: withDeviceInfo(capabilityArgsFor(delegate, source), {
       delegateName: delegate.name,
       containerId,
       ifName,
@@ -153,11 +153,11 @@ export function attachmentOf(
     readonly call: Pick<Call<MultusConfig>, "args" | "config">;
     readonly k8s: K8sArgs;
   },
-  place: DelegatePosition,
-): KnownAttachment {
+  position: DelegatePosition,
+): NetworkAttachment {
   const { args, config: { runtimeConfig: capabilityArgs } } = call;
-  const conf = runtimeConfOf({ ...place, args, k8s, capabilityArgs });
-  const delegate = place.delegates[place.index] as Delegate;
+  const conf = runtimeConfOf({ ...position, args, k8s, capabilityArgs });
+  const delegate = position.delegates[position.index] as Delegate;
   return { name: delegate.name, network: networkOf(delegate), conf };
 }
 
@@ -188,8 +188,8 @@ export function delegateArgs(
     ["K8S_POD_UID", k8s.podUid],
   ]);
   for (const [key, value] of splitPairs(text)) {
-    const isNews = value !== "" || !args.has(key);
-    if (isNews && key !== "IgnoreUnknown") args.set(key, value);
+    const isNewValue = value !== "" || !args.has(key);
+    if (isNewValue && key !== "IgnoreUnknown") args.set(key, value);
   }
   if (mac) args.set("MAC", mac);
   if (ips.length > 0) args.set("IP", ips.join(","));
@@ -197,7 +197,7 @@ export function delegateArgs(
 }
 
 /** Merges the runtime's capability arguments with the request. */
-function offerTo(
+function capabilityArgsFor(
   delegate: Delegate,
   { index, isMaster = index === 0, capabilityArgs }: RuntimeConfSource,
 ): JsonObject {

@@ -64,7 +64,7 @@ const REQUEST: AttachmentRequest = {
 };
 
 /** Returns the runtime configuration of the second of two delegates, or of the first. */
-function offerTo(
+function capabilityArgsFor(
   own: Delegate,
   { index = 1, capabilityArgs = OFFER }: {
     readonly index?: number;
@@ -114,14 +114,17 @@ Deno.test("runtimeConfOf() merges the runtime's arguments with the request", asy
   const { portMappings, ips, dns } = OFFER as Record<string, JsonObject>;
   const devinfo = "/var/run/k8s.cni.cncf.io/devinfo/cni/";
   await t.step("the master: all non-empty arguments, no request", () => {
-    const offer = offerTo(delegate("m", REQUEST), { index: 0 });
+    const offer = capabilityArgsFor(delegate("m", REQUEST), { index: 0 });
     assertEquals(offer, { portMappings, ips, dns } as JsonObject);
   });
   await t.step("others: known capabilities", () => {
-    assertEquals(offerTo(delegate("a")), { portMappings, ips } as JsonObject);
+    assertEquals(
+      capabilityArgsFor(delegate("a")),
+      { portMappings, ips } as JsonObject,
+    );
   });
   await t.step("others: their requests", () => {
-    assertEquals(offerTo(delegate("a", REQUEST)), {
+    assertEquals(capabilityArgsFor(delegate("a", REQUEST)), {
       portMappings: [{ hostPort: 81, containerPort: 8081 }],
       ips: ["10.0.0.2/24"],
       mac: "c2:11:22:33:44:66",
@@ -130,39 +133,50 @@ Deno.test("runtimeConfOf() merges the runtime's arguments with the request", asy
     });
   });
   await t.step("others, nothing where nothing is requested", () => {
-    const offer = offerTo(delegate("a", { ips: [], portMappings: [] }));
+    const offer = capabilityArgsFor(
+      delegate("a", { ips: [], portMappings: [] }),
+    );
     assertEquals(offer, {});
   });
   await t.step("a device of the annotation, and where its file is", () => {
     const own = delegate("ns/n", { deviceId: "d1" });
-    assertEquals(offerTo(own, { capabilityArgs: {} }), {
+    assertEquals(capabilityArgsFor(own, { capabilityArgs: {} }), {
       deviceID: "d1",
       CNIDeviceInfoFile: `${devinfo}ns-n-c1_net1`,
     });
   });
   await t.step("a device that was found, rather than that", () => {
     const own = { ...delegate("a", { deviceId: "d1" }), deviceId: "d2" };
-    assertEquals(offerTo(own, { capabilityArgs: {} })?.["deviceID"], "d2");
+    assertEquals(
+      capabilityArgsFor(own, { capabilityArgs: {} })?.["deviceID"],
+      "d2",
+    );
   });
   await t.step(
     "the runtime's device, with our file rather than its own",
     () => {
       const capabilityArgs = { deviceID: "d3", CNIDeviceInfoFile: "/x" };
-      assertEquals(offerTo(delegate("m"), { index: 0, capabilityArgs }), {
-        deviceID: "d3",
-        CNIDeviceInfoFile: `${devinfo}m-c1_eth0`,
-      });
+      assertEquals(
+        capabilityArgsFor(delegate("m"), { index: 0, capabilityArgs }),
+        {
+          deviceID: "d3",
+          CNIDeviceInfoFile: `${devinfo}m-c1_eth0`,
+        },
+      );
     },
   );
   await t.step("the runtime's file without a device", () => {
     const capabilityArgs = { CNIDeviceInfoFile: "/x" };
-    assertEquals(offerTo(delegate("a"), { capabilityArgs }), capabilityArgs);
+    assertEquals(
+      capabilityArgsFor(delegate("a"), { capabilityArgs }),
+      capabilityArgs,
+    );
   });
 });
 
 Deno.test("runtimeConfOf() does not change its input", () => {
   const before = structuredClone(OFFER);
-  offerTo(delegate("a", REQUEST));
+  capabilityArgsFor(delegate("a", REQUEST));
   assertEquals(OFFER, before);
 });
 

@@ -17,7 +17,10 @@ import {
   openProcessCluster,
 } from "./cluster.ts";
 import type { EventQueue } from "../../../kube/resident/event_queue.ts";
-import type { Informer, Remembered } from "../../../kube/resident/informer.ts";
+import type {
+  CachedObject,
+  Informer,
+} from "../../../kube/resident/informer.ts";
 
 /**
  * How long ADD waits for a watch to report its pod, in milliseconds. The
@@ -74,14 +77,14 @@ export class CallCluster implements Cluster, ClusterClient {
     const { podUid = "", command } = this.#options;
     const waitMs = command === "ADD" && podUid !== "" ? NEWS_MS : 0;
     using limit = new JoinedSignal(waitMs, options.signal);
-    const remembered = await pods?.waitFor(
+    const cached = await pods?.waitFor(
       { namespace, name },
       // A new pod of the same name may have replaced the one in memory.
       ({ uids }) => uids.includes(podUid),
       limit.signal,
     );
     return await this.#preferServer<Pod>(
-      { remembered, isCurrent: pods?.isCurrent ?? false },
+      { cached, isCurrent: pods?.isCurrent ?? false },
       (client, limits) => client.getPod(namespace, name, limits),
       options,
     );
@@ -94,9 +97,9 @@ export class CallCluster implements Cluster, ClusterClient {
     options: RequestOptions = {},
   ): Promise<NetworkAttachmentDefinition> {
     const { definitions } = this.#parts;
-    const remembered = definitions.find(namespace, name);
+    const cached = definitions.find(namespace, name);
     return await this.#preferServer<NetworkAttachmentDefinition>(
-      { remembered, isCurrent: definitions.isCurrent },
+      { cached, isCurrent: definitions.isCurrent },
       (client, limits) =>
         client.getNetworkAttachmentDefinition(namespace, name, limits),
       options,
@@ -157,14 +160,14 @@ export class CallCluster implements Cluster, ClusterClient {
 
   /** Without a watch, memory may be stale: prefers the server, if it answers. */
   async #preferServer<T>(
-    { remembered, isCurrent }: {
-      readonly remembered: Remembered | undefined;
+    { cached, isCurrent }: {
+      readonly cached: CachedObject | undefined;
       readonly isCurrent: boolean;
     },
     get: (client: ClusterClient, limits: RequestOptions) => Promise<T>,
     options: RequestOptions,
   ): Promise<T> {
-    if (remembered === undefined) return await this.#ask(get, options);
+    if (cached === undefined) return await this.#ask(get, options);
     if (!isCurrent) {
       try {
         const { signal } = options;
@@ -173,7 +176,7 @@ export class CallCluster implements Cluster, ClusterClient {
         if (options.signal?.aborted || !isTrouble(error)) throw error;
       }
     }
-    return JSON.parse(remembered.text);
+    return JSON.parse(cached.text);
   }
 
   async #ask<T>(

@@ -22,7 +22,7 @@ import type { Cluster } from "./cluster.ts";
 export type Annotations = Readonly<Record<string, string>>;
 
 /** A pod, from the runtime or the API. */
-export interface KnownPod {
+export interface PodInfo {
   readonly namespace: string;
   readonly name: string;
   /** "" if unknown. */
@@ -64,17 +64,17 @@ export const POD_IS_GONE = Symbol("the pod is gone");
  */
 export async function findPod(
   source: PodSource,
-): Promise<KnownPod | typeof POD_IS_GONE | undefined> {
+): Promise<PodInfo | typeof POD_IS_GONE | undefined> {
   const { podNamespace: namespace, podName: name, podUid } = source.k8s;
   if (!source.cluster.isConfigured || name === "" || namespace === "") {
     return undefined;
   }
-  const handed = source.runtimeConfig[POD_ANNOTATIONS];
-  if (isAnnotations(handed)) {
-    const isStatic = isFromFile(handed);
-    return { namespace, name, uid: podUid, annotations: handed, isStatic };
+  const passed = source.runtimeConfig[POD_ANNOTATIONS];
+  if (isAnnotations(passed)) {
+    const isStatic = isFromFile(passed);
+    return { namespace, name, uid: podUid, annotations: passed, isStatic };
   }
-  return await askForPod(source);
+  return await fetchPod(source);
 }
 
 function isAnnotations(
@@ -89,9 +89,9 @@ function isFromFile(annotations: Annotations): boolean {
   return origin !== undefined && origin !== "api";
 }
 
-async function askForPod(
+async function fetchPod(
   { k8s, cluster, signal }: PodSource,
-): Promise<KnownPod | typeof POD_IS_GONE> {
+): Promise<PodInfo | typeof POD_IS_GONE> {
   const client = await cluster.client();
   const { isNotFound, KubeError, kubeErrorCode } = await import(
     "../../../kube/kube_error.ts"
@@ -111,7 +111,7 @@ async function askForPod(
 }
 
 /** @throws {CniError} 4 if the runtime's UID differs */
-function describePod(object: Pod, k8s: K8sArgs): KnownPod {
+function describePod(object: Pod, k8s: K8sArgs): PodInfo {
   const { uid = "", annotations = {} } = object.metadata ?? {};
   const isStatic = isFromFile(annotations);
   if (k8s.podUid !== "" && k8s.podUid !== uid && !isStatic) {

@@ -16,7 +16,7 @@ import type { OpenCluster } from "./cluster.ts";
 import { CallCluster, type ClusterParts } from "./call_cluster.ts";
 import { EventQueue } from "../../../kube/resident/event_queue.ts";
 import { Informer } from "../../../kube/resident/informer.ts";
-import { rememberDefinition, rememberPod } from "./remembered.ts";
+import { cachedDefinition, cachedPod } from "./cached_objects.ts";
 import { Upstream } from "../../../kube/resident/upstream.ts";
 
 /** How to reach the API server, and which pods to remember. */
@@ -24,7 +24,7 @@ export interface ResidentOptions {
   /** Path of a kubeconfig; "" for the service account. */
   readonly kubeconfig: string;
   readonly env: Environment;
-  /** The node; "" if unknown, then no pods are remembered. */
+  /** The node; "" if unknown, then no pods are cached. */
   readonly nodeName: string;
   readonly log: Pick<Log, "info" | "warn">;
 }
@@ -62,14 +62,14 @@ export class ResidentCluster implements Disposable {
         client,
         path: "/api/v1/pods",
         fieldSelector: `spec.nodeName=${nodeName}`,
-        remember: rememberPod,
+        cachedPart: cachedPod,
         what: "pods",
         log,
       }),
       definitions: new Informer<NetworkAttachmentDefinition>({
         client,
         path: "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
-        remember: rememberDefinition,
+        cachedPart: cachedDefinition,
         what: "network attachment definitions",
         log,
       }),

@@ -16,7 +16,7 @@ import type { Event } from "../../../kube/types.ts";
 import type { Attached } from "../model/attachment.ts";
 import { NetworkError, type NetworkEvent } from "../model/network_error.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
-import type { KnownPod } from "../pod/pod.ts";
+import type { PodInfo } from "../pod/pod.ts";
 
 /** The parts of a call that events need. */
 export interface EventCall {
@@ -31,7 +31,7 @@ const EVENTS_MS = 500;
 export async function postAttachmentEvents(
   { log }: Pick<EventCall, "log">,
   client: ClusterClient,
-  pod: KnownPod,
+  pod: PodInfo,
   attached: readonly Attached[],
 ): Promise<void> {
   const events = attached
@@ -44,7 +44,7 @@ export async function postAttachmentEvents(
 
 /** The pod of an event. */
 export type EventSubject = Pick<
-  KnownPod,
+  PodInfo,
   "namespace" | "name" | "uid" | "object"
 >;
 
@@ -134,7 +134,7 @@ const EVENT_MS = 2000;
 /** Posts the event of an error about a network, if it has one. */
 export async function postEventOf(
   { cluster, log }: EventCall,
-  pod: KnownPod,
+  pod: PodInfo,
   error: unknown,
 ): Promise<void> {
   if (!(error instanceof NetworkError)) return;

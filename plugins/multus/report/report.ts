@@ -11,7 +11,7 @@ import type { Log } from "../../../base/log/log.ts";
 import type { PodKey } from "../../../kube/pod_annotations.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
-import type { KnownPod } from "../pod/pod.ts";
+import type { PodInfo } from "../pod/pod.ts";
 import { postAttachmentEvents } from "./events.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 
@@ -29,7 +29,7 @@ const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
  * How long ADD waits for a status that is not required, and to take one back, in
  * milliseconds.
  */
-const ORDINARY_MS = 15_000, TAKE_BACK_MS = 5000;
+const OPTIONAL_STATUS_MS = 15_000, REMOVE_STATUS_MS = 5000;
 
 /**
  * Writes the status annotation of a pod, then posts an event for each attachment
@@ -47,19 +47,19 @@ const ORDINARY_MS = 15_000, TAKE_BACK_MS = 5000;
  */
 export async function publish(
   session: ReportingCall,
-  pod: KnownPod,
+  pod: PodInfo,
   attached: readonly Attached[],
 ): Promise<void> {
-  const isOrdinary = attached.length === 1 && pod.object === undefined;
+  const isStatusOptional = attached.length === 1 && pod.object === undefined;
   try {
     const client = await session.cluster.client();
     const status = describeStatus(pod, attached);
     if (status !== undefined) {
-      await writeStatus(session, client, status, isOrdinary);
+      await writeStatus(session, client, status, isStatusOptional);
     }
     await postAttachmentEvents(session, client, pod, attached);
   } catch (error) {
-    if (!isOrdinary) throw error;
+    if (!isStatusOptional) throw error;
     session.log.warn("Cannot write the network status", {
       error: describeError(error),
     });
@@ -74,7 +74,7 @@ interface WrittenStatus {
 
 /** @returns Undefined if there is nothing to report */
 function describeStatus(
-  { namespace, name, uid, isStatic, object }: KnownPod,
+  { namespace, name, uid, isStatic, object }: PodInfo,
   attached: readonly Attached[],
 ): WrittenStatus | undefined {
   const status = attached.flatMap((one, index) =>
@@ -91,11 +91,11 @@ async function writeStatus(
   { log, call: { signal } }: ReportingCall,
   client: ClusterClient,
   status: WrittenStatus,
-  isOrdinary: boolean,
+  isStatusOptional: boolean,
 ): Promise<void> {
   const { pod, text } = status;
   const annotations = { [NETWORK_STATUS]: text };
-  const limits = isOrdinary ? { overallMs: ORDINARY_MS } : {};
+  const limits = isStatusOptional ? { overallMs: OPTIONAL_STATUS_MS } : {};
   try {
     await client.setPodAnnotations(pod, annotations, { signal, ...limits });
   } catch (error) {
@@ -104,19 +104,19 @@ async function writeStatus(
       const { namespace, name } = pod;
       return log.info("The pod is gone", { pod: `${namespace}/${name}` });
     }
-    if (!isOrdinary && failure.code === ErrorCode.TryAgainLater) {
-      await takeBack(log, client, status);
+    if (!isStatusOptional && failure.code === ErrorCode.TryAgainLater) {
+      await removeStatus(log, client, status);
     }
     throw failure;
   }
 }
 
-async function takeBack(
+async function removeStatus(
   log: ReportingCall["log"],
   client: ClusterClient,
   { pod, text }: WrittenStatus,
 ): Promise<void> {
-  const limits = { overallMs: TAKE_BACK_MS };
+  const limits = { overallMs: REMOVE_STATUS_MS };
   try {
     await client.removePodAnnotation(pod, NETWORK_STATUS, text, limits);
   } catch (error) {

@@ -15,7 +15,12 @@ import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import type { PlannedStep } from "../../parts/planned_steps.ts";
-import { adding, type RoutedInterface, runAll, UNSET_METRIC } from "./steps.ts";
+import {
+  addRouteStep,
+  type RoutedInterface,
+  runAll,
+  UNSET_METRIC,
+} from "./steps.ts";
 
 /** The default routes to set for one family. */
 export interface DefaultRouteRequest {
@@ -199,7 +204,7 @@ function deleting(
 function addingDefault(target: RoutedInterface, gateway: Ip): PlannedStep {
   const destination = Cidr.of(Ip.fromValue(gateway.family, 0n), 0);
   return {
-    ...adding(
+    ...addRouteStep(
       target,
       { destination, gateway },
       (why) => refused(gateway, target.link.name, why),

@@ -25,7 +25,7 @@ import { openSandbox } from "../../parts/sandbox/sandbox.ts";
 import { ROUTES } from "../model/delegate.ts";
 import { addRoutes } from "./result_routes.ts";
 import {
-  adding,
+  addRouteStep,
   gatewaysOf,
   type RoutedInterface,
   runAll,
@@ -70,13 +70,13 @@ export function applyPodRoutes(
     })),
   );
   using sandbox = openSandbox(args);
-  const state = survey({
+  const state = readState({
     sandbox,
     link: findLink(sandbox, ifName, wanted),
     gateways: gatewaysOf(result),
   });
   runAll(
-    wanted.flatMap((route) => plan(state, route)),
+    wanted.flatMap((route) => planRoute(state, route)),
     {
       each: `of "${ROUTES}" to "${ifName}"`,
       all: `add routes of "${ROUTES}" to "${ifName}"`,
@@ -106,7 +106,7 @@ interface RouteState extends RoutedInterface {
   readonly entries: readonly RouteEntry[];
 }
 
-function survey(target: RoutedInterface): RouteState {
+function readState(target: RoutedInterface): RouteState {
   const { sandbox, link } = target;
   const addresses = sandbox.address.list({ ifindex: link.index });
   return {
@@ -118,7 +118,7 @@ function survey(target: RoutedInterface): RouteState {
 }
 
 /** @returns No step for a route that the network's plugins have added */
-function plan(state: RouteState, route: KernelRoute): PlannedStep[] {
+function planRoute(state: RouteState, route: KernelRoute): PlannedStep[] {
   const { link, families, own } = state;
   const refuse = (why: string): CniError =>
     refused(describe(route), link.name, why);
@@ -133,10 +133,12 @@ function plan(state: RouteState, route: KernelRoute): PlannedStep[] {
     throw refuse(`the interface has no IPv${family} address`);
   }
   if (own.some((other) => isSame(route, other))) return [];
-  const rival = findRival(state, route);
-  if (rival === undefined) return [adding(state, route, refuse)];
+  const conflict = findConflict(state, route);
+  if (conflict === undefined) return [addRouteStep(state, route, refuse)];
   throw refuse(
-    `the route to ${rival.destination}${nameLinks(state, rival)} is in the way`,
+    `the route to ${conflict.destination}${
+      nameLinks(state, conflict)
+    } is in the way`,
   );
 }
 
@@ -163,7 +165,7 @@ function metricOf({ destination, priority }: KernelRoute): number {
  * Finds a route that the kernel would not have next to the new one, or a subnet
  * of another interface that the new one would take a part of.
  */
-function findRival(
+function findConflict(
   { link, entries }: RouteState,
   route: KernelRoute,
 ): RouteEntry | undefined {

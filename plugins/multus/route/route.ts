@@ -8,7 +8,7 @@ import type { CmdArgs } from "../../../cni/call/args.ts";
 import type { AttachmentCache } from "../../../libcni/cache.ts";
 import {
   type Attached,
-  type KnownAttachment,
+  type NetworkAttachment,
   networkOf,
 } from "../model/attachment.ts";
 import type { Delegate } from "../model/delegate.ts";
@@ -33,18 +33,18 @@ export async function setRoutes(
   attached: Attached,
 ): Promise<Attached> {
   const isAnyDefault = delegates.some(({ request }) => request.defaultRoute);
-  const settled = isAnyDefault
+  const routed = isAnyDefault
     ? await setDefaultRoute(session, delegates, attached)
     : attached;
   const { routes = [] } = attached.delegate.request;
-  if (routes.length === 0) return settled;
+  if (routes.length === 0) return routed;
   const { applyPodRoutes } = await import("./pod_routes.ts");
   const { args } = session.call;
   const document = applyPodRoutes(
-    { ...settled, args, routes },
-    settled.document,
+    { ...routed, args, routes },
+    routed.document,
   );
-  return await withDocument(session, settled, document);
+  return await replaceResult(session, routed, document);
 }
 
 async function setDefaultRoute(
@@ -55,10 +55,10 @@ async function setDefaultRoute(
   const { applyDefaultRoute } = await import("./default_route.ts");
   const { args } = session.call;
   const document = applyDefaultRoute({ ...attached, args, delegates });
-  return await withDocument(session, attached, document);
+  return await replaceResult(session, attached, document);
 }
 
-async function withDocument(
+async function replaceResult(
   { call: { args: { containerId } }, cache }: RoutingCall,
   attached: Attached,
   document: Attached["document"],
@@ -78,7 +78,7 @@ async function withDocument(
  */
 export async function checkAttachmentRoutes(
   { call: { args }, cache }: RoutingCall,
-  { network, conf: { ifName }, routes = [] }: KnownAttachment,
+  { network, conf: { ifName }, routes = [] }: NetworkAttachment,
 ): Promise<void> {
   if (routes.length === 0) return;
   const { checkPodRoutes } = await import("./pod_routes.ts");

@@ -40,7 +40,7 @@ export function gatewaysOf({ ips }: Pick<Result, "ips">): Ip[] {
  * Adds a route over a link. The step throws what `refuse` returns if the gateway
  * is unreachable.
  */
-export function adding(
+export function addRouteStep(
   target: RoutedInterface,
   { gateway, ...others }: Omit<Route, "ifindex">,
   refuse: Refuse,

@@ -10,7 +10,7 @@ import type { Log } from "../../../base/log/log.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
 import type { Cluster } from "../pod/cluster.ts";
-import type { KnownPod } from "../pod/pod.ts";
+import type { PodInfo } from "../pod/pod.ts";
 import type {
   DefinitionSource,
   DeviceSource,
@@ -38,7 +38,7 @@ export function definitionsOf(cluster: Cluster): DefinitionSource {
 /** Looks up the devices when the first network needs one. */
 export function deviceLookup(
   session: LookupCall,
-  pod: KnownPod,
+  pod: PodInfo,
 ): Required<Pick<DeviceSource, "takeDevice" | "hasDevice">> {
   let devices: Promise<ResourceMap> | undefined;
   const read = (): Promise<ResourceMap> =>
@@ -52,7 +52,7 @@ export function deviceLookup(
 /** Reads the pod once, if the runtime has passed its annotations only. */
 export function evidenceFinder(
   session: Pick<LookupCall, "cluster" | "call">,
-  pod: KnownPod,
+  pod: PodInfo,
 ): () => Promise<PodEvidence> {
   let evidence: Promise<PodEvidence> | undefined;
   const find = async (): Promise<PodEvidence> => {
@@ -64,7 +64,7 @@ export function evidenceFinder(
 
 async function readObject(
   { cluster, call: { signal } }: Pick<LookupCall, "cluster" | "call">,
-  { namespace, name, object }: KnownPod,
+  { namespace, name, object }: PodInfo,
 ): Promise<Pod> {
   if (object !== undefined) return object;
   const client = await cluster.client();
@@ -73,7 +73,7 @@ async function readObject(
 
 async function readDevices(
   session: LookupCall,
-  known: KnownPod,
+  known: PodInfo,
 ): Promise<ResourceMap> {
   const { cluster, log, call: { signal } } = session;
   const client = await cluster.client();

@@ -135,12 +135,12 @@ async function resolveNamed(
     const isMissing = error instanceof NetworkError &&
       error.event.reason === "NoNetworkFound";
     if (!isMissing) throw error;
-    return orMissing(error, findFile);
+    return fallBackToFile(error, findFile);
   }
 }
 
 /** Falls back to a file; without one, the error names both. */
-function orMissing(
+function fallBackToFile(
   missing: NetworkError,
   findFile: () => Delegate,
 ): Delegate {

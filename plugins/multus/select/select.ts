@@ -21,7 +21,7 @@ import type {
 } from "../model/delegate.ts";
 import { inContext } from "../model/network_error.ts";
 import type { Cluster } from "../pod/cluster.ts";
-import type { KnownPod } from "../pod/pod.ts";
+import type { PodInfo } from "../pod/pod.ts";
 import type { ChosenNetworks } from "./annotations.ts";
 import { definitionsOf, deviceLookup, evidenceFinder } from "./lookups.ts";
 import { resolveAll, type ResolveQuery } from "./resolve.ts";
@@ -47,7 +47,7 @@ export interface SelectingCall {
  */
 export async function selectDelegates(
   session: SelectingCall,
-  pod: KnownPod | undefined,
+  pod: PodInfo | undefined,
   signal: AbortSignal | undefined = session.call.signal,
 ): Promise<Delegate[]> {
   const query = buildQuery(session, pod, signal);
@@ -73,7 +73,7 @@ export async function findMaster(
 
 function buildQuery(
   session: SelectingCall,
-  pod: KnownPod | undefined,
+  pod: PodInfo | undefined,
   signal: AbortSignal | undefined,
 ): NetworksQuery {
   const { call: { config, cniVersion }, k8s, cluster, log } = session;
@@ -153,7 +153,7 @@ export async function listSelections(
   const [configured, ...defaults] = listConfigured(query);
   return [
     master ? definition(MASTER, master) : configured,
-    ...doesWithout(query) ? [] : defaults,
+    ...omitsDefaultNetworks(query) ? [] : defaults,
     ...others.map((network) => definition(OTHERS, network)),
     ...listAuxiliary(query.config),
   ];
@@ -162,7 +162,7 @@ export async function listSelections(
 /** With the value `none`, a pod has no networks of every pod but the master. */
 export const DEFAULT_NETWORKS = "cni.dev/default-networks";
 
-function doesWithout(
+function omitsDefaultNetworks(
   { annotations = {}, client, config: { defaultNetworksAreOptional } }:
     SelectionQuery,
 ): boolean {

@@ -16,7 +16,7 @@ import {
   isAtLeast,
   isSpecVersion,
 } from "../../../cni/version.ts";
-import type { HandedCall } from "../../../daemon/caller/hand_over.ts";
+import type { ReceivedCall } from "../../../daemon/caller/hand_over.ts";
 import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
 import { parseDaemonError, parseObject } from "../../parts/daemon_error.ts";
 
@@ -126,7 +126,7 @@ export function sendCall(
  */
 export async function askThick(
   socket: string,
-  { env, stdin }: HandedCall,
+  { env, stdin }: ReceivedCall,
   cniVersion: string,
 ): Promise<PrintedAnswer | "lost" | undefined> {
   const response = sendCall(socket, { env, stdin });

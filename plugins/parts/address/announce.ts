@@ -9,7 +9,7 @@ import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../../ffi/sysctl.ts";
-import { named } from "../link/configure_link.ts";
+import { withAction } from "../link/configure_link.ts";
 
 /**
  * Makes the kernel announce an interface's addresses, by gratuitous ARP and
@@ -33,7 +33,7 @@ export function enableAnnouncements(sandbox: NetNs, ifName: string): void {
  *
  * Source: Documentation/networking/ip-sysctl.rst.
  */
-export function silence(sandbox: NetNs, ifName: string): void {
+export function disableAnnouncements(sandbox: NetNs, ifName: string): void {
   writeEach(sandbox, {
     [`net/ipv4/conf/${ifName}/arp_ignore`]: "8",
     [`net/ipv4/conf/${ifName}/arp_notify`]: "0",
@@ -67,7 +67,7 @@ function writeEach(
  */
 export function announce(sandbox: Rtnl, { index, name, mac }: Link): void {
   // Sets the MAC that the link already has, which the kernel also announces.
-  named(`announce the addresses of "${name}"`, () => {
+  withAction(`announce the addresses of "${name}"`, () => {
     sandbox.link.set(index, { mac });
   });
 }

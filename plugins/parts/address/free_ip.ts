@@ -44,30 +44,36 @@ export function requestedIpsOf(
  * @param segment The link that leads to the container's neighbours
  * @throws {CniError} 7
  */
-export function checkIsNotOfHost(
+export function checkNotOfHost(
   host: Rtnl,
   ip: Ip,
   segment: Link | undefined,
 ): void {
   const entry = host.route.findMatch(ip);
-  if (entry !== undefined && !entry.isUnicast) throw hasIt(host, ip, entry);
+  if (entry !== undefined && !entry.isUnicast) {
+    throw hostAddressError(host, ip, entry);
+  }
   const isRouter = segment !== undefined &&
     host.route.listEntries().some(({ nextHops }) =>
       nextHops.some(({ gateway, ifindex }) =>
         ifindex === segment.index && gateway?.equals(ip)
       )
     );
-  if (isRouter) throw isNextHop(ip);
+  if (isRouter) throw routerAddressError(ip);
 }
 
 /** Builds the error for an address of the host itself. */
-export function hasIt(host: Rtnl, ip: Ip, { nextHops }: RouteEntry): CniError {
+export function hostAddressError(
+  host: Rtnl,
+  ip: Ip,
+  { nextHops }: RouteEntry,
+): CniError {
   const name = host.link.find(nextHops[0]?.ifindex ?? 0)?.name ?? "";
   return refused(ip, `the host has it on "${name}"`);
 }
 
 /** Builds the error for the address of a router. */
-export function isNextHop(ip: Ip): CniError {
+export function routerAddressError(ip: Ip): CniError {
   return refused(ip, "the host has routes through it");
 }
 
@@ -79,7 +85,7 @@ function refused(ip: Ip, why: string): CniError {
 }
 
 /** Builds the error for an address that is in use. */
-export function ipInUse(ip: Ip, user: string): CniError {
+export function addressInUseError(ip: Ip, user: string): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,
     `Cannot give the container ${ip}: ${ip} is in use by ${user}`,

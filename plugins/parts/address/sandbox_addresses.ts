@@ -12,7 +12,7 @@ import type { Result } from "../../../cni/result/result.ts";
 import type { Rollback, TearDownStep } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { enableAnnouncements, silence } from "./announce.ts";
+import { disableAnnouncements, enableAnnouncements } from "./announce.ts";
 import {
   addingAddress,
   addingRoute,
@@ -90,7 +90,7 @@ export function configureInterface(
   { ips, routes }: Configured,
   { detectsDuplicates = false }: Ipv6Options,
 ): void {
-  const prepare = isQuiet({ ips }) ? silence : enableAnnouncements;
+  const prepare = isQuiet({ ips }) ? disableAnnouncements : enableAnnouncements;
   if (ips.length > 0) prepare(sandbox.netns, link.name);
   const detects = isQuiet({ ips }) ? false : detectsDuplicates;
   if (ips.some(({ address }) => address.family === 6)) {

@@ -25,14 +25,14 @@ export async function searchIptables(
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
   try {
-    await eachIptables(placeOf(search, table), [chain], work);
+    await eachIptables(hostTableOf(search, table), [chain], work);
   } catch (error) {
     search.log.warn("Cannot search iptables", { error: describeError(error) });
   }
 }
 
 /** Returns a table of the search's host. */
-export function placeOf(
+export function hostTableOf(
   { hostNetns, env, log }: LeftoverSearch,
   table: TableName,
 ): HostTable {

@@ -17,7 +17,7 @@ import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
-import { kernelRouteOf, listAddresses, named } from "./configure_link.ts";
+import { kernelRouteOf, listAddresses, withAction } from "./configure_link.ts";
 import { familiesNotForwarded } from "../address/ip_forward.ts";
 
 /**
@@ -162,7 +162,7 @@ export function checkRoutes(
   routes: readonly Route[],
   table: "any" | "main",
 ): void {
-  const present = named(
+  const present = withAction(
     `list the routes of "${link.name}"`,
     () =>
       rtnl.route.list({

@@ -37,12 +37,12 @@ export function makeChanges(
   changes: readonly NetnsChange[],
 ): void {
   const refusals = socket.attemptAll(
-    changes.map(({ action, make }) => () => named(action, make)),
+    changes.map(({ action, make }) => () => withAction(action, make)),
   );
   for (const [position, { action, recover }] of changes.entries()) {
     const refusal = refusals[position];
     if (refusal === undefined) continue;
-    named(action, () => {
+    withAction(action, () => {
       if (recover === undefined) throw refusal;
       recover(refusal);
     });
@@ -66,7 +66,7 @@ export function listAddresses(
   netns: Rtnl,
   { index: ifindex, name }: LinkEnd,
 ): Address[] {
-  return named(
+  return withAction(
     `list the addresses of "${name}"`,
     () => netns.address.list({ ifindex }),
   );
@@ -198,7 +198,7 @@ function covers(
  * @param action Such as "add address 10.1.2.3/24 to eth0"
  * @throws {Error} With the error of `work` as its cause
  */
-export function named<T>(action: string, work: () => T): T {
+export function withAction<T>(action: string, work: () => T): T {
   try {
     return work();
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 
 import type {
-  LinkPlace,
+  LinkLocation,
   LinkToDelete,
   Preparation,
 } from "../../../cni/call/link_deletion.ts";
@@ -59,7 +59,7 @@ function placed(
  * @returns The failures
  */
 export function prepareLinks(links: readonly LinkToDelete[]): unknown[] {
-  const isDeleted = ({ index, netns }: LinkPlace): boolean =>
+  const isDeleted = ({ index, netns }: LinkLocation): boolean =>
     links.some((link) => link.index === index && link.netns === netns);
   return links.flatMap(({ preparation }) => {
     if (preparation === undefined) return [];

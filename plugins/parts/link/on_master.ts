@@ -17,7 +17,7 @@ import type { KindData } from "../../../ffi/rtnl/link_kinds.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../../net/mac.ts";
-import { checkIsNotOfHost, requestedIpsOf } from "../address/free_ip.ts";
+import { checkNotOfHost, requestedIpsOf } from "../address/free_ip.ts";
 import {
   awaitDetection,
   configureInterface,
@@ -93,7 +93,7 @@ export async function attachToMaster(
   // A VLAN is a network of its own.
   if (host !== undefined && info.kind !== "vlan") {
     for (const ip of requestedIpsOf(lease, config)) {
-      checkIsNotOfHost(host, ip, lower);
+      checkNotOfHost(host, ip, lower);
     }
   }
   const detectsDuplicates = config.enabledad === false ? false : "default";

@@ -16,7 +16,7 @@ import type { Result } from "../../../cni/result/result.ts";
 import { type Rollback, tryAll } from "../../../cni/call/rollback.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import { isErrno } from "../../../ffi/errno.ts";
-import type { Link, NewLinkElsewhere } from "../../../ffi/rtnl/link.ts";
+import type { Link, NewLinkInNetns } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {
   aliasOf,
@@ -45,7 +45,7 @@ export interface AddingLink {
 }
 
 /** The link to create. */
-export type NewSandboxLink = Omit<NewLinkElsewhere, "name" | "netns">;
+export type NewSandboxLink = Omit<NewLinkInNetns, "name" | "netns">;
 
 /**
  * Creates the interface, down, and deletes it if ADD fails. Replaces what a

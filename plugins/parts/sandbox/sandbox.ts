@@ -83,7 +83,7 @@ export function netnsIdOf(netns: NetNs): string | undefined {
  * one is deleted: the kernel uses inodes again. Returns undefined before Linux
  * 5.14, and if the kernel does not show which start of the machine this is.
  */
-export function lastingIdOf({ socket }: Rtnl): string | undefined {
+export function persistentIdOf({ socket }: Rtnl): string | undefined {
   const cookie = socket.netnsCookie;
   if (cookie === undefined) return undefined;
   const boot = findBootId();

@@ -7,7 +7,7 @@ import { intercept } from "../../../testing/fault_injector.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { hideBootId } from "../../../tests/_harness/boot_id.ts";
-import { findSandbox, lastingIdOf, openSandbox } from "./sandbox.ts";
+import { findSandbox, openSandbox, persistentIdOf } from "./sandbox.ts";
 
 rootTest("openSandbox() fails with 8 only for no namespace", async (t) => {
   const args = { netns: "/run/netns/any" };
@@ -123,10 +123,13 @@ rootTest("a path that leads to a process is no sandbox", async () => {
   await child.status;
 });
 
-rootTest("lastingIdOf() tells nothing of a machine without a boot ID", () => {
-  using hosts = TestHosts.create();
-  using sandbox = openSandbox({ netns: hosts.sandbox.path });
-  assertMatch(lastingIdOf(sandbox) ?? "", /^[0-9a-f-]{36}\/\d+$/);
-  using _hidden = hideBootId();
-  assertEquals(lastingIdOf(sandbox), undefined);
-});
+rootTest(
+  "persistentIdOf() tells nothing of a machine without a boot ID",
+  () => {
+    using hosts = TestHosts.create();
+    using sandbox = openSandbox({ netns: hosts.sandbox.path });
+    assertMatch(persistentIdOf(sandbox) ?? "", /^[0-9a-f-]{36}\/\d+$/);
+    using _hidden = hideBootId();
+    assertEquals(persistentIdOf(sandbox), undefined);
+  },
+);

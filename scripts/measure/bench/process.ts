@@ -10,7 +10,7 @@
 
 import type { Bytes } from "../../../net/bytes.ts";
 import { errnoName } from "../../../ffi/errno.ts";
-import { layOut } from "../../../ffi/libc.ts";
+import { packStrings } from "../../../ffi/libc.ts";
 
 const SYMBOLS = {
   posix_spawn: {
@@ -85,9 +85,9 @@ export class PreparedProgram implements Disposable {
   /** Lays out a program. */
   constructor({ path, args, env, ...files }: Program) {
     this.#path = cString(path);
-    this.#argv = layOut([path, ...args].map(cString));
+    this.#argv = packStrings([path, ...args].map(cString));
     const entries = Object.entries(env).map((entry) => entry.join("="));
-    this.#env = layOut(entries.map(cString));
+    this.#env = packStrings(entries.map(cString));
     libc().posix_spawn_file_actions_init(this.#actions);
     this.#open(0, files.stdin, O_RDONLY);
     this.#open(1, files.stdout, O_WRONLY | O_CREAT | O_TRUNC);

@@ -36,7 +36,7 @@ import {
 } from "../../../plugins/parts/owner/leftover_owners.ts";
 import { readSubnetEnv } from "../../../plugins/flannel/subnet_env.ts";
 import { readCheckpoint } from "../../../plugins/multus/devices/checkpoint.ts";
-import { decodeScratch } from "../../../plugins/multus/memory/scratch_document.ts";
+import { decodeScratch } from "../../../plugins/multus/records/scratch_document.ts";
 import {
   parseDefaultNetwork,
   parseNetworks,

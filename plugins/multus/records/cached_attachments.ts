@@ -18,7 +18,7 @@ import { restoreArgs } from "../../../libcni/operation.ts";
 import type { Log } from "../../../base/log/log.ts";
 import {
   asAdded,
-  type KnownAttachment,
+  type NetworkAttachment,
   networkOf,
 } from "../model/attachment.ts";
 import { loadDelegate } from "../model/delegate.ts";
@@ -35,7 +35,7 @@ export function listCachedAttachments(
   cache: Pick<AttachmentCache, "listAttachments">,
   args: Pick<CmdArgs, "containerId" | "netns" | "ifName" | "args">,
   log: Pick<Log, "warn">,
-): KnownAttachment[] {
+): NetworkAttachment[] {
   // For the cache, "" selects every container.
   if (args.containerId === "") return [];
   return cache.listAttachments(args.containerId)
@@ -74,7 +74,7 @@ function restore(
   found: CachedAttachment,
   { containerId, netns, args }: Pick<CmdArgs, "containerId" | "netns" | "args">,
   log: Pick<Log, "warn">,
-): KnownAttachment[] {
+): NetworkAttachment[] {
   try {
     const { name, conf } = loadDelegate(found.config);
     const bare = { containerId, netns, ifName: found.ifName, rawArgs: args };
@@ -98,9 +98,9 @@ function restore(
  * those in the cache only come last.
  */
 export function joinAttachments(
-  fromScratch: readonly KnownAttachment[],
-  fromCache: readonly KnownAttachment[],
-): KnownAttachment[] {
+  fromScratch: readonly NetworkAttachment[],
+  fromCache: readonly NetworkAttachment[],
+): NetworkAttachment[] {
   const cached = new Map(fromCache.map((known) => [identify(known), known]));
   const first = fromScratch.map((known) => {
     const better = cached.get(identify(known));
@@ -114,9 +114,9 @@ export function joinAttachments(
 
 /** Lists the attachments that only the cache has. */
 function listUntold(
-  fromScratch: readonly KnownAttachment[],
-  fromCache: readonly KnownAttachment[],
-): KnownAttachment[] {
+  fromScratch: readonly NetworkAttachment[],
+  fromCache: readonly NetworkAttachment[],
+): NetworkAttachment[] {
   const told = new Set(fromScratch.map(identify));
   return fromCache.filter((known) => !told.has(identify(known)));
 }
@@ -133,13 +133,13 @@ function listUntold(
  * @returns Undefined if the file may belong to this call
  */
 export function findBesideOthers(
-  fromScratch: readonly KnownAttachment[],
-  fromCache: readonly KnownAttachment[],
-): KnownAttachment[] | undefined {
+  fromScratch: readonly NetworkAttachment[],
+  fromCache: readonly NetworkAttachment[],
+): NetworkAttachment[] | undefined {
   const [master] = fromScratch;
   if (master === undefined) return undefined;
   const untold = listUntold(fromScratch, fromCache);
-  const isMasters = ({ network }: KnownAttachment): boolean =>
+  const isMasters = ({ network }: NetworkAttachment): boolean =>
     network.name === master.network.name;
   const isOthers = untold.some((known) =>
     isMasters(known) || known.conf.ifName === master.conf.ifName
@@ -148,6 +148,6 @@ export function findBesideOthers(
 }
 
 /** An interface name cannot contain a space. */
-function identify({ network, conf }: KnownAttachment): string {
+function identify({ network, conf }: NetworkAttachment): string {
   return `${conf.ifName} ${network.name}`;
 }

@@ -10,8 +10,8 @@ import {
   listCachedAttachments,
 } from "./cached_attachments.ts";
 import {
-  type KnownAttachment,
   listAttachments,
+  type NetworkAttachment,
   networkOf,
 } from "../model/attachment.ts";
 import { loadDelegate } from "../model/delegate.ts";
@@ -60,7 +60,7 @@ class Fixture implements Disposable {
     Deno.utimeSync(path, this.#seconds, this.#seconds);
   }
 
-  list(args: Partial<typeof ARGS> = {}): KnownAttachment[] {
+  list(args: Partial<typeof ARGS> = {}): NetworkAttachment[] {
     return listCachedAttachments(this.cache, { ...ARGS, ...args }, {
       warn: (_, fields = {}): void => {
         this.warnings.push(fields);
@@ -73,7 +73,7 @@ class Fixture implements Disposable {
   }
 }
 
-function names(known: readonly KnownAttachment[]): string[] {
+function names(known: readonly NetworkAttachment[]): string[] {
   return known.map(({ network, conf }) => `${network.name} ${conf.ifName}`);
 }
 
@@ -149,7 +149,7 @@ function known(
   name: string,
   ifName: string,
   args: CniArgs = [],
-): KnownAttachment {
+): NetworkAttachment {
   const delegates = [loadDelegate(encode(`{"name":"${name}","type":"t"}`), {
     name: `ns/${name}`,
     request: { ifName },
@@ -175,9 +175,9 @@ Deno.test("joinAttachments() keeps everything from both sources", async (t) => {
   const otherB = known("b", "net3");
   const rows: [
     string,
-    KnownAttachment[],
-    KnownAttachment[],
-    KnownAttachment[],
+    NetworkAttachment[],
+    NetworkAttachment[],
+    NetworkAttachment[],
   ][] = [
     ["nothing", [], [], []],
     ["the scratch file alone", [a, b], [], [a, b]],
@@ -200,7 +200,7 @@ Deno.test("joinAttachments() prefers the cache, except for the name", () => {
 });
 
 Deno.test("findBesideOthers() distinguishes this attachment from another's", async (t) => {
-  const known = (...texts: string[]): KnownAttachment[] =>
+  const known = (...texts: string[]): NetworkAttachment[] =>
     texts.map((text) => {
       const [name = "", ifName = ""] = text.split(" ");
       const conf = { containerId: "c1", netns: "", ifName };

@@ -25,7 +25,7 @@ import type { Plan } from "./plan.ts";
  * @param log Receives failures of the undo
  * @throws {Error} If a step fails; names the step
  */
-export function carryOut(
+export function applyPlan(
   { socket, route: routes }: Rtnl,
   plan: Plan,
   log: Log,

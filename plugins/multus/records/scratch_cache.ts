@@ -23,7 +23,7 @@ import {
 import { replaceFile } from "../../../base/files/replace.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type { Delegate } from "../model/delegate.ts";
-import { nameByPlace } from "../model/attachment.ts";
+import { nameByIndex } from "../model/attachment.ts";
 import {
   decodeScratch,
   encodeScratch,
@@ -77,7 +77,7 @@ export class ScratchCache {
     delegates: readonly Delegate[],
     owner = "",
   ): void {
-    checkIsFree(containerId);
+    checkIdUsable(containerId);
     const path = this.#path(containerId);
     const bytes = encodeScratch(delegates, owner);
     withIoFailure(`write "${path}"`, () => {
@@ -92,14 +92,14 @@ export class ScratchCache {
    * @returns Undefined without a file, or part of it is unreadable
    */
   read(containerId: string): Delegate[] | undefined {
-    const { delegates, isComplete } = this.readWhatIsLeft(containerId);
+    const { delegates, isComplete } = this.readUsable(containerId);
     return isComplete ? [...delegates] : undefined;
   }
 
   /**
    * Reads all readable networks of a container, for DEL. Never throws.
    */
-  readWhatIsLeft(containerId: string): ScratchState {
+  readUsable(containerId: string): ScratchState {
     const path = this.#path(containerId);
     try {
       const bytes = readIfThere(path);
@@ -175,7 +175,7 @@ export class ScratchCache {
 /** Directories next to the scratch files: libcni's results and steps, and the locks. */
 const TAKEN_NAMES: readonly string[] = ["results", "locks", "steps"];
 
-function checkIsFree(containerId: string): void {
+function checkIdUsable(containerId: string): void {
   if (!TAKEN_NAMES.includes(containerId)) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,
@@ -187,7 +187,7 @@ function checkIsFree(containerId: string): void {
 function pinName(delegate: Delegate, index: number): Delegate {
   // The first one cannot move, and only DEL has its name.
   if (index === 0) return delegate;
-  const ifName = delegate.request.ifName || nameByPlace(index, "");
+  const ifName = delegate.request.ifName || nameByIndex(index, "");
   return { ...delegate, request: { ...delegate.request, ifName } };
 }
 

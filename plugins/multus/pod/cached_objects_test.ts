@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
-import { rememberDefinition, rememberPod } from "./remembered.ts";
+import { cachedDefinition, cachedPod } from "./cached_objects.ts";
 import { testRows } from "../../../tests/_harness/table.ts";
 
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
@@ -22,15 +22,15 @@ function pod(keys: object): Pod {
   return { metadata: METADATA, ...keys } as unknown as Pod;
 }
 
-Deno.test("rememberPod() keeps annotations, and drops containers", () => {
+Deno.test("cachedPod() keeps annotations, and drops containers", () => {
   const annotations = { a: "b", [LAST_APPLIED]: "{}" };
-  const remembered = rememberPod(pod({
+  const cached = cachedPod(pod({
     metadata: { ...METADATA, annotations },
     spec: { nodeName: "node1", containers: [{ env: [{ value: "secret" }] }] },
     status: { phase: "Pending" },
   }));
-  assertEquals(remembered?.uids, ["u1"]);
-  assertEquals(JSON.parse(remembered?.text ?? ""), {
+  assertEquals(cached?.uids, ["u1"]);
+  assertEquals(JSON.parse(cached?.text ?? ""), {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { ...KEPT, annotations: { a: "b" } },
@@ -39,7 +39,7 @@ Deno.test("rememberPod() keeps annotations, and drops containers", () => {
   });
 });
 
-Deno.test("rememberPod() keeps the claims of devices", () => {
+Deno.test("cachedPod() keeps the claims of devices", () => {
   const claims = {
     resourceClaimStatuses: [{ name: "nic", resourceClaimName: "web-nic-1" }],
     extendedResourceClaimStatus: {
@@ -47,38 +47,38 @@ Deno.test("rememberPod() keeps the claims of devices", () => {
       requestMappings: [{ requestName: "r", resourceName: "vendor.com/nic" }],
     },
   };
-  const remembered = rememberPod(pod({
+  const cached = cachedPod(pod({
     spec: { resourceClaims: [{ name: "nic" }] },
     status: { phase: "Pending", conditions: [], ...claims },
   }));
-  assertEquals(JSON.parse(remembered?.text ?? "").status, claims);
+  assertEquals(JSON.parse(cached?.text ?? "").status, claims);
 });
 
-Deno.test("rememberPod() accepts the kubelet's UID of a static pod", () => {
+Deno.test("cachedPod() accepts the kubelet's UID of a static pod", () => {
   const annotations = { "kubernetes.io/config.hash": "h1" };
   const metadata = { ...METADATA, annotations };
-  assertEquals(rememberPod(pod({ metadata }))?.uids, ["u1", "h1"]);
+  assertEquals(cachedPod(pod({ metadata }))?.uids, ["u1", "h1"]);
 });
 
-testRows<[string, object]>("rememberPod() does not remember every pod", [
+testRows<[string, object]>("cachedPod() does not keep every pod", [
   ["one without a UID", { metadata: { name: "one" } }],
   ["one without anything", { metadata: undefined }],
 ], ([, keys]) => {
-  assertEquals(rememberPod(pod(keys)), undefined);
+  assertEquals(cachedPod(pod(keys)), undefined);
 });
 
-Deno.test("rememberDefinition() keeps the configuration and annotations", () => {
+Deno.test("cachedDefinition() keeps the configuration and annotations", () => {
   const resource = { "k8s.v1.cni.cncf.io/resourceName": "intel.com/sriov" };
   const annotations = { ...resource, [LAST_APPLIED]: "{}" };
   const config = '{"type": "macvlan"}';
-  const remembered = rememberDefinition(
+  const cached = cachedDefinition(
     {
       metadata: { ...METADATA, annotations },
       spec: { config },
     } as NetworkAttachmentDefinition,
   );
-  assert(remembered !== undefined);
-  assertEquals(JSON.parse(remembered.text), {
+  assert(cached !== undefined);
+  assertEquals(JSON.parse(cached.text), {
     apiVersion: "k8s.cni.cncf.io/v1",
     kind: "NetworkAttachmentDefinition",
     metadata: { ...KEPT, annotations: resource },
@@ -86,13 +86,13 @@ Deno.test("rememberDefinition() keeps the configuration and annotations", () => 
   });
 });
 
-Deno.test("rememberDefinition() is safe with deeply nested fields", () => {
+Deno.test("cachedDefinition() is safe with deeply nested fields", () => {
   const deep = JSON.parse("[".repeat(200_000) + "]".repeat(200_000));
-  const remembered = rememberDefinition(
+  const cached = cachedDefinition(
     {
       metadata: METADATA,
       spec: { config: "{}", other: deep },
     } as NetworkAttachmentDefinition,
   );
-  assertEquals(JSON.parse(remembered?.text ?? "").spec, { config: "{}" });
+  assertEquals(JSON.parse(cached?.text ?? "").spec, { config: "{}" });
 });

@@ -12,7 +12,7 @@ import type {
   ObjectMeta,
   Pod,
 } from "../../../kube/types.ts";
-import type { Remembered } from "../../../kube/resident/informer.ts";
+import type { CachedObject } from "../../../kube/resident/informer.ts";
 
 /**
  * The annotation with the kubelet's UID of a static pod.
@@ -29,9 +29,9 @@ const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
  * controller, what identifies a virtual machine, and device claims, which are
  * final before the pod is bound to a node. Containers are left out.
  */
-export function rememberPod(
+export function cachedPod(
   { metadata, spec, status = {} }: Pod,
-): Remembered | undefined {
+): CachedObject | undefined {
   if (metadata?.uid === undefined) return undefined;
   const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
     status;
@@ -59,9 +59,9 @@ export function rememberPod(
  * Picks the cached part of a network attachment definition. Users may add fields,
  * which are not encoded: one that is nested too deeply would overflow the stack.
  */
-export function rememberDefinition(
+export function cachedDefinition(
   { metadata, spec }: NetworkAttachmentDefinition,
-): Remembered | undefined {
+): CachedObject | undefined {
   if (metadata?.uid === undefined) return undefined;
   return {
     text: JSON.stringify({

@@ -141,7 +141,7 @@ Deno.test("ScratchCache.read() returns undefined for a broken file, with a warni
   }
 });
 
-Deno.test("ScratchCache.readWhatIsLeft() keeps the names of interfaces", () => {
+Deno.test("ScratchCache.readUsable() keeps the names of interfaces", () => {
   using fixture = new Fixture();
   const { scratch, directory } = fixture;
   scratch.write("c1", DELEGATES);
@@ -149,22 +149,22 @@ Deno.test("ScratchCache.readWhatIsLeft() keeps the names of interfaces", () => {
   const entries = JSON.parse(Deno.readTextFileSync(file));
   const nameless = { ...entries[0], Bytes: btoa(`{"plugins":[{"type":"t"}]}`) };
   fixture.plant("c1", JSON.stringify([nameless, ...entries.slice(1)]));
-  const { delegates, isComplete } = scratch.readWhatIsLeft("c1");
+  const { delegates, isComplete } = scratch.readUsable("c1");
   assertEquals(isComplete, false);
   assertEquals(delegates, [delegate("b", "ext0"), delegate("c", "net2")]);
   assertEquals(scratch.read("c1"), undefined);
 });
 
-Deno.test("ScratchCache.readWhatIsLeft() reports whether the file is complete", () => {
+Deno.test("ScratchCache.readUsable() reports whether the file is complete", () => {
   using fixture = new Fixture();
   const { scratch } = fixture;
   const nothing = { delegates: [], isComplete: false, owner: "" };
-  assertEquals(scratch.readWhatIsLeft("c1"), nothing);
+  assertEquals(scratch.readUsable("c1"), nothing);
   scratch.write("c1", DELEGATES);
   const all = { delegates: DELEGATES, isComplete: true, owner: "" };
-  assertEquals(scratch.readWhatIsLeft("c1"), all);
+  assertEquals(scratch.readUsable("c1"), all);
   scratch.write("c1", DELEGATES, "net");
-  assertEquals(scratch.readWhatIsLeft("c1"), { ...all, owner: "net" });
+  assertEquals(scratch.readUsable("c1"), { ...all, owner: "net" });
 });
 
 Deno.test("ScratchCache.remove() may be repeated", () => {
