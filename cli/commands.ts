@@ -281,6 +281,14 @@ const NODE_COMMANDS: readonly CommandRow[] = [
         summary: "show where the packets of a pod, container, pid:N or " +
           "namespace stop",
       },
+      to: {
+        value: "ADDRESS[:PORT]",
+        summary: "with --pod: probe this address; with --from: this port",
+      },
+      from: {
+        value: "NAME",
+        summary: "with --pod: probe it from a container, node or outside",
+      },
       ...pick("fix", "wait", "try", "svg", "strict", ...DIRECTORIES),
     },
     timeout: "2m",

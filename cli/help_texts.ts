@@ -254,14 +254,17 @@ const TEXTS: HelpTexts = {
       "Exits with 0 if there is no error, with 1 if there are errors, and with 3 " +
       "if there are none but a check could not run. With --strict, warnings count " +
       "as errors.",
-      "--pod traces a packet from a pod to the outside, step by step.",
+      "It sends a few packets from each container and to it. The kernel reports " +
+      "where a lost packet ends: a rule with its handle, or a function.",
+      "--pod does this for one pod, and shows what arrives. --to names an address " +
+      "to reach, and --from the sender: a container, node, or outside.",
       "--fix fixes what is safe to fix, and reports each change. It never changes " +
       "a running container.",
       "--try attaches two temporary namespaces, A and B, to each network. They " +
-      "ping each other, the node, gateways and the outside, and query the name " +
-      "server. Then --try runs CHECK and detaches them. It shows which pings " +
-      "arrived, and what stopped the others; --svg draws the report. Exits with 1 " +
-      "if something failed.",
+      "send packets to each other, the node, gateways and the outside, and query " +
+      "the name server. Then --try runs CHECK, detaches them, and restores what " +
+      "ADD changed on the node. It shows which packets arrived, and what stopped " +
+      "the others; --svg draws the report. Exits with 1 if something failed.",
       "--wait checks again until the exit code is 0 or the time limit expires; " +
       "--timeout then limits each run.",
     ],
@@ -269,6 +272,7 @@ const TEXTS: HelpTexts = {
       "cni doctor": "check the node",
       "cni doctor --wait 2m": "in a script: wait until the node is ready",
       "cni doctor --pod default/web": "show where the packets of a pod stop",
+      "cni doctor --pod default/web --to 203.0.113.7:443": "test an address",
       "cni doctor --try": "prove that each network works",
       "cni doctor --fix": "also fix what is safe to fix",
       "cni doctor --json | jq -r '.findings[].code'": "use in a script",
@@ -278,8 +282,8 @@ const TEXTS: HelpTexts = {
     about: [
       "Pings from A to B and back, from inside their namespaces. With PORT, also " +
       "opens a TCP connection from A to B. Needs no program in the containers. If " +
-      "something does not arrive, shows where the packets of A and B stop, as " +
-      "cni doctor --pod does, and exits with 1.",
+      "something does not arrive, shows what stops it, as cni doctor --pod does, " +
+      "and exits with 1.",
     ],
     examples: {
       "cni probe default/web default/db 5432":

@@ -5,12 +5,9 @@
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
-import {
-  type ForwardChain,
-  listForwardChains,
-} from "../cli/doctor/forward_chains.ts";
+import { probe } from "../cli/probe/command.ts";
+import type { ShownCause } from "../cli/probe/show.ts";
 import { inNetns } from "../ffi/netns.ts";
-import { Cidr } from "../net/cidr.ts";
 import {
   type Attached,
   PortScene,
@@ -34,6 +31,7 @@ import { eventually } from "./_harness/eventually.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsBus, PrivateBus } from "./_harness/fake_firewalld.ts";
+import { callWith } from "./_harness/tool_call.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
 const NAME = "org.fedoraproject.FirewallD1";
@@ -313,15 +311,19 @@ rootTest("firewalld loses its sources on a reload", needs, async () => {
   // The command of `cni doctor` makes the subnet a source, which stays. Another
   // network's source does not look like one.
   firewalld.command("--zone=trusted", "--add-source=10.9.0.0/24");
-  for (const subnet of ["10.1.2.0/24", "fd00:12::/64"].map(Cidr.parse)) {
-    const judge = (): Promise<ForwardChain[]> =>
-      listForwardChains({ hostNetns, env: {} }, { subnet, link: undefined });
-    const [closed] = await judge();
-    assertEquals(closed?.fate, "unclear");
-    for (const command of closed?.command.split(" && ") ?? []) {
+  for (const neighbor of NEIGHBOR) {
+    const flags = { "cache-dir": hosts.directory };
+    const call = callWith({ args: [hosts.sandbox.path, neighbor], flags });
+    const send = async (): Promise<readonly ShownCause[]> =>
+      ((await probe(call, { hostNetns })).json as {
+        readonly causes: readonly ShownCause[];
+      }).causes;
+    const [cause] = await send();
+    assertEquals(cause?.check, "forward-policy");
+    for (const command of cause?.fix?.split(" && ") ?? []) {
       firewalld.command(...command.split(" ").slice(1));
     }
-    assertEquals((await judge()).map(({ fate }) => fate), ["passes"]);
+    assertEquals(await send(), []);
   }
   assertEquals(container.reached, NEIGHBOR);
   await container.succeed("ADD", "CHECK");

@@ -35,7 +35,8 @@ import { listHeldLocks } from "./storage.ts";
 import { listUplinks } from "./subnets.ts";
 import { CONTAINER_STEPS } from "./way/container.ts";
 import { HOST_STEPS } from "./way/host.ts";
-import { type Made, walkAll } from "./way/walk.ts";
+import { listStarts } from "./way/trip.ts";
+import { listEnds, type Made } from "./way/walk.ts";
 
 /** Finds files of the cache that nobody can read. */
 function findBroken(node: Node): Findings {
@@ -95,7 +96,7 @@ async function findChanged(node: Node): Promise<Findings> {
     const differences = (await findDifferences(node, one, isUsable))
       .filter((text) => !known.some((end) => text.endsWith(end)));
     if (differences.length === 0) continue;
-    const steps = await listEnds(node, one);
+    const steps = await listAllEnds(node, one);
     for (const difference of differences) {
       findings.push(error(
         `${subject} on "${one.network}": ${difference}`,
@@ -127,16 +128,18 @@ export async function findDifferences(
 }
 
 /** Lists the steps at which packets of an attachment end, the later ones too. */
-async function listEnds(
+async function listAllEnds(
   node: Node,
   attachment: NodeAttachment,
 ): Promise<readonly Made[]> {
-  const ways = await walkAll(node, attachment.netns, [attachment], SILENT, {
-    steps: MADE_STEPS,
-    goesOn: true,
-  }).catch(() => []);
-  return ways.flatMap(({ steps }) => steps)
-    .filter(({ state }) => state === "end");
+  const ends: Made[] = [];
+  for (const start of listStarts(attachment.netns, [attachment])) {
+    ends.push(
+      ...await listEnds(node, start, MADE_STEPS, { goesOn: true })
+        .catch(() => []),
+    );
+  }
+  return ends;
 }
 
 /**
@@ -202,9 +205,6 @@ const MADE_STEPS = [
   ...CONTAINER_STEPS,
   ...HOST_STEPS.filter(({ name }) => ["router", "return-route"].includes(name)),
 ];
-
-/** Asks no neighbour: what CHECK finds is on this node. */
-const SILENT = { attempts: 0, timeoutMs: 0 };
 
 /**
  * Returns a test for types of plugins whose CHECK looks at the container. Other

@@ -9,15 +9,14 @@ import { CLAIM_CHECKS } from "./claims.ts";
 import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
-import { FORWARDING_CHECKS } from "./forwarding.ts";
-import { DROP_CHECKS, IPSEC_CHECKS } from "./drops.ts";
+import { IPTABLES_CHECKS } from "./iptables.ts";
 import { KERNEL_CHECKS, PROGRAM_CHECKS } from "./kernel.ts";
 import { LEFTOVER_CHECKS } from "./leftovers.ts";
 import { LIMIT_CHECKS, RUNTIME_CHECKS } from "./runtimes.ts";
 import { LINK_CHECKS } from "./links.ts";
 import { NAMESPACE_CHECKS } from "./namespaces.ts";
 import { NEIGHBOR_CHECKS } from "./neighbors.ts";
-import { PATH_CHECKS } from "./paths.ts";
+import { PACKET_CHECKS } from "./packets.ts";
 import { PLUGIN_CHECKS } from "./plugins.ts";
 import { POOL_CHECKS } from "./pools.ts";
 import { PORT_CHECKS } from "./ports.ts";
@@ -46,12 +45,10 @@ export const CHECKS: readonly Check[] = [
   ...NEIGHBOR_CHECKS,
   ...PORT_CHECKS,
   ...SYSCTL_CHECKS,
-  ...FORWARDING_CHECKS,
-  ...DROP_CHECKS,
-  ...IPSEC_CHECKS,
+  ...IPTABLES_CHECKS,
   ...UPLINK_CHECKS,
   ...ATTACHMENT_CHECKS,
-  ...PATH_CHECKS,
+  ...PACKET_CHECKS,
   ...NAMESPACE_CHECKS,
   ...CLAIM_CHECKS,
   ...LEFTOVER_CHECKS,

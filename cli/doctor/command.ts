@@ -38,6 +38,9 @@ export async function doctor(
       "use only one of --pod, --fix, --wait and --try",
     );
   }
+  if ((flags.to ?? flags.from) !== undefined && flags.pod === undefined) {
+    throw refuse(call.command, "--to and --from need --pod");
+  }
   if (flags.svg !== undefined && !flags.try) {
     throw refuse(call.command, "--svg draws what --try finds");
   }
@@ -51,7 +54,7 @@ export async function doctor(
 
 async function look(
   call: CniCall,
-  { patience, resolvConf: _, ...replaced }: Replaced,
+  replaced: Replaced,
 ): Promise<Output> {
   const { env, signal, flags } = call;
   const options = {
@@ -59,13 +62,11 @@ async function look(
     env,
     signal,
     ...replaced,
-    ...patience && { patience },
   };
   using node = new Node(options);
   if (flags.pod !== undefined) {
-    const { showWay } = await import("./way/command.ts");
-    const isStrict = flags.strict === true;
-    return await showWay(node, flags.pod, { isStrict, patience });
+    const { probePod } = await import("./pod.ts");
+    return await probePod(node, call);
   }
   call.onProgress?.("Checking the node");
   const found = await diagnose(node);

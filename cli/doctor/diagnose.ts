@@ -83,7 +83,26 @@ export async function diagnose(
   findings.sort((left, right) =>
     ORDER.indexOf(left.severity) - ORDER.indexOf(right.severity)
   );
-  return { findings, unchecked };
+  return { findings: findings.filter(isCause), unchecked };
+}
+
+/**
+ * Leaves out a finding that tells only where packets of containers end, if other
+ * errors are about the same containers.
+ */
+function isCause(
+  { isVague, about = [] }: Found,
+  _at: number,
+  all: readonly Found[],
+): boolean {
+  return isVague !== true ||
+    !about.every((name) =>
+      all.some((other) =>
+        other.severity === "error" && other.isVague !== true &&
+        (other.subject === name || other.about?.includes(name) ||
+          other.message.includes(name))
+      )
+    );
 }
 
 /** The attempt to fix a finding. */

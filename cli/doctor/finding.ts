@@ -37,12 +37,16 @@ export interface Finding {
   readonly subject?: string | undefined;
   /** Absent if a person must decide. */
   readonly fix?: Fix | undefined;
+  /** Whether it tells where packets end, and not why: another finding may. */
+  readonly isVague?: boolean | undefined;
+  /** The containers whose packets are lost. */
+  readonly about?: readonly string[] | undefined;
 }
 
 /** Parts of a finding beside its texts. */
 export type More = Pick<
   Finding,
-  "command" | "advice" | "look" | "subject" | "fix"
+  "command" | "advice" | "look" | "subject" | "fix" | "isVague" | "about"
 >;
 
 /** Things that a check found. */

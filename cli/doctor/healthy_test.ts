@@ -177,7 +177,7 @@ add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
         "nft 'table ip kube-proxy { chain pre { type nat hook prerouting priority dstnat; ip daddr 10.96.0.10 udp dport 53 dnat to 10.1.0.7:53; }; };" +
           " table inet fw { chain f1 { type filter hook input priority 0; policy drop; ct state established,related accept; iif lo accept; icmp type echo-request accept; meta l4proto ipv6-icmp accept; };" +
           " chain f2 { type filter hook forward priority 0; policy drop; ct state established,related accept; ip saddr 10.1.0.0/24 accept; };" +
-          " chain f3 { type filter hook prerouting priority -300; ip saddr 203.0.113.0/24 drop; tcp dport 23 drop; ct state invalid drop; }; }'",
+          " chain f3 { type filter hook prerouting priority -150; ip saddr 203.0.113.0/24 drop; tcp dport 23 drop; ct state invalid drop; }; }'",
       );
       await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
     },

@@ -31,14 +31,6 @@ import type { Directories } from "../networks/network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../daemon/node_daemon.ts";
 import { listPluginFiles, type PluginFile } from "../plugins/plugin_file.ts";
 
-/** How to ask neighbours. */
-export interface Patience {
-  /** How often to ask; 0 for not at all. */
-  readonly attempts: number;
-  /** How long to wait for each answer, in ms. */
-  readonly timeoutMs: number;
-}
-
 /** Where to look. */
 export interface NodeOptions {
   readonly directories: Directories;
@@ -51,17 +43,15 @@ export interface NodeOptions {
   readonly proc?: string;
   /** The node daemon's socket; by default, where plugins look for it. */
   readonly daemonSocket?: string;
-  /** How neighbours are asked; twice, a second each, by default. */
-  readonly patience?: Patience;
+  /** The node's file of name servers; /etc/resolv.conf by default. */
+  readonly resolvConf?: string;
 }
 
 /** Parts of the node that tests replace. */
-export interface Replaced
-  extends Pick<NodeOptions, "hostNetns" | "proc" | "daemonSocket"> {
-  readonly patience?: Patience;
-  /** The resolver's configuration of the node. */
-  readonly resolvConf?: string;
-}
+export type Replaced = Pick<
+  NodeOptions,
+  "hostNetns" | "proc" | "daemonSocket" | "resolvConf"
+>;
 
 /** A network that is configured. */
 export interface ConfiguredNetwork {
@@ -89,9 +79,6 @@ export interface Configuration {
   readonly unusable: readonly UnusableFile[];
 }
 
-/** Once is enough on a node that is well. */
-const PATIENCE: Patience = { attempts: 2, timeoutMs: 1000 };
-
 /** Time limit for a plugin to print its versions, in ms. */
 const VERSION_TIMEOUT_MS = 5_000;
 
@@ -106,8 +93,8 @@ export class Node implements Disposable {
   readonly proc: string;
   /** The node daemon's socket. */
   readonly daemonSocket: string;
-  /** How neighbours are asked. */
-  readonly patience: Patience;
+  /** The node's file of name servers. */
+  readonly resolvConf: string;
   /** Runs plugins. Their log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
@@ -125,7 +112,7 @@ export class Node implements Disposable {
     this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
     this.proc = options.proc ?? "/proc";
     this.daemonSocket = options.daemonSocket ?? DEFAULT_SOCKET;
-    this.patience = options.patience ?? PATIENCE;
+    this.resolvConf = options.resolvConf ?? "/etc/resolv.conf";
     this.runtime = new NetworkRuntime({
       pluginDirs: directories.pluginDirs,
       cacheDir: directories.cacheDir,

@@ -16,7 +16,7 @@ import { isBuiltByGo } from "./plugins.ts";
 import { countPools, findPoolProblem } from "./pools.ts";
 import { listUplinks } from "./subnets.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { hasLegacyTable } from "./forward_chains.ts";
+import { listLegacyTables } from "../probe/legacy_rules.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { ifPossible } from "../../base/files/io.ts";
 
@@ -123,7 +123,7 @@ function formatSize(all: bigint): string {
 function describeRules({ hostNetns }: Node): string {
   using netns = NetNs.open(hostNetns);
   const legacy = ([4, 6] as const)
-    .filter((family) => hasLegacyTable(netns, family, "nat"))
+    .filter((family) => listLegacyTables(netns, family).includes("nat"))
     .map((family) => family === 4 ? "iptables-legacy" : "ip6tables-legacy");
   using nftables = openNftables(hostNetns);
   const tables = nftables === undefined

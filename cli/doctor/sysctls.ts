@@ -116,47 +116,6 @@ function findIgnoredRouters(node: Node): Findings {
   });
 }
 
-/** Source: Documentation/networking/ip-sysctl.rst `rp_filter`. */
-const STRICT = 1;
-
-/** Reads the mode of reverse path filtering that counts for a link. */
-export function readReversePathFilter(
-  node: Pick<Node, "host">,
-  link: string,
-): number {
-  const [all, own] = ["all", link].map((name) =>
-    Number(readHostSysctl(node, `net/ipv4/conf/${name}/rp_filter`) ?? 0)
-  );
-  return Math.max(all ?? 0, own ?? 0);
-}
-
-/** Finds links from which the host would not accept a container's packets. */
-function findReversePath(node: Node): Findings {
-  return listLive(node).flatMap(({ attachment, addresses, entry }) => {
-    if (entry === undefined) return [];
-    const mode = readReversePathFilter(node, entry.name);
-    if (mode !== STRICT) return [];
-    return addresses.filter(({ family }) => family === 4).flatMap(({ ip }) => {
-      const way = node.host.route.findOutput(ip);
-      if (way === undefined || way === entry.index) return [];
-      const other = node.host.link.find(way)?.name ?? `link ${way}`;
-      return [
-        error(
-          `rp_filter of "${entry.name}" is 1 (strict), but the route to ${ip} ` +
-            `of ${attachment} leaves by "${other}"`,
-          "the node drops what that container sends",
-          {
-            command: `sysctl -w net.ipv4.conf.all.rp_filter=0; ` +
-              shell`echo 2 > /proc/sys/net/ipv4/conf/${entry.name}/rp_filter`,
-            advice: `or remove the route by "${other}"`,
-            look: shell`ip route get ${ip}`,
-          },
-        ),
-      ];
-    });
-  });
-}
-
 /** Reports whether a plugin, or the one that it runs, has a link that containers share. */
 function hasBridge({ type }: PluginConf): boolean {
   const metadata = METADATA.get(type);
@@ -258,19 +217,6 @@ export const SYSCTL_CHECKS: readonly Check[] = [
       fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
     },
     run: findForwarding,
-  },
-  {
-    code: "CNI0602",
-    name: "rp-filter",
-    finds: "strict reverse path filtering drops a container's packets",
-    page: {
-      effect: "The node drops what that container sends.",
-      cause:
-        "Filtering is strict, and the route to the container uses a different link.",
-      look: "`ip route get ADDRESS`.",
-      fix: "Remove the route, or set `rp_filter` of the link to 2.",
-    },
-    run: findReversePath,
   },
   {
     code: "CNI0603",

@@ -9,16 +9,9 @@ import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
-import {
-  type Check,
-  error,
-  type Findings,
-  removal,
-  warning,
-} from "./finding.ts";
+import { type Check, error, type Findings, warning } from "./finding.ts";
 import { listCachedPlugins, listLive, type LiveInterface } from "./live.ts";
 import type { Node } from "./node.ts";
-import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { listRouted } from "./routed.ts";
 import { listDefaultRoutes, listUplinks } from "./subnets.ts";
 
@@ -111,25 +104,6 @@ function isSentOut({ isRouted, cached }: LiveInterface): boolean {
     listCachedPlugins(cached).some((conf) => valueOf(conf, "ipMasq") === true);
 }
 
-/** Finds routing rules that stop what networks send. */
-function findStoppingRules(node: Node): Findings {
-  const networks = listRouted(node);
-  return new RuleRequests(node.host.socket).list().filter(({ stops }) => stops)
-    .flatMap(({ source, priority }) => {
-      const found = networks.find(({ subnet }) =>
-        source.family === subnet.family && source.overlaps(subnet)
-      );
-      if (found === undefined) return [];
-      const ip = source.family === 4 ? "ip" : "ip -6";
-      const from = source.prefixLength === 0 ? "all" : `${source}`;
-      return [error(
-        `the routing rule ${priority} of the host stops packets from ${from}`,
-        `containers of "${found.network.name}" reach nobody beyond the node`,
-        removal(`${ip} rule del pref ${priority}`, `${ip} rule`),
-      )];
-    });
-}
-
 /**
  * Finds default routes among which the kernel does not choose by priority. Among
  * the next hops of one route it chooses for each connection, as is meant.
@@ -176,17 +150,5 @@ export const UPLINK_CHECKS: readonly Check[] = [
         "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",
     },
     run: findNoUplink,
-  },
-  {
-    code: "CNI0609",
-    name: "rule-stops",
-    finds: "a routing rule stops packets of a network",
-    page: {
-      effect: "Containers of the network reach nothing beyond the node.",
-      cause: "A rule against leaks of a VPN, or against private addresses.",
-      look: "`ip rule`, `ip -6 rule`.",
-      fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
-    },
-    run: findStoppingRules,
   },
 ];

@@ -120,7 +120,7 @@ const METRICS: readonly Metric[] = [
 /** Reads the metrics, and prints them or writes them into a file. */
 export async function metrics(
   call: CniCall,
-  replaced: Omit<Replaced, "resolvConf"> = {},
+  replaced: Replaced = {},
 ): Promise<Output> {
   const { env, signal, flags } = call;
   using node = new Node({

@@ -35,6 +35,12 @@ const protocolAttributes = attributeSet({
   number: [1, u8],
   sourcePort: [2, u16be],
   destinationPort: [3, u16be],
+  icmpId: [4, u16be],
+  icmpType: [5, u8],
+  icmpCode: [6, u8],
+  icmp6Id: [7, u16be],
+  icmp6Type: [8, u8],
+  icmp6Code: [9, u8],
 });
 
 /** Source: `CTA_TUPLE_*`. */

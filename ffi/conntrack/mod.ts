@@ -6,7 +6,7 @@
 
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import { addressFamily, AF_UNSPEC } from "../rtnl/constants.ts";
-import type { SyscallError } from "../errno.ts";
+import { isErrno, type SyscallError } from "../errno.ts";
 import { encodeRequest } from "../netlink/request.ts";
 import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { Flag } from "../netlink/message.ts";
@@ -113,13 +113,49 @@ export class Conntrack implements Disposable {
       {
         mayBeIncomplete: true,
       },
-    ).flatMap(({ attributes: { original, reply, id, zone } }) => {
-      const directions = [original, reply].flatMap(toDirection);
-      const [first, second] = directions;
-      if (first === undefined || second === undefined) return [];
-      const number = original?.protocol?.number ?? 0;
-      return [{ protocol: number, original: first, reply: second, id, zone }];
-    });
+    ).flatMap(({ attributes }) => toConnection(attributes) ?? []);
+  }
+
+  /**
+   * Finds the connection of a packet.
+   *
+   * @param packet Its addresses, and its ports or the identifier of its echo
+   * request as the source's port
+   * @returns Undefined if it is not tracked
+   * @throws {NetlinkError} EINVAL or EOPNOTSUPP as {@linkcode list}
+   */
+  find(
+    protocol: number,
+    { source, destination, sourcePort, destinationPort }: Direction,
+  ): TrackedConnection | undefined {
+    const number = { number: protocol };
+    const is4 = source.family === 4;
+    try {
+      const answer = this.#socket.get(getConnections, {
+        header: { family: addressFamily(source.family) },
+        attributes: {
+          original: {
+            addresses: is4
+              ? { source4: source, destination4: destination }
+              : { source6: source, destination6: destination },
+            protocol: destinationPort !== undefined
+              ? { ...number, sourcePort, destinationPort }
+              : is4
+              ? { ...number, icmpId: sourcePort, icmpType: 8, icmpCode: 0 }
+              : {
+                ...number,
+                icmp6Id: sourcePort,
+                icmp6Type: 128,
+                icmp6Code: 0,
+              },
+          },
+        },
+      }, newConnection);
+      return toConnection(answer.attributes);
+    } catch (error) {
+      if (isErrno(error, "ENOENT")) return undefined;
+      throw error;
+    }
   }
 
   /**
@@ -164,6 +200,17 @@ type Tuple = Parameters<typeof newConnection.encode>[0]["attributes"] extends
   | { readonly original?: infer T | undefined }
   | undefined ? T
   : never;
+
+function toConnection(
+  { original, reply, id, zone }: NonNullable<
+    Parameters<typeof newConnection.encode>[0]["attributes"]
+  >,
+): TrackedConnection | undefined {
+  const [first, second] = [original, reply].flatMap(toDirection);
+  if (first === undefined || second === undefined) return undefined;
+  const protocol = original?.protocol?.number ?? 0;
+  return { protocol, original: first, reply: second, id, zone };
+}
 
 function toDirection(tuple: Tuple | undefined): Direction[] {
   const { addresses, protocol } = tuple ?? {};

@@ -12,6 +12,7 @@ import {
   PADDING,
   UNCOMPILED,
 } from "./call.ts";
+import { close } from "./file.ts";
 
 /** Symbols to create and mount namespaces, which plugins do not need. */
 const NAMESPACE_SYMBOLS = {
@@ -24,6 +25,17 @@ const NAMESPACE_SYMBOLS = {
   },
   umount2: { parameters: ["buffer", "i32", UNCOMPILED], result: "i32" },
   ioctl: { parameters: ["i32", "u64", UNCOMPILED], result: "i32" },
+} as const;
+
+/**
+ * Symbols for system calls that old versions of the C library do not have. Six
+ * arguments leave no register for {@linkcode UNCOMPILED}.
+ */
+const NEW_SYMBOLS = {
+  syscall: {
+    parameters: ["i64", "i64", "i64", "buffer", "buffer", "i64"],
+    result: "i64",
+  },
 } as const;
 
 let namespaces:
@@ -79,6 +91,39 @@ export function mountNew(
     "mount",
     () => symbols.mount(kind, to, kind, BigInt(flags), options, PADDING),
   );
+}
+
+/** System calls with one number on all machines. Source: include/uapi/asm-generic/unistd.h. */
+const FSOPEN = 430n, FSCONFIG = 431n, FSMOUNT = 432n;
+/** Source: include/uapi/linux/mount.h. */
+const FSOPEN_CLOEXEC = 1n, FSMOUNT_CLOEXEC = 1n, FSCONFIG_CMD_CREATE = 6n;
+
+/**
+ * Mounts a file system of a type nowhere: only the descriptor, through
+ * `/proc/self/fd`, leads to it, and the mount ends with it. fsopen(2), fsconfig(2)
+ * and fsmount(2).
+ *
+ * @returns A descriptor of its root
+ * @throws {SyscallError} ENOSYS before Linux 5.2; ENODEV if the kernel does not
+ *   have the type; EPERM
+ */
+export function mountDetached(type: string): number {
+  const { syscall } = openSymbols(NEW_SYMBOLS);
+  // The address of the second argument is a number for this symbol.
+  const name = cString(type);
+  const at = Deno.UnsafePointer.value(Deno.UnsafePointer.of(name));
+  const call = (what: string, ...args: [bigint, bigint, bigint]): number =>
+    checked(
+      what,
+      () => Number(syscall(args[0], args[1], args[2], null, null, 0n)),
+    );
+  const context = call("fsopen", FSOPEN, at, FSOPEN_CLOEXEC);
+  try {
+    call("fsconfig", FSCONFIG, BigInt(context), FSCONFIG_CMD_CREATE);
+    return call("fsmount", FSMOUNT, BigInt(context), FSMOUNT_CLOEXEC);
+  } finally {
+    close(context);
+  }
 }
 
 /** umount2(2). */

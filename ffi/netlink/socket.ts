@@ -21,7 +21,12 @@ import {
   subscribe,
 } from "./datagram.ts";
 import { NetlinkError } from "./error.ts";
-import { Flag, type MessageType, type RawMessage } from "./message.ts";
+import {
+  Flag,
+  type MessageType,
+  type RawMessage,
+  splitMessages,
+} from "./message.ts";
 import { observed } from "./observer.ts";
 import {
   acknowledgeLast,
@@ -195,6 +200,25 @@ export class NetlinkSocket implements Disposable {
         if (!isErrno(error, "ENOBUFS")) throw error;
       }
       found = true;
+    }
+  }
+
+  /**
+   * Receives the notifications of one type that have arrived. Some may be lost
+   * if they came faster than they were received.
+   */
+  receiveNotices<F extends Fields, R extends Rows>(
+    type: MessageType<F, R>,
+  ): Answer<F, R>[] {
+    const found: RawMessage[] = [];
+    for (;;) {
+      try {
+        const bytes = receiveNow(this.#fd.number);
+        if (bytes === undefined) return decodeAnswers(found, type);
+        found.push(...splitMessages(bytes));
+      } catch (error) {
+        if (!isErrno(error, "ENOBUFS")) throw error;
+      }
     }
   }
 

@@ -48,6 +48,12 @@ const HOOKS: Readonly<Record<Hook, number>> = {
   forward: 2,
   output: 3,
   postrouting: 4,
+  ingress: 0,
+};
+/** The same of family arp. Source: include/uapi/linux/netfilter_arp.h `NF_ARP_*`. */
+const ARP_HOOKS: Readonly<Partial<Record<Hook, number>>> = {
+  input: 0,
+  output: 1,
 };
 
 /** A hook of the kernel. */
@@ -56,7 +62,8 @@ export type Hook =
   | "input"
   | "forward"
   | "output"
-  | "postrouting";
+  | "postrouting"
+  | "ingress";
 
 /** The type, hook and priority of a base chain, which the kernel calls. */
 export interface BaseChain {
@@ -66,6 +73,8 @@ export interface BaseChain {
   readonly hook: Hook;
   /** Lower values run earlier. */
   readonly priority: number;
+  /** The link, in a table of family netdev. */
+  readonly device?: string | undefined;
   /** For people. */
   readonly comment?: string | undefined;
 }
@@ -143,6 +152,8 @@ const SET_MAP = 0x8, VERDICT_TYPE = 0xffffff00;
 
 /** Source: `NFT_TABLE_F_DORMANT`. */
 const TABLE_DORMANT = 0x1;
+/** Source: `NFT_TABLE_F_OWNER`. */
+const TABLE_OWNER = 0x2;
 
 const { Create, Append, Exclusive } = Flag;
 
@@ -157,6 +168,14 @@ export function addTable(table: Table, comment?: string): Change {
  */
 export function addDormantTable(table: Table): Change {
   return newTableOf(table, { flags: TABLE_DORMANT });
+}
+
+/**
+ * Adds a table that lives as long as the socket that adds it, so a process that is
+ * killed leaves none. Refused with EINVAL or EOPNOTSUPP before Linux 5.12.
+ */
+export function addOwnTable(table: Table): Change {
+  return newTableOf(table, { flags: TABLE_OWNER });
 }
 
 function newTableOf(
@@ -186,7 +205,11 @@ export function addChain(
   const attributes = {
     table: table.name,
     name,
-    hook: base && { number: HOOKS[base.hook], priority: base.priority },
+    hook: base && {
+      number: table.family === "arp" ? ARP_HOOKS[base.hook] : HOOKS[base.hook],
+      priority: base.priority,
+      device: base.device,
+    },
     type: base?.type,
     comment: base?.comment,
   };

@@ -60,6 +60,7 @@ const WORD_BYTES = 4;
 const metaAttributes = attributeSet({
   destination: [1, u32be],
   key: [2, u32be],
+  source: [3, u32be],
 });
 
 /** Source: `NFTA_PAYLOAD_*`. */
@@ -164,8 +165,10 @@ const XTABLES_COMMENT_MAX_BYTES = 256;
 
 /** Source: `NFT_META_*`. */
 const META_KEYS = {
+  frameType: 1,
   inputName: 6,
   outputName: 7,
+  trace: 12,
   family: 15,
   protocol: 16,
 } as const;
@@ -381,6 +384,41 @@ export function matchNetwork(
   ];
 }
 
+/** Matches packets of a protocol above IP, by its number. */
+export function matchProtocol(protocol: number): Expression[] {
+  return [loadMeta("protocol"), compare("==", new Uint8Array([protocol]))];
+}
+
+/** Matches frames of a type, such as 0x0806 for ARP. */
+export function matchFrameType(type: number): Expression[] {
+  return [loadMeta("frameType"), compare("==", u16be.encode(type))];
+}
+
+/** Matches packets that have some bytes at an offset of a header. */
+export function matchBytes(
+  base: keyof typeof BASES,
+  offset: number,
+  bytes: Bytes,
+): Expression[] {
+  return [
+    loadPayload({ base, offset, length: bytes.length }),
+    compare("==", bytes),
+  ];
+}
+
+/** Has the kernel report each step of a packet through the rules. */
+export function trace(): Expression[] {
+  const value = immediateAttributes.encode({
+    destination: REGISTER,
+    data: { value: new Uint8Array([1]) },
+  });
+  const data = metaAttributes.encode({
+    source: REGISTER,
+    key: META_KEYS.trace,
+  });
+  return [{ name: "immediate", data: value }, { name: "meta", data }];
+}
+
 /** Source: RFC 8200, 3; RFC 4443, 1; RFC 4861, 4.4: offsets in the packet. */
 const NEXT_HEADER = 6, ICMP_TYPE = 40, ADVERTISED = 48;
 const ICMPV6 = 58, NEIGHBOUR_ADVERTISEMENT = 136;
@@ -564,6 +602,21 @@ export function readComparisons(
   }
   return found;
 }
+
+/** Reports whether a rule compares addresses or links, by itself or with a set. */
+export function namesAddressOrLink(
+  expressions: readonly Expression[],
+): boolean {
+  return expressions.some(({ name, data }) =>
+    name === "payload" &&
+      payloadAttributes.decode(data).base === BASES.network ||
+    name === "meta" &&
+      LINK_KEYS.includes(metaAttributes.decode(data).key ?? 0)
+  );
+}
+
+/** Source: `NFT_META_IIF` to `NFT_META_OIFNAME`. */
+const LINK_KEYS: readonly number[] = [4, 5, 6, 7];
 
 /**
  * Reports whether a step has connections not tracked, in the form of nft or of

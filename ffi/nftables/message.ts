@@ -43,12 +43,19 @@ export const TableFamily = {
   inet: 1,
   ip: 2,
   arp: 3,
+  netdev: 5,
   bridge: 7,
   ip6: 10,
 } as const;
 
 /** Name of a {@linkcode TableFamily}, as `nft` spells it. */
-export type TableFamilyName = "inet" | "ip" | "arp" | "bridge" | "ip6";
+export type TableFamilyName =
+  | "inet"
+  | "ip"
+  | "arp"
+  | "netdev"
+  | "bridge"
+  | "ip6";
 
 /** Source: `NFTA_LIST_ELEM`. */
 const LIST_ELEMENT = markedNested(1);
@@ -64,6 +71,7 @@ const tableAttributes = attributeSet({
 const hookAttributes = attributeSet({
   number: [1, u32be],
   priority: [2, i32be],
+  device: [3, cstring],
 });
 
 /** Source: `NFTA_CHAIN_*`. */
@@ -113,6 +121,26 @@ const undecodedRule: AttributeSet<{ bytes: Row<Bytes> }> = {
 const verdictAttributes = attributeSet({
   code: [1, i32be],
   chain: [2, cstring],
+});
+
+/**
+ * What a rule or a policy has decided about a traced packet.
+ *
+ * Source: `NFTA_TRACE_*`.
+ */
+const traceAttributes = attributeSet({
+  table: [1, cstring],
+  chain: [2, cstring],
+  handle: [3, u64be],
+  type: [4, u32be],
+  verdict: [markedNested(5), nested(verdictAttributes)],
+  packet: [6, u32be],
+  network: [8, raw],
+  transport: [9, raw],
+  input: [10, u32be],
+  output: [12, u32be],
+  mark: [14, u32be],
+  policy: [16, u32be],
 });
 
 /** A value or a verdict. Source: `NFTA_DATA_*`. */
@@ -216,3 +244,5 @@ export const delElements = nft("DELSETELEM", 14, elementsAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
 export const getGeneration = nft("GETGEN", 16, generationAttributes);
+/** Reports a step of a traced packet. */
+export const newTrace = nft("TRACE", 17, traceAttributes);

@@ -360,6 +360,7 @@ export class Nftables implements Disposable {
         const { table = "", name = "", type = "", hook, policy } = attributes;
         const family = familyOf(header.family);
         if (hook === undefined || family === undefined) return [];
+        if (family === "netdev") return [];
         return [{
           table: { family, name: table },
           name,
@@ -754,7 +755,8 @@ function isSame(one: Element, other: Element | undefined): boolean {
     one.data?.toHex() === other.data?.toHex();
 }
 
-function familyOf(number: number): TableFamilyName | undefined {
+/** Returns the name of a family; undefined for an unknown one. */
+export function familyOf(number: number): TableFamilyName | undefined {
   const names = Object.keys(TableFamily) as TableFamilyName[];
   return names.find((name) => TableFamily[name] === number);
 }

@@ -61,6 +61,8 @@ export interface Lookup {
   readonly gateway: Ip | undefined;
   /** The table that has the route. */
   readonly table: number;
+  /** The address that packets have without one of their own, as far as it is known. */
+  readonly source: Ip | undefined;
 }
 
 /** Routes of the namespace in which the socket was opened. */
@@ -201,7 +203,8 @@ export class RouteRequests {
     const attributes = { destination, source, iif: inputIndex };
     const answer = this.#socket.get(getRoute, { header, attributes }, newRoute);
     const { oif, gateway, table = answer.header.table } = answer.attributes;
-    return { ifindex: oif, gateway, table };
+    const { preferredSource } = answer.attributes;
+    return { ifindex: oif, gateway, table, source: preferredSource };
   }
 
   /**

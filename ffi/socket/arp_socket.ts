@@ -73,11 +73,13 @@ export class ArpSocket implements Disposable {
   }
 
   /**
-   * Asks who has an address, as one that the asker does not have itself.
+   * Asks who has an address.
    *
+   * @param sender The asker's own address; undefined to ask as for one that it does
+   * not have itself
    * @throws {SyscallError} ENETDOWN
    */
-  ask(ip: Ip): void {
+  ask(ip: Ip, sender?: Ip): void {
     const frame = new Uint8Array(Layout.end);
     const view = viewOf(frame);
     const mac = Uint8Array.fromHex(this.#mac.hex);
@@ -89,6 +91,7 @@ export class ArpSocket implements Disposable {
     frame.set([6, 4], Layout.arp + 4);
     view.setUint16(Layout.operation, REQUEST);
     frame.set(mac, Layout.sender);
+    frame.set(sender?.toBytes() ?? [], Layout.ip);
     frame.set(ip.toBytes(), Layout.end - 4);
     libc.send(this.fd, frame, 0);
   }

@@ -17,6 +17,16 @@ import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
 const SOCK_RAW = 3, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_BINDTODEVICE = 25;
+/**
+ * Sends packets whole, whatever is known of the path, and has none of them cut up.
+ *
+ * Source: include/uapi/linux/in.h, in6.h `IP_PMTUDISC_PROBE`.
+ */
+const WHOLE: Readonly<
+  Record<IpFamily, { readonly level: number; readonly name: number }>
+> = { 4: { level: 0, name: 10 }, 6: { level: 41, name: 23 } };
+const PMTUDISC_PROBE = 3;
+const IP_HEADER_BYTES: Readonly<Record<IpFamily, number>> = { 4: 20, 6: 40 };
 
 /** What differs between the families. Source: include/uapi/linux/in.h, in6.h, icmp.h. */
 const FAMILIES: Readonly<
@@ -41,18 +51,26 @@ export interface EchoTarget {
   readonly source?: Ip | undefined;
   /** Name of the link to use; the route decides if undefined. */
   readonly link?: string | undefined;
+  /**
+   * Length of the packet with its IP header, in bytes; it is then not cut up on its
+   * way. The shortest one if undefined.
+   */
+  readonly length?: number | undefined;
 }
 
 /** A socket that sends echo requests to one destination. It does not wait. */
 export class EchoSocket implements Disposable {
   readonly #fd: Fd;
   readonly #family: IpFamily;
-  readonly #id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
+  /** The identifier of its requests, which replies have, too. */
+  readonly id: number = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
+  readonly #length: number;
   readonly #buffer = new Uint8Array(BUFFER_BYTES);
 
-  private constructor(fd: Fd, family: IpFamily) {
+  private constructor(fd: Fd, family: IpFamily, length: number) {
     this.#fd = fd;
     this.#family = family;
+    this.#length = length;
   }
 
   /**
@@ -64,7 +82,7 @@ export class EchoSocket implements Disposable {
    */
   static open(
     netns: NetNs,
-    { destination, source, link }: EchoTarget,
+    { destination, source, link, length }: EchoTarget,
   ): EchoSocket {
     const { family } = destination;
     const { protocol } = FAMILIES[family];
@@ -80,10 +98,17 @@ export class EchoSocket implements Disposable {
       const option = { level: SOL_SOCKET, name: SO_BINDTODEVICE, value };
       libc.setSocketOptionBytes(fd, option);
     }
+    if (length !== undefined) {
+      libc.setSocketOption(fd, { ...WHOLE[family], value: PMTUDISC_PROBE });
+    }
     if (source !== undefined) libc.bind(fd, encodeAddress(source));
     libc.connect(fd, encodeAddress(destination));
     stack.move();
-    return new EchoSocket(socket, destination.family);
+    return new EchoSocket(
+      socket,
+      family,
+      Math.max(HEADER_BYTES, (length ?? 0) - IP_HEADER_BYTES[family]),
+    );
   }
 
   /** The descriptor's number, to wait until it is readable. */
@@ -94,11 +119,12 @@ export class EchoSocket implements Disposable {
   /**
    * Sends a request.
    *
-   * @throws {SyscallError} ENETUNREACH, EHOSTUNREACH, ENETDOWN
+   * @throws {SyscallError} ENETUNREACH, EHOSTUNREACH, ENETDOWN; EMSGSIZE if the
+   *   link does not take its length
    */
   send(): void {
     const { request } = FAMILIES[this.#family];
-    libc.send(this.fd, encodeRequest(request, this.#id), 0);
+    libc.send(this.fd, encodeRequest(request, this.id, this.#length), 0);
   }
 
   /** Reports whether a reply has arrived. */
@@ -111,7 +137,7 @@ export class EchoSocket implements Disposable {
       const id = message.length < HEADER_BYTES
         ? undefined
         : viewOf(message).getUint16(4);
-      if (message[0] === reply && id === this.#id) return true;
+      if (message[0] === reply && id === this.id) return true;
     }
   }
 
@@ -135,15 +161,15 @@ function skipIpHeader(packet: Bytes, reply: number): Bytes {
   return packet.subarray(((packet[0] ?? 0) & 0x0f) * 4);
 }
 
-function encodeRequest(type: number, id: number): Bytes {
-  const bytes = new Uint8Array(HEADER_BYTES);
+function encodeRequest(type: number, id: number, length: number): Bytes {
+  const bytes = new Uint8Array(length + length % 2);
   const view = viewOf(bytes);
   view.setUint8(0, type);
   view.setUint16(4, id);
   view.setUint16(6, 1);
   // The kernel computes the checksum of ICMPv6.
   view.setUint16(2, checksumOf(bytes));
-  return bytes;
+  return bytes.subarray(0, length);
 }
 
 /** Source: RFC 1071. */

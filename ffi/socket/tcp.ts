@@ -9,6 +9,7 @@ import type { Ip } from "../../net/ip.ts";
 import { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
+import type { Sender } from "./udp_socket.ts";
 import { isErrno } from "../errno.ts";
 import { inNetns, type NetNs } from "../netns.ts";
 
@@ -85,12 +86,20 @@ export class TcpSocket implements Disposable {
   /**
    * Opens a socket, which stays in the namespace.
    *
-   * @throws {SyscallError} EAFNOSUPPORT, EMFILE
+   * @param from The sender's address and port; the kernel chooses both if undefined
+   * @throws {SyscallError} EAFNOSUPPORT, EMFILE; EADDRINUSE or EADDRNOTAVAIL
    */
-  constructor(netns: NetNs, destination: Ip, port: number) {
+  constructor(netns: NetNs, destination: Ip, port: number, from?: Sender) {
     const domain = SOCKET_DOMAINS[destination.family];
     const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    this.#fd = new Fd(inNetns(netns, () => libc.socket(domain, type, 0)));
+    using stack = new DisposableStack();
+    this.#fd = stack.use(
+      new Fd(inNetns(netns, () => libc.socket(domain, type, 0))),
+    );
+    if (from !== undefined) {
+      libc.bind(this.#fd.number, encodeAddress(from.source, from.port));
+    }
+    stack.move();
     this.#address = encodeAddress(destination, port);
   }
 

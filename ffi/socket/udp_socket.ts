@@ -14,6 +14,12 @@ import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const SOCK_DGRAM = 2, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
 
+/** Where datagrams and connections come from. */
+export interface Sender {
+  readonly source: Ip;
+  readonly port: number;
+}
+
 /** A socket that exchanges datagrams with one destination. It does not wait. */
 export class UdpSocket implements Disposable {
   readonly #fd: Fd;
@@ -22,15 +28,20 @@ export class UdpSocket implements Disposable {
   /**
    * Opens a socket, which stays in the namespace.
    *
-   * @throws {SyscallError} ENETUNREACH or EHOSTUNREACH without a route
+   * @param from The sender's address and port; the kernel chooses both if undefined
+   * @throws {SyscallError} ENETUNREACH or EHOSTUNREACH without a route; EADDRINUSE
+   *   or EADDRNOTAVAIL if it cannot be sent from there
    */
-  constructor(netns: NetNs, destination: Ip, port: number) {
+  constructor(netns: NetNs, destination: Ip, port: number, from?: Sender) {
     const domain = SOCKET_DOMAINS[destination.family];
     const type = SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     using stack = new DisposableStack();
     const fd = stack.use(
       new Fd(inNetns(netns, () => libc.socket(domain, type, 0))),
     );
+    if (from !== undefined) {
+      libc.bind(fd.number, encodeAddress(from.source, from.port));
+    }
     libc.connect(fd.number, encodeAddress(destination, port));
     stack.move();
     this.#fd = fd;

@@ -11,7 +11,7 @@ import { diagnose } from "../../cli/doctor/diagnose.ts";
 import type { Check } from "../../cli/doctor/finding.ts";
 import type { DoctorScene } from "../../cli/doctor/testing/scene.ts";
 import type { CniFlags } from "../../cli/flags.ts";
-import type { Control } from "./controls.ts";
+import type { Control, Question } from "./controls.ts";
 import type { FaultNode } from "./fault_node.ts";
 import type { FaultRow } from "./row.ts";
 
@@ -111,25 +111,23 @@ async function ask({ scene }: FaultNode, row: FaultRow): Promise<Said[]> {
 
 async function askForPod(
   scene: DoctorScene,
-  { pod }: NonNullable<FaultRow["fails"]["asks"]>,
+  flags: Question,
 ): Promise<Said[]> {
-  const flags: CniFlags = { pod };
-  let json;
-  try {
-    ({ json } = await scene.doctor(flags, { timeoutMs: 500 }));
-  } catch (error) {
-    return [{ isError: true, message: String(error), command: undefined }];
-  }
-  const { ways } = json as {
-    ways: { steps: { state: string; text: string; fix: string | null }[] }[];
+  const { json } = await scene.doctor(flags as CniFlags);
+  const { causes, ok } = json as {
+    readonly ok: boolean;
+    readonly causes: { message: string; fix: string | null }[];
   };
-  return ways.flatMap(({ steps }) => steps)
-    .filter(({ state }) => state === "end" || state === "doubt")
-    .map(({ state, text, fix }) => ({
-      isError: state === "end",
-      message: text,
+  return [
+    ...causes.map(({ message, fix }) => ({
+      isError: true,
+      message,
       command: fix ?? undefined,
-    }));
+    })),
+    ...ok || causes.length > 0
+      ? []
+      : [{ isError: true, message: "Packets are lost", command: undefined }],
+  ];
 }
 
 /** Does what a person would: what is said of the cause first. */

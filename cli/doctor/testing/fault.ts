@@ -19,7 +19,9 @@ export interface Fault {
   readonly name: string;
   readonly checks: readonly string[];
   readonly message: RegExp;
-  readonly seed: (scene: DoctorScene) => Undo | Promise<Undo>;
+  readonly seed: (
+    scene: DoctorScene,
+  ) => Undo | Promise<Undo | (() => Promise<void>)>;
   /** The command that the report names. */
   readonly command?: RegExp;
   readonly options?: (scene: DoctorScene) => Partial<NodeOptions>;

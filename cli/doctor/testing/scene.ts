@@ -140,6 +140,16 @@ export class DoctorScene implements Disposable {
     );
   }
 
+  /** Detaches a pod. */
+  async detach(file: string, netns: NetNs, containerId: string): Promise<void> {
+    using node = this.node();
+    const path = `${this.confDir}/${file}.conflist`;
+    await node.runtime.delNetworkList(
+      parseNetworkConfList(Deno.readFileSync(path)),
+      { containerId, netns: netns.path, ifName: "eth0" },
+    );
+  }
+
   /** The node, as the tool sees it. */
   node(options: Partial<NodeOptions> = {}): Node {
     const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
@@ -150,8 +160,7 @@ export class DoctorScene implements Disposable {
       hostNetns: host.path,
       proc,
       daemonSocket: `${directory}/daemon.sock`,
-      // Namespaces of one machine answer at once, or not at all.
-      patience: { attempts: 1, timeoutMs: 500 },
+      resolvConf: "/dev/null",
       ...options,
     });
   }
@@ -175,17 +184,11 @@ export class DoctorScene implements Disposable {
     return [...findings];
   }
 
-  /**
-   * Runs the command.
-   *
-   * @param timeoutMs How long neighbours may take to answer the only question;
-   *   they get three by default
-   */
+  /** Runs the command. */
   doctor(
     flags: CniFlags = {},
-    { timeoutMs, signal, resolvConf, onProgress }: {
+    { signal, resolvConf = "/dev/null", onProgress }: {
       readonly onProgress?: (text: string) => void;
-      readonly timeoutMs?: number | undefined;
       readonly resolvConf?: string;
       readonly signal?: AbortSignal;
     } = {},
@@ -203,11 +206,11 @@ export class DoctorScene implements Disposable {
       },
     });
     const daemonSocket = `${directory}/daemon.sock`;
-    const replaced = { hostNetns: host.path, proc, daemonSocket };
     return doctor(call, {
-      ...replaced,
-      ...resolvConf !== undefined && { resolvConf },
-      ...timeoutMs !== undefined && { patience: { attempts: 1, timeoutMs } },
+      hostNetns: host.path,
+      proc,
+      daemonSocket,
+      resolvConf,
     });
   }
 

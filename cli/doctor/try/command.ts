@@ -4,10 +4,9 @@
  * @module
  */
 
-import { Node, type Replaced } from "../node.ts";
-import type { Party, Reach } from "./reach.ts";
+import { Node, type NodeOptions, type Replaced } from "../node.ts";
 import { drawTrials } from "./svg.ts";
-import { type Trial, type TrialOptions, tryNetwork } from "./trial.ts";
+import { type Party, type Reach, type Trial, tryNetwork } from "./trial.ts";
 import type { CniCall } from "../../flags.ts";
 import { readDirectories } from "../../networks/network.ts";
 import type { Output } from "../../../base/command_line/command.ts";
@@ -15,24 +14,14 @@ import { showControls, type Style } from "../../../base/command_line/style.ts";
 import { formatTable, wrap } from "../../../base/command_line/table.ts";
 import { writeTarget } from "../../written_file.ts";
 
-const PATIENCE = { attempts: 3, timeoutMs: 1000 };
-const RESOLV_CONF = "/etc/resolv.conf";
-
 /** Tries each network. */
 export async function tryNetworks(
   call: CniCall,
-  { patience = PATIENCE, resolvConf = RESOLV_CONF, ...replaced }: Replaced,
+  replaced: Replaced,
 ): Promise<Output> {
   const { env, signal, flags } = call;
   const directories = readDirectories(call);
-  const options: TrialOptions = {
-    ...replaced,
-    directories,
-    env,
-    signal,
-    patience,
-    resolvConf,
-  };
+  const options: NodeOptions = { ...replaced, directories, env, signal };
   using node = new Node(options);
   const trials: Trial[] = [];
   const seen = new Set<string>();

@@ -14,7 +14,7 @@ import {
   textAt,
 } from "../../../base/command_line/svg.ts";
 import { shorten } from "../../../base/command_line/table.ts";
-import type { Party, Reach } from "./reach.ts";
+import type { Party, Reach } from "./trial.ts";
 import type { Trial } from "./trial.ts";
 
 const WIDTH = 760, MARGIN = 16, LINE = 17, HEIGHT = 172;

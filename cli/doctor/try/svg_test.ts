@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { BOX, PLACES } from "./svg.ts";
-import type { Party } from "./reach.ts";
+import type { Party } from "./trial.ts";
 
 /** Pairs that a trial has lines between. */
 const PAIRS: readonly (readonly [Party, Party])[] = [

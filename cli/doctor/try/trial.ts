@@ -18,25 +18,22 @@ import { NetNs } from "../../../ffi/netns.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { createNodeInvoker } from "../../daemon/node_invoker.ts";
-import { DROP_CHECKS, findDroppingRules, IPSEC_CHECKS } from "../drops.ts";
-import type { Findings } from "../finding.ts";
-import { diagnose } from "../diagnose.ts";
-import { FORWARDING_CHECKS } from "../forwarding.ts";
+import { codeOf } from "../packets.ts";
+import { objectOf } from "../../../base/json/json.ts";
+import { shell } from "../../../base/command_line/shell.ts";
+import { listLive } from "../live.ts";
 import {
   type ConfiguredNetwork,
+  ipamTypeOf,
   Node,
   type NodeOptions,
-  type Patience,
 } from "../node.ts";
-import { SYSCTL_CHECKS } from "../sysctls.ts";
-import { walkAll } from "../way/walk.ts";
-import {
-  type Attempt,
-  type AttemptOptions,
-  listAttempts,
-  type Reach,
-  reach,
-} from "./reach.ts";
+import { listNotForwarded, nameOfSysctl } from "../sysctls.ts";
+import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
+import { type Endpoint, Endpoints } from "../../probe/endpoint.ts";
+import { probeAll, type Probed } from "../../probe/run.ts";
+import { listNameServers, listWanted } from "../../probe/targets.ts";
+import { Guard } from "./put_back.ts";
 
 /** The trial of a network. */
 export interface Trial {
@@ -69,9 +66,18 @@ export interface Stop {
   readonly fix: string | null;
 }
 
-/** How to try. */
-export interface TrialOptions extends NodeOptions, AttemptOptions {
-  readonly patience: Patience;
+/** Those who are reached. */
+export type Party = "A" | "B" | "node" | "gateway" | "outside" | "name";
+
+/** Whether one reached another. */
+export interface Reach {
+  readonly from: Party;
+  readonly to: Party;
+  readonly address: string;
+  readonly reached: boolean;
+  readonly milliseconds: number;
+  /** Why it failed; null without an answer. */
+  readonly error: string | null;
 }
 
 /** Time limit of the calls of one network, and of DEL, in ms. */
@@ -81,7 +87,7 @@ const IFNAME = "eth0";
 /** Tries a network. Always detaches what it has attached. */
 export async function tryNetwork(
   network: ConfiguredNetwork,
-  options: TrialOptions,
+  options: NodeOptions,
 ): Promise<Trial> {
   const { name, file } = network;
   const trial = {
@@ -93,7 +99,8 @@ export async function tryNetwork(
     stops: [],
     addMilliseconds: null,
   };
-  const skipped = findObstacle(network) ?? null;
+  using node = new Node(options);
+  const skipped = findObstacle(node, network) ?? null;
   if (skipped !== null) return { ...trial, skipped };
   const { directories, env, hostNetns } = options;
   const runtime = new NetworkRuntime({
@@ -104,30 +111,31 @@ export async function tryNetwork(
     invoker: createNodeInvoker(),
     onStderr(): void {},
   });
-  using node = new Node(options);
   using a = NetNs.create();
   using b = NetNs.create();
   const id = crypto.randomUUID().slice(0, 8);
-  const ends = [a, b].map((netns, at): RuntimeConf => ({
+  // One address is enough for one container.
+  const places = listStatic(network).length > 0 ? [a] : [a, b];
+  const ends = places.map((netns, at): RuntimeConf => ({
     containerId: `cni-doctor-${id}-${at === 0 ? "a" : "b"}`,
     netns: netns.path,
     ifName: IFNAME,
   }));
   const failures: Failure[] = [];
   const before = listLinks(options);
+  const off = [...listNotForwarded(node).keys()];
+  await using _guard = Guard.start(
+    node.host.netns,
+    ends.map((end) => delCommand(name, end, options)),
+  );
   const made = await attachAll(runtime, network, ends, options, failures);
   let attempts: Reach[] = [];
   let stops: Stop[] = [];
   try {
     if (made.results.length === ends.length) {
-      const wanted = listAttempts(node, network, [a, b], made.results, options);
-      attempts = await Promise.all(
-        wanted.map((one) => reach(one, options.patience, options.signal)),
-      );
-      if (attempts.some(({ reached }) => !reached)) {
-        const lost = wanted.filter((_, at) => !attempts[at]?.reached);
-        stops = await findStops(network, ends, lost, options);
-      }
+      const probed = await probeEnds(ends, options);
+      attempts = listAttempts(probed);
+      stops = [...listStops(probed), ...off.map(explainOff)];
       await checkAll(runtime, network, ends, options, failures);
     }
   } finally {
@@ -154,8 +162,132 @@ export async function tryNetwork(
   };
 }
 
+/** ADD turned it on, and it is put back: containers that run have no benefit. */
+function explainOff(family: 4 | 6): Stop {
+  const name = nameOfSysctl(FORWARDING[family]);
+  return {
+    at: "CNI0601",
+    text: `${name} was 0 before ADD turned it on, and is again`,
+    fix: `sysctl -w ${name}=1`,
+  };
+}
+
+/** Writes the command that detaches an end if this process is killed. */
+function delCommand(
+  network: string,
+  { containerId, netns, ifName }: RuntimeConf,
+  { directories: { pluginDirs, confDir, cacheDir } }: NodeOptions,
+): string {
+  return shell`${Deno.execPath()} del ${network} ${netns} ` +
+    shell`--container-id ${containerId} --ifname ${ifName} ` +
+    shell`--cni-path ${pluginDirs.join(":")} --conf-dir ${confDir} ` +
+    shell`--cache-dir ${cacheDir}`;
+}
+
+/** Probes from the ends, to each other, and from the node. */
+async function probeEnds(
+  ends: readonly RuntimeConf[],
+  options: NodeOptions,
+): Promise<readonly Probed[]> {
+  // The cache has the ends now.
+  using node = new Node(options);
+  using endpoints = new Endpoints(node);
+  const found = ends.map(({ containerId, netns }, at) =>
+    endpoints.add(
+      netns,
+      node.attachments.filter((one) => one.containerId === containerId),
+      `${at}`,
+    ).map((end): Endpoint => ({
+      ...end,
+      origin: { ...end.origin, name: at === 0 ? "A" : "B" },
+    }))
+  );
+  return await probeAll(
+    node,
+    found.flatMap((some, at) =>
+      some.flatMap((end) => {
+        const peer = found[1 - at]?.find(({ start: { address } }) =>
+          address.family === end.start.address.family
+        );
+        const servers = listNameServers(node, end, node.resolvConf);
+        return listWanted(node, end, peer, servers);
+      })
+    ),
+  );
+}
+
+const PARTIES = {
+  gateway: "gateway",
+  node: "node",
+  outside: "outside",
+  "name server": "name",
+} as const;
+
+/** Makes one attempt of the probes of each pair. */
+function listAttempts(probed: readonly Probed[]): Reach[] {
+  const pairs = Map.groupBy(
+    probed,
+    ({ wanted: { kind, probe } }) =>
+      [kind, probe.from.name, probe.destination].join(),
+  );
+  return [...pairs.values()].flatMap((some) => {
+    const [{ wanted } = {}] = some;
+    if (wanted === undefined) return [];
+    const { kind, probe: { from, to, destination } } = wanted;
+    const isStopped = some.some(({ cause }) => cause !== undefined);
+    const isSilent = some.every(({ answer }) => !answer.isReached);
+    const isFar = kind === "outside" || kind === "name server";
+    // What lies beyond the node need not answer.
+    const mayBeSilent = isFar && !wanted.subject.isMasqueraded;
+    if (isSilent && !isStopped && mayBeSilent) return [];
+    const lost = some.find(({ cause }) => cause !== undefined) ?? some[0];
+    const name = (text: string): Party => text === "B" ? "B" : "A";
+    return [{
+      from: kind === "back" ? "node" : name(from.name),
+      to: kind === "back" || kind === "peer"
+        ? name(to)
+        : PARTIES[kind as keyof typeof PARTIES],
+      address: `${destination}`,
+      reached: !isStopped && !isSilent,
+      milliseconds: Math.max(...some.map(({ answer }) => answer.milliseconds)),
+      error: lost?.answer.error ?? null,
+    }];
+  });
+}
+
+/** Lists what stopped packets, each once. */
+function listStops(probed: readonly Probed[]): Stop[] {
+  const stops = new Map<string, Stop>();
+  for (const { cause } of probed) {
+    if (cause === undefined) continue;
+    const { check, text, command: fix = null } = cause;
+    stops.set(text, { at: codeOf(check), text, fix });
+  }
+  return [...stops.values()];
+}
+
+/** Lists the addresses that a network has for one container. */
+function listStatic({ plugins }: ConfiguredNetwork): string[] {
+  return plugins.flatMap((conf) => {
+    if (ipamTypeOf(conf) !== "static") return [];
+    const { addresses } = objectOf(conf.document["ipam"]);
+    return (Array.isArray(addresses) ? addresses : [])
+      .map((one) => String(objectOf(one)["address"]).replace(/\/.*/, ""));
+  });
+}
+
 /** Explains why a network cannot be tried without harm; undefined if it can. */
-function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
+function findObstacle(
+  node: Node,
+  network: ConfiguredNetwork,
+): string | undefined {
+  const { plugins } = network;
+  const used = listLive(node).flatMap(({ addresses, attachment }) =>
+    addresses.map(({ ip }) => ({ ip: `${ip}`, attachment }))
+  ).find(({ ip }) => listStatic(network).includes(ip));
+  if (used !== undefined) {
+    return `its address ${used.ip} is in use by ${used.attachment}`;
+  }
   for (const { type, document } of plugins) {
     const metadata = METADATA.get(type);
     if (metadata?.network?.lowerLink?.(document)?.use === "moved") {
@@ -173,7 +305,7 @@ function findObstacle({ plugins }: ConfiguredNetwork): string | undefined {
 }
 
 /** Lists the names of the host's links. */
-function listLinks(options: TrialOptions): Set<string> {
+function listLinks(options: NodeOptions): Set<string> {
   using node = new Node(options);
   return new Set(node.host.link.list().map(({ name }) => name));
 }
@@ -189,7 +321,7 @@ async function attachAll(
   runtime: NetworkRuntime,
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
-  options: TrialOptions,
+  options: NodeOptions,
   failures: Failure[],
 ): Promise<Attached> {
   const results: Result[] = [];
@@ -215,7 +347,7 @@ async function checkAll(
   runtime: NetworkRuntime,
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
-  { signal }: TrialOptions,
+  { signal }: NodeOptions,
   failures: Failure[],
 ): Promise<void> {
   using limit = new JoinedSignal(CALLS_MS, signal);
@@ -246,50 +378,4 @@ async function detachAll(
       failures.push({ command: "DEL", message: formatFailureText(error) });
     }
   }
-}
-
-/** Finds what stops packets, while the containers are attached. */
-async function findStops(
-  { name }: ConfiguredNetwork,
-  ends: readonly RuntimeConf[],
-  lost: readonly Attempt[],
-  options: TrialOptions,
-): Promise<Stop[]> {
-  using node = new Node(options);
-  const stops = new Map<string, Stop>();
-  for (const { containerId, netns } of ends) {
-    const own = node.attachments
-      .filter((one) => one.containerId === containerId);
-    const ways = await walkAll(node, netns, own, options.patience)
-      .catch(() => []);
-    for (const { steps, endsAt } of ways) {
-      const last = steps.at(-1);
-      if (endsAt === undefined || last === undefined) continue;
-      const { text, command = null } = last;
-      stops.set(text, { at: endsAt, text, fix: command });
-    }
-  }
-  if (stops.size > 0) return [...stops.values()];
-  const addresses = lost.map(({ address }) => address);
-  const drops = DROP_CHECKS.map((check) =>
-    check.name !== "rule-drops" ? check : {
-      ...check,
-      run: (node: Node): Findings => findDroppingRules(node, addresses),
-    }
-  );
-  const checks = [
-    ...drops,
-    ...IPSEC_CHECKS,
-    ...FORWARDING_CHECKS,
-    ...SYSCTL_CHECKS,
-  ];
-  const { findings } = await diagnose(node, () => {}, checks);
-  return findings.filter(({ message }) =>
-    message.includes(`"${name}"`) ||
-    ends.some(({ containerId }) => message.includes(containerId.slice(0, 12)))
-  ).map(({ code, message, command = null }) => ({
-    at: code,
-    text: message,
-    fix: command,
-  }));
 }

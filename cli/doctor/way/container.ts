@@ -25,7 +25,7 @@ import {
   type Step,
   type Trip,
 } from "./trip.ts";
-import { askGateway, findArp, findRoute, findRules } from "./gateway.ts";
+import { findArp, findGateway, findRoute, findRules } from "./gateway.ts";
 
 function findInterface(trip: Trip): Outcome {
   const { ifName } = trip.start;
@@ -257,5 +257,5 @@ export const CONTAINER_STEPS: readonly Step[] = [
   { name: "rule", run: findRules },
   { name: "route", run: findRoute },
   { name: "arp", run: findArp },
-  { name: "gateway", run: askGateway },
+  { name: "gateway", run: findGateway },
 ];

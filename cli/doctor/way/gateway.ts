@@ -10,7 +10,7 @@ import { isErrno } from "../../../ffi/errno.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { adviseRestart } from "../live.ts";
-import { askNeighbor } from "./neighbor.ts";
+import { findNeighbor } from "./neighbor.ts";
 import { nameOfSysctl, readHostSysctl } from "../sysctls.ts";
 import {
   ends,
@@ -155,16 +155,14 @@ function isOnHost({ node }: Trip, gateway: Ip): boolean {
     .some(({ address }) => address.ip.equals(gateway));
 }
 
-/** Asks whether the gateway answers. */
-export async function askGateway(trip: Trip): Promise<Outcome | undefined> {
-  const { sandbox, start, patience } = trip;
+/** Looks whether the gateway has answered. */
+export function findGateway(trip: Trip): Outcome | undefined {
+  const { sandbox, start } = trip;
   const gateway = trip.route?.gateway ?? trip.gateway;
   if (gateway === undefined) return undefined;
   const missing = findMissingGateway(trip, gateway);
-  if (missing !== undefined || patience.attempts === 0) return missing;
-  const outcome = await askNeighbor(sandbox, gateway, {
-    ...patience,
-    source: start.address.ip,
+  if (missing !== undefined) return missing;
+  const outcome = findNeighbor(sandbox, gateway, {
     link: start.ifName,
     inNetns: (command) => trip.inSandbox(command),
   });

@@ -6,19 +6,16 @@
 
 import { shell } from "../../../base/command_line/shell.ts";
 import { createLog } from "../../../base/log/log.ts";
-import type { Link } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
 import { checkMasquerade } from "../../../plugins/parts/firewall/masquerade/mod.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
-import { listForwardChains } from "../forward_chains.ts";
 import { adviseRestart } from "../live.ts";
 import { nameOfSysctl, readHostSysctl } from "../sysctls.ts";
-import { askNeighbor } from "./neighbor.ts";
+import { findNeighbor } from "./neighbor.ts";
 import {
   describeLink,
-  doubt,
   ends,
   inFamily,
   leaves,
@@ -59,19 +56,6 @@ function findForwarding({ node, family, entry }: Trip): Outcome {
     return ends(`${name} is 0`, shell`echo 1 > /proc/sys/${own}`);
   }
   return passes(`the host forwards IPv${family}`);
-}
-
-async function findRules(trip: Trip): Promise<Outcome> {
-  const { node, entry, start } = trip;
-  const subnet = start.address.masked();
-  const chains = await listForwardChains(node, { subnet, link: entry?.name });
-  const worst = chains.find(({ fate }) => fate === "dropped") ??
-    chains.find(({ fate }) => fate === "unclear");
-  if (worst === undefined) return passes("no forward chain drops it");
-  const { name, why, fate, command } = worst;
-  return fate === "dropped"
-    ? ends(`${name} ${why}, and no rule accepts ${subnet}`, command)
-    : doubt(`${name} ${why}; its rules do not name ${subnet}`, command);
 }
 
 function findUplinkRoute(trip: Trip): Outcome {
@@ -183,48 +167,20 @@ async function findMasquerade(trip: Trip): Promise<Outcome | undefined> {
   }
 }
 
-function findMtu(trip: Trip): Outcome | undefined {
-  const { link, node } = trip;
-  const uplink: Link | undefined = node.host.link
-    .find(trip.hostRoute?.ifindex ?? 0);
-  if (link === undefined || uplink === undefined) return undefined;
-  return link.mtu > uplink.mtu
-    ? doubt(
-      `packets of "${link.name}" may have ${link.mtu} bytes, and "${uplink.name}" ` +
-        `takes ${uplink.mtu}`,
-      {
-        advice:
-          `set "mtu": ${uplink.mtu} in the network's configuration, and ` +
-          "restart the container",
-      },
-    )
-    : passes(`packets of ${link.mtu} bytes fit "${uplink.name}"`);
-}
-
-async function askUplinkGateway(trip: Trip): Promise<Outcome | undefined> {
-  const { node, patience } = trip;
-  const { gateway, ifindex = 0 } = trip.hostRoute ?? {};
+function findUplinkGateway({ node, hostRoute }: Trip): Outcome | undefined {
+  const { gateway, ifindex = 0 } = hostRoute ?? {};
   const link = node.host.link.find(ifindex)?.name;
-  if (gateway === undefined || link === undefined) return undefined;
-  if (patience.attempts === 0) return undefined;
-  return await askNeighbor(node.host, gateway, {
-    ...patience,
-    link,
-    inNetns: (command) => command,
-  });
+  return gateway === undefined || link === undefined
+    ? undefined
+    : findNeighbor(node.host, gateway, { link, inNetns: (command) => command });
 }
-
-/** Name of the last step, which is left out without a gateway. */
-export const UPLINK_GATEWAY = "uplink-gateway";
 
 /** The steps from the host to the outside. */
 export const HOST_STEPS: readonly Step[] = [
   { name: "router", run: findRouter },
   { name: "forwarding", run: findForwarding },
   { name: "return-route", run: findWayBack },
-  { name: "forward-rules", run: findRules },
   { name: "uplink", run: findUplinkRoute },
   { name: "masquerade", run: findMasquerade },
-  { name: "mtu", run: findMtu },
-  { name: UPLINK_GATEWAY, run: askUplinkGateway },
+  { name: "uplink-gateway", run: findUplinkGateway },
 ];

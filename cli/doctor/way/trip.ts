@@ -18,14 +18,14 @@ import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
 import { listCachedPlugins } from "../live.ts";
-import type { Node, Patience } from "../node.ts";
+import type { Node } from "../node.ts";
 
 /**
  * A destination far away. Nothing is sent to it; only routes are looked up.
  *
  * Source: RFC 5737, RFC 3849.
  */
-const FAR: Readonly<Record<IpFamily, Ip>> = {
+export const FAR: Readonly<Record<IpFamily, Ip>> = {
   4: Ip.parse("203.0.113.1"),
   6: Ip.parse("2001:db8:ffff::1"),
 };
@@ -113,7 +113,6 @@ export interface Start {
 export class Trip implements Disposable {
   readonly node: Node;
   readonly start: Start;
-  readonly patience: Patience;
   /** The container's namespace. */
   readonly sandbox: Rtnl;
   /** The container's interface. */
@@ -128,10 +127,9 @@ export class Trip implements Disposable {
   hostRoute: Lookup | undefined;
 
   /** @throws {SyscallError} If the namespace cannot be opened */
-  constructor(node: Node, start: Start, patience: Patience) {
+  constructor(node: Node, start: Start) {
     this.node = node;
     this.start = start;
-    this.patience = patience;
     this.sandbox = Rtnl.open(start.netns);
   }
 

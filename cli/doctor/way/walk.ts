@@ -1,21 +1,14 @@
 /**
- * Goes the way of a packet step by step, until it ends.
+ * Goes the way of a packet step by step, by what the kernel and the cache hold, until
+ * it ends. It sends nothing.
  *
  * @module
  */
 
-import type { NodeAttachment } from "../../attachments/node_attachments.ts";
-import { nameAttachment } from "../live.ts";
-import type { Node, Patience } from "../node.ts";
+import type { Node } from "../node.ts";
 import { CONTAINER_STEPS } from "./container.ts";
 import { HOST_STEPS } from "./host.ts";
-import {
-  listStarts,
-  type Outcome,
-  type Start,
-  type Step,
-  Trip,
-} from "./trip.ts";
+import { type Outcome, type Start, type Step, Trip } from "./trip.ts";
 
 /** All steps, in the order of the way. */
 export const STEPS: readonly Step[] = [...CONTAINER_STEPS, ...HOST_STEPS];
@@ -26,72 +19,26 @@ export interface Made extends Outcome {
   readonly step: string;
 }
 
-/** The way of a packet. */
-export interface Way {
-  /** Where it starts, such as `default/web eth0 10.1.0.2`. */
-  readonly from: string;
-  readonly interface: string;
-  readonly address: string;
-  readonly steps: readonly Made[];
-  /** The step at which the packet ends; undefined if it arrives. */
-  readonly endsAt: string | undefined;
-}
-
-/** How to go. */
-export interface WalkOptions {
-  /** The steps to make; all by default. */
-  readonly steps?: readonly Step[];
-  /** Whether to make the steps behind the one at which the packet ends. */
-  readonly goesOn?: boolean;
-}
-
-/** How neighbours are asked by default. */
-export const PATIENCE: Patience = { attempts: 3, timeoutMs: 1000 };
-
 /**
- * Goes the ways of all addresses of a namespace.
+ * Lists the steps at which packets end, or take another interface.
  *
- * @param attachments Those of the namespace
+ * @param goesOn Whether to make the steps behind the first one, too
  * @throws {SyscallError} If the namespace cannot be opened
  */
-export async function walkAll(
-  node: Node,
-  netns: string,
-  attachments: readonly NodeAttachment[],
-  patience: Patience = PATIENCE,
-  options: WalkOptions = {},
-): Promise<Way[]> {
-  const ways: Way[] = [];
-  for (const start of listStarts(netns, attachments)) {
-    ways.push(await walk(node, start, patience, options));
-  }
-  return ways;
-}
-
-async function walk(
+export async function listEnds(
   node: Node,
   start: Start,
-  patience: Patience,
-  { steps: all = STEPS, goesOn = false }: WalkOptions,
-): Promise<Way> {
-  const { attachment, ifName, address } = start;
-  using trip = new Trip(node, start, patience);
-  const steps: Made[] = [];
-  for (const { name, run } of all) {
+  steps: readonly Step[] = STEPS,
+  { goesOn = false }: { readonly goesOn?: boolean } = {},
+): Promise<Made[]> {
+  using trip = new Trip(node, start);
+  const ends: Made[] = [];
+  for (const { name, run } of steps) {
     node.signal.throwIfAborted();
     const outcome = await run(trip);
-    if (outcome === undefined) continue;
-    steps.push({ step: name, ...outcome });
-    if (outcome.state === "end" && !goesOn) break;
-    if (outcome.state === "leaves") break;
+    const isEnd = outcome?.state === "end" || outcome?.takes !== undefined;
+    if (outcome !== undefined && isEnd) ends.push({ step: name, ...outcome });
+    if (outcome?.state === "leaves" || isEnd && !goesOn) break;
   }
-  return {
-    from: `${
-      attachment === undefined ? ifName : nameAttachment(attachment)
-    } ${address.ip}`,
-    interface: ifName,
-    address: `${address}`,
-    steps,
-    endsAt: steps.find(({ state }) => state === "end")?.step,
-  };
+  return ends;
 }

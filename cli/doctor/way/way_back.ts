@@ -11,7 +11,6 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { isBridge } from "../../../ffi/rtnl/link.ts";
-import { readReversePathFilter } from "../sysctls.ts";
 import {
   ends,
   type Help,
@@ -58,11 +57,9 @@ export function findWayBack(trip: Trip): Outcome {
   if (back.ifindex === entry?.index) {
     return passes(`the route back to ${ip} is by "${entry?.name}"`);
   }
-  const isStrict = trip.family === 4 && entry !== undefined &&
-    readReversePathFilter(node, entry.name) === 1;
   return ends(
     `the route back to ${ip} is by "${nameOf(trip, back.ifindex)}" instead ` +
-      `of "${entry?.name}"` + (isStrict ? ", and rp_filter is strict" : ""),
+      `of "${entry?.name}"`,
     explain(trip),
   );
 }

@@ -1,0 +1,223 @@
+/**
+ * Packets that are lost: `cni doctor` sends some from each container and to it, and
+ * has the kernel say where they end.
+ *
+ * @module
+ */
+
+import { listed } from "./finding.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { Endpoints } from "../probe/endpoint.ts";
+import { OutsideClient } from "../probe/outside.ts";
+import { describeLoss, probeAll, type Probed } from "../probe/run.ts";
+import {
+  listHostPorts,
+  listNameServers,
+  listWanted,
+  type Wanted,
+} from "../probe/targets.ts";
+import { findDifferences, listChecked } from "./attachments.ts";
+import { type Check, error, type Finding, type Findings } from "./finding.ts";
+import { nameAttachment } from "./live.ts";
+import type { Node } from "./node.ts";
+import { listNotForwarded } from "./sysctls.ts";
+
+const PROBED = new WeakMap<Node, Promise<readonly Probed[]>>();
+
+/** Probes all containers, once. */
+function probeContainers(node: Node): Promise<readonly Probed[]> {
+  const known = PROBED.get(node) ?? probeNow(node);
+  PROBED.set(node, known);
+  return known;
+}
+
+async function probeNow(node: Node): Promise<readonly Probed[]> {
+  using endpoints = new Endpoints(node);
+  for (const attachment of listChecked(node)) {
+    const name = nameAttachment(attachment);
+    // A namespace may end meanwhile.
+    ifPossible(() => endpoints.add(attachment.netns, [attachment], name));
+  }
+  const { all } = endpoints;
+  const wanted = all.flatMap((subject) => {
+    const others = all.filter((other) =>
+      other.network === subject.network &&
+      other.start.address.family === subject.start.address.family
+    );
+    // Each asks the next one.
+    const next = others[(others.indexOf(subject) + 1) % others.length];
+    const peer = next === subject ? undefined : next;
+    const servers = listNameServers(node, subject, node.resolvConf);
+    return listWanted(node, subject, peer, servers);
+  });
+  const ports = all.filter(({ start: { attachment } }) =>
+    Array.isArray(attachment?.capabilityArgs["portMappings"])
+  );
+  if (ports.length === 0) return await probeAll(node, wanted);
+  using client = await OutsideClient.create(node);
+  const fromOutside: Wanted[] = ports.flatMap((subject) =>
+    listHostPorts(node, subject, (family) => client.origin(family))
+  );
+  return await probeAll(node, [...wanted, ...fromOutside]);
+}
+
+/** Finds the causes of lost packets that belong to a check. */
+async function findLosses(node: Node, check: string): Promise<Findings> {
+  const lost = await probeContainers(node);
+  const notForwarded = listNotForwarded(node);
+  const byCause = new Map<string, Probed[]>();
+  for (const probed of lost) {
+    const { cause, wanted: { probe } } = probed;
+    if (cause?.check !== check) continue;
+    // Reported once, by ip-forward.
+    const { family } = probe.destination;
+    if (/forwarding? is 0$/.test(cause.text) && notForwarded.has(family)) {
+      continue;
+    }
+    byCause.set(cause.text, [...byCause.get(cause.text) ?? [], probed]);
+  }
+  const findings: Finding[] = [];
+  for (const some of byCause.values()) {
+    const open = await listUnexplained(node, some);
+    if (open.length > 0) findings.push(describe(open));
+  }
+  return findings;
+}
+
+/** Leaves out containers for which CHECK tells the same cause, with its fix. */
+async function listUnexplained(
+  node: Node,
+  some: readonly Probed[],
+): Promise<readonly Probed[]> {
+  const open: Probed[] = [];
+  for (const probed of some) {
+    const { subject, peer } = probed.wanted;
+    const { check } = probed.cause ?? {};
+    const known = await Promise.all(
+      [subject, peer].flatMap((end) => end?.start.attachment ?? [])
+        .map((attachment) => findDifferences(node, attachment)),
+    );
+    if (check !== "packet-ends" || known.every(({ length }) => length === 0)) {
+      open.push(probed);
+    }
+  }
+  return open;
+}
+
+function describe(some: readonly Probed[]): Finding {
+  const [{ cause, wanted } = {}] = some;
+  const losses = [...new Set(some.map(({ wanted }) => describeLoss(wanted)))];
+  const { text = "", advice, look } = cause ?? {};
+  // A policy needs an exception for each subnet.
+  const commands = new Set(some.flatMap(({ cause }) => cause?.command ?? []));
+  return error(text, listed(losses, MOST_LOSSES), {
+    command: [...commands].join("; ") || undefined,
+    advice,
+    look,
+    subject: wanted?.subject.origin.name,
+    isVague: cause?.isVague,
+    about: [...new Set(some.map(({ wanted }) => wanted.subject.origin.name))],
+  });
+}
+
+/** How many lost ways are named. */
+const MOST_LOSSES = 3;
+
+/** Checks of packets that are lost. */
+export const PACKET_CHECKS: readonly Check[] = ([
+  {
+    code: "CNI0604",
+    name: "forward-policy",
+    finds: "a forward chain drops the packets of a network",
+    page: {
+      effect: "Containers reach only the node itself.",
+      cause: "docker, ufw, firewalld or an administrator closed it.",
+      look: "`nft list ruleset`, `iptables -S FORWARD`.",
+      fix:
+        "Run the command of the finding in that program, or add the plugin firewall to the network.",
+    },
+  },
+  {
+    code: "CNI0606",
+    name: "rule-drops",
+    finds: "a firewall rule drops packets of a container",
+    page: {
+      effect:
+        "Containers of the network do not reach others, or are unreachable.",
+      cause: "A firewall rule, such as a rule against private addresses.",
+      look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
+      fix:
+        "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
+    },
+  },
+  {
+    code: "CNI0610",
+    name: "untracked",
+    finds: "a notrack rule applies to a masqueraded network",
+    page: {
+      effect: "Containers of the network reach nothing outside the node: " +
+        "their packets keep their own addresses.",
+      cause: "A `notrack` rule for speed, or against a full table of " +
+        "connections, that is not limited to the node's own traffic.",
+      look: "`nft -a list ruleset | grep -B9 notrack`.",
+      fix: "Exclude the network's subnet from the rule, where it was written.",
+    },
+  },
+  {
+    code: "CNI0611",
+    name: "ipsec-blocks",
+    finds: "an IPsec policy drops packets of a container",
+    page: {
+      effect:
+        "Containers of the network do not reach others, or are unreachable.",
+      cause: "A VPN policy against unencrypted packets, or a leftover policy " +
+        "of a program.",
+      look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
+        "/proc/net/xfrm_stat.",
+      fix: "Exclude the network's subnet in the VPN's configuration.",
+    },
+  },
+  {
+    code: "CNI0609",
+    name: "rule-stops",
+    finds: "a routing rule stops packets of a container",
+    page: {
+      effect: "The container reaches nobody beyond the node.",
+      cause: "A rule against leaks of a VPN, or against private addresses.",
+      look: "`ip rule`, `ip -6 rule`.",
+      fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
+    },
+  },
+  {
+    code: "CNI0602",
+    name: "rp-filter",
+    finds: "strict reverse path filtering drops a container's packets",
+    page: {
+      effect: "The node drops what that container sends, or the answers.",
+      cause: "Strict filtering, and a route to the sender by another link.",
+      look: "`ip route get ADDRESS`.",
+      fix: "Remove the route, or set `rp_filter` of the link to 2.",
+    },
+  },
+  {
+    code: "CNI0607",
+    name: "packet-ends",
+    finds:
+      "packets of a container are dropped on the node, or leave through a different interface",
+    page: {
+      effect: "The container reaches nothing beyond that place.",
+      cause:
+        "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
+      look: "`cni doctor --pod NAME` shows which probes arrive.",
+      fix: "Run the command of the finding.",
+    },
+  },
+] as const).map((check) => ({
+  ...check,
+  run: (node: Node) => findLosses(node, check.name),
+}));
+
+/** Returns the code of a check of packets. */
+export function codeOf(check: string): string {
+  return PACKET_CHECKS.find(({ name }) => name === check)?.code ?? check;
+}

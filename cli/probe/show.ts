@@ -1,0 +1,115 @@
+/**
+ * Probes and their causes, as documents and as text.
+ *
+ * @module
+ */
+
+import { showControls, type Style } from "../../base/command_line/style.ts";
+import { wrap } from "../../base/command_line/table.ts";
+import { describeProbe } from "./packet.ts";
+import { arrives, describeLoss, type Probed } from "./run.ts";
+
+/** A probe in JSON. */
+export interface ShownProbe {
+  readonly from: string;
+  readonly to: string;
+  readonly destination: string;
+  readonly protocol: string;
+  readonly port: number | null;
+  /** Length of the packet, if it had to arrive whole. */
+  readonly length: number | null;
+  readonly reached: boolean;
+  readonly milliseconds: number;
+  /** Why it failed; null without a sign. */
+  readonly error: string | null;
+}
+
+/** A cause in JSON. */
+export interface ShownCause {
+  readonly check: string;
+  readonly message: string;
+  /** Who does not reach whom. */
+  readonly lost: readonly string[];
+  readonly fix: string | null;
+  readonly advice: string | null;
+  readonly look: string | null;
+}
+
+/** Returns a probe's document. */
+export function toShown(probed: Probed): ShownProbe {
+  const { wanted: { probe }, answer } = probed;
+  const { from, to, destination, protocol, port, length } = probe;
+  return {
+    from: from.name,
+    to,
+    destination: `${destination}`,
+    protocol: protocol === "ping" ? "icmp" : protocol,
+    port: port ?? null,
+    length: length ?? null,
+    reached: arrives(probed),
+    milliseconds: answer.milliseconds,
+    error: answer.error ?? null,
+  };
+}
+
+/** Returns the documents of the causes, each once. */
+export function toCauses(all: readonly Probed[]): ShownCause[] {
+  const byText = Map.groupBy(all, ({ cause }) => cause?.text);
+  return [...byText].flatMap(([message, some]) => {
+    const [{ cause } = {}] = some;
+    if (cause === undefined || message === undefined) return [];
+    const lost = [...new Set(some.map(({ wanted }) => describeLoss(wanted)))];
+    const { check, command = null, advice = null, look = null } = cause;
+    return [{ check, message, lost, fix: command, advice, look }];
+  });
+}
+
+const INDENT = "    ", LABEL = 6;
+
+/** Formats probes and their causes. */
+export function formatProbed(all: readonly Probed[], style: Style): string {
+  const { width = Infinity } = style;
+  const room = Math.max(width - INDENT.length - LABEL, 30);
+  const labelled = (label: string, text: string | null): string[] =>
+    text === null ? [] : [
+      INDENT + label.padEnd(LABEL) +
+      wrap(showControls(text), room)
+        .join(`\n${" ".repeat(INDENT.length + LABEL)}`),
+    ];
+  const literal = (label: string, text: string | null): string[] =>
+    text === null ? [] : [INDENT + label.padEnd(LABEL) + showControls(text)];
+  const causes = toCauses(all).flatMap((
+    { message, lost, fix, advice, look },
+  ) => [
+    style.red("lost: ") +
+    wrap(showControls(message), Math.max(width - LABEL, 30))
+      .join(`\n${" ".repeat(LABEL)}`),
+    ...labelled("so:", lost.join("; ")),
+    ...literal("fix:", fix),
+    ...labelled(fix === null ? "do:" : "note:", advice),
+    ...literal("look:", look),
+  ]);
+  return [...all.map((one) => formatProbe(one, style)), ...causes].join("\n");
+}
+
+function formatProbe(probed: Probed, style: Style): string {
+  const { wanted: { probe }, answer, cause } = probed;
+  const { width = Infinity } = style;
+  const { from, to, destination } = probe;
+  const head = `${showControls(`${from.name} -> ${to}`)}  ${destination}  ${
+    describeProbe(probe)
+  }:`;
+  const { milliseconds, error } = answer;
+  const isReached = arrives(probed);
+  const outcome = isReached
+    ? `ok, ${milliseconds} ms`
+    : error ?? `no answer in ${milliseconds} ms`;
+  const mark = isReached ? style.green : cause ? style.red : style.yellow;
+  return head.length + 1 + outcome.length <= width
+    ? `${head} ${mark(outcome)}`
+    : [
+      ...wrap(head, width),
+      ...wrap(outcome, width - 4).map((line) => `    ${mark(line)}`),
+    ]
+      .join("\n");
+}

@@ -1,0 +1,289 @@
+/**
+ * Sends a probe that was lost once more, and has the kernel say where it ends: the
+ * rules that decide about its flow, the links that it passes, and the function that
+ * drops it.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../../base/files/io.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { viewOf } from "../../net/bytes.ts";
+import type { Ip } from "../../net/ip.ts";
+import { Conntrack, type TrackedConnection } from "../../ffi/conntrack/mod.ts";
+import {
+  type Flow,
+  FlowTrace,
+  type TraceStep,
+} from "../../ffi/nftables/trace.ts";
+import { VERDICTS } from "../../ffi/nftables/expression.ts";
+import { PacketEvents, type PacketPath } from "../../ffi/packet_events.ts";
+import { type CountedRule, countLegacyRules } from "./legacy_rules.ts";
+import {
+  type Answer,
+  DISCARD_PORT,
+  DNS_PORT,
+  type Opened,
+  type Probe,
+  send,
+} from "./packet.ts";
+
+/** A namespace that the packets may pass. */
+export interface Place {
+  readonly netns: NetNs;
+  /** Names of links there whose own rules count, too. */
+  readonly links: readonly string[];
+}
+
+/** A step, and the namespace in which it was made. */
+export interface PlacedStep extends TraceStep {
+  /** Path of the namespace. */
+  readonly netns: string;
+}
+
+/** What became of a probe. */
+export interface Trace {
+  readonly probe: Probe;
+  /** What came back this time. */
+  readonly answer: Answer;
+  /** The decisions of rules, in the order of each namespace. */
+  readonly steps: readonly PlacedStep[];
+  /** The probe's packets and the answers, in order; none if the kernel does not tell. */
+  readonly packets: readonly PacketPath[];
+  /** The flow as the node tracks it; undefined if it does not. */
+  readonly connection: TrackedConnection | undefined;
+  /** Rules of legacy iptables and ebtables that dropped something meanwhile. */
+  readonly counted: readonly CountedRule[];
+}
+
+/** A probe to trace. */
+export interface Traced {
+  readonly probe: Probe;
+  /** The namespaces that it may pass, the node's first. */
+  readonly places: readonly Place[];
+  readonly waitMs: number;
+}
+
+/** What records the packets of several probes. */
+interface Recorders {
+  readonly rules: readonly (readonly [netns: string, FlowTrace])[];
+  readonly events: PacketEvents | undefined;
+}
+
+/**
+ * Traces one more packet of each probe, all at the same time.
+ *
+ * @param path Where programs are
+ */
+export async function traceAll(
+  all: readonly Traced[],
+  path: string | undefined,
+): Promise<Trace[]> {
+  using stack = new DisposableStack();
+  const places = mergePlaces(all.flatMap(({ places }) => places));
+  const hosts = places.map(({ netns }) => netns);
+  const before = countLegacyRules(hosts, path);
+  const opened = new Map<Traced, Opened>();
+  const { promise: ready, resolve: begin } = Promise.withResolvers<Recorders>();
+  let open = all.length;
+  // The last one that has a socket, or fails to get it, begins.
+  const arrive = (): void => {
+    if (--open === 0) begin(record(stack, places, [...opened.values()]));
+  };
+  const connections = new Map<Traced, TrackedConnection>();
+  const answers = await Promise.all(all.map(async (one, at) => {
+    let recorders: Recorders | undefined;
+    let isOpen = false;
+    const answer = await send(one.probe, one.waitMs, {
+      async onOpened(socket): Promise<void> {
+        isOpen = true;
+        opened.set(one, socket);
+        arrive();
+        recorders = await ready;
+      },
+      onSend: () => recorders?.events?.mark(`${at}`),
+      // The answers have another destination before NAT is undone.
+      onSilence({ flow }): void {
+        const found = findConnection(one.probe, flow, hosts);
+        if (found === undefined) return;
+        connections.set(one, found);
+        const { source, destination, destinationPort } = found.reply;
+        const id = destinationPort ?? flow.id;
+        for (const [, trace] of recorders?.rules ?? []) {
+          trace.traceAnswers(flow, { source, destination, id });
+        }
+      },
+    });
+    if (!isOpen) arrive();
+    const socket = opened.get(one);
+    const found = connections.get(one) ??
+      (socket && findConnection(one.probe, socket.flow, hosts));
+    if (found !== undefined) connections.set(one, found);
+    return answer;
+  }));
+  const { rules, events } = await ready;
+  const steps = rules.flatMap(([netns, trace]) =>
+    trace.take().map((step) => ({ ...step, netns }))
+  );
+  const packets = events?.read() ?? [];
+  const counted = listDropping(before, countLegacyRules(hosts, path));
+  return all.map((one, at) => {
+    const socket = opened.get(one);
+    const connection = connections.get(one);
+    return {
+      probe: one.probe,
+      answer: answers[at] as Answer,
+      steps: socket === undefined
+        ? []
+        : selectSteps(steps, socket.flow, connection),
+      packets: socket === undefined
+        ? []
+        : selectPackets(packets, `${at}`, one.probe, socket.length),
+      connection,
+      counted,
+    };
+  });
+}
+
+/** Names each namespace once, with all links. */
+function mergePlaces(places: readonly Place[]): Place[] {
+  return [...Map.groupBy(places, ({ netns }) => netns.path).values()]
+    .flatMap((some) => {
+      const [first] = some;
+      const links = [...new Set(some.flatMap(({ links }) => links))];
+      return first === undefined ? [] : [{ netns: first.netns, links }];
+    });
+}
+
+/** Begins to record flows. */
+function record(
+  stack: DisposableStack,
+  places: readonly Place[],
+  opened: readonly Opened[],
+): Recorders {
+  const flows = opened.map(({ flow }) => flow);
+  const rules = places.flatMap(({ netns, links }) => {
+    // A kernel without nf_tables has no such rules.
+    const trace = ifPossible(() => FlowTrace.open(netns, flows, links));
+    return trace === undefined ? [] : [[netns.path, stack.use(trace)] as const];
+  });
+  const lengths = [...new Set(opened.map(({ length }) => length))];
+  const events = PacketEvents.open({ lengths });
+  if (events !== undefined) stack.use(events);
+  return { rules, events };
+}
+
+/**
+ * Selects the steps of a flow and of its answers. Only the first step in a base chain
+ * has the headers of the packet.
+ */
+function selectSteps(
+  steps: readonly PlacedStep[],
+  flow: Flow,
+  connection: TrackedConnection | undefined,
+): PlacedStep[] {
+  const own = new Map<string, boolean>();
+  return steps.filter((step) => {
+    const key = `${step.netns} ${step.packet}`;
+    if (step.network !== undefined) {
+      own.set(key, isOfFlow(step, flow, connection));
+    }
+    return own.get(key) === true;
+  });
+}
+
+/** Reports whether headers are of a flow, in either direction, or of its ARP. */
+function isOfFlow(
+  { network = new Uint8Array(0), transport, table }: PlacedStep,
+  { protocol, source, id }: Flow,
+  connection: TrackedConnection | undefined,
+): boolean {
+  const has = (ip: Ip): boolean =>
+    network.toHex().includes(new Uint8Array(ip.toBytes()).toHex());
+  if (!has(source) && !(connection && has(connection.reply.destination))) {
+    return false;
+  }
+  const isArp = protocol === 0;
+  if (table.family === "arp" || isArp || transport === undefined) return true;
+  const numbers = [0, 2, 4].filter((at) => transport.length >= at + 2)
+    .map((at) => viewOf(transport).getUint16(at));
+  return numbers.includes(id) ||
+    numbers.includes(connection?.reply.destinationPort ?? -1);
+}
+
+/**
+ * Selects the packets of a probe: what was sent after its mark, and the answers to a
+ * ping, which have its unusual length and come by a link that it had passed.
+ */
+function selectPackets(
+  packets: readonly PacketPath[],
+  mark: string,
+  { protocol }: Probe,
+  wanted: number,
+): PacketPath[] {
+  const isSent = (one: PacketPath): boolean =>
+    one.mark === mark && one.links[0]?.isSent === true &&
+    (one.length === wanted || one.type === ARP);
+  const passed = new Set(
+    packets.filter(isSent).flatMap(({ links }) => links)
+      .map(({ name }) => name),
+  );
+  return packets.filter((packet) =>
+    isSent(packet) ||
+    protocol === "ping" && packet.length === wanted &&
+      !isSentByOther(packet, mark) && passed.has(packet.links[0]?.name ?? "")
+  );
+}
+
+/** Reports whether another probe of the same length began with it. */
+function isSentByOther(
+  { mark, links: [first] }: PacketPath,
+  own: string,
+): boolean {
+  return first?.isSent === true && mark !== undefined && mark !== own;
+}
+
+/** Finds the flow in the first namespace that tracks it. */
+function findConnection(
+  { destination, protocol, port }: Probe,
+  flow: Flow,
+  places: readonly NetNs[],
+): TrackedConnection | undefined {
+  const packet = {
+    source: flow.source,
+    destination,
+    sourcePort: flow.id,
+    destinationPort: protocol === "ping"
+      ? undefined
+      : port ?? (protocol === "dns" ? DNS_PORT : DISCARD_PORT),
+  };
+  for (const { path } of places) {
+    const found = ifPossible(() => {
+      using conntrack = Conntrack.open(path);
+      return conntrack.find(flow.protocol, packet);
+    });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Source: include/uapi/linux/if_ether.h `ETH_P_ARP`. */
+const ARP = 0x0806;
+
+/** Lists the rules that dropped packets meanwhile. */
+function listDropping(
+  before: readonly CountedRule[],
+  after: readonly CountedRule[],
+): CountedRule[] {
+  const counts = new Map(before.map((one) => [keyOf(one), one.packets]));
+  return after.filter((one) => one.packets > (counts.get(keyOf(one)) ?? 0));
+}
+
+function keyOf({ netns, program, table, text }: CountedRule): string {
+  return `${netns} ${program} ${table} ${text}`;
+}
+
+/** Returns the step that dropped a packet; undefined if no rule did. */
+export function findDrop({ steps }: Trace): PlacedStep | undefined {
+  return steps.find(({ verdict }) => verdict === VERDICTS.drop);
+}
