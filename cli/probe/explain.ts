@@ -5,8 +5,6 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { inNetns, NetNs } from "../../ffi/netns.ts";
 import {
   type Expression,
   isNotrack,
@@ -16,30 +14,13 @@ import {
   xtablesCommentOf,
 } from "../../ffi/nftables/expression.ts";
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
-import type { PacketEnd } from "../../ffi/packet_events.ts";
-import { readSysctl } from "../../ffi/sysctl.ts";
-import { listXfrmPolicies } from "../../ffi/xfrm.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { type More, removal } from "../doctor/finding.ts";
-import type { Node } from "../doctor/node.ts";
+import { removal } from "../doctor/finding.ts";
+import type { Cause, Scene } from "./cause.ts";
+import { explainReason, findEnded } from "./reasons.ts";
 import { deletionOf } from "./legacy_rules.ts";
 import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
-
-/** Why packets are lost. */
-export interface Cause extends Omit<More, "about" | "fix" | "subject"> {
-  /** The check that the cause belongs to, such as `rule-drops`. */
-  readonly check: string;
-  /** The evidence; one sentence without a full stop. */
-  readonly text: string;
-}
-
-/** What an explanation may look at. */
-export interface Scene {
-  readonly node: Node;
-  /** The subnet of the container. */
-  readonly subnet: Cidr;
-}
 
 /** A rule drops packets as it is meant to. */
 export const INTENDED = "intended";
@@ -50,7 +31,38 @@ export function explain(
   scene: Scene,
 ): Cause | typeof INTENDED | undefined {
   return explainRule(trace, scene) ?? explainCounted(trace) ??
-    explainReason(trace, scene);
+    explainChange(trace) ?? explainReason(trace, scene);
+}
+
+/** Functions in which routing drops a packet. */
+const ROUTING =
+  /^(ip_error|ip6?_forward|ip_rcv_finish_core|ip6_pkt_drop|ip_route_\w+)$/;
+/** Steps of rules that change a packet, or how it is routed. */
+const CHANGES = ["target", "payload", "meta"];
+
+/** Explains that routing drops what a rule has changed: its TTL, or its mark. */
+function explainChange(trace: Trace): Cause | undefined {
+  if (!ROUTING.test(findEnded(trace)?.location ?? "")) return undefined;
+  for (const step of trace.steps) {
+    if (step.verdict === VERDICTS.accept || isOwn(step)) continue;
+    using nftables = openNftables(step.netns);
+    const rule = nftables && findRule(nftables, step);
+    const last = rule?.expressions.findLast(({ name }) => name !== "counter");
+    if (rule === undefined || last === undefined) continue;
+    if (!CHANGES.includes(last.name)) continue;
+    const { table: { family, name }, chain, handle } = step;
+    const at = `${family} ${name} ${chain}`;
+    return {
+      check: "rule-drops",
+      text: `rule ${handle} of the nftables chain "${at}"` +
+        `${describeComment(rule)} changes packets, and routing then drops them`,
+      ...removal(
+        `nft delete rule ${at} handle ${handle}`,
+        `nft -a list chain ${at}`,
+      ),
+    };
+  }
+  return undefined;
 }
 
 /** Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
@@ -218,137 +230,6 @@ function explainCounted({ counted, packets }: Trace): Cause | undefined {
         ? `${program} -t ${table} -L --Lc`
         : `${program}-save -c -t ${table}`,
     ),
-  };
-}
-
-/** The kernel's function that ended a packet, and the link that it had passed last. */
-interface Ended extends PacketEnd {
-  readonly link: string;
-  readonly isSent: boolean;
-}
-
-/**
- * Functions that end what they have delivered: a ping's raw socket is no ping socket,
- * and a socket that is closed frees what it received.
- */
-const DELIVERED =
-  /^(ping_rcv|icmp_rcv|icmpv6_rcv|tcp_v[46]_rcv|__udp[46]_lib_rcv|udpv6_\w+|packet_rcv|arp_rcv|arp_process|ndisc_rcv|skb_queue_purge_reason|sk_stream_kill_queues|raw_\w+)$/;
-
-/**
- * Returns where the kernel ended the first packet that it did not deliver. If it was
- * sent twice, both must have ended there: chance would end one.
- */
-export function findEnded({ packets }: Trace): Ended | undefined {
-  const ends = packets.flatMap(({ end, links }): Ended[] => {
-    const last = links.at(-1);
-    if (end === undefined || last === undefined) return [];
-    if (DELIVERED.test(end.location)) return [];
-    // Its rules are traced.
-    if (end.location === "nft_do_chain") return [];
-    return [{ ...end, link: last.name, isSent: last.isSent }];
-  });
-  const isSure = (one: Ended): boolean =>
-    packets.length === 1 && one.reason !== "NOT_SPECIFIED" ||
-    ends.filter(({ location, link }) =>
-        location === one.location && link === one.link
-      ).length > 1;
-  return ends.find(isSure);
-}
-
-/** Explains by the kernel's own reason, where it tells enough. */
-function explainReason(trace: Trace, scene: Scene): Cause | undefined {
-  const ended = findEnded(trace);
-  if (ended === undefined) return undefined;
-  const { reason = "", link } = ended;
-  if (reason === "NETFILTER_DROP") return explainConntrack(scene);
-  if (reason === "XFRM_POLICY") return explainPolicy(scene);
-  if (reason === "IP_RPFILTER") {
-    return {
-      check: "rp-filter",
-      text: `reverse path filtering of "${link}" drops packets: rp_filter is ` +
-        "1 (strict), and the route back is by a different link",
-      command: `sysctl -w net.ipv4.conf.all.rp_filter=2; ` +
-        shell`echo 2 > /proc/sys/net/ipv4/conf/${link}/rp_filter`,
-      look: shell`ip route get ${trace.probe.from.source}`,
-    };
-  }
-  if (reason === "TC_INGRESS" || reason === "TC_EGRESS") {
-    const side = reason === "TC_INGRESS" ? "ingress" : "egress";
-    return {
-      check: "packet-ends",
-      text: `a filter of traffic control drops packets on "${link}" (${side})`,
-      advice: "delete the filter by its pref and handle: " +
-        shell`tc filter del dev ${link} ` + `${side} pref PREF`,
-      look: shell`tc -s filter show dev ${link} ` + side,
-    };
-  }
-  if (/^QDISC_|^FQ_|^CAKE_/.test(reason)) {
-    return {
-      check: "packet-ends",
-      text: `the qdisc of "${link}" drops packets (${reason})`,
-      advice: "raise its limit or its burst, or remove it: " +
-        shell`tc qdisc del dev ${link} root`,
-      look: shell`tc -s qdisc show dev ${link}`,
-    };
-  }
-  return undefined;
-}
-
-/** Explains by the function and the reason alone. */
-export function explainEnd(trace: Trace): Cause | undefined {
-  const ended = findEnded(trace);
-  if (ended === undefined) return undefined;
-  const { location, reason, link, isSent } = ended;
-  return {
-    check: "packet-ends",
-    text: `the kernel drops packets in ${location}()` +
-      (reason === undefined || reason === "NOT_SPECIFIED"
-        ? ""
-        : ` (${reason})`) +
-      `, after they ${isSent ? "left by" : "came in by"} "${link}"`,
-    isVague: true,
-    advice: "the function and the reason say what to look for",
-    look: shell`ip -details -statistics link show ${link}; nstat -az`,
-  };
-}
-
-/** Rules do not say that the table of connections is full: tracking drops the packet. */
-function explainConntrack({ node }: Scene): Cause | undefined {
-  using netns = NetNs.open(node.hostNetns);
-  const [count, most] = inNetns(
-    netns,
-    () =>
-      ["count", "max"].map((name) =>
-        Number(
-          ifPossible(() => readSysctl(`net/netfilter/nf_conntrack_${name}`)),
-        )
-      ),
-  );
-  if (count === undefined || most === undefined || count < most) {
-    return undefined;
-  }
-  return {
-    check: "packet-ends",
-    text:
-      `the table of tracked connections is full: it has ${count} of ${most}`,
-    command: `sysctl -w net.netfilter.nf_conntrack_max=${2 * most}`,
-    advice: "and in /etc/sysctl.d; then find who opens so many connections",
-    look: "conntrack -S; conntrack -L | awk '{print $4}' | sort | uniq -c",
-  };
-}
-
-function explainPolicy({ node, subnet }: Scene): Cause | undefined {
-  const policies = ifPossible(() => listXfrmPolicies(node.hostNetns)) ?? [];
-  const found = policies.find(({ isBlock, source, destination }) =>
-    isBlock && [source, destination].some((one) => one.overlaps(subnet))
-  );
-  if (found === undefined) return undefined;
-  const { source, destination, direction } = found;
-  const policy = `src ${source} dst ${destination} dir ${direction}`;
-  return {
-    check: "ipsec-blocks",
-    text: `the IPsec policy "${policy}" drops packets`,
-    ...removal(`ip xfrm policy delete ${policy}`, "ip xfrm policy"),
   };
 }
 

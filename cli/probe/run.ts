@@ -4,6 +4,9 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Node } from "../doctor/node.ts";
 import { listUplinks } from "../doctor/subnets.ts";
 import { CONTAINER_STEPS } from "../doctor/way/container.ts";
@@ -11,14 +14,9 @@ import { HOST_STEPS } from "../doctor/way/host.ts";
 import { FAR, type Step } from "../doctor/way/trip.ts";
 import { listEnds, type Made, STEPS } from "../doctor/way/walk.ts";
 import type { Endpoint } from "./endpoint.ts";
-import {
-  type Cause,
-  explain,
-  explainEnd,
-  explainUntranslated,
-  findEnded,
-  INTENDED,
-} from "./explain.ts";
+import type { Cause } from "./cause.ts";
+import { explain, explainUntranslated, INTENDED } from "./explain.ts";
+import { explainEnd, findEnded } from "./reasons.ts";
 import { type Answer, describeProbe, send } from "./packet.ts";
 import {
   type Kind,
@@ -70,8 +68,7 @@ export async function probeAll(
     if (answer === undefined) throw new Error("Cannot find an answer");
     return answer;
   };
-  const lost = all.filter((wanted) => !isWell(answerOf(wanted)));
-  const causes = await explainAll(node, lost, answerOf);
+  const causes = await explainAll(node, all, answerOf);
   return all.map((wanted) => ({
     wanted,
     answer: answerOf(wanted),
@@ -167,10 +164,11 @@ interface Group {
 
 async function explainAll(
   node: Node,
-  lost: readonly Wanted[],
+  all: readonly Wanted[],
   answerOf: (wanted: Wanted) => Answer,
 ): Promise<Map<Wanted, Cause>> {
   const causes = new Map<Wanted, Cause>();
+  const lost = all.filter((wanted) => !isWell(answerOf(wanted)));
   const groups = [
     ...Map.groupBy(
       lost,
@@ -200,7 +198,14 @@ async function explainAll(
   for (const group of first) {
     for (const one of group.lost) {
       const trace = traced.get(one);
-      const cause = trace && await findCause(node, one, trace, answerOf(one));
+      const isSmallWell = all.some((other) =>
+        other.probe.from === one.probe.from &&
+        other.probe.destination.equals(one.probe.destination) &&
+        other.probe.protocol === "ping" &&
+        other.probe.length === undefined && isWell(answerOf(other))
+      );
+      const cause = trace &&
+        await findCause(node, one, trace, answerOf(one), isSmallWell);
       found.set(group, cause);
       if (cause !== undefined) break;
     }
@@ -222,6 +227,7 @@ async function findCause(
   wanted: Wanted,
   traced: Trace,
   answer: Answer,
+  isSmallWell: boolean,
 ): Promise<Cause | undefined> {
   const { subject, peer, kind } = wanted;
   // It was late, or another one was dropped by chance.
@@ -250,8 +256,9 @@ async function findCause(
     if (cause === INTENDED) return undefined;
     if (cause !== undefined) return cause;
   }
-  return await findMade() ?? explainEnd(traced) ??
-    explainRest(wanted, traced, answer);
+  return await findMade() ?? explainRoute(node, traced) ??
+    explainSize(wanted, isSmallWell) ?? explainEnd(traced) ??
+    explainRest(node, wanted, traced, answer);
 }
 
 /**
@@ -289,8 +296,55 @@ export async function explainUnsent(
   };
 }
 
+/** Finds a route that forbids the destination, on the node or in the container. */
+function explainRoute(
+  node: Node,
+  { probe: { from, destination } }: Trace,
+): Cause | undefined {
+  using own = Rtnl.open(from.netns.path);
+  for (const rtnl of [own, node.host]) {
+    const route = rtnl.route.listEntries().find((one) =>
+      one.family === destination.family && !one.isUnicast && !one.isDefault &&
+      one.table !== Table.Local && one.destination.contains(destination)
+    );
+    if (route === undefined) continue;
+    const isHost = rtnl === node.host;
+    const ip = destination.family === 4 ? "ip" : "ip -6";
+    const inside = isHost ? "" : shell`nsenter --net=${from.netns.path} `;
+    const table = route.table === Table.Main ? "" : ` table ${route.table}`;
+    return {
+      check: "packet-ends",
+      text: `a route of the ${isHost ? "node" : "container"} to ` +
+        `${route.destination} (blackhole, unreachable or prohibit) stops packets`,
+      command: `${inside}${ip} route del ${route.destination}${table}`,
+      advice: "and in the program that added it, or it comes back",
+      look: `${inside}${ip} route show table all match ${destination}`,
+    };
+  }
+  return undefined;
+}
+
+/** Explains that only large packets are lost. */
+function explainSize(
+  { probe: { length, destination, from } }: Wanted,
+  isSmallWell: boolean,
+): Cause | undefined {
+  if (length === undefined || !isSmallWell) return undefined;
+  return {
+    check: "packet-ends",
+    text: `large packets from ${from.name} to ${destination} are lost: ` +
+      `smaller ones arrive, and ${length} bytes, the MTU, do not`,
+    advice: 'find what the path takes, set "mtu" in the network\'s ' +
+      "configuration to it, and restart the container",
+    look: `ping -M do -s ${
+      length - 28
+    } ${destination}; tracepath ${destination}`,
+  };
+}
+
 /** Explains by what is left: who refused it, or how it left the node. */
 function explainRest(
+  node: Node,
   { probe, kind, subject }: Wanted,
   traced: Trace,
   { error }: Answer,
@@ -329,6 +383,8 @@ function explainRest(
     };
   }
   if (kind === "named") {
+    const own = explainOwn(node, traced);
+    if (own !== undefined) return own;
     const untranslated = explainUntranslated(traced);
     return untranslated ?? explainDeparture(traced);
   }
@@ -347,6 +403,23 @@ function explainRest(
       isVague: true,
     }
     : undefined);
+}
+
+/** Explains that the node has the destination's address itself. */
+function explainOwn(
+  { host }: Node,
+  { probe: { destination } }: Trace,
+): Cause | undefined {
+  const own = host.address.list()
+    .find(({ address }) => address.ip.equals(destination));
+  if (own === undefined) return undefined;
+  const link = host.link.find(own.ifindex)?.name;
+  return {
+    check: "packet-ends",
+    text: `the node itself has ${destination}, on "${link}"`,
+    command: shell`ip address del ${own.address} dev ${link}`,
+    look: `ip address show to ${destination}`,
+  };
 }
 
 /** Tells how a packet left the node, where nothing more is known of it. */

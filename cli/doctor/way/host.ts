@@ -6,6 +6,7 @@
 
 import { shell } from "../../../base/command_line/shell.ts";
 import { createLog } from "../../../base/log/log.ts";
+import { isBridge } from "../../../ffi/rtnl/link.ts";
 import { RuleRequests } from "../../../ffi/rtnl/rule.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
@@ -85,6 +86,20 @@ function findUplinkRoute(trip: Trip): Outcome {
   const { name } = uplink ?? {};
   if (!uplink?.isUp) {
     return ends(`the uplink "${name}" is down`, shell`ip link set ${name} up`);
+  }
+  const master = uplink.masterIndex === undefined
+    ? undefined
+    : node.host.link.find(uplink.masterIndex);
+  if (master !== undefined && isBridge(master)) {
+    return ends(
+      `the uplink "${name}" is a port of the bridge "${master.name}", which has ` +
+        "its frames",
+      {
+        command: shell`ip link set ${name} nomaster`,
+        advice: `or give its addresses and routes to "${master.name}"`,
+        look: shell`ip -details link show ${name}`,
+      },
+    );
   }
   if (!uplink.isOperational) {
     return ends(
