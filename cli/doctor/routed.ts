@@ -37,19 +37,6 @@ export function listRouted(
   );
 }
 
-/** Quotes the names of networks, each once. */
-export function quoteNetworks(
-  routed: readonly Pick<RoutedNetwork, "network">[],
-): string {
-  const names = new Set(routed.map(({ network }) => `"${network.name}"`));
-  return [...names].join(", ");
-}
-
-/** Describes what it means that packets of networks are not forwarded. */
-export function describeUnforwarded(networks: string): string {
-  return `containers of ${networks} do not reach others, or are not reached`;
-}
-
 /** A plugin's configuration. */
 type Conf = Pick<PluginConf, "type" | "document">;
 

@@ -15,19 +15,16 @@ import { adviseRestart, findHostEnd } from "../live.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { readSysctlOf } from "../sysctls.ts";
 import {
-  describeLink,
-  doubt,
   ends,
   leaves,
   networkOf,
   type Outcome,
-  passes,
   type Step,
   type Trip,
 } from "./trip.ts";
 import { findArp, findGateway, findRoute, findRules } from "./gateway.ts";
 
-function findInterface(trip: Trip): Outcome {
+function findInterface(trip: Trip): Outcome | undefined {
   const { ifName } = trip.start;
   const link = trip.link = trip.sandbox.link.find(ifName);
   if (link === undefined) {
@@ -43,10 +40,10 @@ function findInterface(trip: Trip): Outcome {
     const up = trip.inSandbox(shell`ip link set ${ifName} up`);
     return ends(`"${ifName}" is down`, up);
   }
-  return passes(`${describeLink(link)} is up`);
+  return undefined;
 }
 
-function findAddress(trip: Trip): Outcome {
+function findAddress(trip: Trip): Outcome | undefined {
   const { ifName, address } = trip.start;
   const found = trip.sandbox.address.list({ ifindex: trip.link?.index ?? 0 })
     .find((one) => one.address.ip.equals(address.ip));
@@ -71,12 +68,10 @@ function findAddress(trip: Trip): Outcome {
       },
     );
   }
-  return found.isTentative
-    ? doubt(`${address.ip} is still checked for duplicates`)
-    : passes(`"${ifName}" has ${found.address}`);
+  return undefined;
 }
 
-function findHostSide(trip: Trip): Outcome {
+function findHostSide(trip: Trip): Outcome | undefined {
   const { link, node } = trip;
   if (link === undefined) return ends("there is no interface");
   if (link.kind !== "veth") {
@@ -102,16 +97,10 @@ function findHostSide(trip: Trip): Outcome {
       shell`ip link set ${end.name} up`,
     );
   }
-  if (end.mtu !== link.mtu) {
-    return doubt(
-      `${describeLink(end)} is up, but its MTU differs: large packets are lost`,
-      trip.inSandbox(shell`ip link set ${link.name} mtu ${end.mtu}`),
-    );
-  }
-  return passes(`${describeLink(end)} on the host is up`);
+  return undefined;
 }
 
-function findLowerLink(trip: Trip, link: Link): Outcome {
+function findLowerLink(trip: Trip, link: Link): Outcome | undefined {
   const lower = link.linkIndex === undefined
     ? undefined
     : trip.node.host.link.find(link.linkIndex);
@@ -125,7 +114,7 @@ function findLowerLink(trip: Trip, link: Link): Outcome {
       shell`ip link set ${lower.name} up`,
     );
   }
-  return passes(`${describeLink(lower)} below it is up`);
+  return undefined;
 }
 
 function findBridge(trip: Trip): Outcome | undefined {
@@ -167,10 +156,7 @@ function findBridge(trip: Trip): Outcome | undefined {
       shell`bridge vlan add dev ${hostEnd.name} vid ${vlan} pvid untagged`,
     );
   }
-  return passes(
-    `"${hostEnd.name}" is a port of "${master.name}"` +
-      (vlan > 0 ? ` in VLAN ${vlan}` : ""),
-  );
+  return undefined;
 }
 
 /** Explains why a port lets no frames pass. */
@@ -178,12 +164,12 @@ function explainPort(
   { name }: Link,
   bridge: Link,
   state: BridgePortState,
-): Outcome {
+): Outcome | undefined {
   const text = `"${name}" is ${state} as a port of "${bridge.name}"`;
   const look = shell`bridge -details link show dev ${name}`;
   // STP holds back a new port for twice the forward delay, 30 s by default.
   return state === "listening" || state === "learning"
-    ? doubt(`${text}: STP holds back each new port for some time`, {
+    ? ends(`${text}: STP holds back each new port for some time`, {
       command: shell`ip link set ${bridge.name} type bridge stp_state 0`,
       look,
     })
@@ -236,11 +222,7 @@ function findRate(trip: Trip): Outcome | undefined {
       },
     );
   }
-  return passes(
-    buckets.map(({ name, bytesPerSecond }) =>
-      `"${name}" lets ${bytesPerSecond * 8} bits a second pass`
-    ).join(", "),
-  );
+  return undefined;
 }
 
 function burstOf(bytesPerSecond: number, ticks: number): number {

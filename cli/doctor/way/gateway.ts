@@ -19,13 +19,12 @@ import {
   leaves,
   networkOf,
   type Outcome,
-  passes,
   type Trip,
 } from "./trip.ts";
 import { findWayBack } from "./way_back.ts";
 
 /** Finds the route by which packets leave. */
-export function findRoute(trip: Trip): Outcome {
+export function findRoute(trip: Trip): Outcome | undefined {
   const { sandbox, start, destination, link } = trip;
   const { ip: source } = start.address;
   try {
@@ -47,7 +46,7 @@ export function findRoute(trip: Trip): Outcome {
   const text = `default route${
     gateway === undefined ? "" : ` via ${gateway}`
   } by "${by}"${where}`;
-  if (by === start.ifName) return passes(text);
+  if (by === start.ifName) return undefined;
   // The default route is another network's, as with multus.
   if (trip.hasDefaultRoute === false) return onlySubnet(trip);
   return {
@@ -60,7 +59,7 @@ export function findRoute(trip: Trip): Outcome {
 /** Source: include/uapi/linux/rtnetlink.h `RT_TABLE_MAIN`. */
 const MAIN = 254;
 
-function onlySubnet(trip: Trip): Outcome {
+function onlySubnet(trip: Trip): Outcome | undefined {
   const { gateway, hasRoutes } = trip;
   const text = "the network has no default route; only its subnet is reached";
   // A default route of another network is not its own.
@@ -68,7 +67,7 @@ function onlySubnet(trip: Trip): Outcome {
   // host-local names a gateway for each subnet, whether or not there is one.
   const isUsed = gateway !== undefined &&
     (hasRoutes || isOnHost(trip, gateway));
-  return isUsed ? passes(text) : leaves(text);
+  return isUsed ? undefined : leaves(text);
 }
 
 /** Returns the command for the default route, and for what it needs first. */
@@ -114,7 +113,7 @@ export function findRules(trip: Trip): Outcome | undefined {
       )
       : undefined;
   }
-  return passes(`a rule sends packets from ${ip} to table ${rule.table}`);
+  return undefined;
 }
 
 /** Where the node is the gateway, it must answer ARP. */
@@ -166,7 +165,7 @@ export function findGateway(trip: Trip): Outcome | undefined {
     link: start.ifName,
     inNetns: (command) => trip.inSandbox(command),
   });
-  return outcome.state === "end" && isOnHost(trip, gateway)
+  return outcome?.state === "end" && isOnHost(trip, gateway)
     ? explainSilence(trip, outcome)
     : outcome;
 }
@@ -174,7 +173,7 @@ export function findGateway(trip: Trip): Outcome | undefined {
 /** The gateway is this node, so the reason for its silence is here, too. */
 function explainSilence(trip: Trip, { text }: Outcome): Outcome {
   const back = findWayBack(trip);
-  return back.state === "end" ? back : ends(text, {
+  return back?.state === "end" ? back : ends(text, {
     advice: "the gateway is this node: look for rules that drop what comes " +
       `from "${trip.entry?.name}" before it is forwarded`,
     look: "nft list ruleset; tc filter show dev " +

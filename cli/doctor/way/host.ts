@@ -16,18 +16,16 @@ import { adviseRestart } from "../live.ts";
 import { nameOfSysctl, readHostSysctl } from "../sysctls.ts";
 import { findNeighbor } from "./neighbor.ts";
 import {
-  describeLink,
   ends,
   inFamily,
   leaves,
   type Outcome,
-  passes,
   type Step,
   type Trip,
 } from "./trip.ts";
 import { findWayBack, lookUpOnHost } from "./way_back.ts";
 
-function findRouter(trip: Trip): Outcome {
+function findRouter(trip: Trip): Outcome | undefined {
   const { node, entry } = trip;
   const gateway = trip.route?.gateway ?? trip.gateway;
   if (gateway === undefined || entry === undefined) {
@@ -40,11 +38,10 @@ function findRouter(trip: Trip): Outcome {
       `${gateway} is not an address of this node; the rest of its way is outside`,
     );
   }
-  const name = node.host.link.find(owner.ifindex)?.name ?? "?";
-  return passes(`the host has ${gateway} on "${name}"`);
+  return undefined;
 }
 
-function findForwarding({ node, family, entry }: Trip): Outcome {
+function findForwarding({ node, family, entry }: Trip): Outcome | undefined {
   const key = FORWARDING[family];
   if (readHostSysctl(node, key) === "0") {
     const name = nameOfSysctl(key);
@@ -56,10 +53,10 @@ function findForwarding({ node, family, entry }: Trip): Outcome {
     const name = nameOfSysctl(own);
     return ends(`${name} is 0`, shell`echo 1 > /proc/sys/${own}`);
   }
-  return passes(`the host forwards IPv${family}`);
+  return undefined;
 }
 
-function findUplinkRoute(trip: Trip): Outcome {
+function findUplinkRoute(trip: Trip): Outcome | undefined {
   const { node, entry, destination, start } = trip;
   if (trip.hasDefaultRoute === false) {
     return leaves("the network has no default route; it ends on this node");
@@ -81,7 +78,7 @@ function findUplinkRoute(trip: Trip): Outcome {
     }
     return explainNoRoute(trip, source);
   }
-  const { ifindex = 0, gateway } = trip.hostRoute;
+  const { ifindex = 0 } = trip.hostRoute;
   const uplink = node.host.link.find(ifindex);
   const { name } = uplink ?? {};
   if (!uplink?.isUp) {
@@ -107,10 +104,7 @@ function findUplinkRoute(trip: Trip): Outcome {
       shell`ip -details link show ${name}`,
     );
   }
-  return passes(
-    `the host's route${gateway === undefined ? "" : ` via ${gateway}`} is by ` +
-      describeLink(uplink),
-  );
+  return undefined;
 }
 
 /** Reports whether a rule or a route stops packets of a container. */
@@ -160,9 +154,7 @@ async function findMasquerade(trip: Trip): Promise<Outcome | undefined> {
   );
   if (attachment === undefined) return undefined;
   if (conf === undefined) {
-    return passes(
-      `not masqueraded; the outside needs a route back to ${address.ip}`,
-    );
+    return undefined;
   }
   const { network, containerId, ifName } = attachment;
   try {
@@ -173,7 +165,7 @@ async function findMasquerade(trip: Trip): Promise<Outcome | undefined> {
       path: node.env["PATH"],
       log: createLog({}, () => {}),
     }, [address]);
-    return passes(`${address.ip} is masqueraded`);
+    return undefined;
   } catch (error) {
     return ends(formatFailureText(error), {
       ...adviseRestart(attachment),

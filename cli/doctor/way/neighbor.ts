@@ -7,7 +7,7 @@
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
 import type { Ip } from "../../../net/ip.ts";
-import { ends, type Outcome, passes } from "./trip.ts";
+import { ends, type Outcome } from "./trip.ts";
 
 /** Looks for the MAC of a neighbour, to which something was sent just now. */
 export function findNeighbor(
@@ -18,13 +18,13 @@ export function findNeighbor(
     /** Writes a command as it runs in the namespace. */
     inNetns(command: string): string;
   },
-): Outcome {
+): Outcome | undefined {
   const known = new NeighborRequests(rtnl.socket)
     .list({ family: destination.family })
     .find(({ ip }) => ip.equals(destination));
   // Without an entry, nobody asked.
   if (known === undefined || known.mac !== undefined) {
-    return passes(`the gateway ${destination} is known by "${link}"`);
+    return undefined;
   }
   return ends(
     `the gateway ${destination} does not tell its MAC on "${link}"`,

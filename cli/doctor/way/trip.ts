@@ -30,13 +30,10 @@ export const FAR: Readonly<Record<IpFamily, Ip>> = {
   6: Ip.parse("2001:db8:ffff::1"),
 };
 
-/** The outcome of a step. */
+/** The outcome of a step that does not just let the packet pass. */
 export interface Outcome {
-  /**
-   * ok: the packet passes. doubt: it may pass. end: it does not pass. leaves:
-   * the rest of its way is not on this node.
-   */
-  readonly state: "ok" | "doubt" | "end" | "leaves";
+  /** end: it does not pass. leaves: the rest of its way is not on this node. */
+  readonly state: "end" | "leaves";
   /** The evidence, without a full stop. */
   readonly text: string;
   /** The command that fixes it. */
@@ -55,24 +52,10 @@ export type Help = string | Pick<Outcome, "command" | "advice" | "look">;
 /** One step of the way. */
 export interface Step {
   readonly name: string;
-  /** @returns Undefined if the step does not apply */
+  /** @returns Undefined if the packet passes, or the step does not apply */
   readonly run: (
     trip: Trip,
   ) => Outcome | undefined | Promise<Outcome | undefined>;
-}
-
-/** Creates an outcome: the packet passes. */
-export function passes(text: string): Outcome {
-  return { state: "ok", text };
-}
-
-/**
- * Creates an outcome: the packet may not pass.
- *
- * @param help A string is the command that fixes it
- */
-export function doubt(text: string, help: Help = {}): Outcome {
-  return { state: "doubt", text, ...readHelp(help) };
 }
 
 /**
@@ -214,11 +197,6 @@ function listUncached(netns: string): Start[] {
     if (link === undefined || ip.isLoopback || ip.isLinkLocal) return [];
     return [{ netns, ifName: link.name, address, attachment: undefined }];
   });
-}
-
-/** Describes a link for people. */
-export function describeLink({ name, kind, mtu }: Link): string {
-  return `${name} (${kind || "physical"}, MTU ${mtu})`;
 }
 
 /** Returns what a plugin of this project does to the network; undefined for others. */
