@@ -3,7 +3,7 @@
 /**
  * Measures the plugins beside others: `deno task bench`.
  *
- *     deno task bench [--quick] [--rounds N] [--filter TEXT]
+ *     deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
  *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
  *                     [--out DIR] [--json]
  *
@@ -25,6 +25,7 @@ import { importFlags } from "../net.ts";
 import { chooseOverview, drawBars } from "./bench/charts.ts";
 import { writeFigures } from "./bench/figures.ts";
 import { type Answer, measureAll, type Task } from "./bench/measure.ts";
+import { formatGrowth } from "./bench/growth.ts";
 import { runIsolated } from "./bench/isolation.ts";
 import {
   describeLines,
@@ -65,6 +66,7 @@ interface BenchOptions {
   /** Whether stdout is the JSON document instead of tables. */
   readonly json: boolean;
   readonly quick: boolean;
+  readonly growth: boolean;
   readonly rounds: number | undefined;
   readonly filter: string;
   /** Results of which the documentation's figures are made; undefined to measure. */
@@ -89,7 +91,7 @@ function parseOptions(args: readonly string[]): BenchOptions {
         "out",
         "figures",
       ],
-      boolean: ["json", "quick"],
+      boolean: ["json", "quick", "growth"],
       collect: ["peer"],
       unknown: (arg) => {
         throw refuse(arg);
@@ -101,7 +103,7 @@ function parseOptions(args: readonly string[]): BenchOptions {
   }
   const path = (text: string | undefined): string | undefined =>
     text === undefined ? undefined : resolve(text);
-  const { json, quick } = more;
+  const { json, quick, growth } = more;
   return {
     bin: path(bin),
     peers: peer.map((directory) => resolve(directory)),
@@ -109,13 +111,13 @@ function parseOptions(args: readonly string[]): BenchOptions {
     rounds: rounds === undefined ? undefined : Number(rounds),
     figures: path(figures),
     out: resolve(out ?? `${ROOT}dist/bench`),
-    ...{ json, quick, filter },
+    ...{ json, quick, growth, filter },
   };
 }
 
 /** Measures, prints and writes; returns the exit status. */
 async function bench(options: BenchOptions): Promise<number> {
-  const { quick, rounds, filter, json, out, figures } = options;
+  const { quick, growth, rounds, filter, json, out, figures } = options;
   if (figures !== undefined) {
     await writeFigures(figures);
     return 0;
@@ -126,7 +128,7 @@ async function bench(options: BenchOptions): Promise<number> {
   const { subjects, notes } = findSubjects(bin, peers, go, goMultus);
   const machine = describeMachine(subjects);
   notes.forEach((note) => console.error(note));
-  const answer = await measure({ subjects, quick, rounds, filter });
+  const answer = await measure({ subjects, quick, growth, rounds, filter });
   if (typeof answer === "number") return answer;
   const { rows } = answer;
   if (rows.length === 0) {
@@ -135,15 +137,16 @@ async function bench(options: BenchOptions): Promise<number> {
   }
   const all = [...notes, ...answer.notes];
   const report: Report = { machine, quick, filter, notes: all, rows };
-  const files = await writeReport(report, out);
+  const files = await writeReport(report, out, growth ? "growth" : "bench");
+  if (growth && !json) console.log(formatGrowth(rows));
   console.log(json ? JSON.stringify(report, null, 2) : formatReport(report));
   files.forEach((file) => console.error(`Written: ${file}`));
   return 0;
 }
 
 /**
- * Writes the results as `bench.*`: the document, tables and a chart, and a smaller
- * chart of pods alone.
+ * Writes the results as `bench.*` or `growth.*`: the document, tables and a chart,
+ * and a smaller chart of pods alone.
  *
  * @param directory Made if it is not there
  * @returns The files
@@ -151,19 +154,21 @@ async function bench(options: BenchOptions): Promise<number> {
 async function writeReport(
   report: Report,
   directory: string,
+  name: "bench" | "growth",
 ): Promise<string[]> {
   const lines = describeLines(report.machine);
   const overview = chooseOverview(report.rows);
   const contents = {
     "json": JSON.stringify(report, null, 2) + "\n",
-    "md": formatReport(report),
+    "md": (name === "growth" ? `${formatGrowth(report.rows)}\n` : "") +
+      formatReport(report),
     "svg": drawBars(report.rows, lines),
     ...overview.length > 0 && { "overview.svg": drawBars(overview, lines) },
   };
   await Deno.mkdir(directory, { recursive: true });
   const files: string[] = [];
   for (const [extension, text] of Object.entries(contents)) {
-    const file = `${directory}/bench.${extension}`;
+    const file = `${directory}/${name}.${extension}`;
     await Deno.writeTextFile(file, text);
     files.push(file);
   }
@@ -172,12 +177,13 @@ async function writeReport(
 
 const HELP = `Measure the plugins beside others, in namespaces of their own.
 
-Usage: deno task bench [--quick] [--rounds N] [--filter TEXT]
+Usage: deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
                        [--bin DIR] [--peer DIR]... [--go-multus DIR]
                        [--out DIR] [--json]
        deno task bench --figures FILE
 
   --quick          a few rounds of the smaller measurements
+  --growth         pods alone, with 0 to 2000 containers on the node
   --rounds N       rounds that count (1 to 1000)
   --filter TEXT    measure only cells with TEXT in their name
   --bin DIR        our executables (default build them)

@@ -20,6 +20,13 @@ testRows("planScenarios() keeps to what the filter's text is in", [
   ]],
   [{ filter: "drain" }, ["pod, masquerade, 0 containers, drain of 110"]],
   [{ filter: "nothing like it" }, []],
+  [
+    { growth: true },
+    [0, 100, 250, 500, 1000, 2000].map((containers) =>
+      `pod, masquerade, ${containers} containers`
+    ),
+  ],
+  [{ growth: true, filter: "ports" }, []],
   [{ filter: "ports", quick: true }, [
     "ports, masquerade, 0 containers",
     "ports, masquerade, 0 containers, 4 at once",

@@ -58,7 +58,9 @@ export function measureAll(task: Task): Answer {
   using bench = new Workbench(task);
   return {
     rows: [
-      ...START.includes(task.filter) ? measureStarts(bench) : [],
+      ...START.includes(task.filter) && !task.growth
+        ? measureStarts(bench)
+        : [],
       ...planScenarios(task).flatMap((one) => measureScenario(one, bench)),
     ],
     notes: bench.notes,
