@@ -135,7 +135,12 @@ export class Healer {
     );
     if (watcher === undefined) return;
     this.#watchers.push(watcher);
-    void this.#hear(watcher);
+    this.#hear(watcher).catch((error) =>
+      this.#options.log.warn("Cannot watch network namespaces", {
+        directory,
+        error: describeError(error),
+      })
+    );
   }
 
   async #hear(watcher: Deno.FsWatcher): Promise<void> {

@@ -25,7 +25,7 @@ export interface CallContext {
    * has looked at CNI_NETNS before; undefined if nothing has.
    */
   readonly caller?: Pick<CmdArgs, "netns"> | undefined;
-  /** Receives log text as it is written. */
+  /** Receives log text as it is written; that of another process when it ends. */
   readonly onStderr: (text: string) => void;
   /**
    * Whether the node's log has a default place, so that stderr has errors only.

@@ -5,8 +5,9 @@
  */
 
 import { pause } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
+import { describeError, formatFailure } from "../../base/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import { CURRENT_VERSION } from "../../cni/version.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission, RefusalReason } from "../../base/service/admission.ts";
@@ -217,8 +218,14 @@ class CallExchange implements RequestExchange {
       this.#answer(isOfPlugin ? outcome : await call.convert(outcome));
       calls.report(ended);
     } catch (error) {
-      log.warn("Cannot read a request", { error: describeError(error) });
-      this.#decline("malformed request");
+      const description = { error: describeError(error) };
+      if (!this.#isBegun) {
+        log.warn("Cannot read a request", description);
+        return this.#decline("malformed request");
+      }
+      // A declined call is run by its caller, and this one may have changed things.
+      log.warn("Cannot run a call to its end", description);
+      if (!this.#hasEnded) this.#answer(formatFailure(error, CURRENT_VERSION));
     }
   }
 

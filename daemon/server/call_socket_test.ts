@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { UnixStream } from "../../ffi/socket/unix_stream.ts";
 import { encodeRequest } from "../../tests/_harness/call_format.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
@@ -21,6 +21,7 @@ class Scene implements AsyncDisposable {
 
   constructor(
     lookup: CallSocketOptions["lookup"] = () => Promise.resolve({} as Plugin),
+    fault?: Error,
   ) {
     const own = readOwnAttributes(BUILD, HOST);
     this.#socket = new CallSocket({
@@ -30,6 +31,7 @@ class Scene implements AsyncDisposable {
         note(): void {},
         run: async ({ signal }) => {
           this.begun++;
+          if (fault !== undefined) throw fault;
           await new Promise<void>((resolve) =>
             signal.addEventListener("abort", () => resolve())
           );
@@ -39,7 +41,7 @@ class Scene implements AsyncDisposable {
       },
       own,
       readAttributes: () => ({ ...own, exe: "" }),
-      log: { info(): void {}, warn: console.error },
+      log: { info(): void {}, warn(): void {} },
       onDeclined: (why) => this.left.push(why),
     });
     this.#socket.listen(this.path);
@@ -104,4 +106,21 @@ Deno.test("CallSocket leaves a call once that ends while its plugin is loaded", 
   // All that follows from the plugin is done before any timer.
   await new Promise((resolve) => setTimeout(resolve));
   assertEquals([scene.begun, scene.left], [0, ["the daemon ends"]]);
+});
+
+Deno.test("CallSocket answers a call that it has begun, whatever fails", async () => {
+  const lookup = () => Promise.resolve({} as Plugin);
+  await using scene = new Scene(lookup, new Error("on purpose"));
+  using caller = scene.offer();
+  let answer = "";
+  await eventually("it has begun", () => scene.begun === 1);
+  const buffer = new Uint8Array(4096);
+  for (let length = -1; length !== 0;) {
+    // What it sends next comes from this process, too.
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    length = caller.receive(buffer);
+    answer += new TextDecoder().decode(buffer.subarray(0, length));
+  }
+  assertEquals(scene.left, []);
+  assertMatch(answer, /"code": 999,\s+"msg": "on purpose"/);
 });

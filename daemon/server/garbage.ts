@@ -86,16 +86,21 @@ export class GarbageCollector {
       if (!isIdle && !this.#isReached(MOST_CALLS, MOST_BYTES)) {
         return this.#wait();
       }
-      this.#collectNow();
+      void this.#collectNow();
     });
   }
 
   async #collectNow(): Promise<void> {
-    await this.#collect();
-    this.#calls = 0;
-    this.#bytes = this.#readBytes();
-    this.#grownBytes = 0;
-    this.#isWaiting = false;
+    try {
+      await this.#collect();
+    } catch {
+      // The daemon goes on with the garbage, and tries again after as many calls.
+    } finally {
+      this.#calls = 0;
+      this.#bytes = this.#readBytes();
+      this.#grownBytes = 0;
+      this.#isWaiting = false;
+    }
   }
 }
 

@@ -2,14 +2,17 @@ import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { collectHeap, GarbageCollector } from "./garbage.ts";
 
-function collector(): {
+function collector(fail?: () => never): {
   calls: (count: number) => void;
   state: { isIdle: boolean; collections: number; bytes: number };
 } {
   const state = { isIdle: true, collections: 0, bytes: 50 << 20 };
   const garbage = new GarbageCollector({
     isIdle: () => state.isIdle,
-    collect: () => void state.collections++,
+    collect: () => {
+      state.collections++;
+      fail?.();
+    },
     idleMs: 50,
     readBytes: () => state.bytes,
   });
@@ -26,6 +29,16 @@ Deno.test("GarbageCollector collects once after many calls, when nobody waits", 
   calls(50);
   assertEquals(state.collections, 0);
   await eventually("it has collected", () => state.collections === 1);
+});
+
+Deno.test("GarbageCollector tries again after a collection that failed", async () => {
+  const { calls, state } = collector(() => {
+    throw new Error("on purpose");
+  });
+  for (const collections of [1, 2]) {
+    calls(100);
+    await eventually("it has tried", () => state.collections === collections);
+  }
 });
 
 Deno.test("GarbageCollector waits while there are calls, but not for ever", async () => {

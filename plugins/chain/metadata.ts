@@ -41,7 +41,7 @@ export const metadata: BuiltInMetadata = {
         default: "none",
       },
       "ipMasq": {
-        text: "Whether to masquerade traffic that leaves the network.",
+        text: "Has no effect here: it belongs into a plugin of the chain.",
       },
     },
   }),
