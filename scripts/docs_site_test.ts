@@ -285,6 +285,7 @@ const SEARCHED: Readonly<Record<string, readonly string[]>> = {
   "duplicate address": ["macvlan#duplicate-addresses"],
   slow: ["troubleshooting#pods-start-slowly"],
   "address leak": [
+    "daemon#leaked-addresses",
     "troubleshooting#leaked-addresses",
     "whereabouts#leaked-addresses",
   ],
