@@ -161,13 +161,26 @@ export class Healer {
     for (let sweepAt = performance.now(); !signal.aborted;) {
       const now = performance.now();
       const isSweep = now >= sweepAt;
-      if (isSweep) sweepAt = now + sweepMs;
+      if (isSweep) {
+        sweepAt = now + sweepMs;
+        this.#forgetDead();
+      }
       if (this.#takeDead(now) || isSweep) {
         if (!await this.#heal(signal)) return;
         await this.#sleep(restMs, signal, false);
       }
       const next = Math.min(sweepAt, ...this.#due.values());
       await this.#sleep(next - performance.now(), signal, true);
+    }
+  }
+
+  /** Forgets containers whose namespace has ended unheard: they are the sweep's. */
+  #forgetDead(): void {
+    for (const [container, { netns }] of this.#containers) {
+      const isAwaited = this.#due.has(container);
+      if (!isAwaited && !isNamespace(findFileId(netns))) {
+        this.#forget(container);
+      }
     }
   }
 
