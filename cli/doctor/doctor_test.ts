@@ -113,8 +113,10 @@ Deno.test("what version 1 of the JSON promises is still promised", () => {
 
 Deno.test("every check has a fault that it finds", () => {
   const found = new Set(FAULTS.flatMap(({ checks }) => checks));
+  // tests/doctor_faults has two uplinks, which it needs.
+  const elsewhere = ["rp-filter"];
   const others = CHECKS.map(({ name }) => name).filter((name) =>
-    !found.has(name)
+    !found.has(name) && !elsewhere.includes(name)
   );
   assertEquals(others, [], "faults/ has no fault for these checks");
 });
@@ -168,8 +170,9 @@ nft add table inet fw '{ chain f1 { type filter hook forward priority 0; policy 
     assertEquals(fixed.filter(({ failure }) => failure !== null), []);
     // What a person must decide is still there.
     const left = [...new Set(findings.map(({ check }) => check))];
-    assertEquals(left, ["forward-policy", "cache-broken"]);
-    assertEquals(ended.code, 1);
+    // The only container reaches the node, and the node has no router.
+    assertEquals(left, ["cache-broken"]);
+    assertEquals(ended.code, 0);
     assertEquals(((await Deno.stat(custom)).mode ?? 0) & 0o777, 0o755);
     // The container has all that it had.
     const gone = ["10.1.2.200", "pods-x-eth0"];

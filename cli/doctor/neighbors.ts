@@ -84,16 +84,40 @@ function findInContainer(
 /** How often to ask for an address, and how long to listen each time, in ms. */
 const ATTEMPTS = 3, LISTEN_MS = 100;
 
+/** Finds containers to which the cache gives one address, of those that the node routes. */
+function findTwins(node: Node): Findings {
+  const all = listLive(node).filter(({ isRouted }) => isRouted);
+  const owners = all.flatMap((live) =>
+    live.addresses.map(({ ip }) => ({ ip: `${ip}`, live }))
+  );
+  return [...Map.groupBy(owners, ({ ip }) => ip)].flatMap(([ip, some]) => {
+    const [first, second] = some.map(({ live }) => live);
+    if (first === undefined || second === undefined) return [];
+    return [error(
+      `${first.attachment} and ${second.attachment} both have ${ip}`,
+      "packets to that address reach one of the containers only",
+      {
+        advice: "give each its own address, and restart the one that has it " +
+          "wrongly: static addresses are for one container, and leases that " +
+          "were lost are handed out again",
+        look: shell`cni show --json | grep ${ip}`,
+        subject: second.attachment,
+        about: [first.attachment, second.attachment],
+      },
+    )];
+  });
+}
+
 /**
  * Finds others with a container's address. Asks only on bridges with ports that
- * no attachment has: two containers of plugins do not get one address.
+ * no attachment has: of the others, the cache has the addresses.
  */
 async function findDuplicates(node: Node): Promise<Findings> {
   const live = listLive(node)
     .filter(({ entry, link }) => entry && isBridge(entry) && link?.mac);
   const byBridge = Map.groupBy(live, ({ entry }) => entry?.index ?? 0);
   const ports = node.host.link.list();
-  const findings: Finding[] = [];
+  const findings: Finding[] = [...findTwins(node)];
   for (const [index, some] of byBridge) {
     const bridge = some[0]?.entry;
     const own = some.map(({ hostEnd }) => hostEnd?.index);

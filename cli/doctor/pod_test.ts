@@ -153,7 +153,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the masquerade is gone",
     pod: WEB,
-    text: /The masquerade is gone: 10.1.0.2/,
+    text: /The masquerade is missing: 10.1.0.2/,
     breaks:
       "nft list table inet cni_plugins_masquerade > $directory/saved; nft delete table inet cni_plugins_masquerade",
     fixes: "nft -f $directory/saved",

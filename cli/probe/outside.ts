@@ -9,8 +9,10 @@
  */
 
 import { pause } from "../../base/deadline.ts";
-import { NetNs } from "../../ffi/netns.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { Node } from "../doctor/node.ts";
@@ -58,6 +60,20 @@ export class OutsideClient implements Disposable {
       if (family === 6 && host.address.list({ family }).length === 0) continue;
       host.address.add({ ifindex: index, address: Cidr.parse(near) });
       client.address.add({ ifindex: linkIndex, address: Cidr.parse(far) });
+    }
+    // Else it resolves no neighbour for what is forwarded before DAD is over.
+    for (
+      const [netns, link] of [[host.netns, name], [
+        client.netns,
+        "eth0",
+      ]] as const
+    ) {
+      ifPossible(() =>
+        inNetns(
+          netns,
+          () => writeSysctl(`net/ipv6/conf/${link}/accept_dad`, "0"),
+        )
+      );
     }
     host.link.set(index, { isUp: true });
     client.link.set(linkIndex, { isUp: true });

@@ -13,6 +13,7 @@ import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import { readSysctl } from "../../ffi/sysctl.ts";
 import { listXfrmPolicies } from "../../ffi/xfrm.ts";
 import type { Ip } from "../../net/ip.ts";
+import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
 import { removal } from "../doctor/finding.ts";
 import { nameOfSysctl, readHostSysctl } from "../doctor/sysctls.ts";
 import type { Cause, Scene } from "./cause.ts";
@@ -67,7 +68,8 @@ export function explainReason(trace: Trace, scene: Scene): Cause | undefined {
   }
   if (reason === "IP_INADDRERRORS") {
     const key = `net/ipv4/conf/${link}/forwarding`;
-    if (readHostSysctl(scene.node, key) === "0") {
+    const isOn = readHostSysctl(scene.node, FORWARDING[4]) !== "0";
+    if (isOn && readHostSysctl(scene.node, key) === "0") {
       return {
         check: "packet-ends",
         text: `${nameOfSysctl(key)} is 0`,
@@ -198,6 +200,7 @@ function explainNeighbor(
       check: "packet-ends",
       text: `a static neighbour ${isHost ? "of the node" : "in a container"} ` +
         `has ${found.mac} for ${ip} on "${link}", which is not its MAC`,
+      isVague: true,
       command: inside + shell`ip neigh del ${ip} dev ${link}`,
       look: `${inside}ip neigh show ${ip}`,
     };

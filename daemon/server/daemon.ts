@@ -20,6 +20,7 @@ import type { Log } from "../../base/log/log.ts";
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
+import { removeLeftRecordings } from "../../ffi/packet_events.ts";
 import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 import { Admission, MAX_CONNECTIONS } from "../../base/service/admission.ts";
 import { CallHistory } from "./call_history.ts";
@@ -281,6 +282,8 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const manager = new ServiceManager(env, log);
   options.onListening?.();
   manager.notify("READY=1");
+  // A probe of the tool that was killed leaves one.
+  ifPossible(removeLeftRecordings);
   using _watching = manager.watch();
   log.info("listening", { directory, maxCalls });
 

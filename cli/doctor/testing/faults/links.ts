@@ -290,6 +290,35 @@ export const LINKS_FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "two containers with one static address",
+    checks: ["address-twice"],
+    message: /default\/one eth0 and default\/two eth0 both have 10.66.0.5$/m,
+    seed: async (scene) => {
+      const ipam = {
+        type: "static",
+        addresses: [{ address: "10.66.0.5/24", gateway: "10.66.0.1" }],
+      };
+      const path = scene.writeNetwork("30-more", [
+        { type: "bridge", bridge: "br9", isGateway: true, ipam },
+      ]);
+      const pods = ["one", "two"].map((pod, at) => ({
+        pod,
+        id: `${at}`.repeat(16),
+        netns: scene.hosts.addNetns(),
+      }));
+      for (const { pod, id, netns } of pods) {
+        await scene.attach("30-more", netns, id, pod);
+      }
+      return async () => {
+        for (const { id, netns } of pods) {
+          await scene.detach("30-more", netns, id);
+        }
+        await Deno.remove(path);
+        scene.ip("link del br9");
+      };
+    },
+  },
+  {
     name: "two containers with one MAC behind a bridge",
     checks: ["mac-twice"],
     message: /default\/twin eth0 and default\/db eth0 both have MAC/,

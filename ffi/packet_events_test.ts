@@ -1,0 +1,34 @@
+import { assertEquals } from "@std/assert";
+import { parsePackets } from "./packet_events.ts";
+
+const TEXT = `
+    cni-7   [001] .....   1.000000: tracing_mark_write: 3
+    cni-7   [001] b....   1.000010: net_dev_queue: dev=eth0 skbaddr=00a len=343
+    cni-7   [001] ..s1.   1.000012: netif_receive_skb: dev=veth1 skbaddr=00a len=329
+    cni-7   [001] ..s1.   1.000014: kfree_skb: skbaddr=00a rx_sk=0 protocol=2048 location=ip_rcv_finish_core+0x25b/0x470 reason: IP_RPFILTER
+    cni-7   [001] ..s1.   1.000016: net_dev_queue: dev=eth0 skbaddr=00b len=42
+    cni-7   [001] ..s1.   1.000018: netif_receive_skb: dev=br0 skbaddr=00b len=28
+    cni-7   [001] ..s1.   1.000020: net_dev_queue: dev=br0 skbaddr=00b len=42
+  other-8   [000] ..s1.   1.000022: kfree_skb: skbaddr=00b rx_sk=0 protocol=2054 location=br_dev_xmit+0x1/0x2 reason: NOT_SPECIFIED
+  other-8   [000] ..s1.   1.000024: net_dev_queue: dev=eth9 skbaddr=00c len=343
+  other-8   [000] ..s1.   1.900024: kfree_skb: skbaddr=00c rx_sk=0 protocol=2048 location=ip_forward+0x1/0x2 reason: PKT_TOO_BIG
+`;
+
+Deno.test("parsePackets() follows packets by their address, up to their end", () => {
+  const shown = parsePackets(TEXT, { lengths: [329] }, 7).map((
+    { mark, type, length, links, end },
+  ) => [
+    mark,
+    type,
+    length,
+    links.map(({ isSent, name }) => `${isSent ? ">" : "<"}${name}`).join(" "),
+    end && `${end.location} ${end.reason}`,
+  ]);
+  assertEquals(shown, [
+    ["3", 0x0800, 329, ">eth0 <veth1", "ip_rcv_finish_core IP_RPFILTER"],
+    ["3", 0x0806, 28, ">eth0 <br0", undefined],
+    // The answer, in the same memory. Another CPU frees what comes later there.
+    ["3", 0x0806, 28, ">br0", undefined],
+    [undefined, 0, 329, ">eth9", undefined],
+  ]);
+});
