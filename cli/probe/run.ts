@@ -245,7 +245,7 @@ async function findCause(
   // A wrong route is the reason for what reverse path filtering drops, and a burst
   // for what a queue does.
   const { reason = "" } = findEnded(traced) ?? {};
-  if (/^(IP_RPFILTER|QDISC_\w+)$/.test(reason)) {
+  if (/^(IP_RPFILTER|IP_INADDRERRORS|QDISC_\w+)$/.test(reason)) {
     const cause = await findMade();
     if (cause !== undefined) return cause;
   }

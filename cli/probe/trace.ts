@@ -218,7 +218,7 @@ function isOfFlow(
 function selectPackets(
   packets: readonly PacketPath[],
   mark: string,
-  { protocol }: Probe,
+  { protocol, length }: Probe,
   wanted: number,
 ): PacketPath[] {
   const isSent = (one: PacketPath): boolean =>
@@ -230,7 +230,8 @@ function selectPackets(
   );
   return packets.filter((packet) =>
     isSent(packet) ||
-    protocol === "ping" && packet.length === wanted &&
+    // Many other packets are as long as the MTU.
+    protocol === "ping" && length === undefined && packet.length === wanted &&
       !isSentByOther(packet, mark) && passed.has(packet.links[0]?.name ?? "")
   );
 }
