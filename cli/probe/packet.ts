@@ -59,7 +59,7 @@ export interface Answer {
 export const DISCARD_PORT = 9;
 export const DNS_PORT = 53;
 /** Above the ports that the kernel chooses from by default. */
-const FIRST_PORT = 61_000, PORTS = 4_500;
+const FIRST_PORT = 61_000, PORTS = 4_500, PORT_ATTEMPTS = 8;
 /** Lengths of packets with IP headers, as the kernel builds them. */
 const SYN_BYTES = { 4: 60, 6: 80 } as const;
 const IP_UDP_BYTES = { 4: 28, 6: 48 } as const;
@@ -90,6 +90,17 @@ export interface Opened extends Disposable {
  * @throws {SyscallError} If there is no route, or the sender lacks its address
  */
 export function open(probe: Probe): Opened {
+  for (let left = PORT_ATTEMPTS;; left--) {
+    try {
+      return openOnce(probe);
+    } catch (error) {
+      // Another socket has the port, or had it just now.
+      if (left === 0 || !isErrno(error, "EADDRINUSE")) throw error;
+    }
+  }
+}
+
+function openOnce(probe: Probe): Opened {
   const { from: { netns, source }, destination, protocol } = probe;
   const { family } = source;
   if (protocol === "ping") {
