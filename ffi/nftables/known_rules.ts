@@ -3,8 +3,7 @@
  * the owner in its comment. So it can ask the kernel for a few rules instead of all.
  *
  * Other programs change chains, too. The generation of nf_tables shows that nobody
- * has changed anything. Otherwise the number of a chain's rules, and the rules
- * themselves, show whether what is known is still so.
+ * has changed anything; otherwise nothing is known.
  *
  * @module
  */
@@ -17,23 +16,12 @@ export class KnownRules<R> {
   readonly #keys = new Map<bigint, string>();
   readonly #handles = new Map<string, Set<bigint>>();
   #keyOf: RuleKey<R> | undefined;
-  /** How often other rules refer to the chain. */
-  #references = 0;
   /** The generation of nf_tables in which it is so; undefined for none. */
   generation: number | undefined;
 
   /** Number of rules. */
   get size(): number {
     return this.#keys.size;
-  }
-
-  /**
-   * Reports whether the chain may still have these rules and no others.
-   *
-   * @param uses How often the chain is in use: its rules, and references to it
-   */
-  mayBeSo(uses: number, keyOf: RuleKey<R>): boolean {
-    return this.#keyOf === keyOf && this.size + this.#references === uses;
   }
 
   /** Reports whether the keys are those of a function. */
@@ -49,20 +37,15 @@ export class KnownRules<R> {
   /**
    * Learns all rules of the chain.
    *
-   * @param uses As of {@linkcode KnownRules.mayBeSo}
    * @param generation Of nf_tables, in which it is so
    */
   learn(
     rules: readonly (R & { readonly handle: bigint })[],
     keyOf: RuleKey<R>,
-    { uses, generation }: {
-      readonly uses: number;
-      readonly generation: number;
-    },
+    generation: number,
   ): void {
     this.forget();
     this.#keyOf = keyOf;
-    this.#references = uses - rules.length;
     this.generation = generation;
     for (const rule of rules) this.add(rule);
   }
@@ -86,9 +69,8 @@ export class KnownRules<R> {
     if (handles?.size === 0) this.#handles.delete(key);
   }
 
-  /** Learns that the chain has no rules any more, and that nothing refers to it. */
+  /** Learns that the chain has no rules any more. */
   clear(): void {
-    this.#references = 0;
     this.#keys.clear();
     this.#handles.clear();
   }

@@ -114,6 +114,12 @@ const FOREIGN: readonly [
   ["adds a rule of the owner", () => [addition("one")], 2, true],
   ["adds another one", () => [addition("four")], 1, true],
   [
+    "adds a rule of the owner and deletes another one",
+    (of) => [addition("one"), del(of("two"))],
+    2,
+    true,
+  ],
+  [
     "replaces the rule",
     (of) => [del(of("one")), addition("one")],
     1,
@@ -172,10 +178,17 @@ rootTest(
     const lists = fixture.countLists(() => {
       fixture.find("one");
       for (let i = 0; i < 20; i++) {
-        ours.commit([addition(`new${i}`), addition(`new${i}`)]);
+        // As commitUnlessDisturbed() does: so it knows that nobody came between.
+        ours.commit(
+          [addition(`new${i}`), addition(`new${i}`)],
+          ours.generation(),
+        );
         const { rules } = ours.findRules(TABLE, CHAIN, commentOf, `new${i}`);
         assertEquals(rules.length, 2);
-        ours.commit(rules.slice(1).map(({ handle }) => del(handle)));
+        ours.commit(
+          rules.slice(1).map(({ handle }) => del(handle)),
+          ours.generation(),
+        );
         assertEquals(fixture.find(`new${i}`).comments, [`new${i}`]);
       }
       assertEquals(fixture.find("none"), { comments: [], hasOthers: true });

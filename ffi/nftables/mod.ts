@@ -408,8 +408,9 @@ export class Nftables implements Disposable {
 
   /**
    * Finds the rules of a chain with a key. In a process that keeps the namespace,
-   * the kernel is asked for these rules alone, unless another program has changed
-   * the chain.
+   * the kernel is asked for these rules alone, unless another program has committed
+   * anything since. No count shows that the chain is as it was: the program may have
+   * added one rule and deleted another.
    *
    * @param keyOf The same function each time
    */
@@ -428,11 +429,7 @@ export class Nftables implements Disposable {
       const rules = all.filter(isMeant);
       return { rules, hasOthers: rules.length < all.length };
     }
-    const uses = this.#isCurrent(known) && known.isBy(keyOf)
-      ? undefined
-      : this.#usesOf(table, chain);
-    if (uses === 0) return { rules: [], hasOthers: false };
-    if (uses === undefined || known.mayBeSo(uses, keyOf)) {
+    if (known.isBy(keyOf) && this.#isStillCurrent(known)) {
       const rules = known.handlesOf(key)
         .map((handle) => this.#findRule(table, chain, handle));
       const found = rules.filter((rule) => rule !== undefined);
@@ -452,6 +449,14 @@ export class Nftables implements Disposable {
     return generation !== undefined && generation === this.#generation;
   }
 
+  /** As {@linkcode Nftables.#isCurrent}, but asks for the generation of now. */
+  #isStillCurrent(
+    known: { readonly generation: number | undefined },
+  ): boolean {
+    return this.#isCurrent(known) ||
+      known.generation !== undefined && known.generation === this.generation();
+  }
+
   #learnRules(
     known: KnownRules<Rule>,
     table: Table,
@@ -460,11 +465,8 @@ export class Nftables implements Disposable {
   ): Rule[] {
     known.forget();
     const generation = this.generation();
-    const uses = this.#usesOf(table, chain);
     const all = this.listRules(table, chain);
-    if (this.generation() === generation) {
-      known.learn(all, keyOf, { uses, generation });
-    }
+    if (this.generation() === generation) known.learn(all, keyOf, generation);
     return all;
   }
 
@@ -474,16 +476,6 @@ export class Nftables implements Disposable {
     const known = all?.get(id) ?? (all && new KnownRules<Rule>());
     if (known !== undefined) all?.set(id, known);
     return known;
-  }
-
-  /** Counts a chain's rules, and the references to it; 0 if it does not exist. */
-  #usesOf({ family, name: table }: Table, name: string): number {
-    const header = { family: TableFamily[family] };
-    const request = { header, attributes: { table, name } };
-    return unlessMissing(
-      () => this.#socket.get(getChain, request, newChain).attributes.use ?? 0,
-      0,
-    );
   }
 
   #findRule(
