@@ -74,8 +74,9 @@ const policyInfo = struct({
 /** Source: `struct xfrm_userpolicy_id`. */
 const policyId = struct({ selector, index: u32, direction: u8 });
 
-/** Source: `XFRMA_MARK`, `XFRMA_IF_ID`. */
+/** Source: `XFRMA_TMPL`, `XFRMA_MARK`, `XFRMA_IF_ID`. */
 const policyAttributes = attributeSet({
+  templates: [5, raw],
   mark: [21, raw],
   interfaceId: [31, u32],
 });
@@ -98,6 +99,8 @@ export interface XfrmPolicy {
   readonly direction: (typeof DIRECTIONS)[number];
   /** Whether it drops packets. */
   readonly isBlock: boolean;
+  /** Whether it passes packets of IPsec only. */
+  readonly isProtected: boolean;
   /** Lower numbers come first. */
   readonly priority: number;
   readonly source: Cidr;
@@ -127,6 +130,7 @@ export function listXfrmPolicies(path: string): XfrmPolicy[] {
       return [{
         direction,
         isBlock: header.action === BLOCK,
+        isProtected: attributes.templates !== undefined,
         priority: header.priority ?? 0,
         source: toCidr(of, source, sourceLength),
         destination: toCidr(of, destination, destinationLength),

@@ -155,6 +155,10 @@ function findHelp(
   const look = shell`cni doctor --pod ${
     attachment.pod ?? attachment.containerId
   }`;
+  for (const [pattern, write] of OWN_FIXES) {
+    const found = pattern.exec(difference);
+    if (found !== null) return { command: write(found[1] ?? ""), look };
+  }
   const wanted = fixOf(difference);
   const command = wanted && steps.map(({ command = "" }) => command)
     .find((command) => `${command} `.includes(` ${wanted} `));
@@ -171,6 +175,19 @@ function fixOf(difference: string): string | undefined {
   }
   return undefined;
 }
+
+/** What CHECK finds of a link on the host, and the whole command that ends it. */
+const OWN_FIXES: readonly [pattern: RegExp, write: (link: string) => string][] =
+  [
+    [
+      /: route_localnet of "([^"]+)" is off$/,
+      (link) => shell`echo 1 > /proc/sys/net/ipv4/conf/${link}/route_localnet`,
+    ],
+    [
+      /: "([^"]+)" has isolation on$/,
+      (link) => shell`bridge link set dev ${link} isolated off`,
+    ],
+  ];
 
 /** What CHECK finds, and what ends it. */
 const FIXES: readonly [

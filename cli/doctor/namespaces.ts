@@ -7,7 +7,7 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { type Check, type Findings, warning } from "./finding.ts";
+import { type Check, error, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "./live.ts";
 import type { Node } from "./node.ts";
 
@@ -47,7 +47,7 @@ function findLoopbackDown({ liveAttachments }: Node): Findings {
       return sandbox.link.find("lo")?.isUp;
     });
     if (isUp !== false) return [];
-    return [warning(
+    return [error(
       `"lo" of ${one.pod} is down`,
       "its containers do not reach each other by 127.0.0.1, and probes fail",
       {

@@ -71,7 +71,7 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
       listNamed(subject.origin, subject, `${destination.address}`, {
         address: destination.address as Ip,
         port: destination.port,
-      })
+      }, findOwner(node, endpoints, destination.address))
     )
     : own.flatMap((subject) => [
       ...listWanted(
@@ -110,6 +110,21 @@ function openAll(node: Node, endpoints: Endpoints, name: string): Endpoint[] {
   }
   if (found.length > 0) return found;
   throw new Error(`"${name}" has no address: no plugin has attached it`);
+}
+
+/** Finds the container that has an address. */
+function findOwner(
+  node: Node,
+  endpoints: Endpoints,
+  address: Ip | undefined,
+): Endpoint | undefined {
+  for (const one of node.liveAttachments) {
+    const found = ifPossible(() =>
+      endpoints.add(one.netns, [one], nameAttachment(one))
+    )?.find(({ origin }) => address?.equals(origin.source));
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Finds another container of the same network. */

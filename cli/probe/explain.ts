@@ -9,6 +9,7 @@ import {
   type Expression,
   isNotrack,
   namesAddressOrLink,
+  translationOf,
   verdictOf,
   VERDICTS,
   xtablesCommentOf,
@@ -19,6 +20,7 @@ import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { removal } from "../doctor/finding.ts";
 import type { Cause, Scene } from "./cause.ts";
 import { explainReason, findEnded } from "./reasons.ts";
+import { explainLink } from "./explain_link.ts";
 import { deletionOf } from "./legacy_rules.ts";
 import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
 
@@ -31,7 +33,8 @@ export function explain(
   scene: Scene,
 ): Cause | typeof INTENDED | undefined {
   return explainRule(trace, scene) ?? explainCounted(trace) ??
-    explainChange(trace) ?? explainReason(trace, scene);
+    explainLink(trace, scene.node) ?? explainChange(trace) ??
+    explainReason(trace, scene);
 }
 
 /** Functions in which routing drops a packet. */
@@ -136,7 +139,8 @@ function findBase(
   return undefined;
 }
 
-function findRule(
+/** Finds the rule of a step. */
+export function findRule(
   nftables: Nftables,
   { table, chain, handle }: PlacedStep,
 ): Rule | undefined {
@@ -145,7 +149,8 @@ function findRule(
     : nftables.listRules(table, chain).find((rule) => rule.handle === handle);
 }
 
-function describeComment(rule: Rule | undefined): string {
+/** Describes the comment of a rule, in brackets. */
+export function describeComment(rule: Rule | undefined): string {
   const comment = rule?.comment || xtablesCommentOf(rule?.expressions ?? []);
   return comment ? ` (comment "${comment}")` : "";
 }
@@ -266,7 +271,8 @@ export function explainUntranslated(trace: Trace): Cause | undefined {
     const base = findBase(nftables, trace, step);
     if (
       base?.type === "nat" && base.hook === POSTROUTING &&
-      step.verdict === VERDICTS.accept && !isOwn(step)
+      step.verdict === VERDICTS.accept &&
+      translationOf(rule.expressions) === undefined
     ) {
       return {
         check: "rule-drops",

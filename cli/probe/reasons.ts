@@ -12,6 +12,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import { readSysctl } from "../../ffi/sysctl.ts";
 import { listXfrmPolicies } from "../../ffi/xfrm.ts";
+import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
 import { removal } from "../doctor/finding.ts";
@@ -62,7 +63,7 @@ export function explainReason(trace: Trace, scene: Scene): Cause | undefined {
     ? findOutput(trace, scene) ?? ended.link
     : ended.link;
   if (reason === "NETFILTER_DROP") return explainConntrack(scene);
-  if (reason === "XFRM_POLICY") return explainPolicy(scene);
+  if (reason === "XFRM_POLICY") return explainPolicy(trace, scene);
   if (reason === "OTHERHOST" || reason === "NO_TX_TARGET") {
     return explainNeighbor(trace, scene);
   }
@@ -153,16 +154,19 @@ function explainConntrack({ node }: Scene): Cause | undefined {
   };
 }
 
-/** Finds a policy that drops the packets, or wants a tunnel for them. */
-function explainPolicy({ node, subnet }: Scene): Cause | undefined {
-  const policies = (ifPossible(() => listXfrmPolicies(node.hostNetns)) ?? [])
-    .filter(({ source, destination }) =>
-      [source, destination].some((one) =>
-        one.family === subnet.family && one.prefixLength > 0 &&
-        one.overlaps(subnet)
-      )
-    );
-  const found = policies.find(({ isBlock }) => isBlock) ?? policies[0];
+/** Finds a policy that drops the packets or answers, or wants a tunnel for them. */
+function explainPolicy(
+  { probe: { from, destination: to } }: Trace,
+  { node }: Scene,
+): Cause | undefined {
+  const policies = ifPossible(() => listXfrmPolicies(node.hostNetns)) ?? [];
+  const covers = (one: Cidr, ip: Ip): boolean =>
+    one.family === ip.family && one.contains(ip);
+  const found = policies.find(({ isBlock, isProtected, source, destination }) =>
+    (isBlock || isProtected) &&
+    (covers(source, from.source) && covers(destination, to) ||
+      covers(source, to) && covers(destination, from.source))
+  );
   if (found === undefined) return undefined;
   const { source, destination, direction, isBlock } = found;
   const policy = `src ${source} dst ${destination} dir ${direction}`;

@@ -5,10 +5,10 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { Table } from "../../ffi/rtnl/constants.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Node } from "../doctor/node.ts";
 import { listUplinks } from "../doctor/subnets.ts";
+import { readSysctlOf } from "../doctor/sysctls.ts";
 import { CONTAINER_STEPS } from "../doctor/way/container.ts";
 import { HOST_STEPS } from "../doctor/way/host.ts";
 import { FAR, type Step } from "../doctor/way/trip.ts";
@@ -17,6 +17,14 @@ import type { Endpoint } from "./endpoint.ts";
 import type { Cause } from "./cause.ts";
 import { explain, explainUntranslated, INTENDED } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
+import { explainRedirect } from "./explain_link.ts";
+import {
+  explainNextHop,
+  explainNone,
+  explainStop,
+  type Hop,
+} from "./explain_route.ts";
+import { explainTranslation } from "./explain_translation.ts";
 import { type Answer, describeProbe, send } from "./packet.ts";
 import {
   type Kind,
@@ -106,6 +114,11 @@ export function arrives({ wanted: { kind }, answer }: Probed): boolean {
   return isReached && (kind !== "named" || error === undefined);
 }
 
+/** A port that somebody named must not be refused, by the wrong one above all. */
+function isRefused({ kind, probe }: Wanted, { error }: Answer): boolean {
+  return kind === "named" && probe.port !== undefined && error !== undefined;
+}
+
 /** A sender that is told the largest packet sends smaller ones. */
 function isWell({ isReached, icmp }: Answer): boolean {
   return isReached || icmp?.mtu !== undefined;
@@ -168,7 +181,9 @@ async function explainAll(
   answerOf: (wanted: Wanted) => Answer,
 ): Promise<Map<Wanted, Cause>> {
   const causes = new Map<Wanted, Cause>();
-  const lost = all.filter((wanted) => !isWell(answerOf(wanted)));
+  const lost = all.filter((wanted) =>
+    !isWell(answerOf(wanted)) || isRefused(wanted, answerOf(wanted))
+  );
   const groups = [
     ...Map.groupBy(
       lost,
@@ -198,14 +213,8 @@ async function explainAll(
   for (const group of first) {
     for (const one of group.lost) {
       const trace = traced.get(one);
-      const isSmallWell = all.some((other) =>
-        other.probe.from === one.probe.from &&
-        other.probe.destination.equals(one.probe.destination) &&
-        other.probe.protocol === "ping" &&
-        other.probe.length === undefined && isWell(answerOf(other))
-      );
       const cause = trace &&
-        await findCause(node, one, trace, answerOf(one), isSmallWell);
+        await findCause(node, one, trace, answerOf(one));
       found.set(group, cause);
       if (cause !== undefined) break;
     }
@@ -227,11 +236,15 @@ async function findCause(
   wanted: Wanted,
   traced: Trace,
   answer: Answer,
-  isSmallWell: boolean,
 ): Promise<Cause | undefined> {
   const { subject, peer, kind } = wanted;
   // It was late, or another one was dropped by chance.
-  if (isWell(traced.answer) && kind !== "host port") return undefined;
+  if (isWell(traced.answer) && kind !== "host port") {
+    return isRefused(wanted, traced.answer)
+      ? explainTranslation(traced, node) ??
+        explainStop(wanted.probe, listHops(node, wanted))
+      : undefined;
+  }
   const ends = [subject, peer];
   const steps = answer.error?.includes("EINVAL") ? STEPS : stepsFor(kind);
   const findMade = async (): Promise<Cause | undefined> => {
@@ -256,8 +269,15 @@ async function findCause(
     if (cause === INTENDED) return undefined;
     if (cause !== undefined) return cause;
   }
-  return await findMade() ?? explainRoute(node, traced) ??
-    explainSize(wanted, isSmallWell) ?? explainEnd(traced) ??
+  const hops = listHops(node, wanted);
+  const containers = ends.flatMap((end) => end?.hostLinks ?? []);
+  const uplinks = listUplinks(node).map(({ name }) => name);
+  return explainStop(wanted.probe, hops) ??
+    explainRedirect(node, containers) ?? explainTranslation(traced, node) ??
+    explainNextHop(wanted.probe, hops, { containers, uplinks }) ??
+    explainTtl(traced, subject) ?? await findMade() ??
+    (kind === "named" ? explainNone(wanted.probe, hops) : undefined) ??
+    await explainLength(node, wanted) ?? explainEnd(traced) ??
     explainRest(node, wanted, traced, answer);
 }
 
@@ -296,49 +316,82 @@ export async function explainUnsent(
   };
 }
 
-/** Finds a route that forbids the destination, on the node or in the container. */
-function explainRoute(
-  node: Node,
-  { probe: { from, destination } }: Trace,
-): Cause | undefined {
-  using own = Rtnl.open(from.netns.path);
-  for (const rtnl of [own, node.host]) {
-    const route = rtnl.route.listEntries().find((one) =>
-      one.family === destination.family && !one.isUnicast && !one.isDefault &&
-      one.table !== Table.Local && one.destination.contains(destination)
-    );
-    if (route === undefined) continue;
-    const isHost = rtnl === node.host;
-    const ip = destination.family === 4 ? "ip" : "ip -6";
-    const inside = isHost ? "" : shell`nsenter --net=${from.netns.path} `;
-    const table = route.table === Table.Main ? "" : ` table ${route.table}`;
-    return {
-      check: "packet-ends",
-      text: `a route of the ${isHost ? "node" : "container"} to ` +
-        `${route.destination} (blackhole, unreachable or prohibit) stops packets`,
-      command: `${inside}${ip} route del ${route.destination}${table}`,
-      advice: "and in the program that added it, or it comes back",
-      look: `${inside}${ip} route show table all match ${destination}`,
-    };
-  }
-  return undefined;
-}
+/** Fewer hops than this do not lead far. */
+const FEW_HOPS = 16;
 
-/** Explains that only large packets are lost. */
-function explainSize(
-  { probe: { length, destination, from } }: Wanted,
-  isSmallWell: boolean,
+/** Explains that a container's packets may make too few hops. */
+function explainTtl(
+  { answer: { icmp } }: Trace,
+  { start, origin }: Endpoint,
 ): Cause | undefined {
-  if (length === undefined || !isSmallWell) return undefined;
+  if (!icmp?.text.startsWith("time exceeded")) return undefined;
+  using sandbox = Rtnl.open(start.netns);
+  const ttl = readSysctlOf(sandbox, "net/ipv4/ip_default_ttl");
+  if (start.address.family === 6 || !(Number(ttl) < FEW_HOPS)) return undefined;
   return {
     check: "packet-ends",
-    text: `large packets from ${from.name} to ${destination} are lost: ` +
-      `smaller ones arrive, and ${length} bytes, the MTU, do not`,
-    advice: 'find what the path takes, set "mtu" in the network\'s ' +
-      "configuration to it, and restart the container",
-    look: `ping -M do -s ${
-      length - 28
-    } ${destination}; tracepath ${destination}`,
+    text:
+      `net.ipv4.ip_default_ttl of ${origin.name} is ${ttl}: its packets end ` +
+      "after so many hops",
+    command: shell`nsenter --net=${start.netns} ` +
+      "sysctl -w net.ipv4.ip_default_ttl=64",
+    advice: "and in the program that set it",
+  };
+}
+
+/** Usual lengths of packets on paths with tunnels, and the least of IPv6. */
+const LENGTHS: readonly number[] = [
+  1492,
+  1480,
+  1476,
+  1460,
+  1450,
+  1440,
+  1420,
+  1400,
+  1380,
+  1360,
+  1300,
+  1280,
+];
+
+/** Explains that long packets alone are lost, by trying which ones arrive. */
+async function explainLength(
+  node: Node,
+  { probe, kind, subject, peer }: Wanted,
+): Promise<Cause | undefined> {
+  const { length, destination, from } = probe;
+  if (length === undefined) return undefined;
+  const shorter = LENGTHS.filter((one) => one < length);
+  const answers = await Promise.all(
+    shorter.map((length) => send({ ...probe, length }, WAIT_MS)),
+  );
+  const most = shorter.find((_, at) => answers[at]?.isReached);
+  if (most === undefined) return undefined;
+  const links = [subject, ...peer === undefined ? [] : [peer]]
+    .flatMap(({ hostLinks }) => hostLinks)
+    .flatMap((name) => node.host.link.find(name) ?? []);
+  const narrow = links.find(({ mtu }) => mtu < length);
+  const text = `packets of ${length} bytes to ${destination} are lost, and ` +
+    "shorter ones arrive";
+  if (narrow !== undefined) {
+    return {
+      check: "packet-ends",
+      text: `${text}: the MTU of "${narrow.name}" is ${narrow.mtu}`,
+      command: shell`ip link set ${narrow.name} mtu ${length}`,
+      look: shell`ip link show ${narrow.name}`,
+    };
+  }
+  const [uplink] = kind === "outside" || kind === "name server" ||
+      kind === "named" && peer === undefined
+    ? listUplinks(node)
+    : [];
+  return {
+    check: "packet-ends",
+    text: `${text}: the path from ${from.name} has an MTU of about ${most}`,
+    command: uplink && shell`ip link set ${uplink.name} mtu ${most}`,
+    advice: "so that senders are told; or find the link that is narrower",
+    look: `tracepath -n ${destination}`,
   };
 }
 
@@ -476,6 +529,25 @@ function listPlaces(node: Node, { subject, peer }: Wanted): Place[] {
     ...peer === undefined ? [] : [peer.place],
   ];
   return places;
+}
+
+/** Lists the namespaces whose routes decide about a probe. */
+function listHops(node: Node, { probe, subject }: Wanted): Hop[] {
+  const { netns } = node.host;
+  const { from, destination } = probe;
+  if (from.netns.path !== subject.origin.netns.path) {
+    return from.netns.path === netns.path
+      ? [{ netns, container: undefined, input: "lo" }]
+      : [];
+  }
+  const own = { netns: from.netns, container: from.name, input: "lo" };
+  const input = subject.hostLinks.at(-1);
+  // A bridge forwards between its ports without routes.
+  const isBridged = subject.hostLinks.length > 1 &&
+    subject.start.address.contains(destination);
+  return input === undefined || isBridged
+    ? [own]
+    : [own, { netns, container: undefined, input }];
 }
 
 /** The steps that matter for where a packet goes. */

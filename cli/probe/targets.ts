@@ -151,6 +151,8 @@ export function listNamed(
   const probes: Omit<Probe, "from" | "to" | "destination">[] =
     port === undefined
       ? [{ protocol: "ping" }, { protocol: "ping", length }]
+      : port === DNS_PORT
+      ? [{ protocol: "tcp", port }, { protocol: "dns", port }]
       : [{ protocol: "tcp", port }];
   return probes.map((one) => ({
     kind: "named",

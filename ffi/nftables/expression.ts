@@ -69,6 +69,7 @@ const payloadAttributes = attributeSet({
   base: [2, u32be],
   offset: [3, u32be],
   length: [4, u32be],
+  source: [5, u32be],
 });
 
 /** Source: `NFTA_CMP_*`. */
@@ -99,6 +100,7 @@ const lookupAttributes = attributeSet({
 const conntrackAttributes = attributeSet({
   destination: [1, u32be],
   key: [2, u32be],
+  source: [4, u32be],
 });
 
 /** Source: `NFTA_FIB_*`. */
@@ -512,6 +514,57 @@ export function isMasquerade(expressions: readonly Expression[]): boolean {
     name === "target" &&
       xtablesAttributes.decode(data).name === XTABLES_MASQUERADE
   );
+}
+
+/** Targets of iptables that translate addresses. */
+const TRANSLATING: Readonly<Record<string, "source" | "destination">> = {
+  SNAT: "source",
+  MASQUERADE: "source",
+  DNAT: "destination",
+  REDIRECT: "destination",
+};
+/** Source: include/uapi/linux/netfilter/nf_tables.h `NFT_NAT_SNAT`, `NFT_CT_ZONE`. */
+const NAT_SOURCE = 0, CT_ZONE = 17;
+/** Where headers of IP have the number of hops that are left. */
+const HOP_LIMITS: readonly number[] = [7, 8];
+
+/** Returns which address a rule translates, in the form of nft or of iptables. */
+export function translationOf(
+  expressions: readonly Expression[],
+): "source" | "destination" | undefined {
+  for (const { name, data } of expressions) {
+    if (name === "masq") return "source";
+    if (name === "redir") return "destination";
+    if (name === "nat") {
+      const { type } = natAttributes.decode(data);
+      return type === NAT_SOURCE ? "source" : "destination";
+    }
+    if (name !== "target") continue;
+    const found = TRANSLATING[xtablesAttributes.decode(data).name ?? ""];
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Reports whether a rule sets how many hops a packet may still make. */
+export function setsHopLimit(expressions: readonly Expression[]): boolean {
+  return expressions.some(({ name, data }) => {
+    if (name === "target") {
+      return /^(TTL|HL)$/.test(xtablesAttributes.decode(data).name ?? "");
+    }
+    if (name !== "payload") return false;
+    const { source, base, offset = 0 } = payloadAttributes.decode(data);
+    return source !== undefined && base === 1 && HOP_LIMITS.includes(offset);
+  });
+}
+
+/** Reports whether a rule has connections tracked apart from others. */
+export function setsZone(expressions: readonly Expression[]): boolean {
+  return expressions.some(({ name, data }) => {
+    if (name !== "ct") return false;
+    const { source, key } = conntrackAttributes.decode(data);
+    return source !== undefined && key === CT_ZONE;
+  });
 }
 
 /** Returns a rule's final verdict; undefined if it has none. */

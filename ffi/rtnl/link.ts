@@ -584,6 +584,8 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
       ? {
         hairpin: linkInfo.portData?.hairpin ?? false,
         isolated: linkInfo.portData?.isolated ?? false,
+        learns: linkInfo.portData?.learns ?? true,
+        isFlooded: linkInfo.portData?.isFlooded ?? true,
         state: PORT_STATES[linkInfo.portData?.state ?? 0] ?? "disabled",
       }
       : undefined,

@@ -96,6 +96,10 @@ export interface PortData {
   readonly state?: number | undefined;
   /** Whether frames may leave by the port they came in by. */
   readonly hairpin?: boolean | undefined;
+  /** Whether the bridge learns addresses from its frames. */
+  readonly learns?: boolean | undefined;
+  /** Whether it gets frames for MACs that the bridge does not know. */
+  readonly isFlooded?: boolean | undefined;
   /** Whether it is isolated from other isolated ports. */
   readonly isolated?: boolean | undefined;
 }
@@ -129,6 +133,8 @@ export const portKinds: Readonly<Record<string, Codec<PortData>>> = {
   bridge: attributeSet({
     state: [1, u8],
     hairpin: [4, bool],
+    learns: [8, bool],
+    isFlooded: [9, bool],
     isolated: [33, bool],
   }),
 };

@@ -179,6 +179,8 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     port: link.linkinfo?.info_slave_kind !== "bridge" ? undefined : {
       hairpin: link.linkinfo.info_slave_data.hairpin,
       isolated: link.linkinfo.info_slave_data.isolated,
+      learns: link.linkinfo.info_slave_data.learning,
+      isFlooded: link.linkinfo.info_slave_data.flood,
       state: link.linkinfo.info_slave_data.state,
     },
   }));
@@ -311,7 +313,7 @@ rootTest("LinkRequests makes ports of a bridge, and changes them", () => {
     const { info_slave_data: port } = show(host, "veth0").linkinfo;
     assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
     const { state, ...flags } = rtnl.link.get(index).port ?? {};
-    assertEquals(flags, { hairpin, isolated });
+    assertEquals(flags, { hairpin, isolated, learns: true, isFlooded: true });
     assertEquals(state, port.state);
   }
   rtnl.link.set(index, { port: { hairpin: true } });

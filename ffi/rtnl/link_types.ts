@@ -50,6 +50,10 @@ export interface Link {
   readonly port:
     | BridgePort & {
       readonly state: BridgePortState;
+      /** Whether the bridge learns addresses from its frames. */
+      readonly learns: boolean;
+      /** Whether it gets frames for MACs that the bridge does not know. */
+      readonly isFlooded: boolean;
     }
     | undefined;
   /** Whether it resolves addresses by ARP, and answers. */

@@ -19,6 +19,15 @@ import { newRoute } from "./route_message.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTPROT_KERNEL = 2, RTPROT_RA = 9;
+/** Types of routes, by their numbers. Source: include/uapi/linux/rtnetlink.h `RTN_*`. */
+const TYPES: Readonly<Record<number, RouteType>> = {
+  1: "unicast",
+  2: "local",
+  6: "blackhole",
+  7: "unreachable",
+  8: "prohibit",
+  9: "throw",
+};
 /** Usage times, which cannot be set. */
 const RTA_CACHEINFO = 12;
 
@@ -38,6 +47,16 @@ export interface RouteParts {
 
 /** The creator of a route. */
 export type RouteOrigin = "kernel" | "router" | "others";
+
+/** What becomes of packets. */
+export type RouteType =
+  | "unicast"
+  | "local"
+  | "blackhole"
+  | "unreachable"
+  | "prohibit"
+  | "throw"
+  | "other";
 
 /** A next hop of a route. */
 export interface NextHop {
@@ -103,6 +122,11 @@ export class RouteEntry {
   /** Where the destination is: 0 anywhere, 253 on the link. IPv6 has no scopes. */
   get scope(): number {
     return this.#body.header.scope;
+  }
+
+  /** Its type. */
+  get type(): RouteType {
+    return TYPES[this.#body.header.type] ?? "other";
   }
 
   /** Whether it is a unicast route, and not, for example, local or unreachable. */

@@ -10,7 +10,13 @@ import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressFamily, AF_INET, AF_INET6, AF_UNSPEC } from "./constants.ts";
 import { headerTable } from "./route_body.ts";
-import { delRule, getRule, hasCondition, newRule } from "./rule_message.ts";
+import {
+  delRule,
+  getRule,
+  hasCondition,
+  hasOtherCondition,
+  newRule,
+} from "./rule_message.ts";
 
 /** Source: include/uapi/linux/fib_rules.h. */
 const FR_ACT_TO_TBL = 1, FR_ACT_BLACKHOLE = 6, FIB_RULE_INVERT = 2;
@@ -31,6 +37,24 @@ export interface NewRule {
   readonly priority?: number | undefined;
 }
 
+/** What packets a rule matches, beside their source; undefined for any. */
+export interface RuleSelector {
+  readonly destination: Cidr;
+  /** Name of the link by which packets arrive. */
+  readonly inputName: string | undefined;
+  readonly mark: { readonly value: number; readonly mask: number } | undefined;
+  readonly ipProtocol: number | undefined;
+  readonly destinationPorts:
+    | { readonly first: number; readonly last: number }
+    | undefined;
+  /** Whether it matches all other packets. */
+  readonly isInverted: boolean;
+  /** Whether it has conditions that are not decoded. */
+  readonly hasOthers: boolean;
+  /** Routes with at most so long a prefix do not count; undefined if all do. */
+  readonly suppressPrefixLength: number | undefined;
+}
+
 /** A rule as the kernel has it. */
 export interface Rule extends NewRule {
   /** The priority; the lowest comes first. */
@@ -39,6 +63,9 @@ export interface Rule extends NewRule {
   readonly isBySource: boolean;
   /** Whether it stops all packets of its source: blackhole, unreachable or prohibit. */
   readonly stops: boolean;
+  /** Whether it stops the packets that it matches. */
+  readonly isStop: boolean;
+  readonly selector: RuleSelector;
 }
 
 /** Policy rules of the namespace in which the socket was opened. */
@@ -123,5 +150,27 @@ function decodeRule(
     isBySource: header.action === FR_ACT_TO_TBL && isAnyOther &&
       suppressPrefixLength === SUPPRESS_NOTHING,
     stops: header.action >= FR_ACT_BLACKHOLE && isAnyOther,
+    isStop: header.action >= FR_ACT_BLACKHOLE,
+    selector: {
+      destination: Cidr.of(
+        attributes.destination ?? Ip.fromValue(family, 0n),
+        header.destinationLength,
+      ),
+      inputName: attributes.inputName,
+      mark: attributes.mark === undefined ? undefined : {
+        value: attributes.mark,
+        mask: attributes.markMask ?? 0xffff_ffff,
+      },
+      ipProtocol: attributes.ipProtocol,
+      destinationPorts: attributes.destinationPorts && {
+        first: attributes.destinationPorts.first ?? 0,
+        last: attributes.destinationPorts.last ?? 0,
+      },
+      isInverted: (header.flags & FIB_RULE_INVERT) !== 0,
+      hasOthers: header.tos !== 0 || hasOtherCondition(attributes),
+      suppressPrefixLength: suppressPrefixLength === SUPPRESS_NOTHING
+        ? undefined
+        : suppressPrefixLength,
+    },
   };
 }

@@ -6,9 +6,15 @@
  * @module
  */
 
-import { struct, u32, u8 } from "../../net/bytes.ts";
+import { struct, u16, u32, u8 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
-import { attributeSet, ip, raw, type Rows } from "../netlink/attribute.ts";
+import {
+  attributeSet,
+  cstring,
+  ip,
+  raw,
+  type Rows,
+} from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
 
 /** Fixed header of RTM_*RULE. Source: `struct fib_rule_hdr`. */
@@ -24,23 +30,26 @@ const ruleHeader = struct({
   flags: u32,
 });
 
+/** Ports, the last one included. Source: `struct fib_rule_port_range`. */
+const portRange = struct({ first: u16, last: u16 });
+
 /**
  * Attributes of RTM_*RULE that match more than addresses. No plugin sets them.
  * Source: include/uapi/linux/fib_rules.h `FRA_*`.
  */
 const CONDITIONS = {
-  inputName: [3, raw],
-  mark: [10, raw],
+  inputName: [3, cstring],
+  mark: [10, u32],
   realm: [11, raw],
   tunnelId: [12, raw],
   suppressGroup: [13, raw],
-  markMask: [16, raw],
-  outputName: [17, raw],
+  markMask: [16, u32],
+  outputName: [17, cstring],
   l3mdev: [19, raw],
   userRange: [20, raw],
-  ipProtocol: [22, raw],
+  ipProtocol: [22, u8],
   sourcePorts: [23, raw],
-  destinationPorts: [24, raw],
+  destinationPorts: [24, portRange],
   dscp: [25, raw],
   flowLabel: [26, raw],
   flowLabelMask: [27, raw],
@@ -65,6 +74,26 @@ export function hasCondition(
   attributes: Readonly<Record<string, unknown>>,
 ): boolean {
   return Object.keys(CONDITIONS).some((name) => attributes[name] !== undefined);
+}
+
+/** Those of them that {@linkcode RuleSelector} has. */
+const SELECTED: readonly string[] = [
+  "inputName",
+  "mark",
+  "markMask",
+  "ipProtocol",
+  "destinationPorts",
+  // Linux 6.15 and later report it of all ports.
+  "destinationPortMask",
+];
+
+/** Reports whether a rule matches what a selector does not say. */
+export function hasOtherCondition(
+  attributes: Readonly<Record<string, unknown>>,
+): boolean {
+  return Object.keys(CONDITIONS).some((name) =>
+    attributes[name] !== undefined && !SELECTED.includes(name)
+  );
 }
 
 /** Names the rule of a message in errors. */

@@ -22,6 +22,8 @@ export const Parent = {
   Ingress: 0xffff_fff1,
   /** The filters of a clsact for packets that a link receives. */
   ClsactIngress: 0xffff_fff2,
+  /** The filters of a clsact for packets that a link sends. */
+  ClsactEgress: 0xffff_fff3,
 } as const;
 
 /**

@@ -8,19 +8,30 @@
 import { SyscallError } from "../../ffi/errno.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { TcpSocket } from "../../ffi/socket/tcp.ts";
+import { exchange, TcpSocket } from "../../ffi/socket/tcp.ts";
 import { UdpSocket } from "../../ffi/socket/udp_socket.ts";
 import type { Node } from "../../cli/doctor/node.ts";
 import { parseNetworkConfList, type RuntimeConf } from "../../libcni/mod.ts";
 import { Ip } from "../../net/ip.ts";
-import type { FaultNode, Place } from "./fault_node.ts";
+import {
+  CACHE,
+  DB,
+  type FaultNode,
+  NODE,
+  type Place,
+  SINK_BYTES,
+  SINK_PORT,
+  WEB,
+} from "./fault_node.ts";
 
-/** What an operator asks `cni doctor` about. */
+/** What an operator asks `cni doctor` about: the flags. */
 export interface Question {
   /** The pod whose packets are lost. */
   readonly pod: string;
   /** The other end, with a port if one is meant. */
   readonly to?: string;
+  /** Who sends, if it is not the pod. */
+  readonly from?: string;
 }
 
 /** One use of the network. */
@@ -33,33 +44,34 @@ export interface Control {
   readonly works: (node: FaultNode, limitMs: number) => Promise<boolean>;
 }
 
-/** The pods that have a name on the node. */
-const PODS: readonly Place[] = ["web", "db", "cache", "shop"];
+/** The pods that have a name on the node, with the addresses at which others ask them. */
+const PODS: ReadonlyMap<Place, string> = new Map([
+  ["web", WEB],
+  ["db", DB],
+  ["cache", CACHE],
+  ["shop", NODE],
+]);
 
-function ask(
-  from: Place,
-  to: string,
-  port?: number,
-): Pick<Control, "asks"> {
-  if (!PODS.includes(from)) return {};
-  const host = to.includes(":") && port !== undefined ? `[${to}]` : to;
+function ask(from: Place, to: string, port?: number): Pick<Control, "asks"> {
+  if (PODS.has(from)) {
+    const host = to.includes(":") && port !== undefined ? `[${to}]` : to;
+    const full = port === undefined ? host : `${host}:${port}`;
+    return { asks: { pod: `default/${from}`, to: full } };
+  }
+  const [asked] = [...PODS].find(([, address]) => address === to) ?? [];
+  if (asked === undefined) return {};
+  const pod = `default/${asked}`;
+  // Ports of the host are tried by themselves.
+  if (from !== "node") return { asks: { pod } };
   return {
-    asks: {
-      pod: `default/${from}`,
-      to: port === undefined ? host : `${host}:${port}`,
-    },
+    asks: { pod, from, ...port !== undefined && { to: `:${port}` } },
   };
 }
 
-/** A ping, of a whole packet of so many bytes if given, which may not be split. */
-export function ping(from: Place, to: string, bytes?: number): Control {
-  const headers = to.includes(":") ? 48 : 28;
-  const size = bytes === undefined
-    ? []
-    : ["-M", "do", "-s", String(bytes - headers)];
+/** A ping. */
+export function ping(from: Place, to: string): Control {
   return {
-    text: `${from} pings ${to}` +
-      (bytes === undefined ? "" : ` with ${bytes} bytes`),
+    text: `${from} pings ${to}`,
     ...ask(from, to),
     works: (node, limitMs) => {
       const wait = ["-W", String(limitMs / 1000)];
@@ -67,7 +79,7 @@ export function ping(from: Place, to: string, bytes?: number): Control {
         node.at(from),
         () =>
           new Deno.Command("ping", {
-            args: ["-n", "-q", "-c", "1", ...wait, ...size, to],
+            args: ["-n", "-q", "-c", "1", ...wait, to],
             stdout: "null",
             stderr: "null",
           }).outputSync(),
@@ -96,6 +108,28 @@ export function tcp(from: Place, to: string, port = 80): Control {
         return true;
       } catch (error) {
         if (error instanceof SyscallError) return false;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Bytes that are sent by TCP in whole packets, and confirmed. */
+export function upload(from: Place, to: string): Control {
+  return {
+    text: `${from} sends ${SINK_BYTES} bytes to ${to}`,
+    ...ask(from, to),
+    works: (node, limitMs) => {
+      try {
+        const address = Ip.parse(to);
+        inNetns(node.at(from), () =>
+          exchange(
+            { address, port: SINK_PORT, limitMs },
+            new Uint8Array(SINK_BYTES),
+          ));
+        return Promise.resolve(true);
+      } catch (error) {
+        if (error instanceof SyscallError) return Promise.resolve(false);
         throw error;
       }
     },

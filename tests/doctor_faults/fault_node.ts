@@ -59,6 +59,14 @@ const NAME_SERVER = "use IO::Socket::INET; $s=IO::Socket::INET->new(" +
   'print "ready\\n"; while($s->recv($b,512)){substr($b,2,1)="\\x81"; ' +
   "$s->send($b)}";
 
+/** The port of a server that answers once it has received this much. */
+export const SINK_PORT = 9000, SINK_BYTES = 65_536;
+const SINK = "use IO::Socket::INET; $l=IO::Socket::INET->new(" +
+  `LocalPort=>${SINK_PORT},Listen=>9,ReuseAddr=>1) or die; $|=1; ` +
+  'print "ready\\n"; $SIG{CHLD}="IGNORE";while($c=$l->accept){next if fork;alarm 9;$n=0;' +
+  `while($n<${SINK_BYTES}){$r=sysread($c,$b,${SINK_BYTES});last unless $r;$n+=$r}` +
+  `syswrite $c,"ok" if $n>=${SINK_BYTES};exit}`;
+
 /** Prints what a namespace has, without counters and timers. */
 const STOCK = "nft -s list ruleset; ip -o link | sed 's/ qlen.*//'; " +
   "ip -o addr | sed 's/valid_lft.*//; s/ brd [0-9.]*//'; ip rule; ip -6 rule; " +
@@ -164,14 +172,20 @@ export class FaultNode implements AsyncDisposable {
         await accepting;
       });
     }
+    await this.#start("router", NAME_SERVER);
+    for (const place of ["router", "db"] as const) {
+      await this.#start(place, SINK);
+    }
+  }
+
+  /** Starts a program of perl that says when it is ready. */
+  async #start(place: Place, script: string): Promise<void> {
+    const args = ["-e", script];
     const server = inNetns(
-      this.at("router"),
+      this.at(place),
       () =>
-        new Deno.Command("perl", {
-          args: ["-e", NAME_SERVER],
-          stdin: "null",
-          stdout: "piped",
-        }).spawn(),
+        new Deno.Command("perl", { args, stdin: "null", stdout: "piped" })
+          .spawn(),
     );
     const reader = server.stdout.getReader();
     await reader.read();

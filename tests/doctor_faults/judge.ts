@@ -6,11 +6,11 @@
  */
 
 import { assert } from "@std/assert";
+import type { CniFlags } from "../../cli/flags.ts";
 import { CHECKS } from "../../cli/doctor/checks.ts";
 import { diagnose } from "../../cli/doctor/diagnose.ts";
 import type { Check } from "../../cli/doctor/finding.ts";
 import type { DoctorScene } from "../../cli/doctor/testing/scene.ts";
-import type { CniFlags } from "../../cli/flags.ts";
 import type { Control, Question } from "./controls.ts";
 import type { FaultNode } from "./fault_node.ts";
 import type { FaultRow } from "./row.ts";

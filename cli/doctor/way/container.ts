@@ -217,7 +217,9 @@ function findRate(trip: Trip): Outcome | undefined {
       `the limit on "${small.name}" has a burst of ${burst} bytes: larger ` +
         "packets never pass",
       {
-        advice: "set a burst of more than the MTU, and restart the container",
+        command: shell`tc qdisc del dev ${small.name} root`,
+        advice:
+          "then set a burst of more than the MTU, and restart the container",
         look: shell`tc -s qdisc show dev ${small.name}`,
       },
     );

@@ -165,9 +165,20 @@ export function findGateway(trip: Trip): Outcome | undefined {
     link: start.ifName,
     inNetns: (command) => trip.inSandbox(command),
   });
-  return outcome?.state === "end" && isOnHost(trip, gateway)
-    ? explainSilence(trip, outcome)
-    : outcome;
+  if (outcome?.state !== "end") return outcome;
+  if (isOnHost(trip, gateway)) return explainSilence(trip, outcome);
+  const { gateway: own, family } = trip;
+  if (own === undefined || own.equals(gateway) || !isOnHost(trip, own)) {
+    return outcome;
+  }
+  return ends(`${outcome.text}, and ADD set up ${own}`, {
+    command: trip.inSandbox(
+      inFamily(
+        family,
+        shell`ip route replace default via ${own} dev ${start.ifName}`,
+      ),
+    ),
+  });
 }
 
 /** The gateway is this node, so the reason for its silence is here, too. */

@@ -56,6 +56,17 @@ const STOPS: Readonly<Record<string, Control>> = {
   "a container's route on the node is gone": ping("node", WEB),
 };
 
+/** What names the cause on this node, which has more containers. */
+const CAUSES: Readonly<Record<string, RegExp>> = {
+  "forwarding is off for one interface": /conf\.lan0\.forwarding is 0/,
+  "a bridge that does not answer ARP": /ARP is off on "lan0"/,
+  "a table of bridges that drops what they forward": /bridge doctor c/,
+  "IPv4 is not forwarded": /ip_forward is 0/,
+  "a chain that others jump to has connections not tracked": /ip doctor inner/,
+  "nothing is tracked": /inet doctor c/,
+  "a prerouting chain with policy drop": /ip fw pre/,
+};
+
 /** What else is there once the fix was followed. */
 const REST: Readonly<Record<string, string>> = {
   "FORWARD of iptables-legacy with policy drop": "iptables-legacy -F",
@@ -68,6 +79,7 @@ export const EARLIER: readonly FaultRow[] = Object.entries(STOPS)
     const rest = REST[name];
     return {
       ...row,
+      cause: CAUSES[name] ?? row.cause,
       fails,
       seed: rest === undefined ? seed : all(on("node", "true", rest), seed),
     };

@@ -277,7 +277,7 @@ const INSIDE: readonly FaultRow[] = [
   {
     name: "a container has no route to its neighbours",
     fails: ping("db", CACHE),
-    cause: /10\.2\.0\.0\/24/,
+    cause: /prohibit 10\.2\.0\.3/,
     seed: on(
       "db",
       "ip route add prohibit 10.2.0.3",

@@ -149,7 +149,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
     seed: tunnel(
       "ip rule add to 10.2.0.0/24 lookup 77 pref 100; " +
         "ip route add default dev tun9 table 77",
-      "ip rule del pref 100",
+      "ip rule del pref 100 || true",
     ),
   },
   {
