@@ -61,6 +61,12 @@ export function createChain(directory?: string): Plugin<ChainConfig> {
           running.finish();
           return added;
         } catch (error) {
+          // The first plugin has undone its own part. A second ADD fails so, too, and
+          // must leave what the first one has made alone.
+          if (steps.isOpen(0)) {
+            running.finish();
+            throw error;
+          }
           const { undoAdd } = await import("./undo.ts");
           throw await undoAdd({ ...links, tools }, steps, error);
         }
