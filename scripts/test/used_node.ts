@@ -20,6 +20,13 @@ const ROOTLESS_UID = 100_000, UIDS = 65_536;
 /** Directories that tests must leave alone. */
 const DIRECTORIES = ["/etc/cni", "/opt/cni", "/var/lib/cni", "/run"];
 
+/**
+ * Gives a process records of chains of its own: their directory cannot be configured,
+ * and the daemons and searches of other tests would take them for leftovers.
+ */
+const OWN_RECORDS =
+  'mount -t tmpfs -o mode=700 tmpfs /run/cni/chain; exec "$@"';
+
 /** Bytes of a file to quote. */
 const MAX_QUOTED = 500;
 
@@ -40,7 +47,11 @@ export class UsedNode implements AsyncDisposable {
     this.#stack = stack;
     this.#root = `/proc/${pid}/root`;
     this.#before = this.#list();
-    this.enter = [...enter, "-r", "-w", "--", "env", ...env];
+    const own = ["unshare", "-m", "--propagation", "private"];
+    this.enter = [
+      ...[...enter, "-r", "-w", "--", ...own, "sh", "-ec", OWN_RECORDS, "sh"],
+      ...["env", ...env],
+    ];
   }
 
   /**
