@@ -86,9 +86,10 @@ function explainRule(
   if (nftables === undefined) return undefined;
   const base = findBase(nftables, trace, step);
   const rule = findRule(nftables, step);
-  // A chain that was jumped to has the conditions of the jump.
+  // A chain that was jumped to has the conditions of the jump, but for the zones of
+  // firewalld, whose rules are its own: they come back, and are not to be deleted.
   const isForEverything = rule === undefined ||
-    matchesAll(rule) && base?.name === chain;
+    matchesAll(rule) && (base?.name === chain || table.name === "firewalld");
   const isOnHost = netns === scene.node.hostNetns;
   // Some nodes keep all that they do not serve to themselves, on purpose.
   if (isOnHost && base?.hook === INPUT && isOnPurpose(nftables, step, rule)) {
