@@ -214,7 +214,7 @@ async function explainAll(
     for (const one of group.lost) {
       const trace = traced.get(one);
       const cause = trace &&
-        await findCause(node, one, trace, answerOf(one));
+        await findSureCause(node, one, trace, answerOf(one));
       found.set(group, cause);
       if (cause !== undefined) break;
     }
@@ -228,6 +228,24 @@ async function explainAll(
     }
   }
   return causes;
+}
+
+/**
+ * Finds the cause for which a probe is lost. If all that is known is where a packet
+ * ended, the probe is sent again: the packet may be another program's, and the
+ * answer late.
+ */
+async function findSureCause(
+  node: Node,
+  wanted: Wanted,
+  traced: Trace,
+  answer: Answer,
+): Promise<Cause | undefined> {
+  const cause = await findCause(node, wanted, traced, answer);
+  if (cause?.isVague !== true) return cause;
+  const [again] = await traceLost(node, [wanted]);
+  if (again === undefined || isWell(again.answer)) return undefined;
+  return await findCause(node, wanted, again, again.answer);
 }
 
 /** Finds the cause for which a probe is lost. */
