@@ -85,12 +85,14 @@ async function findCompletion(call: CniCall): Promise<Completion> {
   const typed = call.args.slice(0, -1);
   const cursor = call.args.at(-1) ?? "";
   const rows = program.rows.filter(({ isHidden }) => !isHidden);
-  const table: FlagTable = Object.assign({}, ...rows.map(flagsOf));
+  const all: FlagTable = Object.assign({}, ...rows.map(flagsOf));
+  const row = findRow(rows, readWords(typed, all).words);
+  // Commands may have different flags of one name, such as "to".
+  const table: FlagTable = row ? { ...all, ...flagsOf(row) } : all;
   const { words, flags, open } = readWords(typed, table);
   const names = { ...call, flags, words };
   const { name, flag, given } = findFlag(cursor, table);
   // bash breaks words at "=".
-  const row = findRow(rows, words);
   if (open !== undefined) {
     const { completes } = (row ? flagsOf(row)[open] : table[open]) ?? {};
     return await offer(completes, names, cursor.replace(/^=/, ""));
