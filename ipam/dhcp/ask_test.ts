@@ -26,7 +26,10 @@ async function askProgram(
 testRows<[string, string]>(
   "ask() takes other programs for an absent daemon, so that DEL goes on",
   [
-    ["HTTP/1.1 400 Bad Request\r\n\r\n", "is the Go plugin's"],
+    [
+      "HTTP/1.1 400 Bad Request\r\n\r\n",
+      "belongs to the Go plugin, and uses a different protocol",
+    ],
     ["220 mail.example.com ESMTP\n", "is not a DHCP daemon"],
     ["42\n", "is not a DHCP daemon"],
     ["\0\0\x06\x04 of gRPC", "is not a DHCP daemon"],

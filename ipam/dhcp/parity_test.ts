@@ -87,11 +87,12 @@ for (const peer of listPeers("dhcp")) {
     await startGoDaemon(scene, peer);
     const call = (command: string): ReturnType<typeof scene.run> =>
       scene.hosts.run("dhcp", command, scene.config());
-    assertFailure(await call("ADD"), 11, "is the Go plugin's");
-    assertFailure(await call("STATUS"), 50, "is the Go plugin's");
+    const text = "belongs to the Go plugin, and uses a different protocol";
+    assertFailure(await call("ADD"), 11, text);
+    assertFailure(await call("STATUS"), 50, text);
     const { exitCode, stderr } = await call("DEL");
     assertEquals(exitCode, 0);
-    assertStringIncludes(stderr, "is the Go plugin's");
+    assertStringIncludes(stderr, text);
     const started = scene.startDaemon().then(() => "", String);
     assertStringIncludes(
       await started,

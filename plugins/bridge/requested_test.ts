@@ -122,13 +122,13 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
     [
       "its network, by the gateway",
       "192.0.2.9/24",
-      'Cannot give "br-gw" 192.0.2.1/24: the host reaches 192.0.2.0/24 by "uplink"',
+      'Cannot give "br-gw" 192.0.2.1/24: the host reaches 192.0.2.0/24 over "uplink"',
       { ...gateway, bridge: "br-gw" },
     ],
     [
       "a part of it",
       "192.0.2.130/25",
-      'the host reaches 192.0.2.0/24 by "uplink"',
+      'the host reaches 192.0.2.0/24 over "uplink"',
       { ...gateway, bridge: "br-gw" },
     ],
     [
@@ -140,7 +140,7 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
     [
       "another container's network",
       "10.0.0.9/8",
-      'the host reaches 10.9.0.0/16 by "br-lan"',
+      'the host reaches 10.9.0.0/16 over "br-lan"',
       { ...gateway, bridge: "br-gw", forceAddress: true },
     ],
     [

@@ -20,5 +20,9 @@ export function assertFailure(
 ): void {
   assertEquals(output.exitCode, 1, output.stdout);
   assertEquals(output.json.code, code, output.stdout);
-  assertStringIncludes(`${output.json.msg}; ${output.json.details}`, text);
+  const { msg, details } = output.json;
+  assertStringIncludes(
+    details === undefined ? `${msg}` : `${msg}; ${details}`,
+    text,
+  );
 }

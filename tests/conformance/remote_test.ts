@@ -231,7 +231,7 @@ const away = (name: string, leave: (path: string) => void): [string, Row] => [
       const code = { ADD: 11, CHECK: 11, GC: 11, DEL: 0, STATUS: 50 }[command];
       const output = await run(command, config);
       assertOutcome(command, output, code);
-      if (command === "DEL") assertMatch(output.stderr, /is away/);
+      if (command === "DEL") assertMatch(output.stderr, /is unreachable/);
     }
     const strict = await run("DEL", { ...config, delPolicy: "strict" });
     assertOutcome("DEL", strict, 11);
