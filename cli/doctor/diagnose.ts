@@ -88,7 +88,7 @@ export async function diagnose(
 
 /**
  * Leaves out a finding that tells only where packets of containers end, if other
- * errors are about the same containers.
+ * errors are about a container at one end of each path.
  */
 function isCause(
   { isVague, about = [] }: Found,
@@ -96,11 +96,13 @@ function isCause(
   all: readonly Found[],
 ): boolean {
   return isVague !== true ||
-    !about.every((name) =>
+    !about.every((ends) =>
       all.some((other) =>
         other.severity === "error" && other.isVague !== true &&
-        (other.subject === name || other.about?.includes(name) ||
-          other.message.includes(name))
+        ends.some((name) =>
+          other.subject === name || other.about?.flat().includes(name) ||
+          other.message.includes(name)
+        )
       )
     );
 }

@@ -39,8 +39,8 @@ export interface Finding {
   readonly fix?: Fix | undefined;
   /** Whether it tells where packets end, and not why: another finding may. */
   readonly isVague?: boolean | undefined;
-  /** The containers whose packets are lost. */
-  readonly about?: readonly string[] | undefined;
+  /** The containers at the ends of each path on which packets are lost. */
+  readonly about?: readonly (readonly string[])[] | undefined;
 }
 
 /** Parts of a finding beside its texts. */

@@ -102,7 +102,7 @@ function findTwins(node: Node): Findings {
           "were lost are handed out again",
         look: shell`cni show --json | grep ${ip}`,
         subject: second.attachment,
-        about: [first.attachment, second.attachment],
+        about: [[first.attachment], [second.attachment]],
       },
     )];
   });

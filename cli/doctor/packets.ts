@@ -116,7 +116,9 @@ function describe(some: readonly Probed[]): Finding {
     look,
     subject: wanted?.subject.origin.name,
     isVague: cause?.isVague,
-    about: [...new Set(some.map(({ wanted }) => wanted.subject.origin.name))],
+    about: some.map(({ wanted: { subject, peer } }) =>
+      [subject, peer].flatMap((end) => end?.origin.name ?? [])
+    ),
   });
 }
 

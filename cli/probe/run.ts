@@ -232,8 +232,8 @@ async function explainAll(
 
 /**
  * Finds the cause for which a probe is lost. If all that is known is where a packet
- * ended, the probe is sent again: the packet may be another program's, and the
- * answer late.
+ * ended, or how long it was, the probe is sent again: the packet may be another
+ * program's, and the answer late.
  */
 async function findSureCause(
   node: Node,
@@ -242,7 +242,7 @@ async function findSureCause(
   answer: Answer,
 ): Promise<Cause | undefined> {
   const cause = await findCause(node, wanted, traced, answer);
-  if (cause?.isVague !== true) return cause;
+  if (cause?.check !== "packet-ends") return cause;
   const [again] = await traceLost(node, [wanted]);
   if (again === undefined || isWell(again.answer)) return undefined;
   return await findCause(node, wanted, again, again.answer);
