@@ -215,6 +215,7 @@ export {
   RouteEntry,
   type RouteOrigin,
   type RouteParts,
+  type RouteType,
 } from "./ffi/rtnl/route_entry.ts";
 export * from "./ffi/rtnl/neighbor.ts";
 export * from "./ffi/rtnl/bridge_vlan.ts";
