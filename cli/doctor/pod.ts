@@ -10,7 +10,6 @@ import type { Output } from "../../base/command_line/command.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Ip } from "../../net/ip.ts";
-import { getTarget } from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
 import { type Endpoint, Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
@@ -43,7 +42,7 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
   const destination = readDestination(call, to);
   using endpoints = new Endpoints(node);
   using stack = new DisposableStack();
-  const own = openAll(node, endpoints, pod);
+  const own = endpoints.addNamed(pod);
   const hasPorts = own.some(({ start: { attachment } }) =>
     attachment?.capabilityArgs["portMappings"] !== undefined
   );
@@ -60,7 +59,7 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
           ? originOfNode(node, ip)
           : from === "outside"
           ? client?.origin(ip.family)
-          : openAll(node, endpoints, from).find(({ start: { address } }) =>
+          : endpoints.addNamed(from).find(({ start: { address } }) =>
             address.family === ip.family
           ),
     )
@@ -96,20 +95,6 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
     if (unsent !== undefined) probed.push(unsent);
   }
   return report(probed);
-}
-
-/** Opens all addresses of a name. */
-function openAll(node: Node, endpoints: Endpoints, name: string): Endpoint[] {
-  const { netns, attachments } = getTarget(name, node.directories);
-  if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
-  let found: Endpoint[];
-  try {
-    found = endpoints.add(netns, attachments, name);
-  } catch (cause) {
-    throw new Error(`Cannot look into "${name}"`, { cause });
-  }
-  if (found.length > 0) return found;
-  throw new Error(`"${name}" has no address: no plugin has attached it`);
 }
 
 /** Finds the container that has an address. */

@@ -7,9 +7,7 @@
 import type { Output } from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { isMissingNetns } from "../../ffi/netns.ts";
 import { Ip } from "../../net/ip.ts";
-import { getTarget } from "../attachments/target.ts";
 import { Node, type NodeOptions } from "../doctor/node.ts";
 import { report } from "../doctor/pod.ts";
 import type { CniCall } from "../flags.ts";
@@ -32,9 +30,9 @@ export async function probe(
   if (ifPossible(() => Ip.parse(a)) !== undefined) {
     throw new Error(`"${a}" is an address: probe from a container`);
   }
-  const from = open(node, endpoints, a);
+  const from = endpoints.addNamed(a);
   const address = ifPossible(() => Ip.parse(b));
-  const to = address === undefined ? open(node, endpoints, b) : [];
+  const to = address === undefined ? endpoints.addNamed(b) : [];
   const wanted = from.flatMap((subject) =>
     address === undefined
       ? to.flatMap((peer) => listPair(subject, peer, port))
@@ -53,21 +51,6 @@ function readPort(call: CniCall, text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port >= 1 && port <= 65535) return port;
   throw refuse(call.command, `PORT must be 1 to 65535, not "${text}"`);
-}
-
-/** @throws {Error} If it is unknown, or has no address */
-function open(node: Node, endpoints: Endpoints, name: string): Endpoint[] {
-  const { netns, attachments } = getTarget(name, node.directories);
-  if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
-  let found: Endpoint[];
-  try {
-    found = endpoints.add(netns, attachments, name);
-  } catch (cause) {
-    const reason = isMissingNetns(cause) ? ": its namespace is gone" : "";
-    throw new Error(`Cannot look into "${name}"${reason}`, { cause });
-  }
-  if (found.length > 0) return found;
-  throw new Error(`"${name}" has no address: no plugin has attached it`);
 }
 
 /** Lists probes from one address to another and back. */

@@ -8,12 +8,13 @@ import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
-import { NetNs } from "../../ffi/netns.ts";
+import { isMissingNetns, NetNs } from "../../ffi/netns.ts";
 import { isBridge } from "../../ffi/rtnl/link.ts";
 import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import { getTarget } from "../attachments/target.ts";
 import {
   findHostEnd,
   listCachedPlugins,
@@ -73,6 +74,25 @@ export class Endpoints implements Disposable {
       .map((start) => look(this.#node, open, start, name));
     this.all.push(...found);
     return found;
+  }
+
+  /**
+   * Adds all addresses of what a person names: a container, or a namespace.
+   *
+   * @throws {Error} If it is unknown, cannot be looked into, or has no address
+   */
+  addNamed(name: string): Endpoint[] {
+    const { netns, attachments } = getTarget(name, this.#node.directories);
+    if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
+    let found: Endpoint[];
+    try {
+      found = this.add(netns, attachments, name);
+    } catch (cause) {
+      const reason = isMissingNetns(cause) ? ": its namespace is gone" : "";
+      throw new Error(`Cannot look into "${name}"${reason}`, { cause });
+    }
+    if (found.length > 0) return found;
+    throw new Error(`"${name}" has no address: no plugin has attached it`);
   }
 
   /** Closes the namespaces. */

@@ -80,7 +80,6 @@ const chainAttributes = attributeSet({
   name: [3, cstring],
   hook: [markedNested(4), nested(hookAttributes)],
   policy: [5, u32be],
-  use: [6, u32be],
   type: [7, cstring],
   comment: [12, comment],
 });
