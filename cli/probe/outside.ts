@@ -86,11 +86,13 @@ export class OutsideClient implements Disposable {
         gateway: Ip.parse(near.replace(/\/.*/, "")),
       });
     }
-    // The kernel activates the end that was set up first a little later.
+    // The kernel activates a link a little later, and its IPv6 addresses after that.
+    const ends = [
+      { rtnl: host, ifindex: index },
+      { rtnl: client, ifindex: linkIndex },
+    ];
     const end = performance.now() + ACTIVATION_MS;
-    while (performance.now() < end) {
-      const ends = [host.link.find(index), client.link.find(linkIndex)];
-      if (ends.every((link) => link?.isOperational)) break;
+    while (!ends.every(isReady) && performance.now() < end) {
       await pause(LOOK_MS);
     }
     return new OutsideClient(stack.move(), netns, name);
@@ -107,4 +109,19 @@ export class OutsideClient implements Disposable {
   [Symbol.dispose](): void {
     this.#stack[Symbol.dispose]();
   }
+}
+
+/**
+ * Reports whether a link sends, and answers for its addresses. For an IPv6 address the
+ * kernel joins the group in which neighbours ask for it before it adds the local route.
+ *
+ * Source: net/ipv6/addrconf.c `addrconf_dad_begin`, `__ipv6_ifa_notify`.
+ */
+function isReady(
+  { rtnl, ifindex }: { readonly rtnl: Rtnl; readonly ifindex: number },
+): boolean {
+  return rtnl.link.find(ifindex)?.isOperational === true &&
+    rtnl.address.list({ ifindex, family: 6 }).every(({ address }) =>
+      rtnl.route.findMatch(address.ip)?.type === "local"
+    );
 }
