@@ -183,9 +183,9 @@ const LOOK_MS = 1000;
 const NFTABLES_SOCKET = "netlink socket of protocol 12";
 /**
  * How many of them the daemon keeps at most: as many as concurrent calls
- * needed.
+ * needed, and one that receives notifications.
  */
-const MOST_KEPT = 4;
+const MOST_KEPT = 5;
 
 /** Exit code of a process that SIGKILL has ended. */
 const KILLED = 128 + 9;

@@ -44,7 +44,7 @@ const RECEIVE_TIMEOUT_SECONDS = 10n;
  * reached yet costs nothing.
  */
 const RECEIVE_BUFFER_BYTES = 1 << 20;
-/** Room for notifications, which come faster than a busy thread reads them. */
+/** Default room for notifications, which come faster than a busy thread reads them. */
 const NOTIFICATION_BYTES = 4 << 20;
 /** Every socket accepts this much in one send(2), however the machine is tuned. */
 const SAFE_SEND_BYTES = 64 * 1024;
@@ -81,9 +81,14 @@ export function makeStrict(fd: number): void {
  * Subscribes to notifications.
  *
  * @param group The kernel's number of the group
+ * @param unreadBytes Room for those that have not been received yet
  */
-export function subscribe(fd: number, group: number): void {
-  setBuffer(fd, [SO_RCVBUFFORCE, SO_RCVBUF], NOTIFICATION_BYTES);
+export function subscribe(
+  fd: number,
+  group: number,
+  unreadBytes = NOTIFICATION_BYTES,
+): void {
+  setBuffer(fd, [SO_RCVBUFFORCE, SO_RCVBUF], unreadBytes);
   setOption(fd, NETLINK_ADD_MEMBERSHIP, group);
 }
 

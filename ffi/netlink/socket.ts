@@ -181,9 +181,10 @@ export class NetlinkSocket implements Disposable {
    * Subscribes to notifications.
    *
    * @param group The kernel's number of the group
+   * @param unreadBytes Room for those that have not been received yet
    */
-  subscribe(group: number): void {
-    subscribe(this.#fd.number, group);
+  subscribe(group: number, unreadBytes?: number): void {
+    subscribe(this.#fd.number, group, unreadBytes);
   }
 
   /**
@@ -213,13 +214,24 @@ export class NetlinkSocket implements Disposable {
     const found: RawMessage[] = [];
     for (;;) {
       try {
-        const bytes = receiveNow(this.#fd.number);
-        if (bytes === undefined) return decodeAnswers(found, type);
-        found.push(...splitMessages(bytes));
+        const messages = this.receiveNotice();
+        if (messages === undefined) return decodeAnswers(found, type);
+        found.push(...messages);
       } catch (error) {
         if (!isErrno(error, "ENOBUFS")) throw error;
       }
     }
+  }
+
+  /**
+   * Receives the next notification, of one or more messages.
+   *
+   * @returns Undefined if none has arrived
+   * @throws {SyscallError} ENOBUFS if some were lost before it
+   */
+  receiveNotice(): RawMessage[] | undefined {
+    const bytes = receiveNow(this.#fd.number);
+    return bytes && splitMessages(bytes);
   }
 
   /**

@@ -77,6 +77,7 @@ const hookAttributes = attributeSet({
 /** Source: `NFTA_CHAIN_*`. */
 const chainAttributes = attributeSet({
   table: [1, cstring],
+  handle: [2, u64be],
   name: [3, cstring],
   hook: [markedNested(4), nested(hookAttributes)],
   policy: [5, u32be],
@@ -184,6 +185,12 @@ const elementsAttributes = attributeSet({
 /** A change with its elements left undecoded: few of a large set matter. */
 const undecodedElements = attributeSet({ elements: [3, raw] });
 
+/** What has changed: a rule's chain or an element's set. */
+const partAttributes = attributeSet({
+  table: [1, cstring],
+  name: [2, cstring],
+});
+
 /** Source: `NFNL_BATCH_GENID`, `NFTA_GEN_ID`. */
 const generationAttributes = attributeSet({ generation: [1, u32be] });
 
@@ -240,6 +247,8 @@ export const listedElements = nft("NEWSETELEM", 12, undecodedElements);
 /** Requests the elements of a set. */
 export const getElements = nft("GETSETELEM", 13, elementsAttributes);
 export const delElements = nft("DELSETELEM", 14, elementsAttributes);
+/** Any message about rules, sets and elements: which chain or set has changed. */
+export const changedPart = nft("NEWRULE", 6, partAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
 export const getGeneration = nft("GETGEN", 16, generationAttributes);
