@@ -4,6 +4,7 @@
  * @module
  */
 
+import { noteYield } from "../deadline.ts";
 import { Epoll, EPOLLIN } from "../../ffi/epoll.ts";
 
 /** Runs the handlers of descriptors on which something happened. */
@@ -36,6 +37,7 @@ export class Events implements Disposable {
   /** Waits once for events, and handles them. */
   async handle(): Promise<void> {
     const events = await this.#epoll.wait();
+    noteYield();
     // Looked up first: a handler may close a descriptor, and another one open
     // one with the same number.
     const ready = events.map(({ fd, events }) => {

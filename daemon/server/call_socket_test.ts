@@ -5,7 +5,7 @@ import { eventually } from "../../tests/_harness/eventually.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { MessageAt } from "../wire/call_format.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
-import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
+import { ALIVE_MS, CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import { readOwnAttributes } from "./caller_check.ts";
 
 const BUILD = "a build";
@@ -21,7 +21,7 @@ class Scene implements AsyncDisposable {
 
   constructor(
     lookup: CallSocketOptions["lookup"] = () => Promise.resolve({} as Plugin),
-    fault?: Error,
+    work: (poll: () => void) => void = () => {},
   ) {
     const own = readOwnAttributes(BUILD, HOST);
     this.#socket = new CallSocket({
@@ -29,9 +29,9 @@ class Scene implements AsyncDisposable {
       lookup,
       calls: {
         note(): void {},
-        run: async ({ signal }) => {
+        run: async ({ signal, poll }) => {
           this.begun++;
-          if (fault !== undefined) throw fault;
+          work(poll);
           await new Promise<void>((resolve) =>
             signal.addEventListener("abort", () => resolve())
           );
@@ -109,8 +109,9 @@ Deno.test("CallSocket leaves a call once that ends while its plugin is loaded", 
 });
 
 Deno.test("CallSocket answers a call that it has begun, whatever fails", async () => {
-  const lookup = () => Promise.resolve({} as Plugin);
-  await using scene = new Scene(lookup, new Error("on purpose"));
+  await using scene = new Scene(undefined, () => {
+    throw new Error("on purpose");
+  });
   using caller = scene.offer();
   let answer = "";
   await eventually("it has begun", () => scene.begun === 1);
@@ -123,4 +124,22 @@ Deno.test("CallSocket answers a call that it has begun, whatever fails", async (
   }
   assertEquals(scene.left, []);
   assertMatch(answer, /"code": 999,\s+"msg": "on purpose"/);
+});
+
+Deno.test("CallSocket tells callers that it works, while its timers cannot run", async () => {
+  const steps = 2;
+  let received = 0;
+  await using scene = new Scene(undefined, (poll) => {
+    for (let step = 0; step < steps; step++) {
+      const endMs = performance.now() + ALIVE_MS + 1;
+      while (performance.now() < endMs);
+      poll();
+      poll();
+    }
+    received = caller.receive(new Uint8Array(4096));
+  });
+  using caller = scene.offer();
+  await eventually("it has begun", () => scene.begun === 1);
+  // That it has taken the call, and a sign of life after each step.
+  assertEquals(received, (1 + steps) * MessageAt.bytes);
 });

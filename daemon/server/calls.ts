@@ -5,7 +5,11 @@
  * @module
  */
 
-import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
+import {
+  JoinedSignal,
+  waitUntil,
+  yieldToEventLoop,
+} from "../../base/deadline.ts";
 import { KeyedQueue } from "../../base/queue.ts";
 import type { LinkDeletion } from "../../cni/call/link_deletion.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
@@ -120,6 +124,8 @@ export class Calls {
         ? cancelledOutcome(subject, signal)
         : { declined: "the daemon ends" };
     }
+    // Calls follow one another here, and others wait to be taken.
+    await yieldToEventLoop();
     // The caller may have gone while this process was stopped.
     call.poll();
     if (signal.aborted) return cancelledOutcome(subject, signal);
