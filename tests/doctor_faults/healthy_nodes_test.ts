@@ -19,7 +19,7 @@ import {
   NODE,
   ROUTER,
 } from "./fault_node.ts";
-import { CHECKED, comesToWork } from "./judge.ts";
+import { CHECKED, comesToWork } from "./evaluate.ts";
 import { diagnose } from "../../cli/doctor/diagnose.ts";
 import { HEALTHY } from "./rows/healthy.ts";
 

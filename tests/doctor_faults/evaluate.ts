@@ -1,5 +1,5 @@
 /**
- * Says what `cni doctor` makes of a fault: whether it names the cause, and whether
+ * Evaluates what `cni doctor` makes of a fault: whether it names the cause, and whether
  * what it says to do helps, followed to the letter.
  *
  * @module
@@ -26,14 +26,12 @@ interface Said {
   readonly command: string | undefined;
 }
 
-/** What it is worth. */
-export interface Verdict {
+/** What came of a fault. */
+export interface Outcome {
   /** `half`: it sees that something fails, or warns of the cause. */
   readonly cause: "named" | "half" | "nothing";
-  /** `advice`: there is none to follow to the letter. */
+  /** `advice`: there is no command to run; `none`: it says that nothing is wrong. */
   readonly fix: "works" | "fails" | "advice" | "none";
-  /** Whether it says that nothing is wrong. */
-  readonly isSilent: boolean;
   /** All that it said. */
   readonly said: readonly Said[];
 }
@@ -46,10 +44,10 @@ const TRY_MS = 1000;
 const MOST_STEPS = 6;
 
 /** Seeds a fault, asks the doctor, follows it, and fixes what is left. */
-export async function judge(
+export async function evaluate(
   node: FaultNode,
   row: FaultRow,
-): Promise<Verdict> {
+): Promise<Outcome> {
   const { fails, seed, isNew = false } = row;
   if (!isNew) assert(await comesToWork(node, fails), "nothing works");
   const undo = await seed(node);
@@ -64,7 +62,7 @@ export async function judge(
       ? "half"
       : "nothing";
     const fix = await follow(node, row, said);
-    return { cause, fix, isSilent: said.length === 0, said };
+    return { cause, fix, said };
   } finally {
     await undo();
     if (!isNew) {
@@ -135,7 +133,7 @@ async function follow(
   node: FaultNode,
   row: FaultRow,
   first: readonly Said[],
-): Promise<Verdict["fix"]> {
+): Promise<Outcome["fix"]> {
   if (first.length === 0) return "none";
   const done = new Set<string>();
   let said = first;

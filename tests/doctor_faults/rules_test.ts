@@ -1,0 +1,4 @@
+import { RULES } from "./rows/rules.ts";
+import { testFaults } from "./topic.ts";
+
+testFaults("Rules", RULES);
