@@ -28,7 +28,12 @@ import {
   selectNamed,
   type TestFile,
 } from "./test/files.ts";
-import { formatTally, judge, sumTallies, type Tally } from "./test/outcome.ts";
+import {
+  formatTally,
+  readOutcome,
+  sumTallies,
+  type Tally,
+} from "./test/outcome.ts";
 import { Preparation } from "./test/prepare.ts";
 import {
   createStop,
@@ -36,7 +41,6 @@ import {
   runAll,
   runProcess,
   type RunResult,
-  TEST,
   testFiles,
   type TestPlace,
 } from "./test/run.ts";
@@ -189,26 +193,19 @@ function testRootless(
   files: readonly TestFile[],
   flags: readonly string[],
 ): Job {
-  const filter = IS_ALL ? [] : ["--filter", ROOTLESS_FILTER];
+  const filter = IS_ALL ? [] : [`--filter=${ROOTLESS_FILTER}`];
   const paths = files.map(({ path }) => path).filter((path) =>
     ROOTLESS.test(path) || IS_ALL && path.startsWith("tests/conformance/")
   );
-  return {
-    name: "tests in a user namespace",
-    args: [...TEST, ...flags, ...filter, ...paths],
-    kind: "tests",
-    needs: "rootless node",
-  };
+  const batch = { name: "tests in a user namespace", paths };
+  return { ...testFiles(batch, [...flags, ...filter]), needs: "rootless node" };
 }
-
-/** The counts. */
-type Counted = Pick<RunResult, "tally" | "conformance">;
 
 /** Runs all tests, and shows at the end again what failed. */
 async function runEverything(
   { scope, jobs }: TestOptions,
   setting: Setting,
-): Promise<Counted> {
+): Promise<Pick<RunResult, "tally">> {
   await Deno.mkdir(new URL("build", ROOT), { recursive: true });
   using log = await Deno.create(new URL(LOG, ROOT));
   const all = chooseJobs(scope, setting.flags);
@@ -239,7 +236,7 @@ async function runEverything(
 async function runSome(
   { denoArgs, rootless }: TestOptions,
   { flags, env, place, stop }: Setting,
-): Promise<Counted> {
+): Promise<Pick<RunResult, "tally">> {
   const { enter, enterRootless, env: ofPlace } = await place;
   const elsewhere = denoArgs.some(mayDownload) ? [] : enter;
   const entry = rootless ? enterRootless : elsewhere;
@@ -261,7 +258,7 @@ async function runSome(
       await stdout.write(encoder.encode(shown));
     },
   });
-  const outcome = judge("deno test", "tests", end);
+  const outcome = readOutcome("deno test", "tests", end);
   for (const failure of outcome.failures) console.log(failure);
   return outcome;
 }
@@ -314,7 +311,7 @@ async function test(options: TestOptions): Promise<Tally> {
   // Elsewhere somebody may be at work.
   const isWatched = Boolean(Deno.env.get("CI"));
   const before = isWatched ? listNewFiles() : [];
-  const { tally, conformance } = isSome
+  const { tally } = isSome
     ? await runSome(options, setting)
     : await runEverything(options, setting);
   const after = isWatched ? listNewFiles() : [];
@@ -328,7 +325,6 @@ async function test(options: TestOptions): Promise<Tally> {
       .map((path) => `A test has left a file in the checkout: ${path}`),
   ];
   for (const fault of faults) console.log(`FAILED ${fault}`);
-  console.log(`conformance rows: ${formatTally(conformance)}`);
   return sumTallies([tally, { passed: 0, failed: faults.length, skipped: 0 }]);
 }
 

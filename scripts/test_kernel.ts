@@ -13,7 +13,12 @@
 import { describeError } from "../base/error.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
-import { ROOT, ROOT_URL } from "./compile/project.ts";
+import {
+  findDenoDirectory,
+  ROOT,
+  ROOT_URL,
+  runDeno,
+} from "./compile/project.ts";
 import { answerHelp } from "./help.ts";
 import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
 import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
@@ -26,7 +31,6 @@ import {
   shareOut,
 } from "./kernel/select.ts";
 import { importFlags } from "./net.ts";
-import { findDenoDirectory } from "./setup/deno_directory.ts";
 import { listTestFiles, type TestFile } from "./test/files.ts";
 import {
   findTally,
@@ -131,8 +135,8 @@ async function chooseLacking(files: readonly TestFile[]): Promise<Choice> {
   const paths = files.map(({ path }) => path);
   const list = "scripts/kernel/list_lacking.ts";
   const flags = await importFlags();
-  const output = await runDeno(["run", "-A", ...flags, list, ...paths]);
-  const lacking = new Map(Object.entries<string[]>(JSON.parse(output)));
+  const { stdout } = await runDeno(["run", "-A", ...flags, list, ...paths]);
+  const lacking = new Map(Object.entries<string[]>(JSON.parse(stdout)));
   const names = [...lacking.values()].flat()
     .filter((name) => !OLD_VERSION.test(name));
   // A file takes as long as it has tests that run.
@@ -141,18 +145,6 @@ async function chooseLacking(files: readonly TestFile[]): Promise<Choice> {
     return size === undefined ? [] : [{ path, size }];
   });
   return { files: some, filter: filterOf(names) };
-}
-
-/** @returns What it prints */
-async function runDeno(args: readonly string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [...args],
-    cwd: ROOT,
-    stdin: "null",
-  }).output();
-  const decoder = new TextDecoder();
-  if (!success) throw new Error(decoder.decode(stderr));
-  return decoder.decode(stdout);
 }
 
 /** Does everything that needs a network or takes long in a kernel. */
@@ -197,7 +189,7 @@ async function runInside(
       CNI_KERNEL_RUN: path,
       CNI_KERNEL_MODULES: kernel.modules,
       CNI_KERNEL_SHARE: COVERAGE_DIR,
-      DENO_DIR: await findDenoDirectory(),
+      DENO_DIR: findDenoDirectory(),
       DENO_NO_UPDATE_CHECK: "1",
       HOME: Deno.env.get("HOME") ?? "/root",
     },
@@ -249,7 +241,7 @@ export function listProcessors(): number[] {
 }
 
 /** The counts of a boot, and an explanation. */
-interface BootVerdict {
+interface BootOutcome {
   readonly tally: Tally;
   /** What is wrong, or why the tests were skipped; empty if nothing is. */
   readonly message: string;
@@ -267,8 +259,8 @@ const CANNOT_START = /ptrace set fp regs failed, errno = 14$/m;
 /** How many lines of the kernel's log tell why it ended. */
 const SOME_LINES = 12;
 
-/** Judges a boot: a kernel that starts no process here is a skipped test. */
-export function judgeBoot({ output, log, stopped }: BootEnd): BootVerdict {
+/** Reads the outcome of a boot: a kernel that starts no process here is a skipped test. */
+export function readBoot({ output, log, stopped }: BootEnd): BootOutcome {
   const tally = findTally(output);
   if (tally !== undefined && stopped === undefined) {
     if (tally.passed + tally.failed > 0) return { tally, message: "" };
@@ -303,11 +295,11 @@ async function main(options: KernelOptions): Promise<Tally> {
     console.log("This machine's kernel can run every test");
     return sumTallies([]);
   }
-  const verdicts = (await runShared(kernel, choice, options)).map(judgeBoot);
-  for (const { message } of verdicts) {
+  const outcomes = (await runShared(kernel, choice, options)).map(readBoot);
+  for (const { message } of outcomes) {
     if (message !== "") console.log(message);
   }
-  return sumTallies(verdicts.map(({ tally }) => tally));
+  return sumTallies(outcomes.map(({ tally }) => tally));
 }
 
 const HELP = `Run the kernel part of the tests in User-mode Linux.

@@ -2,10 +2,10 @@ import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import type { BootEnd } from "./kernel/boot.ts";
 import {
-  judgeBoot,
   type KernelOptions,
   listProcessors,
   parseKernelOptions,
+  readBoot,
 } from "./test_kernel.ts";
 import type { Tally } from "./test/outcome.ts";
 
@@ -33,7 +33,7 @@ testRows<[string[], string]>("parseKernelOptions() refuses what it cannot do", [
 const STARTED = "VFS: Mounted root\nRun /init.sh as init process\n";
 const COUNTED = "ok     some_test.ts 3 passed\n3 passed, 1 failed, 2 skipped\n";
 
-Deno.test("judgeBoot() skips only where the kernel does not start", async (t) => {
+Deno.test("readBoot() skips only where the kernel does not start", async (t) => {
   const rows: [
     name: string,
     end: Partial<BootEnd>,
@@ -94,7 +94,7 @@ Deno.test("judgeBoot() skips only where the kernel does not start", async (t) =>
   ];
   await eachRow(t, rows, ([, end, [passed, failed, skipped], text]) => {
     const whole = { output: "", log: "", stopped: undefined, ...end };
-    const { tally, message } = judgeBoot(whole);
+    const { tally, message } = readBoot(whole);
     const want: Tally = { passed, failed, skipped };
     assertEquals(tally, want);
     assertStringIncludes(message, text);

@@ -406,7 +406,7 @@ class Node implements AsyncDisposable {
     const added = await this.#call("ADD", pod);
     const isAdded = added.code === 0;
     if (isAdded) this.#hold(pod, added);
-    else if (!added.isKilled) await this.#judgeFailedAdd(pod, added);
+    else if (!added.isKilled) await this.#checkFailedAdd(pod, added);
     const prevResult = isAdded ? JSON.parse(added.stdout) : undefined;
     if (isAdded) {
       const checked = await this.#call("CHECK", pod, { prevResult });
@@ -441,7 +441,7 @@ class Node implements AsyncDisposable {
   }
 
   /** An ADD may only fail for the loss of its daemon. */
-  async #judgeFailedAdd(pod: Pod, added: EndedCall): Promise<void> {
+  async #checkFailedAdd(pod: Pod, added: EndedCall): Promise<void> {
     const lostDaemon = added.lostDaemon || await this.#hasStoodStill();
     if (this.#isLost({ ...added, lostDaemon })) this.figures.lostAdds++;
     else this.#fail("ADD", pod, added);

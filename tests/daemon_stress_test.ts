@@ -160,7 +160,7 @@ class Node implements AsyncDisposable {
     for (const plugin of list) {
       const added = await this.#call("ADD", pod, { ...plugin, prevResult });
       if (added.code !== 0) {
-        this.#judgeFailedAdd(containerId, added);
+        this.#checkFailedAdd(containerId, added);
         break;
       }
       prevResult = JSON.parse(added.stdout);
@@ -211,7 +211,7 @@ class Node implements AsyncDisposable {
   }
 
   /** An ADD may only fail for the loss of its daemon. */
-  #judgeFailedAdd(containerId: string, added: ExecOutput): void {
+  #checkFailedAdd(containerId: string, added: ExecOutput): void {
     const isLost = added.stdout.includes("went away before it answered") &&
       JSON.parse(added.stdout).code === 11;
     if (isLost) this.lostAdds++;

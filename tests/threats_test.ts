@@ -496,19 +496,19 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a huge, truncated or missing answer of a daemon",
       "nothing is printed; ADD fails with code 11",
-      "tests/hand_over_test.ts",
+      "tests/daemon_caller_test.ts",
       "after a lost connection ADD fails, and the rest runs here",
     ],
     [
       "a listener of another user at the socket",
       "nothing is sent to it",
-      "tests/hand_over_test.ts",
+      "tests/daemon_caller_test.ts",
       "a listener of another user gets nothing",
     ],
     [
       "a stopped, silent or slow daemon",
       "limits of 1 s (250 ms after a timeout) and 5 s; ten timeouts disable the daemon",
-      "tests/hand_over_test.ts",
+      "tests/daemon_caller_test.ts",
       "a call waits for no daemon without end",
     ],
     [

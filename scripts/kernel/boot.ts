@@ -6,6 +6,7 @@
  * @module
  */
 
+import { run } from "../compile/project.ts";
 import { runProcess } from "../test/run.ts";
 
 /** A program that is a kernel. */
@@ -111,10 +112,8 @@ function listWords({ init, env, directory }: BootOptions): string[] {
 
 /** Memory is a file: best in memory, but that may be too small in a container. */
 async function chooseMemoryDirectory(otherwise: string): Promise<string> {
-  const { stdout } = await new Deno.Command("df", {
-    args: ["--output=avail", "-m", "/dev/shm"],
-    stderr: "null",
-  }).output();
-  const [, free = "0"] = new TextDecoder().decode(stdout).trim().split("\n");
+  const df = ["--output=avail", "-m", "/dev/shm"];
+  const { stdout } = await run("df", df).catch(() => ({ stdout: "" }));
+  const [, free = "0"] = stdout.trim().split("\n");
   return Number(free) > MEMORY_MIB ? "/dev/shm" : otherwise;
 }

@@ -30,7 +30,7 @@ async function main(path: string): Promise<void> {
   // A process that starts takes long here: few run a file alone.
   const jobs = planBatches(run.files, [])
     .map((batch) => testFiles(batch, run.flags));
-  const { tally, conformance } = await runAll(jobs, {
+  const { tally } = await runAll(jobs, {
     ...run,
     root: new URL(run.root),
     jobs: 1,
@@ -38,7 +38,6 @@ async function main(path: string): Promise<void> {
     print: (text) => console.log(text),
     log: (text) => log.writeSync(encoder.encode(text)),
   });
-  console.log(`conformance rows: ${formatTally(conformance)}`);
   console.log(formatTally(tally));
 }
 

@@ -1,6 +1,6 @@
 /**
- * Judges a process by how it ended and by what it printed: tests by deno's report in
- * JUnit's XML (`--junit-path=-`), which follows their output.
+ * Reads the outcome of a process from how it ended and what it printed: that of tests
+ * from deno's report in JUnit's XML (`--junit-path=-`), which follows their output.
  *
  * @module
  */
@@ -56,8 +56,6 @@ export interface ProcessEnd {
 /** The outcome of a process. */
 export interface Outcome {
   readonly tally: Tally;
-  /** The rows of the conformance lists among them. */
-  readonly conformance: Tally;
   /** The names of skipped tests, with the reason. */
   readonly skipped: readonly string[];
   /** Each failure: its name, then why, and how it is run alone. */
@@ -66,7 +64,6 @@ export interface Outcome {
 
 const NOTHING: Outcome = {
   tally: sumTallies([]),
-  conformance: sumTallies([]),
   skipped: [],
   failures: [],
 };
@@ -74,12 +71,16 @@ const NOTHING: Outcome = {
 /** What a process is: tests of deno, a command that counts, or one that passes or fails. */
 export type Kind = "tests" | "counting" | "command";
 
-/** Judges a process. A bad end is a failure, in addition to its failed tests. */
-export function judge(name: string, kind: Kind, end: ProcessEnd): Outcome {
+/** Reads the outcome of a process. A bad end is a failure, in addition to its failed tests. */
+export function readOutcome(
+  name: string,
+  kind: Kind,
+  end: ProcessEnd,
+): Outcome {
   const outcome = kind === "tests"
-    ? judgeTests(end.output)
+    ? readReport(end.output)
     : kind === "counting"
-    ? judgeCount(name, end.output)
+    ? readCount(name, end.output)
     : NOTHING;
   const trouble = describeTrouble(end, (outcome?.tally.failed ?? 0) > 0) ??
     (outcome === undefined ? "ended without a count" : undefined);
@@ -95,15 +96,15 @@ export function judge(name: string, kind: Kind, end: ProcessEnd): Outcome {
   };
 }
 
-/** Judges what cannot be run. */
-export function judgeUnrun(what: "failed" | "skipped", text: string): Outcome {
+/** Returns the outcome of what cannot be run. */
+export function outcomeOf(what: "failed" | "skipped", text: string): Outcome {
   const tally = { ...NOTHING.tally, [what]: 1 };
   return what === "failed"
     ? { ...NOTHING, tally, failures: [text] }
     : { ...NOTHING, tally, skipped: [text] };
 }
 
-function judgeCount(name: string, output: string): Outcome | undefined {
+function readCount(name: string, output: string): Outcome | undefined {
   const tally = findTally(output);
   if (tally === undefined) return undefined;
   const failures = tally.failed > 0
@@ -184,15 +185,12 @@ function unescape(text: string): string {
 }
 
 /** @returns Undefined if the tests did not come to their end */
-function judgeTests(output: string): Outcome | undefined {
+function readReport(output: string): Outcome | undefined {
   const report = output.match(REPORT)?.at(-1);
   if (report === undefined) return undefined;
   const cases = readCases(report);
   return {
     tally: count(cases),
-    conformance: count(
-      cases.filter(({ name }) => /^conformance (?!.* > )/.test(name)),
-    ),
     skipped: cases.filter(({ outcome }) => outcome === "skipped")
       .map(({ name }) => name),
     failures: cases.filter(({ outcome, failure }) =>

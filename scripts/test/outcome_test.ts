@@ -3,8 +3,8 @@ import { testRows } from "../../tests/_harness/table.ts";
 import {
   findTally,
   formatTally,
-  judge,
   type ProcessEnd,
+  readOutcome,
   sumTallies,
   type Tally,
   withoutReport,
@@ -56,11 +56,10 @@ const TESTS = `
   Deno.test("five", () => { throw new Error("other") });
 `;
 
-Deno.test("judge() counts as deno does, and explains each failure", async () => {
+Deno.test("readOutcome() counts as deno does, and explains each failure", async () => {
   const end = await runTests(TESTS);
-  const outcome = judge("a", "tests", end);
+  const outcome = readOutcome("a", "tests", end);
   assertEquals(outcome.tally, tally(2, 3, 1));
-  assertEquals(outcome.conformance, tally(1, 0, 0));
   assertEquals(outcome.skipped, ["three (skipped: needs root)"]);
   // Steps follow all tests.
   const [five = "", step, ...others] = outcome.failures;
@@ -75,8 +74,8 @@ Deno.test("judge() counts as deno does, and explains each failure", async () => 
   assert(!printed.includes("<testsuite"));
 });
 
-Deno.test("judge() does not count what a filter left out", async () => {
-  const { tally: counts } = judge(
+Deno.test("readOutcome() does not count what a filter left out", async () => {
+  const { tally: counts } = readOutcome(
     "a",
     "tests",
     await runTests(TESTS, "--filter=one"),
@@ -85,7 +84,7 @@ Deno.test("judge() does not count what a filter left out", async () => {
 });
 
 testRows<[string, Partial<ProcessEnd>, string]>(
-  "judge() counts a bad end of tests as a failure that says so",
+  "readOutcome() counts a bad end of tests as a failure that says so",
   [
     ["a module that fails", { code: 1 }, "a ended with exit code 1\n    last"],
     ["no report", {}, "a ended without a count\n    last"],
@@ -102,7 +101,7 @@ testRows<[string, Partial<ProcessEnd>, string]>(
     ],
   ],
   ([, end, failure]) => {
-    const outcome = judge("a", "tests", {
+    const outcome = readOutcome("a", "tests", {
       ...GOOD,
       output: "\nlast\n",
       ...end,
@@ -113,7 +112,7 @@ testRows<[string, Partial<ProcessEnd>, string]>(
 );
 
 testRows<[string, Partial<ProcessEnd>, Tally, string[]]>(
-  "judge() counts a command, and what it has counted",
+  "readOutcome() counts a command, and what it has counted",
   [
     ["good", { output: "2 passed, 0 failed, 1 skipped\n" }, tally(3, 0, 1), []],
     ["no count", { output: "x" }, tally(0, 1, 0), [
@@ -127,9 +126,12 @@ testRows<[string, Partial<ProcessEnd>, Tally, string[]]>(
     ],
   ],
   ([, end, counts, failures]) => {
-    const outcome = judge("a", "counting", { ...GOOD, ...end });
+    const outcome = readOutcome("a", "counting", { ...GOOD, ...end });
     assertEquals([outcome.tally, outcome.failures], [counts, failures]);
-    const command = judge("a", "command", { ...GOOD, code: end.code ?? 0 });
+    const command = readOutcome("a", "command", {
+      ...GOOD,
+      code: end.code ?? 0,
+    });
     assertEquals(command.tally, end.code ? tally(0, 1, 0) : tally(1, 0, 0));
   },
 );

@@ -11,15 +11,18 @@ import {
   needsUserNamespaces,
 } from "../../testing/capabilities.ts";
 import { ensureCompiled } from "../compile.ts";
+import {
+  findDenoDirectory,
+  ROOT,
+  ROOT_URL,
+  runDeno,
+} from "../compile/project.ts";
 import { installTestPackages } from "../setup/debian_packages.ts";
-import { findDenoDirectory } from "../setup/deno_directory.ts";
 import { startGoPrograms } from "../setup/go_plugins.ts";
 import { ensureKernel } from "../kernel/find_kernel.ts";
 import { listTestFiles } from "./files.ts";
 import type { TestPlace } from "./run.ts";
 import { UsedNode } from "./used_node.ts";
-
-const ROOT = new URL("../..", import.meta.url);
 
 /** Whether the tests must not install or download anything. */
 const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
@@ -134,15 +137,11 @@ async function downloadAll(
   built: Promise<unknown>,
 ): Promise<void> {
   if (!canUseNetns) return;
-  const run = async (subcommand: string, ...paths: string[]): Promise<void> => {
-    await new Deno.Command(Deno.execPath(), {
-      args: [subcommand, "-q", ...flags, ...paths],
-      cwd: ROOT,
-    }).output();
-  };
-  await run("cache", ...listTestFiles(ROOT).map(({ path }) => path));
+  const paths = listTestFiles(ROOT_URL).map(({ path }) => path);
+  // A test fails that lacks something.
+  await runDeno(["cache", "-q", ...flags, ...paths]).catch(() => {});
   await built;
-  await run("bundle", "scripts/help.ts");
+  await runDeno(["bundle", "-q", ...flags, "scripts/help.ts"]).catch(() => {});
 }
 
 /** Creates what the tests see of the machine; undefined if they see itself. */
@@ -162,8 +161,7 @@ async function startNode(): Promise<UsedNode | undefined> {
 async function startRootlessNode(): Promise<UsedNode | string> {
   if (missingForNetns !== undefined) return missingForNetns;
   if (needsUserNamespaces().ignore) return "needs user namespaces";
-  const root = decodeURIComponent(ROOT.pathname);
-  const paths = [root, Deno.execPath(), await findDenoDirectory()];
+  const paths = [ROOT, Deno.execPath(), findDenoDirectory()];
   try {
     return await UsedNode.startRootless(paths);
   } catch (error) {

@@ -6,11 +6,11 @@
 
 import { type Batch, mayDownload, STRESS } from "./files.ts";
 import {
-  judge,
-  judgeUnrun,
   type Kind,
   type Outcome,
+  outcomeOf,
   type ProcessEnd,
+  readOutcome,
   sumTallies,
   withoutReport,
 } from "./outcome.ts";
@@ -42,7 +42,7 @@ const LOADER = decodeURIComponent(
 );
 
 /** Runs tests, whose types were checked before, and prints a report behind their output. */
-export const TEST: readonly string[] = [
+const TEST: readonly string[] = [
   "test",
   "-A",
   "--no-check",
@@ -89,7 +89,7 @@ export interface RunOptions {
 }
 
 /** The outcome of all jobs. */
-export type RunResult = Pick<Outcome, "tally" | "conformance" | "failures">;
+export type RunResult = Pick<Outcome, "tally" | "failures">;
 
 /** Most tests wait for most of their time, for the kernel or a clock. */
 const JOBS_OF_CORE = 4;
@@ -139,11 +139,10 @@ export async function runAll(
   if (queue.length > 0) {
     const names = queue.map(({ name }) => `\n    ${name}`).join("");
     const what = `Not run (${queue.length}): ${stop.reason}`;
-    outcomes.push(judgeUnrun("failed", what + names));
+    outcomes.push(outcomeOf("failed", what + names));
   }
   return {
     tally: sumTallies(outcomes.map(({ tally }) => tally)),
-    conformance: sumTallies(outcomes.map(({ conformance }) => conformance)),
     failures: outcomes.flatMap(({ failures }) => failures),
   };
 }
@@ -155,7 +154,7 @@ async function runJob(
 ): Promise<Outcome> {
   const enter = entryOf(needs, place);
   if (typeof enter === "string") {
-    const outcome = judgeUnrun("skipped", `${name} (skipped: ${enter})`);
+    const outcome = outcomeOf("skipped", `${name} (skipped: ${enter})`);
     print(formatOutcome(name, outcome));
     return outcome;
   }
@@ -166,7 +165,7 @@ async function runJob(
     stop,
   });
   log(`==> ${name}\n${withoutReport(end.output)}\n`);
-  const outcome = judge(name, kind, end);
+  const outcome = readOutcome(name, kind, end);
   print(formatOutcome(name, outcome, end));
   return outcome;
 }

@@ -81,8 +81,8 @@ export async function readHead(connection: Deno.Conn): Promise<string> {
 
 /** Reads until the other side closes. */
 export async function readToEnd(connection: Deno.Conn): Promise<void> {
-  const nobodyCares = new Uint8Array(1024);
-  while (await connection.read(nobodyCares) !== null);
+  const ignored = new Uint8Array(1024);
+  while (await connection.read(ignored) !== null);
 }
 
 /** Sends text, or bytes. */
@@ -105,7 +105,7 @@ export interface UnixConversation {
   /** Sends text, or bytes. */
   say(what: string | Uint8Array): Promise<void>;
   /** Waits until either side closes the connection. */
-  saySilence(): Promise<void>;
+  stayOpen(): Promise<void>;
 }
 
 /** Sends a reply; the connection is closed afterwards. */
@@ -129,7 +129,7 @@ export class UnixServer implements AsyncDisposable {
       await speak({
         request,
         say: (what) => say(connection, what),
-        saySilence: () => readToEnd(connection),
+        stayOpen: () => readToEnd(connection),
       });
     });
   }
@@ -151,8 +151,8 @@ export function leaveSocket(path: string): void {
 }
 
 /** Never says anything. */
-export function saySilence(conversation: UnixConversation): Promise<void> {
-  return conversation.saySilence();
+export function stayOpen(conversation: UnixConversation): Promise<void> {
+  return conversation.stayOpen();
 }
 
 /** The request of a caller. */

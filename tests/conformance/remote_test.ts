@@ -18,8 +18,8 @@ import { conformance, type Row } from "../_harness/conformance.ts";
 import { canBeOtherUser } from "../_harness/other_user.ts";
 import {
   leaveSocket,
-  saySilence,
   type Speak,
+  stayOpen,
   UnixServer,
 } from "../_harness/unix_server.ts";
 import { expand } from "./rows.ts";
@@ -120,7 +120,7 @@ const FAILURES: readonly Failing[] = [
     speaking("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"),
     LOST,
   ],
-  ["is slow", saySilence, LOST],
+  ["is slow", stayOpen, LOST],
   [
     "announces a huge answer",
     speaking(`HTTP/1.1 200 OK\r\nContent-Length: ${HUGE}\r\n\r\n{`),
@@ -213,7 +213,7 @@ const failing = ([name, speak, codes]: Failing): [string, Row] => [
     for (const command of COMMANDS) {
       const config = {
         socket: daemon.path,
-        ...speak === saySilence && { timeoutSeconds: 0.05 },
+        ...speak === stayOpen && { timeoutSeconds: 0.05 },
       };
       const output = await run(command, config);
       assertOutcome(command, output, codes[command]);
