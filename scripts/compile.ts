@@ -16,8 +16,8 @@
  *
  * `deno compile` makes the executables. What the build does besides, so that they
  * start faster, are steps that can be left out (`compile/steps.ts`). Executables for
- * this machine are started before they are done; a step without which one starts
- * is left out, and the build says so.
+ * this machine are started before and after these steps; the build fails if they
+ * do different things.
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is
  * running keeps the old file. The same sources give the same bytes. SHA256SUMS
@@ -51,8 +51,8 @@ async function main(): Promise<void> {
     onProgress: (text) => progress.show(text),
   });
   progress.clear();
-  const { executables, notes, leftOut } = result;
-  for (const line of [...notes, ...leftOut]) console.error(line);
+  const { executables, notes } = result;
+  for (const line of notes) console.error(line);
   for (const executable of executables) console.log(describe(executable));
   for (const path of await writeDocuments(result, options.programs)) {
     console.log(path);

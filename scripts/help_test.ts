@@ -7,6 +7,7 @@ const ROOT = new URL("..", import.meta.url);
 const OF_DENO: Readonly<Record<string, string>> = {
   "deno": "Usage: deno [OPTIONS]",
   "check": "Usage: deno check",
+  "lint": "Usage: deno lint",
   "lock": "Usage: deno check",
 };
 

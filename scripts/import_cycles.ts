@@ -7,6 +7,7 @@
  * @module
  */
 
+import { ROOT_URL, runDeno } from "./compile/project.ts";
 import { isProduct } from "./lint/project_files.ts";
 import { importFlags } from "./net.ts";
 
@@ -84,26 +85,20 @@ function listProductModules(root: URL): string[] {
 }
 
 /** Returns the imports among all modules of the product. */
-async function readImportGraph(root: URL): Promise<ImportGraph> {
-  const source = listProductModules(root)
+async function readImportGraph(): Promise<ImportGraph> {
+  const source = listProductModules(ROOT_URL)
     .map((href) => `import ${JSON.stringify(href)};`).join("");
   const entry = `data:application/typescript,${encodeURIComponent(source)}`;
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", ...await importFlags(), entry],
-    cwd: root,
-  }).output();
-  const decoder = new TextDecoder();
-  if (!success) {
-    throw new Error(`Cannot list the imports: ${decoder.decode(stderr)}`);
-  }
-  return parseModuleInfo(decoder.decode(stdout));
+  const { stdout } = await runDeno(
+    ["info", "--json", ...await importFlags(), entry],
+  );
+  return parseModuleInfo(stdout);
 }
 
 if (import.meta.main) {
-  const root = new URL("..", import.meta.url);
-  const cycle = findCycle(await readImportGraph(root));
+  const cycle = findCycle(await readImportGraph());
   if (cycle) {
-    console.error(cycle.join("\n  imports ").replaceAll(root.href, ""));
+    console.error(cycle.join("\n  imports ").replaceAll(ROOT_URL.href, ""));
     Deno.exitCode = 1;
   }
 }

@@ -8,10 +8,9 @@
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
 import { dirname } from "@std/path/posix";
 import { describeError } from "../base/error.ts";
-import { answerHelp } from "./help.ts";
+import { answerHelp, readOptions } from "./help.ts";
 import { formatCallFormat } from "./launcher/call_format.ts";
 import {
   compileObject,
@@ -32,12 +31,7 @@ It needs clang-14, lld-14 and llvm-14.
 if (import.meta.main) {
   answerHelp(HELP);
   try {
-    const { symbols } = parseArgs(Deno.args, {
-      string: ["symbols"],
-      unknown: (arg) => {
-        throw new Error(`Cannot understand "${arg}": see --help`);
-      },
-    });
+    const { symbols } = readOptions({ symbols: { type: "string" } });
     const missing = findMissingTools();
     if (missing.length > 0) {
       throw new Error(`There is no ${missing.join(", ")}`);

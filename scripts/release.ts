@@ -13,21 +13,25 @@
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
-import { basename } from "@std/path/posix";
+import { basename, resolve } from "@std/path/posix";
 import { describeError } from "../base/error.ts";
 import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { checkRuntime } from "./compile/runtime.ts";
 import { compile } from "./compile/executables.ts";
-import { ROOT } from "./compile/project.ts";
-import { parseTarget, type Target, TARGETS } from "./compile/target.ts";
+import { ROOT, run } from "./compile/project.ts";
+import {
+  namesOf,
+  parseTarget,
+  type Target,
+  TARGETS,
+} from "./compile/target.ts";
+import { answerHelp, readOptions } from "./help.ts";
 import {
   allEnded,
   ARCHIVE_KINDS,
   type ArchiveKind,
   formatChecksum,
-  run,
   writeArchive,
   writeChart,
 } from "./release/archive.ts";
@@ -49,8 +53,7 @@ Makes the files of a release: archives, Debian packages and images with the
 executable, a Helm chart, a software bill of materials, and SHA256SUMS.
 
   --target TARGET  ${TARGETS.join(" or ")}; both by default
-  --out DIRECTORY     dist/release by default; an earlier release in it is replaced
-  --help           this text
+  --out DIRECTORY  dist/release by default; an earlier release in it is replaced
 
 It needs git, tar, gzip, zstd, dpkg-deb, and the packages libc6 and libgcc-s1,
 for another machine libc6-ARCH-cross and libgcc-s1-ARCH-cross. SOURCE_DATE_EPOCH is the time of
@@ -61,23 +64,14 @@ const DEFAULT_OUT = `${ROOT}dist/release`;
 /** How the names of directories begin that a release is made in. */
 const STAGING = ".release_";
 
-/** As Debian, Kubernetes and the Go plugins call machines. */
-const ARCHITECTURES: Readonly<Record<Target, string>> = {
-  "x86_64-unknown-linux-gnu": "amd64",
-  "aarch64-unknown-linux-gnu": "arm64",
-};
-
 async function main(): Promise<void> {
-  const { target, out = DEFAULT_OUT, help } = parseArgs(Deno.args, {
-    string: ["target", "out"],
-    boolean: ["help"],
-    collect: ["target"],
-    unknown: (arg) => {
-      throw new Error(`Cannot understand "${arg}"\n\n${USAGE}`);
-    },
+  answerHelp(USAGE);
+  const { target, ...others } = readOptions({
+    target: { type: "string", multiple: true },
+    out: { type: "string" },
   });
-  if (help) return console.log(USAGE);
-  const targets = target.length === 0 ? TARGETS : target.map(parseTarget);
+  const out = resolve(others.out ?? DEFAULT_OUT);
+  const targets = target?.map(parseTarget) ?? TARGETS;
   requireDeno(Deno.version.deno);
   const release: Release = {
     name: NAME,
@@ -189,7 +183,7 @@ function requireDeno(version: string, target?: Target): void {
 
 async function readEpoch(): Promise<number> {
   const text = Deno.env.get("SOURCE_DATE_EPOCH") ??
-    await run("git", ["log", "-1", "--format=%ct"], { cwd: ROOT });
+    (await run("git", ["log", "-1", "--format=%ct"])).stdout;
   if (/^\d+\s*$/.test(text)) return Number(text);
   throw new Error(`SOURCE_DATE_EPOCH is not a number of seconds: "${text}"`);
 }
@@ -214,15 +208,14 @@ async function releaseFor(
   release: Release,
   components: readonly Component[],
 ): Promise<() => Promise<string[]>> {
-  const architecture = ARCHITECTURES[target];
+  const architecture = namesOf(target).debian;
   const title = `${NAME}-${release.version}-linux-${architecture}`;
   const content = `${staging}/${title}`;
   console.log(`${title}: compiling`);
-  const { denoVersion, notes, leftOut } = await compile({
+  const { denoVersion, notes } = await compile({
     target,
     out: `${content}/bin`,
   });
-  if (leftOut.length > 0) throw new Error(leftOut.join("\n"));
   requireDeno(denoVersion, target);
   await checkRuntime(target);
   for (const note of notes) console.log(`${title}: ${note}`);

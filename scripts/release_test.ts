@@ -7,14 +7,13 @@ import {
 import node from "../package.json" with { type: "json" };
 import { hasCommand } from "../testing/capabilities.ts";
 import { hexOfFile } from "./compile/runtime.ts";
-import { ROOT } from "./compile/project.ts";
+import { ROOT, run } from "./compile/project.ts";
 import { addDocuments, checkDirectory, replaceFiles } from "./release.ts";
 import {
   allEnded,
   ARCHIVE_KINDS,
   type ArchiveKind,
   formatChecksum,
-  run,
   writeArchive,
   writeChart,
 } from "./release/archive.ts";
@@ -91,7 +90,7 @@ Deno.test("release: nothing runs any more when one of several programs has faile
         run("sh", ["-c", `sleep 0.3; echo end > ${file}`]),
       ]),
     Error,
-    'Cannot run "false "',
+    'Cannot run "false ',
   );
   assertEquals(await Deno.readTextFile(file), "end\n");
 });
@@ -112,7 +111,7 @@ for (const kind of ARCHIVE_KINDS) {
       );
       const [first, second] = await Promise.all(made.map(formatChecksum));
       assertEquals(first, second);
-      const listed = await run("tar", ["-tvf", made[0] ?? ""], {
+      const { stdout: listed } = await run("tar", ["-tvf", made[0] ?? ""], {
         env: { TZ: "UTC" },
       });
       assertEquals(
@@ -263,14 +262,16 @@ Deno.test({
     assertEquals([...Deno.readDirSync(root)].map(({ name }) => name), ["usr"]);
     const fields = ["Package", "Version", "Depends"];
     assertEquals(
-      await run("dpkg-deb", ["-f", first, ...fields]),
+      (await run("dpkg-deb", ["-f", first, ...fields])).stdout,
       "Package: cni-plugins\nVersion: 1.2.3\n" +
         "Depends: libc6 (>= 2.27), libgcc-s1 | libgcc1\n",
     );
-    const size = await run("dpkg-deb", ["-f", first, "Installed-Size"]);
-    const used = await run("du", ["-sk", "--apparent-size", `${root}/usr`]);
+    const print = async (program: string, ...args: string[]): Promise<string> =>
+      (await run(program, args)).stdout;
+    const size = await print("dpkg-deb", "-f", first, "Installed-Size");
+    const used = await print("du", "-sk", "--apparent-size", `${root}/usr`);
     // Each file may count as one more, and a directory as less.
-    const inodes = await run("find", [`${root}/usr`]);
+    const inodes = await print("find", `${root}/usr`);
     const difference = Number(size) - Number.parseInt(used);
     assert(Math.abs(difference) < 4 * inodes.split("\n").length, size + used);
   },
@@ -323,7 +324,8 @@ async function writeAnyContent(path: string): Promise<void> {
 
 /** Reads when files were changed last, links to them included. */
 async function readChangeTimes(directory: string): Promise<string> {
-  return await run("find", [directory, "-type", "f", "-printf", "%p %C+\n"]);
+  const args = [directory, "-type", "f", "-printf", "%p %C+\n"];
+  return (await run("find", args)).stdout;
 }
 
 Deno.test({
@@ -370,7 +372,7 @@ Deno.test({
         const blob = `${layout}/blobs/${layer.digest.replace(":", "/")}`;
         await run("tar", ["-xf", blob, "-C", root]);
       }
-      const files = await run("find", [root, "!", "-type", "d"]);
+      const { stdout: files } = await run("find", [root, "!", "-type", "d"]);
       const name = annotations["org.opencontainers.image.ref.name"];
       seen[name] = [
         read(config.digest).config.Entrypoint[0],

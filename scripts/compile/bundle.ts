@@ -14,16 +14,16 @@ import { exists } from "../../base/files/io.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
-import { type Chunks, wrapChunk } from "./link.ts";
+import { type Chunks, linkChunks, wrapChunk } from "./link.ts";
 import {
   findChangeTime,
   GO_ENV,
   LIBRARY_SOURCES,
   PROGRAM_SOURCES,
   ROOT,
+  run,
   runDeno,
 } from "./project.ts";
-import type { LinkStep } from "./steps.ts";
 
 /** A script on disk. */
 export interface Bundle {
@@ -40,20 +40,8 @@ export interface Bundle {
  * those to the cache of packages are not the same everywhere; so are these.
  */
 async function copySources(directory: string): Promise<void> {
-  const { success, stderr } = await new Deno.Command("cp", {
-    args: [
-      "-r",
-      "--parents",
-      ...PROGRAM_SOURCES,
-      ...LIBRARY_SOURCES,
-      directory,
-    ],
-    cwd: ROOT,
-    stdin: "null",
-  }).output();
-  if (success) return;
-  const why = new TextDecoder().decode(stderr).trim();
-  throw new Error(`Cannot copy the sources to "${directory}": ${why}`);
+  const sources = [...PROGRAM_SOURCES, ...LIBRARY_SOURCES];
+  await run("cp", ["-r", "--parents", ...sources, directory]);
 }
 
 /** Puts what functions return in place of them, compressed: few calls need it. */
@@ -129,12 +117,12 @@ async function makeModules(
   args: readonly string[],
   directory: string,
 ): Promise<void> {
-  const output = await runDeno(["bundle", "--format=esm", ...args], {
+  const { stderr } = await runDeno(["bundle", "--format=esm", ...args], {
     cwd: directory,
     // It runs esbuild.
     env: GO_ENV,
   });
-  const warning = /^bundler warning: [^]*/m.exec(output);
+  const warning = /^bundler warning: [^]*/m.exec(stderr);
   if (warning === null) return;
   throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
 }
@@ -180,8 +168,8 @@ async function rewriteChunks(
 
 /** How to bundle. */
 interface BundleOptions {
-  /** Makes a script of chunks; without it there is one chunk. */
-  readonly link?: LinkStep | undefined;
+  /** Whether a script is made of several chunks, and not of one. */
+  readonly isLinked?: boolean;
   /** What is to be its `buildIdentity`; by default the digest of its chunks. */
   readonly known?: string | undefined;
 }
@@ -272,16 +260,16 @@ async function makeChunksIn(
 export async function bundle(
   entry: string,
   name: string,
-  { link, known }: BundleOptions = {},
+  { isLinked = false, known }: BundleOptions = {},
 ): Promise<Bundle> {
   if (isAbsolute(entry) && await findChangeTime(entry) === undefined) {
     throw new Error(`Cannot bundle "${entry}": there is no such file`);
   }
   const path = `${ROOT}build/${name}.js`;
   await Deno.mkdir(`${ROOT}build`, { recursive: true });
-  const chunks = await provideChunks(entry, link !== undefined);
+  const chunks = await provideChunks(entry, isLinked);
   const identity = known ?? await findIdentity(chunks);
-  const script = (link?.change ?? wrapChunk)(
+  const script = (isLinked ? linkChunks : wrapChunk)(
     putIdentity(chunks, identity),
     entryChunkOf(entry),
   );

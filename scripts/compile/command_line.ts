@@ -4,8 +4,8 @@
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
 import { basename, dirname, extname, resolve } from "@std/path/posix";
+import { readOptions } from "../help.ts";
 import type { CompileOptions } from "./executables.ts";
 import type { Program } from "./programs.ts";
 import { STEP_NAMES } from "./steps.ts";
@@ -24,22 +24,19 @@ interface CommandLine {
  * @throws {Error} If there is something in it that we do not know
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const parsed = parseArgs([
-    ...args,
-  ], {
-    string: ["target", "out", "plugin", "name"],
-    boolean: ["each", ...STEP_NAMES.map((step) => `no-${step}`)],
-    unknown: (arg) => {
-      throw new Error(`Cannot understand "${arg}": ${USAGE}`);
-    },
-  });
-  const { target, out, plugin, name, ...flags } = parsed;
-  const { each = false } = parsed;
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  const { target, out, plugin, name, each = false, ...flags } = readOptions({
+    ...{ target: text, out: text, plugin: text, name: text, each: flag },
+    ...Object.fromEntries(STEP_NAMES.map((step) => [`no-${step}`, flag])),
+  }, args);
   if (plugin === undefined ? name !== undefined : each) {
     const wrong = plugin === undefined ? "--name" : "--each";
-    throw new Error(`Cannot understand "${wrong}" here: ${USAGE}`);
+    throw new Error(`Cannot use ${wrong} here; see --help`);
   }
-  const without = STEP_NAMES.filter((step) => flags[`no-${step}`]);
+  const without = STEP_NAMES.filter((step) =>
+    Object.hasOwn(flags, `no-${step}`)
+  );
   return {
     each,
     options: {
@@ -52,9 +49,6 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
     },
   };
 }
-
-const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
-  "[--each | --plugin MODULE [--name NAME]] [--no-STEP]...";
 
 /**
  * Describes a program from outside of the project.

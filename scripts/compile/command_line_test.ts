@@ -47,12 +47,12 @@ const refused: [args: string[], message: string][] = [
     'Cannot compile for "riscv64": the targets are x86_64-unknown-linux-gnu ' +
     "and aarch64-unknown-linux-gnu",
   ],
-  [["--target"], 'Cannot compile for "": the targets are'],
-  [["--output", "x"], 'Cannot understand "--output": usage: deno task compile'],
-  [["--no-bundle"], 'Cannot understand "--no-bundle": usage'],
-  [["ptp"], 'Cannot understand "ptp": usage: deno task compile'],
-  [["--name", "x"], 'Cannot understand "--name" here: usage'],
-  [["--plugin", "a.ts", "--each"], 'Cannot understand "--each" here: usage'],
+  [["--target"], "Cannot read the command line: Option '--target <value>'"],
+  [["--output", "x"], "Unknown option '--output'; see --help"],
+  [["--no-bundle"], "Unknown option '--no-bundle'; see --help"],
+  [["ptp"], "Unexpected argument 'ptp'"],
+  [["--name", "x"], "Cannot use --name here; see --help"],
+  [["--plugin", "a.ts", "--each"], "Cannot use --each here; see --help"],
   [["--plugin", "a/my plugin.ts"], 'compile "a/my plugin.ts" as "my plugin"'],
   [["--plugin", "a.ts", "--name", "../b"], 'compile "a.ts" as "../b"'],
 ];

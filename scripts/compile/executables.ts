@@ -10,15 +10,7 @@ import { type Denort, provideDenort, V8_FLAGS } from "./runtime.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { type Behaviour, findDifference, findFault, observe } from "./start.ts";
-import {
-  applySteps,
-  formatLeftOut,
-  type LeftOut,
-  LINK,
-  type LinkStep,
-  type Step,
-  STEPS,
-} from "./steps.ts";
+import { applySteps, LINK, type Step, STEPS } from "./steps.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
 /** The programs to compile, the target and the output directory. */
@@ -31,8 +23,7 @@ export interface CompileOptions {
   readonly programs?: readonly Program[];
   /** Names of steps to leave out; by default none. */
   readonly without?: readonly string[];
-  /** What is done before and after `deno compile`, if not {@linkcode LINK} and {@linkcode STEPS}. */
-  readonly link?: LinkStep;
+  /** What is done after `deno compile`, if not {@linkcode STEPS}. */
   readonly steps?: readonly Step[];
   /** Shows which program is being made. */
   readonly onProgress?: (text: string) => void;
@@ -54,8 +45,6 @@ export interface CompileResult {
   readonly executables: readonly Executable[];
   /** A note for the user. */
   readonly notes: readonly string[];
-  /** A line for each step that an executable is without although it was wanted. */
-  readonly leftOut: readonly string[];
   /** The version of Deno in the executables. */
   readonly denoVersion: string;
 }
@@ -69,9 +58,7 @@ export async function compile(
   options: CompileOptions = {},
 ): Promise<CompileResult> {
   const { target = getOwnTarget(), programs = [multiCall] } = options;
-  const { without = [], link = LINK, steps = STEPS } = options;
-  const isWanted = ({ name }: { readonly name: string }): boolean =>
-    !without.includes(name);
+  const { without = [], steps = STEPS } = options;
   const out = resolve(options.out ?? getDefaultOut(target));
   const denort = await provideDenort(target);
   await Deno.mkdir(out, { recursive: true });
@@ -79,20 +66,18 @@ export async function compile(
   const staging = await Deno.makeTempDir({ dir: out, prefix: ".compile_" });
   try {
     const executables: Executable[] = [];
-    const leftOut: string[] = [];
-    const wanted = isWanted(link) ? link : undefined;
+    const isLinked = !without.includes(LINK.name);
     const build: Build = {
-      ...{ target, denort, staging, out, leftOut },
-      link: wanted,
-      steps: steps.filter(isWanted),
-      identity: await findIdentity(programs, wanted),
+      ...{ target, denort, staging, out, isLinked },
+      steps: steps.filter(({ name }) => !without.includes(name)),
+      identity: await findIdentity(programs, isLinked),
     };
     for (const [at, program] of programs.entries()) {
       options.onProgress?.(`${at + 1}/${programs.length} ${program.name}`);
       executables.push(...await compileProgram(program, build));
     }
     const notes = denort.note === undefined ? [] : [denort.note];
-    return { executables, notes, leftOut, denoVersion: denort.version };
+    return { executables, notes, denoVersion: denort.version };
   } finally {
     await Deno.remove(staging, { recursive: true });
   }
@@ -108,12 +93,10 @@ export function getDefaultOut(target: Target): string {
 interface Build {
   readonly target: Target;
   readonly denort: Denort;
-  readonly link: LinkStep | undefined;
+  readonly isLinked: boolean;
   readonly steps: readonly Step[];
   readonly staging: string;
   readonly out: string;
-  /** Takes lines about steps. */
-  readonly leftOut: string[];
   /** The `buildIdentity` of the project's programs. */
   readonly identity: string | undefined;
 }
@@ -126,13 +109,13 @@ interface Build {
  */
 async function findIdentity(
   programs: readonly Program[],
-  link: LinkStep | undefined,
+  isLinked: boolean,
 ): Promise<string | undefined> {
   const others = programs.filter((one) =>
     one !== multiCall && !isForeign(one.entry)
   );
   if (others.length === 0) return undefined;
-  return await identify(multiCall.entry, link !== undefined);
+  return await identify(multiCall.entry, isLinked);
 }
 
 /** Reports whether a program is from outside of the project. */
@@ -198,11 +181,11 @@ interface Plain {
  */
 async function compilePlain(program: Program, build: Build): Promise<Plain> {
   const { name, entry, links, handsOver = false } = program;
-  const { target, denort, link, staging, identity } = build;
+  const { target, denort, isLinked, staging, identity } = build;
   const known = isForeign(entry) ? undefined : identity;
-  const script = await bundle(entry, name, { link, known });
+  const script = await bundle(entry, name, { isLinked, known });
   // The linker compresses half of it.
-  if (link !== undefined) checkBudget(entry, script.size);
+  if (isLinked) checkBudget(entry, script.size);
   // The name of the output is part of the executable, so it has to be the final one.
   await runDeno([
     "compile",
@@ -220,44 +203,28 @@ async function compilePlain(program: Program, build: Build): Promise<Plain> {
   const behaviour = await observe(path, handsOver);
   const fault = handsOver ? findFault(behaviour) : undefined;
   if (fault === undefined) return { script, behaviour };
-  if (link === undefined) {
-    throw new Error(`Cannot compile "${entry}": ${fault}`);
-  }
-  leaveOut(build, program, { step: link, why: fault });
-  return await compilePlain(program, { ...build, link: undefined });
+  throw new Error(`Cannot compile "${entry}": ${fault}`);
 }
 
-/** Changes the executable of a program by the steps. */
+/**
+ * Changes the executable of a program by the steps.
+ *
+ * @throws {Error} If it then does something else than before
+ */
 async function change(
   { script, behaviour }: Plain,
-  program: Program,
-  build: Build,
+  { name, entry, links, handsOver = false }: Program,
+  { staging, steps }: Build,
 ): Promise<void> {
-  const { name, links, handsOver = false } = program;
-  const { staging, steps } = build;
   const made = `${staging}/${name}`;
-  let written = await Deno.readFile(made);
-  const changed = await applySteps(
-    written,
-    steps,
-    handsOver ? { build: script.identity } : {},
-    async (bytes) => {
-      if (behaviour === undefined) return undefined;
-      written = bytes;
-      await Deno.writeFile(made, written);
-      const path = `${staging}/${links[0] ?? name}`;
-      return findDifference(behaviour, await observe(path, handsOver));
-    },
+  const facts = handsOver ? { build: script.identity } : {};
+  const changed = applySteps(await Deno.readFile(made), steps, facts);
+  await Deno.writeFile(made, changed);
+  if (behaviour === undefined) return;
+  const found = await observe(`${staging}/${links[0] ?? name}`, handsOver);
+  const difference = findDifference(behaviour, found);
+  if (difference === undefined) return;
+  throw new Error(
+    `Cannot compile "${entry}": ${difference}; leave a step out (--no-STEP)`,
   );
-  if (written !== changed.bytes) await Deno.writeFile(made, changed.bytes);
-  for (const one of changed.leftOut) leaveOut(build, program, one);
-}
-
-/** Tells the user of a step that an executable is without. */
-function leaveOut(
-  { out, leftOut }: Build,
-  { name }: Program,
-  one: LeftOut,
-): void {
-  leftOut.push(formatLeftOut(`${out}/${name}`, one));
 }

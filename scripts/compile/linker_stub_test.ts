@@ -5,7 +5,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
-import { makeSampleElf } from "../mkdenort/elf_sample.ts";
+import { makeSampleElf } from "../mkdenort/testing/sample_elf.ts";
 import { parseElf } from "../mkdenort/elf.ts";
 import { attachCallStub } from "./call_stub.ts";
 import { attachLinkerStub, LINKERS } from "./linker_stub.ts";

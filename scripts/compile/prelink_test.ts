@@ -12,7 +12,7 @@ import {
   viewOf,
   writeU64,
 } from "../mkdenort/elf.ts";
-import { makeSampleElf } from "../mkdenort/elf_sample.ts";
+import { makeSampleElf } from "../mkdenort/testing/sample_elf.ts";
 import { fetchDeno } from "./runtime.ts";
 import { prelink } from "./prelink.ts";
 import { getOwnTarget, type Target, TARGETS } from "./target.ts";

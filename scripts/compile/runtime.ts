@@ -12,8 +12,8 @@ import { exists } from "../../base/files/io.ts";
 import { makeDenortFile } from "../mkdenort/mod.ts";
 import { isReachable } from "../net.ts";
 import known from "./digests.json" with { type: "json" };
-import { findChangeTime, ROOT, runDeno } from "./project.ts";
-import { getOwnTarget, npmPackageOf, type Target } from "./target.ts";
+import { findChangeTime, findDenoDirectory, ROOT, runDeno } from "./project.ts";
+import { getOwnTarget, namesOf, type Target } from "./target.ts";
 
 /**
  * Flags for a program that usually lives for some 30 ms.
@@ -77,7 +77,7 @@ export async function provideDenort(target: Target): Promise<Denort> {
 async function isDenortAvailable(target: Target): Promise<boolean> {
   if (Deno.env.get("DENORT_BIN")) return true;
   const file = nameDenort(target);
-  if (await findChangeTime(`${getDenoDir()}/dl/${file}`) !== undefined) {
+  if (await findChangeTime(`${findDenoDirectory()}/dl/${file}`) !== undefined) {
     return true;
   }
   if (Deno.env.get("OFFLINE") === "1") return false;
@@ -101,22 +101,18 @@ export async function checkRuntime(target: Target): Promise<void> {
   const version = Deno.version.deno;
   const own = { version, target: getOwnTarget(), path: Deno.execPath() };
   await checkDigest({ kind: "deno", ...own });
-  const path = `${getDenoDir()}/dl/${nameDenort(target)}`;
+  const path = `${findDenoDirectory()}/dl/${nameDenort(target)}`;
   if (await findChangeTime(path) === undefined) return;
   await checkDigest({ kind: "denort", version, target, path });
-}
-
-/** Returns deno's cache directory. */
-function getDenoDir(): string {
-  const { DENO_DIR, XDG_CACHE_HOME, HOME } = Deno.env.toObject();
-  return DENO_DIR || `${XDG_CACHE_HOME || `${HOME}/.cache`}/deno`;
 }
 
 async function listOwnSources(): Promise<string[]> {
   const directory = `${ROOT}scripts/mkdenort`;
   const sources = [decodeURIComponent(new URL(import.meta.url).pathname)];
-  for await (const { name } of Deno.readDir(directory)) {
-    if (!/_(test|sample)\.ts$/.test(name)) sources.push(`${directory}/${name}`);
+  for await (const { name, isFile } of Deno.readDir(directory)) {
+    if (isFile && !/_test\.ts$/.test(name)) {
+      sources.push(`${directory}/${name}`);
+    }
   }
   return sources;
 }
@@ -162,7 +158,7 @@ export async function fetchDeno(
   let failure: unknown;
   for (const version of [wanted, wanted.replace(/\.\d+$/, "")]) {
     try {
-      const specifier = `npm:${npmPackageOf(target)}@${version}`;
+      const specifier = `npm:${namesOf(target).npmPackage}@${version}`;
       await runDeno(["cache", "--no-config", specifier], {
         env: { DENO_DIR: CACHE },
         signal,
@@ -186,7 +182,7 @@ export async function fetchDeno(
 function findFetched(target: Target): FetchedDeno | undefined {
   // npm/<registry>/<package>/<version>/deno
   const found = listDirectory(`${CACHE}/npm`).flatMap((registry) => {
-    const directory = `${CACHE}/npm/${registry}/${npmPackageOf(target)}`;
+    const directory = `${CACHE}/npm/${registry}/${namesOf(target).npmPackage}`;
     return listDirectory(directory).filter(isSameSeries)
       .map((version) => ({ path: `${directory}/${version}/deno`, version }));
   }).filter(({ path }) => exists(path));

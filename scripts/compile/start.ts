@@ -4,12 +4,7 @@
  * @module
  */
 
-import {
-  decodeRequest,
-  encodeMessage,
-  sizeOfRequest,
-} from "../../daemon/wire/request.ts";
-import { concat } from "../../net/bytes.ts";
+import { FakeDaemon } from "../../tests/_harness/unix_server.ts";
 
 /** An executable's tasks, by call. */
 export type Behaviour = Readonly<Record<string, string>>;
@@ -109,59 +104,14 @@ async function run(path: string, { env, stdin }: Call): Promise<string> {
 
 /** Makes a call that a daemon runs. */
 async function runByDaemon(path: string): Promise<string> {
-  const directory = await Deno.makeTempDir({ prefix: "compile_" });
-  const socket = `${directory}/daemon.sock`;
-  const listener = Deno.listen({ transport: "unix", path: socket });
-  try {
-    const served = serve(listener);
-    const found = await run(path, {
-      env: { CNI_COMMAND: "STATUS", CNI_PATH: "/nonexistent" },
-      stdin: JSON.stringify({
-        cniVersion: "1.1.0",
-        ...{ name: "start", type: "start", daemonSocket: socket },
-      }),
-    });
-    listener.close();
-    await served;
-    return found;
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
-}
-
-/** Answers callers as a daemon does, until the listener is closed. */
-async function serve(listener: Deno.UnixListener): Promise<void> {
-  for await (const connection of listener) {
-    using _ = connection;
-    try {
-      await readRequest(connection);
-      await send(connection, encodeMessage("taken"));
-      await send(
-        connection,
-        encodeMessage({ stdout: ANSWER, exitCode: 0 }),
-      );
-    } catch {
-      // The caller sees it: the connection ends without an answer.
-    }
-  }
-}
-
-/** @throws {Error} If it is not an executable */
-async function readRequest(connection: Deno.Conn): Promise<void> {
-  let bytes = new Uint8Array();
-  for (const buffer = new Uint8Array(64 * 1024);;) {
-    const length = await connection.read(buffer);
-    if (length === null) throw new Error("The request has no end");
-    bytes = concat([bytes, buffer.subarray(0, length)]);
-    if (sizeOfRequest(bytes) === bytes.length) return void decodeRequest(bytes);
-  }
-}
-
-async function send(
-  connection: Deno.Conn,
-  bytes: Uint8Array,
-): Promise<void> {
-  for (let done = 0; done < bytes.length;) {
-    done += await connection.write(bytes.subarray(done));
-  }
+  await using daemon = new FakeDaemon(({ say }) =>
+    say({ stdout: ANSWER, exitCode: 0 })
+  );
+  return await run(path, {
+    env: { CNI_COMMAND: "STATUS", CNI_PATH: "/nonexistent" },
+    stdin: JSON.stringify({
+      cniVersion: "1.1.0",
+      ...{ name: "start", type: "start", daemonSocket: daemon.path },
+    }),
+  });
 }

@@ -1,6 +1,6 @@
 /**
- * The build beyond `deno compile`: a table of steps, each of which can
- * be left out. The function of a step is in a file of its own, which begins with the
+ * The build beyond `deno compile`: a table of steps, each of which can be left out. A
+ * step that fails ends the build. The function of a step is in a file of its own, which begins with the
  * reason for it, what it gains, and how to turn it off.
  *
  * `link` makes the script that `deno compile` puts into the executable; the others
@@ -9,10 +9,8 @@
  * @module
  */
 
-import { describeError } from "../../base/error.ts";
 import { attachCallStub } from "./call_stub.ts";
 import { hideSections } from "./hide_sections.ts";
-import { linkChunks } from "./link.ts";
 import { attachLinkerStub } from "./linker_stub.ts";
 import { prelink } from "./prelink.ts";
 
@@ -22,17 +20,12 @@ interface StepFacts {
   readonly build?: string;
 }
 
-/** Fields of every step. */
+/** A step. */
 interface Named {
   /** `--no-NAME` leaves it out. */
   readonly name: string;
   /** What is so without it: the end of a sentence about the executable. */
   readonly without: string;
-}
-
-/** The step that makes a script of the chunks of a bundle. */
-export interface LinkStep extends Named {
-  readonly change: typeof linkChunks;
 }
 
 /** A change of an executable. */
@@ -44,11 +37,10 @@ export interface Step extends Named {
   ) => Uint8Array<ArrayBuffer>;
 }
 
-/** The step before `deno compile`. */
-export const LINK: LinkStep = {
+/** The step before `deno compile`, which makes a script of the chunks of a bundle. */
+export const LINK: Named = {
   name: "link",
   without: "reads all of its code at each start",
-  change: linkChunks,
 };
 
 /** The steps after `deno compile`, in order: what has a fixed address cannot be extended. */
@@ -80,58 +72,21 @@ export const STEPS: readonly Step[] = [
 export const STEP_NAMES: readonly string[] = [LINK, ...STEPS]
   .map(({ name }) => name);
 
-/** An executable after the steps. */
-interface Changed {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Steps that are left out, with the reason. */
-  readonly leftOut: readonly LeftOut[];
-}
-
-/** A step that an executable is without. */
-export interface LeftOut {
-  readonly step: Named;
-  readonly why: string;
-}
-
 /**
- * Applies steps to an executable. A step that fails, or whose product does not
- * start, is left out.
+ * Applies steps to an executable.
  *
- * @param findProblem Starts an executable; returns what is wrong with it
+ * @throws {Error} If one fails; the message names it
  */
-export async function applySteps(
+export function applySteps(
   bytes: Uint8Array<ArrayBuffer>,
   steps: readonly Step[],
   facts: StepFacts,
-  findProblem: (
-    bytes: Uint8Array<ArrayBuffer>,
-  ) => Promise<string | undefined>,
-): Promise<Changed> {
-  try {
-    const all = steps.reduce((made, { change }) => change(made, facts), bytes);
-    if (await findProblem(all) === undefined) {
-      return { bytes: all, leftOut: [] };
-    }
-  } catch {
-    // Found again below, with the step.
-  }
-  let kept = bytes;
-  const leftOut: LeftOut[] = [];
-  for (const step of steps) {
+): Uint8Array<ArrayBuffer> {
+  return steps.reduce((made, { name, change }) => {
     try {
-      const changed = step.change(kept, facts);
-      if (changed === kept) continue;
-      const why = await findProblem(changed);
-      if (why === undefined) kept = changed;
-      else leftOut.push({ step, why });
-    } catch (error) {
-      leftOut.push({ step, why: describeError(error) });
+      return change(made, facts);
+    } catch (cause) {
+      throw new Error(`Cannot compile without --no-${name}`, { cause });
     }
-  }
-  return { bytes: kept, leftOut };
-}
-
-/** Formats a line about a step that an executable is without. */
-export function formatLeftOut(path: string, { step, why }: LeftOut): string {
-  return `"${path}" ${step.without} (--no-${step.name}): ${why}`;
+  }, bytes);
 }

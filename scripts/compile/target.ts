@@ -4,23 +4,21 @@
  * @module
  */
 
-/** What `deno compile --target` calls a machine, and what npm calls its deno. */
-interface TargetFacts {
-  /** As `Deno.build.arch` has it. */
-  readonly arch: typeof Deno.build.arch;
-  readonly npmPackage: string;
-}
-
 const targets = {
   "x86_64-unknown-linux-gnu": {
+    /** As Deno and the kernel call the machine. */
     arch: "x86_64",
+    /** As Debian, Kubernetes and the Go plugins call it. */
+    debian: "amd64",
+    /** The npm package that has deno for it. */
     npmPackage: "@deno/linux-x64-glibc",
   },
   "aarch64-unknown-linux-gnu": {
     arch: "aarch64",
+    debian: "arm64",
     npmPackage: "@deno/linux-arm64-glibc",
   },
-} as const satisfies Record<string, TargetFacts>;
+} as const;
 
 /** A machine that executables can be made for. */
 export type Target = keyof typeof targets;
@@ -53,14 +51,7 @@ export function getOwnTarget(): Target {
   return parseTarget(target);
 }
 
-/** Returns what the kernel and Deno call a target's machine. */
-export function machineOf(
-  target: Target,
-): (typeof targets)[Target]["arch"] {
-  return targets[target].arch;
-}
-
-/** Returns the npm package that holds deno for a target. */
-export function npmPackageOf(target: Target): string {
-  return targets[target].npmPackage;
+/** Returns the names of a target's machine. */
+export function namesOf(target: Target): (typeof targets)[Target] {
+  return targets[target];
 }

@@ -17,7 +17,7 @@ import { readLauncher } from "../compile/add_code.ts";
 import { makeCallStub } from "../compile/call_stub.ts";
 import { type Machine, roundUp } from "../mkdenort/elf.ts";
 import { withFacts } from "../mkdenort/object.ts";
-import { makeProgram, ProgramFile, testMachines } from "./program_sample.ts";
+import { makeProgram, ProgramFile, testMachines } from "./testing.ts";
 
 const BUILD = "0123456789abcdef".repeat(4);
 /** What a call ends with if deno is to run it. */

@@ -6,7 +6,7 @@
  */
 
 import { hasCommand } from "../../testing/capabilities.ts";
-import { ROOT } from "../compile/project.ts";
+import { ROOT, run } from "../compile/project.ts";
 import type { Machine } from "../mkdenort/elf.ts";
 
 /** The version of LLVM that compiles: Debian 12's. Others give other bytes. */
@@ -125,7 +125,7 @@ export async function compileObject(
     await run(TOOLS.copier, [
       ...["-O", "binary", "--only-section=.text", linked, flat],
     ]);
-    const disassembly = await run(TOOLS.disassembler, [
+    const { stdout: disassembly } = await run(TOOLS.disassembler, [
       ...["-d", "--no-show-raw-insn", "--section=.text", linked],
     ]);
     if (symbols !== undefined) await Deno.copyFile(linked, symbols);
@@ -134,17 +134,6 @@ export async function compileObject(
   } finally {
     await Deno.remove(directory, { recursive: true });
   }
-}
-
-async function run(command: string, args: readonly string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(command, {
-    args: [...args],
-  }).output();
-  const [out, err] = [stdout, stderr].map((one) =>
-    new TextDecoder().decode(one)
-  ) as [string, string];
-  if (!success) throw new Error(`${command} failed:\n${err}`);
-  return out;
 }
 
 /** Bytes in a line of texts. */

@@ -5,7 +5,7 @@ import {
   type Sender,
 } from "../../tests/fuzz/launcher_calls.ts";
 import { COMPILER, findMissingTools } from "./objects.ts";
-import { testMachines } from "./program_sample.ts";
+import { testMachines } from "./testing.ts";
 import { fuzzLauncher, SanitizedProgram } from "./sanitized.ts";
 
 async function check(sender: Sender, runs: number): Promise<void> {

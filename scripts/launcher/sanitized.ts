@@ -6,7 +6,7 @@
  */
 
 import { buildIdentity } from "../../base/process/build_identity.ts";
-import { ROOT } from "../compile/project.ts";
+import { ROOT, run } from "../compile/project.ts";
 import { COMPILER } from "./objects.ts";
 
 const FLAGS: readonly string[] = [
@@ -38,15 +38,14 @@ export class SanitizedProgram implements AsyncDisposable {
   ): Promise<SanitizedProgram> {
     const directory = await Deno.makeTempDir({ prefix: "launcher_" });
     const program = new SanitizedProgram(directory);
-    const { success, stderr } = await new Deno.Command(COMPILER, {
-      args: [
-        ...[...FLAGS, ...flags, "-DHOSTED", `-DBUILD="${buildIdentity}"`],
-        ...[`${ROOT}launcher/testing/${name}.c`, "-o", program.path],
-      ],
-    }).output();
-    if (success) return program;
-    await program[Symbol.asyncDispose]();
-    throw new Error(new TextDecoder().decode(stderr));
+    await using stack = new AsyncDisposableStack();
+    stack.use(program);
+    await run(COMPILER, [
+      ...[...FLAGS, ...flags, "-DHOSTED", `-DBUILD="${buildIdentity}"`],
+      ...[`${ROOT}launcher/testing/${name}.c`, "-o", program.path],
+    ]);
+    stack.move();
+    return program;
   }
 
   /**
@@ -83,11 +82,8 @@ export async function fuzzLauncher(
 ): Promise<void> {
   const flags = ["-fsanitize=fuzzer"];
   await using program = await SanitizedProgram.compile("fuzz", flags);
-  const { success, stderr } = await new Deno.Command(program.path, {
-    args: [
-      ...[`-runs=${runs}`, `-seed=${seed % 2 ** 32}`, "-max_len=4096"],
-      ...[`-dict=${ROOT}launcher/testing/fuzz.dict`, "-artifact_prefix=/tmp/"],
-    ],
-  }).output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
+  await run(program.path, [
+    ...[`-runs=${runs}`, `-seed=${seed % 2 ** 32}`, "-max_len=4096"],
+    ...[`-dict=${ROOT}launcher/testing/fuzz.dict`, "-artifact_prefix=/tmp/"],
+  ]);
 }

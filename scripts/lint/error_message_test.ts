@@ -1,5 +1,5 @@
 import { errorMessage } from "./error_message.ts";
-import { testRows } from "./diagnose.ts";
+import { testRows } from "./testing.ts";
 
 Deno.test("cni/error-message refuses periods and prefixes", async (t) => {
   const period = "An error message ends without a period";

@@ -1,5 +1,5 @@
 import { kernelIsSync } from "./kernel_is_sync.ts";
-import { testRows } from "./diagnose.ts";
+import { testRows } from "./testing.ts";
 
 Deno.test("cni/kernel-is-sync accepts synchronous kernel code", async (t) => {
   await testRows(t, kernelIsSync, [

@@ -1,5 +1,5 @@
 import { layers } from "./layers.ts";
-import { testRows } from "./diagnose.ts";
+import { testRows } from "./testing.ts";
 
 Deno.test("cni/layers accepts imports that point downward", async (t) => {
   await testRows(t, layers, [

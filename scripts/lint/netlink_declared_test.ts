@@ -1,5 +1,5 @@
 import { netlinkDeclared } from "./netlink_declared.ts";
-import { testRows } from "./diagnose.ts";
+import { testRows } from "./testing.ts";
 
 Deno.test("cni/netlink-declared accepts bytes in the codecs", async (t) => {
   await testRows(t, netlinkDeclared, [

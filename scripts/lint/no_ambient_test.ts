@@ -1,5 +1,5 @@
 import { noAmbient } from "./no_ambient.ts";
-import { testRows } from "./diagnose.ts";
+import { testRows } from "./testing.ts";
 
 Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) => {
   await testRows(t, noAmbient, [

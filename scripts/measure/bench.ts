@@ -15,12 +15,11 @@
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
 import { resolve } from "@std/path/posix";
 import { describeError } from "../../base/error.ts";
 import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
-import { answerHelp } from "../help.ts";
+import { answerHelp, readOptions } from "../help.ts";
 import { importFlags } from "../net.ts";
 import { chooseOverview, drawBars } from "./bench/charts.ts";
 import { writeFigures } from "./bench/figures.ts";
@@ -76,34 +75,21 @@ interface BenchOptions {
 }
 
 /** @throws {Error} If there is something in it that we do not know */
-function parseOptions(args: readonly string[]): BenchOptions {
-  const refuse = (what: string): Error =>
-    new Error(`Cannot understand "${what}"; see deno task bench --help`);
-  const { bin, peer, rounds, filter = "", out, figures, ...more } = parseArgs(
-    [...args],
-    {
-      string: [
-        "bin",
-        "peer",
-        "go-multus",
-        "rounds",
-        "filter",
-        "out",
-        "figures",
-      ],
-      boolean: ["json", "quick", "growth"],
-      collect: ["peer"],
-      unknown: (arg) => {
-        throw refuse(arg);
-      },
-    },
-  );
+function parseOptions(): BenchOptions {
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  const { bin, peer = [], rounds, filter = "", out, figures, ...more } =
+    readOptions({
+      ...{ bin: text, "go-multus": text, rounds: text, filter: text },
+      ...{ out: text, figures: text, peer: { ...text, multiple: true } },
+      ...{ json: flag, quick: flag, growth: flag },
+    });
   if (rounds !== undefined && !/^[1-9]\d{0,2}$|^1000$/.test(rounds)) {
-    throw refuse(`--rounds ${rounds}`);
+    throw new Error(`Cannot use "${rounds}" as --rounds: expected 1 to 1000`);
   }
   const path = (text: string | undefined): string | undefined =>
     text === undefined ? undefined : resolve(text);
-  const { json, quick, growth } = more;
+  const { json = false, quick = false, growth = false } = more;
   return {
     bin: path(bin),
     peers: peer.map((directory) => resolve(directory)),
@@ -200,7 +186,7 @@ if (import.meta.main) {
     if (first === NESTED) {
       console.log(JSON.stringify(measureAll(JSON.parse(task) as Task)));
     } else {
-      Deno.exitCode = await bench(parseOptions(Deno.args));
+      Deno.exitCode = await bench(parseOptions());
     }
   } catch (error) {
     console.error(describeError(error));

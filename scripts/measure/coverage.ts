@@ -8,9 +8,8 @@
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
 import { ROOT, ROOT_URL } from "../compile/project.ts";
-import { answerHelp } from "../help.ts";
+import { answerHelp, readOptions } from "../help.ts";
 import { importFlags } from "../net.ts";
 import { installTestPackages } from "../setup/debian_packages.ts";
 import { listTestFiles, planBatches } from "../test/files.ts";
@@ -67,11 +66,9 @@ async function runTests(env: Record<string, string>): Promise<void> {
 
 if (import.meta.main) {
   answerHelp(HELP);
-  const { html, ...others } = parseArgs(Deno.args, {
-    boolean: ["html", "no-kernel"],
-    unknown: (arg) => {
-      throw new Error(`Cannot understand "${arg}"; see --help`);
-    },
+  const { html, ...others } = readOptions({
+    "html": { type: "boolean" },
+    "no-kernel": { type: "boolean" },
   });
   await installTestPackages();
   await Deno.remove(OUTPUT, { recursive: true }).catch(() => {});

@@ -10,7 +10,6 @@
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
 import { describeError } from "../../base/error.ts";
 import {
   fuzz,
@@ -19,7 +18,7 @@ import {
 } from "../../tests/fuzz/parsers/run.ts";
 import { compareCalls, makeSender } from "../../tests/fuzz/launcher_calls.ts";
 import { hasCommand } from "../../testing/capabilities.ts";
-import { answerHelp } from "../help.ts";
+import { answerHelp, readOptions } from "../help.ts";
 import { COMPILER } from "../launcher/objects.ts";
 import { fuzzLauncher, SanitizedProgram } from "../launcher/sanitized.ts";
 import { formatTally } from "../test/outcome.ts";
@@ -42,19 +41,17 @@ interface Options {
 }
 
 /** @throws {Error} If an argument is unknown or not a number */
-function readOptions(args: readonly string[]): Options {
-  const refuse = (what: string): Error =>
-    new Error(`Cannot understand "${what}"; see deno task fuzz --help`);
-  const { runs, seed, filter = "" } = parseArgs([...args], {
-    string: ["runs", "seed", "filter"],
-    unknown: (arg) => {
-      throw refuse(arg);
-    },
+function parseOptions(): Options {
+  const { runs, seed, filter = "" } = readOptions({
+    runs: { type: "string" },
+    seed: { type: "string" },
+    filter: { type: "string" },
   });
   const number = (text: string | undefined, otherwise: number): number => {
-    if (text === undefined) return otherwise;
-    if (!/^\d{1,9}$/.test(text)) throw refuse(text);
-    return Number(text);
+    if (text === undefined || /^\d{1,9}$/.test(text)) {
+      return Number(text ?? otherwise);
+    }
+    throw new Error(`Cannot use "${text}": expected a number; see --help`);
   };
   return {
     runs: Math.max(1, number(runs, RUNS)),
@@ -138,7 +135,7 @@ async function main({ runs, seed, filter }: Options): Promise<number> {
 if (import.meta.main) {
   answerHelp(HELP);
   try {
-    Deno.exitCode = await main(readOptions(Deno.args));
+    Deno.exitCode = await main(parseOptions());
   } catch (error) {
     console.error(describeError(error));
     Deno.exit(1);

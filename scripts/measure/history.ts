@@ -2,17 +2,16 @@
  * Adds a run of `deno task bench` to those before, and writes a page of all of them:
  * `deno task bench:history`.
  *
- * What is compared is the time  compared with the Go plugins', measured in
+ * What is compared is the time compared with the Go plugins', measured in
  * turns on the same machine: machines of different nights differ more than
  * versions do.
  *
  * @module
  */
 
-import { parseArgs } from "@std/cli/parse-args";
 import { escapeXml } from "../../base/command_line/svg.ts";
 import { ROOT } from "../compile/project.ts";
-import { answerHelp } from "../help.ts";
+import { answerHelp, readOptions } from "../help.ts";
 import type { Report } from "./bench/report.ts";
 
 /** The record of a run: the median ratio of each step of each contestant. */
@@ -72,11 +71,10 @@ Usage: deno task bench:history [--commit SHA] [--bench FILE] [--out DIRECTORY]
     commit = "",
     bench = `${ROOT}dist/bench/bench.json`,
     out = `${ROOT}dist/history`,
-  } = parseArgs(Deno.args, {
-    string: ["commit", "bench", "out"],
-    unknown: (arg) => {
-      throw new Error(`Cannot understand "${arg}"; see --help`);
-    },
+  } = readOptions({
+    commit: { type: "string" },
+    bench: { type: "string" },
+    out: { type: "string" },
   });
   const report = JSON.parse(await Deno.readTextFile(bench)) as Report;
   const entry = summarizeRun(report, commit);

@@ -5,8 +5,8 @@ import {
   SAMPLE_ENTRY,
   SAMPLE_SIZE,
   SAMPLE_SLOTS,
-} from "./elf_sample.ts";
-import { eachRow, testRows } from "./rows_sample.ts";
+} from "./testing/sample_elf.ts";
+import { eachRow, testRows } from "./testing/table.ts";
 
 testRows(
   "parseElf() reads what is needed of both machines",

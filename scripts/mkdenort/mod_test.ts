@@ -8,7 +8,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { parseElf } from "./elf.ts";
-import { makeSampleElf, SAMPLE_ENTRY } from "./elf_sample.ts";
+import { makeSampleElf, SAMPLE_ENTRY } from "./testing/sample_elf.ts";
 import {
   checkArguments,
   makeDenort,
@@ -26,8 +26,8 @@ import {
   type Report,
   run,
   tryProbe,
-} from "./probe_sample.ts";
-import { eachRow, testRows } from "./rows_sample.ts";
+} from "./testing/probe.ts";
+import { eachRow, testRows } from "./testing/table.ts";
 
 /** Returns how to skip a step unless there is a command. */
 function needCommand(

@@ -4,9 +4,8 @@
  * @module
  */
 
-import { ROOT } from "../compile/project.ts";
+import { ROOT, runDeno } from "../compile/project.ts";
 import { importFlags } from "../net.ts";
-import { run } from "./archive.ts";
 import { listCrates } from "./crates.ts";
 
 /** A piece of software: its name, version and license. */
@@ -67,14 +66,10 @@ interface NpmPackage {
 export async function listComponents(
   denoVersion: string = Deno.version.deno,
 ): Promise<Component[]> {
-  const graph: ModuleGraph = JSON.parse(
-    await run(Deno.execPath(), [
-      "info",
-      "--json",
-      ...await importFlags(),
-      ENTRY,
-    ], { cwd: ROOT }),
+  const { stdout } = await runDeno(
+    ["info", "--json", ...await importFlags(), ENTRY],
   );
+  const graph: ModuleGraph = JSON.parse(stdout);
   const lock = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
   const packages = listImported(graph).map((id) => {
     const found = graph.npmPackages[id];
@@ -189,53 +184,9 @@ https://github.com/denoland/deno/blob/v${deno}/Cargo.lock, and ICU (Unicode-3.0)
 
 const DENO_AUTHORS = "Copyright 2018-2026 the Deno authors";
 
-const MIT =
-  `Permission is hereby granted, free of charge, to any person obtaining a copy
-of this software and associated documentation files (the "Software"), to deal
-in the Software without restriction, including without limitation the rights
-to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
-copies of the Software, and to permit persons to whom the Software is
-furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all
-copies or substantial portions of the Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
-OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-SOFTWARE.
-`;
-
-const BSD_3 =
-  `Redistribution and use in source and binary forms, with or without
-modification, are permitted provided that the following conditions are
-met:
-
-    * Redistributions of source code must retain the above copyright
-      notice, this list of conditions and the following disclaimer.
-    * Redistributions in binary form must reproduce the above
-      copyright notice, this list of conditions and the following
-      disclaimer in the documentation and/or other materials provided
-      with the distribution.
-    * Neither the name of Google Inc. nor the names of its
-      contributors may be used to endorse or promote products derived
-      from this software without specific prior written permission.
-
-THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS
-"AS IS" AND ANY EXPRESS OR IMPLIED WARRANTIES, INCLUDING, BUT NOT
-LIMITED TO, THE IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS FOR
-A PARTICULAR PURPOSE ARE DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT
-OWNER OR CONTRIBUTORS BE LIABLE FOR ANY DIRECT, INDIRECT, INCIDENTAL,
-SPECIAL, EXEMPLARY, OR CONSEQUENTIAL DAMAGES (INCLUDING, BUT NOT
-LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR SERVICES; LOSS OF USE,
-DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER CAUSED AND ON ANY
-THEORY OF LIABILITY, WHETHER IN CONTRACT, STRICT LIABILITY, OR TORT
-(INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
-OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
-`;
+const [MIT = "", BSD_3 = ""] = ["MIT", "BSD-3-Clause"].map((name) =>
+  Deno.readTextFileSync(new URL(`licenses/${name}.txt`, import.meta.url))
+);
 
 /** The licenses of packages that have no file with them. */
 const LICENSES: Readonly<Record<string, string>> = {

@@ -13,7 +13,7 @@
  */
 
 import node from "../../package.json" with { type: "json" };
-import { run } from "./archive.ts";
+import { run } from "../compile/project.ts";
 import type { Part } from "./components.ts";
 
 /** First the version of Deno; then a name, a version and a SHA-256 in each line. */

@@ -11,9 +11,12 @@
  * @module
  */
 
+import { ROOT, run } from "../compile/project.ts";
 import { hexOfFile } from "../compile/runtime.ts";
-import { run } from "./archive.ts";
 import type { Release } from "./sbom.ts";
+
+/** The control file, and the scripts that dpkg runs. */
+const TEMPLATES = `${ROOT}scripts/release/debian`;
 
 /** The directory of the plugins in the package. */
 const PLUGINS = "usr/lib/cni-plugins";
@@ -58,14 +61,21 @@ export async function writeDeb(
   for (const document of ["THIRD-PARTY-NOTICES", "sbom.cdx.json"]) {
     await Deno.copyFile(`${content}/${document}`, `${docs}/${document}`);
   }
-  await Deno.writeTextFile(
-    `${staging}/DEBIAN/control`,
-    formatControl(name, version, architecture, await measure(`${staging}/usr`)),
-  );
-  for (const [script, text] of Object.entries(SCRIPTS)) {
-    await Deno.writeTextFile(`${staging}/DEBIAN/${script}`, text, {
-      mode: 0o755,
-    });
+  const values = {
+    NAME: name,
+    VERSION: version,
+    ARCHITECTURE: architecture,
+    SIZE: await measure(`${staging}/usr`),
+  };
+  for (const name of ["control", "postinst", "prerm"]) {
+    // What they run changes nothing on a node where `cni install` was not run.
+    const text = await Deno.readTextFile(`${TEMPLATES}/${name}`);
+    const mode = name === "control" ? 0o644 : 0o755;
+    const filled = Object.entries(values).reduce(
+      (text, [key, value]) => text.replaceAll(`@${key}@`, String(value)),
+      text,
+    );
+    await Deno.writeTextFile(`${staging}/DEBIAN/${name}`, filled, { mode });
   }
   await run("chmod", ["-R", "u=rwX,go=rX", staging]);
   const path = `${out}/${name}_${version}_${architecture}.deb`;
@@ -75,67 +85,16 @@ export async function writeDeb(
   return path;
 }
 
-/**
- * What dpkg runs. The package changes nothing on a node where `cni install` was
- * not run. If a command fails, the node stays as it is, and so does dpkg's work.
- */
-const SCRIPTS = {
-  // Updates what was installed from an earlier version, the node daemon too.
-  postinst: `#!/bin/sh
-set -e
-installed=/opt/cni/bin/.cni-install/installed.json
-if [ "$1" = configure ] && [ -e $installed ]; then
-  names=$(sed -n 's/^  "\\(.*\\)": .*/\\1/p' $installed | tr '\\n' ,)
-  /usr/bin/cni install /opt/cni/bin --only "$names" ||
-    echo "Run cni install /opt/cni/bin again." >&2
-fi
-`,
-  // Stops the node daemon, and restores the plugins from before.
-  prerm: `#!/bin/sh
-set -e
-if [ "$1" = remove ] && cmp -s /usr/lib/cni-plugins/cni /opt/cni/bin/cni; then
-  /usr/bin/cni uninstall /opt/cni/bin ||
-    echo "The plugins stay in /opt/cni/bin, and the node daemon runs." >&2
-fi
-`,
-};
-
 /** Measures what a directory needs when it is installed, in KiB, as Debian counts it. */
 async function measure(directory: string): Promise<number> {
   let kibibytes = 1;
   for await (const { name, isDirectory, isFile } of Deno.readDir(directory)) {
     const path = `${directory}/${name}`;
     if (isDirectory) kibibytes += await measure(path);
-    else {kibibytes += isFile
-        ? Math.ceil((await Deno.stat(path)).size / 1024)
-        : 1;}
+    else if (!isFile) kibibytes++;
+    else kibibytes += Math.ceil((await Deno.stat(path)).size / 1024);
   }
   return kibibytes;
-}
-
-function formatControl(
-  name: string,
-  version: string,
-  architecture: string,
-  installedSize: number,
-): string {
-  return `Package: ${name}
-Version: ${version}
-Architecture: ${architecture}
-Maintainer: cni-plugins maintainers
-Installed-Size: ${installedSize}
-Section: admin
-Priority: optional
-Depends: libc6 (>= 2.27), libgcc-s1 | libgcc1
-Description: network plugins for containers (CNI)
- One executable that acts as ptp, bridge, host-local and the other plugins of
- the reference set, and cni, a tool to attach, check and detach containers.
- .
- The package changes no plugins of the machine. To use these, run
- "cni install /opt/cni/bin", and "cni uninstall /opt/cni/bin" to go back.
- After that, a newer package also updates what is installed and the node
- daemon, and removing the package goes back.
-`;
 }
 
 /**
@@ -175,11 +134,11 @@ SHA256:
 /** Formats the entry of a package in `Packages`. */
 async function describePackage(deb: string, out: string): Promise<string> {
   const path = `${out}/${deb}`;
-  const control = await run("dpkg-deb", ["--field", path]);
+  const { stdout } = await run("dpkg-deb", ["--field", path]);
   const { size } = await Deno.stat(path);
   return `Filename: ./${deb}
 Size: ${size}
 SHA256: ${await hexOfFile(path)}
-${control.trimEnd()}
+${stdout.trimEnd()}
 `;
 }

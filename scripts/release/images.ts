@@ -23,9 +23,9 @@ import { dirname } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { hexOfFile } from "../compile/runtime.ts";
 import { LINKERS } from "../compile/linker_stub.ts";
-import { ROOT } from "../compile/project.ts";
-import { machineOf, type Target } from "../compile/target.ts";
-import { run, writeTar } from "./archive.ts";
+import { ROOT, run } from "../compile/project.ts";
+import { namesOf, type Target } from "../compile/target.ts";
+import { writeTar } from "./archive.ts";
 import type { Release } from "./sbom.ts";
 
 /** The images, and the directories of deploy/ with their Containerfiles. */
@@ -89,7 +89,7 @@ export class Images {
     const libraries = `${content}/bin/${LIBRARY_DIRECTORY}`;
     const names = (await Array.fromAsync(Deno.readDir(libraries)))
       .map(({ name }) => name);
-    const machine = machineOf(target);
+    const machine = namesOf(target).arch;
     const linker = LINKERS[machine];
     const place = (name: string): string => {
       if (linker.endsWith(`/${name}`)) return linker;

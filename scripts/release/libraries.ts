@@ -5,10 +5,12 @@
  * @module
  */
 
+import { basename } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
+import { LINKERS } from "../compile/linker_stub.ts";
+import { run } from "../compile/project.ts";
 import { hexOfFile } from "../compile/runtime.ts";
-import { getOwnTarget, type Target } from "../compile/target.ts";
-import { run } from "./archive.ts";
+import { getOwnTarget, namesOf, type Target } from "../compile/target.ts";
 import type { Component, Part } from "./components.ts";
 
 /** A Debian package, and the files of it that an executable needs. */
@@ -22,33 +24,17 @@ interface LibraryPackage {
   readonly files: readonly string[];
 }
 
-/** How Debian calls a machine, and its dynamic linker. */
-const machines: Readonly<
-  Record<Target, { architecture: string; triplet: string; linker: string }>
-> = {
-  "x86_64-unknown-linux-gnu": {
-    architecture: "amd64",
-    triplet: "x86_64-linux-gnu",
-    linker: "ld-linux-x86-64.so.2",
-  },
-  "aarch64-unknown-linux-gnu": {
-    architecture: "arm64",
-    triplet: "aarch64-linux-gnu",
-    linker: "ld-linux-aarch64.so.1",
-  },
-};
-
 /** What deno imports. Since glibc 2.34 its resolver's modules are in libc.so.6. */
 function listPackages(target: Target): LibraryPackage[] {
-  const { architecture, linker } = machines[target];
+  const { arch, debian } = namesOf(target);
   return [
     {
       name: "libc6",
-      crossName: `libc6-${architecture}-cross`,
+      crossName: `libc6-${debian}-cross`,
       license: "LGPL-2.1-or-later",
       text: "LGPL-2.1",
       files: [
-        linker,
+        basename(LINKERS[arch]),
         "libc.so.6",
         "libdl.so.2",
         "libm.so.6",
@@ -58,7 +44,7 @@ function listPackages(target: Target): LibraryPackage[] {
     },
     {
       name: "libgcc-s1",
-      crossName: `libgcc-s1-${architecture}-cross`,
+      crossName: `libgcc-s1-${debian}-cross`,
       license: "GPL-3.0-or-later WITH GCC-exception-3.1",
       text: "GPL-3",
       files: ["libgcc_s.so.1"],
@@ -77,9 +63,9 @@ export async function addLibraries(
   target: Target,
   directory: string,
 ): Promise<Component[]> {
-  const { triplet, architecture } = machines[target];
+  const { arch, debian } = namesOf(target);
   const isOwn = target === getOwnTarget();
-  const from = isOwn ? `/lib/${triplet}` : `/usr/${triplet}/lib`;
+  const from = isOwn ? `/lib/${arch}-linux-gnu` : `/usr/${arch}-linux-gnu/lib`;
   const to = `${directory}/${LIBRARY_DIRECTORY}`;
   await Deno.mkdir(to, { recursive: true });
   const components: Component[] = [];
@@ -94,7 +80,7 @@ export async function addLibraries(
         sha256: await hexOfFile(`${to}/${file}`),
       });
     }
-    const query = isOwn ? `${name}:${architecture}` : name;
+    const query = isOwn ? `${name}:${debian}` : name;
     const component = await describe({ ...one, name, query }, parts);
     await Deno.writeTextFile(`${to}/${one.name}.txt`, component.licenseText);
     components.push(component);
@@ -146,8 +132,8 @@ async function describe(
   const distribution = await findDistribution();
   const fields = ["Version", "source:Package", "source:Version"];
   const format = `${fields.map((field) => `\${${field}}`).join("\\n")}\\n`;
-  const shown = await run("dpkg-query", ["--show", `-f=${format}`, query]);
-  const [version = "", source = "", sourceVersion = ""] = shown.split("\n");
+  const { stdout } = await run("dpkg-query", ["--show", `-f=${format}`, query]);
+  const [version = "", source = "", sourceVersion = ""] = stdout.split("\n");
   const texts = await Promise.all([
     `/usr/share/doc/${name}/copyright`,
     `/usr/share/common-licenses/${text}`,

@@ -7,6 +7,7 @@
 
 import { makeSchemas } from "../../cli/explain/make.ts";
 import { selectSchema } from "../../cli/explain/schemas.ts";
+import { runDeno } from "../compile/project.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatFindingsPage } from "./findings_page.ts";
 import { formatKeyTables } from "./key_tables.ts";
@@ -50,6 +51,5 @@ export async function writePages(root: string): Promise<void> {
     const written = await withPluginParts(text, true);
     if (written !== text) await Deno.writeTextFile(page, written);
   }
-  const args = ["fmt", "--quiet", ...pages];
-  await new Deno.Command(Deno.execPath(), { args }).output();
+  await runDeno(["fmt", "--quiet", ...pages], { cwd: root });
 }

@@ -9,7 +9,8 @@ import { dirname } from "@std/path/posix";
 import { hasCommand } from "../../testing/capabilities.ts";
 import { lockOf } from "../../tests/_harness/peers.ts";
 import { exists } from "../../base/files/io.ts";
-import { GO_ENV } from "../compile/project.ts";
+import { describeError } from "../../base/error.ts";
+import { GO_ENV, run } from "../compile/project.ts";
 
 /** A build that is under way. */
 export interface RunningBuild {
@@ -69,12 +70,11 @@ export async function startBuild(
   await lock.lock(true);
   const ended = buildAndRelease(lock, stop, build);
   // The tests do without, whatever went wrong.
-  return {
-    ended: ended.then(
-      () => undefined,
-      (error) => error instanceof GoError ? error.message : String(error),
-    ),
-  };
+  const explain = (error: unknown): string =>
+    stop.aborted
+      ? "it was ended early"
+      : describeError(error).split("\n").slice(-2).join(" ");
+  return { ended: ended.then(() => undefined, explain) };
 }
 
 async function buildAndRelease(
@@ -91,29 +91,15 @@ async function buildAndRelease(
   await Deno.rename(unfinished, directory);
 }
 
-/** A run of go that failed, and why. */
-class GoError extends Error {}
-
 async function runGo(
   go: string,
   { args, limitMs, env = {}, cwd = "/" }: GoRun,
   stop: AbortSignal,
 ): Promise<string> {
-  const limit = AbortSignal.timeout(limitMs);
-  const { success, stdout, stderr } = await new Deno.Command(go, {
-    args: [...args],
+  const { stdout } = await run(go, args, {
     cwd,
     env: { CGO_ENABLED: "0", ...GO_ENV, ...env },
-    signal: AbortSignal.any([stop, limit]),
-    stdin: "null",
-  }).output();
-  const decoder = new TextDecoder();
-  if (success) return decoder.decode(stdout);
-  const what = `go ${args.join(" ")}`;
-  if (stop.aborted) throw new GoError(`${what}: ended early`);
-  if (limit.aborted) {
-    throw new GoError(`${what}: no end after ${limitMs / 1000} s`);
-  }
-  const said = decoder.decode(stderr).trim().split("\n");
-  throw new GoError(`${what}: ${said.slice(-2).join(" ")}`);
+    signal: AbortSignal.any([stop, AbortSignal.timeout(limitMs)]),
+  });
+  return stdout;
 }

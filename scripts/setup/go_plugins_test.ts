@@ -3,7 +3,7 @@ import { lockOf } from "../../tests/_harness/peers.ts";
 import { type Build, startGoPlugins } from "./go_plugins.ts";
 
 /** A directory to build in, and a `go` that is a script. */
-class Workshop implements Disposable {
+class Files implements Disposable {
   readonly #directory = Deno.makeTempDirSync({ prefix: "go-plugins-" });
   readonly build: Build = {
     directory: `${this.#directory}/v1`,
@@ -44,28 +44,28 @@ class Workshop implements Disposable {
 const INSTALL = 'mkdir -p "$GOBIN" && touch "$GOBIN/host-local"';
 
 Deno.test("startGoPlugins() builds once", async () => {
-  using shop = new Workshop(INSTALL);
-  assertEquals(await shop.run(), undefined);
-  assertEquals(shop.list(), ["v1", "v1.lock"]);
-  const path = `${shop.build.directory}/host-local`;
+  using files = new Files(INSTALL);
+  assertEquals(await files.run(), undefined);
+  assertEquals(files.list(), ["v1", "v1.lock"]);
+  const path = `${files.build.directory}/host-local`;
   assertEquals((await Deno.stat(path)).isFile, true);
-  assertEquals(await shop.run(), undefined);
-  assertEquals(shop.calls(), ["list", "install", "install"]);
+  assertEquals(await files.run(), undefined);
+  assertEquals(files.calls(), ["list", "install", "install"]);
 });
 
 Deno.test("startGoPlugins() waits for another build of the directory", async () => {
-  using shop = new Workshop(INSTALL);
-  const ran = await Promise.all([shop.run(), shop.run(), shop.run()]);
+  using files = new Files(INSTALL);
+  const ran = await Promise.all([files.run(), files.run(), files.run()]);
   assertEquals(ran, [undefined, undefined, undefined]);
-  assertEquals(shop.calls(), ["list", "install", "install"]);
+  assertEquals(files.calls(), ["list", "install", "install"]);
 });
 
 Deno.test("startGoPlugins() holds the lock when it returns", async () => {
-  using shop = new Workshop("exec sleep 600");
+  using files = new Files("exec sleep 600");
   const stop = new AbortController();
-  const { ended } = await startGoPlugins(stop.signal, shop.build);
+  const { ended } = await startGoPlugins(stop.signal, files.build);
   const flock = new Deno.Command("flock", {
-    args: ["--nonblock", "--shared", lockOf(shop.build.directory), "true"],
+    args: ["--nonblock", "--shared", lockOf(files.build.directory), "true"],
   });
   assertEquals((await flock.output()).code, 1);
   stop.abort();
@@ -74,48 +74,48 @@ Deno.test("startGoPlugins() holds the lock when it returns", async () => {
 });
 
 Deno.test("startGoPlugins() waits for the build that it comes after", async () => {
-  using shop = new Workshop(INSTALL);
+  using files = new Files(INSTALL);
   const earlier = Promise.withResolvers<void>();
-  const build = { ...shop.build, after: earlier.promise };
+  const build = { ...files.build, after: earlier.promise };
   const { signal } = new AbortController();
   const { ended } = await startGoPlugins(signal, build);
   await new Promise((resolve) => setTimeout(resolve));
-  assertEquals(shop.list(), ["v1.lock"]);
-  assertThrows(() => shop.calls(), Deno.errors.NotFound);
+  assertEquals(files.list(), ["v1.lock"]);
+  assertThrows(() => files.calls(), Deno.errors.NotFound);
   earlier.resolve();
   assertEquals(await ended, undefined);
-  assertEquals(shop.calls(), ["list", "install", "install"]);
+  assertEquals(files.calls(), ["list", "install", "install"]);
 });
 
 Deno.test("startGoPlugins() says why it has no plugins", async (t) => {
   await t.step("the build fails", async () => {
-    using shop = new Workshop(`${INSTALL}; echo no space >&2; exit 1`);
-    assertStringIncludes(await shop.run() ?? "", "no space");
-    assertEquals(shop.list(), ["v1.lock", "v1.new"]);
+    using files = new Files(`${INSTALL}; echo no space >&2; exit 1`);
+    assertStringIncludes(await files.run() ?? "", "no space");
+    assertEquals(files.list(), ["v1.lock", "v1.new"]);
   });
   await t.step("it was told to stop", async () => {
-    using shop = new Workshop("exec sleep 600");
+    using files = new Files("exec sleep 600");
     const stopped = AbortSignal.abort();
-    assertStringIncludes(await shop.run(stopped) ?? "", "ended early");
+    assertStringIncludes(await files.run(stopped) ?? "", "ended early");
   });
   await t.step("go cannot be run", async () => {
-    using shop = new Workshop("");
-    await Deno.chmod(shop.build.go, 0o644);
-    assertStringIncludes(await shop.run() ?? "", "PermissionDenied");
+    using files = new Files("");
+    await Deno.chmod(files.build.go, 0o644);
+    assertStringIncludes(await files.run() ?? "", "Permission denied");
   });
   await t.step("go is not installed", async () => {
-    using shop = new Workshop("");
+    using files = new Files("");
     const { signal } = new AbortController();
-    const build = { ...shop.build, go: "go-of-nobody" };
+    const build = { ...files.build, go: "go-of-nobody" };
     const { ended } = await startGoPlugins(signal, build);
     assertEquals(await ended, 'PATH has no "go-of-nobody"');
-    assertEquals(shop.list(), []);
+    assertEquals(files.list(), []);
   });
 });
 
 Deno.test("startGoPlugins() builds again after a failure", async () => {
-  using shop = new Workshop(`[ -e "$0.tried" ] || { touch "$0.tried"; exit 1; }
+  using files = new Files(`[ -e "$0.tried" ] || { touch "$0.tried"; exit 1; }
 ${INSTALL}`);
-  assertStringIncludes(await shop.run() ?? "", "go install");
-  assertEquals(await shop.run(), undefined);
+  assertStringIncludes(await files.run() ?? "", "go install");
+  assertEquals(await files.run(), undefined);
 });

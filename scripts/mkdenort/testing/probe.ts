@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { makeDenortFile } from "./mod.ts";
+import { makeDenortFile } from "../mod.ts";
 
 /** A program that runs the command in its first argument; by default it reports on itself. */
 const PROBE = `

@@ -1,5 +1,5 @@
 /**
- * Programs of machine code for the tests: a static executable, run by this
+ * Programs of machine code for tests: a static executable, run by this
  * processor or by an emulator.
  *
  * @module
