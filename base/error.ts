@@ -50,6 +50,8 @@ export interface ErrorObject {
   readonly msg: string;
   /** The details; omitted if empty. */
   readonly details?: string;
+  /** As {@linkcode CniError.differences}; omitted if undefined. */
+  readonly differences?: readonly unknown[];
 }
 
 /** A failure with the code, message and details that the runtime is shown. */
@@ -60,6 +62,11 @@ export class CniError extends Error {
   readonly code: number;
   /** The details, without the texts of the causes. */
   readonly ownDetails: string | undefined;
+  /**
+   * The objects of the kernel that CHECK found missing or changed, as
+   * `listDifferences()` reads them; undefined for other errors.
+   */
+  readonly differences: readonly unknown[] | undefined;
 
   /**
    * Creates an error.
@@ -67,18 +74,24 @@ export class CniError extends Error {
    * @param code One of {@linkcode ErrorCode}, or a plugin's own code from 100;
    *   anything that is not a valid code becomes 999
    * @param message One sentence that names the action and the object
-   * @param options `details` for the machine or the curious, `cause` for the error underneath
+   * @param options `details` for the machine or the curious, `cause` for the error underneath,
+   *   `differences` of CHECK
    */
   constructor(
     code: number,
     message: string,
-    options: { details?: string; cause?: unknown } = {},
+    options: {
+      details?: string;
+      cause?: unknown;
+      differences?: readonly unknown[] | undefined;
+    } = {},
   ) {
     super(message, "cause" in options ? { cause: options.cause } : {});
     this.code = Number.isSafeInteger(code) && code >= 0
       ? code
       : ErrorCode.Internal;
     this.ownDetails = options.details;
+    this.differences = options.differences;
   }
 
   /** The details text: the error's own, then its causes', joined by `: `. */
@@ -90,11 +103,14 @@ export class CniError extends Error {
 
   /** Renders the error as the JSON object of the specification. */
   toObject(cniVersion: string): ErrorObject {
-    const { code, details } = this;
-    const msg = this.message || "unknown error";
-    return details === ""
-      ? { cniVersion, code, msg }
-      : { cniVersion, code, msg, details };
+    const { code, details, differences } = this;
+    return {
+      cniVersion,
+      code,
+      msg: this.message || "unknown error",
+      ...details !== "" && { details },
+      ...differences && { differences },
+    };
   }
 
   /**
@@ -189,7 +205,16 @@ export function toCniError(error: unknown): CniError {
     .filter((_, index) => index !== texts.indexOf(message)).join(": ");
   return new CniError(inner?.code ?? findMemberCode(chain), message, {
     details,
+    differences: inner?.differences,
   });
+}
+
+/** Returns the same error with another message. */
+export function withMessage(
+  { code, details, differences }: CniError,
+  message: string,
+): CniError {
+  return new CniError(code, message, { details, differences });
 }
 
 /** Finds the code of one of several failures. */

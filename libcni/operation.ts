@@ -7,7 +7,7 @@
 
 import { yieldToEventLoop } from "../base/deadline.ts";
 import { type Command, isNetnsOverridden } from "../cni/call/args.ts";
-import { CniError, ErrorCode, toCniError } from "../base/error.ts";
+import { CniError, ErrorCode, toCniError, withMessage } from "../base/error.ts";
 import { findExecutable } from "../cni/invoke/find.ts";
 import type { PluginOutput } from "../cni/invoke/plugin_result.ts";
 import { runtimeEnv } from "../cni/invoke/runtime_env.ts";
@@ -129,8 +129,8 @@ export function describeFailedPlugin(error: unknown): CniError {
   const hasText = error instanceof Error && !(error instanceof CniError) &&
     error.cause !== undefined;
   if (!hasText) return toCniError(error);
-  const { code, message, details } = toCniError(error.cause);
-  return new CniError(code, `${error.message}: ${message}`, { details });
+  const cause = toCniError(error.cause);
+  return withMessage(cause, `${error.message}: ${cause.message}`);
 }
 
 /**

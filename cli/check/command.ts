@@ -4,7 +4,8 @@
  * @module
  */
 
-import { listDifferences } from "../../cni/call/differences.ts";
+import type { Difference } from "../../cni/call/differences.ts";
+import { listDifferences } from "../../cni/call/list_differences.ts";
 import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import type {
   NetworkConfList,
@@ -27,11 +28,10 @@ import {
 import { showControls } from "../../base/command_line/style.ts";
 
 /** A difference from the state that ADD left. */
-interface Difference {
+interface PluginDifference extends Difference {
   /** The type of the plugin that found it. */
   readonly plugin: string;
   readonly code: number;
-  readonly msg: string;
 }
 
 /** Runs CHECK of all plugins with the arguments of ADD. */
@@ -54,7 +54,7 @@ export async function check(call: CniCall): Promise<Output> {
     });
   // Fails without a result to check against.
   await check([]);
-  const differences: Difference[] = [];
+  const differences: PluginDifference[] = [];
   for (const plugin of list.plugins) {
     try {
       await check([plugin]);
@@ -64,7 +64,7 @@ export async function check(call: CniCall): Promise<Output> {
       const { code } = toCniError(error);
       differences.push(
         ...listDifferences(error)
-          .map((msg) => ({ plugin: plugin.type, code, msg })),
+          .map((one) => ({ plugin: plugin.type, code, ...one })),
       );
     }
   }

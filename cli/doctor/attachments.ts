@@ -6,7 +6,8 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { join } from "@std/path/posix";
-import { listDifferences } from "../../cni/call/differences.ts";
+import type { Difference, KernelObject } from "../../cni/call/differences.ts";
+import { listDifferences } from "../../cni/call/list_differences.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import {
   CheckNotSupportedError,
@@ -16,6 +17,7 @@ import {
 } from "../../libcni/mod.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
 import {
   isCovered,
   type NodeAttachment,
@@ -90,32 +92,40 @@ async function findChanged(node: Node): Promise<Findings> {
   const isUsable = await findStartable(node);
   // Reported once, by ip-forward.
   const known = [...listNotForwarded(node).keys()]
-    .map((family) => `: IPv${family} forwarding is off`);
+    .map((family) => FORWARDING[family]);
   for (const one of listChecked(node)) {
     const subject = nameAttachment(one);
     const differences = (await findDifferences(node, one, isUsable))
-      .filter((text) => !known.some((end) => text.endsWith(end)));
+      .filter(({ expected }) =>
+        expected?.kind !== "sysctl" || !known.includes(expected.key)
+      );
     if (differences.length === 0) continue;
     const steps = await listAllEnds(node, one);
-    for (const difference of differences) {
+    for (const { plugin, msg, expected } of differences) {
       findings.push(error(
-        `${subject} on "${one.network}": ${difference}`,
+        `${subject} on "${one.network}": ${plugin}: ${msg}`,
         "the container's network does not work as it was set up",
-        { ...findHelp(difference, one, steps), subject },
+        { ...findHelp(expected, one, steps), subject },
       ));
     }
   }
   return findings;
 }
 
-const DIFFERENCES = new WeakMap<NodeAttachment, Promise<string[]>>();
+/** A difference, and the plugin that found it. */
+export interface PluginDifference extends Difference {
+  /** Its type. */
+  readonly plugin: string;
+}
+
+const DIFFERENCES = new WeakMap<NodeAttachment, Promise<PluginDifference[]>>();
 
 /** Returns what CHECK of each plugin finds, and remembers it. */
 export async function findDifferences(
   node: Node,
   attachment: NodeAttachment,
   isUsable?: (type: string) => boolean,
-): Promise<string[]> {
+): Promise<PluginDifference[]> {
   const usable = isUsable ?? await findStartable(node);
   // CHECK would wait for the lock.
   const isHeld = (await listHeldLocks(node))
@@ -144,22 +154,20 @@ async function listAllEnds(
 
 /**
  * Returns what fixes a difference: the command of the step that is about the
- * same thing, or another ADD. Other steps may end for reasons of their own, such
+ * same object, or another ADD. Other steps may end for reasons of their own, such
  * as a node without a default route.
  */
 function findHelp(
-  difference: string,
+  expected: KernelObject | undefined,
   attachment: NodeAttachment,
   steps: readonly Made[],
 ): Pick<Finding, "command" | "advice" | "look"> {
   const look = shell`cni doctor --pod ${
     attachment.pod ?? attachment.containerId
   }`;
-  for (const [pattern, write] of OWN_FIXES) {
-    const found = pattern.exec(difference);
-    if (found !== null) return { command: write(found[1] ?? ""), look };
-  }
-  const wanted = fixOf(difference);
+  const own = expected && writeCommand(expected, attachment);
+  if (own !== undefined) return { command: own, look };
+  const wanted = expected && writePart(expected);
   const command = wanted && steps.map(({ command = "" }) => command)
     .find((command) => `${command} `.includes(` ${wanted} `));
   return command === undefined
@@ -167,55 +175,50 @@ function findHelp(
     : { command, look };
 }
 
-/** Writes the part of a command that ends a difference; undefined if none does. */
-function fixOf(difference: string): string | undefined {
-  for (const [pattern, write] of FIXES) {
-    const found = pattern.exec(difference);
-    if (found !== null) return write(...found.slice(1));
+/** Writes the command that restores an object which no step looks at. */
+function writeCommand(
+  object: KernelObject,
+  { netns }: NodeAttachment,
+): string | undefined {
+  const inNetns = object.netns === netns ? shell`nsenter --net=${netns} ` : "";
+  if (object.kind === "sysctl") {
+    const { key, value } = object;
+    return inNetns === ""
+      ? shell`echo ${value} > /proc/sys/${key}`
+      : inNetns + shell`sysctl -w ${key}=${value}`;
   }
-  return undefined;
+  if (object.kind !== "link" || object.isolated === undefined) return undefined;
+  const { link, isolated } = object;
+  return inNetns +
+    shell`bridge link set dev ${link} isolated ${isolated ? "on" : "off"}`;
 }
 
-/** What CHECK finds of a link on the host, and the whole command that ends it. */
-const OWN_FIXES: readonly [pattern: RegExp, write: (link: string) => string][] =
-  [
-    [
-      /: route_localnet of "([^"]+)" is off$/,
-      (link) => shell`echo 1 > /proc/sys/net/ipv4/conf/${link}/route_localnet`,
-    ],
-    [
-      /: "([^"]+)" has isolation on$/,
-      (link) => shell`bridge link set dev ${link} isolated off`,
-    ],
-  ];
-
-/** What CHECK finds, and what ends it. */
-const FIXES: readonly [
-  pattern: RegExp,
-  write: (...names: readonly string[]) => string,
-][] = [
-  [/: Interface "([^"]+)" is down$/, (link) => `link set ${link} up`],
-  [
-    /: Interface "([^"]+)" lacks address (\S+)$/,
-    (link, address) => `address add ${address} dev ${link}`,
-  ],
-  [
-    /: Interface "([^"]+)" lacks route (\S+)( via \S+)?$/,
-    (link, to = "", via = "") =>
-      `route add ${
-        to.replace(/^(0\.0\.0\.0|::)\/0$/, "default")
-          .replace(/(?<=\.\d+)\/32$|\/128$/, "")
-      }${via} dev ${link}`,
-  ],
-  [
-    /: "([^"]+)" is not a port of "([^"]+)"$/,
-    (link, bridge) => `link set ${link} master ${bridge}`,
-  ],
-  [
-    /: "([^"]+)" lacks VLAN (\d+)$/,
-    (link, vlan) => `vlan add dev ${link} vid ${vlan} pvid untagged`,
-  ],
-];
+/** Writes the part of a step's command that restores an object. */
+function writePart(object: KernelObject): string | undefined {
+  switch (object.kind) {
+    case "link": {
+      const { link, isUp, master } = object;
+      if (isUp) return `link set ${link} up`;
+      return master && `link set ${link} master ${master}`;
+    }
+    case "address":
+      return `address add ${object.address} dev ${object.link}`;
+    case "route": {
+      const { link, destination, gateway } = object;
+      const to = destination.replace(/^(0\.0\.0\.0|::)\/0$/, "default")
+        .replace(/(?<=\.\d+)\/32$|\/128$/, "");
+      return `route add ${to}${gateway ? ` via ${gateway}` : ""} dev ${link}`;
+    }
+    case "vlan": {
+      const { link, first, isUntagged } = object;
+      return isUntagged
+        ? `vlan add dev ${link} vid ${first} pvid untagged`
+        : undefined;
+    }
+    case "sysctl":
+      return undefined;
+  }
+}
 
 /** The steps by what ADD made; others depend on the rest of the node. */
 const MADE_STEPS = [
@@ -254,14 +257,14 @@ export async function check(
   { runtime, signal }: Node,
   attachment: NodeAttachment,
   isUsable: (type: string) => boolean = () => true,
-): Promise<string[]> {
+): Promise<PluginDifference[]> {
   const { network, config } = attachment;
   const list = ifPossible(() => parseCached(config));
   if (list === undefined) return [];
   const { containerId, ifName, netns, cniArgs, capabilityArgs } = attachment;
   if (!canOpen(netns)) return [];
   const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
-  const found: string[] = [];
+  const found: PluginDifference[] = [];
   for (const plugin of list.plugins) {
     if (![plugin.type, ipamTypeOf(plugin) ?? plugin.type].every(isUsable)) {
       continue;
@@ -273,7 +276,8 @@ export async function check(
       if (error instanceof CheckNotSupportedError) return [];
       if (signal.aborted) throw error;
       found.push(
-        ...listDifferences(error).map((text) => `${plugin.type}: ${text}`),
+        ...listDifferences(error)
+          .map((one) => ({ ...one, plugin: plugin.type })),
       );
     }
   }

@@ -7,27 +7,149 @@
 import { CniError, toCniError } from "../../base/error.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
 
+/** Something that is not as ADD left it. */
+export interface Difference {
+  /** Describes it; one clause without a full stop, which runbooks quote. */
+  readonly msg: string;
+  /** The object as ADD left it; absent if only the text describes it. */
+  readonly expected?: KernelObject | undefined;
+}
+
+/** What every object has. */
+export interface InNetns {
+  /** Path of its network namespace: CNI_NETNS, or the host's. */
+  readonly netns: string;
+}
+
+/** A link that exists, with the settings in which it differs. */
+export interface ExpectedLink extends InNetns {
+  /** What the object is. */
+  readonly kind: "link";
+  /** Its name. */
+  readonly link: string;
+  /** True: the link must be up. */
+  readonly isUp?: boolean | undefined;
+  /** Its hardware address. */
+  readonly mac?: string | undefined;
+  /** In bytes. */
+  readonly mtu?: number | undefined;
+  /** Name of the bridge or the VRF whose port it is. */
+  readonly master?: string | undefined;
+  /** As a port of a bridge: whether frames can leave by the port they came from. */
+  readonly hairpin?: boolean | undefined;
+  /** As a port of a bridge: whether it exchanges no frames with isolated ports. */
+  readonly isolated?: boolean | undefined;
+}
+
+/** An address of a link. */
+export interface ExpectedAddress extends InNetns {
+  /** What the object is. */
+  readonly kind: "address";
+  /** Name of the link. */
+  readonly link: string;
+  /** With its prefix length, such as `10.1.0.2/24`. */
+  readonly address: string;
+}
+
+/** A route by a link. */
+export interface ExpectedRoute extends InNetns {
+  /** What the object is. */
+  readonly kind: "route";
+  /** Name of the link. */
+  readonly link: string;
+  /** In CIDR notation, also of a default route. */
+  readonly destination: string;
+  /** The router; absent if the destination is on the link. */
+  readonly gateway?: string | undefined;
+}
+
+/** A range of VLANs of a bridge port. */
+export interface ExpectedVlans extends InNetns {
+  /** What the object is. */
+  readonly kind: "vlan";
+  /** Name of the port. */
+  readonly link: string;
+  /** 1 to 4094. */
+  readonly first: number;
+  /** Equal to `first` for a single VLAN. */
+  readonly last: number;
+  /** Whether frames of these VLANs go out untagged, and untagged ones belong to it. */
+  readonly isUntagged: boolean;
+}
+
+/** A kernel parameter of a namespace. */
+export interface ExpectedSysctl extends InNetns {
+  /** What the object is. */
+  readonly kind: "sysctl";
+  /** Its path below `/proc/sys`. */
+  readonly key: string;
+  /** Its value. */
+  readonly value: string;
+}
+
+/** An object of the kernel in the state that ADD left. */
+export type KernelObject =
+  | ExpectedLink
+  | ExpectedAddress
+  | ExpectedRoute
+  | ExpectedVlans
+  | ExpectedSysctl;
+
 /** Starts each further difference in an error's details. */
 const ALSO = "also: ";
 
-/** Appends further differences to an error's details, one per line. */
-export function formatDetails(others: readonly string[]): string {
-  return others.map((other) => ALSO + other).join("\n");
-}
-
-/** Lists the differences in an error. Any other error counts as one difference. */
-export function listDifferences(error: unknown): string[] {
-  const { message, details } = toCniError(error);
-  const lines = details === "" ? [] : details.split("\n");
-  const own = lines.filter((line) => !line.startsWith(ALSO));
-  const others = lines.filter((line) => line.startsWith(ALSO))
-    .map((line) => line.slice(ALSO.length));
-  return [[message, ...own].join("; "), ...others];
+/** A difference whose object might be another program's, and of any shape. */
+export interface RawDifference {
+  /** As {@linkcode Difference.msg}. */
+  readonly msg: string;
+  /** Null or undefined if only the text describes it. */
+  readonly expected?: unknown;
 }
 
 /**
- * Collects differences from the state that ADD left. The error's message is the
- * first difference; its details are the others, one per line.
+ * Creates the error for differences: the first one's text is its message, and
+ * its details are the others', one per line. Its `differences` are the objects
+ * in the same order, with null for a difference that names none.
+ *
+ * @param details Precede the other differences
+ */
+export function differenceError(
+  code: number,
+  [first, ...others]: readonly [RawDifference, ...RawDifference[]],
+  details = "",
+): CniError {
+  const lines = others.map(({ msg }) => ALSO + msg);
+  const objects = [first, ...others].map(({ expected }) => expected ?? null);
+  return new CniError(code, first.msg, {
+    details: [details, ...lines].filter((line) => line !== "").join("\n"),
+    differences: objects.every((one) => one === null) ? undefined : objects,
+  });
+}
+
+/** Splits an error into its differences. Any other error counts as one. */
+export function splitDifferences(
+  error: unknown,
+): [RawDifference, ...RawDifference[]] {
+  const { message, details, differences = [] } = toCniError(error);
+  const { own, others } = splitDetails(details);
+  return [
+    { msg: [message, ...own].join("; "), expected: differences[0] },
+    ...others.map((msg, index) => ({ msg, expected: differences[index + 1] })),
+  ];
+}
+
+function splitDetails(details: string): { own: string[]; others: string[] } {
+  const lines = details === "" ? [] : details.split("\n");
+  return {
+    own: lines.filter((line) => !line.startsWith(ALSO)),
+    others: lines.filter((line) => line.startsWith(ALSO))
+      .map((line) => line.slice(ALSO.length)),
+  };
+}
+
+/**
+ * Collects differences from the state that ADD left, and throws them as one
+ * error.
  *
  * ```ts ignore
  * const differences = new Differences();
@@ -64,9 +186,15 @@ export class Differences {
     if (first === undefined) return;
     if (others.length === 0) throw first;
     const { code, message, details } = toCniError(first);
-    const more = formatDetails(others.flatMap(listDifferences));
-    throw new CniError(code, message, {
-      details: details === "" ? more : `${details}\n${more}`,
-    });
+    const [{ expected }, ...more] = splitDifferences(first);
+    throw differenceError(
+      code,
+      [
+        { msg: message, expected },
+        ...more,
+        ...others.flatMap(splitDifferences),
+      ],
+      splitDetails(details).own.join("\n"),
+    );
   }
 }

@@ -119,6 +119,7 @@ const errorSchema = once(() =>
     code: optional(z.int().check(z.nonnegative())),
     msg: optional(z.string()),
     details: optional(z.unknown()),
+    differences: optional(z.unknown()),
   })
 );
 
@@ -142,15 +143,14 @@ function readError(path: string, failure: Failure): CniError {
 
 /** @returns Undefined without both a code and a message */
 function decodeError({ stdout, cause }: Failure): CniError | undefined {
-  const { code = 0, msg, details } = decode(
+  const { code = 0, msg, details, differences } = decode(
     errorSchema(),
     parseJson(stdout, "error"),
     "error",
   );
   if (!msg && code === 0) return undefined;
-  return new CniError(
-    code,
-    msg || noMessage(cause),
-    typeof details === "string" ? { details } : {},
-  );
+  return new CniError(code, msg || noMessage(cause), {
+    ...typeof details === "string" && { details },
+    ...Array.isArray(differences) && { differences },
+  });
 }

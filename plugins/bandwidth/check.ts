@@ -12,7 +12,7 @@ import type {
   NewFilter,
 } from "../../ffi/rtnl/traffic_control_filter.ts";
 import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { checkFailure, linkFailure } from "../parts/link/check_link.ts";
 import type { VethPair } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
@@ -41,7 +41,7 @@ export function checkEgress(pair: VethPair, limit: LinkLimit): void {
   if (ifb === undefined) {
     throw checkFailure(`get ifb device: "${identity.sharedName}" is gone`);
   }
-  if (!ifb.isUp) throw checkFailure(`Interface "${ifb.name}" is down`);
+  if (!ifb.isUp) throw linkFailure(host, ifb, "is down", { isUp: true });
   checkLimit(traffic, ifb, limit);
   if (!isRedirected(traffic, end.index, ifb.index)) {
     throw checkFailure(

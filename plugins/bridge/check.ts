@@ -18,6 +18,7 @@ import {
   checkLinkThere,
   checkRoutes,
   sandboxInterfaceOf,
+  throwDifferences,
 } from "../parts/link/check_link.ts";
 import type { Differences } from "../../cni/call/differences.ts";
 import { withAction } from "../parts/link/configure_link.ts";
@@ -144,25 +145,43 @@ async function checkPort(
   await differences.collect(() => checkConnected(port, container));
   await differences.collect(() => {
     if (bridge === undefined || port.masterIndex === bridge.index) return;
-    throw checkFailure(`"${port.name}" is not a port of "${bridge.name}"`);
+    throw checkFailure(`"${port.name}" is not a port of "${bridge.name}"`, {
+      kind: "link",
+      netns: checked.host.netns.path,
+      link: port.name,
+      master: bridge.name,
+    });
   });
-  await differences.collect(() =>
-    checkPortOption(port, "hairpin mode", port.port?.hairpin, hairpin)
-  );
-  await differences.collect(() =>
-    checkPortOption(port, "isolation", port.port?.isolated, isolated)
-  );
+  const options: readonly PortOption[] = [
+    ["hairpin", "hairpin mode", hairpin],
+    ["isolated", "isolation", isolated],
+  ];
+  for (const option of options) {
+    await differences.collect(() => checkPortOption(checked, port, option));
+  }
   await differences.collect(() => checkVlans(checked, port));
 }
 
-function checkPortOption(
-  { name }: Link,
-  option: string,
-  isOn: boolean | undefined,
+/** An option of a bridge port, its name in texts, and whether it must be on. */
+type PortOption = readonly [
+  key: "hairpin" | "isolated",
+  name: string,
   isWanted: boolean,
+];
+
+function checkPortOption(
+  { host }: Checked,
+  { name: link, port }: Link,
+  [key, name, isWanted]: PortOption,
 ): void {
+  const isOn = port?.[key];
   if (isOn === isWanted) return;
-  throw checkFailure(`"${name}" has ${option} ${isOn ? "on" : "off"}`);
+  throw checkFailure(`"${link}" has ${name} ${isOn ? "on" : "off"}`, {
+    kind: "link",
+    netns: host.netns.path,
+    link,
+    [key]: isWanted,
+  });
 }
 
 async function checkVlans(
@@ -170,12 +189,8 @@ async function checkVlans(
   port: Link,
 ): Promise<void> {
   if (!hasVlans(settings)) return;
-  const { findVlanProblem } = await import("./port_vlans.ts");
-  throwIfProblem(findVlanProblem(host, port, settings));
-}
-
-function throwIfProblem(problem: string | undefined): void {
-  if (problem !== undefined) throw checkFailure(problem);
+  const { listVlanDifferences } = await import("./port_vlans.ts");
+  throwDifferences(listVlanDifferences(host, port, settings));
 }
 
 async function checkGateway(
@@ -208,7 +223,7 @@ async function checkGatewayLink(
   if (vlan === undefined) return bridge;
   const name = vlanGatewayNameOf(settings, vlan);
   const link = checkLink(host, hostInterfaceOf(result, name));
-  const { findVlanGatewayProblem } = await import("./port_vlans.ts");
-  throwIfProblem(findVlanGatewayProblem(host, bridge, link, settings));
+  const { listVlanGatewayDifferences } = await import("./port_vlans.ts");
+  throwDifferences(listVlanGatewayDifferences(host, bridge, link, settings));
   return link;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Difference } from "../../cni/call/differences.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import {
   BridgeVlanRequests,
@@ -119,20 +120,31 @@ export function setPortVlans(
 /**
  * Compares a port's VLANs with the settings.
  *
- * @returns The difference; undefined if they match
+ * @returns The first difference; none if they match
  */
-export function findVlanProblem(
+export function listVlanDifferences(
   host: Rtnl,
   port: LinkEnd,
   wanted: WantedVlans,
-): string | undefined {
+): readonly Difference[] {
   const present = new BridgeVlanRequests(host.socket).list(port.index);
   const { remove: [surplus], add: [missing] } = planPortVlans(present, wanted);
   if (missing !== undefined) {
-    return `"${port.name}" lacks VLAN ${formatRange(missing)}`;
+    const { first, last, isUntagged = false } = missing;
+    return [{
+      msg: `"${port.name}" lacks VLAN ${formatRange(missing)}`,
+      expected: {
+        kind: "vlan",
+        netns: host.netns.path,
+        link: port.name,
+        first,
+        last,
+        isUntagged,
+      },
+    }];
   }
-  if (surplus === undefined) return undefined;
-  return `"${port.name}" is also in VLAN ${formatRange(surplus)}`;
+  if (surplus === undefined) return [];
+  return [{ msg: `"${port.name}" is also in VLAN ${formatRange(surplus)}` }];
 }
 
 function formatRange({ first, last }: VlanRange): string {
@@ -171,18 +183,18 @@ export function ensureVlanGateway(
  * Compares the VLANs of the port behind a VLAN's gateway with the settings.
  *
  * @param link The bridge
- * @returns The difference; undefined if they match, or the gateway is not a
+ * @returns The first difference; none if they match, or the gateway is not a
  *   veth
  */
-export function findVlanGatewayProblem(
+export function listVlanGatewayDifferences(
   host: Rtnl,
   link: Link,
   gateway: Link,
   settings: WantedVlans,
-): string | undefined {
+): readonly Difference[] {
   const port = findPort(host, link, gateway);
-  if (port === undefined) return undefined;
-  return findVlanProblem(host, port, { ...settings, trunk: [] });
+  if (port === undefined) return [];
+  return listVlanDifferences(host, port, { ...settings, trunk: [] });
 }
 
 /**

@@ -9,7 +9,7 @@ import { FakeBridgeVlans } from "./testing/fake_vlans.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import {
   ensureVlanGateway,
-  findVlanProblem,
+  listVlanDifferences,
   planPortVlans,
   setPortVlans,
   type WantedVlans,
@@ -20,7 +20,7 @@ const PORT = { index: 7, name: "veth7" };
 
 /** The host's namespace; only its socket is used. */
 function rtnlOf({ socket }: FakeBridgeVlans): Rtnl {
-  return { socket } as Rtnl;
+  return { socket, netns: { path: "/run/netns/host" } } as Rtnl;
 }
 
 /** Lists the VLANs of a range, such as `200`. */
@@ -90,7 +90,7 @@ Deno.test("setPortVlans() gives a port the VLANs that are asked for", async (t) 
     const whole = { ...NOTHING, ...wanted };
     setPortVlans(rtnlOf(port), PORT, whole);
     assertEquals(port.list(PORT.index), want);
-    assertEquals(findVlanProblem(rtnlOf(port), PORT, whole), undefined);
+    assertEquals(listVlanDifferences(rtnlOf(port), PORT, whole), []);
     const before = port.changes.length;
     setPortVlans(rtnlOf(port), PORT, whole);
     assertEquals(port.changes.length, before, "it did so again");
@@ -111,7 +111,7 @@ Deno.test("planPortVlans() asks for a range at once", () => {
   });
 });
 
-Deno.test("findVlanProblem() names what is missing and what is too much", async (t) => {
+Deno.test("listVlanDifferences() names what is missing and what is too much", async (t) => {
   const access = "100 pvid untagged";
   const rows: [string, Partial<WantedVlans>, string[], string][] = [
     ["no VLAN", { vlan: 100 }, [], '"veth7" lacks VLAN 100'],
@@ -136,8 +136,9 @@ Deno.test("findVlanProblem() names what is missing and what is too much", async 
   await eachRow(t, rows, ([, wanted, present, want]) => {
     const rtnl = rtnlOf(new FakeBridgeVlans(present));
     assertEquals(
-      findVlanProblem(rtnl, PORT, { ...NOTHING, ...wanted }),
-      want,
+      listVlanDifferences(rtnl, PORT, { ...NOTHING, ...wanted })
+        .map(({ msg }) => msg),
+      [want],
     );
   });
 });

@@ -17,7 +17,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { checkAddresses, checkFailure } from "../parts/link/check_link.ts";
+import { checkAddresses, linkFailure } from "../parts/link/check_link.ts";
 import {
   bringingUp,
   listAddresses,
@@ -60,7 +60,7 @@ export const loopback: Plugin = definePlugin({
   check(call): void {
     using sandbox = openSandbox(call.args);
     const link = sandbox.link.get(NAME);
-    if (!link.isUp) throw checkFailure(`Interface "${NAME}" is down`);
+    if (!link.isUp) throw linkFailure(sandbox, link, "is down", { isUp: true });
     checkAddresses(sandbox, link, listKnownAddresses(call));
   },
 

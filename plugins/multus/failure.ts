@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, toCniError } from "../../base/error.ts";
+import { type CniError, toCniError, withMessage } from "../../base/error.ts";
 import type { K8sArgs } from "./model/k8s_args.ts";
 
 /** The parts of an error text that precede the cause. */
@@ -27,11 +27,11 @@ export function multusFailure(
   error: unknown,
   { k8s, action }: FailureContext = {},
 ): CniError {
-  const { code, message, details } = toCniError(error);
+  const cause = toCniError(error);
   const pod = k8s && `[${k8s.podNamespace}/${k8s.podName}/${k8s.podUid}]`;
-  const text = ["Multus", pod, action, message]
+  const text = ["Multus", pod, action, cause.message]
     .filter((part) => part !== undefined).join(": ");
-  return new CniError(code, text, { details });
+  return withMessage(cause, text);
 }
 
 /**

@@ -10,7 +10,8 @@
  * @module
  */
 
-import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { describeError, ErrorCode } from "../../base/error.ts";
+import type { Difference } from "../../cni/call/differences.ts";
 import {
   addNewElements,
   type Change,
@@ -32,6 +33,7 @@ import { type Forwarding, portsOf } from "./mapping.ts";
 import {
   hasLocalnet,
   isOfOneContainer,
+  localnetKeyOf,
   setLocalnet,
 } from "./route_localnet.ts";
 import {
@@ -130,7 +132,7 @@ export async function guardLoopback(
   const owner = await ownerOf(forwarding.owner, forwarding.netns);
   try {
     if (nftables === undefined) throw new RangeError(NO_NFTABLES);
-    commitUnlessDisturbed(nftables, () => [
+    await commitUnlessDisturbed(nftables, () => [
       ...missingLoopback(nftables),
       ...planUser(nftables, hostNetns, { ...user, owner }),
     ]);
@@ -163,31 +165,46 @@ export async function checkLoopback(
   const problem = isOurs
     ? findLoopbackProblem(nftables, hostNetns, user)
     : findLocalnetProblem(hostNetns, user);
-  if (problem !== undefined) throw new CniError(ErrorCode.Internal, problem);
+  await throwDifference(problem);
 }
 
-/** Says what is missing; undefined if nothing is. */
+/**
+ * Throws a difference, if there is one.
+ *
+ * @throws {CniError} 999
+ */
+export async function throwDifference(
+  difference: Difference | undefined,
+): Promise<void> {
+  if (difference === undefined) return;
+  const { differenceError } = await import("../../cni/call/differences.ts");
+  throw differenceError(ErrorCode.Internal, [difference]);
+}
+
+/** Returns what is missing; undefined if nothing is. */
 export function findLoopbackProblem(
   nftables: Nftables,
   hostNetns: string,
   user: LoopbackUser,
-): string | undefined {
+): Difference | undefined {
   if (!isLoopbackGuarded(nftables)) {
-    return 'missing hostport rules in "loopback" chain';
+    return { msg: 'missing hostport rules in "loopback" chain' };
   }
   return hasLink(nftables, user.link)
     ? findLocalnetProblem(hostNetns, user)
-    : `missing elements in "${LOOPBACK_LINKS}" set`;
+    : { msg: `missing elements in "${LOOPBACK_LINKS}" set` };
 }
 
-/** Says that 127.0.0.0/8 may not pass; undefined if it may. */
+/** Returns the difference if 127.0.0.0/8 may not pass; undefined if it may. */
 export function findLocalnetProblem(
-  hostNetns: string,
+  netns: string,
   { link }: LoopbackUser,
-): string | undefined {
-  return hasLocalnet(hostNetns, link)
-    ? undefined
-    : `route_localnet of "${link}" is off`;
+): Difference | undefined {
+  if (hasLocalnet(netns, link)) return undefined;
+  return {
+    msg: `route_localnet of "${link}" is off`,
+    expected: { kind: "sysctl", netns, key: localnetKeyOf(link), value: "1" },
+  };
 }
 
 /** What a removal of containers does to links. */

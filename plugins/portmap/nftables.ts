@@ -7,7 +7,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Difference } from "../../cni/call/differences.ts";
 import {
   addNewElements,
   type Change,
@@ -38,6 +38,7 @@ import {
   planUser,
   readLoopbackState,
   restoreLinks,
+  throwDifference,
 } from "./loopback.ts";
 import {
   describePort,
@@ -93,7 +94,7 @@ export const nftablesBackend: Backend = {
     await refusePortsOfIptables(nftables, host, forwarding);
     const wanted = await wantedOf(host, forwarding);
     let others: Addition = { gone: [], kept: [] };
-    commitUnlessDisturbed(nftables, () => {
+    await commitUnlessDisturbed(nftables, () => {
       const { changes, ...plan } = planAddition(nftables, host, wanted);
       others = plan;
       return [
@@ -115,7 +116,7 @@ export const nftablesBackend: Backend = {
     const problem = ours !== undefined && hasGoRules(nftables, forwarding)
       ? user && findLocalnetProblem(host.hostNetns, user)
       : ours;
-    if (problem !== undefined) throw new CniError(ErrorCode.Internal, problem);
+    await throwDifference(problem);
   },
 
   async del(host, attachment, named): Promise<ForwardedPort[]> {
@@ -326,7 +327,7 @@ async function remove(
   const busy = await findBusyLinks(nftables, host, before, all);
   let gone: ForwardedPort[] = [];
   let closed: readonly Element[] = [];
-  commitUnlessDisturbed(nftables, (generation) => {
+  await commitUnlessDisturbed(nftables, (generation) => {
     const found = listMaps(nftables)
       .map((set) => ({ set, ...findIn(nftables, set, [tag]) }));
     const meant = found.flatMap(({ elements }) => elements.filter(isMeant));
@@ -355,12 +356,12 @@ async function remove(
   return gone;
 }
 
-/** Says what is missing; undefined if nothing is. */
+/** Returns what is missing; undefined if nothing is. */
 function findProblem(
   nftables: Nftables,
   { hostNetns }: PortmapHost,
   wanted: Wanted,
-): string | undefined {
+): Difference | undefined {
   const { owner, elements, networks, groups, user } = wanted;
   const chain = incompleteChains(nftables)[0] ??
     (unruledNetworks(nftables, networks).length > 0
@@ -370,16 +371,19 @@ function findProblem(
       ? "conditional"
       : undefined) ??
     groups.find((group) => missingGroup(nftables, group).length > 0)?.chain;
-  if (chain !== undefined) return `missing hostport rules in "${chain}" chain`;
+  if (chain !== undefined) {
+    return { msg: `missing hostport rules in "${chain}" chain` };
+  }
   const found = byId(findRelated(nftables, wanted));
   const lost = elements.find((element) =>
     !isAsWanted(found.get(idOf(element)), element, owner)
   );
   if (lost !== undefined) {
     const port = decodePort(lost);
-    return port === undefined
+    const msg = port === undefined
       ? `missing elements in "${lost.set}" set`
       : `host port ${describePort(port)} is not forwarded to ${port.target}`;
+    return { msg };
   }
   return user && findLoopbackProblem(nftables, hostNetns, user);
 }

@@ -11,12 +11,14 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { ensureSysctl, readSysctl } from "../../ffi/sysctl.ts";
 
 /** Returns the key of a link's setting. Source: Documentation/networking/ip-sysctl.rst. */
-const keyOf = (link: string): string => `net/ipv4/conf/${link}/route_localnet`;
+export function localnetKeyOf(link: string): string {
+  return `net/ipv4/conf/${link}/route_localnet`;
+}
 
 /** Reports whether packets from and to 127.0.0.0/8 may pass a link. */
 export function hasLocalnet(hostNetns: string, link: string): boolean {
   using host = NetNs.open(hostNetns);
-  return inNetns(host, () => readSysctl(keyOf(link)) === "1");
+  return inNetns(host, () => readSysctl(localnetKeyOf(link)) === "1");
 }
 
 /** Lets packets from and to 127.0.0.0/8 pass a link, or no longer. */
@@ -28,7 +30,7 @@ export function setLocalnet(
   using host = NetNs.open(hostNetns);
   inNetns(host, () => {
     try {
-      ensureSysctl(keyOf(link), isOn ? "1" : "0");
+      ensureSysctl(localnetKeyOf(link), isOn ? "1" : "0");
     } catch (error) {
       // The link might be deleted when the setting is restored.
       if (isOn || !(error instanceof Deno.errors.NotFound)) throw error;

@@ -11,7 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { checkFailure, linkFailure } from "../parts/link/check_link.ts";
 import type { SbrConfig } from "./schema.ts";
 import {
   listedDefaults,
@@ -44,7 +44,9 @@ export function checkSources(
   given: Given,
 ): void {
   const link = sandbox.link.find(ifName);
-  if (link === undefined) throw checkFailure(`Interface "${ifName}" is gone`);
+  if (link === undefined) {
+    throw linkFailure(sandbox, { name: ifName }, "is gone");
+  }
   const { index: ifindex } = link;
   const routing = readRouting(sandbox);
   const routes = routing.routes.flatMap((route) => route.over(ifindex) ?? []);

@@ -7,7 +7,7 @@
 import type { Differences } from "../../cni/call/differences.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { linkFailure } from "../parts/link/check_link.ts";
 import type { TapConfig } from "./schema.ts";
 
 /**
@@ -25,16 +25,14 @@ export async function checkSettings(
     // The Go plugin, which sets no alias, ignores the MTU if there is an owner
     // and a group.
     if (!mtu || !link.alias || link.mtu === mtu) return;
-    throw checkFailure(
-      `Interface "${link.name}" has MTU ${link.mtu}, and not ${mtu}`,
-    );
+    const problem = `has MTU ${link.mtu}, and not ${mtu}`;
+    throw linkFailure(sandbox, link, problem, { mtu });
   });
   await differences.collect(() => {
     if (!bridge) return;
     const master = sandbox.link.find(bridge)?.index;
     if (master !== undefined && link.masterIndex === master) return;
-    throw checkFailure(
-      `Interface "${link.name}" is not a port of bridge "${bridge}"`,
-    );
+    const problem = `is not a port of bridge "${bridge}"`;
+    throw linkFailure(sandbox, link, problem, { master: bridge });
   });
 }

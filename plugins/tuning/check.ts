@@ -30,6 +30,7 @@ export function checkSysctls(
     throw checkFailure(
       `Error: Tuning configured value of /proc/sys/${key} is ${value}, ` +
         `current value is ${actual}`,
+      { kind: "sysctl", netns: netns.path, key, value },
     );
   }
 }

@@ -27,5 +27,10 @@ export function checkPort(
     throw checkFailure(`VRF "${name}" has table ${vrf.table}, not ${table}`);
   }
   if (portsOf(sandbox, vrf).some((port) => port.name === ifName)) return;
-  throw checkFailure(`failed to find ${ifName} associated to vrf ${name}`);
+  throw checkFailure(`failed to find ${ifName} associated to vrf ${name}`, {
+    kind: "link",
+    netns: sandbox.netns.path,
+    link: ifName,
+    master: name,
+  });
 }

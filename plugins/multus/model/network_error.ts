@@ -4,7 +4,12 @@
  * @module
  */
 
-import { CniError, ErrorCode, toCniError } from "../../../base/error.ts";
+import {
+  CniError,
+  ErrorCode,
+  toCniError,
+  withMessage,
+} from "../../../base/error.ts";
 
 /** The event about a network that a pod does not get. */
 export interface NetworkEvent {
@@ -35,11 +40,11 @@ export class NetworkError extends CniError {
 
 /** Prefixes an error with the failed step; its class, code and details stay. */
 export function inContext(context: string, error: unknown): CniError {
-  const { code, message, details } = toCniError(error);
-  const text = `${context}: ${message}`;
-  return error instanceof NetworkError
-    ? error.withMessage(text)
-    : new CniError(code, text, { details });
+  const failure = toCniError(error);
+  const text = `${context}: ${failure.message}`;
+  return failure instanceof NetworkError
+    ? failure.withMessage(text)
+    : withMessage(failure, text);
 }
 
 /** Returns the error for what the node's settings do not allow. */

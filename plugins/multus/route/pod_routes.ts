@@ -18,7 +18,7 @@ import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../../ffi/rtnl/route.ts";
 import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import type { IpFamily } from "../../../net/ip.ts";
-import { checkFailure } from "../../parts/link/check_link.ts";
+import { lackOfRoute, throwDifferences } from "../../parts/link/check_link.ts";
 import { kernelRouteOf } from "../../parts/link/configure_link.ts";
 import type { PlannedStep } from "../../parts/planned_steps.ts";
 import { openSandbox } from "../../parts/sandbox/sandbox.ts";
@@ -217,8 +217,8 @@ export function checkPodRoutes(
   const present = link === undefined ? [] : listOver(sandbox, link);
   const missing = routes.map((route) => kernelRouteOf(route, ips))
     .filter((route) => !present.some((other) => isSame(route, other)));
-  const [first, ...others] = missing.map((route) =>
-    `Interface "${ifName}" lacks route ${describe(route)} of "${ROUTES}"`
-  );
-  if (first !== undefined) throw checkFailure(first, ...others);
+  throwDifferences(missing.map((route) => {
+    const { msg, expected } = lackOfRoute(sandbox, ifName, route);
+    return { msg: `${msg} of "${ROUTES}"`, expected };
+  }));
 }

@@ -6,8 +6,11 @@
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import {
+  type Difference,
+  differenceError,
   type Differences,
-  formatDetails,
+  type ExpectedLink,
+  type KernelObject,
 } from "../../../cni/call/differences.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Interface, Result } from "../../../cni/result/result.ts";
@@ -18,20 +21,30 @@ import type { Route } from "../../../ffi/rtnl/route.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { kernelRouteOf, listAddresses, withAction } from "./configure_link.ts";
-import { familiesNotForwarded } from "../address/ip_forward.ts";
+import { familiesNotForwarded, FORWARDING } from "../address/ip_forward.ts";
 
 /**
  * Returns the error for a state that differs from ADD's.
  *
- * @param others Further differences
+ * @param msg Describes the difference
+ * @param expected The object as ADD left it, from which tools know the repair
  */
-export function checkFailure(message: string, ...others: string[]): CniError {
-  const details = formatDetails(others);
-  return new CniError(ErrorCode.Internal, message, { details });
+export function checkFailure(msg: string, expected?: KernelObject): CniError {
+  return new CniError(ErrorCode.Internal, msg, {
+    differences: expected && [expected],
+  });
 }
 
-function throwAny([first, ...others]: readonly string[]): void {
-  if (first !== undefined) throw checkFailure(first, ...others);
+/**
+ * Throws the differences, if any.
+ *
+ * @throws {CniError} 999
+ */
+export function throwDifferences(
+  [first, ...others]: readonly Difference[],
+): void {
+  if (first === undefined) return;
+  throw differenceError(ErrorCode.Internal, [first, ...others]);
 }
 
 /**
@@ -73,7 +86,29 @@ export function checkLink(
 ): Link {
   const link = checkLinkThere(rtnl, expected, kind);
   if (link.isUp) return link;
-  throw checkFailure(`Interface "${link.name}" is down`);
+  throw linkFailure(rtnl, link, "is down", { isUp: true });
+}
+
+/** The settings of a link that CHECK compares. */
+type LinkSettings = Omit<ExpectedLink, "kind" | "netns" | "link">;
+
+/**
+ * Returns the error for a link with other settings than ADD's.
+ *
+ * @param problem Completes the sentence that begins with the interface's name
+ */
+export function linkFailure(
+  { netns }: Pick<Rtnl, "netns">,
+  { name }: Pick<Link, "name">,
+  problem: string,
+  settings?: LinkSettings,
+): CniError {
+  return checkFailure(`Interface "${name}" ${problem}`, {
+    kind: "link",
+    netns: netns.path,
+    link: name,
+    ...settings,
+  });
 }
 
 /**
@@ -87,15 +122,14 @@ export function checkLinkThere(
   kind?: string,
 ): Link {
   const link = rtnl.link.find(name);
-  if (link === undefined) throw checkFailure(`Interface "${name}" is gone`);
+  if (link === undefined) throw linkFailure(rtnl, { name }, "is gone");
   if (kind !== undefined && link.kind !== kind) {
     throw checkFailure(`Interface "${name}" is not a ${kind}`);
   }
   const actual = link.mac?.toString() ?? "";
   if (mac !== undefined && mac.toLowerCase() !== actual) {
-    throw checkFailure(
-      `Interface "${name}" has MAC ${actual}, and not ${mac}`,
-    );
+    const problem = `has MAC ${actual}, and not ${mac}`;
+    throw linkFailure(rtnl, link, problem, { mac });
   }
   return link;
 }
@@ -121,9 +155,16 @@ export function checkForwarding(
   host: NetNs,
   addresses: readonly Cidr[],
 ): void {
-  throwAny(
-    familiesNotForwarded(host, addresses)
-      .map((family) => `IPv${family} forwarding is off`),
+  throwDifferences(
+    familiesNotForwarded(host, addresses).map((family) => ({
+      msg: `IPv${family} forwarding is off`,
+      expected: {
+        kind: "sysctl",
+        netns: host.path,
+        key: FORWARDING[family],
+        value: "1",
+      },
+    })),
   );
 }
 
@@ -138,13 +179,21 @@ export function checkAddresses(
   addresses: readonly Cidr[],
 ): void {
   const present = listAddresses(rtnl, link);
-  throwAny(addresses.flatMap((address) => {
+  throwDifferences(addresses.flatMap((address) => {
     const found = present.find((other) => other.address.equals(address));
     if (found === undefined) {
-      return [`Interface "${link.name}" lacks address ${address}`];
+      return [{
+        msg: `Interface "${link.name}" lacks address ${address}`,
+        expected: {
+          kind: "address",
+          netns: rtnl.netns.path,
+          link: link.name,
+          address: `${address}`,
+        },
+      }];
     }
     return found.hasDadFailed
-      ? [`Address ${address} is in use by another host`]
+      ? [{ msg: `Address ${address} is in use by another host` }]
       : [];
   }));
 }
@@ -172,10 +221,26 @@ export function checkRoutes(
   );
   const missing = routes
     .filter((route) => !present.some((other) => isSameRoute(route, other)));
-  throwAny(missing.map(({ destination, gateway }) => {
-    const via = gateway === undefined ? "" : ` via ${gateway}`;
-    return `Interface "${link.name}" lacks route ${destination}${via}`;
-  }));
+  throwDifferences(missing.map((route) => lackOfRoute(rtnl, link.name, route)));
+}
+
+/** Describes a route that a link lacks. */
+export function lackOfRoute(
+  { netns }: Pick<Rtnl, "netns">,
+  link: string,
+  { destination, gateway }: Pick<Route, "destination" | "gateway">,
+): Difference {
+  const via = gateway === undefined ? "" : ` via ${gateway}`;
+  return {
+    msg: `Interface "${link}" lacks route ${destination}${via}`,
+    expected: {
+      kind: "route",
+      netns: netns.path,
+      link,
+      destination: `${destination}`,
+      gateway: gateway && `${gateway}`,
+    },
+  };
 }
 
 function isSameRoute(wanted: Route, actual: Route): boolean {
