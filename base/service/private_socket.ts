@@ -77,6 +77,8 @@ export class PrivateSocket {
         log.warn(`Cannot accept ${what}`, { error: describeError(error) });
         return isForWantOfRoom(error) && this.#admission.makeRoom();
       },
+      onFailed: (error) =>
+        log.warn(`Cannot serve ${what}`, { error: describeError(error) }),
     });
     this.#servers.add(server);
     server.closed.then(() => this.#servers.delete(server));

@@ -6,6 +6,7 @@
 
 import { deadline } from "../deadline.ts";
 import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
+import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import type { Fd } from "../../ffi/file/fd.ts";
 import {
   type AcceptedStream,
@@ -35,6 +36,7 @@ export interface ConnectionHandler {
 export class ServerConnection {
   readonly #stream: AcceptedStream;
   readonly #events: Events;
+  readonly #onFailed: (error: unknown) => void;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
   #unsentBytes = 0;
   /** Whether an event reports that the peer has room. */
@@ -44,11 +46,20 @@ export class ServerConnection {
   #isClosed = false;
   #isReleased = false;
 
-  /** Takes ownership of a stream. */
-  constructor(stream: AcceptedStream, events: Events) {
+  /**
+   * Takes ownership of a stream.
+   *
+   * @param onFailed Receives the errors of {@linkcode fail}
+   */
+  constructor(
+    stream: AcceptedStream,
+    events: Events,
+    onFailed: (error: unknown) => void,
+  ) {
     using stack = new DisposableStack();
     this.#stream = stack.use(stream);
     this.#events = events;
+    this.#onFailed = onFailed;
     events.add(stream.fd, (happened) => this.#onEvents(happened));
     stack.move();
   }
@@ -94,8 +105,8 @@ export class ServerConnection {
         if (length === undefined) return;
         left -= length;
       }
-    } catch {
-      this.#abandon(); // ECONNRESET
+    } catch (error) {
+      this.fail(error);
     }
   }
 
@@ -126,8 +137,8 @@ export class ServerConnection {
       if (happened & EPOLLOUT) this.#flush();
       // A hang-up also ends receive().
       if (!this.#isClosed && happened & ~EPOLLOUT) this.#receive();
-    } catch {
-      this.#abandon(); // ECONNRESET
+    } catch (error) {
+      this.fail(error);
     }
     if (this.#isClosed) this.#release();
   }
@@ -158,8 +169,8 @@ export class ServerConnection {
         }
         this.#unsent.shift();
       }
-    } catch {
-      return this.#abandon(); // EPIPE, ECONNRESET
+    } catch (error) {
+      return this.fail(error);
     }
     if (this.#isEnding) return this.close();
     if (this.#isBlocked) this.#events.change(fd, EPOLLIN);
@@ -170,6 +181,12 @@ export class ServerConnection {
     if (this.#isClosed) return;
     this.close();
     this.#handler?.onGone();
+  }
+
+  /** Cuts the connection because of an error, and reports the error unless it is a disconnected peer's. */
+  fail(error: unknown): void {
+    if (!isErrno(error, "ECONNRESET", "EPIPE")) this.#onFailed(error);
+    this.#abandon();
   }
 }
 
@@ -186,6 +203,8 @@ export interface UnixServerOptions {
    * made room, so that it is tried again immediately.
    */
   readonly onRefused: (error: unknown) => boolean;
+  /** Receives the error for which a connection was cut, such as a handler's. */
+  readonly onFailed: (error: unknown) => void;
 }
 
 /** A listening socket, until {@linkcode close}. */
@@ -226,14 +245,22 @@ export class UnixServer {
   }
 
   #accept(): void {
-    const { onConnection, onRefused } = this.#options;
+    const { onConnection, onRefused, onFailed } = this.#options;
     for (;;) {
+      let connection: ServerConnection;
       try {
         const stream = this.#listener.accept();
         if (stream === undefined) return;
-        onConnection(new ServerConnection(stream, this.events));
+        connection = new ServerConnection(stream, this.events, onFailed);
       } catch (error) {
+        if (!(error instanceof SyscallError)) throw error;
         if (!onRefused(error)) return this.#pause();
+        continue;
+      }
+      try {
+        onConnection(connection);
+      } catch (error) {
+        connection.fail(error);
       }
     }
   }
