@@ -64,6 +64,15 @@ export class SyscallError extends Error {
   }
 }
 
+/**
+ * Reports whether `error` is a failed system call, including one that Deno made.
+ * Other errors are mistakes of a program.
+ */
+export function isSystemError(error: unknown): boolean {
+  return error instanceof SyscallError ||
+    error instanceof Error && typeof Reflect.get(error, "code") === "string";
+}
+
 /** Reports whether `error` is a failed system call with one of these error names. */
 export function isErrno(error: unknown, ...names: string[]): boolean {
   return error instanceof SyscallError && names.includes(error.errno);

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { isErrno } from "./errno.ts";
+import { isErrno, isSystemError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
 
@@ -97,7 +97,8 @@ export class PacketEvents implements Disposable {
         write(`events/${event}/enable`, "1");
       }
       write(`events/${END_EVENT}/enable`, "1");
-    } catch {
+    } catch (error) {
+      if (!isSystemError(error)) throw error;
       return undefined;
     }
     return new PacketEvents(path, filter, stack.move());

@@ -7,6 +7,8 @@
  * @module
  */
 
+import { isSystemError } from "./errno.ts";
+
 const ROOT = "/proc/sys/";
 /** The kernel returns a parameter in one piece of at most a page. */
 const PAGE_BYTES = 4096;
@@ -31,6 +33,18 @@ export function readSysctl(key: string): string {
  */
 export function writeSysctl(key: string, value: string): void {
   Deno.writeTextFileSync(ROOT + key, value, { create: false });
+}
+
+/**
+ * Writes a parameter if possible: the kernel might not have it, as without IPv6,
+ * and /proc/sys might be read-only.
+ */
+export function tryWriteSysctl(key: string, value: string): void {
+  try {
+    writeSysctl(key, value);
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+  }
 }
 
 /**

@@ -137,6 +137,10 @@ class NodeDaemon {
     ]);
     this.#garbage = new GarbageCollector({
       isIdle: () => this.calls.running === 0 && this.calls.waiting === 0,
+      onFailed: (error) =>
+        options.log.warn("Cannot free memory", {
+          error: describeError(error),
+        }),
     });
     this.calls = this.#makeCalls(linkRemover);
     this.#callSocket = this.#makeCallSocket(admission);

@@ -34,6 +34,8 @@ export interface GarbageOptions {
   readonly idleMs?: number;
   /** Returns how large the process is, in bytes; its resident set if undefined. */
   readonly readBytes?: () => number;
+  /** Receives the error of a collection that failed; it is tried again after as many calls. */
+  readonly onFailed: (error: unknown) => void;
 }
 
 /** Collects garbage between calls. It takes 50 to 100 ms. */
@@ -42,6 +44,7 @@ export class GarbageCollector {
   readonly #collect: () => unknown;
   readonly #idleMs: number;
   readonly #readBytes: () => number;
+  readonly #onFailed: (error: unknown) => void;
   #calls = 0;
   /** The size of the process after the last collection, and what has come since. */
   #bytes: number | undefined;
@@ -56,6 +59,7 @@ export class GarbageCollector {
     this.#isIdle = isIdle;
     this.#collect = collect;
     this.#idleMs = idleMs;
+    this.#onFailed = options.onFailed;
     this.#readBytes = options.readBytes ?? (() => Deno.memoryUsage().rss);
   }
 
@@ -93,8 +97,8 @@ export class GarbageCollector {
   async #collectNow(): Promise<void> {
     try {
       await this.#collect();
-    } catch {
-      // The daemon goes on with the garbage, and tries again after as many calls.
+    } catch (error) {
+      this.#onFailed(error);
     } finally {
       this.#calls = 0;
       this.#bytes = this.#readBytes();

@@ -4,9 +4,15 @@ import { collectHeap, GarbageCollector } from "./garbage.ts";
 
 function collector(fail?: () => never): {
   calls: (count: number) => void;
-  state: { isIdle: boolean; collections: number; bytes: number };
+  state: {
+    isIdle: boolean;
+    collections: number;
+    bytes: number;
+    failures: unknown[];
+  };
 } {
-  const state = { isIdle: true, collections: 0, bytes: 50 << 20 };
+  const failures: unknown[] = [];
+  const state = { isIdle: true, collections: 0, bytes: 50 << 20, failures };
   const garbage = new GarbageCollector({
     isIdle: () => state.isIdle,
     collect: () => {
@@ -15,6 +21,7 @@ function collector(fail?: () => never): {
     },
     idleMs: 50,
     readBytes: () => state.bytes,
+    onFailed: (error) => failures.push(error),
   });
   const calls = (count: number): void => {
     for (let call = 0; call < count; call++) garbage.afterCall();
@@ -32,13 +39,16 @@ Deno.test("GarbageCollector collects once after many calls, when nobody waits", 
 });
 
 Deno.test("GarbageCollector tries again after a collection that failed", async () => {
+  const error = new Error("on purpose");
   const { calls, state } = collector(() => {
-    throw new Error("on purpose");
+    throw error;
   });
   for (const collections of [1, 2]) {
     calls(100);
     await eventually("it has tried", () => state.collections === collections);
   }
+  await eventually("it has reported", () => state.failures.length === 2);
+  assertEquals(state.failures, [error, error]);
 });
 
 Deno.test("GarbageCollector waits while there are calls, but not for ever", async () => {
@@ -72,7 +82,13 @@ Deno.test("GarbageCollector collects after few calls that need much memory", asy
 
 Deno.test("GarbageCollector frees memory", async () => {
   let isIdle = false;
-  const garbage = new GarbageCollector({ isIdle: () => isIdle, idleMs: 50 });
+  const garbage = new GarbageCollector({
+    isIdle: () => isIdle,
+    idleMs: 50,
+    onFailed: (error) => {
+      throw error;
+    },
+  });
   const before = Deno.memoryUsage().heapUsed;
   let rubbish: unknown[] = Array.from({ length: 1e6 }, (_, at) => ({ at }));
   assertEquals(rubbish.length, 1e6);

@@ -8,6 +8,7 @@
 
 import { type Bytes, viewOf } from "../../net/bytes.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
+import { isSystemError } from "../errno.ts";
 import { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { inNetns, type NetNs } from "../netns.ts";
@@ -151,7 +152,8 @@ export class EchoSocket implements Disposable {
 function receive(fd: number, buffer: Bytes): number | undefined {
   try {
     return libc.recvNow(fd, buffer);
-  } catch {
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
     return undefined;
   }
 }

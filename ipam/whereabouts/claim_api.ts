@@ -5,6 +5,8 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { objectOf, parseJson } from "../../base/json/json.ts";
 import type { RequestOptions } from "../../kube/client.ts";
 import {
   deleteObject,
@@ -35,13 +37,11 @@ const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
 /** Lists the addresses in a pod's network status; none if it cannot be read. */
 export function addressesOf({ metadata }: Pick<Pod, "metadata">): string[] {
-  try {
-    const networks: readonly { readonly ips?: readonly string[] }[] = JSON
-      .parse(metadata?.annotations?.[NETWORK_STATUS] ?? "[]");
-    return networks.flatMap(({ ips = [] }) => ips);
-  } catch {
-    return [];
-  }
+  const text = metadata?.annotations?.[NETWORK_STATUS] ?? "[]";
+  const networks = ifPossible(() => parseJson(text));
+  if (!Array.isArray(networks)) return [];
+  const addresses = networks.flatMap((one) => objectOf(one)["ips"] ?? []);
+  return addresses.filter((ip) => typeof ip === "string");
 }
 
 /** The claims and pods of a cluster. All methods throw `KubeError`. */

@@ -5,9 +5,11 @@
  */
 
 import { JoinedSignal } from "../../base/deadline.ts";
+import { CniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject, objectOf } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
+import { KubeError } from "../../kube/kube_error.ts";
 import { metadata } from "./metadata.ts";
 import { WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claim_api.ts";
@@ -80,8 +82,10 @@ export async function readClaims(
         const pools = new WhereaboutsApi(client, claim.pools, limits);
         states.set(claim, await readClaim(claim, api, pools));
       }
-    } catch {
+    } catch (error) {
+      const isAnswer = error instanceof KubeError || error instanceof CniError;
       // Nothing is known of the rest.
+      if (!isAnswer && !limit.signal.aborted) throw error;
     }
   }
   return states;

@@ -8,7 +8,7 @@
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { writeSysctl } from "../../../ffi/sysctl.ts";
+import { tryWriteSysctl } from "../../../ffi/sysctl.ts";
 import { withAction } from "../link/configure_link.ts";
 
 /**
@@ -47,12 +47,7 @@ function writeEach(
 ): void {
   inNetns(sandbox, () => {
     for (const [key, value] of Object.entries(values)) {
-      try {
-        writeSysctl(key, value);
-      } catch {
-        // The IPv6 file is missing without IPv6, and /proc/sys may be
-        // read-only.
-      }
+      tryWriteSysctl(key, value);
     }
   });
 }

@@ -5,7 +5,7 @@
  */
 
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
-import { ensureSysctl, writeSysctl } from "../../../ffi/sysctl.ts";
+import { ensureSysctl, tryWriteSysctl } from "../../../ffi/sysctl.ts";
 
 /** How an interface of the sandbox gets its IPv6 addresses. */
 export interface Ipv6Options {
@@ -37,14 +37,10 @@ export function enableIpv6(
     } catch (error) {
       throw new Error(`Cannot enable IPv6 on "${ifName}"`, { cause: error });
     }
-    try {
-      writeSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
-      if (detectsDuplicates === true) detectDuplicateAddresses(ifName);
-      else if (!detectsDuplicates) skipDuplicateAddressDetection(ifName);
-    } catch {
-      // Optional: without these, addresses take longer and are lost while the
-      // link is down.
-    }
+    // Without these, addresses take longer and are lost while the link is down.
+    tryWriteSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
+    if (detectsDuplicates === true) detectDuplicateAddresses(ifName);
+    else if (!detectsDuplicates) skipDuplicateAddressDetection(ifName);
   });
 }
 
@@ -56,12 +52,9 @@ export function enableIpv6(
  */
 export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
   inNetns(host, () => {
-    try {
-      writeSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
-      skipDuplicateAddressDetection(ifName);
-    } catch {
-      // Addresses still appear, a little later.
-    }
+    tryWriteSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
+    // Otherwise, addresses appear a little later.
+    skipDuplicateAddressDetection(ifName);
   });
 }
 
@@ -71,7 +64,7 @@ export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
  * forwarded to the other end are lost.
  */
 function skipDuplicateAddressDetection(ifName: string): void {
-  writeSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
+  tryWriteSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
 }
 
 /**
@@ -80,6 +73,6 @@ function skipDuplicateAddressDetection(ifName: string): void {
  * look like another host's.
  */
 function detectDuplicateAddresses(ifName: string): void {
-  writeSysctl(`net/ipv6/conf/${ifName}/enhanced_dad`, "1");
-  writeSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "1");
+  tryWriteSysctl(`net/ipv6/conf/${ifName}/enhanced_dad`, "1");
+  tryWriteSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "1");
 }

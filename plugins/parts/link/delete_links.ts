@@ -11,6 +11,7 @@ import type {
 } from "../../../cni/call/link_deletion.ts";
 import { throwAll } from "../../../cni/call/rollback.ts";
 import type { Call } from "../../../cni/plugin.ts";
+import { isSystemError } from "../../../ffi/errno.ts";
 import { isMissingNetns } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
@@ -90,7 +91,8 @@ export function deleteLinks(links: readonly LinkToDelete[]): void {
       try {
         netns.link.ensureAllGone(there.map(({ index }) => index));
         return [];
-      } catch {
+      } catch (error) {
+        if (!isSystemError(error)) throw error;
         return deleteEach(netns, there);
       }
     });

@@ -14,6 +14,7 @@ import type {
   LinkDeletion,
   LinkToDelete,
 } from "../../../cni/call/link_deletion.ts";
+import { isSystemError } from "../../../ffi/errno.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { deleteLinks, prepareLinks } from "./delete_links.ts";
 
@@ -163,9 +164,10 @@ class Group {
         await deletion.ended;
       }
       for (const index of this.#left.keys()) settle(index);
-    } catch {
+    } catch (error) {
+      const failure = isSystemError(error) ? undefined : error;
       for (const [index, [removal]] of this.#left) {
-        settle(index, removal && failureOf(removal.link));
+        settle(index, failure ?? (removal && failureOf(removal.link)));
       }
     }
   }
