@@ -153,10 +153,11 @@ export async function dropSpoofedFrames(
     "./mac_spoofing.ts"
   );
   const attachment = attachmentOf(call);
-  rollback.onFailure("remove the rules against MAC spoofing", () => {
-    tearDownSpoofCheck(host, attachment);
-  });
-  setUpSpoofCheck(call.hostNetns, attachment, {
+  rollback.onFailure(
+    "remove the rules against MAC spoofing",
+    () => tearDownSpoofCheck(host, attachment),
+  );
+  await setUpSpoofCheck(call.hostNetns, attachment, {
     hostIfName: veth.host.name,
     mac: settings.mac,
   });

@@ -35,16 +35,16 @@ import {
  *
  * @throws {Error} If the kernel refuses; then nothing is changed
  */
-export function setUpSpoofCheck(
+export async function setUpSpoofCheck(
   hostNetns: string,
   owner: AttachmentId,
   allowed: AllowedSender,
-): void {
+): Promise<void> {
   const names = namesOf(owner);
   try {
     using nftables = openNftables(hostNetns);
     if (nftables === undefined) throw new Error(NO_NFTABLES);
-    commitUnlessDisturbed(nftables, () => [
+    await commitUnlessDisturbed(nftables, () => [
       ...removalOf(nftables, names),
       ...missingSkeleton(nftables),
       ...additionOf(names, allowed),
@@ -64,11 +64,14 @@ export function setUpSpoofCheck(
  * @param host The host's namespace, after the veth pair was deleted
  * @throws {NetlinkError} If the rules exist and cannot be removed
  */
-export function tearDownSpoofCheck(host: Rtnl, attachment: Attachment): void {
+export async function tearDownSpoofCheck(
+  host: Rtnl,
+  attachment: Attachment,
+): Promise<void> {
   using nftables = openNftables(host.netns.path);
   if (nftables === undefined) return;
   const names = namesOf(attachment);
-  commitUnlessDisturbed(
+  await commitUnlessDisturbed(
     nftables,
     () => isInUse(host, nftables, attachment) ? [] : removalOf(nftables, names),
   );

@@ -42,15 +42,15 @@ class Fixture implements Disposable {
   readonly #rtnl = Rtnl.open(this.#hosts.host.path);
   readonly path = this.#hosts.host.path;
 
-  setUp(containerId: string, network = "net1", ifName = "eth0"): void {
+  setUp(containerId: string, network = "net1", ifName = "eth0"): Promise<void> {
     const owner = { containerId, ifName };
     const hostIfName = hostIfNameOf({ ...owner, network });
-    setUpSpoofCheck(this.path, owner, { hostIfName, mac: MAC });
+    return setUpSpoofCheck(this.path, owner, { hostIfName, mac: MAC });
   }
 
-  tearDown(containerId: string, network = "net1"): void {
+  tearDown(containerId: string, network = "net1"): Promise<void> {
     const attachment = { containerId, ifName: "eth0", network };
-    tearDownSpoofCheck(this.#rtnl, attachment);
+    return tearDownSpoofCheck(this.#rtnl, attachment);
   }
 
   endStale(network: string, ...valid: string[]): Promise<void> {
@@ -91,9 +91,9 @@ class Fixture implements Disposable {
   }
 }
 
-test("setUpSpoofCheck() makes the Go plugin's very rules", () => {
+test("setUpSpoofCheck() makes the Go plugin's very rules", async () => {
   using fixture = new Fixture();
-  fixture.setUp("c1");
+  await fixture.setUp("c1");
   const veth = hostIfNameOf({
     network: "net1",
     containerId: "c1",
@@ -121,56 +121,56 @@ test("setUpSpoofCheck() makes the Go plugin's very rules", () => {
   );
 });
 
-test("setUpSpoofCheck() takes the place of what was left", () => {
+test("setUpSpoofCheck() takes the place of what was left", async () => {
   using fixture = new Fixture();
-  fixture.setUp("c1");
-  fixture.setUp("c2");
+  await fixture.setUp("c1");
+  await fixture.setUp("c2");
   const before = fixture.list().split("\n").sort();
-  fixture.setUp("c1");
+  await fixture.setUp("c1");
   assertEquals(fixture.list().split("\n").sort(), before);
 });
 
-test("setUpSpoofCheck() leaves rules of others in place", () => {
+test("setUpSpoofCheck() leaves rules of others in place", async () => {
   using fixture = new Fixture();
   fixture.nft("add", "table", "bridge", "nat");
   const spec = "{ type filter hook prerouting priority -300; policy accept; }";
   fixture.nft(`add chain bridge nat PREROUTING ${spec}`);
   fixture.nft("add rule bridge nat PREROUTING iifname eno1 accept");
-  fixture.setUp("c1");
-  fixture.tearDown("c1");
+  await fixture.setUp("c1");
+  await fixture.tearDown("c1");
   assert(fixture.list().includes('iifname "eno1" accept'), fixture.list());
   assertEquals(fixture.chains(), []);
 });
 
-test("tearDownSpoofCheck() leaves what all share, and does so twice", () => {
+test("tearDownSpoofCheck() leaves what all share, and does so twice", async () => {
   using fixture = new Fixture();
-  fixture.tearDown("c1");
+  await fixture.tearDown("c1");
   assertEquals(fixture.list(), "");
-  fixture.setUp("c1");
-  fixture.setUp("c2");
-  fixture.tearDown("c1");
+  await fixture.setUp("c1");
+  await fixture.setUp("c2");
+  await fixture.tearDown("c1");
   assertEquals(fixture.chains(), [
     "cni-br-iface-c2-eth0",
     "cni-br-iface-c2-eth0-mac",
   ]);
-  fixture.tearDown("c2");
-  fixture.tearDown("c2");
+  await fixture.tearDown("c2");
+  await fixture.tearDown("c2");
   assertEquals(fixture.list(), SKELETON);
 });
 
 test("setUpSpoofCheck() fits names of any length", async (t) => {
-  await eachRow(t, [64, 94, 110, 111, 115, 200, 300], (length) => {
+  await eachRow(t, [64, 94, 110, 111, 115, 200, 300], async (length) => {
     using fixture = new Fixture();
     const [left, right] = ["a", "b"].map((last) =>
       "c".repeat(length - 1) + last
     );
-    fixture.setUp(left ?? "");
-    fixture.setUp(right ?? "");
+    await fixture.setUp(left ?? "");
+    await fixture.setUp(right ?? "");
     assertEquals(fixture.chains().length, 4);
     fixture.check(left ?? "");
-    fixture.tearDown(left ?? "");
+    await fixture.tearDown(left ?? "");
     fixture.check(right ?? "");
-    fixture.tearDown(right ?? "");
+    await fixture.tearDown(right ?? "");
     assertEquals(fixture.list(), SKELETON);
   }, (length) => `${length} characters`);
 });
@@ -199,9 +199,9 @@ test("checkSpoofCheck() notices everything that was changed", async (t) => {
       );
     }],
   ];
-  await eachRow(t, rows, ([, tamper]) => {
+  await eachRow(t, rows, async ([, tamper]) => {
     using fixture = new Fixture();
-    fixture.setUp("c1");
+    await fixture.setUp("c1");
     fixture.check("c1");
     tamper(fixture);
     const error = assertThrows(() => fixture.check("c1"), CniError);
@@ -211,10 +211,10 @@ test("checkSpoofCheck() notices everything that was changed", async (t) => {
 
 test("endStaleSpoofChecks() tells networks and hyphens apart", async () => {
   using fixture = new Fixture();
-  fixture.setUp("a-b", "net1", "c-d");
-  fixture.setUp("a", "net1", "b-x");
-  fixture.setUp("kept", "net1");
-  fixture.setUp("other", "net2");
+  await fixture.setUp("a-b", "net1", "c-d");
+  await fixture.setUp("a", "net1", "b-x");
+  await fixture.setUp("kept", "net1");
+  await fixture.setUp("other", "net2");
   await fixture.endStale("net1", "kept");
   const left = fixture.chains().filter((name) => !name.endsWith("-mac"));
   assertEquals(left, ["cni-br-iface-kept-eth0", "cni-br-iface-other-eth0"]);
@@ -229,22 +229,22 @@ test("checkCanCheckSpoofing() finds nf_tables", () => {
   assertEquals(fixture.list(), "");
 });
 
-test("tearDownSpoofCheck() removes the rules of no other network", () => {
+test("tearDownSpoofCheck() removes the rules of no other network", async () => {
   using fixture = new Fixture();
-  fixture.setUp("c1");
+  await fixture.setUp("c1");
   const owner = { containerId: "c1", ifName: "eth0" };
   fixture.addLink(hostIfNameOf({ ...owner, network: "net1" }));
-  fixture.tearDown("c1", "net2");
+  await fixture.tearDown("c1", "net2");
   fixture.check("c1");
-  fixture.tearDown("c1");
+  await fixture.tearDown("c1");
   assertEquals(fixture.list(), SKELETON);
 });
 
-test("tearDownSpoofCheck() removes the Go plugin's rules once its link is gone", () => {
+test("tearDownSpoofCheck() removes the Go plugin's rules once its link is gone", async () => {
   using fixture = new Fixture();
   const owner = { containerId: "c1", ifName: "eth0" };
   const allowed = { hostIfName: "veth0a1b2c3d", mac: MAC };
-  setUpSpoofCheck(fixture.path, owner, allowed);
-  fixture.tearDown("c1");
+  await setUpSpoofCheck(fixture.path, owner, allowed);
+  await fixture.tearDown("c1");
   assertEquals(fixture.list(), SKELETON);
 });

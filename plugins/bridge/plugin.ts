@@ -160,7 +160,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         if (!call.config.macspoofchk) return;
         const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
         using host = Rtnl.open(call.hostNetns);
-        tearDownSpoofCheck(host, attachmentOf(call));
+        await tearDownSpoofCheck(host, attachmentOf(call));
       }],
     ]));
   },

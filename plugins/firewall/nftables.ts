@@ -145,12 +145,11 @@ interface Placed extends Element {
 export const nftablesBackend: Backend = {
   async add({ hostNetns }, { owner, addresses, policy }): Promise<void> {
     using nftables = getNftables(hostNetns);
-    commitUnlessDisturbed(nftables, (generation) => [
+    await commitUnlessDisturbed(nftables, (generation) => [
       ...sharedChanges(nftables),
       ...recordChanges(readRecords(nftables, generation), owner, addresses),
       ...policy === undefined ? [] : policyChanges(nftables, policy),
     ]);
-    await Promise.resolve();
   },
 
   async check({ hostNetns }, { owner, addresses, policy }): Promise<void> {
@@ -181,8 +180,7 @@ export const nftablesBackend: Backend = {
     if (link === undefined) return;
     using nftables = openNftables(hostNetns);
     if (nftables === undefined) return;
-    commitUnlessDisturbed(nftables, () => policyRemoval(nftables, link));
-    await Promise.resolve();
+    await commitUnlessDisturbed(nftables, () => policyRemoval(nftables, link));
   },
 
   async status({ hostNetns }): Promise<void> {
@@ -197,13 +195,13 @@ export const nftablesBackend: Backend = {
  *
  * @param known Records that have been read before
  */
-export function recordOwner(
+export async function recordOwner(
   nftables: Nftables,
   owner: ElementOwner,
   addresses: readonly Ip[],
   known: Records,
-): void {
-  commitUnlessDisturbed(nftables, (generation) => [
+): Promise<void> {
+  await commitUnlessDisturbed(nftables, (generation) => [
     addTable(TABLE, TABLE_COMMENT),
     ...Object.values(SETS).map((set) => addSet(TABLE, set)),
     ...recordChanges(
@@ -279,13 +277,13 @@ export function areRecorded(
  * @param addresses Addresses without a living owner, whose records go, too
  * @param known Records that have been read before
  */
-export function forgetOwners(
+export async function forgetOwners(
   nftables: Nftables,
   { tag, isMeant }: Owned,
   addresses: readonly Ip[] = [],
   known?: Records,
-): void {
-  commitUnlessDisturbed(nftables, (generation) => {
+): Promise<void> {
+  await commitUnlessDisturbed(nftables, (generation) => {
     const records = recordsOf(nftables, known, generation);
     const parts = [tag, ...addresses.map(keyOf)];
     const { elements, hasOthers } = findAll(records, parts);

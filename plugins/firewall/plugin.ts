@@ -69,14 +69,15 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     rollback.onFailure("remove the rules", async () => {
       const records = nftables && readRecords(nftables);
       await delUnowned(host, records, owned, addresses);
-      if (nftables !== undefined) forgetOwners(nftables, owned, [], records);
+      if (nftables === undefined) return;
+      await forgetOwners(nftables, owned, [], records);
     });
     if (nftables !== undefined) {
       const records = readRecords(nftables);
       const earlier = listRecorded(records, owned);
       await delUnowned(host, records, owned, without(earlier, addresses));
       // Before the rules, so that DEL finds the addresses of a killed ADD.
-      tryToRecord(() => recordOwner(nftables, owner, addresses, records));
+      await tryToRecord(() => recordOwner(nftables, owner, addresses, records));
     }
     await withBackend(host, (backend) => backend.add(host, protection));
     rollback.commit();
@@ -101,7 +102,8 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     const link = findOwnLink(call);
     const gone = await delUnowned(hostOf(call), records, owned, all, link);
     // The Go plugin's DEL leaves the record of an earlier owner.
-    if (nftables !== undefined) forgetOwners(nftables, owned, gone, records);
+    if (nftables === undefined) return;
+    await forgetOwners(nftables, owned, gone, records);
   },
 
   async gc(call): Promise<void> {
@@ -120,7 +122,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
       const addresses = listRecorded(records, stale);
       await delUnowned(hostOf(call), records, stale, addresses);
     }
-    forgetOwners(nftables, stale, [], records);
+    await forgetOwners(nftables, stale, [], records);
   },
 
   async status(call): Promise<void> {
@@ -242,9 +244,9 @@ function findOwnLink(call: Call<FirewallConfig>): string | undefined {
 }
 
 /** Records an owner, unless the kernel has no tables for IPv4 and IPv6. */
-function tryToRecord(work: () => void): void {
+async function tryToRecord(work: () => Promise<void>): Promise<void> {
   try {
-    work();
+    await work();
   } catch (error) {
     if (!isLacking(error)) throw error;
   }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { yieldToEventLoop } from "../../../base/deadline.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Change } from "../../../ffi/nftables/change.ts";
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
@@ -16,17 +17,18 @@ const ATTEMPTS = 1000;
 
 /**
  * Commits changes that depend on the current state. If the state changes while
- * it is read or before the commit, starts again.
+ * it is read or before the commit, starts again. Between attempts, other calls of
+ * this process can run.
  *
  * @param plan Reads the current state and returns the changes. What has been read
  * in this generation is still so
  * @throws {NetlinkError} If the kernel refuses a change, which the error names;
  * ERESTART or EINTR if other programs keep committing
  */
-export function commitUnlessDisturbed(
+export async function commitUnlessDisturbed(
   nftables: Pick<Nftables, "commit" | "generation">,
   plan: (generation: number) => readonly Change[],
-): void {
+): Promise<void> {
   for (let attempt = 1;; attempt++) {
     const generation = nftables.generation();
     try {
@@ -35,5 +37,6 @@ export function commitUnlessDisturbed(
       const isDisturbed = isErrno(error, "ERESTART", "EINTR");
       if (!isDisturbed || attempt === ATTEMPTS) throw error;
     }
+    await yieldToEventLoop();
   }
 }

@@ -88,7 +88,7 @@ async function findElements(
       ...reason,
       async remove(): Promise<void> {
         if (await isWhole(owner)) await runDel(search, await load(), owner);
-        removeElements(search, table, comment);
+        await removeElements(search, table, comment);
       },
     });
   }
@@ -123,14 +123,14 @@ export async function isWhole(owner: CommentOwner): Promise<boolean> {
 }
 
 /** Removes the elements of a comment, and no others. */
-function removeElements(
+async function removeElements(
   { hostNetns }: LeftoverSearch,
   table: Table,
   comment: string,
-): void {
+): Promise<void> {
   using nftables = openNftables(hostNetns);
   if (nftables === undefined) return;
-  commitUnlessDisturbed(nftables, () => {
+  await commitUnlessDisturbed(nftables, () => {
     const own = elementsByComment(nftables, table).get(comment) ?? [];
     return [...Map.groupBy(own, ({ set }) => set)]
       .map(([set, elements]) => delElementsOf(table, set, elements));
@@ -171,9 +171,8 @@ export async function commitIn(
   { hostNetns }: LeftoverSearch,
   plan: (nftables: Nftables) => Change[],
 ): Promise<void> {
-  await Promise.resolve();
   using nftables = openNftables(hostNetns);
   if (nftables !== undefined) {
-    commitUnlessDisturbed(nftables, () => plan(nftables));
+    await commitUnlessDisturbed(nftables, () => plan(nftables));
   }
 }

@@ -77,21 +77,24 @@ const COMMENT = "Made for CNI plugins";
  * @throws {NetlinkError} If the kernel refuses; nothing is then changed
  * @throws {RangeError} If the names exceed a comment of iptables
  */
-export function addIptablesNftMasquerade(
+export async function addIptablesNftMasquerade(
   nftables: Nftables,
   names: MasqueradeNames,
   addresses: readonly Cidr[],
-): void {
+): Promise<void> {
   const families = FAMILIES.map((family) => ({
     table: TABLES[family],
     rules: rulesOf(names, addresses.filter((one) => one.family === family)),
   })).filter(({ rules }) => rules.length > 0);
   // Commits nothing that may be refused: the kernel takes 10 ms to undo it.
-  commitUnlessDisturbed(nftables, () =>
-    families.flatMap(({ table, rules }) => [
-      ...missingTable(nftables, table),
-      ...missingRules(nftables, table, { names, rules }),
-    ]));
+  await commitUnlessDisturbed(
+    nftables,
+    () =>
+      families.flatMap(({ table, rules }) => [
+        ...missingTable(nftables, table),
+        ...missingRules(nftables, table, { names, rules }),
+      ]),
+  );
 }
 
 /**
@@ -101,13 +104,13 @@ export function addIptablesNftMasquerade(
  * @param addresses The attachment's addresses, if known; otherwise all of the
  * chain's
  */
-export function delIptablesNftMasquerade(
+export async function delIptablesNftMasquerade(
   nftables: Nftables,
   { chain }: Pick<MasqueradeNames, "chain">,
   addresses: readonly Ip[] | undefined,
-): void {
+): Promise<void> {
   for (const table of Object.values(TABLES)) {
-    commitUnlessDisturbed(
+    await commitUnlessDisturbed(
       nftables,
       () =>
         nftables.hasChain(table, chain)

@@ -60,9 +60,8 @@ async function findMasquerades(
       network: owner.network,
       ...reason,
       async remove(): Promise<void> {
-        await Promise.resolve();
         using nftables = openNftables(search.hostNetns);
-        if (nftables) delMasquerade(nftables, owner);
+        if (nftables) await delMasquerade(nftables, owner);
       },
     });
   }
@@ -106,9 +105,9 @@ async function findIptablesMasquerades(
       network,
       ...reason,
       async remove(): Promise<void> {
-        await Promise.resolve();
         using nftables = openNftables(search.hostNetns);
-        if (nftables) delIptablesNftMasquerade(nftables, { chain }, undefined);
+        if (nftables === undefined) return;
+        await delIptablesNftMasquerade(nftables, { chain }, undefined);
       },
     });
   }

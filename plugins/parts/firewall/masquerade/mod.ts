@@ -95,13 +95,13 @@ export async function tearDownMasquerade(
   using own = new DisposableStack();
   const nftables = (sockets ?? own).use(openNftables(host.hostNetns));
   await tryAll([
-    ["remove nftables rules", () => {
-      if (nftables !== undefined) delMasquerade(nftables, names);
+    ["remove nftables rules", async () => {
+      if (nftables !== undefined) await delMasquerade(nftables, names);
     }],
     ["remove the rules of iptables-nft", async () => {
       if (nftables === undefined) return;
       const { delIptablesNftMasquerade } = await import("./iptables_nft.ts");
-      delIptablesNftMasquerade(nftables, names, addresses);
+      await delIptablesNftMasquerade(nftables, names, addresses);
     }],
     [
       "remove the rules of iptables-legacy",
@@ -141,9 +141,9 @@ export async function collectMasqueradeGarbage(
     );
   using nftables = openNftables(host.hostNetns);
   await tryAll([
-    ["remove stale nftables rules", () => {
+    ["remove stale nftables rules", async () => {
       if (nftables === undefined) return;
-      delStaleMasquerade(nftables, networkHash, names);
+      await delStaleMasquerade(nftables, networkHash, names);
     }],
     ["remove stale rules of iptables-nft", async () => {
       if (nftables === undefined) return;
@@ -151,7 +151,7 @@ export async function collectMasqueradeGarbage(
         await import("./iptables_nft.ts");
       const ids = listIptablesNftContainers(nftables, network);
       for (const stale of await staleOf(ids)) {
-        delIptablesNftMasquerade(nftables, stale, undefined);
+        await delIptablesNftMasquerade(nftables, stale, undefined);
       }
     }],
     [
@@ -267,7 +267,7 @@ async function addByIptables(
   );
   if (byNetlink.length > 0) {
     const { addIptablesNftMasquerade } = await import("./iptables_nft.ts");
-    addIptablesNftMasquerade(requireNftables(nftables), names, byNetlink);
+    await addIptablesNftMasquerade(requireNftables(nftables), names, byNetlink);
   }
   using netns = NetNs.open(host.hostNetns);
   for (const [family, { path, variant }] of programs) {

@@ -78,13 +78,13 @@ export const SOURCE_NAT: BaseChain = {
  *
  * @throws {NetlinkError} If the kernel refuses; nothing is then changed
  */
-export function addMasquerade(
+export async function addMasquerade(
   nftables: Nftables,
   names: MasqueradeNames,
   addresses: readonly Cidr[],
-): void {
+): Promise<void> {
   const rules = addresses.map((address) => ruleOf(address, names));
-  commitUnlessDisturbed(nftables, () => [
+  await commitUnlessDisturbed(nftables, () => [
     ...missingSkeleton(nftables),
     ...findOwn(nftables, names).rules.map(deletion),
     ...rules,
@@ -92,21 +92,24 @@ export function addMasquerade(
 }
 
 /** Removes all rules of an attachment. */
-export function delMasquerade(
+export async function delMasquerade(
   nftables: Nftables,
   names: Pick<MasqueradeNames, "instance">,
-): void {
-  commitUnlessDisturbed(nftables, () => removal(findOwn(nftables, names)));
+): Promise<void> {
+  await commitUnlessDisturbed(
+    nftables,
+    () => removal(findOwn(nftables, names)),
+  );
 }
 
 /** Removes the rules of attachments to the network other than these. */
-export function delStaleMasquerade(
+export async function delStaleMasquerade(
   nftables: Nftables,
   networkHash: string,
   valid: readonly MasqueradeNames[],
-): void {
+): Promise<void> {
   const { isMeant } = staleAmong(networkHash, valid);
-  commitUnlessDisturbed(nftables, () => {
+  await commitUnlessDisturbed(nftables, () => {
     const all = nftables.listRules(TABLE, CHECKS);
     const rules = all.filter(isMeant);
     return removal({ rules, hasOthers: rules.length < all.length });
