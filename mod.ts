@@ -121,10 +121,14 @@ export type {
 export type { DelegatedPlugin } from "./cni/invoke/delegate.ts";
 export type {
   CallContext,
+  CallControl,
+  CallEnvironment,
+  CallOutput,
   DispatchInput,
   DispatchOutput,
   Invocation,
   Invoker,
+  ListContext,
   Starter,
   YieldDuring,
 } from "./cni/call/context.ts";
@@ -232,6 +236,15 @@ export {
   checkRoutes,
   sandboxInterfaceOf,
 } from "./plugins/parts/link/check_link.ts";
+export type {
+  ExpectedAddress,
+  ExpectedLink,
+  ExpectedRoute,
+  ExpectedSysctl,
+  ExpectedVlans,
+  InNetns,
+  KernelObject,
+} from "./cni/call/differences.ts";
 export {
   addressesOf,
   ownIpsOf,

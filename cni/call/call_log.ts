@@ -15,7 +15,10 @@ import {
   type LogFields,
   type LogRecord,
 } from "../../base/log/log.ts";
-import type { CallContext } from "./context.ts";
+import type { CallEnvironment, CallOutput } from "./context.ts";
+
+/** Where a call logs, and its CNI_LOG_* variables. */
+type LogInput = CallOutput & Pick<CallEnvironment, "env">;
 
 /**
  * The log of one plugin call. Errors go to stderr immediately. Other lines go
@@ -23,7 +26,7 @@ import type { CallContext } from "./context.ts";
  * for them. `CNI_LOG_LEVEL` also selects the lines on stderr.
  */
 export class CallLog {
-  readonly #input: Pick<CallContext, "env" | "onStderr" | "keepsLog">;
+  readonly #input: LogInput;
   #records: LogRecord[] = [];
   /** Lines that are not on stderr. */
   #held = "";
@@ -31,7 +34,7 @@ export class CallLog {
   /** Whether stderr has all lines, because the node's log cannot be written. */
   #isLost = false;
 
-  constructor(input: Pick<CallContext, "env" | "onStderr" | "keepsLog">) {
+  constructor(input: LogInput) {
     this.#input = input;
   }
 

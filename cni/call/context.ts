@@ -9,34 +9,29 @@ import type { Environment } from "../../base/process/environment.ts";
 import type { Result } from "../result/result.ts";
 import type { LinkDeletion } from "./link_deletion.ts";
 
-/**
- * The context of a call: what its plugin may use of the world. A plugin that runs
- * another one passes it on whole.
- */
-export interface CallContext {
+/** What every plugin uses. */
+export interface CallEnvironment {
   /** The CNI_* variables and all others. */
   readonly env: Environment;
-  /** Runs other plugins. */
-  readonly invoker: Invoker;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  /**
-   * The arguments of the call that runs this plugin in the same process, which
-   * has looked at CNI_NETNS before; undefined if nothing has.
-   */
-  readonly caller?: Pick<CmdArgs, "netns"> | undefined;
-  /** Receives log text as it is written; that of another process when it ends. */
+  /** Runs other plugins. */
+  readonly invoker: Invoker;
+}
+
+/** Where a call logs. Plugins use `call.log`. */
+export interface CallOutput {
+  /** Receives log text as it is written; another process's line by line. */
   readonly onStderr: (text: string) => void;
   /**
    * Whether the node's log has a default place, so that stderr has errors only.
    * Without it, all lines go to stderr, and to the log if one is configured.
    */
   readonly keepsLog?: boolean | undefined;
-  /**
-   * Called before a process is started for a plugin. If it returns a function, the
-   * process is started by it.
-   */
-  readonly onProcess?: (() => Promise<Starter | void>) | undefined;
+}
+
+/** How long a call waits, and for what. Whoever runs other plugins uses it. */
+export interface CallControl {
   /**
    * When to give up on other plugins. A process is then killed with its children. A
    * plugin in this process finishes its step, because half a step would be worse.
@@ -44,6 +39,22 @@ export interface CallContext {
   readonly signal?: AbortSignal | undefined;
   /** When the call began; the start of the process if undefined. */
   readonly startedAt?: Date | undefined;
+  /**
+   * Called before a process is started for a plugin. If it returns a function, the
+   * process is started by it.
+   */
+  readonly onProcess?: (() => Promise<Starter | void>) | undefined;
+  /** Lets other calls run during a long wait; undefined if this call runs alone. */
+  readonly yieldDuring?: YieldDuring | undefined;
+}
+
+/** What the plugins of a network list in one process share. */
+export interface ListContext {
+  /**
+   * The arguments of the call that runs this plugin in the same process, which
+   * has looked at CNI_NETNS before; undefined if nothing has.
+   */
+  readonly caller?: Pick<CmdArgs, "netns"> | undefined;
   /**
    * Deletes links with the links of the list's other plugins, or of other calls;
    * undefined if the plugin is alone.
@@ -54,9 +65,14 @@ export interface CallContext {
    * its rules may still name them.
    */
   readonly keepsAddresses?: boolean | undefined;
-  /** Lets other calls run during a long wait; undefined if this call runs alone. */
-  readonly yieldDuring?: YieldDuring | undefined;
 }
+
+/**
+ * The context of a call: what its plugin may use of the world. A plugin that runs
+ * another one passes it on whole.
+ */
+export interface CallContext
+  extends CallEnvironment, CallOutput, CallControl, ListContext {}
 
 /**
  * Waits for something that may take minutes, such as an answer of another

@@ -37,11 +37,14 @@ export interface ProcessResult extends ExitStatus {
  *
  * @param child All three of its streams are pipes
  * @param signal Kills it together with its process group, which it must lead
+ * @param onStderr Receives the lines of stderr as they arrive. Of more than a
+ *   megabyte it receives the beginning, and at the end the end
  */
 export async function runToEnd(
   child: Deno.ChildProcess,
   input: Uint8Array,
   signal: AbortSignal | undefined,
+  onStderr: (text: string) => void = () => {},
 ): Promise<ProcessResult> {
   const stdin = feed(child.stdin, input);
   let isEndless = false;
@@ -53,11 +56,18 @@ export async function runToEnd(
     else child.kill("SIGKILL");
     return false;
   });
-  const stderr = collect(child.stderr, keepEnd());
+  const relay = new LogRelay(onStderr);
+  const drop = keepEnd();
+  const stderr = collect(child.stderr, (chunks) => {
+    const [last] = chunks.slice(-1);
+    if (last !== undefined) relay.add(last);
+    return drop(chunks);
+  });
   const status = await waitForStatus(child, signal);
   if (!status.abort) await waitForEnds([stdout, stderr], signal);
   for (const stream of [stdin, stdout, stderr]) stream.stop();
   const ending = { ...status, stdout: stdout.text(), stderr: stderr.text() };
+  relay.end(stderr.chunks);
   return isEndless ? { ...ending, success: false, cause: TOO_MUCH } : ending;
 }
 
@@ -71,6 +81,67 @@ function keepEnd(): (chunks: Uint8Array[]) => true {
     while (kept > MAX_STDERR_BYTES) kept -= chunks.shift()?.length ?? kept;
     return true;
   };
+}
+
+/** How much of a log is passed on before its end, in bytes, and after it. */
+const LOG_PART_BYTES = MAX_STDERR_BYTES / 2;
+
+/** Passes on the lines of a log, at most a megabyte in all. */
+class LogRelay {
+  readonly #onText: (text: string) => void;
+  readonly #decoder = new TextDecoder();
+  /** The beginning of a line. */
+  #line = "";
+  #passedBytes = 0;
+  /** How much has arrived that is not passed on before the end. */
+  #heldBytes = 0;
+
+  constructor(onText: (text: string) => void) {
+    this.#onText = onText;
+  }
+
+  /** Passes on the lines that a chunk completes, unless there were too many. */
+  add(chunk: Uint8Array): void {
+    const part = chunk.subarray(0, LOG_PART_BYTES - this.#passedBytes);
+    this.#passedBytes += part.length;
+    this.#heldBytes += chunk.length - part.length;
+    const text = this.#line + this.#decoder.decode(part, { stream: true });
+    const end = text.lastIndexOf("\n") + 1;
+    this.#line = text.slice(end);
+    if (end > 0) this.#onText(text.slice(0, end));
+  }
+
+  /**
+   * Passes on the rest, or its end if it is too long.
+   *
+   * @param kept The last chunks of the log
+   */
+  end(kept: readonly Uint8Array<ArrayBuffer>[]): void {
+    const rest = this.#line + this.#decoder.decode();
+    if (this.#heldBytes <= LOG_PART_BYTES) {
+      const all = rest + decodeText(lastOf(kept, this.#heldBytes));
+      if (all !== "") this.#onText(all);
+      return;
+    }
+    const note = "\n… part of the log is left out …\n";
+    const tail = lastOf(kept, LOG_PART_BYTES - 2 * note.length);
+    this.#onText(rest + note + decodeText(tail));
+  }
+}
+
+/** Returns the last bytes of chunks. */
+function lastOf(
+  chunks: readonly Uint8Array<ArrayBuffer>[],
+  bytes: number,
+): Uint8Array<ArrayBuffer>[] {
+  const last: Uint8Array<ArrayBuffer>[] = [];
+  let left = bytes;
+  for (const chunk of chunks.toReversed()) {
+    const part = chunk.subarray(Math.max(0, chunk.length - left));
+    last.unshift(part);
+    left -= part.length;
+  }
+  return last;
 }
 
 /** Waits for a process to exit, and kills it if it has to. */
@@ -140,6 +211,8 @@ function watch(
 
 /** The data read from a pipe. */
 interface Collection extends Transfer {
+  /** The data so far, as far as it is kept. */
+  readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   /** Decodes the data so far. */
   text(): string;
 }
@@ -162,6 +235,7 @@ function collect(
   };
   return {
     ...watch(read(), () => reader.cancel()),
+    chunks,
     text: () => decodeText(chunks),
   };
 }

@@ -40,8 +40,7 @@ export async function execPlugin(
   const startMs = performance.now();
   const child = await start(path, { env, signal, starter }, pauseForRetry);
   onChild?.(child.pid);
-  const { success, ...ending } = await runToEnd(child, stdin, signal);
-  if (ending.stderr) onStderr(ending.stderr);
+  const { success, ...ending } = await runToEnd(child, stdin, signal, onStderr);
   if (success) return ending.stdout;
   const elapsedMs = performance.now() - startMs;
   throw (await loadFailures()).failure(path, { ...ending, elapsedMs });

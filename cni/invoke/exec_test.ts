@@ -328,16 +328,36 @@ Deno.test("execPlugin() ends a plugin that prints without end", async (t) => {
   });
 });
 
-Deno.test("execPlugin() keeps the end of a log", async () => {
+Deno.test("execPlugin() shows the log of a plugin that waits", async () => {
+  using directory = new PluginDirectory();
+  // It waits until its log has been seen.
+  const path = directory.add(
+    "plugin",
+    `echo waiting >&2; until [ -e "$SEEN" ]; do sleep 0.01; done; echo '{}'`,
+  );
+  const seen = `${directory.path}/seen`;
+  const stdout = await execPlugin(path, {
+    env: { PATH: "/bin:/usr/bin", SEEN: seen },
+    stdin: utf8.encode(CONFIG),
+    onStderr: (text) => Deno.writeTextFileSync(seen, text),
+    signal: deadline(LONG_MS),
+  });
+  assertEquals([stdout, directory.read("seen")], ["{}\n", "waiting\n"]);
+});
+
+Deno.test("execPlugin() keeps the beginning and the end of a log", async () => {
   using directory = new PluginDirectory();
   const path = directory.add(
     "plugin",
-    "head -c 9000000 /dev/zero | tr '\\0' a >&2; echo end >&2; echo done",
+    "echo begin >&2; head -c 9000000 /dev/zero | tr '\\0' a >&2; " +
+      "echo end >&2; echo done",
   );
   const { stdout, stderr } = await exec(path, CONFIG, {
     PATH: "/bin:/usr/bin",
   });
   assertEquals(stdout, "done\n");
+  assertStringIncludes(stderr.slice(0, 7), "begin\na");
+  assertStringIncludes(stderr, "part of the log is left out");
   assertStringIncludes(stderr.slice(-5), "aend\n");
   assert(stderr.length <= 1024 * 1024, `${stderr.length}`);
 });
