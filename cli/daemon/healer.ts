@@ -26,7 +26,7 @@ const SWEEP_MS = 10 * 60_000;
 const REST_MS = 10_000;
 /** Leftovers become older than the grace period so long after an event, in ms. */
 const MARGIN_MS = 1000;
-/** How many configurations of calls are kept. */
+/** How many configurations of calls are kept: the last ones. */
 const MOST_CONFS = 100;
 /** Containers beyond this are left to the sweeps. */
 const MOST_CONTAINERS = 10_000;
@@ -89,8 +89,11 @@ export class Healer {
     if (code < 0 || container === "") return;
     const step = JSON.stringify([plugin, network, env["CNI_IFNAME"]]);
     const conf = JSON.stringify([plugin, network]);
-    if (this.#confs.has(conf) || this.#confs.size < MOST_CONFS) {
-      this.#confs.set(conf, stdin);
+    this.#confs.delete(conf);
+    this.#confs.set(conf, stdin);
+    if (this.#confs.size > MOST_CONFS) {
+      const [oldest = ""] = this.#confs.keys();
+      this.#confs.delete(oldest);
     }
     if (command === "ADD") this.#follow(container, netns, step);
     else if (command !== "DEL") return;

@@ -58,6 +58,7 @@ class Scene implements AsyncDisposable {
   note(command: string, netns: string, code = 0, plugin = "ptp"): void {
     this.healer.note({
       call: {
+        stdin: new TextEncoder().encode(plugin),
         env: {
           CNI_CONTAINERID: netns,
           CNI_NETNS: netns,
@@ -119,6 +120,21 @@ Deno.test("Healer searches after a call that failed", async () => {
   scene.note("DEL", "/run/another", 11);
   await scene.untilSearches(4);
   assertEquals(scene.searches.length, 4);
+});
+
+Deno.test("Healer searches with the configurations of the latest calls", async () => {
+  await using scene = new Scene();
+  await scene.untilSearches(1);
+  const types = Array.from({ length: 150 }, (_, index) => `type${index}`);
+  for (const type of [...types, "type60"]) {
+    scene.note("ADD", "/run/no-such-netns", 0, type);
+  }
+  scene.note("DEL", "/run/no-such-netns", 11, "type149");
+  await scene.untilSearches(2);
+  const { confs = [] } = scene.searches[1] ?? {};
+  const known = confs.map((bytes) => new TextDecoder().decode(bytes));
+  const latest = types.slice(50).filter((type) => type !== "type60");
+  assertEquals(known.sort(), [...latest, "type60"].sort());
 });
 
 Deno.test("Healer counts what it removes, and logs each failure once", async () => {

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { CniError } from "../../../base/error.ts";
 import { isNamespace } from "../../../cni/call/own_netns.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import type {
@@ -18,6 +19,7 @@ import {
   type CachedAttachment,
 } from "../../../libcni/cache.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
+import type { Result } from "../../../cni/result/result.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { listContainerIds } from "./containers.ts";
 import {
@@ -47,7 +49,10 @@ const LONG_ID = 12;
 export class NodeEvidence implements Evidence {
   readonly #hostId: string | undefined;
   readonly #graceMs: number;
-  readonly #live = new Set<string>();
+  /** The containers that are attached, run a plugin, or are known to a runtime. */
+  readonly #known: Set<string>;
+  /** The same, sorted when a truncated ID is first looked up. */
+  #sorted: readonly string[] | undefined;
   readonly #dead = new Map<string, string>();
   readonly #addresses: Set<string>;
   /** How many namespaces have an address. */
@@ -55,8 +60,8 @@ export class NodeEvidence implements Evidence {
   /** The living containers that are known to have an address. */
   readonly #holders = new Map<string, Set<string>>();
   readonly #processes: Processes;
-  /** The containers that runtimes have, also without a process. */
-  readonly #containers: ReadonlySet<string>;
+  /** What names containers in processes, as one text. */
+  readonly #text: string;
 
   /**
    * Looks at all processes, namespaces and cached attachments.
@@ -79,13 +84,18 @@ export class NodeEvidence implements Evidence {
     this.#hostId = findFileId(hostNetns);
     this.#graceMs = graceMs;
     this.#processes = processes;
-    this.#containers = listContainerIds(processes.roots);
+    this.#text = processes.texts.join("\n");
+    this.#known = new Set([
+      ...processes.plugins.map(({ container }) => container),
+      // The containers that runtimes have, also without a process.
+      ...listContainerIds(processes.roots),
+    ]);
     this.#addresses = new Set(used);
     this.#uses = new Map(
       [...Map.groupBy(used, (ip) => ip)].map(([ip, all]) => [ip, all.length]),
     );
     const hostEnds = findHostEnds(hostNetns);
-    for (const id of hostEnds.containers) this.#live.add(id);
+    for (const id of hostEnds.containers) this.#known.add(id);
     for (const attachment of listCached(caches)) {
       const { containerId, since } = attachment;
       const netns = netnsOf(attachment);
@@ -95,7 +105,7 @@ export class NodeEvidence implements Evidence {
         if (netns !== "") this.#dead.set(containerId, netns);
         continue;
       }
-      this.#live.add(containerId);
+      this.#known.add(containerId);
       for (const ip of addressesOf(attachment)) {
         this.#addresses.add(String(ip));
         this.#noteHolder(String(ip), containerId);
@@ -104,7 +114,7 @@ export class NodeEvidence implements Evidence {
     for (const { container, address, since } of leases) {
       const isLive = this.#isYoung(since) || this.#addresses.has(address);
       if (!isLive) continue;
-      this.#live.add(container);
+      this.#known.add(container);
       this.#noteHolder(address, container);
     }
     // A virtual machine has its address inside, where no namespace shows it.
@@ -187,33 +197,32 @@ export class NodeEvidence implements Evidence {
 
   /** Reports whether a container is attached, or named by a process. */
   #isKnown({ container = "", isTruncated = false }: LeftoverOwner): boolean {
-    const { plugins, texts } = this.#processes;
-    const ids = [
-      ...this.#live,
-      ...plugins.map((one) => one.container),
-      ...this.#containers,
-    ];
-    if (
-      ids.some((id) =>
-        isTruncated ? id.startsWith(container) : id === container
-      )
-    ) {
-      return true;
+    if (this.#known.has(container)) return true;
+    if (isTruncated) {
+      this.#sorted ??= [...this.#known].sort();
+      if (hasPrefix(this.#sorted, container)) return true;
     }
-    return container.length >= LONG_ID &&
-      texts.some((text) => text.includes(container));
+    return container.length >= LONG_ID && this.#text.includes(container);
   }
 }
 
-/** Returns the namespace of an attachment, which old caches have in the result only. */
-export function netnsOf({ netns, ifName, result }: CachedAttachment): string {
-  if (netns !== "") return netns;
-  try {
-    return decodeResult(result ?? {}).interfaces
-      .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
-  } catch {
-    return "";
+/** Reports whether one of sorted texts begins with a prefix. */
+export function hasPrefix(sorted: readonly string[], prefix: string): boolean {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] ?? "") < prefix) low = middle + 1;
+    else high = middle;
   }
+  return sorted[low]?.startsWith(prefix) === true;
+}
+
+/** Returns the namespace of an attachment, which old caches have in the result only. */
+export function netnsOf(attachment: CachedAttachment): string {
+  const { netns, ifName } = attachment;
+  if (netns !== "") return netns;
+  return resultOf(attachment)?.interfaces
+    .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
 }
 
 /**
@@ -221,24 +230,26 @@ export function netnsOf({ netns, ifName, result }: CachedAttachment): string {
  * as well.
  */
 function hasHostEnd(
-  { containerId, result }: CachedAttachment,
+  attachment: CachedAttachment,
   { containers, names }: HostEnds,
 ): boolean {
-  if (containers.has(containerId)) return true;
-  try {
-    return decodeResult(result ?? {}).interfaces
-      .some(({ name, sandbox }) => !sandbox && names.has(name));
-  } catch {
-    return false;
-  }
+  if (containers.has(attachment.containerId)) return true;
+  return resultOf(attachment)?.interfaces
+    .some(({ name, sandbox }) => !sandbox && names.has(name)) ?? false;
 }
 
 /** Lists the addresses of a cached result; empty if it cannot be decoded. */
-export function addressesOf({ result }: CachedAttachment): Ip[] {
+export function addressesOf(attachment: CachedAttachment): Ip[] {
+  return resultOf(attachment)?.ips.map(({ address }) => address.ip) ?? [];
+}
+
+/** Decodes a cached result; undefined if that is not possible. */
+function resultOf({ result }: CachedAttachment): Result | undefined {
   try {
-    return decodeResult(result ?? {}).ips.map(({ address }) => address.ip);
-  } catch {
-    return [];
+    return decodeResult(result ?? {});
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    return undefined;
   }
 }
 
