@@ -129,18 +129,15 @@ export class Conntrack implements Disposable {
     { source, destination, sourcePort, destinationPort }: Direction,
   ): TrackedConnection | undefined {
     const number = { number: protocol };
-    const is4 = source.family === 4;
     try {
       const answer = this.#socket.get(getConnections, {
         header: { family: addressFamily(source.family) },
         attributes: {
           original: {
-            addresses: is4
-              ? { source4: source, destination4: destination }
-              : { source6: source, destination6: destination },
+            addresses: tupleAddresses({ source, destination }),
             protocol: destinationPort !== undefined
               ? { ...number, sourcePort, destinationPort }
-              : is4
+              : source.family === 4
               ? { ...number, icmpId: sourcePort, icmpType: 8, icmpCode: 0 }
               : {
                 ...number,
@@ -170,16 +167,13 @@ export class Conntrack implements Disposable {
     if (connections.length === 0) return [];
     return this.#socket.requestEach(
       connections.map(({ protocol, original, id, zone }) => {
-        const { source, destination, sourcePort, destinationPort } = original;
-        const is4 = source.family === 4;
+        const { source, sourcePort, destinationPort } = original;
         return encodeRequest(delConnection, {
           flags: Flag.Ack,
           header: { family: addressFamily(source.family) },
           attributes: {
             original: {
-              addresses: is4
-                ? { source4: source, destination4: destination }
-                : { source6: source, destination6: destination },
+              addresses: tupleAddresses(original),
               protocol: { number: protocol, sourcePort, destinationPort },
             },
             id,
@@ -200,6 +194,14 @@ type Tuple = Parameters<typeof newConnection.encode>[0]["attributes"] extends
   | { readonly original?: infer T | undefined }
   | undefined ? T
   : never;
+
+function tupleAddresses(
+  { source, destination }: Pick<Direction, "source" | "destination">,
+): NonNullable<Tuple>["addresses"] {
+  return source.family === 4
+    ? { source4: source, destination4: destination }
+    : { source6: source, destination6: destination };
+}
 
 function toConnection(
   { original, reply, id, zone }: NonNullable<
