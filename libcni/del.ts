@@ -84,7 +84,7 @@ export async function delFromNetwork(
     ? await findRecord(tools, network, conf)
     : undefined;
   await delPlugins(tools, added.network, added.conf, {
-    steps: record?.steps,
+    ...record && { steps: record.steps },
     ...options,
     prevResult: prevResult ??
       (hasVersion(added.network, PREV_RESULT_SINCE)
