@@ -16,8 +16,8 @@ export type { SelectorKey } from "./traffic_control_kinds.ts";
 
 /** Source: include/uapi/linux/pkt_cls.h `TC_U32_TERMINAL`, `TC_ACT_STOLEN`. */
 const U32_TERMINAL = 1, ACTION_STOLEN = 4;
-/** Source: include/uapi/linux/tc_act/tc_mirred.h `TCA_EGRESS_REDIR`. */
-const EGRESS_REDIRECT = 1;
+/** Source: include/uapi/linux/tc_act/tc_mirred.h `TCA_EGRESS_REDIR`, `TCA_INGRESS_REDIR`. */
+const EGRESS_REDIRECT = 1, INGRESS_REDIRECT = 3;
 
 /**
  * Protocols of packets, as filters name them.
@@ -42,11 +42,13 @@ export interface NewFilter {
   readonly classId: number;
   /** Index of the link to which matching packets are redirected; none if undefined. */
   readonly redirectTo?: number | undefined;
+  /** Whether that link receives the packets, instead of sending them. */
+  readonly isReceived?: boolean;
 }
 
 /** A filter as the kernel has it. Only u32 filters have keys. */
 export interface Filter
-  extends Omit<NewFilter, "keys" | "classId" | "redirectTo"> {
+  extends Omit<NewFilter, "keys" | "classId" | "redirectTo" | "isReceived"> {
   /** Number of the filter within its priority. */
   readonly handle: number;
   /** Such as `u32` or `bpf`. */
@@ -162,12 +164,14 @@ export function matchNetwork(
   return keys.length === 0 ? MATCH_ALL : keys;
 }
 
-function optionsOf({ classId, keys, redirectTo }: NewFilter): KindOptions {
+function optionsOf(
+  { classId, keys, redirectTo, isReceived = false }: NewFilter,
+): KindOptions {
   const selector = { flags: U32_TERMINAL, keys };
   if (redirectTo === undefined) return { classId, selector };
   const mirred = {
     action: ACTION_STOLEN,
-    mirredAction: EGRESS_REDIRECT,
+    mirredAction: isReceived ? INGRESS_REDIRECT : EGRESS_REDIRECT,
     ifindex: redirectTo,
   };
   const first = { kind: "mirred", options: { mirred } };

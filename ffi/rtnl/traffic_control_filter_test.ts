@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ControlledLink, errnoOf } from "./testing.ts";
@@ -50,6 +50,26 @@ rootTest("FilterRequests redirects ingress with any qdisc", async (t) => {
     );
     assertEquals(ours, show());
   });
+});
+
+rootTest("FilterRequests lets a different link receive packets", () => {
+  using link = new ControlledLink();
+  const { traffic, ifindex } = link;
+  traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind: "clsact" });
+  traffic.filter.add({
+    ifindex,
+    parent: Parent.ClsactIngress,
+    priority: 1,
+    protocol: Protocol.Ipv4,
+    keys: MATCH_ALL,
+    classId: handleOf(1, 1),
+    redirectTo: link.other,
+    isReceived: true,
+  });
+  assertMatch(
+    runIn(link.host, "tc", ..."filter show dev v0 ingress".split(" ")),
+    /mirred \(Ingress Redirect to device ifb7\) stolen/,
+  );
 });
 
 rootTest("FilterRequests adds, lists and deletes filters of networks", () => {
