@@ -74,7 +74,7 @@ async function findUnready(node: Node): Promise<Findings> {
       `"${network.name}" is not ready: ${problem}`,
       "containers of that network do not start",
       {
-        advice: "install or start what is missing",
+        advice: "install, start or correct what the message names",
         look: shell`cni status ${network.name}`,
       },
     ));

@@ -27,6 +27,7 @@ import {
   listed,
   warning,
 } from "./finding.ts";
+import { isDirectory } from "../networks/network.ts";
 import type { Node } from "./node.ts";
 import { listPools } from "./pools.ts";
 
@@ -166,7 +167,15 @@ function findUnwritable(node: Node): Findings {
         },
       );
     });
-  return [...files, ...mounts];
+  const locks = listPools(node).filter(({ lock }) => isDirectory(lock))
+    .map(({ lock, network: { name } }) =>
+      error(
+        `"${lock}", the lock of the leases of "${name}", is a directory`,
+        "ADD and DEL fail, because they cannot open it",
+        { command: shell`mv ${lock} ${lock}.unused` },
+      )
+    );
+  return [...files, ...mounts, ...locks];
 }
 
 /** How long a lock may be held until it counts as stuck, and how often to look, in ms. */

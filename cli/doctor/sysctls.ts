@@ -131,19 +131,18 @@ function findBridgeCalls(node: Node): Findings {
   if (first === undefined || !hasKubeProxy(node)) return [];
   const value = readHostSysctl(node, CALL_IPTABLES);
   if (value === "1") return [];
+  const name = nameOfSysctl(CALL_IPTABLES);
+  const bridge = `the bridge of "${first.network.name}"`;
+  const set = shell`sysctl -w ${name}=1`;
   return [
     warning(
       value === undefined
-        ? `${nameOfSysctl(CALL_IPTABLES)} does not exist, but kube-proxy and ` +
-          `the bridge of "${first.network.name}" do`
-        : `${
-          nameOfSysctl(CALL_IPTABLES)
-        } is ${value}, but kube-proxy has rules ` +
-          `and "${first.network.name}" has a bridge`,
+        ? `${name} does not exist, but kube-proxy and ${bridge} do`
+        : `${name} is ${value}, but there are rules of kube-proxy and ${bridge}`,
       "a pod does not reach a Service that is behind the same bridge",
+      // Without the module, the kernel does not have the parameter.
       {
-        command: "modprobe br_netfilter && " +
-          shell`sysctl -w ${nameOfSysctl(CALL_IPTABLES)}=1`,
+        command: value === undefined ? `modprobe br_netfilter && ${set}` : set,
       },
     ),
   ];

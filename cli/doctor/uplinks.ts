@@ -5,12 +5,16 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
+import { NO_CARRIER } from "../probe/explain_route.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
-import { listCachedPlugins, listLive, type LiveInterface } from "./live.ts";
+import {
+  listCachedPlugins,
+  listLive,
+  type LiveInterface,
+  resultOf,
+} from "./live.ts";
 import type { Node } from "./node.ts";
 import { listRouted } from "./routed.ts";
 import { listDefaultRoutes, listUplinks } from "./subnets.ts";
@@ -37,9 +41,7 @@ export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
           ? "containers reach nobody outside of the node"
           : "packets of containers that leave by it are lost",
         {
-          advice:
-            "look at the cable or at the other end: nothing on this node " +
-            "fixes it",
+          advice: NO_CARRIER,
           look: shell`ip -details link show ${name}`,
         },
       )
@@ -86,9 +88,12 @@ function findNoRoute(node: Node, network: string): Findings {
       (first === undefined ? "" : `, and "${down.join('", "')}" is down`),
     `containers of "${network}" and others reach nobody outside of the node`,
     {
+      command: first && down.length === 1
+        ? shell`ip link set ${first} up`
+        : undefined,
       advice: (first === undefined ? "add one" : `set "${first}" up`) +
         " by the program that manages the node's network, such as networkctl or " +
-        "nmcli; on a node that is meant to have no way out, nothing is wrong",
+        "nmcli; on a node that is isolated on purpose, nothing is wrong",
       look: "ip route; ip -brief address",
     },
   )];
@@ -96,8 +101,7 @@ function findNoRoute(node: Node, network: string): Findings {
 
 /** Reports whether a container has a default route by this node, and a masquerade. */
 function isSentOut({ isRouted, cached }: LiveInterface): boolean {
-  const result = ifPossible(() => decodeResult(cached.result ?? {}));
-  const hasDefault = result?.routes.some(({ dst }) =>
+  const hasDefault = resultOf(cached)?.routes.some(({ dst }) =>
     dst.family === 4 && dst.prefixLength === 0
   );
   return isRouted && hasDefault === true &&

@@ -196,10 +196,10 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
     name: "a plugin that is a dangling link",
     checks: ["plugin-broken"],
     message: /bin\/custom" does not work: dangling link/,
-    seed: ({ hosts }) => {
+    seed: both(network({ type: "custom" }), ({ hosts }) => {
       Deno.symlinkSync("/nonexistent", `${hosts.path}/custom`);
       return () => Deno.removeSync(`${hosts.path}/custom`);
-    },
+    }),
   },
   {
     name: "a script whose interpreter is missing",
