@@ -8,6 +8,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { type LowerLink, valueOf } from "../../metadata/plugin_metadata.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
+import { NO_CARRIER } from "../probe/explain_route.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import {
   type Check,
@@ -16,6 +17,7 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
+import { findMaster } from "./live.ts";
 import type { Node, PlacedConf } from "./node.ts";
 import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 import { listUplinks } from "./subnets.ts";
@@ -146,15 +148,12 @@ function findUnusable(node: Node): Findings {
         `${what} is without carrier`,
         "containers of that network reach nobody beyond it",
         {
-          advice: "look at the cable or at the other end: nothing on this " +
-            "node fixes it",
+          advice: NO_CARRIER,
           look: shell`ip -details link show ${name}`,
         },
       ));
     }
-    const master = link.masterIndex === undefined
-      ? undefined
-      : node.host.link.find(link.masterIndex);
+    const master = findMaster(node.host, link);
     if (lower.use === "receives" && master && isBridge(master)) {
       findings.push(error(
         `${what} is a port of the bridge "${master.name}", which has its frames`,

@@ -8,6 +8,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
+import type { Result } from "../../cni/result/result.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
@@ -15,8 +16,16 @@ import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { shortenId } from "../attachments/target.ts";
 import type { Node } from "./node.ts";
 
+/** The links of the host that a container's packets pass. */
+export interface HostSide {
+  /** The other end of a veth, on the host. */
+  readonly hostEnd: Link | undefined;
+  /** The link by which packets enter the host's routing: that end, or its bridge. */
+  readonly entry: Link | undefined;
+}
+
 /** An interface of a running container. */
-export interface LiveInterface {
+export interface LiveInterface extends HostSide {
   /** The attachment in a sentence, such as `default/web eth0`. */
   readonly attachment: string;
   readonly cached: NodeAttachment;
@@ -24,10 +33,6 @@ export interface LiveInterface {
   readonly addresses: readonly Cidr[];
   /** The interface; undefined if it is gone. */
   readonly link: Link | undefined;
-  /** The other end of a veth, on the host. */
-  readonly hostEnd: Link | undefined;
-  /** The link by which its packets enter the host: the end, or its bridge. */
-  readonly entry: Link | undefined;
   /** Whether the host is its router. */
   readonly isRouted: boolean;
 }
@@ -48,52 +53,48 @@ export function listLive(node: Node): readonly LiveInterface[] {
 function look(node: Node, cached: NodeAttachment): LiveInterface {
   using sandbox = Rtnl.open(cached.netns);
   const link = sandbox.link.find(cached.ifName);
-  const hostEnd = findHostEnd(node, link);
-  const master = hostEnd?.masterIndex === undefined
-    ? undefined
-    : node.host.link.find(hostEnd.masterIndex);
-  const entry = master && isBridge(master) ? master : hostEnd;
-  const addresses = listAddressesOf(cached);
+  const side = findHostSide(node, link);
+  const { entry } = side;
+  const ips = resultOf(cached)?.ips ?? [];
+  const own = entry && node.host.address.list({ ifindex: entry.index });
   return {
+    ...side,
     attachment: nameAttachment(cached),
     cached,
-    addresses,
+    addresses: ips.map(({ address }) => address),
     link,
-    hostEnd,
-    entry,
-    isRouted: entry !== undefined && isGateway(node, entry, cached),
+    isRouted: ips.some(({ gateway }) =>
+      gateway && own?.some(({ address }) => address.ip.equals(gateway))
+    ),
   };
 }
 
-/** Finds the other end of a veth, if it is on the host. */
-export function findHostEnd(
+/** Finds where a container's packets enter the host. */
+export function findHostSide(
   { host }: Pick<Node, "host">,
   link: Link | undefined,
+): HostSide {
+  const peer = link?.kind === "veth" && link.linkIndex !== undefined
+    ? host.link.find(link.linkIndex)
+    : undefined;
+  const isPeer = peer?.kind === "veth" && peer.linkIndex === link?.index;
+  const hostEnd = isPeer ? peer : undefined;
+  const master = findMaster(host, hostEnd);
+  return { hostEnd, entry: master && isBridge(master) ? master : hostEnd };
+}
+
+/** Finds the bridge or VRF that a link is a port of. */
+export function findMaster(
+  { link }: Pick<Rtnl, "link">,
+  port: Pick<Link, "masterIndex"> | undefined,
 ): Link | undefined {
-  if (link?.kind !== "veth" || link.linkIndex === undefined) return undefined;
-  const peer = host.link.find(link.linkIndex);
-  const isPeer = peer?.kind === "veth" && peer.linkIndex === link.index;
-  return isPeer ? peer : undefined;
+  const { masterIndex } = port ?? {};
+  return masterIndex === undefined ? undefined : link.find(masterIndex);
 }
 
-/** Lists the addresses of an attachment according to the result of ADD. */
-function listAddressesOf({ result }: NodeAttachment): Cidr[] {
-  const decoded = ifPossible(() => decodeResult(result ?? {}));
-  return decoded?.ips.map(({ address }) => address) ?? [];
-}
-
-/** Reports whether the host has a gateway of the attachment. */
-function isGateway(
-  { host }: Pick<Node, "host">,
-  entry: Link,
-  { result }: NodeAttachment,
-): boolean {
-  const gateways = ifPossible(() => decodeResult(result ?? {}))?.ips
-    .flatMap(({ gateway }) => gateway ?? []) ?? [];
-  const own = host.address.list({ ifindex: entry.index });
-  return gateways.some((gateway) =>
-    own.some(({ address }) => address.ip.equals(gateway))
-  );
+/** Returns the result of ADD; undefined if it cannot be read. */
+export function resultOf({ result }: NodeAttachment): Result | undefined {
+  return ifPossible(() => decodeResult(result ?? {}));
 }
 
 /** Names an attachment as people do: `default/web eth0`. */

@@ -6,106 +6,47 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { pause } from "../../base/deadline.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import { listLive, type LiveInterface } from "./live.ts";
 import type { Node } from "./node.ts";
 
-/** Finds static neighbours with another MAC than the one that the link has. */
-function findWrongNeighbors(node: Node): Findings {
-  const known = new NeighborRequests(node.host.socket).list()
-    .filter(({ isPermanent }) => isPermanent);
-  return listLive(node).flatMap((live) => [
-    ...findOnHost(live, known),
-    ...ifPossible(() => findInContainer(live)) ?? [],
-  ]);
-}
-
-type Neighbors = ReturnType<NeighborRequests["list"]>;
-
-function findOnHost(
-  { attachment, link, entry, addresses }: LiveInterface,
-  known: Neighbors,
-): Finding[] {
-  const mac = link?.mac;
-  if (mac === undefined || entry === undefined) return [];
-  return known.filter((one) =>
-    one.ifindex === entry.index && one.mac?.hex !== mac.hex &&
-    addresses.some(({ ip }) => ip.equals(one.ip))
-  ).map(({ ip, mac: other }) =>
-    error(
-      `a static neighbour of the node has ${other} for ${ip} on ` +
-        `"${entry.name}", and ${attachment} has ${mac}`,
-      "what the node sends to that container is lost",
-      {
-        command: shell`ip neigh del ${ip} dev ${entry.name}`,
-        look: shell`ip neigh show ${ip}`,
-        subject: attachment,
-      },
-    )
-  );
-}
-
-/** Looks at the container's neighbours for its gateway. */
-function findInContainer(
-  { attachment, cached, entry, isRouted }: LiveInterface,
-): Finding[] {
-  if (!isRouted || entry?.mac === undefined) return [];
-  const { netns, ifName, result } = cached;
-  const gateways = decodeResult(result ?? {}).ips
-    .flatMap(({ gateway }) => gateway ?? []);
-  using sandbox = Rtnl.open(netns);
-  const { mac } = entry;
-  const ifindex = sandbox.link.get(ifName).index;
-  return new NeighborRequests(sandbox.socket).list({ ifindex })
-    .filter((one) =>
-      one.isPermanent && one.mac?.hex !== mac?.hex &&
-      gateways.some((gateway) => gateway.equals(one.ip))
-    ).map(({ ip, mac: other }) =>
-      error(
-        `a static neighbour in ${attachment} has ${other} for its gateway ` +
-          `${ip}, and "${entry.name}" has ${mac}`,
-        "what that container sends beyond its subnet is lost",
-        {
-          command:
-            shell`nsenter --net=${netns} ip neigh del ${ip} dev ${ifName}`,
-          look: shell`nsenter --net=${netns} ip neigh`,
-          subject: attachment,
-        },
-      )
-    );
-}
-
 /** How often to ask for an address, and how long to listen each time, in ms. */
 const ATTEMPTS = 3, LISTEN_MS = 100;
 
-/** Finds containers to which the cache gives one address, of those that the node routes. */
+/** Finds containers with one address, if the node routes to them or they share a bridge. */
 function findTwins(node: Node): Findings {
-  const all = listLive(node).filter(({ isRouted }) => isRouted);
-  const owners = all.flatMap((live) =>
+  const owners = listLive(node).flatMap((live) =>
     live.addresses.map(({ ip }) => ({ ip: `${ip}`, live }))
   );
   return [...Map.groupBy(owners, ({ ip }) => ip)].flatMap(([ip, some]) => {
-    const [first, second] = some.map(({ live }) => live);
-    if (first === undefined || second === undefined) return [];
+    const all = some.map(({ live }) => live);
+    const second = all.find((live, at) =>
+      all.slice(0, at).some((other) => areRivals(live, other))
+    );
+    const first = second && all.find((other) => areRivals(second, other));
+    if (first === undefined) return [];
     return [error(
-      `${first.attachment} and ${second.attachment} both have ${ip}`,
+      `${first.attachment} and ${second?.attachment} both have ${ip}`,
       "packets to that address reach one of the containers only",
       {
         advice: "give each its own address, and restart the one that has it " +
           "wrongly: static addresses are for one container, and leases that " +
           "were lost are handed out again",
         look: shell`cni show --json | grep ${ip}`,
-        subject: second.attachment,
-        about: [[first.attachment], [second.attachment]],
+        subject: second?.attachment,
+        about: [[first.attachment], [second?.attachment ?? ""]],
       },
     )];
   });
+}
+
+function areRivals(one: LiveInterface, other: LiveInterface): boolean {
+  return one !== other &&
+    (one.isRouted && other.isRouted ||
+      one.entry !== undefined && one.entry.index === other.entry?.index);
 }
 
 /**
@@ -226,18 +167,6 @@ function findWrongPorts(node: Node): Findings {
 
 /** Checks of neighbours. */
 export const NEIGHBOR_CHECKS: readonly Check[] = [
-  {
-    code: "CNI0504",
-    name: "neighbor-wrong",
-    finds: "a static neighbour has a different MAC than the link",
-    page: {
-      effect: "Packets in that direction are lost.",
-      cause: "It was set by hand, and the container was restarted since.",
-      look: "`ip neigh`, on the node and by nsenter in the container.",
-      fix: "`ip neigh del ADDRESS dev LINK`.",
-    },
-    run: findWrongNeighbors,
-  },
   {
     code: "CNI0505",
     name: "address-twice",

@@ -10,15 +10,9 @@ import { ifPossible } from "../../base/files/io.ts";
 import { Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
 import { describeLoss, probeAll, type Probed } from "../probe/run.ts";
-import {
-  listHostPorts,
-  listNameServers,
-  listWanted,
-  type Wanted,
-} from "../probe/targets.ts";
+import { hasHostPorts, listHostPorts, listWanted } from "../probe/targets.ts";
 import { findDifferences, listChecked } from "./attachments.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
-import { nameAttachment } from "./live.ts";
 import type { Node } from "./node.ts";
 import { listNotForwarded } from "./sysctls.ts";
 
@@ -34,9 +28,8 @@ function probeContainers(node: Node): Promise<readonly Probed[]> {
 async function probeNow(node: Node): Promise<readonly Probed[]> {
   using endpoints = new Endpoints(node);
   for (const attachment of listChecked(node)) {
-    const name = nameAttachment(attachment);
-    // A namespace may end meanwhile.
-    ifPossible(() => endpoints.add(attachment.netns, [attachment], name));
+    // A namespace may be deleted at any time.
+    ifPossible(() => endpoints.add(attachment.netns, [attachment]));
   }
   const { all } = endpoints;
   const wanted = all.flatMap((subject) => {
@@ -46,19 +39,15 @@ async function probeNow(node: Node): Promise<readonly Probed[]> {
     );
     // Each asks the next one.
     const next = others[(others.indexOf(subject) + 1) % others.length];
-    const peer = next === subject ? undefined : next;
-    const servers = listNameServers(node, subject, node.resolvConf);
-    return listWanted(node, subject, peer, servers);
+    return listWanted(node, subject, next === subject ? undefined : next);
   });
-  const ports = all.filter(({ start: { attachment } }) =>
-    Array.isArray(attachment?.capabilityArgs["portMappings"])
-  );
+  const ports = all.filter(hasHostPorts);
   if (ports.length === 0) return await probeAll(node, wanted);
   using client = await OutsideClient.create(node);
-  const fromOutside: Wanted[] = ports.flatMap((subject) =>
-    listHostPorts(node, subject, (family) => client.origin(family))
+  const asked = ports.flatMap((subject) =>
+    listHostPorts(node, subject, client)
   );
-  return await probeAll(node, [...wanted, ...fromOutside]);
+  return await probeAll(node, [...wanted, ...asked]);
 }
 
 /** Finds the causes of lost packets that belong to a check. */
@@ -127,6 +116,17 @@ const MOST_LOSSES = 3;
 
 /** Checks of packets that are lost. */
 export const PACKET_CHECKS: readonly Check[] = ([
+  {
+    code: "CNI0504",
+    name: "neighbor-wrong",
+    finds: "a static neighbour has a different MAC than the link",
+    page: {
+      effect: "Packets in that direction are lost.",
+      cause: "It was set by hand, and the container was restarted since.",
+      look: "`ip neigh`, on the node and by nsenter in the container.",
+      fix: "`ip neigh del ADDRESS dev LINK`.",
+    },
+  },
   {
     code: "CNI0604",
     name: "forward-policy",

@@ -9,22 +9,24 @@ import { refuse } from "../../base/command_line/usage_error.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { Ip } from "../../net/ip.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
+import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { type Endpoint, Endpoints } from "../probe/endpoint.ts";
+import { Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
 import { arrives, explainUnsent, probeAll, type Probed } from "../probe/run.ts";
 import { formatProbed, toCauses, toShown } from "../probe/show.ts";
 import {
+  hasHostPorts,
   listHostPorts,
   listNamed,
-  listNameServers,
   listWanted,
   originOfNode,
   type Wanted,
 } from "../probe/targets.ts";
-import { nameAttachment } from "./live.ts";
+import { resultOf } from "./live.ts";
 import type { Node } from "./node.ts";
+import type { Endpoint } from "./way/trip.ts";
 
 /** What `--to` names. */
 interface Destination {
@@ -43,53 +45,55 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
   using endpoints = new Endpoints(node);
   using stack = new DisposableStack();
   const own = endpoints.addNamed(pod);
-  const hasPorts = own.some(({ start: { attachment } }) =>
-    attachment?.capabilityArgs["portMappings"] !== undefined
-  );
-  const client = from === "outside" || from === undefined && hasPorts
+  const isWhole = from === undefined && to === undefined;
+  const client = from === "outside" || isWhole && own.some(hasHostPorts)
     ? stack.use(await OutsideClient.create(node))
     : undefined;
-  const wanted = from !== undefined
-    ? listFrom(
+  const wanted = own.flatMap((subject): Wanted[] => {
+    const { address: { ip } } = subject.start;
+    const { address = ip, port } = destination;
+    if (address.family !== ip.family) return [];
+    if (from !== undefined) {
+      const sender = from === "node" || from === "outside"
+        ? undefined
+        : findIn(endpoints.addNamed(from), ip.family);
+      const origin = from === "node"
+        ? originOfNode(node, ip)
+        : sender?.origin ?? client?.origin(ip.family);
+      const to = subject.origin.name;
+      return origin === undefined
+        ? []
+        : listNamed(origin, subject, to, { address: ip, port }, sender);
+    }
+    if (destination.address !== undefined) {
+      const peer = findOther(
+        node,
+        endpoints,
+        ip.family,
+        (one) =>
+          resultOf(one)?.ips.some((other) =>
+            other.address.ip.equals(address)
+          ) === true,
+      );
+      const to = { address, port };
+      return listNamed(subject.origin, subject, `${address}`, to, peer);
+    }
+    const peer = findOther(
       node,
-      own,
-      destination.port,
-      (ip) =>
-        from === "node"
-          ? originOfNode(node, ip)
-          : from === "outside"
-          ? client?.origin(ip.family)
-          : endpoints.addNamed(from).find(({ start: { address } }) =>
-            address.family === ip.family
-          ),
-    )
-    : destination.address !== undefined
-    ? own.filter(({ start: { address } }) =>
-      address.family === destination.address?.family
-    ).flatMap((subject) =>
-      listNamed(subject.origin, subject, `${destination.address}`, {
-        address: destination.address as Ip,
-        port: destination.port,
-      }, findOwner(node, endpoints, destination.address))
-    )
-    : own.flatMap((subject) => [
-      ...listWanted(
-        node,
-        subject,
-        findPeer(node, endpoints, subject),
-        listNameServers(node, subject, node.resolvConf),
-      ),
-      ...client === undefined ? [] : listHostPorts(
-        node,
-        subject,
-        (family) => client.origin(family),
-      ),
-    ]);
+      endpoints,
+      ip.family,
+      ({ network, netns }) =>
+        network === subject.network && netns !== subject.start.netns,
+    );
+    return [
+      ...listWanted(node, subject, peer),
+      ...client === undefined ? [] : listHostPorts(node, subject, client),
+    ];
+  });
   if (wanted.length === 0) {
     throw new Error(`"${pod}" has nothing to probe: no address family fits`);
   }
   const probed = await probeAll(node, wanted);
-  const isWhole = from === undefined && to === undefined;
   for (const subject of isWhole ? own : []) {
     const unsent = await explainUnsent(node, subject);
     if (unsent !== undefined) probed.push(unsent);
@@ -97,55 +101,23 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
   return report(probed);
 }
 
-/** Finds the container that has an address. */
-function findOwner(
+/** Finds an address of another container. */
+function findOther(
   node: Node,
   endpoints: Endpoints,
-  address: Ip | undefined,
+  family: IpFamily,
+  isMeant: (attachment: NodeAttachment) => boolean,
 ): Endpoint | undefined {
-  for (const one of node.liveAttachments) {
-    const found = ifPossible(() =>
-      endpoints.add(one.netns, [one], nameAttachment(one))
-    )?.find(({ origin }) => address?.equals(origin.source));
-    if (found !== undefined) return found;
-  }
-  return undefined;
+  const one = node.liveAttachments.find(isMeant);
+  const found = one && ifPossible(() => endpoints.add(one.netns, [one]));
+  return found && findIn(found, family);
 }
 
-/** Finds another container of the same network. */
-function findPeer(
-  node: Node,
-  endpoints: Endpoints,
-  { network, start }: Endpoint,
+function findIn(
+  endpoints: readonly Endpoint[],
+  family: IpFamily,
 ): Endpoint | undefined {
-  const other = node.liveAttachments.find((one) =>
-    one.network === network && one.netns !== start.netns
-  );
-  if (other === undefined) return undefined;
-  return ifPossible(() =>
-    endpoints.add(other.netns, [other], nameAttachment(other))
-  )?.find(({ start: { address } }) => address.family === start.address.family);
-}
-
-/** Lists what others send to a pod. */
-function listFrom(
-  node: Node,
-  own: readonly Endpoint[],
-  port: number | undefined,
-  find: (ip: Ip) => Endpoint | Wanted["probe"]["from"] | undefined,
-): Wanted[] {
-  void node;
-  return own.flatMap((subject) => {
-    const { address: { ip } } = subject.start;
-    const found = find(ip);
-    if (found === undefined) return [];
-    const isEndpoint = "origin" in found;
-    const origin = isEndpoint ? found.origin : found;
-    return listNamed(origin, subject, subject.origin.name, {
-      address: ip,
-      port,
-    }, isEndpoint ? found : undefined);
-  });
+  return endpoints.find(({ start: { address } }) => address.family === family);
 }
 
 function readDestination(call: CniCall, text: string | undefined): Destination {

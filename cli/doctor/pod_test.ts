@@ -161,7 +161,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the next router is silent",
     pod: DB,
-    text: /the gateway 192.0.2.2 does not tell its MAC on "out0"/,
+    text: /to 192.0.2.2 on "out0", where no host answers/,
     breaks:
       "nsenter --net=$outside ip -4 addr flush dev eth0; ip neigh flush dev out0",
     fixes: "nsenter --net=$outside ip addr add 192.0.2.2/24 dev eth0",

@@ -9,6 +9,7 @@ import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   gatewayAddressesOf,
@@ -109,6 +110,22 @@ export function listUplinks({ host }: Pick<Node, "host">): Link[] {
   return [...indices].flatMap((ifindex) =>
     ifindex === undefined ? [] : host.link.find(ifindex) ?? []
   );
+}
+
+/** Lists the routers of the node's default route. */
+export function listRouters(
+  node: Pick<Node, "host">,
+  family: IpFamily,
+): Ip[] {
+  const uplinks = listUplinks(node).map(({ index }) => index);
+  const routes = node.host.route.list({ family }).filter((one) =>
+    one.destination.prefixLength === 0 && one.gateway !== undefined &&
+    (family === 6 || uplinks.includes(one.ifindex ?? 0))
+  );
+  const [first] = routes
+    .sort((left, right) => (left.priority ?? 0) - (right.priority ?? 0))
+    .flatMap(({ gateway }) => gateway ?? []);
+  return first === undefined ? [] : [first];
 }
 
 /** Lists the default routes of table main. */

@@ -1,5 +1,5 @@
 /**
- * Why packets are lost, and what ends that.
+ * The causes of lost packets.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Cidr } from "../../net/cidr.ts";
 import type { More } from "../doctor/finding.ts";
 import type { Node } from "../doctor/node.ts";
 
-/** Why packets are lost. */
+/** The cause of a loss. */
 export interface Cause extends Omit<More, "about" | "fix" | "subject"> {
   /** The check that the cause belongs to, such as `rule-drops`. */
   readonly check: string;
@@ -16,7 +16,7 @@ export interface Cause extends Omit<More, "about" | "fix" | "subject"> {
   readonly text: string;
 }
 
-/** What an explanation may look at. */
+/** The node and the container of an explanation. */
 export interface Scene {
   readonly node: Node;
   /** The subnet of the container. */

@@ -1,5 +1,5 @@
 /**
- * `cni probe`: tries whether one container reaches another.
+ * `cni probe`: tests whether one container can reach another.
  *
  * @module
  */
@@ -12,7 +12,8 @@ import { Node, type NodeOptions } from "../doctor/node.ts";
 import { report } from "../doctor/pod.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../networks/network.ts";
-import { type Endpoint, Endpoints } from "./endpoint.ts";
+import type { Endpoint } from "../doctor/way/trip.ts";
+import { Endpoints } from "./endpoint.ts";
 import { probeAll } from "./run.ts";
 import { listNamed, type Wanted } from "./targets.ts";
 

@@ -1,12 +1,11 @@
 /**
- * The cause for which a traced probe was lost, and the command that ends it.
+ * Explains a lost probe with the rules that its packets passed.
  *
  * @module
  */
 
 import { shell } from "../../base/command_line/shell.ts";
 import {
-  type Expression,
   isNotrack,
   namesAddressOrLink,
   translationOf,
@@ -17,108 +16,119 @@ import {
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { removal } from "../doctor/finding.ts";
+import { type More, removal } from "../doctor/finding.ts";
+import type { Node } from "../doctor/node.ts";
 import type { Cause, Scene } from "./cause.ts";
-import { explainReason, findEnded } from "./reasons.ts";
+import { explainReason } from "./reasons.ts";
 import { explainLink } from "./explain_link.ts";
 import { deletionOf } from "./legacy_rules.ts";
 import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
 
-/** A rule drops packets as it is meant to. */
+/** A rule drops packets on purpose. */
 export const INTENDED = "intended";
 
-/** Explains by what the kernel reported: rules, counters, and its own reasons. */
+/** Explains a loss with what the kernel reported: rules, counters, drop reasons. */
 export function explain(
   trace: Trace,
   scene: Scene,
 ): Cause | typeof INTENDED | undefined {
   return explainRule(trace, scene) ?? explainCounted(trace) ??
-    explainLink(trace, scene.node) ?? explainChange(trace) ??
-    explainReason(trace, scene);
-}
-
-/** Functions in which routing drops a packet. */
-const ROUTING =
-  /^(ip_error|ip6?_forward|ip_rcv_finish_core|ip6_pkt_drop|ip_route_\w+)$/;
-/** Steps of rules that change a packet, or how it is routed. */
-const CHANGES = ["target", "payload", "meta"];
-
-/** Explains that routing drops what a rule has changed: its TTL, or its mark. */
-function explainChange(trace: Trace): Cause | undefined {
-  if (!ROUTING.test(findEnded(trace)?.location ?? "")) return undefined;
-  for (const step of trace.steps) {
-    if (step.verdict === VERDICTS.accept || isOwn(step)) continue;
-    using nftables = openNftables(step.netns);
-    const rule = nftables && findRule(nftables, step);
-    const last = rule?.expressions.findLast(({ name }) => name !== "counter");
-    if (rule === undefined || last === undefined) continue;
-    if (!CHANGES.includes(last.name)) continue;
-    const { table: { family, name }, chain, handle } = step;
-    const at = `${family} ${name} ${chain}`;
-    return {
-      check: "rule-drops",
-      text: `rule ${handle} of the nftables chain "${at}"` +
-        `${describeComment(rule)} changes packets, and routing then drops them`,
-      ...removal(
-        `nft delete rule ${at} handle ${handle}`,
-        `nft -a list chain ${at}`,
-      ),
-    };
-  }
-  return undefined;
+    explainLink(trace, scene.node) ?? explainReason(trace, scene);
 }
 
 /** Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
-const INPUT = 1, FORWARD = 2, OUTPUT = 3;
+const INPUT = 1, FORWARD = 2, OUTPUT = 3, POSTROUTING = 4;
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting"];
-/** Steps of rules that match every packet. */
+/** Expressions of rules that match every packet. */
 const IDLE = ["counter", "immediate", "reject", "log"];
 
 function explainRule(
   trace: Trace,
-  scene: Scene,
+  { node, subnet }: Scene,
 ): Cause | typeof INTENDED | undefined {
   const step = findDrop(trace);
-  if (step === undefined) return undefined;
-  const { table, chain, netns, handle } = step;
-  const at = `${table.family} ${table.name} ${chain}`;
-  using nftables = openNftables(netns);
-  if (nftables === undefined) return undefined;
+  using nftables = step && openNftables(step.netns);
+  if (step === undefined || nftables === undefined) return undefined;
+  const { table, chain, handle } = step;
   const base = findBase(nftables, trace, step);
   const rule = findRule(nftables, step);
-  // A chain that was jumped to has the conditions of the jump, but for the zones of
-  // firewalld, whose rules are its own: they come back, and are not to be deleted.
-  const isForEverything = rule === undefined ||
-    matchesAll(rule) && (base?.name === chain || table.name === "firewalld");
-  const isOnHost = netns === scene.node.hostNetns;
-  // Some nodes keep all that they do not serve to themselves, on purpose.
+  const { isOnHost, what, help, inside } = describeRule(step, rule, node, base);
+  // Many nodes drop packets to ports that they do not serve.
   if (isOnHost && base?.hook === INPUT && isOnPurpose(nftables, step, rule)) {
     return INTENDED;
   }
-  if (isOwn(step)) return INTENDED;
-  const inside = (command: string): string =>
-    isOnHost ? command : shell`nsenter --net=${netns} ` + command;
-  const of = `the nftables chain "${at}"` +
-    (base === undefined ? "" : ` (${HOOKS[base.hook]})`);
-  const where = isOnHost ? "" : " inside the container";
-  const text = handle === undefined
-    ? `${of}${where} has policy drop, and no rule accepts the packets`
-    : `rule ${handle} of ${of}${describeComment(rule)} drops packets${where}`;
-  const look = inside(`nft -a list chain ${at}`);
-  if (!isForEverything) {
-    return {
-      check: "rule-drops",
-      text,
-      ...removal(inside(`nft delete rule ${at} handle ${handle}`), look),
-    };
+  if (table.name.startsWith("cni_") || chain.startsWith("CNI-ISOLATION")) {
+    return INTENDED;
   }
+  const text = handle === undefined
+    ? `${what} has policy drop, and no rule accepts the packets`
+    : `${what} drops packets`;
+  // Rules in a chain that others jump to are limited by the conditions of the jump. The
+  // rules of firewalld's zones must not be deleted, because a reload restores them.
+  const isForEverything = rule === undefined ||
+    matchesAll(rule) && (base?.name === chain || table.name === "firewalld");
+  if (!isForEverything) return { check: "rule-drops", text, ...help };
   return {
     check: base?.hook === FORWARD && table.family !== "bridge"
       ? "forward-policy"
       : "rule-drops",
     text,
-    command: inside(acceptIn(step, base?.hook, scene.subnet)),
-    look,
+    command: inside(acceptIn(step, base?.hook, subnet)),
+    look: help.look,
+  };
+}
+
+/** A rule that a packet or its answer passed. */
+export interface PassedRule {
+  readonly step: PlacedStep;
+  readonly rule: Rule;
+  /** The rule in words, such as `rule 7 of the nftables chain "ip nat POSTROUTING"`. */
+  readonly what: string;
+  /** How to delete the rule. */
+  readonly help: More;
+  /** Whether it is in a table or chain of this project's plugins. */
+  readonly isOwn: boolean;
+}
+
+/** Lists the rules that a packet and its answer passed. */
+export function listPassed({ steps }: Trace, node: Node): PassedRule[] {
+  return steps.flatMap((step) => {
+    using nftables = openNftables(step.netns);
+    const rule = nftables && findRule(nftables, step);
+    if (rule === undefined) return [];
+    const isOwn = /^cni_/.test(step.table.name) || /^CNI-/.test(step.chain);
+    return [{ step, rule, isOwn, ...describeRule(step, rule, node) }];
+  });
+}
+
+/** Describes a rule, or a policy, and how to delete the rule. */
+function describeRule(
+  { table: { family, name }, chain, handle, netns }: PlacedStep,
+  rule: Rule | undefined,
+  { hostNetns, host }: Node,
+  base?: HookedChain,
+): Pick<PassedRule, "what" | "help"> & {
+  readonly isOnHost: boolean;
+  /** Writes a command that runs in the rule's namespace. */
+  inside(command: string): string;
+} {
+  const isOnHost = netns === hostNetns || netns === host.netns.path;
+  const inside = (command: string): string =>
+    isOnHost ? command : shell`nsenter --net=${netns} ` + command;
+  const at = `${family} ${name} ${chain}`;
+  const comment = rule?.comment || xtablesCommentOf(rule?.expressions ?? []);
+  return {
+    isOnHost,
+    inside,
+    what: (handle === undefined ? "" : `rule ${handle} of `) +
+      `the nftables chain "${at}"` +
+      (base === undefined ? "" : ` (${HOOKS[base.hook]})`) +
+      (comment ? ` (comment "${comment}")` : "") +
+      (isOnHost ? "" : " inside the container"),
+    help: removal(
+      inside(`nft delete rule ${at} handle ${handle}`),
+      inside(`nft -a list chain ${at}`),
+    ),
   };
 }
 
@@ -140,8 +150,8 @@ function findBase(
   return undefined;
 }
 
-/** Finds the rule of a step. */
-export function findRule(
+/** Finds the rule of a decision. */
+function findRule(
   nftables: Nftables,
   { table, chain, handle }: PlacedStep,
 ): Rule | undefined {
@@ -150,25 +160,17 @@ export function findRule(
     : nftables.listRules(table, chain).find((rule) => rule.handle === handle);
 }
 
-/** Describes the comment of a rule, in brackets. */
-export function describeComment(rule: Rule | undefined): string {
-  const comment = rule?.comment || xtablesCommentOf(rule?.expressions ?? []);
-  return comment ? ` (comment "${comment}")` : "";
-}
-
 function matchesAll({ expressions }: Rule): boolean {
-  return expressions.every((one) => IDLE.includes(one.name) || isTarget(one));
-}
-
-/** Reports whether it is an action of iptables, such as `-j REJECT`. */
-function isTarget({ name }: Expression): boolean {
-  return name === "target";
+  // An action of iptables, such as REJECT, is a target.
+  return expressions.every(({ name }) =>
+    IDLE.includes(name) || name === "target"
+  );
 }
 
 /**
- * Reports whether a rule of the node's input drops what is not for it, rather than
- * what comes from containers: it names neither addresses nor links, and other rules
- * accept something.
+ * Reports whether an input rule drops packets to ports that the node does not serve,
+ * rather than packets of containers: it names neither addresses nor links, and other
+ * rules of the chain accept packets.
  */
 function isOnPurpose(
   nftables: Nftables,
@@ -182,12 +184,7 @@ function isOnPurpose(
     );
 }
 
-/** Reports whether the plugin firewall isolates a network on purpose. */
-function isOwn({ table, chain }: PlacedStep): boolean {
-  return table.name.startsWith("cni_") || chain.startsWith("CNI-ISOLATION");
-}
-
-/** Returns the command that lets a container's subnet through a chain of any program. */
+/** Returns the command that makes a chain accept the packets of a subnet. */
 function acceptIn(
   { table, chain }: PlacedStep,
   hook: number | undefined,
@@ -195,7 +192,7 @@ function acceptIn(
 ): string {
   const { family } = subnet;
   if (table.name === "firewalld") {
-    // A reload would take away rules of running containers.
+    // A reload would remove rules of running containers.
     const add = `--zone=trusted --add-source=${subnet}`;
     return `firewall-cmd ${add} && firewall-cmd --permanent ${add}`;
   }
@@ -218,7 +215,7 @@ function acceptIn(
   ).join("; ");
 }
 
-/** Explains by counters of legacy rules, which the kernel does not trace. */
+/** Explains a loss with the counters of legacy rules, which the kernel does not trace. */
 function explainCounted({ counted, packets }: Trace): Cause | undefined {
   const [rule] = counted;
   const wasDropped = packets.length === 0 ||
@@ -243,24 +240,15 @@ function explainCounted({ counted, packets }: Trace): Cause | undefined {
  * Explains that a packet leaves the node with the container's own address, although
  * its network is masqueraded.
  */
-export function explainUntranslated(trace: Trace): Cause | undefined {
-  const { steps, connection, probe: { from } } = trace;
-  if (connection !== undefined) {
-    if (!connection.reply.destination.equals(from.source)) return undefined;
-  }
-  for (const step of steps) {
-    using nftables = openNftables(step.netns);
-    const rule = nftables && findRule(nftables, step);
-    if (nftables === undefined || rule === undefined) continue;
-    const { table: { family, name }, chain, handle } = step;
-    const at = `${family} ${name} ${chain}`;
-    const help = removal(
-      `nft delete rule ${at} handle ${handle}`,
-      `nft -a list chain ${at}`,
-    );
-    const what = `rule ${handle} of the nftables chain "${at}"${
-      describeComment(rule)
-    }`;
+export function explainUntranslated(
+  trace: Trace,
+  node: Node,
+): Cause | undefined {
+  const { connection, probe: { from } } = trace;
+  const isTranslated = connection !== undefined &&
+    !connection.reply.destination.equals(from.source);
+  if (isTranslated) return undefined;
+  for (const { step, rule, what, help } of listPassed(trace, node)) {
     if (connection === undefined && rule.expressions.some(isNotrack)) {
       return {
         check: "untracked",
@@ -269,7 +257,8 @@ export function explainUntranslated(trace: Trace): Cause | undefined {
         ...help,
       };
     }
-    const base = findBase(nftables, trace, step);
+    using nftables = openNftables(step.netns);
+    const base = nftables && findBase(nftables, trace, step);
     if (
       base?.type === "nat" && base.hook === POSTROUTING &&
       step.verdict === VERDICTS.accept &&
@@ -284,5 +273,3 @@ export function explainUntranslated(trace: Trace): Cause | undefined {
   }
   return undefined;
 }
-
-const POSTROUTING = 4;

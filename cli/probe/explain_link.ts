@@ -1,6 +1,6 @@
 /**
- * Explains that a link ends packets: a filter or a qdisc of traffic control, a port of
- * a bridge, or forwarding that is off where answers arrive.
+ * Explains that a link ends packets: a filter or a qdisc of traffic control, or a port
+ * of a bridge.
  *
  * @module
  */
@@ -8,6 +8,10 @@
 import { shell } from "../../base/command_line/shell.ts";
 import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
+import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
+import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
+import { removal } from "../doctor/finding.ts";
+import { findMaster } from "../doctor/live.ts";
 import type { Node } from "../doctor/node.ts";
 import type { Cause } from "./cause.ts";
 import { findEnded } from "./reasons.ts";
@@ -29,136 +33,130 @@ export function explainLink(trace: Trace, node: Node): Cause | undefined {
   return undefined;
 }
 
-/** Explains a redirect of what a container sends to another link. */
+/** Explains that packets of a container are redirected to a link that leads nowhere. */
 export function explainRedirect(
   node: Node,
   names: readonly string[],
 ): Cause | undefined {
-  const traffic = new TrafficControl(node.host.socket);
   for (const name of names) {
     const link = node.host.link.find(name);
-    if (link === undefined) continue;
-    const filter = [Parent.Ingress, Parent.ClsactIngress]
-      .flatMap((parent) => traffic.filter.list(link.index, parent))
+    const filter = link && listFilters(node, link, "ingress")
       .find(({ redirectTo }) => redirectTo !== undefined);
-    const target = filter?.redirectTo === undefined
-      ? undefined
-      : node.host.link.find(filter.redirectTo);
-    if (filter === undefined || target === undefined) continue;
+    if (filter?.redirectTo === undefined) continue;
+    const target = node.host.link.find(filter.redirectTo);
     // The plugin bandwidth limits by one.
-    if (target.kind === "ifb") continue;
+    if (target?.kind === "ifb" && target.isUp) continue;
+    const to = target === undefined
+      ? "a link that was deleted"
+      : `"${target.name}"${target.isUp ? "" : ", which is down"}`;
     return {
       check: "packet-ends",
-      text:
-        `a filter of "${name}" redirects what it receives to "${target.name}"`,
-      command: shell`tc filter del dev ${name} ingress pref ${filter.priority}`,
-      advice: "and tell the program that added it, or it comes back",
-      look: shell`tc -s filter show dev ${name} ingress`,
+      text: `a filter of "${name}" redirects what it receives to ${to}`,
+      ...target?.kind === "ifb"
+        ? { command: shell`ip link set ${target.name} up` }
+        : removal(
+          shell`tc filter del dev ${name} ingress pref ${filter.priority}`,
+          shell`tc -s filter show dev ${name} ingress`,
+        ),
     };
   }
   return undefined;
 }
 
-/** The kernel does not tell yet by which link a packet was to leave. */
+type Side = "ingress" | "egress";
+
+function listFilters({ host }: Node, { index }: Link, side: Side): Filter[] {
+  const { filter } = new TrafficControl(host.socket);
+  return (side === "ingress"
+    ? [Parent.Ingress, Parent.ClsactIngress]
+    : [Parent.ClsactEgress]).flatMap((parent) => filter.list(index, parent));
+}
+
+/** The kernel does not report yet by which link a packet was to leave. */
 function findFiltered(node: Node, last: Link): Link {
-  const traffic = new TrafficControl(node.host.socket);
-  return [last, ...node.host.link.list()].find(({ index }) =>
-    traffic.filter.list(index, Parent.ClsactEgress).length > 0
+  return [last, ...node.host.link.list()].find((link) =>
+    listFilters(node, link, "egress").length > 0
   ) ?? last;
 }
 
-function explainFilter(
-  node: Node,
-  { index, name }: Link,
-  side: "ingress" | "egress",
-): Cause {
-  const traffic = new TrafficControl(node.host.socket);
-  const parents = side === "ingress"
-    ? [Parent.Ingress, Parent.ClsactIngress]
-    : [Parent.ClsactEgress];
-  const filters = parents.flatMap((parent) =>
-    traffic.filter.list(index, parent)
-  );
+function explainFilter(node: Node, link: Link, side: Side): Cause {
+  const { name } = link;
+  const filters = listFilters(node, link, side);
   const [filter] = filters;
-  return {
+  const look = shell`tc -s filter show dev ${name} ` + side;
+  const del = shell`tc filter del dev ${name} ` + side;
+  return explainRedirect(node, side === "ingress" ? [name] : []) ?? {
     check: "packet-ends",
     text: `a filter of traffic control drops packets on "${name}" (${side})`,
-    command: filter !== undefined && filters.length === 1
-      ? shell`tc filter del dev ${name} ` + `${side} pref ${filter.priority}`
-      : undefined,
-    advice: filters.length === 1
-      ? "and tell the program that added it, or it comes back"
-      : "delete the filter by its pref: " +
-        shell`tc filter del dev ${name} ` + `${side} pref PREF`,
-    look: shell`tc -s filter show dev ${name} ` + side,
+    ...filter !== undefined && filters.length === 1
+      ? removal(`${del} pref ${filter.priority}`, look)
+      : { advice: `delete the filter by its pref: ${del} pref PREF`, look },
   };
 }
 
-function explainQdisc(node: Node, { index, name }: Link): Cause {
-  const kind = new TrafficControl(node.host.socket).qdisc
-    .find(index, Parent.Root)?.kind;
+function explainQdisc(node: Node, { index, name, mtu }: Link): Cause {
+  const { kind, bucket } =
+    new TrafficControl(node.host.socket).qdisc.find(index, Parent.Root) ?? {};
+  const burst = bucket === undefined ? 0 : Math.floor(
+    bucket.bytesPerSecond * bucket.bufferTicks * NANOSECONDS_PER_TICK / 1e9,
+  );
   return {
     check: "packet-ends",
-    text:
-      `the qdisc of "${name}"${kind === undefined ? "" : ` (${kind})`} drops ` +
-      "each packet: its burst, its limit or its loss lets none pass",
-    command: shell`tc qdisc del dev ${name} root`,
-    advice: "and tell the program that added it, or it comes back",
-    look: shell`tc -s qdisc show dev ${name}`,
+    text: `the qdisc of "${name}"${kind === undefined ? "" : ` (${kind})`} ` +
+      (burst > 0 && burst < mtu
+        ? `has a burst of ${burst} bytes: larger packets never pass`
+        : "drops each packet: its limit or its loss lets none pass"),
+    ...removal(
+      shell`tc qdisc del dev ${name} root`,
+      shell`tc -s qdisc show dev ${name}`,
+    ),
   };
 }
 
-function explainPort(
-  node: Node,
-  { name, masterIndex }: Link,
-): Cause | undefined {
-  const bridge = masterIndex === undefined
-    ? undefined
-    : node.host.link.find(masterIndex);
+/** Explains that ports of a bridge do not forward to each other. */
+function explainPort(node: Node, port: Link): Cause | undefined {
+  const bridge = findMaster(node.host, port);
   if (bridge === undefined) return undefined;
   const ports = node.host.link.list()
     .filter(({ masterIndex }) => masterIndex === bridge.index);
-  const look = shell`bridge -details link show master ${bridge.name}`;
+  const listed = (some: readonly Link[]): string =>
+    some.map(({ name }) => `"${name}"`).join(", ");
+  const setAll = (some: readonly Link[], options: string): string[] =>
+    some.map(({ name }) => shell`bridge link set dev ${name} ` + options);
+  const found = (text: string, commands: readonly string[]): Cause => ({
+    check: "packet-ends",
+    text,
+    command: commands.join(" && "),
+    look: shell`bridge -details link show master ${bridge.name}`,
+  });
   const held = ports.filter(({ port }) =>
     port?.state === "listening" || port?.state === "learning"
   );
   if (held.length > 0) {
-    return {
-      check: "packet-ends",
-      text: `STP holds back ${
-        held.map((one) => `"${one.name}"`).join(", ")
-      }, ` +
-        `ports of "${bridge.name}"`,
-      command: [
+    return found(
+      `STP holds back ${listed(held)}, ports of "${bridge.name}"`,
+      [
         shell`ip link set ${bridge.name} type bridge stp_state 0`,
-        ...held.map((one) => shell`bridge link set dev ${one.name} state 3`),
-      ].join(" && "),
-      look,
-    };
+        ...setAll(held, "state 3"),
+      ],
+    );
   }
   const isolated = ports.filter(({ port }) => port?.isolated === true);
-  if (isolated.some((one) => one.name === name) && isolated.length > 1) {
-    return {
-      check: "packet-ends",
-      text: `ports of "${bridge.name}" are isolated from each other: ` +
-        isolated.map((one) => `"${one.name}"`).join(", "),
-      command: isolated
-        .map((one) => shell`bridge link set dev ${one.name} isolated off`)
-        .join(" && "),
-      look,
-    };
+  if (
+    isolated.some(({ index }) => index === port.index) && isolated.length > 1
+  ) {
+    return found(
+      `ports of "${bridge.name}" are isolated from each other: ` +
+        listed(isolated),
+      setAll(isolated, "isolated off"),
+    );
   }
   const deaf = ports.filter(({ port }) =>
     port?.learns === false && !port.isFlooded
   );
-  if (deaf.length === 0) return undefined;
-  return {
-    check: "packet-ends",
-    text: `"${bridge.name}" neither learns the MACs behind ` +
-      `${deaf.map((one) => `"${one.name}"`).join(", ")} nor floods there`,
-    command: deaf
-      .map((one) => shell`bridge link set dev ${one.name} learning on flood on`)
-      .join(" && "),
-    look,
-  };
+  return deaf.length === 0 ? undefined : found(
+    `"${bridge.name}" neither learns the MACs behind ${listed(deaf)} nor ` +
+      "floods there",
+    setAll(deaf, "learning on flood on"),
+  );
 }

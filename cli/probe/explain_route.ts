@@ -1,33 +1,34 @@
 /**
- * Explains that the routing of the node or of a container ends a packet: by the rule
- * or the route, and the command that takes it away.
+ * Explains that the routing of the node or of a container ends a packet: by the rule,
+ * the route or the neighbour, and the command that deletes it.
  *
  * @module
  */
 
 import { shell } from "../../base/command_line/shell.ts";
 import type { NetNs } from "../../ffi/netns.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
+import { isBridge } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { IpProtocol } from "../../ffi/nftables/trace.ts";
-import type { IpFamily } from "../../net/ip.ts";
+import type { Ip } from "../../net/ip.ts";
+import { removal } from "../doctor/finding.ts";
+import { findMaster } from "../doctor/live.ts";
 import type { Cause } from "./cause.ts";
 import type { Probe } from "./packet.ts";
 import { decide, type Decision, type RoutedPacket } from "./routing.ts";
 
-/** A namespace on the way of a probe. */
+/** A namespace whose routes decide about a probe. */
 export interface Hop {
   readonly netns: NetNs;
   /** Undefined for the node. */
   readonly container: string | undefined;
-  /** The link by which it arrives; `lo` where it is sent. */
+  /** The link by which the packet arrives; `lo` where it is sent. */
   readonly input: string;
 }
-
-/** Source: include/uapi/linux/rtnetlink.h `RT_TABLE_*`. */
-const DEFAULT = 253, MAIN = 254, LOCAL = 255;
 
 /** Explains by the first namespace where a rule or a route stops a probe. */
 export function explainStop(
@@ -37,20 +38,15 @@ export function explainStop(
   for (const hop of hops) {
     using rtnl = Rtnl.open(hop.netns.path);
     const { rules, routes, packet, decision } = decideAt(probe, hop, rtnl);
-    const { family } = packet.source;
-    const cause = describeStop(decision, hop, family) ??
-      // A rule of a firewall may mark it.
-      rules.flatMap(({ selector: { mark } }) => mark ?? [])
-        .map(({ value: mark }) =>
-          describeStop(
-            decide(rules, routes, { ...packet, mark }),
-            hop,
-            family,
-            mark,
-          )
-        ).find(Boolean) ??
-      (decision?.route?.type === "local"
-        ? explainLocal(probe, hop, rtnl)
+    // A rule of a firewall may mark it.
+    const marks = rules.flatMap(({ selector: { mark } }) => mark?.value ?? []);
+    const cause = describeStop(decision, hop, packet) ??
+      marks.map((mark) => {
+        const marked = { ...packet, mark };
+        return describeStop(decide(rules, routes, marked), hop, marked);
+      }).find(Boolean) ??
+      (decision?.route?.type === "local" && hop.container === undefined
+        ? explainOwn(rtnl, probe.destination, "lo")
         : undefined);
     if (cause !== undefined) return cause;
   }
@@ -58,31 +54,20 @@ export function explainStop(
 }
 
 /**
- * Explains by the next hop: a static neighbour, or a link on which nobody answers.
+ * Explains by the next hop: a static neighbour, or a link on which no host answers.
  *
- * @param links Names of links that other checks look at
+ * @param containers Names of the links of containers
  */
 export function explainNextHop(
   probe: Probe,
   hops: readonly Hop[],
-  links: {
-    readonly containers: readonly string[];
-    readonly uplinks: readonly string[];
-  },
+  containers: readonly string[],
 ): Cause | undefined {
-  const { containers } = links;
-  const known = [...containers, ...links.uplinks];
   for (const hop of hops) {
     using rtnl = Rtnl.open(hop.netns.path);
     const { decision: { rule, route } = {} } = decideAt(probe, hop, rtnl);
     if (rule === undefined || route?.isUnicast !== true) continue;
-    const cause = explainNeighbor(rule, route, {
-      probe,
-      hop,
-      rtnl,
-      known,
-      containers,
-    });
+    const cause = explainNeighbor(rule, route, probe, hop, rtnl, containers);
     if (cause !== undefined) return cause;
   }
   return undefined;
@@ -121,46 +106,49 @@ function decideAt(
 function describeStop(
   decision: Decision | undefined,
   hop: Hop,
-  family: IpFamily,
-  mark?: number,
+  { mark, source: { family } }: RoutedPacket,
 ): Cause | undefined {
   if (decision === undefined) return undefined;
-  const { rule, route } = decision;
-  const { isStop, priority } = rule;
+  const { rule: { isStop, priority, source }, route } = decision;
   const where = hop.container === undefined
     ? "the host"
     : `${hop.container}'s namespace`;
-  const marked = mark === undefined ? "" : ` with mark ${mark}`;
+  const marked = mark === 0 ? "" : ` with mark ${mark}`;
   const ip = family === 4 ? "ip" : "ip -6";
   const look = inside(hop, `${ip} rule; ${ip} route show table all`);
+  const delRule = inside(hop, `${ip} rule del pref ${priority}`);
   if (isStop) {
     return {
       check: "rule-stops",
       text: `the routing rule ${priority} of ${where} stops packets from ` +
-        (rule.source.prefixLength === 0 ? "all" : `${rule.source}`) + marked,
-      command: inside(hop, `${ip} rule del pref ${priority}`),
-      advice: "and tell the program that added it, or it comes back",
-      look,
+        (source.prefixLength === 0 ? "all" : `${source}`) + marked,
+      ...removal(delRule, look),
     };
   }
   if (route === undefined || !isStopping(route)) return undefined;
   const { type, destination, table } = route;
-  const isByRule = ![DEFAULT, MAIN, LOCAL].includes(table);
   const text = `the route "${type} ${destination}" of ${where} stops packets`;
   return {
     check: "packet-ends",
-    text: isByRule
-      ? `${text}${marked}: the routing rule ${priority} leads to its table ${table}`
-      : text,
-    command: inside(
-      hop,
-      isByRule
-        ? `${ip} rule del pref ${priority}`
-        : `${ip} route del ${type} ${destination}`,
-    ),
-    advice: "and tell the program that added it, or it comes back",
-    look,
+    ...isByRule(table)
+      ? {
+        text: `${text}${marked}: the routing rule ${priority} leads to its ` +
+          `table ${table}`,
+        ...removal(delRule, look),
+      }
+      : {
+        text,
+        ...removal(inside(hop, `${ip} route del ${type} ${destination}`), look),
+      },
   };
+}
+
+/** The tables to which the kernel's own rules lead. */
+const TABLES: readonly number[] = [Table.Default, Table.Main, Table.Local];
+
+/** Reports whether only a rule that was added leads to a table. */
+function isByRule(table: number): boolean {
+  return !TABLES.includes(table);
 }
 
 function isStopping({ type }: RouteEntry): boolean {
@@ -181,124 +169,128 @@ export function explainNone(
   return {
     check: "packet-ends",
     text: `the node has no IPv${family} route to ${destination}`,
-    advice:
-      "add a default route by the program that manages the node's network",
+    advice: ADD_DEFAULT,
     look: `ip -${family} route`,
   };
 }
 
-/** Explains that the node itself has the destination, on its loopback. */
-function explainLocal(
-  { destination }: Probe,
-  hop: Hop,
+/** What to do on a node without a default route. */
+export const ADD_DEFAULT =
+  "add a default route by the program that manages the node's network";
+
+/**
+ * Explains that a namespace itself has an address.
+ *
+ * @param only The link that must have it; any if undefined
+ */
+export function explainOwn(
   rtnl: Rtnl,
+  ip: Ip,
+  only?: string,
 ): Cause | undefined {
-  const own = rtnl.address.list()
-    .find(({ address }) => address.ip.equals(destination));
-  const owner = own === undefined ? undefined : rtnl.link.find(own.ifindex);
-  if (hop.container !== undefined || owner?.name !== "lo") return undefined;
+  const own = rtnl.address.list().find(({ address }) => address.ip.equals(ip));
+  const link = own && rtnl.link.find(own.ifindex)?.name;
+  if (link === undefined || link !== (only ?? link)) return undefined;
   return {
     check: "packet-ends",
-    text: `the node itself has ${destination}, on "lo"`,
-    command: shell`ip address del ${own?.address} dev lo`,
+    text: `the node itself has ${ip}, on "${link}"`,
+    command: shell`ip address del ${own?.address} dev ${link}`,
     advice: "unless the node is meant to answer there",
-    look: shell`ip route get ${destination}`,
+    look: shell`ip address show to ${ip}`,
   };
 }
 
 function explainNeighbor(
   rule: Rule,
   route: RouteEntry,
-  { probe: { destination }, hop, rtnl, known, containers }: {
-    readonly probe: Probe;
-    readonly hop: Hop;
-    readonly rtnl: Rtnl;
-    readonly known: readonly string[];
-    readonly containers: readonly string[];
-  },
+  { destination }: Probe,
+  hop: Hop,
+  rtnl: Rtnl,
+  containers: readonly string[],
 ): Cause | undefined {
-  const [next] = route.nextHops;
-  const link = next?.ifindex === undefined
-    ? undefined
-    : rtnl.link.find(next.ifindex);
+  const [{ ifindex, gateway } = { ifindex: undefined, gateway: undefined }] =
+    route.nextHops;
+  const link = ifindex === undefined ? undefined : rtnl.link.find(ifindex);
   if (link === undefined) return undefined;
-  const nextHop = next?.gateway ?? destination;
+  const { name } = link;
+  const nextHop = gateway ?? destination;
   const neighbor = new NeighborRequests(rtnl.socket)
     .list({ ifindex: link.index }).find(({ ip }) => ip.equals(nextHop));
-  const where = hop.container ?? "the node";
-  // Static neighbours of containers and their gateways: see neighbor-wrong.
-  const isOthers = hop.container === undefined
-    ? !containers.includes(link.name)
-    : next?.gateway === undefined;
-  if (neighbor?.isPermanent === true && isOthers) {
+  if (neighbor?.isPermanent === true) {
+    const of = hop.container === undefined
+      ? "of the node"
+      : `in ${hop.container}`;
+    const isGateway = rtnl.route.list({ ifindex: link.index })
+      .some((one) => one.gateway?.equals(nextHop));
+    const whose = hop.container && isGateway ? "its gateway " : "";
     return {
-      check: "packet-ends",
-      text:
-        `a static neighbour of ${where} has ${neighbor.mac} for ${nextHop} ` +
-        `on "${link.name}", where nobody answers`,
-      command: inside(hop, shell`ip neigh del ${nextHop} dev ${link.name}`),
-      look: inside(hop, shell`ip neigh show dev ${link.name}`),
+      check: "neighbor-wrong",
+      text: `a static neighbour ${of} has ${neighbor.mac} for ${whose}` +
+        `${nextHop} on "${name}", where no host answers`,
+      command: inside(hop, shell`ip neigh del ${nextHop} dev ${name}`),
+      look: inside(hop, shell`ip neigh show dev ${name}`),
     };
   }
-  if (neighbor?.mac !== undefined || hop.container !== undefined) {
+  if (hop.container !== undefined || containers.includes(name)) {
     return undefined;
   }
-  const master = link.masterIndex === undefined
-    ? undefined
-    : rtnl.link.find(link.masterIndex);
-  if (master?.kind === "bridge") {
+  const look = shell`ip -details link show ${name}`;
+  const master = findMaster(rtnl, link);
+  if (master !== undefined && isBridge(master)) {
     return {
       check: "packet-ends",
-      text:
-        `"${link.name}", by which the node sends packets, is a port of the ` +
+      text: `"${name}", by which the node sends packets, is a port of the ` +
         `bridge "${master.name}", which takes what arrives`,
-      command: shell`ip link set ${link.name} nomaster`,
-      advice:
-        `or move the addresses and routes of "${link.name}" to the bridge`,
-      look: shell`ip -details link show ${link.name}`,
+      command: shell`ip link set ${name} nomaster`,
+      advice: `or move the addresses and routes of "${name}" to the bridge`,
+      look,
     };
   }
-  return known.includes(link.name) ? undefined : explainSilence(rule, route, {
-    hop,
-    link: link.name,
-    nextHop,
-    look: shell`ip route get ${destination}`,
-  });
+  if (!link.isOperational) {
+    return {
+      check: "packet-ends",
+      text: `the uplink "${name}" is without carrier`,
+      advice: NO_CARRIER,
+      look,
+    };
+  }
+  return neighbor?.mac === undefined
+    ? {
+      ...explainSilence(rule, route, name, nextHop),
+      look: shell`ip route get ${destination}`,
+    }
+    : undefined;
 }
 
-/** Explains a route by a link on which its next hop does not tell its MAC. */
+/** What to do about a link without carrier. */
+export const NO_CARRIER =
+  "look at the cable or at the other end: nothing on this node fixes it";
+
+/** Explains a route of the node by a link on which its next hop does not answer. */
 function explainSilence(
-  { priority, table }: Rule,
-  { destination, table: own, isDefault, origin }: RouteEntry,
-  { hop, link, nextHop, look }: {
-    readonly hop: Hop;
-    readonly link: string;
-    readonly nextHop: unknown;
-    readonly look: string;
-  },
+  { priority }: Rule,
+  { destination, table, isDefault, origin }: RouteEntry,
+  link: string,
+  nextHop: Ip,
 ): Cause {
   const ip = destination.family === 4 ? "ip" : "ip -6";
-  const isByRule = ![DEFAULT, MAIN, LOCAL].includes(table);
-  const where = hop.container ?? "the node";
-  const canGo = !isDefault && origin !== "kernel";
+  const command = isByRule(table)
+    ? `${ip} rule del pref ${priority}`
+    : isDefault || origin === "kernel"
+    ? undefined
+    : `${ip} ` + shell`route del ${destination} dev ${link}`;
   return {
     check: "packet-ends",
-    text:
-      `${where} sends packets by the route ${destination} to ${nextHop} on ` +
-      `"${link}", where nobody answers` +
-      (isByRule
-        ? `: the routing rule ${priority} leads to its table ${own}`
+    text: `the node sends packets by the route ${destination} to ${nextHop} ` +
+      `on "${link}", where no host answers` +
+      (isByRule(table)
+        ? `: the routing rule ${priority} leads to its table ${table}`
         : ""),
-    command: isByRule
-      ? inside(hop, `${ip} rule del pref ${priority}`)
-      : canGo
-      ? inside(hop, shell`${ip} route del ${destination} dev ${link}`)
-      : undefined,
-    advice: isByRule || canGo
-      ? "or exclude the containers' packets in the program that added it, such " +
-        "as a VPN"
-      : `look at ${nextHop}, or replace the route`,
-    look,
+    command,
+    advice: command === undefined
+      ? `look at ${nextHop}, or replace the route`
+      : "or exclude the containers' packets in the program that added it, such " +
+        "as a VPN",
   };
 }
 

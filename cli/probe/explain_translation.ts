@@ -1,6 +1,6 @@
 /**
- * Explains that rules change a packet so that it, or its answer, goes astray: another
- * destination, a foreign address, too few hops, or answers that are not tracked.
+ * Explains a loss with rules that change packets: a different destination, a source
+ * address that the node does not have, a low TTL, or answers that are not tracked.
  *
  * @module
  */
@@ -11,30 +11,19 @@ import {
   setsZone,
   translationOf,
 } from "../../ffi/nftables/expression.ts";
-import type { Rule } from "../../ffi/nftables/mod.ts";
-import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { shell } from "../../base/command_line/shell.ts";
-import { type More, removal } from "../doctor/finding.ts";
 import type { Node } from "../doctor/node.ts";
+import { isOnHost } from "../doctor/way/trip.ts";
 import type { Cause } from "./cause.ts";
-import { describeComment, findRule } from "./explain.ts";
-import type { PlacedStep, Trace } from "./trace.ts";
+import { listPassed, type PassedRule } from "./explain.ts";
+import type { Trace } from "./trace.ts";
 
-/** A rule that a packet passed, or its answer. */
-interface Passed {
-  readonly step: PlacedStep;
-  readonly rule: Rule;
-  /** For people, and how to remove it. */
-  readonly what: string;
-  readonly help: More;
-}
-
-/** Explains by the first rule that changes what it must not. */
+/** Explains a loss with the first rule that changes packets wrongly. */
 export function explainTranslation(
   trace: Trace,
   node: Node,
 ): Cause | undefined {
   for (const passed of listPassed(trace, node)) {
+    if (passed.isOwn) continue;
     const cause = explainOne(passed, trace, node);
     if (cause !== undefined) return cause;
   }
@@ -42,7 +31,7 @@ export function explainTranslation(
 }
 
 function explainOne(
-  { rule: { expressions }, what, help }: Passed,
+  { rule: { expressions }, what, help }: PassedRule,
   { answer, connection, probe }: Trace,
   node: Node,
 ): Cause | undefined {
@@ -79,9 +68,7 @@ function explainOne(
   }
   const given = connection?.reply.destination;
   if (translates !== "source" || given === undefined) return undefined;
-  const isOwn = node.host.address.list()
-    .some(({ address }) => address.ip.equals(given));
-  if (isOwn) return undefined;
+  if (isOnHost(node, given)) return undefined;
   return {
     check: "rule-drops",
     text:
@@ -89,34 +76,4 @@ function explainOne(
       "have: no answer comes back",
     ...help,
   };
-}
-
-/** Reports whether a plugin of this project has added it. */
-function isOwn({ table, chain }: PlacedStep): boolean {
-  return /^cni_/.test(table.name) || /^CNI-/.test(chain);
-}
-
-function listPassed({ steps }: Trace, node: Node): Passed[] {
-  return steps.flatMap((step) => {
-    using nftables = openNftables(step.netns);
-    const rule = nftables && findRule(nftables, step);
-    if (rule === undefined || isOwn(step)) return [];
-    const { table: { family, name }, chain, handle, netns } = step;
-    const at = `${family} ${name} ${chain}`;
-    const isOnHost = netns === node.hostNetns ||
-      netns === node.host.netns.path;
-    const inside = (command: string): string =>
-      isOnHost ? command : shell`nsenter --net=${netns} ` + command;
-    return [{
-      step,
-      rule,
-      what: `rule ${handle} of the nftables chain "${at}"${
-        describeComment(rule)
-      }${isOnHost ? "" : " inside the container"}`,
-      help: removal(
-        inside(`nft delete rule ${at} handle ${handle}`),
-        inside(`nft -a list chain ${at}`),
-      ),
-    }];
-  });
 }

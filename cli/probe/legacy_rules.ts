@@ -1,6 +1,6 @@
 /**
- * Rules of the legacy iptables and ebtables, which the kernel cannot trace without
- * changing them: their counters tell which of them dropped a packet.
+ * Counts packets that rules of legacy iptables and ebtables drop. The kernel can trace
+ * such rules only with an additional rule in their tables.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
 
-/** A rule that drops packets, or a chain's policy, and how many it has dropped. */
+/** A rule or policy that drops packets, and the number of dropped packets. */
 export interface CountedRule {
   /** Path of the namespace. */
   readonly netns: string;
@@ -48,7 +48,7 @@ export function countLegacyRules(
   ]);
 }
 
-/** Lists the tables of the legacy iptables. Asking iptables would create others. */
+/** Lists the tables of legacy iptables. The program iptables would create tables. */
 export function listLegacyTables(netns: NetNs, family: IpFamily): string[] {
   const path = `/proc/thread-self/net/${TABLE_FILES[family]}`;
   const text = inNetns(
@@ -58,7 +58,7 @@ export function listLegacyTables(netns: NetNs, family: IpFamily): string[] {
   return (text ?? "").split("\n").filter((name) => name !== "");
 }
 
-/** The kernel has no file that names the tables of ebtables, so it must be loaded. */
+/** Counts rules of the ebtables tables whose module is loaded: no file lists them. */
 function countEbtables(netns: NetNs): CountedRule[] {
   const modules = ifPossible(() => Deno.readTextFileSync("/proc/modules")) ??
     "";

@@ -1,9 +1,9 @@
 /**
- * A client outside of the node: a temporary namespace behind a link of its own, from
- * which the node's ports are tried.
+ * A client outside the node, for probes of host ports: a temporary namespace behind a
+ * link of its own.
  *
- * It has an address for benchmarks (RFC 2544), or one that is unique (RFC 4193). It ends
- * with this process, whatever ends that.
+ * It has an address for benchmarks (RFC 2544) and a unique local address (RFC 4193). The
+ * kernel removes namespace and link even if this process is killed.
  *
  * @module
  */
@@ -12,10 +12,17 @@ import { pause } from "../../base/deadline.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
+import {
+  matchNetwork,
+  Protocol,
+} from "../../ffi/rtnl/traffic_control_filter.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { Ip, type IpFamily } from "../../net/ip.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Node } from "../doctor/node.ts";
+import { listRouters, listUplinks } from "../doctor/subnets.ts";
 import type { Origin } from "./packet.ts";
 
 /** The node's end of the link, then the client's. */
@@ -24,20 +31,23 @@ const ENDS: Readonly<Record<IpFamily, readonly [string, string]>> = {
   6: ["fd63:6e69:7072:6f62::/127", "fd63:6e69:7072:6f62::1/127"],
 };
 
-/** How long to wait for the link, and how often to look, in ms. */
-const ACTIVATION_MS = 2000, LOOK_MS = 5;
+/** How often to look whether the link is ready, in ms, and how many times at most. */
+const LOOK_MS = 5, LOOKS = 400;
 
 /** The client. Dispose of it to remove the link. */
 export class OutsideClient implements Disposable {
   readonly #stack: DisposableStack;
   readonly #netns: NetNs;
-  /** Name of the node's end of the link. */
-  readonly link: string;
+  /**
+   * Where packets start that enter the node by its uplink, as if its router sent them:
+   * the router gets the answers. Undefined without an IPv4 router.
+   */
+  readonly byUplink: Origin | undefined;
 
-  private constructor(stack: DisposableStack, netns: NetNs, link: string) {
+  private constructor(stack: DisposableStack, netns: NetNs, router?: Ip) {
     this.#stack = stack;
     this.#netns = netns;
-    this.link = link;
+    this.byUplink = router && { name: "outside", netns, source: router };
   }
 
   /**
@@ -45,7 +55,8 @@ export class OutsideClient implements Disposable {
    *
    * @throws {SyscallError} EPERM without CAP_NET_ADMIN
    */
-  static async create({ host }: Pick<Node, "host">): Promise<OutsideClient> {
+  static async create(node: Pick<Node, "host">): Promise<OutsideClient> {
+    const { host } = node;
     using stack = new DisposableStack();
     const netns = stack.use(NetNs.create());
     using client = Rtnl.open(netns.path);
@@ -55,53 +66,43 @@ export class OutsideClient implements Disposable {
       peer: { netns, name: "eth0" },
     });
     stack.defer(() => void host.link.ensureGone(index));
-    for (const family of [4, 6] as const) {
-      const [near = "", far = ""] = ENDS[family];
-      if (family === 6 && host.address.list({ family }).length === 0) continue;
-      host.address.add({ ifindex: index, address: Cidr.parse(near) });
-      client.address.add({ ifindex: linkIndex, address: Cidr.parse(far) });
+    const ends = [
+      { rtnl: host, ifindex: index, link: name },
+      { rtnl: client, ifindex: linkIndex, link: "eth0" },
+    ];
+    const families = ([4, 6] as const).filter((family) =>
+      family === 4 || host.address.list({ family }).length > 0
+    );
+    for (const [at, { rtnl, ifindex, link }] of ends.entries()) {
+      for (const family of families) {
+        const address = Cidr.parse(ENDS[family][at] ?? "");
+        rtnl.address.add({ ifindex, address });
+      }
+      // Without DAD, the link resolves neighbours for forwarded packets immediately.
+      const key = `net/ipv6/conf/${link}/accept_dad`;
+      ifPossible(() => inNetns(rtnl.netns, () => writeSysctl(key, "0")));
+      rtnl.link.set(ifindex, { isUp: true });
     }
-    // Else it resolves no neighbour for what is forwarded before DAD is over.
-    for (
-      const [netns, link] of [[host.netns, name], [
-        client.netns,
-        "eth0",
-      ]] as const
-    ) {
-      ifPossible(() =>
-        inNetns(
-          netns,
-          () => writeSysctl(`net/ipv6/conf/${link}/accept_dad`, "0"),
-        )
-      );
-    }
-    host.link.set(index, { isUp: true });
-    client.link.set(linkIndex, { isUp: true });
-    for (const family of [4, 6] as const) {
-      const [near = ""] = ENDS[family];
-      if (client.address.list({ family }).length === 0) continue;
+    for (const family of families) {
       client.route.add({
         ifindex: linkIndex,
         destination: Cidr.parse(family === 4 ? "0.0.0.0/0" : "::/0"),
-        gateway: Ip.parse(near.replace(/\/.*/, "")),
+        gateway: Cidr.parse(ENDS[family][0]).ip,
       });
     }
+    const router = ifPossible(() =>
+      enterByUplink(node, index, { client, ifindex: linkIndex })
+    );
     // The kernel activates a link a little later, and its IPv6 addresses after that.
-    const ends = [
-      { rtnl: host, ifindex: index },
-      { rtnl: client, ifindex: linkIndex },
-    ];
-    const end = performance.now() + ACTIVATION_MS;
-    while (!ends.every(isReady) && performance.now() < end) {
+    for (let left = LOOKS; left > 0 && !ends.every(isReady); left--) {
       await pause(LOOK_MS);
     }
-    return new OutsideClient(stack.move(), netns, name);
+    return new OutsideClient(stack.move(), netns, router);
   }
 
   /** Returns where its packets of a family start. */
   origin(family: IpFamily): Origin {
-    const [, far] = ENDS[family];
-    const source = Cidr.parse(far).ip;
+    const source = Cidr.parse(ENDS[family][1]).ip;
     return { name: "outside", netns: this.#netns, source };
   }
 
@@ -109,6 +110,46 @@ export class OutsideClient implements Disposable {
   [Symbol.dispose](): void {
     this.#stack[Symbol.dispose]();
   }
+}
+
+/**
+ * Gives the client the address of the node's router, and has the uplink receive what
+ * the client sends from there: rules that name the uplink match it.
+ *
+ * @param index Index of the node's end of the link
+ * @returns The router; undefined without one
+ * @throws {NetlinkError} ENOENT if the kernel has no filters that redirect packets
+ */
+function enterByUplink(
+  node: Pick<Node, "host">,
+  index: number,
+  { client, ifindex }: { readonly client: Rtnl; readonly ifindex: number },
+): Ip | undefined {
+  const { host } = node;
+  const [uplink] = listUplinks(node);
+  const [router] = listRouters(node, 4);
+  const { mac } = host.link.get(index);
+  if (uplink === undefined || router === undefined || mac === undefined) {
+    return undefined;
+  }
+  const address = new Cidr(router, router.bitLength);
+  const { qdisc, filter } = new TrafficControl(host.socket);
+  qdisc.add({ kind: "clsact", ifindex: index, parent: Parent.Ingress });
+  filter.add({
+    ifindex: index,
+    parent: Parent.ClsactIngress,
+    priority: 1,
+    protocol: Protocol.Ipv4,
+    keys: matchNetwork(address, "source"),
+    classId: 0,
+    redirectTo: uplink.index,
+    isReceived: true,
+  });
+  client.address.add({ ifindex, address });
+  // The node must not learn that the router is behind this link.
+  const near = Cidr.parse(ENDS[4][0]).ip;
+  new NeighborRequests(client.socket).replace(ifindex, near, mac);
+  return router;
 }
 
 /**

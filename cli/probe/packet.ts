@@ -1,5 +1,5 @@
 /**
- * One packet of a probe: sent from a namespace, and what comes back.
+ * Sends one packet of a probe from a namespace, and waits for the answer.
  *
  * @module
  */
@@ -20,9 +20,9 @@ import { type Bytes, viewOf } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 
-/** Where packets start. */
+/** The sender of a packet. */
 export interface Origin {
-  /** For people: `default/web eth0`, or `the node`. */
+  /** The name in texts: `default/web eth0`, or `the node`. */
   readonly name: string;
   readonly netns: NetNs;
   /** The sender's address. */
@@ -32,52 +32,52 @@ export interface Origin {
 /** A packet to send. */
 export interface Probe {
   readonly from: Origin;
-  /** For people: `the gateway`, or `default/db eth0`. */
+  /** The destination's name in texts: `the gateway`, or `default/db eth0`. */
   readonly to: string;
   readonly destination: Ip;
   readonly protocol: "ping" | "tcp" | "udp" | "dns" | "arp";
-  /** The link of a question by ARP. */
+  /** The link of an ARP request. */
   readonly link?: { readonly index: number; readonly mac: Mac } | undefined;
   /** Undefined for pings. */
   readonly port?: number | undefined;
-  /** Length of the whole packet, which is not cut up; pings only. */
+  /** Length of the whole packet, which is not fragmented; pings only. */
   readonly length?: number | undefined;
 }
 
-/** What came back. */
+/** The answer to a probe, or its absence. */
 export interface Answer {
-  /** Whether the other end answered; a refusal by its kernel is an answer. */
+  /** Whether the destination answered; a refusal by its kernel is an answer. */
   readonly isReached: boolean;
-  /** Why nothing was sent, or that it was refused; undefined without any sign. */
+  /** Why the packet was not sent, or who refused it; undefined if unknown. */
   readonly error: string | undefined;
   /** The error that a router or host reported. */
   readonly icmp: IcmpError | undefined;
   readonly milliseconds: number;
 }
 
-/** A port on which nothing listens by convention. Source: RFC 863. */
+/** The port of the discard service, which usually no program uses. Source: RFC 863. */
 export const DISCARD_PORT = 9;
 export const DNS_PORT = 53;
-/** Above the ports that the kernel chooses from by default. */
+/** Source ports above the kernel's default range. */
 const FIRST_PORT = 61_000, PORTS = 4_500, PORT_ATTEMPTS = 8;
 /** Lengths of packets with IP headers, as the kernel builds them. */
 const SYN_BYTES = { 4: 60, 6: 80 } as const;
 const IP_UDP_BYTES = { 4: 28, 6: 48 } as const;
 const IP_ECHO_BYTES = { 4: 28, 6: 48 } as const;
-/** Payload of a datagram: an unusual length, by which it is recognized. */
+/** Length of a datagram's payload: unusual, so that the packet can be recognized. */
 const DATAGRAM_BYTES = 37;
 
-/** An open socket for a probe, whose flow is known before anything is sent. */
+/** An open socket for a probe. Its flow is known before a packet is sent. */
 export interface Opened extends Disposable {
   readonly flow: Flow;
   /** Length of its packets with the IP header. */
   readonly length: number;
   /** The descriptor's number. */
   readonly fd: number;
-  /** @throws {SyscallError} If the sender's own kernel refuses it */
+  /** @throws {SyscallError} If the sender's kernel refuses the packet */
   send(): void;
   /**
-   * Reports whether the other end has answered.
+   * Reports whether the destination has answered.
    *
    * @throws {SyscallError} ECONNREFUSED, EHOSTUNREACH
    */
@@ -94,7 +94,7 @@ export function open(probe: Probe): Opened {
     try {
       return openOnce(probe);
     } catch (error) {
-      // Another socket has the port, or had it just now.
+      // A different socket uses the port, or has just used it.
       if (left === 0 || !isErrno(error, "EADDRINUSE")) throw error;
     }
   }
@@ -104,7 +104,7 @@ function openOnce(probe: Probe): Opened {
   const { from: { netns, source }, destination, protocol } = probe;
   const { family } = source;
   if (protocol === "ping") {
-    // Odd, so that few other packets have this length.
+    // Odd: few other packets have such a length.
     const length = probe.length ??
       IP_ECHO_BYTES[family] + 2 * random(200) + 201;
     const socket = EchoSocket.open(netns, { destination, source, length });
@@ -145,7 +145,7 @@ function openOnce(probe: Probe): Opened {
   };
 }
 
-/** Source: RFC 826: the length of a question. */
+/** Length of an ARP request. Source: RFC 826. */
 const ARP_BYTES = 28;
 
 function openArp({ from, destination, link }: Probe): Opened {
@@ -155,7 +155,7 @@ function openArp({ from, destination, link }: Probe): Opened {
     fd: socket.fd,
     send: () => socket.ask(destination, from.source),
   };
-  // No packet of IP has this protocol and number.
+  // No IP packet has this protocol and identifier.
   const flow = { protocol: 0, source: from.source, id: 0 };
   return {
     ...opened(ask, flow, ARP_BYTES, () => {
@@ -189,13 +189,13 @@ function random(below: number): number {
   return value % below;
 }
 
-/** What to do meanwhile. */
+/** Functions to call while a packet is sent. */
 export interface Hooks {
-  /** Is awaited before the packet is sent. */
+  /** Awaited before the packet is sent. */
   readonly onOpened?: (opened: Opened) => void | Promise<void>;
-  /** Is called right before the packet is sent, each time. */
+  /** Called immediately before each transmission. */
   readonly onSend?: () => void;
-  /** Is called when no answer came soon, before the packet is sent once more. */
+  /** Called if no answer arrives soon, before the packet is sent a second time. */
   readonly onSilence?: (opened: Opened) => void;
 }
 
@@ -234,13 +234,15 @@ export async function send(
     start = performance.now();
     onSend?.();
     socket.send();
-    const end = start + waitMs;
     let isFirst = true;
-    for (let left = waitMs; left > 0; left = end - performance.now()) {
+    for (let left = waitMs; left > 0;) {
       if (socket.hasAnswer()) return answer(true);
       const icmp = reported();
       if (icmp !== undefined) return judge(icmp, probe, answer);
+      const before = performance.now();
       await waitReadable(socket.fd, Math.min(Math.ceil(left), LOOK_MS));
+      // A loaded machine returns late, and did not run the destination either.
+      left -= Math.min(performance.now() - before, LOOK_MS);
       if (isFirst && onSilence !== undefined && !socket.hasAnswer()) {
         onSilence(socket);
         onSend?.();
@@ -253,7 +255,7 @@ export async function send(
     if (!(error instanceof SyscallError)) throw error;
     const icmp = reported();
     if (icmp !== undefined) return judge(icmp, probe, answer);
-    // Its kernel answered that nothing listens there.
+    // The destination's kernel answers that nothing listens on the port.
     if (isErrno(error, "ECONNREFUSED", "ECONNRESET")) {
       return answer(protocol !== "dns", "nothing listens on this port");
     }
@@ -262,10 +264,10 @@ export async function send(
   return answer(false);
 }
 
-/** How often to look for an answer of TCP and of ICMP, in ms. */
+/** How often to check for an answer, in ms. */
 const LOOK_MS = 20;
 
-/** The destination itself says that nothing listens; routers refuse. */
+/** Judges an ICMP error: from the destination it can be an answer, from a router never. */
 function judge(
   icmp: IcmpError,
   { destination, protocol }: Probe,
@@ -301,7 +303,7 @@ function isAnswer(answer: Bytes, question: Bytes): boolean {
     (viewOf(answer).getUint16(FLAGS_AT) & IS_ANSWER) !== 0;
 }
 
-/** Describes a probe for people: `ping`, `TCP port 80`, `ping of 1500 bytes`. */
+/** Describes a probe in texts: `ping`, `TCP port 80`, `ping of 1500 bytes`. */
 export function describeProbe({ protocol, port, length }: Probe): string {
   if (protocol === "ping") {
     return length === undefined ? "ping" : `ping of ${length} bytes`;

@@ -1,6 +1,6 @@
 /**
- * What a namespace's rules and routes do with a packet: the kernel says whether it
- * has a way, and not by which rule and route it has none.
+ * Finds the routing rule and the route that a packet matches. The kernel itself reports
+ * neither of them if they refuse the packet.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export interface RoutedPacket {
   readonly destination: Ip;
   /** Number of its IP protocol. */
   readonly protocol: number;
-  /** Undefined without ports. */
+  /** The destination port; undefined for protocols without ports. */
   readonly port: number | undefined;
   /** Name of the link by which it arrived; `lo` for the namespace's own. */
   readonly input: string;
@@ -23,15 +23,15 @@ export interface RoutedPacket {
   readonly mark: number;
 }
 
-/** What decides. */
+/** The rule and the route of a packet. */
 export interface Decision {
   readonly rule: Rule;
-  /** Undefined if the rule itself stops packets. */
+  /** Undefined if the rule itself refuses packets. */
   readonly route: RouteEntry | undefined;
 }
 
 /**
- * Finds the rule and the route that decide about a packet.
+ * Finds the rule and the route that a packet matches.
  *
  * @param rules In order of their priority
  * @returns Undefined if no table has a route

@@ -1,5 +1,5 @@
 /**
- * Sends probes, and finds the causes for which some were lost.
+ * Sends probes, and explains why some of them were lost.
  *
  * @module
  */
@@ -7,13 +7,12 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Node } from "../doctor/node.ts";
-import { listUplinks } from "../doctor/subnets.ts";
+import { listRouters, listUplinks } from "../doctor/subnets.ts";
 import { readSysctlOf } from "../doctor/sysctls.ts";
 import { CONTAINER_STEPS } from "../doctor/way/container.ts";
 import { HOST_STEPS } from "../doctor/way/host.ts";
-import { FAR, type Step } from "../doctor/way/trip.ts";
+import { type Endpoint, FAR, type Step } from "../doctor/way/trip.ts";
 import { listEnds, type Made, STEPS } from "../doctor/way/walk.ts";
-import type { Endpoint } from "./endpoint.ts";
 import type { Cause } from "./cause.ts";
 import { explain, explainUntranslated, INTENDED } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
@@ -21,18 +20,14 @@ import { explainRedirect } from "./explain_link.ts";
 import {
   explainNextHop,
   explainNone,
+  explainOwn,
   explainStop,
   type Hop,
 } from "./explain_route.ts";
 import { explainTranslation } from "./explain_translation.ts";
 import { type Answer, describeProbe, send } from "./packet.ts";
-import {
-  type Kind,
-  listRouters,
-  originOfNode,
-  type Wanted,
-} from "./targets.ts";
-import { type Place, type Trace, traceAll } from "./trace.ts";
+import { type Kind, originOfNode, type Wanted } from "./targets.ts";
+import { findDrop, type Place, type Trace, traceAll } from "./trace.ts";
 
 /** A probe, its answer and, if it was lost, the cause. */
 export interface Probed {
@@ -42,15 +37,15 @@ export interface Probed {
   readonly cause?: Cause | undefined;
 }
 
-/** How long to wait for an answer, and for that of a traced packet, in ms. */
+/** How long to wait for the answer to a probe, and to a traced packet, in ms. */
 const WAIT_MS = 250, TRACE_WAIT_MS = 300, ONE_WAY_MS = 100;
-/** How many sockets are open together. */
+/** How many sockets are open at the same time. */
 const MOST_SOCKETS = 200;
-/** How many losses of different kinds are traced. */
+/** How many lost paths are traced. */
 const MOST_TRACED = 12;
-/** How many ports of the node are looked at closely. */
+/** How many host ports are traced. */
 const MOST_PORTS = 32;
-/** How many containers of a network are asked before the others are taken for alike. */
+/** How many paths of one network are traced; the others have the same cause. */
 const MOST_ALIKE = 2;
 
 /** Sends probes, and explains which were lost. */
@@ -59,7 +54,7 @@ export async function probeAll(
   all: readonly Wanted[],
 ): Promise<Probed[]> {
   const answers = new Map<Wanted, Answer>();
-  await greetRouters(node, all);
+  await resolveRouters(node, all);
   for (let at = 0; at < all.length; at += MOST_SOCKETS) {
     node.signal.throwIfAborted();
     await Promise.all(
@@ -85,10 +80,10 @@ export async function probeAll(
 }
 
 /**
- * Has the node resolve the MACs of its routers first. A link that is new does not yet
- * do that for what it forwards.
+ * Lets the node resolve the MACs of its routers first: a new link does not yet resolve
+ * them for forwarded packets.
  */
-async function greetRouters(
+async function resolveRouters(
   node: Node,
   all: readonly Wanted[],
 ): Promise<void> {
@@ -108,25 +103,25 @@ async function greetRouters(
   );
 }
 
-/** Reports whether a probe did what was wanted: a port that somebody named must accept. */
+/** Reports whether a probe succeeded: a port that the user named must accept it. */
 export function arrives({ wanted: { kind }, answer }: Probed): boolean {
   const { isReached, error } = answer;
   return isReached && (kind !== "named" || error === undefined);
 }
 
-/** A port that somebody named must not be refused, by the wrong one above all. */
+/** Reports whether a port that the user named refused the connection. */
 function isRefused({ kind, probe }: Wanted, { error }: Answer): boolean {
   return kind === "named" && probe.port !== undefined && error !== undefined;
 }
 
-/** A sender that is told the largest packet sends smaller ones. */
+/** Reports whether a probe needs no explanation: a sender that learns the MTU uses it. */
 function isWell({ isReached, icmp }: Answer): boolean {
   return isReached || icmp?.mtu !== undefined;
 }
 
 /**
- * Finds ports of the node that are answered by others than their container: by the
- * node itself, or by a container to which another rule leads.
+ * Finds host ports that a different program or container answers, and host ports that
+ * a rule closes at the uplink.
  */
 async function findTaken(
   node: Node,
@@ -140,9 +135,16 @@ async function findTaken(
     : await traceLost(node, asked.map(([wanted]) => wanted));
   return new Map(asked.flatMap(([wanted, answer], at) => {
     const { subject, probe: { destination } } = wanted;
-    const { connection, packets = [] } = traced[at] ?? {};
-    const [first] = packets;
-    // A connection that is refused is not tracked any more.
+    const trace = traced[at];
+    if (trace === undefined) return [];
+    const { connection, packets: [first] } = trace;
+    const lost = { ...answer, isReached: false };
+    if (findDrop(trace) ?? findEnded(trace)) {
+      const cause = explainTrace(node, trace, subject);
+      if (cause === INTENDED) return [];
+      if (cause !== undefined) return [[wanted, lost] as const];
+    }
+    // A connection that was refused is no longer tracked.
     const isThere = connection !== undefined
       ? connection.reply.source.equals(subject.start.address.ip)
       : first === undefined ||
@@ -150,18 +152,29 @@ async function findTaken(
     if (isThere) return [];
     const by = connection?.reply.source ?? destination;
     const owner = by.equals(destination) ? "the node itself" : `${by}`;
-    const error = `${owner} answers`;
-    return [[wanted, { ...answer, isReached: false, error }] as const];
+    return [[wanted, { ...lost, error: `${owner} answers` }] as const];
   }));
+}
+
+/** Explains a lost packet of a container with what the kernel reported. */
+function explainTrace(
+  node: Node,
+  trace: Trace,
+  { start: { address } }: Endpoint,
+): ReturnType<typeof explain> {
+  return explain(trace, { node, subnet: address.masked() });
 }
 
 /** Traces lost probes, all at the same time. */
 function traceLost(node: Node, all: readonly Wanted[]): Promise<Trace[]> {
   return traceAll(
     all.map((wanted) => {
-      const { kind, subject, probe } = wanted;
-      // What leaves with an address of its own is not answered without a route back.
-      const isOneWay = kind === "outside" && !subject.isMasqueraded;
+      const { kind, subject, tracedFrom } = wanted;
+      const { from } = wanted.probe;
+      const probe = { ...wanted.probe, from: tracedFrom ?? from };
+      // A packet with a container's own address is not answered without a route back.
+      const isOneWay = kind === "outside" && !subject.isMasqueraded ||
+        tracedFrom !== undefined;
       const waitMs = isOneWay ? ONE_WAY_MS : TRACE_WAIT_MS;
       return { probe, places: listPlaces(node, wanted), waitMs };
     }),
@@ -169,71 +182,61 @@ function traceLost(node: Node, all: readonly Wanted[]): Promise<Trace[]> {
   );
 }
 
-/** Lost probes that have one cause, as far as can be told before a trace. */
-interface Group {
-  readonly network: string;
-  readonly lost: readonly Wanted[];
-}
-
+/** Explains lost probes. Of probes that are lost in the same way, some are traced. */
 async function explainAll(
   node: Node,
   all: readonly Wanted[],
   answerOf: (wanted: Wanted) => Answer,
 ): Promise<Map<Wanted, Cause>> {
-  const causes = new Map<Wanted, Cause>();
   const lost = all.filter((wanted) =>
     !isWell(answerOf(wanted)) || isRefused(wanted, answerOf(wanted))
   );
-  const groups = [
+  // Probes of one path have one cause.
+  const groups = Map.groupBy(
+    lost,
+    ({ kind, subject, probe }) =>
+      [kind, subject.origin.name, probe.from.name, probe.destination].join(),
+  );
+  const alike = [
     ...Map.groupBy(
-      lost,
-      ({ kind, subject, probe }) =>
-        [kind, subject.origin.name, probe.from.name, probe.destination].join(),
-    ),
-  ].map(([, some]): Group => ({
-    network: [
-      some[0]?.kind,
-      some[0]?.subject.network || some[0]?.subject.origin.name,
-      some[0]?.probe.destination.family,
-      ...some.map(({ probe }) => describeProbe(probe)),
-    ].join(),
-    lost: some,
-  }));
-  const alike = [...Map.groupBy(groups, ({ network }) => network).values()];
-  const first = alike.flatMap((some) => some.slice(0, MOST_ALIKE))
+      groups.values(),
+      ([first, ...others]) =>
+        [first, ...others].flatMap((one) =>
+          one === undefined ? [] : [
+            one.kind,
+            one.subject.network || one.subject.origin.name,
+            one.probe.destination.family,
+            describeProbe(one.probe),
+          ]
+        ).join(),
+    ).values(),
+  ];
+  const traced = alike.flatMap((some) => some.slice(0, MOST_ALIKE))
     .slice(0, MOST_TRACED);
-  if (first.length === 0) return causes;
-  const traced = new Map<Wanted, Trace>();
-  const wanted = first.flatMap(({ lost }) => lost);
-  for (const [at, trace] of (await traceLost(node, wanted)).entries()) {
-    const one = wanted[at];
-    if (one !== undefined) traced.set(one, trace);
-  }
-  const found = new Map<Group, Cause | undefined>();
-  for (const group of first) {
-    for (const one of group.lost) {
-      const trace = traced.get(one);
-      const cause = trace &&
-        await findSureCause(node, one, trace, answerOf(one));
-      found.set(group, cause);
-      if (cause !== undefined) break;
-    }
-  }
+  const wanted = traced.flat();
+  const traces = wanted.length === 0 ? [] : await traceLost(node, wanted);
+  const causes = new Map<Wanted, Cause>();
   for (const some of alike) {
-    const known = some.map((group) => found.get(group)).find(Boolean);
+    let known: Cause | undefined;
     for (const group of some) {
-      const cause = found.has(group) ? found.get(group) : known;
+      let cause = traced.includes(group) ? undefined : known;
+      for (const one of traced.includes(group) ? group : []) {
+        const trace = traces[wanted.indexOf(one)];
+        cause ??= trace &&
+          await findSureCause(node, one, trace, answerOf(one));
+      }
+      known ??= cause;
       if (cause === undefined) continue;
-      for (const wanted of group.lost) causes.set(wanted, cause);
+      for (const one of group) causes.set(one, cause);
     }
   }
   return causes;
 }
 
 /**
- * Finds the cause for which a probe is lost. If all that is known is where a packet
- * ended, or how long it was, the probe is sent again: the packet may be another
- * program's, and the answer late.
+ * Explains a lost probe. If only the place where a packet ended is known, or only its
+ * length, the probe is sent again: the packet might belong to another program, and the
+ * answer might be late.
  */
 async function findSureCause(
   node: Node,
@@ -244,11 +247,13 @@ async function findSureCause(
   const cause = await findCause(node, wanted, traced, answer);
   if (cause?.check !== "packet-ends") return cause;
   const [again] = await traceLost(node, [wanted]);
-  if (again === undefined || isWell(again.answer)) return undefined;
+  if (again === undefined) return undefined;
+  const isLate = isWell(again.answer) && !isRefused(wanted, again.answer);
+  if (isLate) return undefined;
   return await findCause(node, wanted, again, again.answer);
 }
 
-/** Finds the cause for which a probe is lost. */
+/** Explains a lost probe. */
 async function findCause(
   node: Node,
   wanted: Wanted,
@@ -256,7 +261,7 @@ async function findCause(
   answer: Answer,
 ): Promise<Cause | undefined> {
   const { subject, peer, kind } = wanted;
-  // It was late, or another one was dropped by chance.
+  // The answer was late, or a single packet was dropped.
   if (isWell(traced.answer) && kind !== "host port") {
     return isRefused(wanted, traced.answer)
       ? explainTranslation(traced, node) ??
@@ -273,36 +278,33 @@ async function findCause(
     }
     return undefined;
   };
-  // A wrong route is the reason for what reverse path filtering drops, and a burst
-  // for what a queue does.
+  // A wrong route is the cause if reverse path filtering drops a packet.
   const { reason = "" } = findEnded(traced) ?? {};
-  if (/^(IP_RPFILTER|IP_INADDRERRORS|QDISC_\w+)$/.test(reason)) {
+  if (/^(IP_RPFILTER|IP_INADDRERRORS)$/.test(reason)) {
     const cause = await findMade();
     if (cause !== undefined) return cause;
   }
   for (const end of ends) {
-    if (end === undefined) continue;
-    const subnet = end.start.address.masked();
-    const cause = explain(traced, { node, subnet });
+    const cause = end && explainTrace(node, traced, end);
     if (cause === INTENDED) return undefined;
     if (cause !== undefined) return cause;
   }
+  const { probe } = wanted;
   const hops = listHops(node, wanted);
   const containers = ends.flatMap((end) => end?.hostLinks ?? []);
-  const uplinks = listUplinks(node).map(({ name }) => name);
-  return explainStop(wanted.probe, hops) ??
-    explainRedirect(node, containers) ?? explainTranslation(traced, node) ??
-    explainNextHop(wanted.probe, hops, { containers, uplinks }) ??
+  return explainStop(probe, hops) ?? explainRedirect(node, containers) ??
+    explainTranslation(traced, node) ??
+    explainNextHop(probe, hops, containers) ??
     explainTtl(traced, subject) ?? await findMade() ??
-    (kind === "named" ? explainNone(wanted.probe, hops) : undefined) ??
+    (kind === "named" ? explainNone(probe, hops) : undefined) ??
     await explainLength(node, wanted) ?? explainEnd(traced) ??
     explainRest(node, wanted, traced, answer);
 }
 
 /**
- * Explains why nothing is sent to the outside for a container: the node has no router.
+ * Explains that no probe to the outside was sent, because the node has no router.
  *
- * @returns Undefined if its packets are not meant to leave the node
+ * @returns Undefined if the container's packets are not meant to leave the node
  */
 export async function explainUnsent(
   node: Node,
@@ -334,10 +336,10 @@ export async function explainUnsent(
   };
 }
 
-/** Fewer hops than this do not lead far. */
+/** A lower TTL than this ends packets on usual paths. */
 const FEW_HOPS = 16;
 
-/** Explains that a container's packets may make too few hops. */
+/** Explains that the container's own TTL is too low. */
 function explainTtl(
   { answer: { icmp } }: Trace,
   { start, origin }: Endpoint,
@@ -357,7 +359,7 @@ function explainTtl(
   };
 }
 
-/** Usual lengths of packets on paths with tunnels, and the least of IPv6. */
+/** Usual MTUs of paths with tunnels, down to the minimum of IPv6. */
 const LENGTHS: readonly number[] = [
   1492,
   1480,
@@ -373,7 +375,7 @@ const LENGTHS: readonly number[] = [
   1280,
 ];
 
-/** Explains that long packets alone are lost, by trying which ones arrive. */
+/** Explains that only long packets are lost: sends packets of several lengths. */
 async function explainLength(
   node: Node,
   { probe, kind, subject, peer }: Wanted,
@@ -413,7 +415,7 @@ async function explainLength(
   };
 }
 
-/** Explains by what is left: who refused it, or how it left the node. */
+/** Explains a loss with the host that refused the packet, or with how it left the node. */
 function explainRest(
   node: Node,
   { probe, kind, subject }: Wanted,
@@ -421,7 +423,7 @@ function explainRest(
   { error }: Answer,
 ): Cause | undefined {
   const { icmp } = traced.answer;
-  // The other end itself says that nothing listens there.
+  // The destination itself reports that nothing listens on the port.
   if (icmp?.sender.equals(probe.destination) && kind !== "name server") {
     return undefined;
   }
@@ -454,15 +456,13 @@ function explainRest(
     };
   }
   if (kind === "named") {
-    const own = explainOwn(node, traced);
-    if (own !== undefined) return own;
-    const untranslated = explainUntranslated(traced);
-    return untranslated ?? explainDeparture(traced);
+    return explainOwn(node.host, probe.destination) ??
+      explainUntranslated(traced, node) ?? explainDeparture(traced);
   }
   const isOut = kind === "outside" || kind === "name server";
   if (!isOut) return undefined;
   const untranslated = subject.isMasqueraded
-    ? explainUntranslated(traced)
+    ? explainUntranslated(traced, node)
     : undefined;
   return untranslated ?? (kind === "name server" && probe.protocol === "dns"
     ? {
@@ -476,24 +476,7 @@ function explainRest(
     : undefined);
 }
 
-/** Explains that the node has the destination's address itself. */
-function explainOwn(
-  { host }: Node,
-  { probe: { destination } }: Trace,
-): Cause | undefined {
-  const own = host.address.list()
-    .find(({ address }) => address.ip.equals(destination));
-  if (own === undefined) return undefined;
-  const link = host.link.find(own.ifindex)?.name;
-  return {
-    check: "packet-ends",
-    text: `the node itself has ${destination}, on "${link}"`,
-    command: shell`ip address del ${own.address} dev ${link}`,
-    look: `ip address show to ${destination}`,
-  };
-}
-
-/** Tells how a packet left the node, where nothing more is known of it. */
+/** Describes how a packet left the node, if nothing else is known about it. */
 function explainDeparture({ packets, connection, probe }: Trace): Cause {
   const last = packets[0]?.links.at(-1);
   const { destination } = probe;
@@ -514,11 +497,13 @@ function explainDeparture({ packets, connection, probe }: Trace): Cause {
 
 function causeOf(
   { step, text, command, advice, look, takes }: Made,
-  { origin }: Endpoint,
+  { origin, hostLinks }: Endpoint,
 ): Cause {
-  const isShared = ["uplink", "uplink-gateway"].includes(step);
+  // Parameters of the uplink concern all containers.
+  const isShared = step === "uplink" ||
+    step === "forwarding" && !hostLinks.some((name) => text.includes(name));
   return {
-    check: text.startsWith("the routing rule ") ? "rule-stops" : "packet-ends",
+    check: "packet-ends",
     text: takes !== undefined
       ? `${origin.name}: ${text}`
       : isShared
@@ -541,34 +526,34 @@ function listPlaces(node: Node, { subject, peer }: Wanted): Place[] {
     ...peer?.hostLinks ?? [],
     ...listUplinks(node).map(({ name }) => name),
   ];
-  const places = [
+  return [
     { netns: node.host.netns, links: [...new Set(links)] },
-    subject.place,
-    ...peer === undefined ? [] : [peer.place],
+    ...[subject, peer].flatMap((end) =>
+      end === undefined ? [] : [{ netns: end.origin.netns, links: [] }]
+    ),
   ];
-  return places;
 }
 
 /** Lists the namespaces whose routes decide about a probe. */
-function listHops(node: Node, { probe, subject }: Wanted): Hop[] {
+function listHops(node: Node, { probe, subject, peer }: Wanted): Hop[] {
   const { netns } = node.host;
   const { from, destination } = probe;
-  if (from.netns.path !== subject.origin.netns.path) {
-    return from.netns.path === netns.path
-      ? [{ netns, container: undefined, input: "lo" }]
-      : [];
+  if (from.netns.path === netns.path) {
+    return [{ netns, container: undefined, input: "lo" }];
   }
+  const sender = [subject, peer]
+    .find((end) => end?.origin.netns.path === from.netns.path);
+  if (sender === undefined) return [];
   const own = { netns: from.netns, container: from.name, input: "lo" };
-  const input = subject.hostLinks.at(-1);
+  const { entry, hostEnd, start: { address } } = sender;
   // A bridge forwards between its ports without routes.
-  const isBridged = subject.hostLinks.length > 1 &&
-    subject.start.address.contains(destination);
-  return input === undefined || isBridged
+  const isBridged = entry !== hostEnd && address.contains(destination);
+  return entry === undefined || isBridged
     ? [own]
-    : [own, { netns, container: undefined, input }];
+    : [own, { netns, container: undefined, input: entry.name }];
 }
 
-/** The steps that matter for where a packet goes. */
+/** Returns the steps of the path of a kind of probe. */
 function stepsFor(kind: Kind): readonly Step[] {
   const names: readonly string[] = ["outside", "name server", "named"]
       .includes(kind)
@@ -580,7 +565,7 @@ function stepsFor(kind: Kind): readonly Step[] {
   ];
 }
 
-/** Describes who does not reach whom, for the effect of a cause. */
+/** Describes which end does not reach which, as the effect of a cause. */
 export function describeLoss({ probe, kind }: Wanted): string {
   const { from, to, destination } = probe;
   const what = kind === "host port" ? "" : ` ${destination}`;

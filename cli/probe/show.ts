@@ -1,5 +1,5 @@
 /**
- * Probes and their causes, as documents and as text.
+ * Formats probes and the causes of losses, as JSON and as text.
  *
  * @module
  */
@@ -16,11 +16,11 @@ export interface ShownProbe {
   readonly destination: string;
   readonly protocol: string;
   readonly port: number | null;
-  /** Length of the packet, if it had to arrive whole. */
+  /** Length of the packet, if it must not be fragmented. */
   readonly length: number | null;
   readonly reached: boolean;
   readonly milliseconds: number;
-  /** Why it failed; null without a sign. */
+  /** Why it failed; null if unknown. */
   readonly error: string | null;
 }
 
@@ -28,14 +28,14 @@ export interface ShownProbe {
 export interface ShownCause {
   readonly check: string;
   readonly message: string;
-  /** Who does not reach whom. */
+  /** Which end does not reach which. */
   readonly lost: readonly string[];
   readonly fix: string | null;
   readonly advice: string | null;
   readonly look: string | null;
 }
 
-/** Returns a probe's document. */
+/** Converts a probe to JSON. */
 export function toShown(probed: Probed): ShownProbe {
   const { wanted: { probe }, answer } = probed;
   const { from, to, destination, protocol, port, length } = probe;
@@ -52,7 +52,7 @@ export function toShown(probed: Probed): ShownProbe {
   };
 }
 
-/** Returns the documents of the causes, each once. */
+/** Converts the causes to JSON, each once. */
 export function toCauses(all: readonly Probed[]): ShownCause[] {
   const byText = Map.groupBy(all, ({ cause }) => cause?.text);
   return [...byText].flatMap(([message, some]) => {

@@ -1,21 +1,23 @@
 /**
- * What a container must be able to reach, and who must reach it. Nothing is sent to
- * an address that is not the node's, its router's, its name server's or a container's.
+ * Lists the probes of a container: the destinations that it must reach, and the senders
+ * that must reach it. Nothing is sent to addresses other than those of the node, its
+ * router, its name server and its containers.
  *
  * @module
  */
 
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { objectOf } from "../../base/json/json.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import type { Node } from "../doctor/node.ts";
-import { listUplinks } from "../doctor/subnets.ts";
-import type { Endpoint } from "./endpoint.ts";
+import { resultOf } from "../doctor/live.ts";
+import { listRouters, listUplinks } from "../doctor/subnets.ts";
+import type { Endpoint } from "../doctor/way/trip.ts";
+import type { OutsideClient } from "./outside.ts";
 import { DNS_PORT, type Origin, type Probe } from "./packet.ts";
 
-/** Where a probe goes to, or comes from. */
+/** The end of a probe that is not the container. */
 export type Kind =
   | "gateway"
   | "node"
@@ -30,112 +32,105 @@ export type Kind =
 export interface Wanted {
   readonly probe: Probe;
   readonly kind: Kind;
-  /** The container that it is about. */
+  /** The container whose network is tested. */
   readonly subject: Endpoint;
-  /** The other container, if there is one. */
+  /** The other container, if the probe has two. */
   readonly peer?: Endpoint | undefined;
+  /** The sender of a traced packet, if it differs; the answer then goes elsewhere. */
+  readonly tracedFrom?: Origin | undefined;
 }
 
-/** A port that forwarding rules let through, if any. */
+/** A port that most firewalls forward. */
 const HTTPS_PORT = 443;
 
-/** Returns where the node's own packets to an address start; undefined without a route. */
+/** Returns the node as the sender of packets to an address; undefined without a route. */
 export function originOfNode(node: Node, destination: Ip): Origin | undefined {
   const found = ifPossible(() => node.host.route.lookUp({ destination }));
   const { source } = found ?? {};
   return source && { name: "the node", netns: node.host.netns, source };
 }
 
-/** Lists what a container must reach, and the node's way to it. */
+/** A probe without its ends. */
+type Shape = Omit<Probe, "from" | "to" | "destination">;
+
+const PING: Shape = { protocol: "ping" };
+
+/** Lists probes from a container, and from the node to the container. */
 export function listWanted(
   node: Node,
   subject: Endpoint,
   peer: Endpoint | undefined,
-  nameServers: readonly Ip[],
 ): Wanted[] {
-  const { origin: from, start: { address: { ip } }, gateway } = subject;
-  const whole = subject.link?.mtu;
+  const { origin, start: { address }, gateway, isRouted, hasDefault } = subject;
+  const { ip, family } = address;
   const wanted: Wanted[] = [];
-  const add = (kind: Kind, probe: Omit<Probe, "from"> & Partial<Probe>): void =>
-    void wanted.push({ kind, subject, probe: { from, ...probe } });
-  const ping = (kind: Kind, to: string, destination: Ip): void => {
-    add(kind, { to, destination, protocol: "ping" });
-    add(kind, { to, destination, protocol: "ping", length: whole });
-  };
-  const isUsed = subject.hasDefault ||
-    gateway !== undefined && subject.start.address.contains(gateway);
-  if (
-    gateway !== undefined && isUsed && (subject.isRouted || subject.hasDefault)
-  ) {
-    ping("gateway", "its gateway", gateway);
-  }
-  // An answer that is known already would hide that there is none any more, and a
-  // question that the kernel has asked is not asked again so soon.
-  const { index, mac, hasArp } = subject.link ?? {};
-  const link =
-    hasArp && index !== undefined && mac !== undefined && ip.family === 4
-      ? { index, mac }
-      : undefined;
-  if (gateway !== undefined && isUsed && subject.isRouted && link) {
-    const to = { to: "its gateway", destination: gateway };
-    add("gateway", { ...to, protocol: "arp", link });
-  }
-  if (subject.isRouted && isUsed && gateway !== undefined) {
-    add("gateway", {
-      to: "its gateway",
-      destination: gateway,
-      protocol: "tcp",
-    });
-    const back = originOfNode(node, ip);
-    if (back !== undefined) {
-      const to = { to: from.name, destination: ip, protocol: "ping" } as const;
-      add("back", { ...to, from: back });
-      add("back", { ...to, from: back, length: whole });
+  const add = (
+    kind: Kind,
+    to: string,
+    destination: Ip,
+    shapes: readonly Shape[],
+    ends: Pick<Wanted, "peer"> & { readonly from?: Origin } = {},
+  ): void => {
+    const { from = origin, peer } = ends;
+    for (const shape of shapes) {
+      const probe = { from, to, destination, ...shape };
+      wanted.push({ kind, subject, peer, probe });
     }
-    const [own] = listOwn(node, ip.family);
-    if (own !== undefined && subject.hasDefault) {
-      add("node", { to: "the node", destination: own, protocol: "ping" });
+  };
+  const pings = [PING, { ...PING, length: subject.link?.mtu }];
+  // The kernel uses a MAC that it knows, even if no host answers for it any longer.
+  const { index, mac, hasArp } = subject.link ?? {};
+  const arp: readonly Shape[] =
+    hasArp && index !== undefined && mac !== undefined && family === 4
+      ? [{ protocol: "arp", link: { index, mac } }]
+      : [];
+  if (gateway !== undefined && (hasDefault || address.contains(gateway))) {
+    if (isRouted || hasDefault) add("gateway", GATEWAY, gateway, pings);
+    if (isRouted) {
+      add("gateway", GATEWAY, gateway, [...arp, { protocol: "tcp" }]);
+      const from = originOfNode(node, ip);
+      if (from !== undefined) add("back", origin.name, ip, pings, { from });
+      const [own] = hasDefault ? listOwn(node, family) : [];
+      if (own !== undefined) add("node", "the node", own, [PING]);
     }
   }
   if (peer !== undefined) {
-    const destination = peer.start.address.ip;
-    const to = peer.origin.name;
-    const length = Math.min(whole ?? 0, peer.link?.mtu ?? 0) || undefined;
+    const { start, link } = peer;
+    const length = Math.min(subject.link?.mtu ?? 0, link?.mtu ?? 0);
     const [, bridge] = subject.hostLinks;
     const isNear = bridge !== undefined && peer.hostLinks.includes(bridge);
-    for (
-      const more of [
-        { protocol: "ping" },
-        { protocol: "ping", length },
-        { protocol: "tcp" },
-        ...isNear && link ? [{ protocol: "arp", link } as const] : [],
-      ] as const
-    ) {
-      const probe = { from, to, destination, ...more };
-      wanted.push({ kind: "peer", subject, peer, probe });
-    }
+    add("peer", peer.origin.name, start.address.ip, [
+      PING,
+      { ...PING, length: length || undefined },
+      { protocol: "tcp" },
+      ...isNear ? arp : [],
+    ], { peer });
   }
-  if (!subject.hasDefault || !subject.isRouted) return wanted;
-  for (const router of listRouters(node, ip.family)) {
-    const to = { to: "the node's router", destination: router };
-    ping("outside", to.to, router);
-    add("outside", { ...to, protocol: "tcp", port: HTTPS_PORT });
-    add("outside", { ...to, protocol: "udp", port: DNS_PORT });
+  if (!hasDefault || !isRouted) return wanted;
+  for (const router of listRouters(node, family)) {
+    add("outside", "the node's router", router, [
+      ...pings,
+      { protocol: "tcp", port: HTTPS_PORT },
+      { protocol: "udp", port: DNS_PORT },
+    ]);
   }
-  for (const destination of nameServers) {
-    if (destination.family !== ip.family) continue;
-    const to = { to: "its name server", destination };
-    add("name server", { ...to, protocol: "dns" });
-    add("name server", { ...to, protocol: "tcp", port: DNS_PORT });
+  for (const server of listNameServers(node, subject)) {
+    if (server.family !== family) continue;
+    add("name server", "its name server", server, [
+      { protocol: "dns" },
+      { protocol: "tcp", port: DNS_PORT },
+    ]);
   }
   return wanted;
 }
 
+const GATEWAY = "its gateway";
+
 /**
- * Lists probes of a destination that somebody named.
+ * Lists probes to a destination that the user named.
  *
- * @param subject The container that they are about, at either end
- * @param sender The container that sends, if it is another one
+ * @param subject The container at either end
+ * @param sender The container that sends, if it is a different one
  */
 export function listNamed(
   from: Origin,
@@ -148,13 +143,12 @@ export function listNamed(
   sender?: Endpoint,
 ): Wanted[] {
   const length = (sender ?? subject).link?.mtu;
-  const probes: Omit<Probe, "from" | "to" | "destination">[] =
-    port === undefined
-      ? [{ protocol: "ping" }, { protocol: "ping", length }]
-      : port === DNS_PORT
-      ? [{ protocol: "tcp", port }, { protocol: "dns", port }]
-      : [{ protocol: "tcp", port }];
-  return probes.map((one) => ({
+  const shapes: readonly Shape[] = port === undefined
+    ? [PING, { ...PING, length }]
+    : port === DNS_PORT
+    ? [{ protocol: "tcp", port }, { protocol: "dns", port }]
+    : [{ protocol: "tcp", port }];
+  return shapes.map((one) => ({
     kind: "named",
     subject,
     peer: sender,
@@ -162,32 +156,26 @@ export function listNamed(
   }));
 }
 
-/** Lists the node's own addresses on its uplinks. */
+/** Lists the node's own addresses on its uplinks. A tentative one does not answer yet. */
 function listOwn(node: Node, family: IpFamily): Ip[] {
   return listUplinks(node).flatMap(({ index }) =>
     node.host.address.list({ ifindex: index, family })
-      .map(({ address }) => address.ip)
-  ).filter((one) => !one.isLinkLocal);
+  ).filter(({ isTentative, address: { ip } }) =>
+    !isTentative && !ip.isLinkLocal
+  )
+    .map(({ address }) => address.ip);
 }
 
-/** Lists the routers of the node's default route. */
-export function listRouters(node: Node, family: IpFamily): Ip[] {
-  const uplinks = listUplinks(node).map(({ index }) => index);
-  const routes = node.host.route.list({ family }).filter((one) =>
-    one.destination.prefixLength === 0 && one.gateway !== undefined &&
-    (family === 6 || uplinks.includes(one.ifindex ?? 0))
-  );
-  const [first] = routes
-    .sort((left, right) => (left.priority ?? 0) - (right.priority ?? 0))
-    .flatMap(({ gateway }) => gateway ?? []);
-  return first === undefined ? [] : [first];
+/** Reports whether a container was attached with host ports. */
+export function hasHostPorts({ start: { attachment } }: Endpoint): boolean {
+  return Array.isArray(attachment?.capabilityArgs["portMappings"]);
 }
 
-/** Lists ports of the node that lead to a container, from outside. */
+/** Lists probes from outside to the host ports of a container. */
 export function listHostPorts(
   node: Node,
   subject: Endpoint,
-  originOf: (family: IpFamily) => Origin,
+  client: OutsideClient,
 ): Wanted[] {
   const { attachment, address: { ip: { family } } } = subject.start;
   const { portMappings } = attachment?.capabilityArgs ?? {};
@@ -205,11 +193,12 @@ export function listHostPorts(
     return [{
       kind: "host port" as const,
       subject,
+      tracedFrom: family === 4 ? client.byUplink : undefined,
       probe: {
-        from: originOf(family),
+        from: client.origin(family),
         to: `port ${hostPort} of the node, for ${subject.origin.name}`,
         destination,
-        protocol: kind as "tcp" | "udp",
+        protocol: kind,
         port: hostPort,
       },
     }];
@@ -217,27 +206,22 @@ export function listHostPorts(
 }
 
 /**
- * Lists the name servers of a container: those in the file of one of its processes,
- * else those of its network, else the node's.
+ * Lists the name servers of a container: those in the file of one of its processes
+ * or, without a process, those of its network or of the node.
  */
-export function listNameServers(
-  node: Node,
-  subject: Endpoint,
-  resolvConf: string,
-): Ip[] {
+function listNameServers(node: Node, subject: Endpoint): Ip[] {
   const { attachment, netns } = subject.start;
   const own = findProcess(node, netns);
-  const result = ifPossible(() => decodeResult(attachment?.result ?? {}));
-  const ofNetwork = result?.dns.nameservers ?? [];
+  const ofNetwork = attachment && resultOf(attachment)?.dns.nameservers || [];
   const texts = own !== undefined
     ? readServers(`${node.proc}/${own}/root/etc/resolv.conf`)
     : ofNetwork.length > 0
     ? ofNetwork
-    // Without masquerading, the node's servers may have no way back.
+    // Without masquerading, the node's name servers might have no route back.
     : !subject.isMasqueraded
     ? []
-    // The node's own stub listens for the node alone.
-    : readServers(resolvConf).filter((text) => !text.startsWith("127."));
+    // A stub resolver of the node answers only the node.
+    : readServers(node.resolvConf).filter((text) => !text.startsWith("127."));
   return texts.flatMap((text) => ifPossible(() => Ip.parse(text)) ?? [])
     .slice(0, 1);
 }

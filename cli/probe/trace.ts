@@ -1,7 +1,6 @@
 /**
- * Sends a probe that was lost once more, and has the kernel say where it ends: the
- * rules that decide about its flow, the links that it passes, and the function that
- * drops it.
+ * Sends a lost probe again while the kernel reports where it ends: the rules that its
+ * flow matches, the links that it passes, and the function that drops it.
  *
  * @module
  */
@@ -28,43 +27,43 @@ import {
   send,
 } from "./packet.ts";
 
-/** A namespace that the packets may pass. */
+/** A namespace that the packets might pass. */
 export interface Place {
   readonly netns: NetNs;
-  /** Names of links there whose own rules count, too. */
+  /** Names of links in the namespace whose own rules are traced. */
   readonly links: readonly string[];
 }
 
-/** A step, and the namespace in which it was made. */
+/** A decision of a rule, and the namespace of the rule. */
 export interface PlacedStep extends TraceStep {
   /** Path of the namespace. */
   readonly netns: string;
 }
 
-/** What became of a probe. */
+/** The path of a traced probe. */
 export interface Trace {
   readonly probe: Probe;
-  /** What came back this time. */
+  /** The answer to the traced packet. */
   readonly answer: Answer;
   /** The decisions of rules, in the order of each namespace. */
   readonly steps: readonly PlacedStep[];
-  /** The probe's packets and the answers, in order; none if the kernel does not tell. */
+  /** The probe's packets and the answers, in order; none without tracepoints. */
   readonly packets: readonly PacketPath[];
-  /** The flow as the node tracks it; undefined if it does not. */
+  /** The tracked connection; undefined if no namespace tracks the flow. */
   readonly connection: TrackedConnection | undefined;
-  /** Rules of legacy iptables and ebtables that dropped something meanwhile. */
+  /** Rules of legacy iptables and ebtables that dropped packets during the trace. */
   readonly counted: readonly CountedRule[];
 }
 
 /** A probe to trace. */
 export interface Traced {
   readonly probe: Probe;
-  /** The namespaces that it may pass, the node's first. */
+  /** The namespaces that it might pass, the node's first. */
   readonly places: readonly Place[];
   readonly waitMs: number;
 }
 
-/** What records the packets of several probes. */
+/** The recordings of the packets of several probes. */
 interface Recorders {
   readonly rules: readonly (readonly [netns: string, FlowTrace])[];
   readonly events: PacketEvents | undefined;
@@ -73,7 +72,7 @@ interface Recorders {
 /**
  * Traces one more packet of each probe, all at the same time.
  *
- * @param path Where programs are
+ * @param path Directories of programs, as in `PATH`
  */
 export async function traceAll(
   all: readonly Traced[],
@@ -86,7 +85,7 @@ export async function traceAll(
   const opened = new Map<Traced, Opened>();
   const { promise: ready, resolve: begin } = Promise.withResolvers<Recorders>();
   let open = all.length;
-  // The last one that has a socket, or fails to get it, begins.
+  // Recording starts when the last probe has a socket, or fails to open one.
   const arrive = (): void => {
     if (--open === 0) begin(record(stack, places, [...opened.values()]));
   };
@@ -102,7 +101,7 @@ export async function traceAll(
         recorders = await ready;
       },
       onSend: () => recorders?.events?.mark(`${at}`),
-      // The answers have another destination before NAT is undone.
+      // Until NAT is undone, the answers have a different destination.
       onSilence({ flow }): void {
         const found = findConnection(one.probe, flow, hosts);
         if (found === undefined) return;
@@ -145,7 +144,7 @@ export async function traceAll(
   });
 }
 
-/** Names each namespace once, with all links. */
+/** Merges the places of one namespace. */
 function mergePlaces(places: readonly Place[]): Place[] {
   return [...Map.groupBy(places, ({ netns }) => netns.path).values()]
     .flatMap((some) => {
@@ -155,7 +154,7 @@ function mergePlaces(places: readonly Place[]): Place[] {
     });
 }
 
-/** Begins to record flows. */
+/** Starts to record flows. */
 function record(
   stack: DisposableStack,
   places: readonly Place[],
@@ -163,7 +162,7 @@ function record(
 ): Recorders {
   const flows = opened.map(({ flow }) => flow);
   const rules = places.flatMap(({ netns, links }) => {
-    // A kernel without nf_tables has no such rules.
+    // Without nf_tables, the kernel has no such rules.
     const trace = ifPossible(() => FlowTrace.open(netns, flows, links));
     return trace === undefined ? [] : [[netns.path, stack.use(trace)] as const];
   });
@@ -174,8 +173,8 @@ function record(
 }
 
 /**
- * Selects the steps of a flow and of its answers. Only the first step in a base chain
- * has the headers of the packet.
+ * Selects the decisions about a flow and its answers. Only the first one in a base chain
+ * contains the headers of the packet.
  */
 function selectSteps(
   steps: readonly PlacedStep[],
@@ -192,7 +191,7 @@ function selectSteps(
   });
 }
 
-/** Reports whether headers are of a flow, in either direction, or of its ARP. */
+/** Reports whether headers belong to a flow, in either direction, or to its ARP. */
 function isOfFlow(
   { network = new Uint8Array(0), transport, table }: PlacedStep,
   { protocol, source, id }: Flow,
@@ -212,8 +211,8 @@ function isOfFlow(
 }
 
 /**
- * Selects the packets of a probe: what was sent after its mark, and the answers to a
- * ping, which have its unusual length and come by a link that it had passed.
+ * Selects the packets of a probe: the packets that were sent after its mark, and the
+ * answers to a ping, which have its length and arrive on a link that it passed.
  */
 function selectPackets(
   packets: readonly PacketPath[],
@@ -236,7 +235,7 @@ function selectPackets(
   );
 }
 
-/** Reports whether another probe of the same length began with it. */
+/** Reports whether a packet was sent by a different probe of the same length. */
 function isSentByOther(
   { mark, links: [first] }: PacketPath,
   own: string,
@@ -271,7 +270,7 @@ function findConnection(
 /** Source: include/uapi/linux/if_ether.h `ETH_P_ARP`. */
 const ARP = 0x0806;
 
-/** Lists the rules that dropped packets meanwhile. */
+/** Lists the rules that dropped packets between two counts. */
 function listDropping(
   before: readonly CountedRule[],
   after: readonly CountedRule[],
@@ -284,7 +283,7 @@ function keyOf({ netns, program, table, text }: CountedRule): string {
   return `${netns} ${program} ${table} ${text}`;
 }
 
-/** Returns the step that dropped a packet; undefined if no rule did. */
+/** Returns the decision that dropped a packet; undefined if no rule did. */
 export function findDrop({ steps }: Trace): PlacedStep | undefined {
   return steps.find(({ verdict }) => verdict === VERDICTS.drop);
 }

@@ -30,9 +30,10 @@ import {
 } from "../node.ts";
 import { listNotForwarded, nameOfSysctl } from "../sysctls.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
-import { type Endpoint, Endpoints } from "../../probe/endpoint.ts";
+import { Endpoints } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
-import { listNameServers, listWanted } from "../../probe/targets.ts";
+import { listWanted } from "../../probe/targets.ts";
+import type { Endpoint } from "../way/trip.ts";
 import { Guard } from "./put_back.ts";
 
 /** The trial of a network. */
@@ -196,7 +197,6 @@ async function probeEnds(
     endpoints.add(
       netns,
       node.attachments.filter((one) => one.containerId === containerId),
-      `${at}`,
     ).map((end): Endpoint => ({
       ...end,
       origin: { ...end.origin, name: at === 0 ? "A" : "B" },
@@ -209,8 +209,7 @@ async function probeEnds(
         const peer = found[1 - at]?.find(({ start: { address } }) =>
           address.family === end.start.address.family
         );
-        const servers = listNameServers(node, end, node.resolvConf);
-        return listWanted(node, end, peer, servers);
+        return listWanted(node, end, peer);
       })
     ),
   );

@@ -1,244 +1,310 @@
 /**
- * The first part of a packet's way: from the container to the host.
+ * The path of a packet from the container to the host.
  *
  * @module
  */
 
 import { shell } from "../../../base/command_line/shell.ts";
+import { isErrno } from "../../../ffi/errno.ts";
 import { valueOf } from "../../../metadata/plugin_metadata.ts";
 import { BridgeVlanRequests } from "../../../ffi/rtnl/bridge_vlan.ts";
+import { Table } from "../../../ffi/rtnl/constants.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
-import type { BridgePortState } from "../../../ffi/rtnl/link_types.ts";
-import { Parent, TrafficControl } from "../../../ffi/rtnl/traffic_control.ts";
-import { NANOSECONDS_PER_TICK } from "../../../ffi/rtnl/traffic_control_kinds.ts";
-import { adviseRestart, findHostEnd } from "../live.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
+import type { Ip } from "../../../net/ip.ts";
+import { adviseRestart, findMaster } from "../live.ts";
 import { sharedLinkOf } from "../routed.ts";
-import { readSysctlOf } from "../sysctls.ts";
+import { nameOfSysctl, readHostSysctl, readSysctlOf } from "../sysctls.ts";
+import { findReturnRoute } from "./host.ts";
 import {
-  ends,
-  leaves,
+  FAR,
+  inFamily,
+  isOnHost,
+  LEAVES,
   networkOf,
   type Outcome,
+  type Path,
   type Step,
-  type Trip,
 } from "./trip.ts";
-import { findArp, findGateway, findRoute, findRules } from "./gateway.ts";
 
-function findInterface(trip: Trip): Outcome | undefined {
-  const { ifName } = trip.start;
-  const link = trip.link = trip.sandbox.link.find(ifName);
+function findInterface(path: Path): Outcome {
+  const { link, start: { ifName, attachment } } = path.end;
   if (link === undefined) {
-    return ends(
-      `the namespace has no interface "${ifName}"`,
-      {
-        ...adviseRestart(trip.start.attachment),
-        look: trip.inSandbox("ip link"),
-      },
-    );
+    return {
+      text: `the namespace has no interface "${ifName}"`,
+      ...adviseRestart(attachment),
+      look: path.inSandbox("ip link"),
+    };
   }
-  if (!link.isUp) {
-    const up = trip.inSandbox(shell`ip link set ${ifName} up`);
-    return ends(`"${ifName}" is down`, up);
-  }
-  return undefined;
+  return link.isUp ? undefined : {
+    text: `"${ifName}" is down`,
+    command: path.inSandbox(shell`ip link set ${ifName} up`),
+  };
 }
 
-function findAddress(trip: Trip): Outcome | undefined {
-  const { ifName, address } = trip.start;
-  const found = trip.sandbox.address.list({ ifindex: trip.link?.index ?? 0 })
+function findAddress(path: Path): Outcome {
+  const { end: { link, start: { ifName, address } }, sandbox } = path;
+  const found = sandbox.address.list({ ifindex: link?.index ?? 0 })
     .find((one) => one.address.ip.equals(address.ip));
-  if (found === undefined) {
-    const key = `net/ipv6/conf/${ifName}/disable_ipv6`;
-    const add = trip.inSandbox(shell`ip address add ${address} dev ${ifName}`);
-    if (address.family === 6 && readSysctlOf(trip.sandbox, key) === "1") {
-      return ends(
-        `"${ifName}" does not have ${address.ip}: IPv6 is disabled on it`,
-        `${trip.inSandbox(shell`sysctl -w ${key}=0`)} && ${add}`,
-      );
-    }
-    return ends(`"${ifName}" does not have ${address.ip}`, add);
+  if (found?.hasDadFailed) {
+    return {
+      text: `another host has ${address.ip}, too`,
+      advice: "take the address from the other host, and restart the container",
+      look: path.inSandbox("ip -6 address"),
+    };
   }
-  if (found.hasDadFailed) {
-    return ends(
-      `another host has ${address.ip}, too`,
-      {
-        advice:
-          "take the address from the other host, and restart the container",
-        look: trip.inSandbox("ip -6 address"),
-      },
-    );
-  }
-  return undefined;
+  if (found !== undefined) return undefined;
+  const key = `net/ipv6/conf/${ifName}/disable_ipv6`;
+  const isDisabled = address.family === 6 &&
+    readSysctlOf(sandbox, key) === "1";
+  const enable = path.inSandbox(shell`sysctl -w ${key}=0`);
+  const add = path.inSandbox(shell`ip address add ${address} dev ${ifName}`);
+  return {
+    text: `"${ifName}" does not have ${address.ip}` +
+      (isDisabled ? ": IPv6 is disabled on it" : ""),
+    command: isDisabled ? `${enable} && ${add}` : add,
+  };
 }
 
-function findHostSide(trip: Trip): Outcome | undefined {
-  const { link, node } = trip;
-  if (link === undefined) return ends("there is no interface");
-  if (link.kind !== "veth") {
-    // A macvlan, ipvlan or VLAN is on top of another link.
-    return link.linkIndex !== undefined ? findLowerLink(trip, link) : leaves(
-      `"${link.name}" is not a veth; its way is not on this node`,
-    );
+function findOtherEnd(path: Path): Outcome {
+  const { link, hostEnd, start } = path.end;
+  if (link?.kind !== "veth") return findLowerLink(path);
+  if (hostEnd === undefined) {
+    return {
+      text: `the other end of "${link.name}" is not on the host`,
+      ...adviseRestart(start.attachment),
+      look: path.inSandbox(shell`ip -details link show ${link.name}`),
+    };
   }
-  const end = trip.hostEnd = findHostEnd(node, link);
-  if (end === undefined) {
-    return ends(
-      `the other end of "${link.name}" is not on the host`,
-      {
-        ...adviseRestart(trip.start.attachment),
-        look: trip.inSandbox(shell`ip -details link show ${link.name}`),
-      },
-    );
-  }
-  trip.entry = end;
-  if (!end.isUp) {
-    return ends(
-      `"${end.name}", the host's end of "${link.name}", is down`,
-      shell`ip link set ${end.name} up`,
-    );
-  }
-  return undefined;
+  return hostEnd.isUp ? undefined : {
+    text: `"${hostEnd.name}", the host's end of "${link.name}", is down`,
+    command: shell`ip link set ${hostEnd.name} up`,
+  };
 }
 
-function findLowerLink(trip: Trip, link: Link): Outcome | undefined {
-  const lower = link.linkIndex === undefined
-    ? undefined
-    : trip.node.host.link.find(link.linkIndex);
+/** A macvlan, ipvlan or VLAN is on top of a link of the host. */
+function findLowerLink({ node: { host }, end: { link } }: Path): Outcome {
+  if (link?.linkIndex === undefined) return LEAVES;
+  const lower = host.link.find(link.linkIndex);
   if (lower === undefined) {
-    return ends(`the lower link of "${link.name}" is not on the host`);
+    return { text: `the lower link of "${link.name}" is not on the host` };
   }
-  if (!lower.isUp || !lower.isOperational) {
-    return ends(
-      `"${lower.name}", the lower link of "${link.name}", is ` +
-        (lower.isUp ? "without carrier" : "down"),
-      shell`ip link set ${lower.name} up`,
-    );
-  }
-  return undefined;
+  return lower.isUp && lower.isOperational ? undefined : {
+    text: `"${lower.name}", the lower link of "${link.name}", is ` +
+      (lower.isUp ? "without carrier" : "down"),
+    command: shell`ip link set ${lower.name} up`,
+  };
 }
 
-function findBridge(trip: Trip): Outcome | undefined {
-  const { hostEnd, node, plugins } = trip;
+function findBridge(
+  { node: { host }, end: { hostEnd, plugins } }: Path,
+): Outcome {
   const conf = plugins.find((one) => networkOf(one)?.sharedLink !== undefined);
-  if (hostEnd === undefined) return undefined;
-  const master = hostEnd.masterIndex === undefined
-    ? undefined
-    : node.host.link.find(hostEnd.masterIndex);
-  if (conf === undefined && master === undefined) return undefined;
+  const master = findMaster(host, hostEnd);
+  if (hostEnd === undefined || (conf ?? master) === undefined) return undefined;
+  const { name, port } = hostEnd;
   const wanted = conf === undefined
     ? master?.name
     : sharedLinkOf({ type: String(conf["type"]), document: conf });
-  if (master?.name !== wanted || master === undefined) {
-    return ends(
-      `"${hostEnd.name}" is ${
-        master === undefined
+  if (master === undefined || master.name !== wanted) {
+    return {
+      text: `"${name}" is ` +
+        (master === undefined
           ? "not a port of a bridge"
-          : `a port of "${master.name}"`
-      }, instead of "${wanted}"`,
-      shell`ip link set ${hostEnd.name} master ${wanted}`,
-    );
+          : `a port of "${master.name}"`) +
+        `, instead of "${wanted}"`,
+      command: shell`ip link set ${name} master ${wanted}`,
+    };
   }
-  trip.entry = master;
   if (!master.isUp) {
-    return ends(
-      `the bridge "${master.name}" is down`,
-      shell`ip link set ${master.name} up`,
-    );
+    return {
+      text: `the bridge "${master.name}" is down`,
+      command: shell`ip link set ${master.name} up`,
+    };
   }
-  const state = hostEnd.port?.state;
-  if (state !== undefined && state !== "forwarding") {
-    return explainPort(hostEnd, master, state);
+  const state = port?.state ?? "forwarding";
+  if (state !== "forwarding") {
+    // STP holds back a new port for twice the forward delay, 30 s by default.
+    const isNew = state === "listening" || state === "learning";
+    return {
+      text: `"${name}" is ${state} as a port of "${master.name}"` +
+        (isNew ? ": STP holds back each new port for some time" : ""),
+      command: isNew
+        ? shell`ip link set ${master.name} type bridge stp_state 0`
+        : shell`bridge link set dev ${name} state 3`,
+      look: shell`bridge -details link show dev ${name}`,
+    };
   }
   const vlan = Number(conf && valueOf(conf, "vlan") || 0);
-  if (vlan > 0 && !hasVlan(trip, hostEnd, vlan)) {
-    return ends(
-      `"${hostEnd.name}" is not in VLAN ${vlan} of "${master.name}"`,
-      shell`bridge vlan add dev ${hostEnd.name} vid ${vlan} pvid untagged`,
-    );
-  }
-  return undefined;
+  return vlan === 0 || hasVlan(host, hostEnd, vlan) ? undefined : {
+    text: `"${name}" is not in VLAN ${vlan} of "${master.name}"`,
+    command: shell`bridge vlan add dev ${name} vid ${vlan} pvid untagged`,
+  };
 }
 
-/** Explains why a port lets no frames pass. */
-function explainPort(
-  { name }: Link,
-  bridge: Link,
-  state: BridgePortState,
-): Outcome | undefined {
-  const text = `"${name}" is ${state} as a port of "${bridge.name}"`;
-  const look = shell`bridge -details link show dev ${name}`;
-  // STP holds back a new port for twice the forward delay, 30 s by default.
-  return state === "listening" || state === "learning"
-    ? ends(`${text}: STP holds back each new port for some time`, {
-      command: shell`ip link set ${bridge.name} type bridge stp_state 0`,
-      look,
-    })
-    : ends(text, { command: shell`bridge link set dev ${name} state 3`, look });
-}
-
-function hasVlan({ node }: Trip, port: Link, vlan: number): boolean {
-  return new BridgeVlanRequests(node.host.socket).list(port.index)
+function hasVlan({ socket }: Rtnl, { index }: Link, vlan: number): boolean {
+  return new BridgeVlanRequests(socket).list(index)
     .some(({ first, last }) => first <= vlan && vlan <= last);
 }
 
-function findRate(trip: Trip): Outcome | undefined {
-  const { hostEnd, node, link } = trip;
-  if (hostEnd === undefined || link === undefined) return undefined;
-  const traffic = new TrafficControl(node.host.socket);
-  const redirected = [Parent.Ingress, Parent.ClsactIngress]
-    .flatMap((parent) => traffic.filter.list(hostEnd.index, parent))
-    .find(({ redirectTo }) => redirectTo !== undefined);
-  const ifb = redirected?.redirectTo === undefined
-    ? undefined
-    : node.host.link.find(redirected.redirectTo);
-  if (redirected !== undefined && ifb?.isUp !== true) {
-    return ends(
-      ifb === undefined
-        ? `the traffic of "${hostEnd.name}" is redirected to a link that is gone`
-        : `the traffic of "${hostEnd.name}" is redirected to "${ifb.name}", ` +
-          "which is down",
-      ifb === undefined
-        ? shell`tc qdisc del dev ${hostEnd.name} ingress`
-        : shell`ip link set ${ifb.name} up`,
-    );
+/** Finds the route by which packets leave the container. */
+function findRoute(path: Path): Outcome {
+  const { sandbox, end: { start, link, hasDefault }, family } = path;
+  const { ifName, address: { ip: source } } = start;
+  try {
+    path.route = sandbox.route.lookUp({ destination: FAR[family], source });
+  } catch (error) {
+    if (!isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES")) {
+      throw error;
+    }
+    return hasDefault
+      ? {
+        text: `no route to the outside from ${source}`,
+        command: addDefaultRoute(path),
+      }
+      : judgeSubnet(path);
   }
-  const limited = [hostEnd, ...ifb === undefined ? [] : [ifb]];
-  const buckets = limited.flatMap(({ index, name }) => {
-    const bucket = traffic.qdisc.find(index, Parent.Root)?.bucket;
-    return bucket === undefined ? [] : [{ name, ...bucket }];
-  });
-  if (buckets.length === 0) return undefined;
-  const small = buckets.find(({ bytesPerSecond, bufferTicks }) =>
-    burstOf(bytesPerSecond, bufferTicks) < link.mtu
-  );
-  if (small !== undefined) {
-    const burst = Math.floor(burstOf(small.bytesPerSecond, small.bufferTicks));
-    return ends(
-      `the limit on "${small.name}" has a burst of ${burst} bytes: larger ` +
-        "packets never pass",
-      {
-        command: shell`tc qdisc del dev ${small.name} root`,
-        advice:
-          "then set a burst of more than the MTU, and restart the container",
-        look: shell`tc -s qdisc show dev ${small.name}`,
-      },
-    );
-  }
-  return undefined;
+  const { ifindex, gateway, table } = path.route;
+  if (ifindex === link?.index) return undefined;
+  // The default route is another network's, as with multus.
+  if (!hasDefault) return judgeSubnet(path);
+  const takes = sandbox.link.find(ifindex ?? 0)?.name ?? "?";
+  return {
+    text: "default route" + (gateway === undefined ? "" : ` via ${gateway}`) +
+      ` by "${takes}"` + (table === Table.Main ? "" : `, by table ${table}`) +
+      `: packets from ${source} take another interface than "${ifName}"`,
+    takes,
+    look: path.inSandbox("ip route show table all"),
+  };
 }
 
-function burstOf(bytesPerSecond: number, ticks: number): number {
-  return bytesPerSecond * ticks * NANOSECONDS_PER_TICK / 1e9;
+/** Without a default route, only the subnet is reached. */
+function judgeSubnet(path: Path): Outcome {
+  const { node, end: { gateway, hasRoutes } } = path;
+  // A default route of another network is not its own.
+  path.route = undefined;
+  // host-local names a gateway for each subnet, whether or not there is one.
+  const isUsed = gateway !== undefined &&
+    (hasRoutes || isOnHost(node, gateway));
+  return isUsed ? undefined : LEAVES;
+}
+
+/** Returns the command for the default route, and for what it needs first. */
+function addDefaultRoute(path: Path): string {
+  const { family, sandbox, end: { gateway, link, start } } = path;
+  const { ifName, address } = start;
+  const write = (command: string): string =>
+    path.inSandbox(inFamily(family, command));
+  if (gateway === undefined) {
+    return write(shell`ip route add default dev ${ifName}`);
+  }
+  const add = write(shell`ip route add default via ${gateway} dev ${ifName}`);
+  const ifindex = link?.index ?? 0;
+  // Without a route to it, the kernel refuses it as a gateway.
+  const isNear = sandbox.route.list({ family, ifindex })
+    .some(({ destination, gateway: via }) =>
+      via === undefined && destination.contains(gateway)
+    );
+  if (isNear) return add;
+  const own = sandbox.address.list({ ifindex })
+    .find((one) => one.address.ip.equals(address.ip))?.address;
+  const isWider = own?.prefixLength !== address.prefixLength &&
+    address.contains(gateway);
+  const first = isWider
+    ? shell`ip address replace ${address} dev ${ifName}`
+    : shell`ip route replace ${gateway} dev ${ifName}`;
+  return `${write(first)} && ${add}`;
+}
+
+/** Source: Documentation/networking/ip-sysctl.rst `arp_ignore`. */
+const IGNORE_ALL = "8";
+
+/** Where the node is the gateway, it must answer ARP. */
+function findArp(path: Path): Outcome {
+  const { end: { entry, link, gateway, start }, family, node } = path;
+  if (link?.kind === "veth" && !link.hasArp) {
+    return {
+      text: `ARP is off on "${link.name}"`,
+      command: path.inSandbox(shell`ip link set ${start.ifName} arp on`),
+    };
+  }
+  if (
+    family === 6 || entry === undefined || gateway === undefined ||
+    !isOnHost(node, gateway)
+  ) return undefined;
+  if (!entry.hasArp) {
+    return {
+      text: `ARP is off on "${entry.name}", so that the node does not answer ` +
+        `for its gateway ${gateway}`,
+      command: shell`ip link set ${entry.name} arp on`,
+    };
+  }
+  const key = ["all", entry.name]
+    .map((name) => `net/ipv4/conf/${name}/arp_ignore`)
+    .find((key) => readHostSysctl(node, key) === IGNORE_ALL);
+  return key === undefined ? undefined : {
+    text:
+      `${nameOfSysctl(key)} is ${IGNORE_ALL}: the node answers no ARP for ` +
+      `its gateway ${gateway}`,
+    command: shell`sysctl -w ${key}=0`,
+  };
+}
+
+/** Finds that the gateway does not exist, or has not answered. */
+function findGateway(path: Path): Outcome {
+  const { node, sandbox, family, end } = path;
+  const { gateway: own, plugins, entry, hostEnd, start } = end;
+  const { ifName, address: { prefixLength } } = start;
+  const gateway = path.route?.gateway ?? own;
+  if (gateway === undefined) return undefined;
+  const isHere = isOnHost(node, gateway);
+  const isGiven = plugins.some((conf) => networkOf(conf)?.hasGateway?.(conf));
+  if (isGiven && own?.equals(gateway) && !isHere) {
+    return {
+      text: `the host does not have the gateway ${gateway}`,
+      command:
+        shell`ip address add ${gateway}/${prefixLength} dev ${entry?.name}`,
+    };
+  }
+  if (!isSilent(sandbox, gateway)) return undefined;
+  const text = `the gateway ${gateway} does not answer on "${ifName}"`;
+  if (isHere) {
+    return findReturnRoute(path) ?? {
+      text,
+      advice: "the gateway is this node: look for rules that drop what comes " +
+        `from "${entry?.name}" before it is forwarded`,
+      look: "nft list ruleset; tc filter show dev " +
+        `${(hostEnd ?? entry)?.name} ingress`,
+    };
+  }
+  return own !== undefined && !own.equals(gateway) && isOnHost(node, own)
+    ? {
+      text: `${text}, and ADD set up ${own}`,
+      command: path.inSandbox(inFamily(
+        family,
+        shell`ip route replace default via ${own} dev ${ifName}`,
+      )),
+    }
+    : {
+      text,
+      advice: "look at the gateway, and at what is between it and the link",
+      look: path.inSandbox("ip neighbour"),
+    };
+}
+
+/** Reports whether the kernel has asked for the MAC of a neighbour in vain. */
+function isSilent({ socket }: Rtnl, ip: Ip): boolean {
+  return new NeighborRequests(socket).list({ family: ip.family })
+    .some((one) => one.ip.equals(ip) && one.mac === undefined);
 }
 
 /** The steps from the container to the host. */
 export const CONTAINER_STEPS: readonly Step[] = [
   { name: "interface", run: findInterface },
   { name: "address", run: findAddress },
-  { name: "host-end", run: findHostSide },
+  { name: "host-end", run: findOtherEnd },
   { name: "bridge", run: findBridge },
-  { name: "rate-limit", run: findRate },
-  { name: "rule", run: findRules },
   { name: "route", run: findRoute },
   { name: "arp", run: findArp },
   { name: "gateway", run: findGateway },

@@ -1,15 +1,16 @@
 /**
- * The way of a packet from a container to the outside, and what its steps know.
+ * The addresses of containers, how each is connected with the node, and the path of
+ * the packets that leave from there.
  *
  * @module
  */
 
 import { shell } from "../../../base/command_line/shell.ts";
-import { ifPossible } from "../../../base/files/io.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
-import type { NetworkTopology } from "../../../metadata/plugin_metadata.ts";
-import { decodeResult } from "../../../cni/result/decoding.ts";
-import type { Result } from "../../../cni/result/result.ts";
+import {
+  type NetworkTopology,
+  valueOf,
+} from "../../../metadata/plugin_metadata.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Lookup } from "../../../ffi/rtnl/route.ts";
@@ -17,7 +18,15 @@ import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
 import type { NodeAttachment } from "../../attachments/node_attachments.ts";
-import { listCachedPlugins } from "../live.ts";
+import type { Origin } from "../../probe/packet.ts";
+import type { More } from "../finding.ts";
+import {
+  findHostSide,
+  type HostSide,
+  listCachedPlugins,
+  nameAttachment,
+  resultOf,
+} from "../live.ts";
 import type { Node } from "../node.ts";
 
 /**
@@ -30,160 +39,105 @@ export const FAR: Readonly<Record<IpFamily, Ip>> = {
   6: Ip.parse("2001:db8:ffff::1"),
 };
 
-/** The outcome of a step that does not just let the packet pass. */
-export interface Outcome {
-  /** end: it does not pass. leaves: the rest of its way is not on this node. */
-  readonly state: "end" | "leaves";
-  /** The evidence, without a full stop. */
-  readonly text: string;
-  /** The command that fixes it. */
-  readonly command?: string | undefined;
-  /** Advice for a person where no command can decide. */
-  readonly advice?: string | undefined;
-  /** The command that shows more. */
-  readonly look?: string | undefined;
-  /** The interface that the packet takes instead of its own. */
-  readonly takes?: string | undefined;
-}
-
-/** Help where a packet does not pass. */
-export type Help = string | Pick<Outcome, "command" | "advice" | "look">;
-
-/** One step of the way. */
-export interface Step {
-  readonly name: string;
-  /** @returns Undefined if the packet passes, or the step does not apply */
-  readonly run: (
-    trip: Trip,
-  ) => Outcome | undefined | Promise<Outcome | undefined>;
-}
-
-/**
- * Creates an outcome: the packet does not pass.
- *
- * @param help A string is the command that fixes it
- */
-export function ends(text: string, help: Help = {}): Outcome {
-  return { state: "end", text, ...readHelp(help) };
-}
-
-function readHelp(help: Help): Pick<Outcome, "command" | "advice" | "look"> {
-  return typeof help === "string" ? { command: help } : help;
-}
-
-/** Writes a command of `ip` for a family, which names it only for IPv6. */
-export function inFamily(family: IpFamily, command: string): string {
-  return family === 4 ? command : command.replace(/^ip /, "ip -6 ");
-}
-
-/** Creates an outcome: the packet leaves this node. */
-export function leaves(text: string): Outcome {
-  return { state: "leaves", text };
-}
-
-/** Where a packet starts. */
+/** An address of a container. */
 export interface Start {
   /** Path of the container's namespace. */
   readonly netns: string;
   readonly ifName: string;
-  /** The sender's address, with the prefix length of ADD. */
+  /** The address, with the prefix length of ADD. */
   readonly address: Cidr;
-  /** Undefined if the cache does not have it. */
+  /** Undefined if it is not in the cache. */
   readonly attachment: NodeAttachment | undefined;
 }
 
-/** A packet on its way. Steps note what later steps need. */
-export class Trip implements Disposable {
-  readonly node: Node;
+/** An address of a container, and how it is connected with the node. */
+export interface Endpoint extends HostSide {
   readonly start: Start;
-  /** The container's namespace. */
-  readonly sandbox: Rtnl;
-  /** The container's interface. */
-  link: Link | undefined;
-  /** The other end of its veth on the host, or its lower link. */
-  hostEnd: Link | undefined;
-  /** The link by which the packet comes to the host's routing. */
-  entry: Link | undefined;
-  /** The route in the container. */
-  route: Lookup | undefined;
-  /** The route on the host. */
-  hostRoute: Lookup | undefined;
-
-  /** @throws {SyscallError} If the namespace cannot be opened */
-  constructor(node: Node, start: Start) {
-    this.node = node;
-    this.start = start;
-    this.sandbox = Rtnl.open(start.netns);
-  }
-
-  /** The address family. */
-  get family(): IpFamily {
-    return this.start.address.family;
-  }
-
-  /** A destination outside of the node, for which routes are looked up. */
-  get destination(): Ip {
-    return FAR[this.family];
-  }
-
-  /** The plugins that made the attachment. */
-  get plugins(): JsonObject[] {
-    const { attachment } = this.start;
-    return attachment === undefined ? [] : listCachedPlugins(attachment);
-  }
-
-  /** The router, as the result of ADD has it. */
-  get gateway(): Ip | undefined {
-    const { attachment, address } = this.start;
-    const result = ifPossible(() => decodeResult(attachment?.result ?? {}));
-    return result?.ips.find((one) => one.address.ip.equals(address.ip))
-      ?.gateway;
-  }
-
-  /** Whether ADD set up a default route in the container's namespace; undefined if unknown. */
-  get hasDefaultRoute(): boolean | undefined {
-    return this.#routes?.some(({ dst }) => dst.prefixLength === 0);
-  }
-
-  /** Whether ADD set up any route in the container's namespace, as far as known. */
-  get hasRoutes(): boolean {
-    return (this.#routes?.length ?? 0) > 0;
-  }
-
-  /** The routes of the result of ADD, of this family. */
-  get #routes(): Result["routes"] | undefined {
-    const { attachment } = this.start;
-    const result = attachment &&
-      ifPossible(() => decodeResult(attachment.result ?? {}));
-    return result?.routes.filter(({ dst }) => dst.family === this.family);
-  }
-
-  /** Formats a command that runs in the container's namespace. */
-  inSandbox(command: string): string {
-    return shell`nsenter --net=${this.start.netns} ` + command;
-  }
-
-  /** Closes the namespace. */
-  [Symbol.dispose](): void {
-    this.sandbox[Symbol.dispose]();
-  }
+  readonly origin: Origin;
+  /** Name of its network; "" if the network is unknown. */
+  readonly network: string;
+  /** The plugins that attached it. */
+  readonly plugins: readonly JsonObject[];
+  /** Its interface; undefined if that does not exist. */
+  readonly link: Link | undefined;
+  /** Its router according to ADD or, without a result of ADD, to its routes. */
+  readonly gateway: Ip | undefined;
+  /** Whether the node is its router. */
+  readonly isRouted: boolean;
+  /** Whether it has a default route of its own, as far as known. */
+  readonly hasDefault: boolean;
+  /** Whether ADD added any route of its family. */
+  readonly hasRoutes: boolean;
+  /** Whether the node replaces the source address of its packets. */
+  readonly isMasqueraded: boolean;
+  /** Names of the links on the host that its packets pass: its end, its bridge. */
+  readonly hostLinks: readonly string[];
 }
 
-/** Lists where packets of a namespace start: each address of each interface. */
+/**
+ * Describes an address of a container, as the kernel and the cache have it.
+ *
+ * @param sandbox The container's namespace, borrowed for as long as packets start there
+ * @param name The container's name if it is not in the cache
+ */
+export function describeEndpoint(
+  node: Node,
+  sandbox: Rtnl,
+  start: Start,
+  name = start.netns,
+): Endpoint {
+  const { attachment, ifName, address: { ip, family } } = start;
+  const link = sandbox.link.find(ifName);
+  const side = findHostSide(node, link);
+  const result = attachment && resultOf(attachment);
+  const plugins = attachment === undefined ? [] : listCachedPlugins(attachment);
+  const defaults = sandbox.route.list({ family })
+    .filter(({ destination }) => destination.prefixLength === 0);
+  const gateway =
+    result?.ips.find(({ address }) => address.ip.equals(ip))?.gateway ??
+      defaults.find(({ ifindex }) => ifindex === link?.index)?.gateway;
+  const routes = result?.routes.filter(({ dst }) => dst.family === family);
+  return {
+    ...side,
+    start,
+    origin: {
+      name: attachment === undefined
+        ? `${name} ${ifName}`
+        : nameAttachment(attachment),
+      netns: sandbox.netns,
+      source: ip,
+    },
+    network: attachment?.network ?? "",
+    plugins,
+    link,
+    gateway,
+    isRouted: gateway !== undefined && isOnHost(node, gateway),
+    hasDefault: routes === undefined
+      ? defaults.length > 0
+      : routes.some(({ dst }) => dst.prefixLength === 0),
+    hasRoutes: (routes ?? []).length > 0,
+    isMasqueraded: plugins.some((conf) => valueOf(conf, "ipMasq") === true),
+    hostLinks: [
+      ...new Set(
+        [side.hostEnd, side.entry].flatMap((link) => link?.name ?? []),
+      ),
+    ],
+  };
+}
+
+/** Lists the addresses of a namespace: of its attachments, or of its interfaces. */
 export function listStarts(
   netns: string,
   attachments: readonly NodeAttachment[],
 ): Start[] {
-  const cached = attachments.flatMap((attachment) => {
-    const result = ifPossible(() => decodeResult(attachment.result ?? {}));
-    const { ifName } = attachment;
-    return (result?.ips ?? []).map(({ address }) => ({
+  const cached = attachments.flatMap((attachment) =>
+    (resultOf(attachment)?.ips ?? []).map(({ address }) => ({
       netns: attachment.netns,
-      ifName,
+      ifName: attachment.ifName,
       address,
       attachment,
-    }));
-  });
+    }))
+  );
   return cached.length > 0 ? cached : listUncached(netns);
 }
 
@@ -199,7 +153,69 @@ function listUncached(netns: string): Start[] {
   });
 }
 
-/** Returns what a plugin of this project does to the network; undefined for others. */
+/** What ends a path, or leads packets to a different interface. */
+export interface Stop extends Pick<More, "command" | "advice" | "look"> {
+  /** The evidence, without a full stop. */
+  readonly text: string;
+  /** The interface that packets take instead of their own. */
+  readonly takes?: string;
+}
+
+/** The rest of the path is not on this node. */
+export const LEAVES = "leaves";
+
+/** What a step finds; undefined if packets pass, or if the step does not apply. */
+export type Outcome = Stop | typeof LEAVES | undefined;
+
+/** A part of the path. */
+export interface Step {
+  readonly name: string;
+  readonly run: (path: Path) => Outcome | Promise<Outcome>;
+}
+
+/** The path of packets from a container to the outside. */
+export class Path implements Disposable {
+  readonly node: Node;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  readonly end: Endpoint;
+  /** The route in the container, once it was looked up. */
+  route: Lookup | undefined;
+
+  /** @throws {SyscallError} If the namespace cannot be opened */
+  constructor(node: Node, start: Start) {
+    this.node = node;
+    this.sandbox = Rtnl.open(start.netns);
+    this.end = describeEndpoint(node, this.sandbox, start);
+  }
+
+  /** The address family. */
+  get family(): IpFamily {
+    return this.end.start.address.family;
+  }
+
+  /** Formats a command that runs in the container's namespace. */
+  inSandbox(command: string): string {
+    return shell`nsenter --net=${this.end.start.netns} ` + command;
+  }
+
+  /** Closes the namespace. */
+  [Symbol.dispose](): void {
+    this.sandbox[Symbol.dispose]();
+  }
+}
+
+/** Reports whether the node has an address. */
+export function isOnHost({ host }: Pick<Node, "host">, ip: Ip): boolean {
+  return host.address.list().some(({ address }) => address.ip.equals(ip));
+}
+
+/** Writes a command of `ip` for a family, which is named only for IPv6. */
+export function inFamily(family: IpFamily, command: string): string {
+  return family === 4 ? command : command.replace(/^ip /, "ip -6 ");
+}
+
+/** Returns how a plugin of this project connects containers; undefined for others. */
 export function networkOf({ type }: JsonObject): NetworkTopology | undefined {
   return METADATA.get(String(type))?.network;
 }

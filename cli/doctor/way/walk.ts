@@ -1,6 +1,6 @@
 /**
- * Goes the way of a packet step by step, by what the kernel and the cache hold, until
- * it ends. It sends nothing.
+ * Follows the path of a packet step by step, by what the kernel and the cache hold,
+ * until it ends. It sends nothing.
  *
  * @module
  */
@@ -8,21 +8,21 @@
 import type { Node } from "../node.ts";
 import { CONTAINER_STEPS } from "./container.ts";
 import { HOST_STEPS } from "./host.ts";
-import { type Outcome, type Start, type Step, Trip } from "./trip.ts";
+import { LEAVES, Path, type Start, type Step, type Stop } from "./trip.ts";
 
-/** All steps, in the order of the way. */
+/** All steps, in the order of the path. */
 export const STEPS: readonly Step[] = [...CONTAINER_STEPS, ...HOST_STEPS];
 
-/** A step that was made. */
-export interface Made extends Outcome {
+/** A step at which packets end, or take a different interface. */
+export interface Made extends Stop {
   /** Name of the step. */
   readonly step: string;
 }
 
 /**
- * Lists the steps at which packets end, or take another interface.
+ * Lists the steps at which packets end, or take a different interface.
  *
- * @param goesOn Whether to make the steps behind the first one, too
+ * @param goesOn Whether to run the steps behind the first one, too
  * @throws {SyscallError} If the namespace cannot be opened
  */
 export async function listEnds(
@@ -31,14 +31,15 @@ export async function listEnds(
   steps: readonly Step[] = STEPS,
   { goesOn = false }: { readonly goesOn?: boolean } = {},
 ): Promise<Made[]> {
-  using trip = new Trip(node, start);
-  const ends: Made[] = [];
+  using path = new Path(node, start);
+  const found: Made[] = [];
   for (const { name, run } of steps) {
     node.signal.throwIfAborted();
-    const outcome = await run(trip);
-    const isEnd = outcome?.state === "end" || outcome?.takes !== undefined;
-    if (outcome !== undefined && isEnd) ends.push({ step: name, ...outcome });
-    if (outcome?.state === "leaves" || isEnd && !goesOn) break;
+    const outcome = await run(path);
+    if (outcome === LEAVES) break;
+    if (outcome === undefined) continue;
+    found.push({ step: name, ...outcome });
+    if (!goesOn || outcome.takes !== undefined) break;
   }
-  return ends;
+  return found;
 }

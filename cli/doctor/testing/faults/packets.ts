@@ -4,6 +4,8 @@
  * @module
  */
 
+import { ifPossible } from "../../../../base/files/io.ts";
+import { hasCommand } from "../../../../testing/capabilities.ts";
 import { type Fault, inOther, ip, type Seed, tunnel } from "../fault.ts";
 
 /** The port of the bridge. */
@@ -33,6 +35,22 @@ function chain(
 function untracked(rule: string): string {
   return `chain c { type filter hook prerouting priority raw; ${rule}; };`;
 }
+
+/** Fills the table of tracked connections, whose size is the same for all namespaces. */
+function fillConnections(most: number): string {
+  return `perl -e 'for $i (0..${most}) { printf "-A -t 600 -u SEEN_REPLY,ASSURED ` +
+    '-s 10.%d.%d.1 -d 10.0.0.9 -p udp --sport %d --dport 9\\n", ' +
+    "$i >> 16, ($i >> 8) & 255, 1024 + ($i & 255) }' | conntrack -R - || true";
+}
+
+/** The size of the table, if filling it does not take long. */
+const MOST_CONNECTIONS = ((): number | undefined => {
+  const path = "/proc/sys/net/netfilter/nf_conntrack_max";
+  const most = Number(ifPossible(() => Deno.readTextFileSync(path)));
+  return hasCommand("conntrack") && most > 0 && most <= 300_000
+    ? most
+    : undefined;
+})();
 
 /** Faults of packets that end on their way: rules of nftables, IPsec, routes, ARP. */
 export const PACKETS_FAULTS: readonly Fault[] = [
@@ -343,6 +361,14 @@ export const PACKETS_FAULTS: readonly Fault[] = [
       };
     },
     follow: true,
+  },
+  {
+    name: "a full table of tracked connections",
+    checks: ["packet-ends"],
+    message: /the table of tracked connections is full: it has \d+ of \d+/,
+    command: /^sysctl -w net.netfilter.nf_conntrack_max=\d+$/m,
+    ignore: MOST_CONNECTIONS === undefined,
+    seed: ip(fillConnections(MOST_CONNECTIONS ?? 0), "conntrack -F"),
   },
   {
     name: "a table of ARP that drops everything",

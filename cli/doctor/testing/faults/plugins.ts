@@ -194,7 +194,7 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
   },
   {
     name: "a plugin that is a dangling link",
-    checks: ["plugin-broken"],
+    checks: ["plugin-missing", "plugin-broken"],
     message: /bin\/custom" does not work: dangling link/,
     seed: both(network({ type: "custom" }), ({ hosts }) => {
       Deno.symlinkSync("/nonexistent", `${hosts.path}/custom`);
