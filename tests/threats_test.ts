@@ -348,7 +348,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a pod requests an address or a MAC of another container, or the node's address",
       "the caches of multus and the runtime show which container has it",
-      "plugins/multus/in_use_test.ts",
+      "plugins/multus/operations/in_use_test.ts",
       "a pod gets no address and MAC that another container has",
     ],
     [

@@ -5,7 +5,7 @@ import {
   Differences,
 } from "./differences.ts";
 import { listDifferences } from "./list_differences.ts";
-import { multusFailure } from "../../plugins/multus/failure.ts";
+import { multusFailure } from "../../plugins/multus/model/failure.ts";
 import { failure } from "../invoke/failure.ts";
 import { CniError } from "../../base/error.ts";
 

@@ -14,7 +14,10 @@ import type {
   RunningDaemon,
 } from "../../daemon/server/daemon.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
-import { type MultusLogLevel, OperationLog } from "./operation_log.ts";
+import {
+  type MultusLogLevel,
+  OperationLog,
+} from "./operations/operation_log.ts";
 import { createMultus } from "./plugin.ts";
 import {
   ResidentCluster,
@@ -77,7 +80,7 @@ export class MultusService implements Disposable {
     ): Promise<{ stdout: string; exitCode: 0 | 1 }> => {
       const plugin = hotPlug === undefined
         ? await lookup("multus")
-        : (await import("./hot_plug.ts"))
+        : (await import("./operations/hot_plug.ts"))
           .createHotPlug(hotPlug, { openCluster });
       if (plugin === undefined) {
         throw new Error("this daemon does not include multus");

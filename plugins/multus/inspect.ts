@@ -6,7 +6,10 @@
 
 import { toCniError } from "../../base/error.ts";
 
-export { MULTUS_LOG_LEVELS, type MultusLogLevel } from "./operation_log.ts";
+export {
+  MULTUS_LOG_LEVELS,
+  type MultusLogLevel,
+} from "./operations/operation_log.ts";
 
 /**
  * Describes what is wrong with the value of the annotation

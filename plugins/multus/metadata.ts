@@ -9,7 +9,7 @@ import type {
   Linted,
 } from "../../metadata/plugin_metadata.ts";
 import { runsMultus } from "./model/delegate.ts";
-import { findLogLevel, MULTUS_LOG_LEVELS } from "./operation_log.ts";
+import { findLogLevel, MULTUS_LOG_LEVELS } from "./operations/operation_log.ts";
 import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */

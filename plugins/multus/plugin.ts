@@ -24,7 +24,7 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { MultusConfig } from "./model/config.ts";
 import type { OpenCluster } from "./pod/cluster.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "./operations/session.ts";
 
 /** Means that replace the means of multus' own process. */
 export interface MultusOptions {
@@ -42,7 +42,7 @@ export function createMultus(
     call: Call<MultusConfig>,
     load: () => Promise<(session: Session) => Promise<T>>,
   ): Promise<T> => {
-    const { runOperation } = await import("./session.ts");
+    const { runOperation } = await import("./operations/session.ts");
     return await runOperation(call, await load(), openCluster);
   };
   return definePlugin<MultusConfig>({
@@ -51,18 +51,26 @@ export function createMultus(
     isRuntime: true,
     configSchema: async () =>
       (await import("./model/config.ts")).multusSchema(),
-    add: (call) => operate(call, async () => (await import("./add.ts")).add),
+    add: (call) =>
+      operate(call, async () => (await import("./operations/add.ts")).add),
     check: (call) =>
-      operate(call, async () => (await import("./check.ts")).check),
+      operate(call, async () => (await import("./operations/check.ts")).check),
     async del(call): Promise<void> {
-      const { isRecursion } = await import("./recursion.ts");
+      const { isRecursion } = await import("./operations/recursion.ts");
       // An error would keep the pod from being deleted.
       if (isRecursion(call.context.env, call.args)) return;
-      await operate(call, async () => (await import("./del.ts")).del);
+      await operate(
+        call,
+        async () => (await import("./operations/del.ts")).del,
+      );
     },
-    gc: (call) => operate(call, async () => (await import("./gc.ts")).gc),
+    gc: (call) =>
+      operate(call, async () => (await import("./operations/gc.ts")).gc),
     status: (call) =>
-      operate(call, async () => (await import("./status.ts")).status),
+      operate(
+        call,
+        async () => (await import("./operations/status.ts")).status,
+      ),
   });
 }
 

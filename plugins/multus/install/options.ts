@@ -16,7 +16,7 @@ import {
   readTimeLimit,
 } from "../../../base/command_line/command.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
-import { MULTUS_LOG_LEVELS } from "../operation_log.ts";
+import { MULTUS_LOG_LEVELS } from "../operations/operation_log.ts";
 
 interface TextFlag {
   readonly value: string;

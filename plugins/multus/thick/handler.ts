@@ -26,7 +26,7 @@ import {
   RESULT_VERSION,
   type RunBody,
 } from "../../../daemon/server/http_calls.ts";
-import type { HotPlug } from "../hot_plug.ts";
+import type { HotPlug } from "../operations/hot_plug.ts";
 
 /** A call of multus. */
 export interface ThickCall {

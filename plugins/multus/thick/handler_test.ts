@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { createInvoker } from "../../../cni/invoke/in_process.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { dispatch } from "../../../cni/skel.ts";
-import { createHotPlug } from "../hot_plug.ts";
+import { createHotPlug } from "../operations/hot_plug.ts";
 import { multus } from "../plugin.ts";
 import { findPlugin } from "../../registry.ts";
 import { rootTest } from "../../../testing/capabilities.ts";

@@ -4,14 +4,14 @@
  * @module
  */
 
-import { JoinedSignal } from "../../base/deadline.ts";
-import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
-import { toNetworkConfList } from "../../libcni/conf.ts";
-import { type Delegate, isList } from "./model/delegate.ts";
-import { requireReady } from "./pod/pod.ts";
-import { findMaster } from "./select/select.ts";
+import { JoinedSignal } from "../../../base/deadline.ts";
+import { CniError, ErrorCode, toCniError } from "../../../base/error.ts";
+import { toNetworkConfList } from "../../../libcni/conf.ts";
+import { type Delegate, isList } from "../model/delegate.ts";
+import { requireReady } from "../pod/pod.ts";
+import { findMaster } from "../select/select.ts";
 import type { Session } from "./session.ts";
-import { withMultusError } from "./failure.ts";
+import { withMultusError } from "../model/failure.ts";
 
 /**
  * Time limit for finding the master network in the API, in milliseconds.

@@ -4,16 +4,16 @@
  * @module
  */
 
-import { throwAll } from "../../cni/call/rollback.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
-import { describeError } from "../../base/error.ts";
-import { toNetworkConfList } from "../../libcni/conf.ts";
-import { AttachmentLocks, lockDirectoryOf } from "../../libcni/lock.ts";
-import { isList } from "./model/delegate.ts";
-import { waitUntilReady } from "./pod/pod.ts";
-import { findMaster } from "./select/select.ts";
+import { throwAll } from "../../../cni/call/rollback.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
+import { describeError } from "../../../base/error.ts";
+import { toNetworkConfList } from "../../../libcni/conf.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../../libcni/lock.ts";
+import { isList } from "../model/delegate.ts";
+import { waitUntilReady } from "../pod/pod.ts";
+import { findMaster } from "../select/select.ts";
 import type { Session } from "./session.ts";
-import { withMultusError } from "./failure.ts";
+import { withMultusError } from "../model/failure.ts";
 import { releaseStaleContainers } from "./stale_containers.ts";
 
 /**

@@ -5,27 +5,27 @@
  * @module
  */
 
-import type { Command } from "../../cni/call/args.ts";
-import { JoinedSignal, noteYield } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
-import { splitPath } from "../../cni/invoke/find.ts";
-import { NetworkRuntime } from "../../libcni/api.ts";
-import { AttachmentCache } from "../../libcni/cache.ts";
-import type { Call } from "../../cni/plugin.ts";
-import { withMultusError } from "./failure.ts";
+import type { Command } from "../../../cni/call/args.ts";
+import { JoinedSignal, noteYield } from "../../../base/deadline.ts";
+import { describeError } from "../../../base/error.ts";
+import { splitPath } from "../../../cni/invoke/find.ts";
+import { NetworkRuntime } from "../../../libcni/api.ts";
+import { AttachmentCache } from "../../../libcni/cache.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import { withMultusError } from "../model/failure.ts";
 import { OperationLog } from "./operation_log.ts";
-import { ScratchCache } from "./records/scratch_cache.ts";
+import { ScratchCache } from "../records/scratch_cache.ts";
 import {
   type K8sArgs,
   parseK8sArgs,
   parseK8sArgsLeniently,
-} from "./model/k8s_args.ts";
-import type { MultusConfig } from "./model/config.ts";
+} from "../model/k8s_args.ts";
+import type { MultusConfig } from "../model/config.ts";
 import {
   type Cluster,
   type OpenCluster,
   openProcessCluster,
-} from "./pod/cluster.ts";
+} from "../pod/cluster.ts";
 import { enterRecursion, isNested } from "./recursion.ts";
 
 /** One call of multus. */
@@ -142,7 +142,7 @@ export async function lockContainer(
   const { config, command, context, signal } = call;
   if (isNested(context.env)) return undefined;
   const { AttachmentLocks, lockDirectoryOf } = await import(
-    "../../libcni/lock.ts"
+    "../../../libcni/lock.ts"
   );
   const locks = new AttachmentLocks(lockDirectoryOf(config.cniDir));
   using limit = new JoinedSignal(LOCK_TIMEOUT_MS, signal);

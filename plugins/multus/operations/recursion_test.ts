@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Environment } from "../../base/process/environment.ts";
-import { CniError } from "../../base/error.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import type { Environment } from "../../../base/process/environment.ts";
+import { CniError } from "../../../base/error.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 import { enterRecursion, isRecursion } from "./recursion.ts";
 
 const ETH0 = { containerId: "c1", ifName: "eth0" };

@@ -8,17 +8,17 @@
  * @module
  */
 
-import type { CmdArgs, Command } from "../../cni/call/args.ts";
-import { describeError, toCniError } from "../../base/error.ts";
+import type { CmdArgs, Command } from "../../../cni/call/args.ts";
+import { describeError, toCniError } from "../../../base/error.ts";
 import {
   createLog,
   formatFields,
   type Log,
   type LogFields,
-} from "../../base/log/log.ts";
-import { compressFiles, LogFile } from "../../base/log/rotated_file.ts";
-import type { K8sArgs } from "./model/k8s_args.ts";
-import type { MultusConfig } from "./model/config.ts";
+} from "../../../base/log/log.ts";
+import { compressFiles, LogFile } from "../../../base/log/rotated_file.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
+import type { MultusConfig } from "../model/config.ts";
 
 /** The levels, most verbose first; nothing is logged at `panic`. */
 export const MULTUS_LOG_LEVELS = [

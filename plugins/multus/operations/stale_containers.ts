@@ -8,20 +8,26 @@
  * @module
  */
 
-import type { AttachmentCache, CachedAttachment } from "../../libcni/cache.ts";
-import { dropRecycledNetns } from "../../libcni/operation.ts";
-import { isNamespace } from "../../cni/call/own_netns.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
-import { ifPossible, unlessMissing } from "../../base/files/io.ts";
-import { fileIdOf } from "../../base/files/same_file.ts";
+import type {
+  AttachmentCache,
+  CachedAttachment,
+} from "../../../libcni/cache.ts";
+import { dropRecycledNetns } from "../../../libcni/operation.ts";
+import { isNamespace } from "../../../cni/call/own_netns.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
+import { ifPossible, unlessMissing } from "../../../base/files/io.ts";
+import { fileIdOf } from "../../../base/files/same_file.ts";
 import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,
   listCachedAttachments,
-} from "./records/cached_attachments.ts";
-import { interfaceNameOf, type NetworkAttachment } from "./model/attachment.ts";
-import type { Delegate } from "./model/delegate.ts";
-import type { ScratchState } from "./records/scratch_cache.ts";
+} from "../records/cached_attachments.ts";
+import {
+  interfaceNameOf,
+  type NetworkAttachment,
+} from "../model/attachment.ts";
+import type { Delegate } from "../model/delegate.ts";
+import type { ScratchState } from "../records/scratch_cache.ts";
 import { lockContainer, type Session } from "./session.ts";
 
 /**

@@ -5,12 +5,12 @@
  */
 
 import { join } from "@std/path/posix";
-import { describeError } from "../../base/error.ts";
-import { JoinedSignal } from "../../base/deadline.ts";
-import { exists } from "../../base/files/io.ts";
-import type { Delegate } from "./model/delegate.ts";
-import { findPod, POD_IS_GONE, type PodInfo } from "./pod/pod.ts";
-import { selectDelegates } from "./select/select.ts";
+import { describeError } from "../../../base/error.ts";
+import { JoinedSignal } from "../../../base/deadline.ts";
+import { exists } from "../../../base/files/io.ts";
+import type { Delegate } from "../model/delegate.ts";
+import { findPod, POD_IS_GONE, type PodInfo } from "../pod/pod.ts";
+import { selectDelegates } from "../select/select.ts";
 import type { Session } from "./session.ts";
 
 /** Time limit for all API requests, in milliseconds. */

@@ -4,13 +4,13 @@
  * @module
  */
 
-import { mayHaveVersion } from "../../libcni/operation.ts";
-import { COMMAND_SINCE } from "../../cni/version.ts";
-import { restoreAttachment } from "./attach/detach.ts";
+import { mayHaveVersion } from "../../../libcni/operation.ts";
+import { COMMAND_SINCE } from "../../../cni/version.ts";
+import { restoreAttachment } from "../attach/detach.ts";
 import { describeAll, findRecorded } from "./del.ts";
-import type { NetworkAttachment } from "./model/attachment.ts";
-import { checkAttachmentRoutes } from "./route/route.ts";
-import { selectDelegates } from "./select/select.ts";
+import type { NetworkAttachment } from "../model/attachment.ts";
+import { checkAttachmentRoutes } from "../route/route.ts";
+import { selectDelegates } from "../select/select.ts";
 import type { Session } from "./session.ts";
 
 /**

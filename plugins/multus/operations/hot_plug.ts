@@ -12,51 +12,51 @@
  * @module
  */
 
-import { deadline } from "../../base/deadline.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
-import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { omitAbsent } from "../../base/json/json.ts";
-import { toNetworkConfList } from "../../libcni/conf.ts";
+import { deadline } from "../../../base/deadline.ts";
+import { Rollback } from "../../../cni/call/rollback.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
+import { omitAbsent } from "../../../base/json/json.ts";
+import { toNetworkConfList } from "../../../libcni/conf.ts";
 import {
   type Call,
   definePlugin,
   type ForeignResult,
   type Plugin,
-} from "../../cni/plugin.ts";
-import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { CLAIM_REFERENCE } from "../../kube/pod_evidence.ts";
-import { attach, attachmentFailure } from "./attach/attach.ts";
-import { checkInterfaceNames } from "./attach/interface_names.ts";
-import { detach, isCached, restoreAttachment } from "./attach/detach.ts";
+} from "../../../cni/plugin.ts";
+import { SPEC_VERSIONS } from "../../../cni/version.ts";
+import { CLAIM_REFERENCE } from "../../../kube/pod_evidence.ts";
+import { attach, attachmentFailure } from "../attach/attach.ts";
+import { checkInterfaceNames } from "../attach/interface_names.ts";
+import { detach, isCached, restoreAttachment } from "../attach/detach.ts";
 import {
   type Attached,
   attachmentOf,
   type DelegatePosition,
   interfaceNameOf,
-} from "./model/attachment.ts";
-import { type MultusConfig, multusSchema } from "./model/config.ts";
+} from "../model/attachment.ts";
+import { type MultusConfig, multusSchema } from "../model/config.ts";
 import {
   type AttachmentRequest,
   type Delegate,
   isList,
   loadDelegate,
   ROUTES,
-} from "./model/delegate.ts";
-import { injectCniArgs, removeReserved } from "./model/edit_delegate.ts";
-import { inContext } from "./model/network_error.ts";
-import type { MultusOptions } from "./plugin.ts";
+} from "../model/delegate.ts";
+import { injectCniArgs, removeReserved } from "../model/edit_delegate.ts";
+import { inContext } from "../model/network_error.ts";
+import type { MultusOptions } from "../plugin.ts";
 import { checkPermitted } from "./permitted.ts";
-import { findPod, POD_IS_GONE, type PodInfo } from "./pod/pod.ts";
-import { checkAttachmentRoutes, setRoutes } from "./route/route.ts";
-import { parseNetworks } from "./select/annotations.ts";
-import { checkIp, isHardwareAddress } from "./select/addresses.ts";
+import { findPod, POD_IS_GONE, type PodInfo } from "../pod/pod.ts";
+import { checkAttachmentRoutes, setRoutes } from "../route/route.ts";
+import { parseNetworks } from "../select/annotations.ts";
+import { checkIp, isHardwareAddress } from "../select/addresses.ts";
 import {
   claimAddresses,
   withRequest,
-} from "./select/attachment_definitions.ts";
-import { checkDefinition, checkSize } from "./select/definition_policy.ts";
-import { NETWORKS } from "./select/select.ts";
-import { evidenceFinder } from "./select/lookups.ts";
+} from "../select/attachment_definitions.ts";
+import { checkDefinition, checkSize } from "../select/definition_policy.ts";
+import { NETWORKS } from "../select/select.ts";
+import { evidenceFinder } from "../select/lookups.ts";
 import { runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
@@ -145,7 +145,7 @@ async function plugIn(
     reserved.use(await checkPermitted(session, place.delegates));
   } catch (error) {
     if (pod !== undefined) {
-      const { postEventOf } = await import("./report/events.ts");
+      const { postEventOf } = await import("../report/events.ts");
       await postEventOf(session, pod, error);
     }
     throw error;
@@ -158,7 +158,7 @@ async function plugIn(
     () => detachFrom(session, place, deadline(UNDO_MS)),
   );
   const attached = await attachTo(session, place);
-  const { encodeResult } = await import("../../cni/result/encoding.ts");
+  const { encodeResult } = await import("../../../cni/result/encoding.ts");
   const document = encodeResult(attached.result, session.call.cniVersion);
   rollback.commit();
   if (pod !== undefined) await tell(session, pod, attached);
@@ -244,7 +244,7 @@ async function tell(
   pod: PodInfo,
   attached: Attached,
 ): Promise<void> {
-  const { postAttachmentEvents } = await import("./report/events.ts");
+  const { postAttachmentEvents } = await import("../report/events.ts");
   try {
     await postAttachmentEvents(session, await session.cluster.client(), pod, [
       attached,

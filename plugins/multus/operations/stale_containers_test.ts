@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
-import { TestHosts } from "../../testing/test_hosts.ts";
+import { requireRoot } from "../../../testing/capabilities.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
 import { isSandboxGone } from "./stale_containers.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test({
   ...requireRoot("isSandboxGone() tells a namespace from what one leaves"),

@@ -1,13 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { AttachmentCache } from "../../libcni/cache.ts";
-import type { JsonObject } from "../../base/json/json.ts";
-import { rootTest } from "../../testing/capabilities.ts";
-import { runIn } from "../../testing/ip_json.ts";
-import { TestHosts } from "../../testing/test_hosts.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { AttachmentCache } from "../../../libcni/cache.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 import { checkUnused } from "./in_use.ts";
-import { type AttachmentRequest, loadDelegate } from "./model/delegate.ts";
-import { NetworkError } from "./model/network_error.ts";
+import { type AttachmentRequest, loadDelegate } from "../model/delegate.ts";
+import { NetworkError } from "../model/network_error.ts";
 
 const encode = (value: object): Uint8Array =>
   new TextEncoder().encode(JSON.stringify(value));

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { type CniError, toCniError, withMessage } from "../../base/error.ts";
-import type { K8sArgs } from "./model/k8s_args.ts";
+import { type CniError, toCniError, withMessage } from "../../../base/error.ts";
+import type { K8sArgs } from "./k8s_args.ts";
 
 /** The parts of an error text that precede the cause. */
 export interface FailureContext {

@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { CniError } from "../../base/error.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { CniError } from "../../../base/error.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 import { multusFailure, withMultusError } from "./failure.ts";
-import { parseK8sArgs } from "./model/k8s_args.ts";
+import { parseK8sArgs } from "./k8s_args.ts";
 
 const K8S = parseK8sArgs(
   "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web;K8S_POD_UID=u1",

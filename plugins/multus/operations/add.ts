@@ -4,36 +4,36 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/call/args.ts";
-import { deadline } from "../../base/deadline.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
-import type { RuntimeConf } from "../../libcni/operation.ts";
-import type { ForeignResult } from "../../cni/plugin.ts";
-import { emptyResult, type Result } from "../../cni/result/result.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
-import { attach, attachmentFailure } from "./attach/attach.ts";
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import { deadline } from "../../../base/deadline.ts";
+import { Rollback } from "../../../cni/call/rollback.ts";
+import type { RuntimeConf } from "../../../libcni/operation.ts";
+import type { ForeignResult } from "../../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../../cni/result/result.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { Ip } from "../../../net/ip.ts";
+import { attach, attachmentFailure } from "../attach/attach.ts";
 import {
   checkInterfaceNames,
   InterfaceNameError,
-} from "./attach/interface_names.ts";
+} from "../attach/interface_names.ts";
 import {
   type Attached,
   attachmentOf,
   type NetworkAttachment,
-} from "./model/attachment.ts";
-import type { Delegate } from "./model/delegate.ts";
+} from "../model/attachment.ts";
+import type { Delegate } from "../model/delegate.ts";
 import { checkPermitted } from "./permitted.ts";
 import {
   findPod,
   POD_IS_GONE,
   type PodInfo,
   waitUntilReady,
-} from "./pod/pod.ts";
-import { setRoutes } from "./route/route.ts";
-import { selectDelegates } from "./select/select.ts";
+} from "../pod/pod.ts";
+import { setRoutes } from "../route/route.ts";
+import { selectDelegates } from "../select/select.ts";
 import type { Session } from "./session.ts";
-import { withMultusError } from "./failure.ts";
+import { withMultusError } from "../model/failure.ts";
 
 /**
  * Attaches a pod to its networks, in order, and reports them to the API. A
@@ -96,7 +96,7 @@ async function selectNetworks(
     return { delegates, reserved };
   } catch (error) {
     if (pod !== undefined) {
-      const { postEventOf } = await import("./report/events.ts");
+      const { postEventOf } = await import("../report/events.ts");
       await postEventOf(session, pod, error);
     }
     throw error;
@@ -146,7 +146,7 @@ async function attachAll(
   }
   const result = await masterResultOf(session, attached);
   if (pod !== undefined) {
-    const { publish } = await import("./report/report.ts");
+    const { publish } = await import("../report/report.ts");
     await withMultusError(
       { k8s: session.k8s },
       () => publish(session, pod, attached),
@@ -171,7 +171,7 @@ async function masterResultOf(
   if (master === undefined) return { document: {} };
   const { document, result } = master;
   if (document["cniVersion"] === cniVersion) return { document };
-  const { encodeResult } = await import("../../cni/result/encoding.ts");
+  const { encodeResult } = await import("../../../cni/result/encoding.ts");
   return { document: encodeResult(result, cniVersion) };
 }
 
@@ -183,7 +183,7 @@ async function undo(
   session: Session,
   attachment: NetworkAttachment,
 ): Promise<void> {
-  const { detach } = await import("./attach/detach.ts");
+  const { detach } = await import("../attach/detach.ts");
   await detach(session, attachment, deadline(UNDO_MS));
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Delegate } from "./model/delegate.ts";
+import type { Delegate } from "../model/delegate.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -21,7 +21,7 @@ export async function checkPermitted(
 ): Promise<Disposable | undefined> {
   const { call: { config } } = session;
   if (delegates.some(({ request }) => request.routes)) {
-    const { checkPermittedRoutes } = await import("./select/pod_routes.ts");
+    const { checkPermittedRoutes } = await import("../select/pod_routes.ts");
     checkPermittedRoutes(delegates, config);
   }
   const isAsked = delegates.some(({ request: { ips, mac, cniArgs } }) =>

@@ -12,27 +12,27 @@ import {
   type JsonObject,
   type JsonValue,
   objectOf,
-} from "../../base/json/json.ts";
+} from "../../../base/json/json.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
   DEFAULT_CACHE_DIR,
-} from "../../libcni/cache.ts";
-import { lockPrivately } from "../../base/files/lock.ts";
-import { findFileId } from "../../base/files/same_file.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Cidr } from "../../net/cidr.ts";
-import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { Mac } from "../../net/mac.ts";
-import { type Delegate, loadDelegate, pluginsOf } from "./model/delegate.ts";
-import type { NetworkError } from "./model/network_error.ts";
+} from "../../../libcni/cache.ts";
+import { lockPrivately } from "../../../base/files/lock.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../../../net/ip.ts";
+import { Mac } from "../../../net/mac.ts";
+import { type Delegate, loadDelegate, pluginsOf } from "../model/delegate.ts";
+import type { NetworkError } from "../model/network_error.ts";
 import {
   isBounded,
   parseIp,
   refuse,
   requestedIps,
   requestedMacs,
-} from "./select/pod_requests.ts";
+} from "../select/pod_requests.ts";
 import { isNested } from "./recursion.ts";
 import type { Session } from "./session.ts";
 import { isSandboxGone } from "./stale_containers.ts";

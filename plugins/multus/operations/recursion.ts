@@ -7,9 +7,9 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/call/args.ts";
-import type { Environment } from "../../base/process/environment.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import type { CmdArgs } from "../../../cni/call/args.ts";
+import type { Environment } from "../../../base/process/environment.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 
 /** The attachments in progress above a delegate, outermost first. */
 const VARIABLE = "CNI_MULTUS_ATTACHMENTS";

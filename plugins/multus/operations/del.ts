@@ -4,17 +4,20 @@
  * @module
  */
 
-import { throwAll } from "../../cni/call/rollback.ts";
-import { describeError } from "../../base/error.ts";
-import { detach, isCached } from "./attach/detach.ts";
+import { throwAll } from "../../../cni/call/rollback.ts";
+import { describeError } from "../../../base/error.ts";
+import { detach, isCached } from "../attach/detach.ts";
 import {
   findBesideOthers,
   joinAttachments,
   listCachedAttachments,
-} from "./records/cached_attachments.ts";
-import { listAttachments, type NetworkAttachment } from "./model/attachment.ts";
-import type { Delegate } from "./model/delegate.ts";
-import { injectCniVersion } from "./model/edit_delegate.ts";
+} from "../records/cached_attachments.ts";
+import {
+  listAttachments,
+  type NetworkAttachment,
+} from "../model/attachment.ts";
+import type { Delegate } from "../model/delegate.ts";
+import { injectCniVersion } from "../model/edit_delegate.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError } from "../../base/error.ts";
+import { CniError } from "../../../base/error.ts";
 import {
   findLogLevel,
   type LogConfig,
   OperationLog,
   operationRecord,
 } from "./operation_log.ts";
-import { testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const CONFIG: LogConfig = {
   logLevel: "debug",
