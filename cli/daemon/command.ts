@@ -31,7 +31,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
 import { defaultDirectories } from "../networks/network.ts";
 import { detach } from "./detach.ts";
-import { Healer } from "./healer.ts";
+import { LeftoverRemover } from "./leftover_remover.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
@@ -77,7 +77,9 @@ export async function daemon(
     multus.run(end.signal),
     whereabouts.run(end.signal),
   ];
-  const healer = options.heals ? createHealer(env, lookup, log) : undefined;
+  const remover = options.heals
+    ? createLeftoverRemover(env, lookup, log)
+    : undefined;
   const check = options.logLevel === "debug"
     ? createCheck(onStderr)
     : undefined;
@@ -96,21 +98,21 @@ export async function daemon(
       build: buildIdentity,
       hostNetns: OWN_NETNS,
       afterCall: (call): void => {
-        healer?.note(call);
+        remover?.note(call);
         check?.();
       },
-      leftovers: healer && (() => healer.describe()),
+      leftovers: remover && (() => remover.describe()),
       env,
       lookup,
       trace: spans?.trace,
       gauges: [
         ...multus.listGauges(),
         ...spans?.gauges ?? [],
-        ...healer?.listGauges() ?? [],
+        ...remover?.listGauges() ?? [],
       ],
       onListening: (): void => {
         tryPidFile(pidFile, log);
-        if (healer) following.push(healer.run(end.signal));
+        if (remover) following.push(remover.run(end.signal));
       },
       log,
       signal,
@@ -128,12 +130,12 @@ export async function daemon(
 const GRACE_MS = 1000;
 
 /** Makes what removes leftovers from the places where they are by default. */
-function createHealer(
+function createLeftoverRemover(
   env: Environment,
   lookup: PluginLookup,
   log: Log,
-): Healer {
-  return new Healer({
+): LeftoverRemover {
+  return new LeftoverRemover({
     log,
     search: {
       ...defaultDirectories(env),

@@ -68,7 +68,7 @@ export async function leaseAddresses(
     leased = await lease();
   } catch (error) {
     if (!(error instanceof NotFreeError)) throw error;
-    const { endDeadLeases } = await import("./judge.ts");
+    const { endDeadLeases } = await import("./dead_leases.ts");
     if (!await endDeadLeases(call)) throw error;
     leased = await lease();
   }

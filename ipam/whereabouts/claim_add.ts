@@ -11,7 +11,7 @@
 
 import { CniError, describeError } from "../../base/error.ts";
 import type { IpConfig } from "../../cni/result/result.ts";
-import { asQuiet } from "../../cni/result/quiet.ts";
+import { asUnannounced } from "../../cni/result/unannounced.ts";
 import {
   CREATED_BY,
   evidenceOf,
@@ -60,7 +60,7 @@ interface UsableClaim {
   /** Name of the pod. */
   readonly pod: string;
   /** Whether another pod of the same virtual machine has the addresses. */
-  readonly isQuiet: boolean;
+  readonly isUnannounced: boolean;
 }
 
 /** How often to begin again if another call writes the claim's status. */
@@ -102,7 +102,7 @@ export async function allocateByClaim(
       pools: session.api.namespace,
       kubeconfig: session.settings.kubeconfig,
     });
-    return usable.isQuiet ? ips.map(asQuiet) : ips;
+    return usable.isUnannounced ? ips.map(asUnannounced) : ips;
   }
 }
 
@@ -143,8 +143,15 @@ async function findUsableClaim(
     }
   }
   const key = { namespace, name, uid };
-  const isQuiet = await isShared({ api, key, claim, pod, evidence, call });
-  return { key, claim, pod, isQuiet };
+  const isUnannounced = await isShared({
+    api,
+    key,
+    claim,
+    pod,
+    evidence,
+    call,
+  });
+  return { key, claim, pod, isUnannounced };
 }
 
 type OwnerReference = NonNullable<
@@ -234,14 +241,14 @@ async function allocate(
   usable: UsableClaim,
 ): Promise<IpConfig[]> {
   const { settings, owner, signal, call: { log } } = session;
-  const { key, claim, pod, isQuiet } = usable;
+  const { key, claim, pod, isUnannounced } = usable;
   const isOwn = claim.status?.ownerPod?.name === pod;
   const claimer = new Claimer({
     api: session.api,
     owner: claimOwner(
       recordOf(key, owner.ifName),
       key.uid,
-      !isQuiet && !isOwn,
+      !isUnannounced && !isOwn,
     ),
     networkName: settings.networkName,
     isOverlapping: settings.isOverlapping,
@@ -321,7 +328,7 @@ async function requireRecord(
  */
 async function writeStatus(
   api: ClaimApi,
-  { key, claim: { status = {} }, pod, isQuiet }: UsableClaim,
+  { key, claim: { status = {} }, pod, isUnannounced }: UsableClaim,
   ips: readonly IpConfig[],
   containerId: string,
 ): Promise<boolean> {
@@ -329,7 +336,7 @@ async function writeStatus(
   const all = ips.map(({ address }) => String(address));
   const isNews = all.some((one) => !known.includes(one));
   const isOwn = ownerPod?.name === pod && sandboxOf(status) === containerId;
-  if (!isNews && (isQuiet || isOwn)) return true;
+  if (!isNews && (isUnannounced || isOwn)) return true;
   const after = await api.patchStatus(key.namespace, key.name, [
     { op: "test", path: "/metadata/uid", value: key.uid },
     ...statusExists(status),
@@ -432,10 +439,12 @@ async function reportFailure(
   }
 }
 
-function usedClaimOf({ key, pod, claim, isQuiet }: UsableClaim): UsedClaim {
+function usedClaimOf(
+  { key, pod, claim, isUnannounced }: UsableClaim,
+): UsedClaim {
   const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
   // While a virtual machine has another pod, the claim continues to name that
   // pod.
-  const namesSandbox = !isQuiet;
+  const namesSandbox = !isUnannounced;
   return { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
 }

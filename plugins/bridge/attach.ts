@@ -14,7 +14,7 @@ import {
 import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { isQuiet } from "../../cni/result/quiet.ts";
+import { isUnannounced } from "../../cni/result/unannounced.ts";
 import { announce } from "../parts/address/announce.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues, withAction } from "../parts/link/configure_link.ts";
@@ -29,7 +29,7 @@ import {
   connectVeth,
   describeLink,
   findOwnHostEnd,
-  settleVeth,
+  lookUpVeth,
   type Veth,
 } from "../parts/link/veth.ts";
 import type { BridgeConfig } from "./schema.ts";
@@ -93,8 +93,10 @@ export async function leaseAddresses(
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
   checkRouteValues(lease.routes);
-  if (isQuiet(lease)) {
-    const { hideFromNeighbours } = await import("../parts/address/quiet.ts");
+  if (isUnannounced(lease)) {
+    const { hideFromNeighbours } = await import(
+      "../parts/address/hide_from_neighbours.ts"
+    );
     hideFromNeighbours(call, lease, rollback);
   }
   const routed = { ...lease, ...routedThroughBridge(lease, settings) };
@@ -175,14 +177,14 @@ export async function configureContainer(
   lease: Result,
 ): Promise<Veth<Link>> {
   const { settings, host, sandbox } = adding;
-  if (settings.leavesContainerDown) return settleVeth(host, sandbox, veth);
+  if (settings.leavesContainerDown) return lookUpVeth(host, sandbox, veth);
   configureInterface(sandbox, veth.container, lease, settings);
   const ends = await settlePort(host, sandbox, veth);
   if (lease.ips.length === 0) return ends;
   if (settings.detectsDuplicates) {
     await awaitDetection(sandbox, veth.container, lease);
   }
-  if (!isQuiet(lease)) announce(sandbox, ends.container);
+  if (!isUnannounced(lease)) announce(sandbox, ends.container);
   return ends;
 }
 
@@ -233,12 +235,12 @@ async function settlePort(
   sandbox: Rtnl,
   veth: Veth,
 ): Promise<Veth<Link>> {
-  const ends = settleVeth(host, sandbox, veth);
+  const ends = lookUpVeth(host, sandbox, veth);
   if (ends.host.isOperational) return ends;
   const { pollUntil } = await import("../../base/waiting.ts");
   using limit = new JoinedSignal(PORT_TIMEOUT_MS);
   return await pollUntil(() => {
-    const ends = settleVeth(host, sandbox, veth);
+    const ends = lookUpVeth(host, sandbox, veth);
     return ends.host.isOperational ? ends : undefined;
   }, {
     signal: limit.signal,

@@ -39,7 +39,7 @@ import {
   requirePrevResult,
 } from "../parts/sandbox/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
-import { connectVeth, describeVeth, settleVeth } from "../parts/link/veth.ts";
+import { connectVeth, describeVeth, lookUpVeth } from "../parts/link/veth.ts";
 import type { PtpConfig } from "./schema.ts";
 import {
   checkAddressesFree,
@@ -76,7 +76,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
     await routeToContainer(host, veth.host, ips, owner);
-    const ends = settleVeth(host, sandbox, veth);
+    const ends = lookUpVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);
     await startMasquerade(call, addresses, { veth, rollback });

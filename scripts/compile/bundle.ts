@@ -13,7 +13,7 @@ import { makeSchemas } from "../../cli/explain/make.ts";
 import { exists } from "../../base/files/io.ts";
 import { foreignImportFlags, importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
-import { keepUsing } from "./keep_using.ts";
+import { keepUsingDeclarations } from "./keep_using_declarations.ts";
 import { type Chunks, linkChunks, wrapChunk } from "./link.ts";
 import {
   findChangeTime,
@@ -241,7 +241,7 @@ async function makeChunksIn(
     [...splitting, ...resolved, `--outdir=${whole}`],
     directory,
   );
-  await rewriteChunks(whole, keepUsing);
+  await rewriteChunks(whole, keepUsingDeclarations);
   const small = [...splitting, "--minify", `--outdir=${chunks}`];
   const first = `whole/${entryChunkOf(entry)}`;
   await makeModules(entry, [...small, first], directory);

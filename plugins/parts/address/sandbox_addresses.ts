@@ -7,7 +7,7 @@
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import { isQuiet } from "../../../cni/result/quiet.ts";
+import { isUnannounced } from "../../../cni/result/unannounced.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Rollback, TearDownStep } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
@@ -42,8 +42,8 @@ export async function leaseAddresses(
   rollback.onFailure("release the addresses", () => call.ipam.del());
   if (!mayBeEmpty) checkHasAddresses(lease);
   checkRouteValues(lease.routes);
-  if (isQuiet(lease)) {
-    const { hideFromNeighbours } = await import("./quiet.ts");
+  if (isUnannounced(lease)) {
+    const { hideFromNeighbours } = await import("./hide_from_neighbours.ts");
     hideFromNeighbours(call, lease, rollback);
   }
   return lease;
@@ -90,9 +90,11 @@ export function configureInterface(
   { ips, routes }: Configured,
   { detectsDuplicates = false }: Ipv6Options,
 ): void {
-  const prepare = isQuiet({ ips }) ? disableAnnouncements : enableAnnouncements;
+  const prepare = isUnannounced({ ips })
+    ? disableAnnouncements
+    : enableAnnouncements;
   if (ips.length > 0) prepare(sandbox.netns, link.name);
-  const detects = isQuiet({ ips }) ? false : detectsDuplicates;
+  const detects = isUnannounced({ ips }) ? false : detectsDuplicates;
   if (ips.some(({ address }) => address.family === 6)) {
     enableIpv6(sandbox.netns, link.name, { detectsDuplicates: detects });
   }
@@ -122,7 +124,7 @@ export async function awaitDetection(
 ): Promise<void> {
   const addresses = ips.map(({ address }) => address)
     .filter(({ family }) => family === 6);
-  if (addresses.length === 0 || isQuiet({ ips })) return;
+  if (addresses.length === 0 || isUnannounced({ ips })) return;
   if (!sandbox.link.get(link.index).isOperational) return;
   const { detectDuplicates } = await import("./duplicates.ts");
   await detectDuplicates(sandbox, link, addresses);

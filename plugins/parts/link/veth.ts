@@ -116,7 +116,7 @@ function addVeth(
  * is ready as soon as the container's end is up, but the kernel notices this a
  * little later unless it is queried, and drops packets until then.
  */
-export function settleVeth(
+export function lookUpVeth(
   host: Rtnl,
   sandbox: Rtnl,
   veth: Veth,

@@ -31,8 +31,8 @@ const MOST_CONFS = 100;
 /** Containers beyond this are left to the sweeps. */
 const MOST_CONTAINERS = 10_000;
 
-/** Options of a {@linkcode Healer}. */
-export interface HealerOptions {
+/** Options of a {@linkcode LeftoverRemover}. */
+export interface LeftoverRemoverOptions {
   /** Where to search, and what removes what is found. */
   readonly search: Omit<
     OrphanSearch,
@@ -61,8 +61,8 @@ interface Followed {
  * failed, when the grace period is over, unless DEL comes before; and of all others
  * at the start and every ten minutes.
  */
-export class Healer {
-  readonly #options: HealerOptions;
+export class LeftoverRemover {
+  readonly #options: LeftoverRemoverOptions;
   readonly #containers = new Map<string, Followed>();
   /** When to look at a container again, in ms of the process's clock. */
   readonly #due = new Map<string, number>();
@@ -78,7 +78,7 @@ export class Healer {
   #wake = Promise.withResolvers<true>();
 
   /** Starts without containers. */
-  constructor(options: HealerOptions) {
+  constructor(options: LeftoverRemoverOptions) {
     this.#options = options;
   }
 

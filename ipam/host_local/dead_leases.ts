@@ -31,7 +31,7 @@ const MARKS = ".judged";
 const CACHES = ["/var/lib/cni", MULTUS_CACHE_DIR];
 
 /** A call that needs an address. */
-export type JudgingCall = Pick<
+export type AllocatingCall = Pick<
   Call<HostLocalConfig>,
   "config" | "network" | "hostNetns" | "log" | "signal"
 >;
@@ -45,7 +45,7 @@ export type JudgingCall = Pick<
  * @throws {CniError} 5 if a lease cannot be ended, 11 if others keep the lock
  */
 export async function endDeadLeases(
-  call: JudgingCall,
+  call: AllocatingCall,
   graceMs: number = GRACE_MS,
 ): Promise<boolean> {
   if (!mark(call)) return false;
@@ -73,7 +73,7 @@ export async function endDeadLeases(
 }
 
 /** Reports whether the last look is long ago, and notes this one. */
-function mark({ config, network }: JudgingCall): boolean {
+function mark({ config, network }: AllocatingCall): boolean {
   const directory = `${dataDirOf(config)}/${MARKS}`;
   const path = `${directory}/${network}`;
   const last = ifPossible(() => Deno.statSync(path).mtime)?.getTime() ?? 0;
@@ -88,7 +88,7 @@ function mark({ config, network }: JudgingCall): boolean {
   }) ?? false;
 }
 
-async function open(call: JudgingCall): Promise<LeaseStore | undefined> {
+async function open(call: AllocatingCall): Promise<LeaseStore | undefined> {
   return await LeaseStore.find(dataDirOf(call.config), call.network, call);
 }
 
@@ -98,7 +98,7 @@ function identify({ ip, content }: Lease): string {
 
 /** Finds leases of deleted containers, and why they are known to be deleted. */
 async function findDead(
-  call: JudgingCall,
+  call: AllocatingCall,
   graceMs: number,
 ): Promise<Map<string, string>> {
   const dead = new Map<string, string>();
@@ -116,7 +116,7 @@ async function findDead(
 }
 
 /** Lists the leases of containers; others stay for a name. */
-async function listOwned(call: JudgingCall): Promise<Lease[]> {
+async function listOwned(call: AllocatingCall): Promise<Lease[]> {
   using store = await open(call);
   return (store?.leasesOfOthers([]) ?? [])
     .filter(({ content }) => parseSticky(content) === undefined);
@@ -124,7 +124,7 @@ async function listOwned(call: JudgingCall): Promise<Lease[]> {
 
 /** @returns Undefined if some of the node's processes are hidden from this one */
 async function gather(
-  { config, hostNetns, log }: JudgingCall,
+  { config, hostNetns, log }: AllocatingCall,
   graceMs: number,
 ): Promise<Evidence | undefined> {
   const { NodeEvidence } = await import(

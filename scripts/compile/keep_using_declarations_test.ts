@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { keepUsing } from "./keep_using.ts";
+import { keepUsingDeclarations } from "./keep_using_declarations.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
-testRows("keepUsing() adds a use behind each declaration", [
+testRows("keepUsingDeclarations() adds a use behind each declaration", [
   ["{ using a = open();\nf(a.n); }", "{ using a = open();a;\nf(a.n); }"],
   [
     "await using a = await open(\n  () => 1,\n);\nf(a);",
@@ -25,5 +25,5 @@ testRows("keepUsing() adds a use behind each declaration", [
   ],
   ["const using = 1;\nf(using);", "const using = 1;\nf(using);"],
 ], ([source, kept]: [string, string]) => {
-  assertEquals(keepUsing(source), kept);
+  assertEquals(keepUsingDeclarations(source), kept);
 });

@@ -9,14 +9,17 @@
 import type { IpConfig, Result } from "./result.ts";
 
 /** The key of an address in a result. */
-const QUIET = "cni.dev/quiet";
+const UNANNOUNCED = "cni.dev/quiet";
 
 /** Marks an address. */
-export function asQuiet(config: IpConfig): IpConfig {
-  return { ...config, unknownKeys: { ...config.unknownKeys, [QUIET]: true } };
+export function asUnannounced(config: IpConfig): IpConfig {
+  return {
+    ...config,
+    unknownKeys: { ...config.unknownKeys, [UNANNOUNCED]: true },
+  };
 }
 
 /** Reports whether a result has such an address. */
-export function isQuiet({ ips }: Pick<Result, "ips">): boolean {
-  return ips.some(({ unknownKeys }) => unknownKeys?.[QUIET] === true);
+export function isUnannounced({ ips }: Pick<Result, "ips">): boolean {
+  return ips.some(({ unknownKeys }) => unknownKeys?.[UNANNOUNCED] === true);
 }

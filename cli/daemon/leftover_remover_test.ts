@@ -9,7 +9,7 @@ import {
   type OrphanSearch,
   type Removal,
 } from "../orphans/mod.ts";
-import { Healer } from "./healer.ts";
+import { LeftoverRemover } from "./leftover_remover.ts";
 
 const ORPHAN = {
   kind: "lease",
@@ -20,7 +20,7 @@ const ORPHAN = {
   remove: () => Promise.resolve(),
 } as const;
 
-/** A healer that runs, and what its searches find. */
+/** A remover that runs, and what its searches find. */
 class Scene implements AsyncDisposable {
   readonly directory: string = Deno.makeTempDirSync({
     // Files are watched below /run only.
@@ -30,7 +30,7 @@ class Scene implements AsyncDisposable {
   readonly logs: string[] = [];
   readonly searches: OrphanSearch[] = [];
   found: () => Removal[] = () => [];
-  readonly healer: Healer = new Healer({
+  readonly remover: LeftoverRemover = new LeftoverRemover({
     search: {} as OrphanSearch,
     log: createLog({}, (text) => this.logs.push(text)),
     remove: (search): Promise<Removal[]> => {
@@ -45,7 +45,7 @@ class Scene implements AsyncDisposable {
   readonly #running: Promise<void>;
 
   constructor() {
-    this.#running = this.healer.run(this.#end.signal);
+    this.#running = this.remover.run(this.#end.signal);
   }
 
   /** Creates the file of a namespace. */
@@ -56,7 +56,7 @@ class Scene implements AsyncDisposable {
   }
 
   note(command: string, netns: string, code = 0, plugin = "ptp"): void {
-    this.healer.note({
+    this.remover.note({
       call: {
         stdin: new TextEncoder().encode(plugin),
         env: {
@@ -86,7 +86,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-Deno.test("Healer searches at the start, and when a namespace is removed before DEL", async () => {
+Deno.test("LeftoverRemover searches at the start, and when a namespace is removed before DEL", async () => {
   await using scene = new Scene();
   await scene.untilSearches(1);
   const { graceMs, isAutomatic } = scene.searches[0] ?? {};
@@ -106,7 +106,7 @@ Deno.test("Healer searches at the start, and when a namespace is removed before 
   assertEquals(scene.searches.length, 2);
 });
 
-Deno.test("Healer searches after a call that failed", async () => {
+Deno.test("LeftoverRemover searches after a call that failed", async () => {
   await using scene = new Scene();
   await scene.untilSearches(1);
   scene.note("ADD", "/run/no-such-netns", 11);
@@ -122,7 +122,7 @@ Deno.test("Healer searches after a call that failed", async () => {
   assertEquals(scene.searches.length, 4);
 });
 
-Deno.test("Healer searches with the configurations of the latest calls", async () => {
+Deno.test("LeftoverRemover searches with the configurations of the latest calls", async () => {
   await using scene = new Scene();
   await scene.untilSearches(1);
   const types = Array.from({ length: 150 }, (_, index) => `type${index}`);
@@ -137,7 +137,7 @@ Deno.test("Healer searches with the configurations of the latest calls", async (
   assertEquals(known.sort(), [...latest, "type60"].sort());
 });
 
-Deno.test("Healer counts what it removes, and logs each failure once", async () => {
+Deno.test("LeftoverRemover counts what it removes, and logs each failure once", async () => {
   await using scene = new Scene();
   const error = new Error("it is busy");
   const link = { ...ORPHAN, kind: "link", where: "veth0" } as const;
@@ -147,9 +147,9 @@ Deno.test("Healer counts what it removes, and logs each failure once", async () 
   await scene.untilSearches(2);
   await eventually(
     "it has counted",
-    () => scene.healer.describe().searches === 2,
+    () => scene.remover.describe().searches === 2,
   );
-  const { removed, failed, lastAt } = scene.healer.describe();
+  const { removed, failed, lastAt } = scene.remover.describe();
   assertEquals(removed, { lease: 2 });
   assertEquals(failed, [{ kind: "link", where: "veth0", error: "it is busy" }]);
   assertMatch(lastAt ?? "", /^\d{4}-/);
@@ -158,7 +158,7 @@ Deno.test("Healer counts what it removes, and logs each failure once", async () 
   assertStringIncludes(first, "Removed a leftover of a deleted container");
   assertStringIncludes(third, "Removed a leftover of a deleted container");
   assertEquals(
-    scene.healer.listGauges().map(({ name, read }) => [name, read()]),
+    scene.remover.listGauges().map(({ name, read }) => [name, read()]),
     [
       ["cni_daemon_leftovers_removed_total", [[{ kind: "lease" }, 2]]],
       ["cni_daemon_leftovers_failed", [[{}, 1]]],
@@ -166,7 +166,7 @@ Deno.test("Healer counts what it removes, and logs each failure once", async () 
   );
 });
 
-Deno.test("Healer goes on after a failure, but not where processes are hidden", async () => {
+Deno.test("LeftoverRemover goes on after a failure, but not where processes are hidden", async () => {
   await using scene = new Scene();
   scene.found = () => {
     throw new Error("no");
@@ -174,7 +174,7 @@ Deno.test("Healer goes on after a failure, but not where processes are hidden", 
   await scene.untilSearches(1);
   await eventually(
     "it says so",
-    () => scene.healer.describe().problem === "no",
+    () => scene.remover.describe().problem === "no",
   );
   scene.found = () => {
     throw new HiddenProcessesError();
@@ -184,7 +184,7 @@ Deno.test("Healer goes on after a failure, but not where processes are hidden", 
   scene.note("DEL", "/run/b", 11);
   await eventually(
     "it says so",
-    () => /PID namespace/.test(scene.healer.describe().problem ?? ""),
+    () => /PID namespace/.test(scene.remover.describe().problem ?? ""),
   );
   assertEquals([scene.searches.length, scene.logs.length], [2, 2]);
 });

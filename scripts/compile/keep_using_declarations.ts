@@ -17,7 +17,7 @@ import { type AnyNode, parse, type VariableDeclaration } from "acorn";
  * @param source A module of JavaScript
  * @throws {SyntaxError} If it cannot be parsed
  */
-export function keepUsing(source: string): string {
+export function keepUsingDeclarations(source: string): string {
   if (!source.includes("using")) return source;
   const module = parse(source, {
     ecmaVersion: "latest",
