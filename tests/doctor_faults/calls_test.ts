@@ -1,4 +1,5 @@
 import { CALLS } from "./rows/calls.ts";
 import { testFaults } from "./topic.ts";
 
-testFaults("Calls", CALLS);
+// Nothing here waits for packets.
+testFaults("Calls", CALLS, { named: 1, works: 0 });

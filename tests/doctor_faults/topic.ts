@@ -18,11 +18,16 @@ import type { FaultRow } from "./row.ts";
 
 const MODE = Deno.env.get("CNI_DOCTOR_FAULTS") ?? "";
 
-/**
- * How many percent of a topic's faults may be worse than in the list: causes that are
- * not named, fixes that do not work, and no word.
- */
-const WORSE = { named: 6, works: 5, silent: 1.4 } as const;
+/** How many faults of a topic may be worse than in the list, on a busy machine. */
+interface Worse {
+  /** Causes that are not named. */
+  readonly named: number;
+  /** Fixes that do not work. */
+  readonly works: number;
+}
+
+/** With those of all topics, 92 % of the causes are named, and 75 % of the fixes work. */
+const WORSE: Worse = { named: 2, works: 2 };
 
 const PAGE = new URL("../golden/doctor/faults.txt", import.meta.url);
 
@@ -42,12 +47,12 @@ function readRows(text: string): Map<string, Listed> {
   );
 }
 
-/** Counts outcomes, in percent. */
-function percent(
+/** Counts outcomes. */
+function countOutcomes(
   rows: readonly Listed[],
-): Readonly<Record<keyof typeof WORSE, number>> {
+): { readonly named: number; readonly works: number; readonly silent: number } {
   const count = (is: (row: Listed) => boolean): number =>
-    100 * rows.filter(is).length / rows.length;
+    rows.filter(is).length;
   return {
     named: count(({ cause }) => cause === "named"),
     works: count(({ fix }) => fix === "works"),
@@ -56,7 +61,11 @@ function percent(
 }
 
 /** Registers the test of a topic. */
-export function testFaults(topic: string, rows: readonly FaultRow[]): void {
+export function testFaults(
+  topic: string,
+  rows: readonly FaultRow[],
+  worse: Worse = WORSE,
+): void {
   const name = `cni doctor names what stops packets and calls: ${topic}`;
   rootTest(name, NEEDS, async (t) => {
     await using node = await FaultNode.create();
@@ -87,11 +96,12 @@ export function testFaults(topic: string, rows: readonly FaultRow[]): void {
         assert(row, `run this with CNI_DOCTOR_FAULTS=write: no row "${name}"`);
         return [row, outcome] as const;
       });
-      const was = percent(pairs.map(([row]) => row));
-      const is = percent(pairs.map(([, outcome]) => outcome));
-      assert(is.named >= was.named - WORSE.named, JSON.stringify(is));
-      assert(is.works >= was.works - WORSE.works, JSON.stringify(is));
-      assert(is.silent <= was.silent + WORSE.silent, JSON.stringify(is));
+      const was = countOutcomes(pairs.map(([row]) => row));
+      const is = countOutcomes(pairs.map(([, outcome]) => outcome));
+      const text = JSON.stringify({ was, is });
+      assert(is.named >= was.named - worse.named, text);
+      assert(is.works >= was.works - worse.works, text);
+      assert(is.silent <= was.silent, text);
     });
     assertEquals(await scene.find({ without: ["leftover"] }), []);
   });
