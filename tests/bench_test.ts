@@ -89,8 +89,8 @@ function observeMachine(): unknown {
 function assertIsMeasured(row: Row): void {
   const { rounds, wallMs, cpuMs } = row;
   assertEquals(rounds, row.parallel === 1 ? 3 : 2);
-  for (const { min, q1, median, q3 } of [wallMs, cpuMs]) {
-    assert(min > 0 && min <= q1 && q1 <= median && median <= q3);
+  for (const { q1, median, q3 } of [wallMs, cpuMs]) {
+    assert(q1 > 0 && q1 <= median && median <= q3);
   }
   assertEquals(row.parallel === 1, row.perSecond === undefined);
 }
@@ -120,7 +120,7 @@ Deno.test(
       measured,
       ["0 containers", "0 containers, 4 at once", "50 containers"]
         .flatMap((cell) =>
-          ["ADD", "CHECK", "DEL"].flatMap((step) =>
+          ["ADD", "DEL"].flatMap((step) =>
             subjects.map((who) => [`host-local, ${cell}`, step, who])
           )
         ),

@@ -111,7 +111,10 @@ async function bench(options: BenchOptions): Promise<number> {
   const bin = options.bin ?? await ensureCompiled();
   const go = Deno.env.get("CNI_GO_PLUGINS") || GO_DIRECTORY;
   const { peers, goMultus } = options;
-  const { subjects, notes } = findSubjects(bin, peers, go, goMultus);
+  const { subjects, notes } = findSubjects(bin, {
+    ...{ peers, goMultus },
+    goDirectory: go,
+  });
   const machine = describeMachine(subjects);
   notes.forEach((note) => console.error(note));
   const answer = await measure({ subjects, quick, growth, rounds, filter });

@@ -326,12 +326,6 @@ function isEqual(
   if (TEXT_CLASSES.some((textClass) => left instanceof textClass)) {
     return String(left) === String(right);
   }
-  if (left instanceof WeakRef) {
-    return isEqual(left.deref(), (right as typeof left).deref(), seen);
-  }
-  if (left instanceof WeakMap || left instanceof WeakSet) {
-    throw new TypeError(`cannot compare ${left.constructor.name} instances`);
-  }
   if (seen.get(left) === right) return true;
   seen.set(left, right);
   return haveEqualEntries(left, right, seen) &&

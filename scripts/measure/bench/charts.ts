@@ -67,7 +67,7 @@ interface Section {
   readonly heading: string;
   readonly isMember: (row: Row) => boolean;
   /** The length of a bar, and its spread. */
-  readonly measure: (row: Row) => Omit<Spread, "min">;
+  readonly measure: (row: Row) => Spread;
 }
 
 const SECTIONS: readonly Section[] = [
@@ -105,8 +105,7 @@ interface Drawn {
 }
 
 /**
- * Draws medians as bars, and quartiles as lines over their ends. Whole steps
- * only: what its plugins take one by one is in the tables.
+ * Draws medians as bars, and quartiles as lines over their ends.
  *
  * @param subtitle Where it was measured
  */
@@ -114,24 +113,23 @@ export function drawBars(
   rows: readonly Row[],
   subtitle: readonly string[],
 ): string {
-  const whole = rows.filter(isWhole);
-  const isEmpty = whole.every(({ containers }) => containers === 0);
+  const isEmpty = rows.every(({ containers }) => containers === 0);
   const where = isEmpty ? " on an empty node" : "";
   const title = `What a step takes${where} (median; line: quartiles)`;
   const labelOf = ({ cell, step }: Row): string =>
     `${isEmpty ? cell.replace(", 0 containers", "") : cell}: ${step}`;
-  const left = MARGIN * 2 + measureWidest(whole.map(labelOf));
-  const colors = chooseColors(whole.map(({ who }) => who));
+  const left = MARGIN * 2 + measureWidest(rows.map(labelOf));
+  const colors = chooseColors(rows.map(({ who }) => who));
   const bars = { left, colors, labelOf };
   let bottom = HEAD_HEIGHT;
   const shapes = SECTIONS.flatMap((section) => {
-    const members = whole.filter(section.isMember);
+    const members = rows.filter(section.isMember);
     if (members.length === 0) return [];
     const drawn = drawSection(section, members, { ...bars, top: bottom });
     bottom = drawn.bottom;
     return drawn.shapes;
   });
-  const names = measureWidest(whole.map(({ who }) => `12345.6 ${who}`));
+  const names = measureWidest(rows.map(({ who }) => `12345.6 ${who}`));
   const width = left + PLOT + names + MARGIN * 2;
   const frame = { width, height: bottom + MARGIN, title };
   return picture({ ...frame, style: STYLE, font: "monospace" }, [
@@ -140,25 +138,16 @@ export function drawBars(
   ]);
 }
 
-/** "ADD ptp" is a part of "ADD"; "DEL, all at once" is not. */
-function isWhole({ chain, step }: Row): boolean {
-  return chain === undefined || !/^\w+ /.test(step);
-}
-
-/** Those who are shown side by side at a glance, and what they do. */
-const OVERVIEW = {
-  who: ["go", "go multus", "ours daemon", "ours"],
-  steps: /^(ADD|DEL)\b/,
-};
+/** Those who are shown side by side at a glance. */
+const OVERVIEW = ["go", "go multus", "ours daemon", "ours"];
 
 /**
  * Chooses the rows for a chart at a glance: the pods of an empty node, attached and
  * detached by the Go plugins, and by ours with and without the daemon.
  */
 export function chooseOverview(rows: readonly Row[]): Row[] {
-  return rows.filter(({ chain, containers, who, step }) =>
-    chain === "pod" && containers === 0 && OVERVIEW.who.includes(who) &&
-    OVERVIEW.steps.test(step)
+  return rows.filter(({ chain, containers, who }) =>
+    chain === "pod" && containers === 0 && OVERVIEW.includes(who)
   );
 }
 
@@ -215,7 +204,7 @@ function drawScale(
 
 /** Draws a bar, how far it spreads, and its value behind it. */
 function drawBar(
-  { median, q1, q3, name }: Omit<Spread, "min"> & { readonly name: string },
+  { median, q1, q3, name }: Spread & { readonly name: string },
   { left, y, scale, fill }: {
     readonly left: number;
     readonly y: number;

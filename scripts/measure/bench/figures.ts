@@ -52,18 +52,9 @@ export function replaceSections(page: string, other: string): string {
   ].join("\n\n") + "\n";
 }
 
-/** The columns that results.txt keeps, besides the ratio `wall/…`. */
-const KEPT = /^(?:step|who|wall ms|quartiles|per second|wall\/.*)$/;
-
-/**
- * Formats the sections of results.txt, without what no page quotes: CHECK, the parts
- * of plugins in a chain, and some columns. `bench.md` has them.
- */
+/** Formats the sections of results.txt: CPU time is in `bench.md` only. */
 export function formatSections(rows: readonly Row[]): string {
-  const quoted = rows.filter(({ step }) =>
-    !/^CHECK\b|^(?:ADD|DEL) [a-z-]+$/.test(step)
-  );
-  return formatTables(quoted, (heading) => KEPT.test(heading));
+  return formatTables(rows, (heading) => heading !== "CPU ms");
 }
 
 const POD = "pod (ptp, bandwidth, sbr)";

@@ -19,8 +19,7 @@ function rowOf(step: string, who: string, containers: number, ms: number): Row {
 Deno.test("formatGrowth() compares each contestant with itself on an empty node", () => {
   const rows = [
     rowOf("ADD", "ours", 0, 10),
-    rowOf("ADD ptp", "ours", 0, 5),
-    rowOf("CHECK", "ours", 0, 5),
+    rowOf("VERSION", "ours", 0, 5),
     rowOf("DEL", "ours", 0, 8),
     rowOf("ADD", "go", 0, 40),
     rowOf("ADD", "ours", 250, 11),

@@ -55,7 +55,7 @@ const START = "start of a process";
 export function measureAll(task: Task): Answer {
   const bins = task.subjects.map(({ bin }) => bin);
   hideSharedDirectories(task.directory, [...bins, Deno.execPath(), Deno.cwd()]);
-  using bench = new Workbench(task);
+  using bench = new Session(task);
   return {
     rows: [
       ...START.includes(task.filter) && !task.growth
@@ -74,7 +74,7 @@ export function measureAll(task: Task): Answer {
 const SETTLE_MS = 20;
 
 /** What all measurements share. */
-class Workbench implements Disposable {
+class Session implements Disposable {
   readonly task: Task;
   readonly runner: CallRunner;
   readonly rounds: Rounds;
@@ -126,7 +126,7 @@ class Workbench implements Disposable {
 const STARTED = "host-local ptp bridge portmap bandwidth sbr chain multus";
 
 /** Measures what it costs to start a process that has next to nothing to do. */
-function measureStarts(bench: Workbench): Row[] {
+function measureStarts(bench: Session): Row[] {
   bench.show(START);
   using host = makeNetns();
   const recording = new Recording();
@@ -172,7 +172,7 @@ function startDeno(
 /** Measures all cells of a scenario, on nodes that end with it. */
 function measureScenario(
   { chain, masquerade, cells }: Scenario,
-  bench: Workbench,
+  bench: Session,
 ): Row[] {
   using stack = new DisposableStack();
   const { task, runner } = bench;
@@ -203,7 +203,7 @@ function measureScenario(
 function hasAll(
   { name, bin }: Subject,
   types: readonly string[],
-  bench: Workbench,
+  bench: Session,
 ): boolean {
   const missing = types.filter((type) => !hasExecutable(bin, type));
   if (missing.length === 0) return true;
@@ -215,7 +215,7 @@ function hasAll(
 function measureCell(
   cell: Cell,
   contestants: readonly Contestant[],
-  bench: Workbench,
+  bench: Session,
 ): Row[] {
   // Closed at the end only: the kernel takes them apart in the background.
   using sandboxes = new DisposableStack();
@@ -233,13 +233,11 @@ function measureCell(
       );
       pause(SETTLE_MS);
       return bench.attempt(`${cell.name}, ${who}`, () => {
-        contestant.take(cell, attachments, {
-          record: (step, times) => kept.add(who, step, times),
-          omitCheck: ({ message }) => {
-            bench.note(`Skipped CHECK of ${cell.name}, ${who}: ${message}`);
-            recording.drop(who, "CHECK");
-          },
-        });
+        contestant.take(
+          cell,
+          attachments,
+          (step, times) => kept.add(who, step, times),
+        );
       });
     });
   }
@@ -249,20 +247,13 @@ function measureCell(
   return recording.summarize(cell.name, cell);
 }
 
-/** Where the times of a turn go. */
-interface Receiver {
-  readonly record: (step: string, times: Times) => void;
-  /** Receives why CHECK failed, which is not repeated. */
-  readonly omitCheck: (failure: CallFailure) => void;
-}
-
-const VERBS: readonly Verb[] = ["ADD", "CHECK", "DEL"];
+/** Takes the times of a step. */
+type Receiver = (step: string, times: Times) => void;
 
 /** The executables of one owner, run in one way, on a node of their own. */
 class Contestant {
   readonly node: BenchNode;
   readonly #route: Route;
-  #failsCheck = false;
 
   /** Has a node's executables run in one way. */
   constructor(node: BenchNode, route: Route) {
@@ -298,56 +289,33 @@ class Contestant {
   take(
     { parallel, isDrain }: Cell,
     attachments: readonly Attachment[],
-    receiver: Receiver,
+    record: Receiver,
   ): void {
-    if (isDrain) this.#drain(attachments, receiver);
-    else if (parallel > 1) {
-      for (const verb of VERBS) {
-        this.#do(verb, attachments, receiver, (jobs) => {
-          receiver.record(
-            verb,
-            this.#withDaemon(() => this.node.run(jobs, parallel)),
-          );
-        });
-      }
-    } else {
-      for (const verb of VERBS) {
-        this.#do(verb, attachments, receiver, ([job]) => {
-          if (job !== undefined) this.#runInTurn(job, receiver);
-        });
-      }
+    if (isDrain) return this.#drain(attachments, record);
+    for (const verb of ["ADD", "DEL"] as const) {
+      this.#do(verb, attachments, (jobs) => {
+        const run = parallel > 1
+          ? () => this.node.run(jobs, parallel)
+          : () => sumTimes(jobs.map((job) => this.node.runInTurn(job)));
+        record(verb, this.#withDaemon(run));
+      });
     }
   }
 
-  /** Runs the calls of a job one after the other. */
-  #runInTurn({ verb, attachment, calls }: Job, { record }: Receiver): void {
-    const steps = calls.map(({ plugin, make }) => {
-      const times = this.#withDaemon(() => {
-        const ended = this.node.runner.run(make(attachment), this.node.host);
-        if (verb === "ADD") attachment.result = ended.stdout;
-        return ended;
-      });
-      return { plugin, times };
-    });
-    record(verb, sumTimes(steps.map(({ times }) => times)));
-    if (steps.length === 1) return;
-    for (const { plugin, times } of steps) record(`${verb} ${plugin}`, times);
-  }
-
   /** Attaches all containers, and measures how long it takes to detach them. */
-  #drain(attachments: readonly Attachment[], receiver: Receiver): void {
+  #drain(attachments: readonly Attachment[], record: Receiver): void {
     for (
       const [step, width] of [
         ["DEL, one after the other", 1],
         ["DEL, all at once", attachments.length],
       ] as const
     ) {
-      this.#do("ADD", attachments, receiver, (jobs) => {
+      this.#do("ADD", attachments, (jobs) => {
         this.node.run(jobs, FILL_WIDTH);
       });
       pause(SETTLE_MS);
-      this.#do("DEL", attachments, receiver, (jobs) => {
-        receiver.record(step, this.node.run(jobs, width));
+      this.#do("DEL", attachments, (jobs) => {
+        record(step, this.node.run(jobs, width));
       });
     }
   }
@@ -364,20 +332,14 @@ class Contestant {
   #do(
     verb: Verb,
     attachments: readonly Attachment[],
-    { omitCheck }: Receiver,
     run: (jobs: readonly Job[]) => void,
   ): void {
-    if (verb === "CHECK" && this.#failsCheck) return;
     const jobs = attachments.map((attachment) =>
       this.node.plan(verb, attachment, this.#route)
     );
     try {
       run(jobs);
     } catch (error) {
-      if (verb === "CHECK" && error instanceof CallFailure) {
-        this.#failsCheck = true;
-        return omitCheck(error);
-      }
       for (const attachment of attachments) this.node.detach(attachment);
       throw error;
     }

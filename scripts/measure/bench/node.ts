@@ -26,6 +26,7 @@ import {
   type Verb,
 } from "./route.ts";
 import type { Subject } from "./subject.ts";
+import { sumTimes } from "./summary.ts";
 
 /** The steps to run on an attachment. */
 export interface Job {
@@ -122,6 +123,19 @@ export class BenchNode implements Disposable {
       thickDir: `${directory}/thick/run`,
     });
     return { verb, attachment, calls };
+  }
+
+  /**
+   * Runs the calls of a job one after the other.
+   *
+   * @throws {CallFailure} Of the first call that fails
+   */
+  runInTurn({ verb, attachment, calls }: Job): Times {
+    return sumTimes(calls.map(({ make }) => {
+      const ended = this.runner.run(make(attachment), this.host);
+      if (verb === "ADD") attachment.result = ended.stdout;
+      return ended;
+    }));
   }
 
   /**

@@ -7,7 +7,7 @@
 import { explainChain } from "./cells.ts";
 import type { ChainName } from "./route.ts";
 import type { Subject } from "./subject.ts";
-import type { Row, Spread } from "./summary.ts";
+import type { Row } from "./summary.ts";
 
 /** Facts about a machine. */
 interface Machine {
@@ -108,19 +108,14 @@ function chooseColumns(rows: readonly Row[]): Column[] {
     ["step", false, ({ step }) => step],
     ["who", false, ({ who }) => who],
     ["wall ms", true, ({ wallMs }) => formatMs(wallMs.median)],
-    ["quartiles", false, ({ wallMs }) => formatQuartiles(wallMs, formatMs)],
+    [
+      "quartiles",
+      false,
+      ({ wallMs: { q1, q3 } }) => `${formatMs(q1)}-${formatMs(q3)}`,
+    ],
     ["CPU ms", true, ({ cpuMs }) => formatMs(cpuMs.median)],
     ["per second", true, ({ perSecond }) => perSecond?.toFixed(1) ?? ""],
-    [`wall/${to}`, true, ({ ratio }) => ratio?.wallMs.median.toFixed(2) ?? ""],
-    [
-      `of wall/${to}`,
-      false,
-      ({ ratio }) =>
-        ratio === undefined
-          ? ""
-          : formatQuartiles(ratio.wallMs, (value) => value.toFixed(2)),
-    ],
-    [`CPU/${to}`, true, ({ ratio }) => ratio?.cpuMs.median.toFixed(2) ?? ""],
+    [`wall/${to}`, true, ({ ratio }) => ratio?.median.toFixed(2) ?? ""],
   ];
   return columns.filter(([, , cell]) => rows.some((row) => cell(row) !== ""));
 }
@@ -128,13 +123,6 @@ function chooseColumns(rows: readonly Row[]): Column[] {
 /** Formats milliseconds, to three digits or so. */
 export function formatMs(value: number): string {
   return value.toFixed(value < 10 ? 2 : 1);
-}
-
-function formatQuartiles(
-  { q1, q3 }: Spread,
-  format: (value: number) => string,
-): string {
-  return `${format(q1)}-${format(q3)}`;
 }
 
 /** Formats a section with a table for each cell. */

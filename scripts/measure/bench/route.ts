@@ -96,7 +96,7 @@ function describePlugin(
 }
 
 /** A step on an attachment. */
-export type Verb = "ADD" | "CHECK" | "DEL";
+export type Verb = "ADD" | "DEL";
 
 /** A container that is to be attached, or is. */
 export interface Attachment {
@@ -125,8 +125,6 @@ export interface Place {
 
 /** A call of a chain, made when its turn comes: it is given the result so far. */
 export interface PlannedCall {
-  /** The type of the plugin; "" if it is the whole chain. */
-  readonly plugin: string;
   readonly make: (attachment: Attachment) => Call;
 }
 
@@ -218,7 +216,6 @@ export const ROUTES: readonly Route[] = [
 function planEach(addKeys: (place: Place) => object): Route["plan"] {
   return (chain, verb, place) => {
     const calls = CHAINS[chain].map((plugin, at) => ({
-      plugin,
       make(attachment: Attachment): Call {
         const { plugins, cniVersion, name } = attachment.list;
         const keys = { cniVersion, name, ...addKeys(place) };
@@ -236,7 +233,6 @@ function planWhole(
   describe: (attachment: Attachment, place: Place) => object,
 ): Route["plan"] {
   return (_chain, verb, place) => [{
-    plugin: "",
     make: (attachment): Call => {
       const conf = describe(attachment, place);
       return callPlugin(plugin, { verb, attachment, place, conf });

@@ -29,20 +29,25 @@ interface Subjects {
   readonly notes: readonly string[];
 }
 
+/** Where others are. */
+interface Others {
+  /** Directories of executables, which are also their names. */
+  readonly peers?: readonly string[];
+  /** Where the Go plugins are, if they are. */
+  readonly goDirectory?: string;
+  /** Where their multus is. */
+  readonly goMultus?: string | undefined;
+}
+
 /**
  * Finds the subjects to measure.
  *
  * @param bin Directory of ours
- * @param peers Directories of more
- * @param goDirectory Where the Go plugins are, if they are
- * @param goMultus Where their multus is
  * @throws {Error} If a directory that was asked for has no plugin
  */
 export function findSubjects(
   bin: string,
-  peers: readonly string[],
-  goDirectory: string = GO_DIRECTORY,
-  goMultus?: string,
+  { peers = [], goDirectory = GO_DIRECTORY, goMultus }: Others = {},
 ): Subjects {
   const thick = goMultus !== undefined &&
     hasExecutable(goMultus, "multus-daemon");
@@ -61,27 +66,12 @@ export function findSubjects(
       `Skipped the Go plugins: none found in ${goDirectory} (Debian package containernetworking-plugins)`,
     );
   }
-  for (const peer of peers) {
-    const taken = subjects.map(({ name }) => name);
-    subjects.push({ name: namePeer(peer, taken), bin: peer });
-  }
+  for (const peer of peers) subjects.push({ name: peer, bin: peer });
   for (const { bin } of subjects) {
     if (hasExecutable(bin, "host-local")) continue;
     throw new Error(`Cannot measure "${bin}": it contains no host-local`);
   }
   return { subjects, notes };
-}
-
-/** Directory names that say nothing about the plugins. */
-const COMMON_NAMES = ["bin", "cni"];
-
-/** Names a directory by the end of its path, as much of it as it takes to tell it from others. */
-function namePeer(directory: string, taken: readonly string[]): string {
-  const parts = directory.split("/");
-  const ends = parts.map((_, at) => parts.slice(-at - 1).join("/"));
-  const isTaken = (end: string): boolean =>
-    [...COMMON_NAMES, ...taken].includes(end);
-  return ends.find((end) => !isTaken(end)) ?? directory;
 }
 
 /** Reports whether a directory has the executable. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { findSubjects } from "./subject.ts";
-import { eachRow, testRows } from "../../../tests/_harness/table.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Directories with a host-local each, removed in the end. */
 class Directories implements Disposable {
@@ -23,42 +23,34 @@ Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", 
   const [ours, go, fast] = ["ours", "debian", "fast"].map((name) =>
     directories.add(name)
   ) as [string, string, string];
-  const { subjects, notes } = findSubjects(ours, [fast], go);
+  const { subjects, notes } = findSubjects(ours, {
+    peers: [fast],
+    goDirectory: go,
+  });
   assertEquals(subjects, [
     { name: "ours", bin: ours },
     { name: "go", bin: go },
-    { name: "fast", bin: fast },
+    { name: fast, bin: fast },
   ]);
   assertEquals(notes, []);
-  const [, withMultus] = findSubjects(ours, [], go, "/m").subjects;
+  const [, withMultus] = findSubjects(ours, {
+    goDirectory: go,
+    goMultus: "/m",
+  }).subjects;
   assertEquals(withMultus, { name: "go", bin: go, multus: "/m" });
   const thick = directories.add("thick");
   Deno.writeTextFileSync(`${thick}/multus-daemon`, "", { mode: 0o755 });
-  const daemons = findSubjects(ours, [], go, thick).subjects
-    .map(({ thickDaemon }) => thickDaemon);
+  const daemons = findSubjects(ours, { goDirectory: go, goMultus: thick })
+    .subjects.map(({ thickDaemon }) => thickDaemon);
   assertEquals(daemons, [`${ours}/cni`, `${thick}/multus-daemon`]);
-});
-
-testRows("findSubjects() names a peer by as much of its path as it takes", [
-  ["v2/fast", "fast"],
-  ["v2/bin", "v2/bin"],
-  ["opt/cni/bin", "cni/bin"],
-  ["x/ours", "x/ours"],
-  ["x/go", "x/go"],
-  ["again/first", "again/first"],
-], ([path, name]: [string, string]) => {
-  using directories = new Directories();
-  const [ours, go, first] = ["a", "b", "first"].map((name) =>
-    directories.add(name)
-  ) as [string, string, string];
-  const { subjects } = findSubjects(ours, [first, directories.add(path)], go);
-  assertEquals(subjects.at(-1)?.name, name);
 });
 
 Deno.test("findSubjects() goes on without the Go plugins, and says so", () => {
   using directories = new Directories();
   const ours = directories.add("ours");
-  const { subjects, notes } = findSubjects(ours, [], "/no/such/directory");
+  const { subjects, notes } = findSubjects(ours, {
+    goDirectory: "/no/such/directory",
+  });
   assertEquals(subjects.map(({ name }) => name), ["ours"]);
   assertEquals(notes.length, 1);
 });
@@ -69,7 +61,7 @@ Deno.test("findSubjects() refuses a directory without plugins", async (t) => {
   const rows = ["/no/such/directory", directories.add("not-executable", 0o644)];
   await eachRow(t, rows, (directory) => {
     const text = `Cannot measure "${directory}"`;
-    assertThrows(() => findSubjects(ours, [directory]), Error, text);
-    assertThrows(() => findSubjects(directory, []), Error, text);
+    assertThrows(() => findSubjects(ours, { peers: [directory] }), Error, text);
+    assertThrows(() => findSubjects(directory), Error, text);
   });
 });

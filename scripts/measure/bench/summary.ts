@@ -26,7 +26,6 @@ export interface Spread {
   readonly q1: number;
   /** A quarter of the values is above. */
   readonly q3: number;
-  readonly min: number;
 }
 
 /**
@@ -40,7 +39,7 @@ export function describeSpread(values: readonly number[]): Spread {
   }
   const sorted = values.toSorted((a, b) => a - b);
   const at = (fraction: number): number => round(quantile(sorted, fraction));
-  return { median: at(0.5), q1: at(0.25), q3: at(0.75), min: at(0) };
+  return { median: at(0.5), q1: at(0.25), q3: at(0.75) };
 }
 
 /** Interpolates between the two nearest values, as most programs do (R's type 7). */
@@ -67,15 +66,9 @@ export class Recording {
     series.set(who, [...series.get(who) ?? [], times]);
   }
 
-  /**
-   * Forgets a contestant that failed: what it did until then cannot be paired.
-   *
-   * @param verb Forgets only this and its parts, if given
-   */
-  drop(who: string, verb?: string): void {
-    for (const [step, series] of this.#times) {
-      if (verb === undefined || step.split(" ")[0] === verb) series.delete(who);
-    }
+  /** Forgets a contestant that failed: what it did until then cannot be paired. */
+  drop(who: string): void {
+    for (const series of this.#times.values()) series.delete(who);
   }
 
   /** Returns a row for each step of each contestant. */
@@ -97,7 +90,7 @@ export class Recording {
         ...rateOf(times, cell?.parallel ?? 1),
         ...reference !== undefined && reference !== who &&
           others !== undefined &&
-          { ratio: compare(times, reference, others) },
+          { ratio: { to: reference, median: compare(times, others) } },
       }));
     });
   }
@@ -113,7 +106,7 @@ export interface Row {
   readonly containers?: number;
   /** Concurrent attachments; the figures are for all of them together. */
   readonly parallel?: number;
-  /** What was done: a verb, with the plugin if it is a part of the chain. */
+  /** What was done, such as `ADD`. */
   readonly step: string;
   /** The contestant. */
   readonly who: string;
@@ -123,15 +116,8 @@ export interface Row {
   readonly cpuMs: Spread;
   /** Attachments done in a second, of several at the same time. */
   readonly perSecond?: number;
-  /** Compared with another contestant, round by round. */
-  readonly ratio?: Ratio;
-}
-
-/** A comparison; less than 1 is less than the other one takes. */
-interface Ratio {
-  readonly to: string;
-  readonly wallMs: Spread;
-  readonly cpuMs: Spread;
+  /** Wall time compared with another contestant; less than 1 is less than it takes. */
+  readonly ratio?: { readonly to: string; readonly median: number };
 }
 
 /** Chooses the baseline: the Go plugins, else any other, else ours. */
@@ -153,17 +139,12 @@ function rateOf(times: readonly Times[], parallel: number): Partial<Row> {
 }
 
 /**
- * Divides each value by the one that was measured right beside it. What slows a
- * machine down for a while slows both, and is not in the ratio.
+ * Returns the median of each value divided by the one that was measured right beside
+ * it. What slows a machine down for a while slows both, and is not in the ratio.
  */
-function compare(
-  times: readonly Times[],
-  to: string,
-  others: readonly Times[],
-): Ratio {
-  const spread = (measure: keyof Times): Spread =>
-    describeSpread(
-      times.map((one, at) => one[measure] / (others[at]?.[measure] ?? NaN)),
-    );
-  return { to, wallMs: spread("wallMs"), cpuMs: spread("cpuMs") };
+function compare(times: readonly Times[], others: readonly Times[]): number {
+  const ratios = times.map(({ wallMs }, at) =>
+    wallMs / (others[at]?.wallMs ?? NaN)
+  );
+  return describeSpread(ratios).median;
 }
