@@ -39,7 +39,7 @@ import { Rule } from "./rule.ts";
 /** Source: include/uapi/linux/netfilter/nfnetlink.h `NFNLGRP_NFTABLES`. */
 const CHANGES_GROUP = 7;
 /**
- * Room for about 3 000 changes of other programs between two calls; after more of
+ * Room for about 2 000 changes of other programs between two calls; after more of
  * them, everything is read again.
  */
 const UNREAD_BYTES = 1 << 20;

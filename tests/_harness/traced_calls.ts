@@ -1,0 +1,79 @@
+/**
+ * The system calls of a program, as strace(1) reports them.
+ *
+ * @module
+ */
+
+import { importFlags } from "../../scripts/net.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { runIn } from "../../testing/ip_json.ts";
+
+/** Calls of V8 and Deno, which come and go. */
+const OF_THE_ENGINE =
+  /^(futex|mprotect|madvise|mmap|munmap|mremap|brk|sched_\w+|clock_\w+|get\w*id|epoll_\w+|eventfd2|rt_sig\w+|clone3?|socketpair|restart_syscall|prctl|write)$/;
+
+/** Calls whose results are bytes that were read. */
+const READING = /^(recv\w*|p?read\w*|getdents64)$/;
+
+/** What a part of the program has done. */
+export interface TracedCalls {
+  /** How often, by name. */
+  readonly calls: Readonly<Record<string, number>>;
+  /** How often altogether. */
+  readonly count: number;
+  /** What it has read from the kernel and from files. */
+  readonly bytes: number;
+}
+
+/**
+ * Runs a program of `tests/_harness` in a namespace.
+ *
+ * @param directory For the trace
+ * @returns What its main thread has done after it looked for each file `/mark-NAME`
+ */
+export async function traceProgram(
+  netns: NetNs,
+  directory: string,
+  [program, ...args]: readonly [program: string, ...args: string[]],
+): Promise<Map<string, TracedCalls>> {
+  const trace = `${directory}/trace`;
+  runIn(
+    netns,
+    "strace",
+    ...["-f", "--seccomp-bpf", "-qq", "-s", "100", "-o", trace],
+    // The most frequent ones: each costs a stop.
+    ...["-e", "trace=!futex,mprotect,madvise,mmap,munmap,write,epoll_wait"],
+    ...[Deno.execPath(), "run", "-A"],
+    ...await importFlags(),
+    ...[new URL(program, import.meta.url).pathname, ...args],
+  );
+  return splitTrace(await Deno.readTextFile(trace));
+}
+
+/** Splits a trace at its marks. */
+function splitTrace(trace: string): Map<string, TracedCalls> {
+  const lines = trace.split("\n");
+  const [main] = lines.find((line) => line.includes("/mark-"))?.split(" ") ??
+    [];
+  const parts = new Map<string, TracedCalls>();
+  let part = { calls: {} as Record<string, number>, count: 0, bytes: 0 };
+  for (const line of lines) {
+    const [, thread, begun, resumed] =
+      /^(\d+) +(?:(\w+)\(|<\.\.\. (\w+) resumed>)/.exec(line) ?? [];
+    const name = begun ?? resumed;
+    if (thread !== main || name === undefined) continue;
+    const [, mark] = /"\/mark-([^"]+)"/.exec(line) ?? [];
+    if (mark !== undefined) {
+      parts.set(mark, part = { calls: {}, count: 0, bytes: 0 });
+      continue;
+    }
+    if (OF_THE_ENGINE.test(name)) continue;
+    if (begun !== undefined) {
+      part.calls[name] = (part.calls[name] ?? 0) + 1;
+      part.count++;
+    }
+    const result = / = (\d+)$/.exec(line)?.[1];
+    if (READING.test(name)) part.bytes += Number(result ?? 0);
+  }
+  return parts;
+}
