@@ -5,7 +5,7 @@
  *
  *     deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
  *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
- *                     [--out DIR] [--json]
+ *                     [--out DIR] [--docs] [--json]
  *
  * Whole processes, as a container runtime starts them, in turns: A B A B. All
  * of it happens in namespaces that end with this program, so that the machine's
@@ -24,7 +24,7 @@ import { importFlags } from "../net.ts";
 import { chooseOverview, drawBars } from "./bench/charts.ts";
 import { writeFigures } from "./bench/figures.ts";
 import { type Answer, measureAll, type Task } from "./bench/measure.ts";
-import { formatGrowth } from "./bench/growth.ts";
+import { drawGrowth, formatGrowth } from "./bench/growth.ts";
 import { runIsolated } from "./bench/isolation.ts";
 import {
   describeLines,
@@ -66,6 +66,8 @@ interface BenchOptions {
   readonly json: boolean;
   readonly quick: boolean;
   readonly growth: boolean;
+  /** Whether the documentation gets the figures. */
+  readonly docs: boolean;
   readonly rounds: number | undefined;
   readonly filter: string;
   /** Results of which the documentation's figures are made; undefined to measure. */
@@ -82,14 +84,14 @@ function parseOptions(): BenchOptions {
     readOptions({
       ...{ bin: text, "go-multus": text, rounds: text, filter: text },
       ...{ out: text, figures: text, peer: { ...text, multiple: true } },
-      ...{ json: flag, quick: flag, growth: flag },
+      ...{ json: flag, quick: flag, growth: flag, docs: flag },
     });
   if (rounds !== undefined && !/^[1-9]\d{0,2}$|^1000$/.test(rounds)) {
     throw new Error(`Cannot use "${rounds}" as --rounds: expected 1 to 1000`);
   }
   const path = (text: string | undefined): string | undefined =>
     text === undefined ? undefined : resolve(text);
-  const { json = false, quick = false, growth = false } = more;
+  const { json = false, quick = false, growth = false, docs = false } = more;
   return {
     bin: path(bin),
     peers: peer.map((directory) => resolve(directory)),
@@ -97,7 +99,7 @@ function parseOptions(): BenchOptions {
     rounds: rounds === undefined ? undefined : Number(rounds),
     figures: path(figures),
     out: resolve(out ?? `${ROOT}dist/bench`),
-    ...{ json, quick, growth, filter },
+    ...{ json, quick, growth, docs, filter },
   };
 }
 
@@ -125,11 +127,13 @@ async function bench(options: BenchOptions): Promise<number> {
     return 1;
   }
   const all = [...notes, ...answer.notes];
-  const report: Report = { machine, quick, filter, notes: all, rows };
-  const files = await writeReport(report, out, growth ? "growth" : "bench");
+  const report: Report = { machine, quick, growth, filter, notes: all, rows };
+  const files = await writeReport(report, out);
   if (growth && !json) console.log(formatGrowth(rows));
   console.log(json ? JSON.stringify(report, null, 2) : formatReport(report));
   files.forEach((file) => console.error(`Written: ${file}`));
+  const [document = ""] = files;
+  if (options.docs) await writeFigures(document);
   return 0;
 }
 
@@ -138,20 +142,20 @@ async function bench(options: BenchOptions): Promise<number> {
  * and a smaller chart of pods alone.
  *
  * @param directory Made if it is not there
- * @returns The files
+ * @returns The files, first the document
  */
 async function writeReport(
   report: Report,
   directory: string,
-  name: "bench" | "growth",
 ): Promise<string[]> {
-  const lines = describeLines(report.machine);
-  const overview = chooseOverview(report.rows);
+  const { machine, growth, rows } = report;
+  const name = growth ? "growth" : "bench";
+  const lines = describeLines(machine);
+  const overview = growth ? [] : chooseOverview(rows);
   const contents = {
     "json": JSON.stringify(report, null, 2) + "\n",
-    "md": (name === "growth" ? `${formatGrowth(report.rows)}\n` : "") +
-      formatReport(report),
-    "svg": drawBars(report.rows, lines),
+    "md": (growth ? `${formatGrowth(rows)}\n` : "") + formatReport(report),
+    "svg": growth ? drawGrowth(rows, lines) : drawBars(rows, lines),
     ...overview.length > 0 && { "overview.svg": drawBars(overview, lines) },
   };
   await Deno.mkdir(directory, { recursive: true });
@@ -168,7 +172,7 @@ const HELP = `Measure the plugins beside others, in namespaces of their own.
 
 Usage: deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
                        [--bin DIR] [--peer DIR]... [--go-multus DIR]
-                       [--out DIR] [--json]
+                       [--out DIR] [--docs] [--json]
        deno task bench --figures FILE
 
   --quick          a few rounds of the smaller measurements
@@ -179,7 +183,8 @@ Usage: deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
   --peer DIR       other executables to compare with; can be repeated
   --go-multus DIR  directory of the Go multus
   --out DIR        where to write the results (default dist/bench)
-  --figures FILE   write the documentation's figures of a bench.json
+  --docs           write the documentation's figures, too
+  --figures FILE   only write them, of an earlier bench.json or growth.json
   --json           print a JSON document instead of tables`;
 
 if (import.meta.main) {

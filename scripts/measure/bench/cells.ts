@@ -51,8 +51,8 @@ export interface PlanInput {
 }
 
 /** Chooses how often everything is done. */
-export function chooseRounds({ quick, rounds }: PlanInput): Rounds {
-  const single = rounds ?? (quick ? 3 : 20);
+export function chooseRounds({ quick, growth, rounds }: PlanInput): Rounds {
+  const single = rounds ?? (quick ? 3 : growth ? 8 : 20);
   return {
     warmUp: quick ? 1 : 2,
     single,

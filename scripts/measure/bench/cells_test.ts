@@ -39,6 +39,7 @@ testRows("planScenarios() keeps to what the filter's text is in", [
 testRows("chooseRounds() chooses, unless it is told how many", [
   [{}, 20, 5],
   [{ quick: true }, 3, 2],
+  [{ growth: true }, 8, 2],
   [{ rounds: 1 }, 1, 2],
   [{ rounds: 100 }, 100, 25],
 ], ([input, single, batch]: [Partial<PlanInput>, number, number]) => {

@@ -16,7 +16,7 @@ import { formatMs } from "./report.ts";
 import type { Row, Spread } from "./summary.ts";
 
 /** Colours that follow the viewer's: light, or dark. */
-const STYLE = `
+export const STYLE = `
   svg { color-scheme: light dark; }
   .page { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #57606a; }
   .grid { stroke: #d8dee4; } .spread { stroke: #1f2328; }
@@ -27,10 +27,10 @@ const STYLE = `
 `;
 
 /** What {@linkcode drawHead} takes at the top. */
-const HEAD_HEIGHT = 84;
+export const HEAD_HEIGHT = 84;
 
 /** Draws a picture's title, with up to three lines below it. */
-function drawHead(title: string, lines: readonly string[]): string[] {
+export function drawHead(title: string, lines: readonly string[]): string[] {
   return [
     textAt([12, 18], title, { "font-weight": "bold" }),
     ...lines.map((text, at) =>
@@ -50,7 +50,7 @@ const COLORS = [
 ] as const;
 
 /** Gives each name a colour, the same in every picture with the same names. */
-function chooseColors(
+export function chooseColors(
   names: readonly string[],
 ): ReadonlyMap<string, string> {
   const distinct = [...new Set(names)];

@@ -9,6 +9,7 @@
 import { dirname } from "@std/path/posix";
 import { ROOT } from "../../compile/project.ts";
 import { exists } from "../../../base/files/io.ts";
+import { formatGrowth } from "./growth.ts";
 import { formatTables, type Report } from "./report.ts";
 import type { Row } from "./summary.ts";
 
@@ -60,6 +61,9 @@ export function formatSections(rows: readonly Row[]): string {
 const POD = "pod (ptp, bandwidth, sbr)";
 const AT_ONCE = [1, 4, 16, 64];
 
+/** The heading of the table of {@linkcode formatGrowth}. */
+const GROWTH = `${POD}, masquerade, with other containers`;
+
 /** The headings of pods on an empty node. */
 function headingOf(isMasqueraded: boolean, atOnce: number): string {
   return [
@@ -88,6 +92,12 @@ class Figures {
     if (table === undefined) throw new Error(`No table has "${heading}"`);
     return table.find(({ step, who }) => step === row.step && who === row.who)
       ?.[column] ?? "";
+  }
+
+  /** Lists the columns of a table whose names are numbers. */
+  levels(heading: string): string[] {
+    return Object.keys(this.#tables.get(heading)?.[0] ?? {})
+      .filter((name) => /^\d+$/.test(name));
   }
 
   /** Returns the least and the most of a column, where it was measured. */
@@ -141,6 +151,23 @@ function formatRatios(figures: Figures): string {
   return formatTable(["step", ...names], rows);
 }
 
+/** Formats the table of pods on a node with other containers. */
+function formatLevels(figures: Figures): string {
+  const contestants = [
+    ["", "ours daemon"],
+    [", without the daemon", "ours"],
+    [", Go plugins", "go"],
+  ] as const;
+  const columns = ["ADD", "DEL"].flatMap((step) =>
+    contestants.map(([name, who]) => ({ name: `${step}${name}`, step, who }))
+  );
+  const rows = figures.levels(GROWTH).map((level) => [
+    level,
+    ...columns.map((one) => figures.find(GROWTH, one, level)),
+  ]);
+  return formatTable(["containers", ...columns.map(({ name }) => name)], rows);
+}
+
 /** Formats the table of pods per second. */
 function formatRates(figures: Figures): string {
   const steps = [false, true].flatMap((isMasqueraded) =>
@@ -181,6 +208,20 @@ function putTable(page: string, table: string): string {
   );
   if (!found.test(page)) throw new Error(`No table begins with ${names}`);
   return page.replace(found, () => `${table}\n`);
+}
+
+/**
+ * Replaces what is between the comments that name the growth.
+ *
+ * @throws {Error} If the page does not have them
+ */
+function putGrowth(page: string, text: string): string {
+  const found = /(<!-- growth -->)[^]*?(<!-- end of growth -->)/;
+  if (!found.test(page)) throw new Error("No place for the growth");
+  return page.replace(
+    found,
+    (_, begin, end) => `${begin}\n\n${text}\n\n${end}`,
+  );
 }
 
 function escape(text: string): string {
@@ -248,9 +289,20 @@ export function updateReadme(page: string, tables: Tables): string {
       toTexts(0, wall("ADD", "ours"), wall("ADD", "ours chain")),
     ],
   ];
-  return rows.reduce(
+  const updated = rows.reduce(
     (text, [one, values]) => putValues(text, one, values),
     page,
+  );
+  if (!tables.has(GROWTH)) return updated;
+  const at = (step: string, who: string): string =>
+    parseFloat(figures.find(GROWTH, { step, who }, "1000")).toFixed(0);
+  return putGrowth(
+    updated,
+    `With 1 000 containers on the node, an ADD with masquerade takes ${
+      at("ADD", "ours daemon")
+    } ms, and ${at("ADD", "go")} ms with the Go plugins; a DEL ${
+      at("DEL", "ours daemon")
+    } ms and ${at("DEL", "go")} ms.`,
   );
 }
 
@@ -278,9 +330,17 @@ export function updatePerformance(page: string, tables: Tables): string {
       "arrive together, and in # s one after the other. The Go plugins take # s and # s.",
     [...toTexts(1, ...seconds("ours daemon")), ...toTexts(1, ...seconds("go"))],
   );
-  return putTable(
+  const updated = putTable(
     putTable(withDrain, formatRatios(figures)),
     formatRates(figures),
+  );
+  if (!tables.has(GROWTH)) return updated;
+  const table = formatLevels(figures);
+  const picture =
+    "![Time of ADD and DEL by containers on the node](growth.svg)";
+  return putGrowth(
+    updated,
+    `Milliseconds, and how often those of an empty node:\n\n${table}\n\n${picture}`,
   );
 }
 
@@ -292,12 +352,15 @@ const README = `${ROOT}README.md`;
  * Takes over the tables of a run, the picture beside them, and the figures of the
  * pages that quote them.
  *
- * @param results A `bench.json`
+ * @param results A `bench.json` or `growth.json`
  */
 export async function writeFigures(results: string): Promise<void> {
-  const { rows }: Report = JSON.parse(await Deno.readTextFile(results));
+  const { rows, growth }: Report = JSON.parse(await Deno.readTextFile(results));
   const before = await Deno.readTextFile(TABLES);
-  const page = replaceSections(before, formatSections(rows));
+  const sections = growth
+    ? `## ${GROWTH}\n\n${formatGrowth(rows)}`
+    : formatSections(rows);
+  const page = replaceSections(before, sections);
   const tables = parseTables(page);
   const [performance = "", readme = ""] = await Promise.all(
     [PERFORMANCE, README].map((file) => Deno.readTextFile(file)),
@@ -309,10 +372,11 @@ export async function writeFigures(results: string): Promise<void> {
     [README, updateReadme(readme, tables)],
   ];
   for (const [file, text] of pages) await Deno.writeTextFile(file, text);
-  const picture = `${dirname(results)}/bench.overview.svg`;
-  if (exists(picture)) {
-    await Deno.copyFile(picture, `${ROOT}docs/performance.svg`);
-  }
+  const [from, to] = growth
+    ? ["growth.svg", "growth.svg"]
+    : ["bench.overview.svg", "performance.svg"];
+  const picture = `${dirname(results)}/${from}`;
+  if (exists(picture)) await Deno.copyFile(picture, `${ROOT}docs/${to}`);
   await new Deno.Command(Deno.execPath(), {
     args: ["fmt", "--quiet", PERFORMANCE, README],
   }).output();

@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { testRows } from "../../../tests/_harness/table.ts";
 import { ROOT } from "../../compile/project.ts";
 import {
@@ -25,6 +25,28 @@ testRows("the figures of a page are those of results.txt", [
   const page = read(file);
   const tables = parseTables(read("scripts/measure/bench/results.txt"));
   assertEquals(squeeze(update(page, tables)), squeeze(page));
+});
+
+Deno.test("the growth has a place on both pages, filled once it was measured", () => {
+  const results = read("scripts/measure/bench/results.txt");
+  const heading =
+    "pod (ptp, bandwidth, sbr), masquerade, with other containers";
+  const row = (step: string, who: string): string =>
+    `| ${step} | ${who} | 7.0 | 8.4 (1.20) |`;
+  const lines = ["ours daemon", "ours", "go"]
+    .flatMap((who) => ["ADD", "DEL"].map((step) => row(step, who)));
+  const section = `## ${heading}\n\n| step | who | 0 | 1000 |
+| --- | --- | --: | --: |
+${lines.join("\n")}`;
+  const tables = parseTables(replaceSections(results, section));
+  assertStringIncludes(
+    updateReadme(read("README.md"), tables),
+    "an ADD with masquerade takes 8 ms, and 8 ms with the Go plugins",
+  );
+  assertStringIncludes(
+    updatePerformance(read("docs/performance.md"), tables),
+    "| 1000 | 8.4 (1.20) | 8.4 (1.20) |",
+  );
 });
 
 Deno.test("putValues() finds a sentence over lines, and refuses a page without it", () => {

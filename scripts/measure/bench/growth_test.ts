@@ -1,5 +1,5 @@
-import { assertEquals } from "@std/assert";
-import { formatGrowth } from "./growth.ts";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { drawGrowth, formatGrowth } from "./growth.ts";
 import type { Row } from "./summary.ts";
 
 function rowOf(step: string, who: string, containers: number, ms: number): Row {
@@ -34,4 +34,16 @@ Deno.test("formatGrowth() compares each contestant with itself on an empty node"
 | DEL | ours | 8.0 | 10.0 (1.25) |
 `,
   );
+});
+
+Deno.test("drawGrowth() draws a line for each contestant's ADD and DEL", () => {
+  const rows = ["ADD", "DEL"].flatMap((step) =>
+    [0, 500, 1000].flatMap((containers) => [
+      rowOf(step, "ours", containers, 10),
+      rowOf(step, "go", containers, 50 + containers / 20),
+    ])
+  );
+  const drawn = drawGrowth(rows, ["a machine"]);
+  assertEquals(drawn.match(/<polyline /g)?.length, 4);
+  assertStringIncludes(drawn, ">100.0 go<");
 });

@@ -17,6 +17,7 @@ import { awaitTeardown, makeNetns } from "./isolation.ts";
 import { waitFor } from "./process.ts";
 import {
   type Attachment,
+  byDaemon,
   type ChainName,
   type DaemonKind,
   describeNetwork,
@@ -182,15 +183,16 @@ export class BenchNode implements Disposable {
   }
 
   /**
-   * Attaches containers until there are so many.
+   * Attaches containers until there are so many, with the daemon if the node has it.
    *
    * @throws {CallFailure} If one cannot be attached
    */
   grow(size: number): void {
+    const route = this.#daemons.has("node") ? byDaemon : oneByOne;
     const jobs: Job[] = [];
     for (; this.#size < size; this.#size++) {
       const attachment = this.newAttachment(this.#newContainer());
-      jobs.push(this.plan("ADD", attachment, oneByOne));
+      jobs.push(this.plan("ADD", attachment, route));
     }
     this.run(jobs, FILL_WIDTH);
   }

@@ -88,6 +88,8 @@ export interface Report {
   readonly machine: Machine;
   /** Whether a few rounds of the smaller cells were enough. */
   readonly quick: boolean;
+  /** Whether pods were measured beside more and more others. */
+  readonly growth?: boolean;
   readonly filter: string;
   /** Skipped cells, and why. */
   readonly notes: readonly string[];

@@ -160,7 +160,7 @@ export const oneByOne: Route = {
  * The same on a node with the daemon. The configuration names its socket, since
  * one machine has several such nodes.
  */
-const daemon: Route = {
+export const byDaemon: Route = {
   name: "daemon",
   executable: "cni",
   daemon: "node",
@@ -206,7 +206,7 @@ const thick: Route = {
 /** Every way. */
 export const ROUTES: readonly Route[] = [
   oneByOne,
-  daemon,
+  byDaemon,
   chained,
   multus,
   thick,
