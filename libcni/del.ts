@@ -213,8 +213,23 @@ export async function delPlugins(
   const { capabilityArgs } = conf;
   const linkDeletion = new ListDeletion(tools.context.linkDeletion);
   const failures: Error[] = [];
+  // Plugins whose links may still be left for later: a process that is killed before
+  // they are deleted must find these plugins recorded.
+  let undone: number[] = [];
+  const endUndone = (): void => {
+    if (linkDeletion.hasLeft) return;
+    for (const index of undone) steps?.end(index);
+    undone = [];
+  };
   const finish = async (): Promise<void> => {
-    await linkDeletion.finish().catch((error) => failures.push(error));
+    try {
+      await linkDeletion.finish();
+      endUndone();
+    } catch (error) {
+      failures.push(error as Error);
+      undone = [];
+      steps?.keep();
+    }
   };
   const contextOf = (holds: boolean): PluginTools["context"] => ({
     ...tools.context,
@@ -238,7 +253,8 @@ export async function delPlugins(
         signal,
       });
       // With the addresses kept, it has not undone everything.
-      if (!context.keepsAddresses) steps?.end(index);
+      if (!context.keepsAddresses) undone.push(index);
+      endUndone();
     } catch (error) {
       if (error instanceof AddressesKept) continue;
       if (steps?.isOpen(index) && isRefused(error)) {
@@ -246,6 +262,8 @@ export async function delPlugins(
         continue;
       }
       failures.push(pluginFailure(plugin, "delete", error));
+      // It may have failed at the links that the others had left.
+      if (!linkDeletion.hasLeft) undone = [];
       steps?.keep();
       if (!continueOnDelErrors) break;
     }

@@ -8,6 +8,7 @@ import { delPlugins } from "./del.ts";
 import { gcPlugins } from "./gc.ts";
 import { PluginFailure, type PluginTools } from "./operation.ts";
 import { createTools } from "./api.ts";
+import { Steps } from "./steps.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 const prevResult = { cniVersion: "1.1.0", x: 1 };
@@ -97,6 +98,39 @@ Deno.test("delPlugins() runs all plugins even if links left for later cannot be 
     "a",
     "without b's,a's",
   ]);
+});
+
+Deno.test("delPlugins() keeps plugins recorded until the links that they left for later are deleted", async () => {
+  using host = makeHost("none");
+  const list = host.list(["a", "b", "c"]);
+  const run = async (isBusy: boolean): Promise<readonly number[][]> => {
+    const states: number[][] = [];
+    const steps = new Steps(
+      { left: [0, 1, 2] },
+      ({ left }) => states.push([...left]),
+    );
+    const context = contextWith({
+      invoker: {
+        async invoke({ type, linkDeletion }): Promise<string> {
+          const link = { index: 1, name: type, netns: "/netns" };
+          const deleteLinks = (): void => {
+            states.push([-1]);
+            if (isBusy) throw new Error("busy");
+          };
+          if (type === "c") await linkDeletion?.later([link], deleteLinks);
+          if (type === "a") await linkDeletion?.now([link], deleteLinks);
+          return "";
+        },
+      },
+    });
+    const tools = { ...toolsOf(host), context };
+    const options = { steps, continueOnDelErrors: true };
+    await delPlugins(tools, list, host.conf(), options).catch(() => {});
+    return states;
+  };
+  assertEquals(await run(false), [[-1], [0, 1], [0], []]);
+  // The next DEL runs all of them again.
+  assertEquals(await run(true), [[-1], [0, 1, 2]]);
 });
 
 Deno.test("gcPlugins() runs all plugins and returns the failures", async () => {

@@ -81,6 +81,11 @@ export class ListDeletion implements LinkDeletion {
     this.#outer = outer;
   }
 
+  /** Whether links are left for later. */
+  get hasLeft(): boolean {
+    return this.#left.length > 0;
+  }
+
   async now(
     links: readonly LinkToDelete[],
     deleteLinks: DeleteLinks,
