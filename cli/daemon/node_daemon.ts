@@ -10,6 +10,7 @@ import {
   DEFAULT_SOCKET,
   httpSocketIn,
 } from "../../daemon/wire/daemon_socket.ts";
+import { SILENCE_MS } from "../../daemon/wire/call_format.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { findListener, type Peer } from "../../ffi/socket/unix_socket.ts";
@@ -50,9 +51,6 @@ export const NODE_DAEMON_STATES: readonly NodeDaemon["is"][] = [
 /** A reason for which the daemon left calls to their callers. */
 export type ReasonRow = StateDocument["calls"]["reasons"][number];
 
-/** How long a daemon has to answer, in ms: as long as it has to take a call. */
-const ANSWER_MS = 1000;
-
 /** Where to look. */
 export interface DaemonPlace {
   /** Path of the daemon's socket. */
@@ -74,6 +72,7 @@ export async function readNodeDaemon(
   if (owner === undefined) return { is: "absent" };
   const { pid, uid } = owner;
   if (uid !== 0 && uid !== Deno.uid()) return { is: "foreign", pid, uid };
+  if (isStopped(proc, pid)) return { is: "silent", pid, isStopped: true };
   try {
     const state = await askState(httpSocketIn(dirname(socket)), signal);
     return { is: "running", pid, state };
@@ -94,6 +93,9 @@ function findOwner(socket: string): Pick<Peer, "pid" | "uid"> | undefined {
 }
 
 /**
+ * Waits as long as callers do for a sign of life: a loaded node may not run the daemon
+ * for a while.
+ *
  * @returns Undefined if the daemon answers, and does not describe itself
  * @throws {Error} If it does not answer
  */
@@ -102,7 +104,7 @@ async function askState(
   signal: AbortSignal,
 ): Promise<StateDocument | undefined> {
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
-  using end = new JoinedSignal(ANSWER_MS, signal);
+  using end = new JoinedSignal(SILENCE_MS, signal);
   const answer = await fetch("http://localhost/state", {
     client,
     signal: end.signal,
