@@ -5,7 +5,7 @@
  * several times the CPU time, since it stops a process by ptrace(2) for each
  * system call and page fault, and it does not start on a processor with AMX. It
  * is unpacked into `build/uml` only. Where it cannot be had, the machine's own
- * package does.
+ * package does, on a processor on which it starts.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import {
   ensureDebianPackages,
   ensureUnpacked,
 } from "../setup/debian_packages.ts";
-import { exists } from "../../base/files/io.ts";
+import { exists, ifPossible } from "../../base/files/io.ts";
 import type { Kernel } from "./boot.ts";
 
 /** The kernel's package. */
@@ -52,9 +52,14 @@ export function findKernel(): Kernel | undefined {
       modules: `${UNPACKED}${MODULES}`,
     };
   }
-  return hasCommand(PROGRAM)
+  return hasCommand(PROGRAM) && !hasAmx()
     ? { program: PROGRAM, env: {}, modules: MODULES }
     : undefined;
+}
+
+function hasAmx(): boolean {
+  const text = ifPossible(() => Deno.readTextFileSync("/proc/cpuinfo")) ?? "";
+  return text.includes(" amx_tile ");
 }
 
 /** Fetches the kernel and the program that loads its modules, as far as root can. */
