@@ -8,7 +8,7 @@ import type { JsonObject } from "../base/json/json.ts";
 import { createLog } from "../base/log/log.ts";
 import { ClaimReleaser, ResidentClients } from "../ipam/whereabouts/daemon.ts";
 import type { NetNs } from "../ffi/netns.ts";
-import type { IpamClaim } from "../ipam/whereabouts/ipam_claim.ts";
+import type { IpamClaim } from "../ipam/whereabouts/claims/ipam_claim.ts";
 import type { Reservation } from "../ipam/whereabouts/objects.ts";
 import { allOf } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";

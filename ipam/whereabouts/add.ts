@@ -17,8 +17,8 @@ import {
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { ConflictError } from "./claim_errors.ts";
-import { type ClaimedAddress, Claimer } from "./claimer.ts";
+import { ConflictError } from "./claims/errors.ts";
+import { type ClaimedAddress, Claimer } from "./claims/claimer.ts";
 import type { Pool } from "./pools.ts";
 import { contains } from "./range.ts";
 import { podOwner } from "./record_owner.ts";
@@ -64,7 +64,7 @@ async function claimAll(
   requested: readonly Cidr[],
 ): Promise<IpConfig[]> {
   if (mayHaveClaim(session)) {
-    const { allocateByClaim } = await import("./claim_add.ts");
+    const { allocateByClaim } = await import("./claims/add.ts");
     const ips = await allocateByClaim(session);
     if (ips !== undefined) return ips;
   }

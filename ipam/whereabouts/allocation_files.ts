@@ -16,7 +16,7 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "../../base/files/io.ts";
-import type { ClaimKey } from "./ipam_claim.ts";
+import type { ClaimKey } from "./claims/ipam_claim.ts";
 import type { Allocation } from "./objects.ts";
 
 /** An allocation that this node has made. */

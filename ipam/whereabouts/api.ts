@@ -13,7 +13,7 @@ import {
 import { isConflict, isNotFound, KubeError } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
 import type { ObjectMeta } from "../../kube/types.ts";
-import { KEEP } from "./ipam_claim.ts";
+import { KEEP } from "./claims/ipam_claim.ts";
 import type { IpPool, NodeSlicePool, Reservation } from "./objects.ts";
 
 const ROOT = "/apis/whereabouts.cni.cncf.io/v1alpha1";

@@ -6,7 +6,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
-import type { ClaimKey } from "./ipam_claim.ts";
+import type { ClaimKey } from "./claims/ipam_claim.ts";
 import { findClaimRecord, listRecords } from "./pools.ts";
 import { isOwned } from "./release.ts";
 import type { Session } from "./session.ts";

@@ -19,8 +19,12 @@ import { Informer } from "../../kube/resident/informer.ts";
 import { Upstream } from "../../kube/resident/upstream.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { WhereaboutsApi } from "./api.ts";
-import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "./claim_api.ts";
-import { CLAIM_UID, type IpamClaim, type NotedClaim } from "./ipam_claim.ts";
+import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "./claims/api.ts";
+import {
+  CLAIM_UID,
+  type IpamClaim,
+  type NotedClaim,
+} from "./claims/ipam_claim.ts";
 import { allocationPath, reservationName } from "./objects.ts";
 import { createWhereabouts } from "./plugin.ts";
 import { findClaimRecord } from "./pools.ts";

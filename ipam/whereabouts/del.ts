@@ -6,7 +6,7 @@
 
 import { describeError } from "../../base/error.ts";
 import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
-import { SANDBOX_PATH, unusedNow } from "./ipam_claim.ts";
+import { SANDBOX_PATH, unusedNow } from "./claims/ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
 import type { UsedClaim } from "./allocation_files.ts";
 import { releaseClaim, releaseOwned } from "./release.ts";

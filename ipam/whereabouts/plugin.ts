@@ -16,7 +16,7 @@ import { unlessUnreachable } from "../../base/files/io.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { NotedClaim } from "./ipam_claim.ts";
+import type { NotedClaim } from "./claims/ipam_claim.ts";
 import type { WhereaboutsConfig } from "./schema.ts";
 import type { OpenClient, Session } from "./session.ts";
 import type { WhereaboutsCall } from "./settings.ts";

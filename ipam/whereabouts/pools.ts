@@ -10,7 +10,7 @@ import type { Log } from "../../base/log/log.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { WhereaboutsApi } from "./api.ts";
-import { type ClaimKey, recordOf } from "./ipam_claim.ts";
+import { type ClaimKey, recordOf } from "./claims/ipam_claim.ts";
 import {
   type Allocation,
   type IpPool,

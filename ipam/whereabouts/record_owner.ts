@@ -5,7 +5,7 @@
  */
 
 import type { ObjectMeta } from "../../kube/types.ts";
-import { CLAIM_UID, KEEP } from "./ipam_claim.ts";
+import { CLAIM_UID, KEEP } from "./claims/ipam_claim.ts";
 import type { Allocation, Reservation } from "./objects.ts";
 import type { PoolRecord } from "./pools.ts";
 

@@ -12,9 +12,9 @@ import type { ClientOptions } from "../../kube/client.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { type ApiClient, WhereaboutsApi } from "./api.ts";
-import { ClaimApi } from "./claim_api.ts";
+import { ClaimApi } from "./claims/api.ts";
 import { findPools, type Pool } from "./pools.ts";
-import type { NotedClaim } from "./ipam_claim.ts";
+import type { NotedClaim } from "./claims/ipam_claim.ts";
 import { type AllocationFile, AllocationFiles } from "./allocation_files.ts";
 import {
   type PodInterface,

@@ -13,7 +13,7 @@ import type { ObjectMeta } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { unlessNoAddress } from "../../../net/ip.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import { ALL_CLAIMS, ClaimApi, hasEnded } from "../claim_api.ts";
+import { ALL_CLAIMS, ClaimApi, hasEnded } from "../claims/api.ts";
 import {
   CLAIM_UID,
   type ClaimKey,
@@ -23,7 +23,7 @@ import {
   STICKY,
   UNUSED,
   unusedNow,
-} from "../ipam_claim.ts";
+} from "../claims/ipam_claim.ts";
 import {
   type Allocation,
   allocationPath,

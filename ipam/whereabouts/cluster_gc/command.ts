@@ -28,7 +28,7 @@ import { findServer } from "../../../kube/in_cluster.ts";
 import { readNamespace } from "../../../kube/kubeconfig.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import type { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
-import { findClaimKey, STICKY } from "../ipam_claim.ts";
+import { findClaimKey, STICKY } from "../claims/ipam_claim.ts";
 import { DEFAULT_NAMESPACE, openOwnClient } from "../session.ts";
 import { readFlatFile } from "../settings.ts";
 import {

@@ -10,8 +10,8 @@
 
 import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import { addressesOf, hasEnded } from "../claim_api.ts";
-import { CLAIM_UID, findClaimKey } from "../ipam_claim.ts";
+import { addressesOf, hasEnded } from "../claims/api.ts";
+import { CLAIM_UID, findClaimKey } from "../claims/ipam_claim.ts";
 import {
   type Allocation,
   isReservationOf,

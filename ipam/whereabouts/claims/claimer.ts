@@ -7,27 +7,27 @@
  * @module
  */
 
-import { pause } from "../../base/deadline.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
-import type { Log } from "../../base/log/log.ts";
-import type { Ip } from "../../net/ip.ts";
-import { chooseAddress } from "./allocator.ts";
-import { pauseMs, type WhereaboutsApi } from "./api.ts";
-import { conflict, otherInterface, outside } from "./claim_errors.ts";
-import type { ClaimState, NextState } from "./claim_steps.ts";
+import { pause } from "../../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Log } from "../../../base/log/log.ts";
+import type { Ip } from "../../../net/ip.ts";
+import { chooseAddress } from "../allocator.ts";
+import { pauseMs, type WhereaboutsApi } from "../api.ts";
+import { conflict, otherInterface, outside } from "./errors.ts";
+import type { ClaimState, NextState } from "./steps.ts";
 import { findClaimKey, recordCountKey } from "./ipam_claim.ts";
-import type { PatchOperation } from "../../kube/write.ts";
+import type { PatchOperation } from "../../../kube/write.ts";
 import {
   allocationPath,
   type IpPool,
   offsetKey,
   reservationName,
-} from "./objects.ts";
-import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
-import { contains, rangeIsFull } from "./range.ts";
-import type { PoolAllocation } from "./allocation_files.ts";
-import type { RecordOwner } from "./record_owner.ts";
-import { releaseClaim, undoClaim } from "./release.ts";
+} from "../objects.ts";
+import { listRecords, type Pool, type PoolRecord } from "../pools.ts";
+import { contains, rangeIsFull } from "../range.ts";
+import type { PoolAllocation } from "../allocation_files.ts";
+import type { RecordOwner } from "../record_owner.ts";
+import { releaseClaim, undoClaim } from "../release.ts";
 
 /**
  * How often a patch of an unchanged pool may be refused: more often, and it is

@@ -8,10 +8,10 @@
  * @module
  */
 
-import type { ObjectMeta } from "../../kube/types.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { unlessNoAddress } from "../../net/ip.ts";
-import type { Allocation } from "./objects.ts";
+import type { ObjectMeta } from "../../../kube/types.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { unlessNoAddress } from "../../../net/ip.ts";
+import type { Allocation } from "../objects.ts";
 
 /** A claim to the addresses of one interface. */
 export interface IpamClaim {

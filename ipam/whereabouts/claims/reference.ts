@@ -4,18 +4,18 @@
  * @module
  */
 
-import type { JsonObject } from "../../base/json/json.ts";
+import type { JsonObject } from "../../../base/json/json.ts";
 import {
   ALLOWS_CLAIMS,
   CLAIM_REFERENCE,
   evidenceOf,
   type PodEvidence,
-} from "../../kube/pod_evidence.ts";
-import type { Pod } from "../../kube/types.ts";
-import type { ClaimApi } from "./claim_api.ts";
-import { unfit } from "./claim_errors.ts";
+} from "../../../kube/pod_evidence.ts";
+import type { Pod } from "../../../kube/types.ts";
+import type { ClaimApi } from "./api.ts";
+import { unfit } from "./errors.ts";
 import { type IpamClaim, STICKY } from "./ipam_claim.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "../session.ts";
 
 /** The claim of an interface. */
 export interface Reference {

@@ -1,15 +1,15 @@
 import { assertEquals } from "@std/assert";
-import type { ObjectMeta } from "../../kube/types.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
-import type { WhereaboutsApi } from "./api.ts";
-import { CLAIM_STEPS } from "./claim_steps.ts";
+import type { ObjectMeta } from "../../../kube/types.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import type { WhereaboutsApi } from "../api.ts";
+import { CLAIM_STEPS } from "./steps.ts";
 import { Claimer } from "./claimer.ts";
-import type { PatchOperation } from "../../kube/write.ts";
-import { type Allocation, type IpPool, reservationName } from "./objects.ts";
-import { resolveRange } from "./range.ts";
+import type { PatchOperation } from "../../../kube/write.ts";
+import { type Allocation, type IpPool, reservationName } from "../objects.ts";
+import { resolveRange } from "../range.ts";
 import { recordOf } from "./ipam_claim.ts";
-import { claimOwner, podOwner } from "./record_owner.ts";
+import { claimOwner, podOwner } from "../record_owner.ts";
 
 const RANGE = resolveRange(Cidr.parse("10.0.0.0/28"));
 const OWNER = { id: "c1", podref: "ns/web", ifname: "net1" };

@@ -4,23 +4,23 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { objectOf, parseJson } from "../../base/json/json.ts";
-import type { RequestOptions } from "../../kube/client.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import { objectOf, parseJson } from "../../../base/json/json.ts";
+import type { RequestOptions } from "../../../kube/client.ts";
 import {
   deleteObject,
   patchJson,
   type PatchOperation,
-} from "../../kube/write.ts";
+} from "../../../kube/write.ts";
 import {
   isConflict,
   isNotFound,
   type KubeError,
-} from "../../kube/kube_error.ts";
-import { apiPath } from "../../kube/request.ts";
-import type { Pod } from "../../kube/types.ts";
-import type { ApiClient } from "./api.ts";
+} from "../../../kube/kube_error.ts";
+import { apiPath } from "../../../kube/request.ts";
+import type { Pod } from "../../../kube/types.ts";
+import type { ApiClient } from "../api.ts";
 import type { IpamClaim } from "./ipam_claim.ts";
 
 const ROOT = "/apis/k8s.cni.cncf.io/v1alpha1";

@@ -1,17 +1,17 @@
 /** IPAMClaims in pools that the reference uses and cleans up, on a real API server. */
 
 import { assert, assertEquals } from "@std/assert";
-import { pause } from "../../base/deadline.ts";
-import type { IpPool, Reservation } from "./objects.ts";
+import { pause } from "../../../base/deadline.ts";
+import type { IpPool, Reservation } from "../objects.ts";
 import {
   eachAtOnce,
   howOften,
   isLong,
-} from "../../tests/_harness/repetition.ts";
-import { eventually } from "../../tests/_harness/eventually.ts";
-import { withClaim } from "./testing/claims.ts";
-import { createAll } from "../../tests/_harness/kube_apiserver.ts";
-import { runCni } from "../../tests/_harness/tool_call.ts";
+} from "../../../tests/_harness/repetition.ts";
+import { eventually } from "../../../tests/_harness/eventually.ts";
+import { withClaim } from "../testing/claims.ts";
+import { createAll } from "../../../tests/_harness/kube_apiserver.ts";
+import { runCni } from "../../../tests/_harness/tool_call.ts";
 import {
   GROUP,
   NAMESPACE,
@@ -20,7 +20,7 @@ import {
   RESERVATIONS,
   SharedCluster,
   whileReconciling,
-} from "./testing/cluster.ts";
+} from "../testing/cluster.ts";
 
 const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/test/ipamclaims";
 const RANGE = { range: "10.0.0.0/24" };
@@ -51,7 +51,7 @@ Deno.test({
     const { client } = server;
     await server.create("/api/v1/namespaces", { metadata: { name: "test" } });
     await server.create("/api/v1/nodes", { metadata: { name: "node1" } });
-    const nads = new URL("../../deploy/multus/crd.yaml", import.meta.url);
+    const nads = new URL("../../../deploy/multus/crd.yaml", import.meta.url);
     await createAll(server, await Deno.readTextFile(nads));
     const names = Array.from({ length: COUNT }, (_, index) => `vm-${index}`);
     await eventually("claims are served", async () => {

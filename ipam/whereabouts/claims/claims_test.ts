@@ -1,13 +1,13 @@
 /** whereabouts and IPAMClaims: addresses that outlive their pods. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { CREATED_BY, MIGRATION_JOB } from "../../kube/pod_evidence.ts";
-import { type KubeClient, openKubeClient } from "../../kube/client.ts";
+import { CREATED_BY, MIGRATION_JOB } from "../../../kube/pod_evidence.ts";
+import { type KubeClient, openKubeClient } from "../../../kube/client.ts";
 import {
   eachAtOnce,
   howOften,
   isLong,
-} from "../../tests/_harness/repetition.ts";
+} from "../../../tests/_harness/repetition.ts";
 import {
   claimRecord,
   claimStatus,
@@ -17,9 +17,9 @@ import {
   putRunningPod,
   setOf,
   withClaim,
-} from "./testing/claims.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
-import { type PodCall, WhereaboutsScene } from "./testing/scene.ts";
+} from "../testing/claims.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import { type PodCall, WhereaboutsScene } from "../testing/scene.ts";
 
 /** How many virtual machines are migrated, and how often each. */
 const MACHINES = isLong ? 50 : 10;

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
-import type { Ip } from "../../net/ip.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Ip } from "../../../net/ip.ts";
 
 /** An address that was wanted is another's. */
 export class ConflictError extends CniError {

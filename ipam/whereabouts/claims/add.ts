@@ -9,30 +9,20 @@
  * @module
  */
 
-import { CniError, describeError } from "../../base/error.ts";
-import type { IpConfig } from "../../cni/result/result.ts";
-import { asUnannounced } from "../../cni/result/unannounced.ts";
+import { CniError, describeError } from "../../../base/error.ts";
+import type { IpConfig } from "../../../cni/result/result.ts";
+import { asUnannounced } from "../../../cni/result/unannounced.ts";
 import {
   CREATED_BY,
   evidenceOf,
   MIGRATION_JOB,
   type PodEvidence,
-} from "../../kube/pod_evidence.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { type ClaimApi, hasEnded } from "./claim_api.ts";
-import {
-  ConflictError,
-  inUseBy,
-  notThere,
-  outside,
-  unfit,
-} from "./claim_errors.ts";
+} from "../../../kube/pod_evidence.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { type ClaimApi, hasEnded } from "./api.ts";
+import { ConflictError, inUseBy, notThere, outside, unfit } from "./errors.ts";
 import { Claimer } from "./claimer.ts";
-import {
-  findReference,
-  readEvidence,
-  type Reference,
-} from "./claim_reference.ts";
+import { findReference, readEvidence, type Reference } from "./reference.ts";
 import {
   type ClaimCondition,
   type ClaimKey,
@@ -46,12 +36,12 @@ import {
   STICKY,
   UNUSED,
 } from "./ipam_claim.ts";
-import type { PatchOperation } from "../../kube/write.ts";
-import { findClaimRecord, type Pool } from "./pools.ts";
-import { RangeFullError } from "./range.ts";
-import type { UsedClaim } from "./allocation_files.ts";
-import { claimOwner } from "./record_owner.ts";
-import { type Session, writeAllocationFile } from "./session.ts";
+import type { PatchOperation } from "../../../kube/write.ts";
+import { findClaimRecord, type Pool } from "../pools.ts";
+import { RangeFullError } from "../range.ts";
+import type { UsedClaim } from "../allocation_files.ts";
+import { claimOwner } from "../record_owner.ts";
+import { type Session, writeAllocationFile } from "../session.ts";
 
 /** A claim that the pod may use. */
 interface UsableClaim {
