@@ -35,10 +35,10 @@ import { adviseRestart, listLive, nameAttachment } from "./live.ts";
 import { ipamTypeOf, type Node, typesOf } from "./node.ts";
 import { listHeldLocks } from "./storage.ts";
 import { listUplinks } from "./subnets.ts";
-import { CONTAINER_STEPS } from "./way/container.ts";
-import { HOST_STEPS } from "./way/host.ts";
-import { listStarts } from "./way/trip.ts";
-import { listEnds, type Made } from "./way/walk.ts";
+import { CONTAINER_STEPS } from "./path/container_steps.ts";
+import { HOST_STEPS } from "./path/host_steps.ts";
+import { listStarts } from "./path/endpoint.ts";
+import { listStops, type PathStop } from "./path/path_stops.ts";
 
 /** Finds files of the cache that nobody can read. */
 function findBroken(node: Node): Findings {
@@ -141,11 +141,11 @@ export async function findDifferences(
 async function listAllEnds(
   node: Node,
   attachment: NodeAttachment,
-): Promise<readonly Made[]> {
-  const ends: Made[] = [];
+): Promise<readonly PathStop[]> {
+  const ends: PathStop[] = [];
   for (const start of listStarts(attachment.netns, [attachment])) {
     ends.push(
-      ...await listEnds(node, start, MADE_STEPS, { goesOn: true })
+      ...await listStops(node, start, MADE_STEPS, { isWhole: true })
         .catch(() => []),
     );
   }
@@ -160,7 +160,7 @@ async function listAllEnds(
 function findHelp(
   expected: KernelObject | undefined,
   attachment: NodeAttachment,
-  steps: readonly Made[],
+  steps: readonly PathStop[],
 ): Pick<Finding, "command" | "advice" | "look"> {
   const look = shell`cni doctor --pod ${
     attachment.pod ?? attachment.containerId

@@ -97,7 +97,7 @@ export function resultOf({ result }: NodeAttachment): Result | undefined {
   return ifPossible(() => decodeResult(result ?? {}));
 }
 
-/** Names an attachment as people do: `default/web eth0`. */
+/** Names an attachment in texts: `default/web eth0`. */
 export function nameAttachment(
   { pod, containerId, ifName }: NodeAttachment,
 ): string {
@@ -105,7 +105,7 @@ export function nameAttachment(
 }
 
 /**
- * Explains how to set up again what ADD had set up: only another ADD does it.
+ * Explains how to restore what ADD set up, which only another ADD can do.
  *
  * @param attachment Undefined if no runtime has it in its cache
  */

@@ -11,7 +11,7 @@ import { type Check, error, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "./live.ts";
 import type { Node } from "./node.ts";
 
-/** Finds namespaces whose mount is gone: the file is left. */
+/** Finds files of namespaces that are no longer mounted. */
 function findUnmounted({ attachments }: Node): Findings {
   return attachments.filter(({ isLive, netns, via }) =>
     isLive === false && via === undefined &&
@@ -35,7 +35,7 @@ function findUnmounted({ attachments }: Node): Findings {
   });
 }
 
-/** Finds pods whose processes cannot reach each other by 127.0.0.1. */
+/** Finds pods whose processes cannot reach each other at 127.0.0.1. */
 function findLoopbackDown({ liveAttachments }: Node): Findings {
   const pods = new Map(
     liveAttachments.filter(({ pod }) => pod !== undefined)

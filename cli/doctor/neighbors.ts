@@ -1,5 +1,5 @@
 /**
- * Others that have a container's address, or take its packets.
+ * Hosts and ports that have a container's address, or receive its packets.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The node that `cni doctor` looks at. Everything is read at most once.
+ * The node that `cni doctor` inspects. Everything is read at most once.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Packets that are lost: `cni doctor` sends some from each container and to it, and
- * has the kernel say where they end.
+ * Lost packets: `cni doctor` sends packets from each container and to it, and the
+ * kernel reports where they end.
  *
  * @module
  */
@@ -73,7 +73,7 @@ async function findLosses(node: Node, check: string): Promise<Findings> {
   return findings;
 }
 
-/** Leaves out containers for which CHECK tells the same cause, with its fix. */
+/** Leaves out containers for which CHECK reports the same cause, with its fix. */
 async function listUnexplained(
   node: Node,
   some: readonly Probed[],
@@ -111,7 +111,7 @@ function describe(some: readonly Probed[]): Finding {
   });
 }
 
-/** How many lost ways are named. */
+/** How many lost paths are named. */
 const MOST_LOSSES = 3;
 
 /** Checks of packets that are lost. */

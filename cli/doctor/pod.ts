@@ -1,5 +1,5 @@
 /**
- * `cni doctor --pod`: sends packets from a container and to it, and says where they
+ * `cni doctor --pod`: sends packets from a container and to it, and reports where they
  * end.
  *
  * @module
@@ -26,7 +26,7 @@ import {
 } from "../probe/targets.ts";
 import { resultOf } from "./live.ts";
 import type { Node } from "./node.ts";
-import type { Endpoint } from "./way/trip.ts";
+import type { Endpoint } from "./path/endpoint.ts";
 
 /** What `--to` names. */
 interface Destination {
@@ -139,7 +139,7 @@ function readDestination(call: CniCall, text: string | undefined): Destination {
   );
 }
 
-/** Reports probes. What somebody named must be reached. */
+/** Reports probes. Destinations that the user named must be reached. */
 export function report(all: readonly Probed[]): Output {
   const isWell = all.every((probed) =>
     probed.cause === undefined &&

@@ -1,5 +1,5 @@
 /**
- * Subnets of networks: whether they overlap each other, or what the host has.
+ * Subnets of networks that overlap each other, or routes of the host.
  *
  * @module
  */
@@ -29,7 +29,7 @@ import { listLive } from "./live.ts";
 import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 import { listPools } from "./pools.ts";
 
-/** Finds networks that hand out the same addresses. */
+/** Finds networks that assign the same addresses. */
 function findOverlaps({ networks }: Node): Findings {
   const pools = listPools({ networks });
   const places = networks.flatMap((network) =>
@@ -82,7 +82,7 @@ function isSameBridge(one: PlacedConf, other: PlacedConf): boolean {
     sharedLinkOf(one.conf) === sharedLinkOf(other.conf);
 }
 
-/** Reports whether plugins made a link on the host, rather than another program. */
+/** Reports whether plugins, rather than a different program, created a link on the host. */
 function isMade(node: Node, link: Link | undefined): boolean {
   if (link === undefined) return false;
   if (link.kind === "veth") {
@@ -91,7 +91,7 @@ function isMade(node: Node, link: Link | undefined): boolean {
   return isBridge(link) && listSharedLinks(node).includes(link.name);
 }
 
-/** Lists the links that containers share, those of plugins' defaults too. */
+/** Lists the links that containers share, including the defaults of plugins. */
 function listSharedLinks({ networks }: Node): string[] {
   return [
     ...[...METADATA.values()].map(({ network }) => network?.sharedLink?.usual),
@@ -135,7 +135,7 @@ export function listDefaultRoutes({ route }: Node["host"]): RouteEntry[] {
   );
 }
 
-/** Finds networks with addresses that the host or its neighbours have. */
+/** Finds networks with addresses to which the host has other routes. */
 function findHostOverlaps(node: Node): Findings {
   const { host, networks } = node;
   const links = new Map(host.link.list().map((link) => [link.index, link]));

@@ -1,5 +1,5 @@
 /**
- * Kernel parameters that decide about packets of containers.
+ * Kernel parameters that affect packets of containers.
  *
  * @module
  */

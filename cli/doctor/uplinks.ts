@@ -1,5 +1,5 @@
 /**
- * The node's own way to the outside.
+ * The node's uplinks and default routes.
  *
  * @module
  */
@@ -30,7 +30,7 @@ function findNoUplink(node: Node): Findings {
     : findNoRoute(node, user.network.name);
 }
 
-/** Finds links of the default route whose cable is out. */
+/** Finds links of the default route without carrier. */
 export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
   const uplinks = listUplinks(node);
   return uplinks.filter(({ isUp, isOperational }) => isUp && !isOperational)
@@ -48,8 +48,8 @@ export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
     );
 }
 
-/** Kinds of links that programs make for containers and tunnels. */
-const MADE = ["bridge", "dummy", "ifb", "ipip", "sit", "tun", "vxlan"];
+/** Kinds of links that programs create for containers and tunnels. */
+const VIRTUAL = ["bridge", "dummy", "ifb", "ipip", "sit", "tun", "vxlan"];
 
 /** Lists links with addresses that may lead to the outside. */
 function listOuterLinks(node: Node): Link[] {
@@ -67,7 +67,7 @@ function listOuterLinks(node: Node): Link[] {
   return links.filter(({ index, kind }) => {
     if (!addressed.has(index) || own.includes(index)) return false;
     // A bridge may have the node's cable as a port.
-    return !MADE.includes(kind) ||
+    return !VIRTUAL.includes(kind) ||
       links.some((port) => port.masterIndex === index && port.kind === "");
   });
 }
@@ -75,11 +75,11 @@ function listOuterLinks(node: Node): Link[] {
 function findNoRoute(node: Node, network: string): Findings {
   const outer = listOuterLinks(node);
   const live = listLive(node);
-  // It is meant to have no way out, unless a container is masqueraded for one.
+  // A node without uplinks is isolated on purpose, unless it masquerades a container.
   if (outer.length === 0 && !live.some(isSentOut)) return [];
   const down = outer.filter(({ isUp }) => !isUp).map(({ name }) => name);
   const [first] = down;
-  // A node without containers may be on its way up.
+  // A node without containers might still be starting.
   const make = outer.length > 0 && live.some(({ isRouted }) => isRouted)
     ? error
     : warning;
@@ -138,7 +138,7 @@ export function findTwoRoutes({ host }: Pick<Node, "host">): Findings {
   });
 }
 
-/** Checks of the node's way to the outside. */
+/** Checks of uplinks. */
 export const UPLINK_CHECKS: readonly Check[] = [
   {
     code: "CNI0605",

@@ -13,7 +13,7 @@ import {
   describeEndpoint,
   type Endpoint,
   listStarts,
-} from "../doctor/way/trip.ts";
+} from "../doctor/path/endpoint.ts";
 
 /** Endpoints with their open namespaces. */
 export class Endpoints implements Disposable {

@@ -12,7 +12,7 @@ import {
   translationOf,
 } from "../../ffi/nftables/expression.ts";
 import type { Node } from "../doctor/node.ts";
-import { isOnHost } from "../doctor/way/trip.ts";
+import { isOnHost } from "../doctor/path/endpoint.ts";
 import type { Cause } from "./cause.ts";
 import { listPassed, type PassedRule } from "./explain.ts";
 import type { Trace } from "./trace.ts";

@@ -9,10 +9,10 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Node } from "../doctor/node.ts";
 import { listRouters, listUplinks } from "../doctor/subnets.ts";
 import { readSysctlOf } from "../doctor/sysctls.ts";
-import { CONTAINER_STEPS } from "../doctor/way/container.ts";
-import { HOST_STEPS } from "../doctor/way/host.ts";
-import { type Endpoint, FAR, type Step } from "../doctor/way/trip.ts";
-import { listEnds, type Made, STEPS } from "../doctor/way/walk.ts";
+import { CONTAINER_STEPS } from "../doctor/path/container_steps.ts";
+import { HOST_STEPS } from "../doctor/path/host_steps.ts";
+import { type Endpoint, FAR, type Step } from "../doctor/path/endpoint.ts";
+import { listStops, type PathStop, STEPS } from "../doctor/path/path_stops.ts";
 import type { Cause } from "./cause.ts";
 import { explain, explainUntranslated, INTENDED } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
@@ -270,18 +270,18 @@ async function findCause(
   }
   const ends = [subject, peer];
   const steps = answer.error?.includes("EINVAL") ? STEPS : stepsFor(kind);
-  const findMade = async (): Promise<Cause | undefined> => {
+  const explainPath = async (): Promise<Cause | undefined> => {
     for (const end of ends) {
       if (end === undefined) continue;
-      const [made] = await listEnds(node, end.start, steps).catch(() => []);
-      if (made !== undefined) return causeOf(made, end);
+      const [stop] = await listStops(node, end.start, steps).catch(() => []);
+      if (stop !== undefined) return causeOf(stop, end);
     }
     return undefined;
   };
   // A wrong route is the cause if reverse path filtering drops a packet.
   const { reason = "" } = findEnded(traced) ?? {};
   if (/^(IP_RPFILTER|IP_INADDRERRORS)$/.test(reason)) {
-    const cause = await findMade();
+    const cause = await explainPath();
     if (cause !== undefined) return cause;
   }
   for (const end of ends) {
@@ -295,7 +295,7 @@ async function findCause(
   return explainStop(probe, hops) ?? explainRedirect(node, containers) ??
     explainTranslation(traced, node) ??
     explainNextHop(probe, hops, containers) ??
-    explainTtl(traced, subject) ?? await findMade() ??
+    explainTtl(traced, subject) ?? await explainPath() ??
     (kind === "named" ? explainNone(probe, hops) : undefined) ??
     await explainLength(node, wanted) ?? explainEnd(traced) ??
     explainRest(node, wanted, traced, answer);
@@ -315,8 +315,8 @@ export async function explainUnsent(
   if (!isRouted || !hasDefault || listRouters(node, family).length > 0) {
     return undefined;
   }
-  const [made] = await listEnds(node, start).catch(() => []);
-  if (made === undefined) return undefined;
+  const [stop] = await listStops(node, start).catch(() => []);
+  if (stop === undefined) return undefined;
   const destination = FAR[family];
   const probe = {
     from,
@@ -332,7 +332,7 @@ export async function explainUnsent(
       icmp: undefined,
       milliseconds: 0,
     },
-    cause: causeOf(made, subject),
+    cause: causeOf(stop, subject),
   };
 }
 
@@ -496,7 +496,7 @@ function explainDeparture({ packets, connection, probe }: Trace): Cause {
 }
 
 function causeOf(
-  { step, text, command, advice, look, takes }: Made,
+  { step, text, command, advice, look, takes }: PathStop,
   { origin, hostLinks }: Endpoint,
 ): Cause {
   // Parameters of the uplink concern all containers.

@@ -13,7 +13,7 @@ import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import type { Node } from "../doctor/node.ts";
 import { resultOf } from "../doctor/live.ts";
 import { listRouters, listUplinks } from "../doctor/subnets.ts";
-import type { Endpoint } from "../doctor/way/trip.ts";
+import type { Endpoint } from "../doctor/path/endpoint.ts";
 import type { OutsideClient } from "./outside.ts";
 import { DNS_PORT, type Origin, type Probe } from "./packet.ts";
 

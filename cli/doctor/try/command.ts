@@ -1,5 +1,5 @@
 /**
- * `cni doctor --try`: shows who reaches whom on each network.
+ * `cni doctor --try`: tests each network, and shows which end reaches which.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { showControls, type Style } from "../../../base/command_line/style.ts";
 import { formatTable, wrap } from "../../../base/command_line/table.ts";
 import { writeTarget } from "../../written_file.ts";
 
-/** Tries each network. */
+/** Tests each network. */
 export async function tryNetworks(
   call: CniCall,
   replaced: Replaced,

@@ -1,6 +1,6 @@
 /**
- * Puts back what an ADD changes on the node and a DEL leaves: forwarding. A process
- * of its own does it, which also outlives this one if that is killed.
+ * Restores forwarding, which ADD changes on the node and DEL does not restore. A process
+ * of its own does it, which continues if this process is killed.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import { ifPossible } from "../../../base/files/io.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { readSysctl } from "../../../ffi/sysctl.ts";
 
-/** Parameters of all links, which the first one of a family sets, too. */
+/** Parameters of all links; each also sets the parameter of every link. */
 const FIRST = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 const OF_LINKS = ["ipv4/conf/*/forwarding", "ipv6/conf/*/forwarding"];
 const ACCEPT_RA = "ipv6/conf/*/accept_ra";
 
-/** A guard, which waits until it is let go, or this process ends. */
+/** A process that waits until it is released, or until this process ends. */
 export class Guard implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
 
@@ -24,15 +24,15 @@ export class Guard implements AsyncDisposable {
   }
 
   /**
-   * Remembers how the node is.
+   * Records the parameters of the node.
    *
-   * @param commands What else to run if this process is killed
+   * @param commands Commands to run if this process is killed
    */
   static start(host: NetNs, commands: readonly string[]): Guard {
     const values = inNetns(host, () => readAll());
     const put = values.map(([key, value]) => {
       const path = shell`/proc/sys/${key}`;
-      // Writing what a parameter has already may change others.
+      // Writing a parameter can change others, even if its value is the same.
       return `[ "$(cat ${path} 2>/dev/null)" = "${value}" ] || ` +
         `echo ${value} >${path}`;
     });
@@ -51,7 +51,7 @@ export class Guard implements AsyncDisposable {
     return new Guard(child);
   }
 
-  /** Puts everything back, and waits until that is done. */
+  /** Restores the parameters, and waits until that is done. */
   async [Symbol.asyncDispose](): Promise<void> {
     const writer = this.#child.stdin.getWriter();
     await writer.write(new TextEncoder().encode("done\n"));

@@ -1,6 +1,6 @@
 /**
- * Tries a network: attaches two throw-away namespaces, pings between them, the
- * node and beyond, and detaches them.
+ * Tests a network: attaches two temporary namespaces, sends probes between them, to
+ * the node and beyond, and detaches them.
  *
  * @module
  */
@@ -33,21 +33,21 @@ import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
 import { Endpoints } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
 import { listWanted } from "../../probe/targets.ts";
-import type { Endpoint } from "../way/trip.ts";
+import type { Endpoint } from "../path/endpoint.ts";
 import { Guard } from "./put_back.ts";
 
-/** The trial of a network. */
+/** The result of testing a network. */
 export interface Trial {
   readonly network: string;
   readonly file: string;
-  /** Why it cannot be tried; null if it was. */
+  /** Why the network was not tested; null if it was. */
   readonly skipped: string | null;
   /** The addresses of A and of B. */
   readonly addresses: readonly (readonly string[])[];
   readonly attempts: readonly Reach[];
   /** What failed: ADD, CHECK, DEL, or something that is left. */
   readonly failures: readonly Failure[];
-  /** Where packets were stopped, as far as it can be told. */
+  /** Where packets were stopped, as far as known. */
   readonly stops: readonly Stop[];
   /** How long ADD of A took. */
   readonly addMilliseconds: number | null;
@@ -67,7 +67,7 @@ export interface Stop {
   readonly fix: string | null;
 }
 
-/** Those who are reached. */
+/** An end of an attempt. */
 export type Party = "A" | "B" | "node" | "gateway" | "outside" | "name";
 
 /** Whether one reached another. */
@@ -85,7 +85,7 @@ export interface Reach {
 const CALLS_MS = 60_000, DEL_MS = 30_000;
 const IFNAME = "eth0";
 
-/** Tries a network. Always detaches what it has attached. */
+/** Tests a network, and always detaches what it attached. */
 export async function tryNetwork(
   network: ConfiguredNetwork,
   options: NodeOptions,
@@ -163,7 +163,7 @@ export async function tryNetwork(
   };
 }
 
-/** ADD turned it on, and it is put back: containers that run have no benefit. */
+/** Explains forwarding that only ADD enabled: it is restored, and stays off. */
 function explainOff(family: 4 | 6): Stop {
   const name = nameOfSysctl(FORWARDING[family]);
   return {

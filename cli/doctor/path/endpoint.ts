@@ -39,7 +39,7 @@ export const FAR: Readonly<Record<IpFamily, Ip>> = {
   6: Ip.parse("2001:db8:ffff::1"),
 };
 
-/** An address of a container. */
+/** The address at which packets of a container start. */
 export interface Start {
   /** Path of the container's namespace. */
   readonly netns: string;

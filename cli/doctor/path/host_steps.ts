@@ -30,7 +30,7 @@ import {
   type Path,
   type Step,
   type Stop,
-} from "./trip.ts";
+} from "./endpoint.ts";
 
 function findRouter({ node, route, end }: Path): Outcome {
   const gateway = route?.gateway ?? end.gateway;

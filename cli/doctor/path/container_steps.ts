@@ -16,7 +16,7 @@ import type { Ip } from "../../../net/ip.ts";
 import { adviseRestart, findMaster } from "../live.ts";
 import { sharedLinkOf } from "../routed.ts";
 import { nameOfSysctl, readHostSysctl, readSysctlOf } from "../sysctls.ts";
-import { findReturnRoute } from "./host.ts";
+import { findReturnRoute } from "./host_steps.ts";
 import {
   FAR,
   inFamily,
@@ -26,7 +26,7 @@ import {
   type Outcome,
   type Path,
   type Step,
-} from "./trip.ts";
+} from "./endpoint.ts";
 
 function findInterface(path: Path): Outcome {
   const { link, start: { ifName, attachment } } = path.end;
