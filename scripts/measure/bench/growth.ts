@@ -139,7 +139,9 @@ function drawPanel(
           stroke: color,
           "stroke-width": 2,
         }),
-        textAt([last + 6, free], `${formatMs(endOf(one))} ${one.who}`),
+        textAt([last + 6, free], `${formatMs(endOf(one))} ${one.who}`, {
+          style: `fill: ${color}`,
+        }),
       ];
     });
   return [
