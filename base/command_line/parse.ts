@@ -4,6 +4,7 @@
  * @module
  */
 
+import { parseArgs } from "@std/cli/parse-args";
 import {
   type AnyFlagValues,
   type CommandRow,
@@ -81,10 +82,10 @@ function replaceSynonym(
   return [...flags, ...(synonyms[word] ?? word).split(" "), ...others];
 }
 
-/** Arguments, sorted into flags and words. */
+/** The output of `@std/cli`. */
 interface RawFlags {
-  /** Texts by name; undefined if the value is missing. */
-  readonly values: Readonly<Record<string, string | undefined>>;
+  /** Texts by name; "" without a value. */
+  readonly values: Readonly<Record<string, string>>;
   /** Arguments that look like flags, but are in no table. */
   readonly unknown: readonly string[];
   readonly rest: readonly string[];
@@ -96,34 +97,51 @@ function readFlags(
   table: FlagTable,
   stopEarly = false,
 ): RawFlags {
-  const values: Record<string, string | undefined> = {};
-  const [unknown, rest]: [string[], string[]] = [[], []];
+  const unknown: string[] = [];
+  const parsed: Record<string, unknown> = parseArgs(
+    spellOut(argv, table, stopEarly),
+    {
+      string: ["_", ...Object.keys(table)],
+      stopEarly,
+      unknown: (arg, key) => {
+        if (key === undefined) return;
+        unknown.push(arg);
+        return false;
+      },
+    },
+  );
+  const { _: rest, ...values } = parsed;
+  // All flags are declared as strings.
+  return { values, unknown, rest } as RawFlags;
+}
+
+/** An empty value: no argument contains it, and `@std/cli` refuses `--name=`. */
+const EMPTY = "\0";
+
+/** Rewrites flags as `--name=value`, the form in which `@std/cli` reads any value. */
+function spellOut(
+  argv: readonly string[],
+  table: FlagTable,
+  stopEarly: boolean,
+): string[] {
+  const spelled: string[] = [];
   for (let at = 0; at < argv.length; at++) {
     const arg = argv[at] ?? "";
-    if (!looksLikeFlag(arg)) {
-      if (stopEarly) return { values, unknown, rest: argv.slice(at) };
-      rest.push(arg);
+    if (stopEarly && !/^-./s.test(arg)) return spelled.concat(argv.slice(at));
+    const { name, flag, given } = findFlag(arg, table);
+    if (flag === undefined) {
+      spelled.push(arg);
       continue;
     }
     const next = argv[at + 1];
-    const hasNext = next !== undefined && !looksLikeFlag(next);
-    const { name, flag, given } = findFlag(arg, table);
-    if (flag === undefined) {
-      unknown.push(arg);
-      // A word behind it may be its value.
-      if (hasNext && !arg.includes("=")) at++;
-      continue;
-    }
-    const usesNext = given === undefined && flag.value !== undefined && hasNext;
+    const usesNext = given === undefined && flag.value !== undefined &&
+      next !== undefined && !/^-./s.test(next);
     if (usesNext) at++;
-    values[name] = given ??
+    const value = given ??
       (usesNext ? next : flag.value === undefined ? "true" : undefined);
+    spelled.push(`--${name}${value === undefined ? "" : `=${value || EMPTY}`}`);
   }
-  return { values, unknown, rest };
-}
-
-function looksLikeFlag(arg: string): boolean {
-  return /^-./s.test(arg);
+  return spelled;
 }
 
 /** Finds the flag that an argument names, and the value in the same argument. */
@@ -230,7 +248,7 @@ function takeFlags(
     const flag = table[name];
     if (flag === undefined) throw unknownFlag(command, `--${name}`, table);
     flags[name] = flag.value === undefined
-      ? readSwitch(command, name, text ?? "")
+      ? readSwitch(command, name, text)
       : readValue(command, name, flag, text);
   }
   return flags;
@@ -253,22 +271,23 @@ function unknownFlag(
 function readSwitch(command: string, name: string, text: string): boolean {
   if (/^(1|t|T|TRUE|true|True)$/.test(text)) return true;
   if (/^(0|f|F|FALSE|false|False)$/.test(text)) return false;
-  throw refuse(command, `--${name} must be true or false, not "${text}"`);
+  const shown = text.replace(EMPTY, "");
+  throw refuse(command, `--${name} must be true or false, not "${shown}"`);
 }
 
 function readValue(
   command: string,
   name: string,
   flag: Flag,
-  text: string | undefined,
+  text: string,
 ): string {
   const { value, completes } = flag;
-  if (text === undefined || text === "" && flag.default !== "") {
+  if (text === "" || text === EMPTY && flag.default !== "") {
     throw new UsageError(
       `Cannot run "${command}": --${name} needs a value, --${name}=${value}`,
     );
   }
-  if (text === "") return "";
+  if (text === EMPTY) return "";
   return chooseWord(command, `--${name}`, completes, text);
 }
 

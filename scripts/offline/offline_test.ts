@@ -12,11 +12,13 @@ import nodePath from "node:path/posix";
 import project from "../../deno.json" with { type: "json" };
 import { isOffline } from "../net.ts";
 import * as assertions from "./assert.ts";
+import * as argumentParser from "./parse_args.ts";
 import * as posix from "./posix.ts";
 
 /** Both sides of the comparison have this shape. */
 interface Std {
   readonly assert: typeof assertions;
+  readonly parseArgs: typeof argumentParser.parseArgs;
   readonly posix: typeof posix;
 }
 
@@ -28,18 +30,24 @@ interface Case {
   readonly throws?: string;
 }
 
-const standIns: Std = { assert: assertions, posix };
+const standIns: Std = {
+  assert: assertions,
+  parseArgs: argumentParser.parseArgs,
+  posix,
+};
 
 async function importStd(): Promise<Std> {
   // Put together at run time: a literal would be resolved before anything runs.
   const load = (name: keyof typeof project.imports, path = ""): Promise<
     unknown
   > => import(project.imports[name] + path);
-  const [assert, path] = await Promise.all([
+  const [assert, cli, path] = await Promise.all([
     load("@std/assert"),
+    load("@std/cli", "/parse-args"),
     load("@std/path", "/posix"),
   ]);
-  return { assert, posix: path } as Std;
+  const { parseArgs } = cli as typeof argumentParser;
+  return { assert, parseArgs, posix: path } as Std;
 }
 
 const offline = await isOffline();
@@ -276,6 +284,81 @@ function call(
   return assertion(...args as never[]);
 }
 
+/** Arguments as in a shell, options, and what comes of them. */
+const parsed: [
+  name: string,
+  args: string,
+  options: argumentParser.ParseOptions,
+  want: unknown,
+][] = [
+  ["nothing", "", {}, { _: [] }],
+  [
+    "undeclared flags take a value, numbers become numbers",
+    "--a 1 --b=x -c --d e 0x10 -",
+    {},
+    { _: [16, "-"], a: 1, b: "x", c: true, d: "e" },
+  ],
+  [
+    "declared kinds",
+    "--each a --out 007 --n 7",
+    { boolean: ["each", "help"], string: ["out", "target"] },
+    { _: ["a"], each: true, help: false, out: "007", n: 7 },
+  ],
+  [
+    "booleans written out",
+    "--a=false --b false --c true x",
+    { boolean: ["a", "b", "c"] },
+    { _: ["x"], a: false, b: false, c: true },
+  ],
+  [
+    "text without a value",
+    "--a --b -cd",
+    { string: ["a", "c"] },
+    { _: [], a: "", b: true, c: "", d: true },
+  ],
+  [
+    "the last one wins, unless collected",
+    "--a=1 --a=2 --b=1 --b 2",
+    { string: ["a", "b", "c"], collect: ["b", "c"] },
+    { _: [], a: "2", b: ["1", "2"], c: [] },
+  ],
+  [
+    "groups of letters and attached values",
+    "-ab c -n5 -xy/z -e=f -g -",
+    {},
+    { _: [], a: true, b: "c", n: 5, x: true, y: "/z", e: "f", g: "-" },
+  ],
+  ["--no- is part of the name", "--no-lock x", {}, { _: [], "no-lock": "x" }],
+  ["after --", "a -- --b 1", {}, { _: ["a", "--b", "1"] }],
+  [
+    "stopEarly",
+    "--a add --b 1",
+    { boolean: ["a"], stopEarly: true },
+    { _: ["add", "--b", "1"], a: true },
+  ],
+];
+
+const argumentCases = toCases([
+  ...parsed.map(([name, args, options, want]): CaseRow => [
+    `parseArgs: ${name}`,
+    ({ parseArgs }) => parseArgs(args.split(" ").filter(Boolean), options),
+    want,
+  ]),
+  [
+    "parseArgs: unknown drops what it refuses and learns its value",
+    ({ parseArgs }) => {
+      const seen: unknown[] = [];
+      const unknown = (...args: unknown[]): boolean => seen.push(args) > 2;
+      const args = ["--a=1", "b", "--c", "--d"];
+      return [parseArgs(args, { unknown, boolean: ["d"] }), seen];
+    },
+    [
+      { _: [], c: true, d: true },
+      [["--a=1", "a", "1"], ["b"], ["--c", "c", true]],
+    ],
+  ],
+]);
+
 const paths: [keyof typeof posix, string[], unknown][] = [
   ["join", ["a", "../..", "", "/b/"], "../b/"],
   ["join", ["/a", "/b"], "/a/b"],
@@ -312,6 +395,7 @@ const pathCases: Case[] = paths.map(([name, args, want]) => ({
 const cases: Case[] = [
   ...equalityCases(),
   ...assertionCases,
+  ...argumentCases,
   ...pathCases,
 ];
 
