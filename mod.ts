@@ -47,6 +47,7 @@ export {
   definePlugin,
   type ForeignResult,
   type Plugin,
+  type RepairScope,
 } from "./cni/plugin.ts";
 export type { MaybePromise } from "./base/waiting.ts";
 export {

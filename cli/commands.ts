@@ -62,6 +62,22 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./check/command.ts")).check,
   },
   {
+    name: "repair",
+    summary: "Restore rules and routes that containers lost",
+    args: [{
+      ...ATTACHED,
+      name: "NAME",
+      isOptional: true,
+      isRepeated: true,
+    }],
+    flags: {
+      "all": { summary: "repair all containers of this node" },
+      ...pick("dry-run", "sandbox", "no-daemon", ...DIRECTORIES),
+    },
+    timeout: TIMEOUT,
+    load: async () => (await import("./repair/command.ts")).repair,
+  },
+  {
     name: "del",
     summary: "Detach a namespace from a network",
     args: [NETWORK, ATTACHED],
@@ -490,6 +506,7 @@ export const cni: Program = {
     ls: "list",
     prune: "gc",
     ps: "list",
+    reload: "repair",
     remove: "del",
     rm: "del",
     sysdump: "report",

@@ -39,6 +39,7 @@ export const FLAGS = {
     value: "TIME",
     summary: "with --orphans: keep younger leftovers (default 5m)",
   },
+  "sandbox": { summary: "also repair the interface in the container" },
   "dry-run": { summary: "show what would change without changing it" },
   "strict": { summary: "treat notes and warnings as errors" },
   "ignore": {

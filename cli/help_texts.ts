@@ -34,6 +34,18 @@ const TEXTS: HelpTexts = {
       "cni check pods blue && echo fine": "use in a script",
     },
   },
+  "repair": {
+    about: [
+      "Makes again what CHECK finds missing on the host: rules, addresses, routes, " +
+      "ports of bridges, forwarding. Changes nothing of containers that lack " +
+      "nothing, and nothing inside containers without --sandbox. Exits with 1 if " +
+      "something is still missing.",
+    ],
+    examples: {
+      "cni repair --all": "after firewalld was reloaded or rules were flushed",
+      "cni repair --all --dry-run": "only show what is missing",
+    },
+  },
   "del": {
     about: [
       "Uses the configuration and arguments of ADD, even if the network's " +

@@ -72,6 +72,12 @@ export interface Call<Config extends NetConf = NetConf>
   readonly log: Log;
 }
 
+/** What {@linkcode Plugin.repair} may change. */
+export interface RepairScope {
+  /** Whether it also repairs the interface in the container. */
+  readonly sandbox: boolean;
+}
+
 /**
  * A CNI plugin: a pure value. It reads no environment and no stdin, prints
  * nothing, never exits and keeps no state between calls.
@@ -112,6 +118,12 @@ export interface Plugin<Config extends NetConf = NetConf> {
   add?(call: Call<Config>): MaybePromise<Result | ForeignResult>;
   /** Throws unless the attachment is as ADD left it. */
   check?(call: Call<Config>): MaybePromise<void>;
+  /**
+   * Makes again what {@linkcode check} may find missing on the host, such as rules,
+   * addresses and routes. It may be repeated, and leaves alone what is there. The
+   * call is that of CHECK.
+   */
+  repair?(call: Call<Config>, scope: RepairScope): MaybePromise<void>;
   /** Detaches the container; succeeds if there is nothing to detach. */
   del?(call: Call<Config>): MaybePromise<void>;
   /** Removes what belongs to attachments that are no longer valid. */

@@ -12,7 +12,7 @@ import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./call/context.ts";
 import { OWN_NETNS, shareNetnsId } from "./call/own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { QUESTION_KEY, QUESTION_VARIABLE } from "./call/variables.ts";
+import { QUESTION_KEY, QUESTION_VARIABLE, REPAIR } from "./call/variables.ts";
 import {
   calledAs,
   readEnvironment,
@@ -51,7 +51,7 @@ export async function dispatch(
       onStderr(introduce(plugin));
       return { stdout: "", stderr, exitCode: 0 };
     }
-    const args = readCmdArgs(command, input.env);
+    const args = readCmdArgs(command === REPAIR ? "CHECK" : command, input.env);
     if (command === "VERSION") {
       const asked = input.env[QUESTION_VARIABLE] && plugin.answerTools;
       const stdout = asked

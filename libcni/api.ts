@@ -33,6 +33,7 @@ import {
 } from "./conf.ts";
 import type { DelOptions } from "./del.ts";
 import type { GcOptions } from "./gc.ts";
+import type { PluginRepair, RepairOptions } from "./repair.ts";
 import { checkContainerId } from "../cni/call/args.ts";
 import { describeError, ErrorCode, toCniError } from "../base/error.ts";
 import { omitAbsent } from "../base/json/json.ts";
@@ -118,6 +119,24 @@ export class NetworkRuntime {
     using _lock = await tryLockContainer(this.#tools, conf, options);
     const { checkNetwork } = await import("./check.ts");
     await checkNetwork(this.#tools, list, conf, options);
+  }
+
+  /**
+   * Makes again what an attachment has lost, such as rules and routes: runs REPAIR
+   * of each plugin in order, each with the cached result.
+   *
+   * @returns What became of each plugin's part
+   * @throws {CheckNotSupportedError} 1 If the configuration is older than 0.4.0
+   * @throws {CniError} 3 If no result is cached
+   */
+  async repairNetworkList(
+    list: Network,
+    conf: RuntimeConf,
+    options: RepairOptions = {},
+  ): Promise<PluginRepair[]> {
+    using _lock = await tryLockContainer(this.#tools, conf, options);
+    const { repairNetwork } = await import("./repair.ts");
+    return await repairNetwork(this.#tools, list, conf, options);
   }
 
   /**

@@ -30,6 +30,8 @@ export {
   type RuntimeConf,
 } from "./operation.ts";
 export { CheckNotSupportedError } from "./check.ts";
+export type { PluginRepair, RepairOptions } from "./repair.ts";
+export type { RepairReport } from "../cni/call/repair.ts";
 export {
   appendPlugins,
   injectConf,

@@ -35,6 +35,7 @@ import {
   omitAbsent,
 } from "../base/json/json.ts";
 import type { AttachmentId } from "../cni/config/types.ts";
+import type { REPAIR } from "../cni/call/variables.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
 
 /** When to give up. */
@@ -44,7 +45,7 @@ export interface OperationOptions {
 }
 
 export interface PluginRun extends OperationOptions {
-  readonly command: Command;
+  readonly command: Command | typeof REPAIR;
   /** The plugin's `type`. */
   readonly type: string;
   /** The configuration, as returned by `buildRequest`. */

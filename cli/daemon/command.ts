@@ -32,6 +32,7 @@ import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
 import { defaultDirectories } from "../networks/network.ts";
 import { detach } from "./detach.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
+import type { Repairer } from "./repairer.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
@@ -80,6 +81,9 @@ export async function daemon(
   const remover = options.heals
     ? createLeftoverRemover(env, lookup, log)
     : undefined;
+  const repairer = options.repairs
+    ? await loadRepairer(env, lookup, log)
+    : undefined;
   const check = options.logLevel === "debug"
     ? createCheck(onStderr)
     : undefined;
@@ -99,9 +103,11 @@ export async function daemon(
       hostNetns: OWN_NETNS,
       afterCall: (call): void => {
         remover?.note(call);
+        repairer?.note(call);
         check?.();
       },
       leftovers: remover && (() => remover.describe()),
+      repairs: repairer && (() => repairer.describe()),
       env,
       lookup,
       trace: spans?.trace,
@@ -109,10 +115,12 @@ export async function daemon(
         ...multus.listGauges(),
         ...spans?.gauges ?? [],
         ...remover?.listGauges() ?? [],
+        ...repairer?.listGauges() ?? [],
       ],
-      onListening: (): void => {
+      onListening: (calls): void => {
         tryPidFile(pidFile, log);
         if (remover) following.push(remover.run(end.signal));
+        if (repairer) following.push(repairer.run(calls, end.signal));
       },
       log,
       signal,
@@ -144,6 +152,22 @@ function createLeftoverRemover(
       invoker: createInvoker(dispatch, lookup),
       log,
     },
+  });
+}
+
+/** Loads what repairs containers; calls and other daemons do without it. */
+async function loadRepairer(
+  env: Environment,
+  lookup: PluginLookup,
+  log: Log,
+): Promise<Repairer> {
+  const { Repairer } = await import("./repairer.ts");
+  return new Repairer({
+    hostNetns: OWN_NETNS,
+    directories: defaultDirectories(env),
+    env: { ...env, [NO_DAEMON]: "1" },
+    lookup,
+    log,
   });
 }
 

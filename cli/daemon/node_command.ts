@@ -101,6 +101,8 @@ interface Row {
   readonly metrics: StateDocument["metrics"] | null;
   /** What has become of leftovers; null if it does not remove any. */
   readonly leftovers: NonNullable<StateDocument["leftovers"]> | null;
+  /** What it has repaired; null if it does not repair. */
+  readonly repairs: NonNullable<StateDocument["repairs"]> | null;
 }
 
 /** Shows who listens on the daemon's socket. */
@@ -123,12 +125,14 @@ export async function status({ signal }: CniCall): Promise<Output> {
     calls: state?.calls ?? null,
     metrics: state?.metrics ?? null,
     leftovers: state?.leftovers ?? null,
+    repairs: state?.repairs ?? null,
   };
   const notes = [
     ...state?.metrics?.problem
       ? [describeMetrics(state.metrics.address, state.metrics.problem)]
       : [],
     ...row.leftovers ? describeLeftovers(row.leftovers) : [],
+    ...row.repairs ? describeRepairs(row.repairs) : [],
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
       `${
@@ -160,6 +164,25 @@ function describeLeftovers(
     ],
     ...problem === undefined ? [] : [problem],
   ];
+}
+
+/** Says what a daemon has repaired, and what it cannot repair. */
+function describeRepairs(
+  { repaired, remaining, problem }: NonNullable<Row["repairs"]>,
+): string[] {
+  const [first] = remaining;
+  return [
+    ...repaired === 0 ? [] : [`It has repaired ${countAttachments(repaired)}`],
+    ...first === undefined ? [] : [
+      `It cannot repair ${countAttachments(remaining.length)}, such as ` +
+      `${first.container} ${first.ifname} on "${first.network}": ${first.error}`,
+    ],
+    ...problem === undefined ? [] : [problem],
+  ];
+}
+
+function countAttachments(count: number): string {
+  return count === 1 ? "1 attachment" : `${count} attachments`;
 }
 
 function countLeftovers(count: number): string {

@@ -68,6 +68,9 @@ export const DAEMON_FLAGS = {
   "no-heal": {
     summary: "leave what deleted containers left on the node where it is",
   },
+  "repair": {
+    summary: "restore what other programs remove from running containers",
+  },
   "no-warm-up": {
     summary: "listen immediately; the first calls are then slower",
   },
@@ -107,6 +110,8 @@ export interface DaemonOptions {
   readonly warmsUp: boolean;
   /** Whether to remove what deleted containers left. */
   readonly heals: boolean;
+  /** Whether to repair containers that have lost something. */
+  readonly repairs: boolean;
   /** Absolute path of the file with the process ID; "" for none. */
   readonly pidFile: string;
   /** Whether to start it in the background. */
@@ -148,6 +153,7 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     metricsAddress: readAddress(command, flags["metrics-address"]),
     warmsUp: !flags["no-warm-up"],
     heals: !flags["no-heal"],
+    repairs: flags.repair,
     pidFile: pidFile && resolve(pidFile),
     detaches: flags.detach,
     logLevel: flags["log-level"],

@@ -300,7 +300,7 @@ function canOpen(path: string): boolean {
 }
 
 /** Parses the configuration with which an attachment was made. */
-function parseCached(
+export function parseCached(
   bytes: Uint8Array,
 ): Network & { readonly disableCheck?: boolean } {
   const list = parseNetworkConfList(bytes);

@@ -23,6 +23,7 @@ import {
 import type { Result } from "../result/result.ts";
 import { Rollback } from "./rollback.ts";
 import { unbatched } from "./link_deletion.ts";
+import { REPAIR } from "./variables.ts";
 import type { CallContext, DispatchInput, DispatchOutput } from "./context.ts";
 import {
   type AttachmentId,
@@ -63,7 +64,10 @@ export async function runCommand(
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
   let errorVersion: string = CURRENT_VERSION;
   const logs = new CallLog(call.input);
-  const { plugin, command, args } = call;
+  const { plugin, args } = call;
+  // It has the input of CHECK, and runs it.
+  const isRepair = call.command === REPAIR;
+  const command = isRepair ? "CHECK" : call.command;
   try {
     const request = readRequest(call.input.stdin);
     if (!isCommand(command)) throw unknownCommand(command);
@@ -71,7 +75,12 @@ export async function runCommand(
     if (isSpecVersion(cniVersion)) errorVersion = cniVersion;
     checkVersion(plugin, command, cniVersion);
     const run = { ...call, command, request, cniVersion, logs };
-    const stdout = await runOperation(run);
+    const stdout = isRepair
+      ? await (await import("./repair.ts")).repair(
+        plugin,
+        await createCall(run),
+      )
+      : await runOperation(run);
     return { stdout, exitCode: 0 };
   } catch (error) {
     const { containerId, ifName } = args;

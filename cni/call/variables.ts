@@ -8,6 +8,15 @@
 /** The command. */
 export const COMMAND = "CNI_COMMAND";
 
+/**
+ * The command that makes again what CHECK finds missing. It is this project's, with
+ * the input of CHECK; other plugins refuse it as they refuse any unknown command.
+ */
+export const REPAIR = "REPAIR";
+
+/** Set to 1 if REPAIR also changes the interface in the container. */
+export const REPAIR_SANDBOX = "CNI_REPAIR_SANDBOX";
+
 /** Set if stdin has a question of a tool, under the key {@linkcode QUESTION_KEY}. */
 export const QUESTION_VARIABLE = "CNI_TOOL_ASKS";
 

@@ -11,6 +11,7 @@ import type { Result } from "../result/result.ts";
 import { Rollback } from "../call/rollback.ts";
 import type { CallContext } from "../call/context.ts";
 import { deadline } from "../../base/deadline.ts";
+import { REPAIR } from "../call/variables.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface DelegatedPlugin {
@@ -25,6 +26,8 @@ export interface DelegatedPlugin {
   add(): Promise<Result>;
   /** Runs CHECK. */
   check(): Promise<void>;
+  /** Runs REPAIR, which other plugins refuse. */
+  repair(): Promise<void>;
   /** Runs DEL. */
   del(): Promise<void>;
   /** Runs GC. */
@@ -44,16 +47,19 @@ export interface DelegatingCall {
   readonly log: Log;
 }
 
+type AnyCommand = Command | typeof REPAIR;
+
 /** Prepares a delegate. A missing plugin is noticed when it is called. */
 export function delegateTo(
   type: string,
   call: DelegatingCall,
 ): DelegatedPlugin {
-  const run = (command: Command): Promise<void> =>
+  const run = (command: AnyCommand): Promise<void> =>
     runDelegate(type, command, call, () => {});
   return {
     add: () => addOrUndo(type, call),
     check: () => run("CHECK"),
+    repair: () => run(REPAIR),
     del: () => run("DEL"),
     gc: () => run("GC"),
     status: () => run("STATUS"),
@@ -77,7 +83,7 @@ export function checkCaller(type: string, caller: string): void {
 /** @param read Converts the plugin's output to the return value */
 async function runDelegate<T>(
   type: string,
-  command: Command,
+  command: AnyCommand,
   call: DelegatingCall,
   read: (stdout: string, result: Result | undefined) => T | Promise<T>,
 ): Promise<T> {
@@ -112,7 +118,7 @@ const CLEAN_UP_MS = 10_000;
  * because the command ran out of time, so it gets its own deadline.
  */
 function signalFor(
-  command: Command,
+  command: AnyCommand,
   { env, signal }: CallContext,
 ): AbortSignal | undefined {
   const isCleanUp = command === "DEL" && env["CNI_COMMAND"] !== "DEL";

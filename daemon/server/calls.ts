@@ -56,6 +56,8 @@ export class Calls {
   readonly #options: CallsOptions;
   readonly #queue: KeyedQueue;
   readonly #running = new RunningCalls();
+  /** Work about containers, for which their calls wait. */
+  readonly #work = new Map<string, Promise<void>>();
   readonly #stop = new AbortController();
 
   /** Starts with no calls. */
@@ -117,6 +119,8 @@ export class Calls {
     }
     using _added = this.#running.add(running);
     const { signal } = new JoinedSignal(call.signal, running.cancelled);
+    const work = this.#work.get(call.env["CNI_CONTAINERID"] ?? "");
+    if (work !== undefined) await waitUntil(work, signal);
     using untilSlot = new JoinedSignal(signal, this.#stop.signal);
     using slot = await this.#queue.wait(subject.queueKey, untilSlot.signal);
     if (slot === undefined) {
@@ -154,6 +158,30 @@ export class Calls {
    */
   noteLocalCalls(calls: readonly LocalCall[] | undefined): void {
     this.#running.noteLocalCalls(calls);
+  }
+
+  /**
+   * Does something to a container while none of its calls runs. Calls that arrive
+   * wait for it.
+   *
+   * @param work Never for long, because a runtime waits
+   * @returns Undefined if a call runs or waits; then nothing is done
+   */
+  async whileIdle<T>(
+    containerId: string,
+    work: () => Promise<T>,
+  ): Promise<T | undefined> {
+    const isBusy = this.#stop.signal.aborted || this.#work.has(containerId) ||
+      this.#running.hasContainer(containerId);
+    if (isBusy) return undefined;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#work.set(containerId, promise);
+    try {
+      return await work();
+    } finally {
+      this.#work.delete(containerId);
+      resolve();
+    }
   }
 
   /** Counts and logs a call that has ended. */

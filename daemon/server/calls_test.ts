@@ -332,3 +332,37 @@ Deno.test("Calls: one that waits for a DHCP server holds up no others", async ()
     await Deno.remove(directory, { recursive: true });
   }
 });
+
+Deno.test("Calls.whileIdle() has calls of the container wait, and no others", async () => {
+  const told = new Told();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const working = told.calls.whileIdle("c1", async () => {
+    told.story.push("work begins");
+    await promise;
+    told.story.push("work ends");
+    return "done";
+  });
+  const deleting = told.run("DEL", "c1");
+  await told.run("DEL", "c2");
+  assertEquals(told.story, ["work begins", "DEL c2"]);
+  assertEquals(
+    await told.calls.whileIdle("c1", () => Promise.resolve(1)),
+    undefined,
+  );
+  resolve();
+  assertEquals(await working, "done");
+  assertEquals(codeOf(await deleting), 0);
+  assertEquals(told.story.slice(2), ["work ends", "DEL c1"]);
+});
+
+Deno.test("Calls.whileIdle() does nothing while a call of the container runs", async () => {
+  const told = new Told();
+  const adding = told.run("ADD", "c1");
+  await told.until("ADD c1");
+  const work = (): Promise<number> => Promise.resolve(1);
+  assertEquals(await told.calls.whileIdle("c1", work), undefined);
+  assertEquals(await told.calls.whileIdle("c2", work), 1);
+  told.go();
+  await adding;
+  assertEquals(await told.calls.whileIdle("c1", work), 1);
+});

@@ -38,7 +38,11 @@ import { listOwnGauges, type OwnState } from "./own_gauges.ts";
 import { readOwnAttributes } from "./caller_check.ts";
 import { SocketFile } from "../../base/service/socket_file.ts";
 import { EventLoopLag } from "./event_loop_lag.ts";
-import { answerState, type LeftoversDocument } from "./state_handler.ts";
+import {
+  answerState,
+  type LeftoversDocument,
+  type RepairsDocument,
+} from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
 /** How often the sockets are checked, in ms. */
@@ -73,6 +77,8 @@ export interface DaemonOptions {
   readonly afterCall?: ((call: EndedCall) => void) | undefined;
   /** Describes what has become of leftovers; undefined if nothing removes them. */
   readonly leftovers?: (() => LeftoversDocument) | undefined;
+  /** Describes what was repaired; undefined if nothing repairs. */
+  readonly repairs?: (() => RepairsDocument) | undefined;
   /** Follows the calls; they run as without it. */
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
@@ -85,7 +91,7 @@ export interface DaemonOptions {
     ) => Promise<Response> | undefined)
     | undefined;
   /** Called when callers can connect. */
-  readonly onListening?: () => void;
+  readonly onListening?: (calls: Calls) => void;
   readonly log: Log;
   /** Ends the daemon. */
   readonly signal: AbortSignal;
@@ -260,6 +266,7 @@ class NodeDaemon {
         ready: !this.isEnding,
         ...this.#stateServer && { metrics: this.#stateServer.describe() },
         ...this.#options.leftovers && { leftovers: this.#options.leftovers() },
+        ...this.#options.repairs && { repairs: this.#options.repairs() },
         calls: {
           running: this.calls.running,
           waiting: this.calls.waiting,
@@ -284,7 +291,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   await using _state = metricsAddress && daemon.serveState(metricsAddress);
   const files = await daemon.listen();
   const manager = new ServiceManager(env, log);
-  options.onListening?.();
+  options.onListening?.(calls);
   manager.notify("READY=1");
   // A probe of the tool that was killed leaves one.
   ifPossible(removeLeftRecordings);

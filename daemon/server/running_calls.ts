@@ -177,6 +177,12 @@ export class RunningCalls {
     }
   }
 
+  /** Reports whether a call of a container runs or waits. */
+  hasContainer(containerId: string): boolean {
+    return this.#calls.values()
+      .some(({ call }) => call.env["CNI_CONTAINERID"] === containerId);
+  }
+
   /** Finds the calls of an interface. */
   *#find(
     { containerId, ifName }: Record<

@@ -31,12 +31,33 @@ export interface StateDocument {
   readonly metrics?: { readonly address: string; readonly problem?: string };
   /** What has become of leftovers of deleted containers; missing with --no-heal. */
   readonly leftovers?: LeftoversDocument;
+  /** What was repaired; missing without --repair. */
+  readonly repairs?: RepairsDocument;
   readonly calls: HistoryDocument & {
     /** Calls that are running. */
     readonly running: number;
     /** Calls that wait in the queue. */
     readonly waiting: number;
   };
+}
+
+/** What the daemon has repaired since it started. */
+export interface RepairsDocument {
+  /** How often it has looked at the attachments. */
+  readonly rounds: number;
+  /** How many attachments it has repaired. */
+  readonly repaired: number;
+  /** What it could not repair in its last round. */
+  readonly remaining: readonly {
+    readonly network: string;
+    readonly container: string;
+    readonly ifname: string;
+    readonly error: string;
+  }[];
+  /** When its last round ended, as RFC 3339 has it. */
+  readonly lastAt?: string;
+  /** Why its last round failed. */
+  readonly problem?: string;
 }
 
 /** What has become of leftovers of deleted containers since the daemon started. */

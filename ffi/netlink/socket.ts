@@ -234,6 +234,11 @@ export class NetlinkSocket implements Disposable {
     return bytes && splitMessages(bytes);
   }
 
+  /** Its descriptor, to wait until notifications arrive. */
+  get descriptor(): number {
+    return this.#fd.number;
+  }
+
   /**
    * Starts the same as {@linkcode requestEach} on another thread. The socket
    * must not be used otherwise, nor closed, until the requests are sent.

@@ -252,5 +252,11 @@ export const changedPart = nft("NEWRULE", 6, partAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
 export const getGeneration = nft("GETGEN", 16, generationAttributes);
+/** Reports a commit, after its changes. */
+export const committed = nft(
+  "NEWGEN",
+  15,
+  attributeSet({ processName: [3, cstring] }),
+);
 /** Reports a step of a traced packet. */
 export const newTrace = nft("TRACE", 17, traceAttributes);

@@ -13,100 +13,108 @@ import {
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-rootTest("bandwidth.check() notices what has been changed", async (t) => {
-  const bucket = (
-    dev: string,
-    { rate = "100mbit", burst = "1250000", limit = "1562500" } = {},
-  ): string =>
-    `tc qdisc change dev ${dev} root handle 1: ` +
-    `tbf rate ${rate} burst ${burst} limit ${limit}`;
-  const noFilter = `tc filter del dev ${HOST_END} ingress`;
-  const filter = (match: string, target: string): string =>
-    `tc filter add dev ${HOST_END} ingress protocol all prio 1 ` +
-    `u32 match ${match} action mirred egress redirect dev ${target}`;
-  const rows: [name: string, commands: string[], text: string][] = [
-    [
-      "no limit towards the container",
-      [`tc qdisc del dev ${HOST_END} root`],
-      `Failed to find qdisc: there is no tbf on "${HOST_END}"`,
-    ],
-    [
-      "another queue towards the container",
+rootTest(
+  "bandwidth.check() notices what has been changed, and repair() makes it again",
+  async (t) => {
+    const bucket = (
+      dev: string,
+      { rate = "100mbit", burst = "1250000", limit = "1562500" } = {},
+    ): string =>
+      `tc qdisc change dev ${dev} root handle 1: ` +
+      `tbf rate ${rate} burst ${burst} limit ${limit}`;
+    const noFilter = `tc filter del dev ${HOST_END} ingress`;
+    const filter = (match: string, target: string): string =>
+      `tc filter add dev ${HOST_END} ingress protocol all prio 1 ` +
+      `u32 match ${match} action mirred egress redirect dev ${target}`;
+    const rows: [name: string, commands: string[], text: string][] = [
       [
-        `tc qdisc del dev ${HOST_END} root`,
-        `tc qdisc add dev ${HOST_END} root bfifo`,
+        "no limit towards the container",
+        [`tc qdisc del dev ${HOST_END} root`],
+        `Failed to find qdisc: there is no tbf on "${HOST_END}"`,
       ],
-      "Failed to find qdisc",
-    ],
-    [
-      "another rate",
-      [bucket(HOST_END, { rate: "99mbit" })],
-      "Rate doesn't match",
-    ],
-    [
-      "another limit",
-      [bucket(HOST_END, { limit: "1562501" })],
-      "Limit doesn't match",
-    ],
-    [
-      "another burst",
-      [bucket(HOST_END, { burst: "1248000" })],
-      "Buffer doesn't match",
-    ],
-    [
-      "no limit out of the container",
-      [`tc qdisc del dev ${IFB} root`],
-      `Failed to find qdisc: there is no tbf on "${IFB}"`,
-    ],
-    ["another rate out of the container", [bucket(IFB)], `on "${IFB}"`],
-    ["no IFB", [`ip link del ${IFB}`], "get ifb device"],
-    [
-      "the IFB down",
-      [`ip link set ${IFB} down`],
-      `Interface "${IFB}" is down`,
-    ],
-    [
-      "no redirection",
-      [noFilter],
-      `"${HOST_END}" does not redirect to "${IFB}"`,
-    ],
-    [
-      "no qdisc to redirect",
-      [`tc qdisc del dev ${HOST_END} ingress`],
-      "does not redirect",
-    ],
-    [
-      "redirection to another link",
-      [noFilter, filter("u32 0 0", "lo")],
-      "does not redirect",
-    ],
-    [
-      "redirection of some packets",
-      [noFilter, filter("ip dst 10.0.0.0/8", IFB)],
-      "does not redirect",
-    ],
-  ];
-  await eachRow(t, rows, async ([, commands, text]) => {
-    using hosts = TestHosts.create();
-    const pair = new LimitedPair(hosts);
-    const keys = { ...WIDE, prevResult: await pair.add(WIDE) };
-    assertSuccess(await pair.run("CHECK", keys));
-    for (const command of commands) {
-      const [program = "", ...args] = command.split(" ");
-      runIn(hosts.host, program, ...args);
-    }
-    assertFailure(await pair.run("CHECK", keys), 999, text);
-    // In every case, DEL and another ADD still work.
-    assertSuccess(await pair.run("DEL", keys));
-    assertEquals(ipJson(hosts.host, "link").length, 2);
-  });
-  await t.step("no prevResult", async () => {
-    using hosts = TestHosts.create();
-    const pair = new LimitedPair(hosts);
-    const checked = await pair.run("CHECK", { prevResult: undefined });
-    assertFailure(checked, 7, "must be called as a chained plugin");
-  });
-});
+      [
+        "another queue towards the container",
+        [
+          `tc qdisc del dev ${HOST_END} root`,
+          `tc qdisc add dev ${HOST_END} root bfifo`,
+        ],
+        "Failed to find qdisc",
+      ],
+      [
+        "another rate",
+        [bucket(HOST_END, { rate: "99mbit" })],
+        "Rate doesn't match",
+      ],
+      [
+        "another limit",
+        [bucket(HOST_END, { limit: "1562501" })],
+        "Limit doesn't match",
+      ],
+      [
+        "another burst",
+        [bucket(HOST_END, { burst: "1248000" })],
+        "Buffer doesn't match",
+      ],
+      [
+        "no limit out of the container",
+        [`tc qdisc del dev ${IFB} root`],
+        `Failed to find qdisc: there is no tbf on "${IFB}"`,
+      ],
+      ["another rate out of the container", [bucket(IFB)], `on "${IFB}"`],
+      ["no IFB", [`ip link del ${IFB}`], "get ifb device"],
+      [
+        "the IFB down",
+        [`ip link set ${IFB} down`],
+        `Interface "${IFB}" is down`,
+      ],
+      [
+        "no redirection",
+        [noFilter],
+        `"${HOST_END}" does not redirect to "${IFB}"`,
+      ],
+      [
+        "no qdisc to redirect",
+        [`tc qdisc del dev ${HOST_END} ingress`],
+        "does not redirect",
+      ],
+      [
+        "redirection to another link",
+        [noFilter, filter("u32 0 0", "lo")],
+        "does not redirect",
+      ],
+      [
+        "redirection of some packets",
+        [noFilter, filter("ip dst 10.0.0.0/8", IFB)],
+        "does not redirect",
+      ],
+    ];
+    await eachRow(t, rows, async ([name, commands, text]) => {
+      using hosts = TestHosts.create();
+      const pair = new LimitedPair(hosts);
+      const keys = { ...WIDE, prevResult: await pair.add(WIDE) };
+      assertSuccess(await pair.run("CHECK", keys));
+      for (const command of commands) {
+        const [program = "", ...args] = command.split(" ");
+        runIn(hosts.host, program, ...args);
+      }
+      assertFailure(await pair.run("CHECK", keys), 999, text);
+      const { json } = await pair.run("REPAIR", keys);
+      // Another program's queue stays.
+      const isForeign = name === "another queue towards the container";
+      assertEquals(json.remaining.length, isForeign ? 1 : 0);
+      if (!isForeign) assertSuccess(await pair.run("CHECK", keys));
+      // In every case, DEL and another ADD still work.
+      assertSuccess(await pair.run("DEL", keys));
+      assertEquals(ipJson(hosts.host, "link").length, 2);
+    });
+    await t.step("no prevResult", async () => {
+      using hosts = TestHosts.create();
+      const pair = new LimitedPair(hosts);
+      const checked = await pair.run("CHECK", { prevResult: undefined });
+      assertFailure(checked, 7, "must be called as a chained plugin");
+    });
+  },
+);
 
 rootTest("bandwidth.check() is content with limits of any size", async (t) => {
   const rows: [rate: number, burst: number][] = [

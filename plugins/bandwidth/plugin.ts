@@ -102,6 +102,8 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     if (egress !== undefined) checkEgress(pair, egress);
   },
 
+  repair: async (call) => await (await import("./repair.ts")).repair(call),
+
   async del(call): Promise<void> {
     using host = Rtnl.open(call.hostNetns);
     const identity = await identifyIfb(attachmentOf(call));

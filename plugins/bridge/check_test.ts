@@ -5,6 +5,7 @@ import {
   CHANGES,
   checkAfterChanges,
   checkPrevResults,
+  repairAfterChanges,
 } from "../../tests/_harness/check_cases.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
@@ -100,17 +101,32 @@ const BRIDGE_CHANGES: readonly Change[] = [
   ],
 ];
 
+function makeScene(): PluginScene {
+  return new PluginScene("bridge", (hosts) =>
+    bridgeConfig(hosts, {
+      ipMasq: true,
+      macspoofchk: true,
+      promiscMode: true,
+      portIsolation: true,
+    }));
+}
+
 rootTest("bridge.check() notices everything that was changed", (t) => {
-  const makeScene = (): PluginScene =>
-    new PluginScene("bridge", (hosts) =>
-      bridgeConfig(hosts, {
-        ipMasq: true,
-        macspoofchk: true,
-        promiscMode: true,
-        portIsolation: true,
-      }));
   return checkAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES]);
 });
+
+rootTest(
+  "bridge.repair() makes again what was removed",
+  (t) =>
+    repairAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES], [
+      "no interface",
+      "another MAC",
+      "no lease",
+      "another MAC of the bridge",
+      "another kind of bridge",
+      "another MAC of the port",
+    ]),
+);
 
 rootTest("bridge.check() does not mind what others have changed", async (t) => {
   await checkAfterChanges(t, () => new PluginScene("bridge", bridgeConfig), [

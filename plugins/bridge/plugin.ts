@@ -138,6 +138,9 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     differences.throwAny();
   },
 
+  repair: async (call, scope) =>
+    await (await import("./repair.ts")).repair(call, scope),
+
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
     await tryAll(withRelease(call, [

@@ -66,6 +66,9 @@ export const dummy: Plugin = definePlugin({
     await checkSandboxLink(call, { sandbox, kind: KIND, missing });
   },
 
+  repair: async (call, scope) =>
+    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope),
+
   async del(call): Promise<void> {
     await detach(call, KIND);
   },

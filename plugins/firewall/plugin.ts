@@ -90,6 +90,19 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     await withBackend(host, (backend) => backend.check(host, protection));
   },
 
+  async repair(call): Promise<void> {
+    const protection = await protectionOf(call);
+    const { addresses, owner } = protection;
+    if (addresses.length === 0) return;
+    const host = hostOf(call);
+    using nftables = openNftables(call.hostNetns);
+    if (nftables !== undefined) {
+      const records = readRecords(nftables);
+      await tryToRecord(() => recordOwner(nftables, owner, addresses, records));
+    }
+    await withBackend(host, (backend) => backend.add(host, protection));
+  },
+
   async del(call): Promise<void> {
     using nftables = openNftables(call.hostNetns);
     const owned = ownedBy(await namesOf(attachmentOf(call)));

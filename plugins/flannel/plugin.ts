@@ -77,14 +77,11 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
   },
 
   async check(call): Promise<void> {
-    const { cniVersion, config, args } = call;
-    const saved = new SavedConfs(config.dataDir).find(attachmentOf(call));
-    if (saved?.conf === undefined) {
-      const what = `of container "${args.containerId}" for DEL`;
-      throw new Error(`Cannot read the saved configuration ${what}`);
-    }
-    const conf = withPrevResult(call, { ...saved.conf, cniVersion });
-    await delegate(call, conf).check();
+    await savedDelegate(call).check();
+  },
+
+  async repair(call): Promise<void> {
+    await savedDelegate(call).repair();
   },
 
   async del(call): Promise<void> {
@@ -131,6 +128,22 @@ function buildForStatus(call: FlannelCall): DelegateConf {
     if (!(error instanceof CniError)) throw error;
     throw new CniError(ErrorCode.PluginNotAvailable, error.message);
   }
+}
+
+/**
+ * Returns the delegate with the configuration that ADD saved.
+ *
+ * @throws {Error} If it cannot be read
+ */
+function savedDelegate(call: FlannelCall): DelegatedPlugin {
+  const { cniVersion, config, args } = call;
+  const saved = new SavedConfs(config.dataDir).find(attachmentOf(call));
+  if (saved?.conf === undefined) {
+    const what = `of container "${args.containerId}" for DEL`;
+    throw new Error(`Cannot read the saved configuration ${what}`);
+  }
+  const conf = withPrevResult(call, { ...saved.conf, cniVersion });
+  return delegate(call, conf);
 }
 
 /** Returns the delegate. Changes in `env` make it work on another attachment. */

@@ -126,6 +126,10 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       else await checkDevice(sandbox, call);
     },
 
+    repair: async (call, scope) =>
+      (await import("../parts/link/repair_link.ts"))
+        .repairInSandbox(call, scope),
+
     async del(call): Promise<void> {
       await tryAll(withRelease(call, [
         ["return the device to the host", async () => {

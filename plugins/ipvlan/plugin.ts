@@ -62,6 +62,9 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
     });
   },
 
+  repair: async (call, scope) =>
+    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope),
+
   async del(call): Promise<void> {
     await detach(call, "ipvlan");
   },

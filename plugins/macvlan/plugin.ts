@@ -63,6 +63,9 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
     });
   },
 
+  repair: async (call, scope) =>
+    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope),
+
   async del(call): Promise<void> {
     await detach(call, "macvlan");
   },

@@ -73,6 +73,17 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     await backend.check(host, forwarding);
   },
 
+  async repair(call): Promise<void> {
+    const prevResult = requirePrevResult(call, "Required prevResult missing");
+    const forwarding = forwardingOf(call, prevResult);
+    if (forwarding === undefined) return;
+    const host = hostOf(call);
+    const backend = await chosenBackend(host, call.config, forwarding);
+    const others = await backend.add(host, forwarding);
+    const { deleteConnections } = await import("./connections.ts");
+    deleteConnections(host, { added: portsOf(forwarding), ...others });
+  },
+
   async del(call): Promise<void> {
     const host = hostOf(call);
     const owner = attachmentOf(call), named = namedPorts(call);

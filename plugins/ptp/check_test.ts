@@ -5,6 +5,7 @@ import {
   CHANGES,
   checkAfterChanges,
   checkPrevResults,
+  repairAfterChanges,
 } from "../../tests/_harness/check_cases.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -66,6 +67,14 @@ rootTest("ptp.check() notices everything that was changed", (t) => {
   const makeScene = (): PluginScene => new PluginScene("ptp", dualStack);
   return checkAfterChanges(t, makeScene, [...CHANGES, ...PTP_CHANGES]);
 });
+
+rootTest("ptp.repair() makes again what was removed", (t) =>
+  repairAfterChanges(
+    t,
+    () => new PluginScene("ptp", (hosts) => dualStack(hosts, { ipMasq: true })),
+    [...CHANGES, ...PTP_CHANGES],
+    ["no interface", "another MAC", "no lease"],
+  ));
 
 rootTest("ptp.check() tells interfaces of one network apart", async () => {
   using scene = new PluginScene("ptp", dualStack);

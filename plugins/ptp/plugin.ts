@@ -24,6 +24,7 @@ import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Cidr } from "../../net/cidr.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues } from "../parts/link/configure_link.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
@@ -44,6 +45,7 @@ import type { PtpConfig } from "./schema.ts";
 import {
   checkAddressesFree,
   configureContainerEnd,
+  gatewaysOf,
   routedIpsOf,
   routeToContainer,
 } from "./routing.ts";
@@ -75,7 +77,11 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       await deleteNow([veth.host], call);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
-    await routeToContainer(host, veth.host, ips, owner);
+    await routeToContainer(host, veth.host, {
+      gateways: gatewaysOf(ips).map(Cidr.host),
+      destinations: ips.map(({ address }) => Cidr.host(address.ip)),
+      owner,
+    });
     const ends = lookUpVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);
@@ -112,6 +118,9 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     await differences.collect(() => checkMasqueraded(call, addresses));
     differences.throwAny();
   },
+
+  repair: async (call, scope) =>
+    await (await import("./repair.ts")).repair(call, scope),
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();

@@ -169,8 +169,11 @@ function isBehindRouter(entry: RouteEntry, ip: Ip): boolean {
 export async function routeToContainer(
   host: Rtnl,
   link: LinkEnd,
-  ips: readonly RoutedIp[],
-  owner: AddressOwner,
+  { gateways, destinations, owner }: {
+    readonly gateways: readonly Cidr[];
+    readonly destinations: readonly Cidr[];
+    readonly owner: AddressOwner;
+  },
 ): Promise<void> {
   const refused: [action: string, KernelRoute, SyscallError][] = [];
   const routingTo = (destination: Cidr): NetnsChange => {
@@ -186,11 +189,10 @@ export async function routeToContainer(
     };
   };
   makeChanges(host, [
-    ...gatewaysOf(ips).map((gateway) => {
-      const address = Cidr.host(gateway);
-      return addingAddress(host, link, { address, noPrefixRoute: true });
-    }),
-    ...ips.map(({ address }) => routingTo(Cidr.host(address.ip))),
+    ...gateways.map((address) =>
+      addingAddress(host, link, { address, noPrefixRoute: true })
+    ),
+    ...destinations.map(routingTo),
   ]);
   if (refused.length === 0) return;
   const { stalePairTest, replaceStaleRoute } = await import(

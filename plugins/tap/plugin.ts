@@ -72,6 +72,9 @@ export const tap: Plugin<TapConfig> = definePlugin({
     });
   },
 
+  repair: async (call, scope) =>
+    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope),
+
   async del(call): Promise<void> {
     await detach(call, KIND);
   },

@@ -67,6 +67,9 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
     checkTunedLink(sandbox, call.args.ifName, link);
   },
 
+  repair: async (call, scope) =>
+    await (await import("./repair.ts")).repair(call, scope),
+
   del: restoreLink,
 
   async status(call): Promise<void> {

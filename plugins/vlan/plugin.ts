@@ -65,6 +65,9 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
     });
   },
 
+  repair: async (call, scope) =>
+    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope),
+
   async del(call): Promise<void> {
     await detach(call, "vlan");
   },

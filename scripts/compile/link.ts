@@ -42,8 +42,8 @@ const DIRNAME = /\bimport\.meta\.dirname\b/g;
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** The chunks of command lines, as the entry imports them later. */
 const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
-/** A chunk that only the node daemon imports, every few minutes. */
-const OF_DAEMON = /^remove_leftovers-/;
+/** Chunks that only the node daemon imports, every few minutes, or REPAIR. */
+const OF_DAEMON = /^(?:remove_leftovers|repair(?:er|_link)?)-/;
 /** Module syntax that must not remain after linking. */
 const LEFT_OVER =
   /\bimport\.meta\b|\b__[lz]\b|(?:^|[;}])(?:import|export)[*{" ]/;

@@ -4,10 +4,15 @@
  * @module
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assertEquals,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { Keys, PluginScene } from "./plugin_scene.ts";
+import { rulesOf } from "./rules.ts";
 
 /**
  * A change by another program. The command runs in a shell,
@@ -75,23 +80,71 @@ export const CHANGES: readonly Change[] = [
   ["no lease", "host", "rm $LEASES/net1/10.1.2.2", "Failed to find address"],
 ];
 
+/** Makes a change of an attachment with this result. */
+function change(
+  { hosts }: PluginScene,
+  { interfaces }: Result,
+  [_what, where, command]: Change,
+): void {
+  const name = interfaces.map(({ name }) => name)
+    .find((name) => name.startsWith("veth")) ?? "";
+  const script = `VETH=${name}; LEASES=${hosts.directory}/leases; ${command}`;
+  runIn(hosts[where], "sh", "-ec", script);
+}
+
+/**
+ * Runs REPAIR after each of the changes that CHECK notices, each on a new
+ * attachment: all is as before, and nothing is there twice.
+ *
+ * @param beyond Changes that REPAIR cannot undo
+ */
+export async function repairAfterChanges(
+  t: Deno.TestContext,
+  makeScene: () => PluginScene,
+  changes: readonly Change[],
+  beyond: readonly string[],
+): Promise<void> {
+  for (const one of changes) {
+    const [what, where, _command, text = ""] = one;
+    if (text === "") continue;
+    await t.step(what, async () => {
+      using scene = makeScene();
+      const { host } = scene.hosts;
+      const { json: prevResult } = await scene.succeed("ADD");
+      const before = rulesOf(host);
+      change(scene, prevResult, one);
+      const repair = async (inside: boolean): Promise<Keys> => {
+        const env = { CNI_REPAIR_SANDBOX: inside ? "1" : "" };
+        return (await scene.succeed("REPAIR", { prevResult }, { env })).json;
+      };
+      if (where === "sandbox") {
+        assertNotEquals((await repair(false))["remaining"], []);
+      }
+      const { repaired, remaining } = await repair(where === "sandbox");
+      if (beyond.includes(what)) return assertNotEquals(remaining, []);
+      assertEquals(remaining, []);
+      assertStringIncludes(`${repaired}`, text);
+      await scene.succeed("CHECK", { prevResult });
+      assertEquals(rulesOf(host).toSorted(), before.toSorted());
+      assertEquals((await repair(true))["repaired"], []);
+      await scene.succeed("DEL", { prevResult });
+    });
+  }
+}
+
 /** Runs CHECK after each of the changes, each on a new attachment. */
 export async function checkAfterChanges(
   t: Deno.TestContext,
   makeScene: () => PluginScene,
   changes: readonly Change[],
 ): Promise<void> {
-  for (const [what, where, command, text] of changes) {
+  for (const one of changes) {
+    const [what, _where, _command, text] = one;
     await t.step(what, async () => {
       using scene = makeScene();
-      const { hosts } = scene;
       const { json: prevResult } = await scene.succeed("ADD");
       await scene.succeed("CHECK", { prevResult });
-      const name = prevResult.interfaces.map(({ name }: Keys) => `${name}`)
-        .find((name: string) => name.startsWith("veth")) ?? "";
-      const script =
-        `VETH=${name}; LEASES=${hosts.directory}/leases; ${command}`;
-      runIn(hosts[where], "sh", "-ec", script);
+      change(scene, prevResult, one);
       const checked = await scene.run("CHECK", { prevResult });
       if (text === undefined) assertSuccess(checked);
       else assertFailure(checked, 999, text);

@@ -211,6 +211,17 @@ export function checkRoutes(
   routes: readonly Route[],
   table: "any" | "main",
 ): void {
+  const missing = listMissingRoutes(rtnl, link, routes, table);
+  throwDifferences(missing.map((route) => lackOfRoute(rtnl, link.name, route)));
+}
+
+/** Lists the routes that do not go out by a link; `table` as in {@linkcode checkRoutes}. */
+export function listMissingRoutes(
+  rtnl: Rtnl,
+  link: Link,
+  routes: readonly Route[],
+  table: "any" | "main",
+): Route[] {
   const present = withAction(
     `list the routes of "${link.name}"`,
     () =>
@@ -219,9 +230,8 @@ export function checkRoutes(
         ...table === "any" ? { table } : {},
       }),
   );
-  const missing = routes
+  return routes
     .filter((route) => !present.some((other) => isSameRoute(route, other)));
-  throwDifferences(missing.map((route) => lackOfRoute(rtnl, link.name, route)));
 }
 
 /** Describes a route that a link lacks. */

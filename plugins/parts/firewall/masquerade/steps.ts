@@ -78,6 +78,20 @@ export async function checkMasqueraded(
 }
 
 /**
+ * Masquerades the addresses again that are not masqueraded.
+ *
+ * @throws {Error} If a rule cannot be added
+ */
+export async function repairMasquerade(
+  call: MasqueradingCall,
+  addresses: readonly Cidr[],
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { setUpMasquerade } = await import("./mod.ts");
+  await setUpMasquerade(masqueradeOf(call), addresses);
+}
+
+/**
  * Checks that masquerading can work.
  *
  * @throws {CniError} 50 if it cannot

@@ -1,0 +1,159 @@
+/**
+ * `cni repair`: makes again what containers have lost on the host.
+ *
+ * @module
+ */
+
+import type { Output } from "../../base/command_line/command.ts";
+import { showControls } from "../../base/command_line/style.ts";
+import { refuse } from "../../base/command_line/usage_error.ts";
+import type { NetworkRuntime } from "../../libcni/mod.ts";
+import {
+  listNodeAttachments,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
+import { getTarget, shortenId } from "../attachments/target.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  createLocks,
+  createRuntime,
+  type Directories,
+  readDirectories,
+  refuseLate,
+} from "../networks/network.ts";
+import { type AttachmentRepair, repairAttachments } from "./repair_node.ts";
+
+/** An attachment, and what became of it. */
+interface Row {
+  readonly network: string;
+  readonly pod: string | null;
+  readonly containerID: string;
+  readonly ifname: string;
+  readonly netns: string;
+  /** What was missing and is there again. */
+  readonly repaired: readonly Part[];
+  /** What is still missing. */
+  readonly remaining: readonly Part[];
+  /** Plugins that cannot repair; they were only checked. */
+  readonly unsupported: readonly string[];
+}
+
+/** Something that is missing, as CHECK says. */
+interface Part {
+  /** The plugin's type; null if none was asked. */
+  readonly plugin: string | null;
+  readonly msg: string;
+}
+
+/** Repairs the attachments of containers, or all. */
+export async function repair(call: CniCall): Promise<Output> {
+  const { args, flags, signal } = call;
+  if ((args.length === 0) === (flags.all !== true)) {
+    throw refuse(
+      call.command,
+      flags.all
+        ? "--all is for all containers; name none"
+        : "name containers, or use --all",
+    );
+  }
+  const directories = readDirectories(call);
+  const attachments = flags.all
+    ? listNodeAttachments(directories).filter(({ isLive }) => isLive)
+    : args.flatMap((name) => listOf(name, directories));
+  refuseLate(call);
+  const dryRun = flags["dry-run"] === true;
+  const repairs = await repairAttachments([...new Set(attachments)], {
+    runtimeOf: createRuntimes(call, directories),
+    sandbox: flags.sandbox === true,
+    dryRun,
+    signal,
+  });
+  const rows = repairs.map(describe);
+  return {
+    json: rows,
+    text: rows.flatMap((row) => formatRow(row, dryRun)).join("\n"),
+    note: summarize(rows, dryRun),
+    exitCode: rows.some(({ remaining }) => remaining.length > 0) ? 1 : 0,
+  };
+}
+
+/** @throws {Error} If there is no such container, or it has no attachment */
+function listOf(name: string, directories: Directories): NodeAttachment[] {
+  const { attachments } = getTarget(name, directories);
+  if (attachments.length > 0) return [...attachments];
+  throw new Error(`Cannot repair "${name}": it has no attachments`);
+}
+
+function createRuntimes(
+  call: CniCall,
+  directories: Directories,
+): (cacheDir: string) => NetworkRuntime {
+  const locks = createLocks(directories);
+  const runtimes = new Map<string, NetworkRuntime>();
+  return (cacheDir) => {
+    const runtime = runtimes.get(cacheDir) ??
+      createRuntime(call, { ...directories, cacheDir }, locks);
+    runtimes.set(cacheDir, runtime);
+    return runtime;
+  };
+}
+
+function describe({ attachment, plugins, error }: AttachmentRepair): Row {
+  const { network, pod, containerId, ifName, netns } = attachment;
+  const failed = plugins.flatMap(({ type, remaining, error }) =>
+    error === undefined || remaining.length === 0
+      ? []
+      : [{ plugin: type, msg: error }]
+  );
+  return {
+    network,
+    pod: pod ?? null,
+    containerID: containerId,
+    ifname: ifName,
+    netns,
+    repaired: plugins.flatMap(({ type, repaired }) =>
+      repaired.map((msg) => ({ plugin: type, msg }))
+    ),
+    remaining: [
+      ...error === undefined ? [] : [{ plugin: null, msg: error }],
+      ...plugins.flatMap(({ type, remaining }) =>
+        remaining.map((msg) => ({ plugin: type, msg }))
+      ),
+      ...failed,
+    ],
+    unsupported: plugins.filter(({ isUnsupported }) => isUnsupported)
+      .map(({ type }) => type),
+  };
+}
+
+function formatRow(
+  { network, pod, containerID, ifname, repaired, remaining }: Row,
+  dryRun: boolean,
+): string[] {
+  const name = `${pod ?? shortenId(containerID)} ${ifname} on "${network}"`;
+  const format = (done: string, { plugin, msg }: Part): string =>
+    showControls(
+      `${done} ${name}: ${plugin === null ? "" : `${plugin}: `}${msg}`,
+    );
+  return [
+    ...repaired.map((part) => format("repaired", part)),
+    ...remaining.map((part) => format(dryRun ? "missing" : "kept", part)),
+  ];
+}
+
+function summarize(rows: readonly Row[], dryRun: boolean): string {
+  const count = (wanted: (row: Row) => boolean): number =>
+    rows.filter(wanted).length;
+  const left = count(({ remaining }) => remaining.length > 0);
+  const unsupported = new Set(rows.flatMap(({ unsupported }) => unsupported));
+  return [
+    dryRun
+      ? `${left} of ${rows.length} attachments lack something`
+      : `Repaired ${count(({ repaired }) => repaired.length > 0)} of ` +
+        `${rows.length} attachments` +
+        (left === 0 ? "" : `; ${left} still lack something`),
+    ...[...unsupported].map((type) =>
+      `The plugin ${type} was only checked: it cannot repair`
+    ),
+  ].join("\n");
+}

@@ -1,0 +1,192 @@
+/**
+ * Hears what is removed from a namespace: rules of nftables, addresses, routes,
+ * ports of bridges, and forwarding. The kernel tells nobody about rules of
+ * iptables-legacy.
+ *
+ * @module
+ */
+
+import { i32, struct, u32, u8 } from "../net/bytes.ts";
+import { isErrno } from "./errno.ts";
+import { attributeSet } from "./netlink/attribute.ts";
+import { message, type RawMessage } from "./netlink/message.ts";
+import { decodeAnswers } from "./netlink/request.ts";
+import { NetlinkSocket, Protocol } from "./netlink/socket.ts";
+import type { NetNs } from "./netns.ts";
+import {
+  committed,
+  delChain,
+  delElements,
+  delRule,
+  delSet,
+  delTable,
+} from "./nftables/message.ts";
+import { AF_BRIDGE } from "./rtnl/constants.ts";
+import { linkHeader } from "./rtnl/link_message.ts";
+import { delRoute } from "./rtnl/route_message.ts";
+
+/** Source: include/uapi/linux/netfilter/nfnetlink.h `NFNLGRP_NFTABLES`. */
+const NFTABLES_GROUP = 7;
+/**
+ * Source: include/uapi/linux/rtnetlink.h `RTNLGRP_*`: links, addresses and routes of
+ * IPv4 and IPv6, and their parameters.
+ */
+const ROUTE_GROUPS = [1, 5, 7, 9, 11, 24, 25];
+/** Source: include/uapi/linux/if.h `IFF_UP`. */
+const IFF_UP = 1;
+/** Source: include/uapi/linux/netconf.h `NETCONFA_IFINDEX_ALL`. */
+const ALL_LINKS = -1;
+
+const NONE = attributeSet({});
+const linkReport = message("RTM_NEWLINK", 16, linkHeader, NONE);
+const linkRemoval = message("RTM_DELLINK", 17, linkHeader, NONE);
+/** Source: include/uapi/linux/if_addr.h `struct ifaddrmsg`. */
+const addressRemoval = message(
+  "RTM_DELADDR",
+  21,
+  struct({ family: u8, prefixLength: u8, flags: u8, scope: u8, ifindex: u32 }),
+  NONE,
+);
+/** Source: include/uapi/linux/netconf.h `struct netconfmsg`. */
+const parameters = message(
+  "RTM_NEWNETCONF",
+  80,
+  struct({ family: u8 }),
+  attributeSet({ ifindex: [1, i32], forwarding: [2, i32] }),
+);
+
+const RULE_REMOVALS = [delTable, delChain, delRule, delSet, delElements]
+  .map(({ type }) => type);
+
+/** What was removed. */
+export interface Removals {
+  /** Whether a rule, or what belongs to rules, was removed, or some removals are lost. */
+  readonly areRules: boolean;
+  /** Whether forwarding was turned off. */
+  readonly isForwarding: boolean;
+  /**
+   * Links that were taken down or out of a bridge, or lost an address or a route.
+   * They may be deleted since.
+   */
+  readonly ifindexes: ReadonlySet<number>;
+}
+
+/** Hears of removals until disposal. */
+export class RemovalWatch implements Disposable {
+  readonly #nftables: NetlinkSocket;
+  readonly #routes: NetlinkSocket;
+  readonly #stack: DisposableStack;
+  readonly #isIgnored: (name: string) => boolean;
+  #hasRemovedRules = false;
+
+  private constructor(
+    sockets: readonly [nftables: NetlinkSocket, routes: NetlinkSocket],
+    stack: DisposableStack,
+    isIgnored: (name: string) => boolean,
+  ) {
+    [this.#nftables, this.#routes] = sockets;
+    this.#stack = stack;
+    this.#isIgnored = isIgnored;
+  }
+
+  /**
+   * Begins to listen.
+   *
+   * @param isIgnored Tells processes, by their names of at most 15 bytes, whose
+   *   removals of rules do not count
+   * @throws {SyscallError} If the kernel has no nftables, or the namespace cannot be
+   *   entered
+   */
+  static open(
+    netns: NetNs,
+    isIgnored: (name: string) => boolean,
+  ): RemovalWatch {
+    using stack = new DisposableStack();
+    const nftables = stack.use(NetlinkSocket.open(netns, Protocol.Netfilter));
+    const routes = stack.use(NetlinkSocket.open(netns, Protocol.Route));
+    nftables.subscribe(NFTABLES_GROUP);
+    for (const group of ROUTE_GROUPS) routes.subscribe(group);
+    return new RemovalWatch([nftables, routes], stack.move(), isIgnored);
+  }
+
+  /** Its descriptors: there may be removals when one is readable. */
+  get descriptors(): number[] {
+    return [this.#nftables.descriptor, this.#routes.descriptor];
+  }
+
+  /** Takes what was removed since the last time; undefined for nothing. */
+  take(): Removals | undefined {
+    const areRules = this.#takeRules();
+    const routes = this.#takeRoutes();
+    const removals = { ...routes, areRules: areRules || routes.areRules };
+    const { isForwarding, ifindexes } = removals;
+    return removals.areRules || isForwarding || ifindexes.size > 0
+      ? removals
+      : undefined;
+  }
+
+  /** Reports whether rules were removed. */
+  #takeRules(): boolean {
+    const { messages, areSomeLost } = receiveAll(this.#nftables);
+    let areRules = areSomeLost;
+    for (const one of messages) {
+      this.#hasRemovedRules ||= RULE_REMOVALS.includes(one.type);
+      // A commit follows its changes, and names its process.
+      for (const { attributes } of decodeAnswers([one], committed)) {
+        const isIgnored = this.#isIgnored(attributes.processName ?? "");
+        if (this.#hasRemovedRules && !isIgnored) areRules = true;
+        this.#hasRemovedRules = false;
+      }
+    }
+    return areRules;
+  }
+
+  #takeRoutes(): Removals {
+    const { messages, areSomeLost } = receiveAll(this.#routes);
+    return {
+      areRules: areSomeLost,
+      isForwarding: decodeAnswers(messages, parameters).some((
+        { attributes: { ifindex, forwarding } },
+      ) => ifindex === ALL_LINKS && forwarding === 0),
+      ifindexes: new Set(listLinks(messages)),
+    };
+  }
+
+  /** Ends it. */
+  [Symbol.dispose](): void {
+    this.#stack[Symbol.dispose]();
+  }
+}
+
+/** Receives what has arrived; some may be lost. */
+function receiveAll(
+  socket: NetlinkSocket,
+): { messages: RawMessage[]; areSomeLost: boolean } {
+  const messages: RawMessage[] = [];
+  let areSomeLost = false;
+  for (;;) {
+    try {
+      const notice = socket.receiveNotice();
+      if (notice === undefined) return { messages, areSomeLost };
+      messages.push(...notice);
+    } catch (error) {
+      if (!isErrno(error, "ENOBUFS")) throw error;
+      areSomeLost = true;
+    }
+  }
+}
+
+function listLinks(messages: readonly RawMessage[]): number[] {
+  return [
+    ...decodeAnswers(messages, linkReport)
+      .filter(({ header: { flags } }) => (flags & IFF_UP) === 0)
+      .map(({ header: { index } }) => index),
+    ...decodeAnswers(messages, linkRemoval)
+      .filter(({ header: { family } }) => family === AF_BRIDGE)
+      .map(({ header: { index } }) => index),
+    ...decodeAnswers(messages, addressRemoval)
+      .map(({ header: { ifindex } }) => ifindex),
+    ...decodeAnswers(messages, delRoute)
+      .flatMap(({ attributes: { oif } }) => oif ?? []),
+  ];
+}

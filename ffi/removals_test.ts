@@ -1,0 +1,75 @@
+import { assertEquals } from "@std/assert";
+import { rootTest } from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { needsRuleTools } from "../tests/_harness/rules.ts";
+import { eachRow } from "../tests/_harness/table.ts";
+import type { NetNs } from "./netns.ts";
+import { type Removals, RemovalWatch } from "./removals.ts";
+import { Rtnl } from "./rtnl/mod.ts";
+
+const SET_UP = `
+  ip link add br0 type bridge
+  ip link set br0 up
+  ip link add v0 type veth peer name v1
+  ip link set v0 master br0 up
+  ip addr add 10.1.0.1/24 dev br0
+  ip route add 10.9.0.0/24 via 10.1.0.9 dev br0
+  sysctl -qw net.ipv4.ip_forward=1
+  nft add table inet t
+  nft add chain inet t c
+  nft add rule inet t c accept`;
+
+/** What is heard after a script: a word for each kind, and the links. */
+const ROWS: readonly [script: string, heard: readonly string[]][] = [
+  ["nft flush ruleset", ["rules"]],
+  ["nft flush chain inet t c", ["rules"]],
+  ["nft add rule inet t c drop; ip route del 10.9.0.0/24", ["br0"]],
+  ["ip route add 10.8.0.0/24 dev br0; ip addr del 10.1.0.1/24 dev br0", [
+    "br0",
+  ]],
+  ["ip link set v0 nomaster", ["v0"]],
+  ["ip link set br0 down", ["br0"]],
+  ["sysctl -qw net.ipv4.ip_forward=0", ["forwarding"]],
+];
+
+/** Says in words what was removed. */
+function describe(host: NetNs, removals: Removals | undefined): string[] {
+  using rtnl = Rtnl.open(host.path);
+  const { areRules, isForwarding, ifindexes = [] } = removals ?? {};
+  return [
+    ...areRules ? ["rules"] : [],
+    ...isForwarding ? ["forwarding"] : [],
+    ...[...ifindexes].map((index) => rtnl.link.find(index)?.name ?? "gone"),
+  ];
+}
+
+rootTest("RemovalWatch hears what is removed", needsRuleTools, async (t) => {
+  await eachRow(t, ROWS, ([script, expected]) => {
+    using hosts = TestHosts.create();
+    const { host } = hosts;
+    runIn(host, "sh", "-ec", SET_UP);
+    using watch = RemovalWatch.open(host, () => false);
+    assertEquals(watch.take(), undefined);
+    runIn(host, "sh", "-ec", script);
+    assertEquals(describe(host, watch.take()), expected);
+    assertEquals(watch.take(), undefined);
+  });
+});
+
+rootTest(
+  "RemovalWatch ignores rules that some programs remove",
+  needsRuleTools,
+  () => {
+    using hosts = TestHosts.create();
+    const { host } = hosts;
+    runIn(host, "sh", "-ec", SET_UP);
+    const asked: string[] = [];
+    using watch = RemovalWatch.open(host, (name) => {
+      asked.push(name);
+      return name === "nft";
+    });
+    runIn(host, "nft", "flush", "chain", "inet", "t", "c");
+    assertEquals([watch.take(), asked], [undefined, ["nft"]]);
+  },
+);

@@ -1,0 +1,115 @@
+/**
+ * REPAIR: gives an interface again what it has lost of a result.
+ *
+ * @module
+ */
+
+import type { Call, RepairScope } from "../../../cni/plugin.ts";
+import type { Result } from "../../../cni/result/result.ts";
+import type { SyscallError } from "../../../ffi/errno.ts";
+import { Scope } from "../../../ffi/rtnl/constants.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { Route } from "../../../ffi/rtnl/route.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import { enableIpv6 } from "../address/ipv6.ts";
+import { ownPartOf } from "../sandbox/prev_result.ts";
+import { openSandbox } from "../sandbox/sandbox.ts";
+import { listMissingRoutes } from "./check_link.ts";
+import {
+  addingAddress,
+  addingRoute,
+  bringingUp,
+  kernelRoutesOf,
+  listAddresses,
+  makeChanges,
+} from "./configure_link.ts";
+
+/** What an interface needs to be as ADD left it. */
+export interface WantedLink {
+  readonly addresses: readonly Cidr[];
+  /** Whether the kernel adds no routes to the addresses' subnets. */
+  readonly noPrefixRoute: boolean;
+  readonly routes: readonly Route[];
+}
+
+/** Lists the addresses that a link lacks. */
+export function listMissingAddresses(
+  netns: Rtnl,
+  link: Link,
+  addresses: readonly Cidr[],
+): Cidr[] {
+  const present = listAddresses(netns, link);
+  return addresses.filter((wanted) =>
+    !present.some(({ address }) => address.equals(wanted))
+  );
+}
+
+/**
+ * Brings an interface of the sandbox up, and adds the addresses and routes that it
+ * lacks.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function repairLink(
+  sandbox: Rtnl,
+  link: Link,
+  { addresses, noPrefixRoute, routes }: WantedLink,
+): void {
+  if (addresses.some(({ family }) => family === 6)) {
+    enableIpv6(sandbox.netns, link.name);
+  }
+  makeChanges(sandbox, [
+    ...listMissingAddresses(sandbox, link, addresses).map((address) =>
+      addingAddress(sandbox, link, { address, noPrefixRoute })
+    ),
+    ...link.isUp ? [] : [bringingUp(sandbox, link)],
+  ]);
+  const missing = listMissingRoutes(sandbox, link, routes, "any");
+  makeChanges(
+    sandbox,
+    missing.map((route) => ({
+      ...addingRoute(sandbox, link, route),
+      recover: (refusal) => addInstead(sandbox, link, route, refusal),
+    })),
+  );
+}
+
+/** Replaces a route that lost its source: the kernel takes it away with the address. */
+function addInstead(
+  { route: routes }: Rtnl,
+  { index: ifindex }: Link,
+  route: Route,
+  refusal: SyscallError,
+): void {
+  if (refusal.errno !== "EEXIST") throw refusal;
+  routes.del({ ...route, preferredSource: undefined, ifindex });
+  routes.prepend({ ...route, ifindex });
+}
+
+/** Describes an interface with its neighbours on the link, by its part of a result. */
+export function wantedLinkOf({ ips, routes }: Result): WantedLink {
+  const addresses = ips.map(({ address }) => address);
+  const subnets = addresses
+    .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)
+    .map((address) => ({
+      destination: address.masked(),
+      scope: Scope.Link,
+      ...address.family === 4 && { preferredSource: address.ip },
+    }));
+  return {
+    addresses,
+    noPrefixRoute: false,
+    routes: [...subnets, ...kernelRoutesOf({ ips, routes })],
+  };
+}
+
+/** REPAIR of plugins that change nothing on the host. */
+export function repairInSandbox(call: Call, { sandbox }: RepairScope): void {
+  const { args, prevResult } = call;
+  if (!sandbox || prevResult === undefined) return;
+  using netns = openSandbox(args);
+  const link = netns.link.find(args.ifName);
+  if (link === undefined) return;
+  repairLink(netns, link, wantedLinkOf(ownPartOf(prevResult, args)));
+}

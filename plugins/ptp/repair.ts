@@ -1,0 +1,77 @@
+/**
+ * REPAIR: the steps of ADD for what the veth pair has lost.
+ *
+ * @module
+ */
+
+import type { Call, RepairScope } from "../../cni/plugin.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { ensureForwarding } from "../parts/address/ip_forward.ts";
+import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
+import { listMissingRoutes } from "../parts/link/check_link.ts";
+import { listMissingAddresses, repairLink } from "../parts/link/repair_link.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import { ownPartOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
+import { openSandbox } from "../parts/sandbox/sandbox.ts";
+import {
+  containerRoute,
+  gatewayRoutes,
+  gatewaysOf,
+  routedIpsOf,
+  routeToContainer,
+} from "./routing.ts";
+import type { PtpConfig } from "./schema.ts";
+
+/**
+ * Makes again what is missing, if the veth pair exists: nothing else leads to the
+ * container.
+ *
+ * @throws {Error} If the kernel refuses, or an address is routed elsewhere
+ */
+export async function repair(
+  call: Call<PtpConfig>,
+  scope: RepairScope,
+): Promise<void> {
+  const prevResult = requirePrevResult(
+    call,
+    "ptp: Required prevResult missing",
+  );
+  using host = Rtnl.open(call.hostNetns);
+  using sandbox = openSandbox(call.args);
+  const container = sandbox.link.find(call.args.ifName);
+  const end = container?.linkIndex === undefined
+    ? undefined
+    : host.link.find(container.linkIndex);
+  if (container === undefined || end?.kind !== "veth") return;
+  const own = ownPartOf(prevResult, call.args);
+  const ips = routedIpsOf(own);
+  const addresses = ips.map(({ address }) => address);
+  if (scope.sandbox) {
+    repairLink(sandbox, container, {
+      addresses,
+      noPrefixRoute: true,
+      routes: [
+        ...gatewayRoutes(ips),
+        ...own.routes.map((route) => containerRoute(route, ips)),
+      ],
+    });
+  }
+  // The kernel deletes the routes of a link that is down.
+  if (!end.isUp) host.link.set(end.index, { isUp: true });
+  const gateways = gatewaysOf(ips).map(Cidr.host);
+  const destinations = addresses.map(({ ip }) => Cidr.host(ip));
+  const lost = listMissingRoutes(
+    host,
+    end,
+    destinations.map((destination) => ({ destination })),
+    "main",
+  );
+  await routeToContainer(host, end, {
+    gateways: listMissingAddresses(host, end, gateways),
+    destinations: lost.map(({ destination }) => destination),
+    owner: { attachment: attachmentOf(call), ipamType: call.config.ipam?.type },
+  });
+  ensureForwarding(host.netns, addresses);
+  await repairMasquerade(call, addresses);
+}
