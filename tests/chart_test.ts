@@ -151,6 +151,14 @@ const VALUES: readonly [
     1234,
     1234,
   ]],
+  [{ daemon: { heal: false } }, "cni-plugins", lastArgument, "--no-heal"],
+  [{ daemon: { repair: true } }, "cni-plugins", lastArgument, "--repair"],
+  [
+    { multus: { enabled: true, daemon: { enabled: true, heal: false } } },
+    "kube-multus-ds",
+    lastArgument,
+    "--no-heal",
+  ],
   [
     { multus: { enabled: true, daemon: { enabled: true, port: 99 } } },
     "kube-multus-ds",
@@ -174,6 +182,10 @@ const VALUES: readonly [
 
 function listImages({ initContainers, containers }: Manifest): string[] {
   return [...initContainers, ...containers].map(({ image }) => image);
+}
+
+function lastArgument({ containers: [daemon] }: Manifest): string {
+  return daemon.args.at(-1);
 }
 
 function listPorts({ containers: [daemon] }: Manifest): unknown[] {

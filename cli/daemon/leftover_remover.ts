@@ -16,6 +16,7 @@ import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { LeftoversDocument } from "../../daemon/server/state_handler.ts";
+import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
 import type { Orphan, OrphanSearch, Removal } from "../orphans/mod.ts";
 
 /** Leftovers that are younger are kept, in ms: a pod may be attached right now. */
@@ -281,7 +282,7 @@ export class LeftoverRemover {
         type: "counter",
         help: "Leftovers of deleted containers that the daemon has removed.",
         read: () =>
-          [...this.#removed].map(([kind, count]) => [{ kind }, count]),
+          ORPHAN_KINDS.map((kind) => [{ kind }, this.#removed.get(kind) ?? 0]),
       },
       {
         name: "cni_daemon_leftovers_failed",

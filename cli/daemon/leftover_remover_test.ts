@@ -3,6 +3,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { createLog } from "../../base/log/log.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
+import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import {
   HiddenProcessesError,
@@ -160,7 +161,15 @@ Deno.test("LeftoverRemover counts what it removes, and logs each failure once", 
   assertEquals(
     scene.remover.listGauges().map(({ name, read }) => [name, read()]),
     [
-      ["cni_daemon_leftovers_removed_total", [[{ kind: "lease" }, 2]]],
+      [
+        "cni_daemon_leftovers_removed_total",
+        ORPHAN_KINDS.map((
+          kind,
+        ): [Record<string, string>, number] => [
+          { kind },
+          kind === "lease" ? 2 : 0,
+        ]),
+      ],
       ["cni_daemon_leftovers_failed", [[{}, 1]]],
     ],
   );

@@ -42,6 +42,8 @@ export const HEALTHY: Readonly<Record<string, string>> = {
   [`cni_daemon_not_mine_total{${DAEMON},reason="another umask"}`]: counter(0),
   [`cni_daemon_standstill_seconds_total{${DAEMON}}`]: counter(0.1, 0.1),
   [`cni_daemon_watch_current{${DAEMON},objects="pods"}`]: gauge(1, 1),
+  [`cni_daemon_leftovers_failed{${DAEMON}}`]: gauge(0, 0),
+  [`cni_daemon_repairs_failed{${DAEMON}}`]: gauge(0, 0),
   [`process_start_time_seconds{${DAEMON}}`]: gauge(1000, 1000),
   [`process_resident_memory_bytes{${DAEMON}}`]: gauge(68e6, 68e6),
   [`cni_node_daemon{${NODE},state="running"}`]: gauge(1, 1),
@@ -148,6 +150,18 @@ export const ALERT_CASES: readonly AlertCase[] = [
     samples: {
       [`process_resident_memory_bytes{${DAEMON}}`]: gauge(140e6, 68e6),
     },
+    notYet: 14,
+    fires: 16,
+  },
+  {
+    alert: "CniRepairFails",
+    samples: { [`cni_daemon_repairs_failed{${DAEMON}}`]: gauge(1, 0) },
+    notYet: 14,
+    fires: 16,
+  },
+  {
+    alert: "CniLeftoverStays",
+    samples: { [`cni_daemon_leftovers_failed{${DAEMON}}`]: gauge(2, 0) },
     notYet: 14,
     fires: 16,
   },

@@ -16,9 +16,13 @@ import { ALERT_CASES, END, HEALTHY } from "./alert_cases.ts";
 import { leaseOfNone, LONG_AGO } from "../../cli/doctor/testing/fault.ts";
 import { DoctorScene } from "../../cli/doctor/testing/scene.ts";
 import { eventually } from "../_harness/eventually.ts";
-import { needsBin } from "../_harness/executables.ts";
+import { BIN, needsBin } from "../_harness/executables.ts";
 import { KubeApi } from "../../kube/testing/kube_api.ts";
-import { NodeDaemon, type ReceivedCall } from "../_harness/node_daemon.ts";
+import {
+  NodeDaemon,
+  type NodeDaemonOptions,
+  type ReceivedCall,
+} from "../_harness/node_daemon.ts";
 import {
   MONITORING,
   needsPrometheus,
@@ -134,6 +138,12 @@ function listQueries(value: unknown): string[] {
 /** A network for calls of the daemon, which needs no link of the node. */
 const NETWORK = "calls";
 
+/** How a daemon differs from the usual one. */
+type OtherDaemon = Pick<
+  NodeDaemonOptions,
+  "args" | "env" | "heals" | "wrapper"
+>;
+
 /** A node with a daemon, an API server and Prometheus. */
 class Monitored implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
@@ -189,7 +199,10 @@ class Monitored implements AsyncDisposable {
     this.#api = undefined;
   }
 
-  async startDaemon(): Promise<void> {
+  /** Starts the daemon; `more` is how it differs from the usual one. */
+  async startDaemon(
+    { env, args = [], ...more }: OtherDaemon = {},
+  ): Promise<void> {
     const { hosts } = this.scene;
     const directory = `${hosts.directory}/kube`;
     Deno.mkdirSync(directory, { recursive: true });
@@ -199,12 +212,15 @@ class Monitored implements AsyncDisposable {
         `--metrics-address=${METRICS_ADDRESS}`,
         `--kubeconfig=${kubeconfig}`,
         "--max-calls=2",
+        ...args,
       ],
       // Nobody listens there; spans are counted all the same.
       env: {
         NODE_NAME: "node1",
         OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318",
+        ...env,
       },
+      ...more,
     });
   }
 
@@ -447,6 +463,53 @@ async function restart(node: Monitored): Promise<void> {
   });
 }
 
+/** A fault that a daemon of another kind finds when it starts. */
+function ofOtherDaemon(
+  alert: string,
+  seed: (scene: DoctorScene) => () => void,
+  options: (scene: DoctorScene) => OtherDaemon,
+): Fault {
+  let undo = (): void => {};
+  return {
+    alert,
+    async seed(node): Promise<void> {
+      undo = seed(node.scene);
+      await node.stopDaemon();
+      await node.startDaemon(options(node.scene));
+    },
+    async mend(node): Promise<void> {
+      undo();
+      await node.stopDaemon();
+      await node.startDaemon();
+    },
+  };
+}
+
+/** Starts a daemon that sees the scene's cache, and nothing else of /var/lib. */
+function inOwnMounts({ cacheDir }: DoctorScene): string[] {
+  const script = "mount -t tmpfs none /var/lib && mkdir /var/lib/cni && " +
+    `mount --bind ${cacheDir} /var/lib/cni && exec "$@"`;
+  return ["unshare", "--mount", "sh", "-c", script, "sh"];
+}
+
+/** A lease of a deleted container that nobody may remove. */
+function keepLease(scene: DoctorScene): () => void {
+  const remove = leaseOfNone(scene);
+  const lease = `${scene.hosts.directory}/leases/lan/10.2.0.200`;
+  scene.sh(`chattr +i ${lease}`);
+  return () => {
+    scene.sh(`chattr -i ${lease}`);
+    remove();
+  };
+}
+
+/** Takes a container's lease away, which nothing makes again. */
+function loseLease({ hosts: { directory } }: DoctorScene): () => void {
+  const lease = `${directory}/leases/pods/10.1.0.2`;
+  Deno.renameSync(lease, `${directory}/lease`);
+  return () => Deno.renameSync(`${directory}/lease`, lease);
+}
+
 /**
  * Requests that never end, and fill the memory of a daemon that has run no calls.
  * It gives their memory back when they end.
@@ -517,6 +580,16 @@ const FAULTS: readonly Fault[] = [
   ofNode("CniAddressesFew", takeAddresses(11)),
   ofNode("CniAddressesExhausted", takeAddresses(12)),
   ofNode("CniLeftovers", ({ scene }) => leaseOfNone(scene)),
+  ofOtherDaemon("CniLeftoverStays", keepLease, (scene) => ({
+    heals: true,
+    wrapper: inOwnMounts(scene),
+    env: { NETCONFPATH: scene.confDir },
+  })),
+  ofOtherDaemon("CniRepairFails", loseLease, (scene) => ({
+    args: ["--repair"],
+    wrapper: inOwnMounts(scene),
+    env: { CNI_PATH: BIN },
+  })),
   ofNode("CniNoNetwork", ({ scene: { confDir } }) => {
     const aside = `${confDir}.aside`;
     Deno.renameSync(confDir, aside);

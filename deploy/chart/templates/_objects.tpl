@@ -31,17 +31,23 @@ read the same files. A template changes only what values name.
 {{- (last (fromYamlArray (.root.Files.Get (printf "manifests/%s" .file)))).value -}}
 {{- end -}}
 
-{{- /* The patch of a daemon's component, with the port of the values. */ -}}
+{{- /* The patch of a daemon's component, with the port and the flags of its values. */ -}}
 {{- define "cni.daemon" -}}
 {{- $patch := fromYaml (include "cni.object" .) -}}
 {{- $container := first $patch.spec.template.spec.containers -}}
 {{- $args := list -}}
 {{- range $arg := $container.args -}}
-  {{- $args = append $args (regexReplaceAll "^(--metrics-address=.*:)[0-9]+$" $arg (printf "${1}%d" (int $.port))) -}}
+  {{- $args = append $args (regexReplaceAll "^(--metrics-address=.*:)[0-9]+$" $arg (printf "${1}%d" (int $.daemon.port))) -}}
+{{- end -}}
+{{- if eq (toString .daemon.heal) "false" -}}
+  {{- $args = append $args "--no-heal" -}}
+{{- end -}}
+{{- if .daemon.repair -}}
+  {{- $args = append $args "--repair" -}}
 {{- end -}}
 {{- $_ := set $container "args" $args -}}
 {{- range $probe := list $container.readinessProbe $container.livenessProbe -}}
-  {{- $_ := set $probe.httpGet "port" $.port -}}
+  {{- $_ := set $probe.httpGet "port" $.daemon.port -}}
 {{- end -}}
 {{- toYaml $patch.spec.template.spec -}}
 {{- end -}}
