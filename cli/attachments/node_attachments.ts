@@ -87,7 +87,7 @@ function resolveLinks(path: string): string {
  *
  * multus caches the pod's default network as well. It has the container ID and
  * interface name of the runtime's attachment to multus; see
- * {@linkcode isCovered}.
+ * {@linkcode isCovered} and {@linkcode listInterfaces}.
  *
  * @throws {CniError} 5 If the cache cannot be read
  */
@@ -136,6 +136,22 @@ export function isCovered(
       other.via === undefined && other.containerId === containerId &&
       other.ifName === ifName
     );
+}
+
+/**
+ * Lists each interface once. If a runtime and multus have attached it, the
+ * attachment of multus remains, because it has the plugins that made it.
+ */
+export function listInterfaces(
+  all: readonly NodeAttachment[],
+): NodeAttachment[] {
+  return all.filter(({ via, containerId, ifName }) =>
+    via !== undefined ||
+    !all.some((other) =>
+      other.via !== undefined && other.containerId === containerId &&
+      other.ifName === ifName
+    )
+  );
 }
 
 /** Lists the addresses of an attachment's result; empty if it cannot be decoded. */

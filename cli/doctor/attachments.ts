@@ -120,12 +120,21 @@ export interface PluginDifference extends Difference {
 
 const DIFFERENCES = new WeakMap<NodeAttachment, Promise<PluginDifference[]>>();
 
-/** Returns what CHECK of each plugin finds, and remembers it. */
+/**
+ * Returns what CHECK of each plugin finds, and remembers it. CHECK of multus
+ * finds what differs in the networks that it attached.
+ */
 export async function findDifferences(
   node: Node,
-  attachment: NodeAttachment,
+  one: NodeAttachment,
   isUsable?: (type: string) => boolean,
 ): Promise<PluginDifference[]> {
+  const attachment = one.via === undefined
+    ? one
+    : listChecked(node).find(({ containerId }) =>
+      containerId === one.containerId
+    );
+  if (attachment === undefined) return [];
   const usable = isUsable ?? await findStartable(node);
   // CHECK would wait for the lock.
   const isHeld = (await listHeldLocks(node))

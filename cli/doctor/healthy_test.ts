@@ -246,6 +246,17 @@ add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
     },
   },
   {
+    name: "pods of multus, whose networks are in two caches",
+    set: async (scene) => {
+      scene.writeMultus();
+      const portMappings = [{ hostPort: 8080, containerPort: 80 }];
+      await scene.attach("00-multus", scene.hosts.sandbox, ID, "web", {
+        capabilityArgs: { portMappings },
+      });
+      await scene.attach("00-multus", scene.other, OTHER, "db");
+    },
+  },
+  {
     name: "flannel with its subnet, and pods behind its bridge",
     set: async (scene) => {
       const subnetFile = `${scene.hosts.directory}/subnet.env`;

@@ -43,7 +43,7 @@ const KNOWN = new WeakMap<Node, readonly LiveInterface[]>();
 export function listLive(node: Node): readonly LiveInterface[] {
   const known = KNOWN.get(node);
   if (known !== undefined) return known;
-  const found = node.liveAttachments.flatMap((cached) =>
+  const found = node.liveInterfaces.flatMap((cached) =>
     ifPossible(() => look(node, cached)) ?? []
   );
   KNOWN.set(node, found);

@@ -23,6 +23,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import {
+  listInterfaces,
   listNodeAttachments,
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
@@ -150,6 +151,11 @@ export class Node implements Disposable {
   /** The attachments with a namespace that exists. */
   get liveAttachments(): readonly NodeAttachment[] {
     return this.attachments.filter(({ isLive }) => isLive === true);
+  }
+
+  /** These attachments, each interface once. */
+  get liveInterfaces(): readonly NodeAttachment[] {
+    return listInterfaces(this.liveAttachments);
   }
 
   /**

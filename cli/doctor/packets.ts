@@ -11,7 +11,7 @@ import { Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
 import { describeLoss, probeAll, type Probed } from "../probe/run.ts";
 import { hasHostPorts, listHostPorts, listWanted } from "../probe/targets.ts";
-import { findDifferences, listChecked } from "./attachments.ts";
+import { findDifferences } from "./attachments.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import type { Node } from "./node.ts";
 import { listNotForwarded } from "./sysctls.ts";
@@ -27,7 +27,7 @@ function probeContainers(node: Node): Promise<readonly Probed[]> {
 
 async function probeNow(node: Node): Promise<readonly Probed[]> {
   using endpoints = new Endpoints(node);
-  for (const attachment of listChecked(node)) {
+  for (const attachment of node.liveInterfaces) {
     // A namespace may be deleted at any time.
     ifPossible(() => endpoints.add(attachment.netns, [attachment]));
   }

@@ -108,7 +108,7 @@ function findOther(
   family: IpFamily,
   isMeant: (attachment: NodeAttachment) => boolean,
 ): Endpoint | undefined {
-  const one = node.liveAttachments.find(isMeant);
+  const one = node.liveInterfaces.find(isMeant);
   const found = one && ifPossible(() => endpoints.add(one.netns, [one]));
   return found && findIn(found, family);
 }

@@ -315,3 +315,34 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       'There is no pod "default/wbe"; did you mean "default/web"?',
     ).then(() => {}));
 });
+
+rootTest(
+  "cni doctor --pod sends each probe of a pod of multus once",
+  NEEDS,
+  async () => {
+    using scene = DoctorScene.bare();
+    scene.writeMultus();
+    const capabilityArgs = {
+      portMappings: [{ hostPort: 8080, containerPort: 80 }],
+    };
+    const { hosts: { sandbox }, other } = scene;
+    await scene.attach("00-multus", sandbox, "0123456789abcdef", "web", {
+      capabilityArgs,
+    });
+    await scene.attach("00-multus", other, "fedcba9876543210", "db");
+    const { ok, probes } = await probePod(scene, WEB);
+    assertEquals(ok, true, JSON.stringify(probes));
+    const sent = probes.map(({ milliseconds: _, ...probe }) =>
+      JSON.stringify(probe)
+    );
+    assertEquals(sent.length, new Set(sent).size);
+    const ends = probes.map(({ from, to }) => `${from} -> ${to}`);
+    for (const ifName of ["eth0", "net1"]) {
+      assertEquals(ends.includes(`${WEB} ${ifName} -> ${DB} ${ifName}`), true);
+    }
+    assertEquals(
+      ends.filter((end) => end.includes("port 8080")),
+      [`outside -> port 8080 of the node, for ${WEB} eth0`],
+    );
+  },
+);

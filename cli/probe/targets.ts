@@ -167,8 +167,14 @@ function listOwn(node: Node, family: IpFamily): Ip[] {
 }
 
 /** Reports whether a container was attached with host ports. */
-export function hasHostPorts({ start: { attachment } }: Endpoint): boolean {
-  return Array.isArray(attachment?.capabilityArgs["portMappings"]);
+export function hasHostPorts(
+  { start: { attachment }, plugins }: Endpoint,
+): boolean {
+  // multus offers the pod's ports to every network.
+  return Array.isArray(attachment?.capabilityArgs["portMappings"]) &&
+    plugins.some(({ capabilities }) =>
+      objectOf(capabilities)["portMappings"] === true
+    );
 }
 
 /** Lists probes from outside to the host ports of a container. */
@@ -178,6 +184,7 @@ export function listHostPorts(
   client: OutsideClient,
 ): Wanted[] {
   const { attachment, address: { ip: { family } } } = subject.start;
+  if (!hasHostPorts(subject)) return [];
   const { portMappings } = attachment?.capabilityArgs ?? {};
   const [own] = listOwn(node, family);
   return (Array.isArray(portMappings) ? portMappings : []).flatMap((one) => {

@@ -17,7 +17,10 @@ import type { Lookup } from "../../../ffi/rtnl/route.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
-import type { NodeAttachment } from "../../attachments/node_attachments.ts";
+import {
+  listInterfaces,
+  type NodeAttachment,
+} from "../../attachments/node_attachments.ts";
 import type { Origin } from "../../probe/packet.ts";
 import type { More } from "../finding.ts";
 import {
@@ -130,7 +133,7 @@ export function listStarts(
   netns: string,
   attachments: readonly NodeAttachment[],
 ): Start[] {
-  const cached = attachments.flatMap((attachment) =>
+  const cached = listInterfaces(attachments).flatMap((attachment) =>
     (resultOf(attachment)?.ips ?? []).map(({ address }) => ({
       netns: attachment.netns,
       ifName: attachment.ifName,

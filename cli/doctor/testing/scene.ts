@@ -100,6 +100,34 @@ export class DoctorScene implements Disposable {
     return this.writeConf(`${file}.conflist`, JSON.stringify(document));
   }
 
+  /** Writes `multus`, which attaches a pod to `pods` and to `storage`. */
+  writeMultus(): void {
+    const { hosts } = this;
+    const routes = [{ dst: "0.0.0.0/0" }];
+    this.writeNetwork("00-multus", [{
+      type: "multus",
+      cniDir: `${hosts.directory}/multus`,
+      binDir: hosts.path,
+      capabilities: { portMappings: true },
+      delegates: [{
+        cniVersion: "1.1.0",
+        name: "pods",
+        plugins: [{
+          type: "ptp",
+          ipMasq: true,
+          ipam: { ...hosts.hostLocal("10.1.0.0/24"), routes },
+        }, { type: "portmap", capabilities: { portMappings: true } }],
+      }, {
+        cniVersion: "1.1.0",
+        name: "storage",
+        type: "bridge",
+        bridge: "storage0",
+        isGateway: true,
+        ipam: hosts.hostLocal("10.2.0.0/24"),
+      }],
+    }]);
+  }
+
   /** Writes any file into the configuration directory. */
   writeConf(file: string, text: string): string {
     const path = `${this.confDir}/${file}`;
