@@ -151,7 +151,7 @@ function isStopped(proc: string, pid: number): boolean {
 export function describeNodeDaemon(daemon: NodeDaemon): string {
   switch (daemon.is) {
     case "absent":
-      return "none; each call starts its own JavaScript engine";
+      return "none; each call of this project's plugins starts a JavaScript engine";
     case "foreign":
       return `process ${daemon.pid} of user ${daemon.uid}, which plugins do not use`;
     case "silent":

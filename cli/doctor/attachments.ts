@@ -22,6 +22,7 @@ import {
   isCovered,
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
+import { isFalseAlarm } from "./false_alarms.ts";
 import { findMissing } from "../plugins/plugin_file.ts";
 import { listNotForwarded } from "./sysctls.ts";
 import {
@@ -93,19 +94,21 @@ async function findChanged(node: Node): Promise<Findings> {
   // Reported once, by ip-forward.
   const known = [...listNotForwarded(node).keys()]
     .map((family) => FORWARDING[family]);
-  for (const one of listChecked(node)) {
-    const subject = nameAttachment(one);
-    const differences = (await findDifferences(node, one, isUsable))
-      .filter(({ expected }) =>
-        expected?.kind !== "sysctl" || !known.includes(expected.key)
+  for (const attachment of listChecked(node)) {
+    const subject = nameAttachment(attachment);
+    const differences = (await findDifferences(node, attachment, isUsable))
+      .filter((one) =>
+        (one.expected?.kind !== "sysctl" ||
+          !known.includes(one.expected.key)) &&
+        !isFalseAlarm(node, attachment, one)
       );
     if (differences.length === 0) continue;
-    const steps = await listAllEnds(node, one);
+    const steps = await listAllEnds(node, attachment);
     for (const { plugin, msg, expected } of differences) {
       findings.push(error(
-        `${subject} on "${one.network}": ${plugin}: ${msg}`,
+        `${subject} on "${attachment.network}": ${plugin}: ${msg}`,
         "the container's network does not work as it was set up",
-        { ...findHelp(expected, one, steps), subject },
+        { ...findHelp(expected, attachment, steps), subject },
       ));
     }
   }

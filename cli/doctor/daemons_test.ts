@@ -84,7 +84,8 @@ rootTest("cni doctor does not take any listener for the daemon", async () => {
   const absent = await look(scene, socket);
   assertEquals(absent, {
     findings: [],
-    line: "none; each call starts its own JavaScript engine",
+    line:
+      "none; each call of this project's plugins starts a JavaScript engine",
   });
   using _listener = new UnixListener(socket);
   const { findings } = await look(scene, socket);

@@ -132,7 +132,9 @@ export function adviseRestart(
 }
 
 /** Lists the plugins of the configuration with which an attachment was made. */
-export function listCachedPlugins({ config }: NodeAttachment): JsonObject[] {
+export function listCachedPlugins(
+  { config }: Pick<NodeAttachment, "config">,
+): JsonObject[] {
   const document = ifPossible(() => parseJson(config));
   if (!isObject(document)) return [];
   const { plugins } = document;

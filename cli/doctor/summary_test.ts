@@ -16,9 +16,10 @@ async function lineOf(
 
 Deno.test("summarize() counts no tool as a plugin", async () => {
   using directory = new PluginDirectory();
-  for (const name of ["ptp", "host-local", "cni", "cnitool", "cni-multus"]) {
+  for (const name of ["ptp", "host-local", "cni", "cni-multus"]) {
     directory.addOwnExecutable(name);
   }
+  directory.add("cnitool", "echo Usage: cnitool add NETWORK NETNS; exit 1");
   assertEquals(
     await lineOf("Plugins", { pluginDirs: [directory.path] }),
     `2 in ${directory.path}: 2 of this project`,

@@ -30,10 +30,8 @@ import { didYouMean } from "../../base/command_line/suggest.ts";
 
 /** The executable of this process. */
 const OWN_EXECUTABLE = "/proc/self/exe";
-/** Names under which this executable is not a plugin. */
-const TOOLS = ["cni", "cnitool"];
-/** The executable that `multus install` copies; plugins are links to it. */
-const INSTALLED = "cni-multus";
+/** Programs that are no plugins: `multus install` copies the second one. */
+const TOOLS = ["cnitool", "cni-multus"];
 
 /** The origin of a file: this executable, a copy of it, or another program. */
 export type Origin = "ours" | "copy" | "other";
@@ -180,7 +178,8 @@ function findFileProblem(path: string): string | undefined {
 export function isTool(
   { name, origin }: Pick<PluginFile, "name" | "origin">,
 ): boolean {
-  return name === INSTALLED || origin !== "other" && TOOLS.includes(name);
+  // A plugin of another project can be called cni, as in k3s.
+  return TOOLS.includes(name) || origin !== "other" && name === "cni";
 }
 
 async function askVersions(
