@@ -295,6 +295,9 @@ const SEARCHED: Readonly<Record<string, readonly string[]>> = {
   "no route to host": ["troubleshooting#a-pod-has-no-network"],
   "plugin not found": ["troubleshooting#a-pod-does-not-start"],
   "daemon slow": ["troubleshooting#pods-start-slowly"],
+  "false alarm": ["doctor#false-alarms-of-go-plugins"],
+  "without systemd": ["daemon#nodes-without-systemd"],
+  "misspelt key": ["validate#", "findings#cni0105"],
   "stuck terminating": ["troubleshooting#a-pod-stays-in-terminating"],
 };
 

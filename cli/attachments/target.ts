@@ -40,6 +40,7 @@ const SHORTEST_PREFIX = 4;
  * - `pid:4711`, the namespace of a process
  * - the path of a namespace, or its name as in `ip netns`
  * - a container ID, or a unique prefix of at least four characters
+ * - the name of a container of podman
  *
  * The path and the name of a namespace come first. The cache is read only if
  * needed.
@@ -169,16 +170,25 @@ function findPod(
   );
 }
 
-/** Finds a container by its ID or a prefix. */
+/** Finds a container by its ID or a prefix, or by its name. */
 function findContainer(
   text: string,
   all: readonly NodeAttachment[],
 ): Target | undefined {
-  const exact = all.filter(({ containerId }) => containerId === text);
+  const exact = all.filter((one) =>
+    one.containerId === text || findContainerName(one) === text
+  );
   const found = exact.length > 0 || text.length < SHORTEST_PREFIX
     ? exact
     : all.filter(({ containerId }) => containerId.startsWith(text));
   return found.length === 0 ? undefined : chooseOne(text, "container", found);
+}
+
+/** Finds the name of a container of podman, which passes it without a namespace. */
+function findContainerName({ cniArgs }: NodeAttachment): string | undefined {
+  const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = Object
+    .fromEntries<string | undefined>(cniArgs);
+  return namespace ? undefined : name || undefined;
 }
 
 /**
@@ -224,8 +234,10 @@ export function shortenId(id: string): string {
 /** Suggests the most similar name at the end of a message; "" if none is similar. */
 function suggest(text: string, all: readonly NodeAttachment[]): string {
   const names = new Map<string, string>();
-  for (const { containerId, pod } of all) {
-    names.set(containerId, containerId);
+  for (const one of all) {
+    const { containerId, pod } = one;
+    const name = findContainerName(one) ?? containerId;
+    names.set(containerId, containerId).set(name, name);
     if (pod === undefined) continue;
     // People often forget the namespace.
     names.set(pod.slice(pod.indexOf("/") + 1), pod);

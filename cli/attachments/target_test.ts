@@ -128,6 +128,11 @@ Deno.test("findTarget() knows pods, containers, processes and namespaces", async
   await eachRow(t, failing, ([text, error]) => {
     assertThrows(() => findTarget(text, node), Error, error);
   });
+  await t.step("a container of podman by its name", () => {
+    node.add("f00d".padEnd(64, "0"), "eth0", OWN, { pod: "/db" });
+    assertEquals(resolveNetns("db", node), OWN);
+    assertThrows(() => getTarget("dbb", node), Error, 'did you mean "db"?');
+  });
   await t.step("a pod with a namespace that is unknown", () => {
     assertThrows(() => resolveNetns("c1", node), Error, "has no network names");
     node.add("c2", "eth0", OWN, { pod: "default/lost" });

@@ -66,9 +66,12 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
 
 /** A search finds nothing of a container that has just failed to start. */
 function describeNothing({ flags }: CniCall): string {
+  const hint = flags.grace === undefined
+    ? "; --grace 10s also finds newer leftovers"
+    : "";
   return `Nothing older than ${
     flags.grace ?? "5m"
-  } is left of deleted containers`;
+  } is left of deleted containers${hint}`;
 }
 
 function report(call: CniCall, removals: readonly Removal[]): Output {
