@@ -5,7 +5,7 @@
  * network with them, in network namespaces made for the purpose, so that
  * nothing is done to the machine's own network.
  *
- * Ends with status 1 if anything is not as it should be.
+ * Exits with 1 if a check fails.
  *
  * @module
  */
@@ -109,7 +109,7 @@ class Runtime {
 /** Draws the node and its containers. */
 function draw(results: readonly Result[]): void {
   const gateways = results[0]?.ips.map(({ gateway }) => gateway).join(" ");
-  console.log(`  ┌───── node ──────┐  each end there: ${gateways}`);
+  console.log(`  ┌───── node ──────┐  each host end: ${gateways}`);
   for (const [at, { interfaces, ips }] of results.entries()) {
     const [outer, inner] = interfaces;
     const addresses = ips.map(({ address }) => address).join(" ");
@@ -167,7 +167,7 @@ async function demo(path: string): Promise<void> {
   );
   draw(results);
 
-  heading("Who reaches whom");
+  heading("Connectivity");
   const addresses = new Map<Place, string[]>([
     ...containers.map((one, at) =>
       [one, results[at]?.ips.map(({ address }) => address) ?? []] as const
@@ -188,7 +188,7 @@ async function demo(path: string): Promise<void> {
     heading(command);
     containers.forEach((one, at) => runtime.run(command, one, results[at]));
   }
-  heading("What is left");
+  heading("Leftovers");
   for (const place of [node, ...containers]) proveEmpty(place);
   const left = [...Deno.readDirSync(`${leases}/${list.name}`)]
     .filter(({ name }) => /^[\d.:a-f]+$/.test(name));
@@ -203,11 +203,11 @@ function unshare(...command: string[]): number {
     .outputSync().code;
 }
 
-/** Starts the demo again where it may make namespaces, if there is such a place. */
+/** Restarts the demo in a user namespace, if one can be created. */
 async function runInUserNamespace(): Promise<number> {
   if (Deno.args.includes(NESTED) || unshare("true") !== 0) {
     console.error(
-      "The demo makes network namespaces: run it as root, in a privileged " +
+      "The demo creates network namespaces: run it as root, in a privileged " +
         "container, or where user namespaces are allowed.",
     );
     return 1;
@@ -231,8 +231,8 @@ async function main(): Promise<number> {
   }
   console.log(
     failures === 0
-      ? "\nAll as it should be."
-      : `\n${failures} not as it should be.`,
+      ? "\nEverything works as expected."
+      : `\nFailed checks: ${failures}`,
   );
   return failures === 0 ? 0 : 1;
 }

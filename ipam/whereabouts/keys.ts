@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "allocates addresses for the whole cluster, stored in Kubernetes",
   goPeer: "k8snetworkplumbingwg/whereabouts cmd",
   text:
-    "Allocates addresses that are unique in the cluster. The allocations are custom resources of Kubernetes, so the ranges need not be divided among the nodes. It is the IPAM plugin for secondary networks of pods, usually with [multus](multus.md).",
+    "Allocates addresses that are unique in the cluster. The allocations are Kubernetes custom resources, so you need not divide the ranges among the nodes. It is the IPAM plugin for secondary networks of pods, usually with [multus](multus.md).",
   example,
   keys: {
     "range": {
@@ -65,7 +65,8 @@ export const keys: PluginKeys = {
       default: "`false`",
     },
     "addresses": {
-      text: "List of `address` and `gateway`: fixed addresses in addition.",
+      text:
+        "List of additional fixed addresses, each with `address` and `gateway`.",
       default: "none",
     },
     "routes": {
@@ -77,7 +78,8 @@ export const keys: PluginKeys = {
       default: "none",
     },
     "network_name": {
-      text: "Separate address space: lower-case letters, digits, `-` and `.`.",
+      text:
+        "Name of a separate address space, in lower-case letters, digits, `-` and `.`.",
       default: "none",
     },
     "enable_overlapping_ranges": {
@@ -91,7 +93,7 @@ export const keys: PluginKeys = {
     },
     "apiTimeoutSeconds": {
       text:
-        "How long ADD, DEL and GC wait for the API server in all, in seconds: more than 0, at most 219. Upstream whereabouts does not have this key.",
+        "How long ADD, DEL and GC wait for the API server in total, in seconds: more than 0, at most 219. Upstream whereabouts does not have this key.",
       default: "`60`",
     },
     "stay": {

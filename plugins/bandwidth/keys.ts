@@ -42,7 +42,7 @@ export const keys: PluginKeys = {
       default: "everything",
     },
     "unshapedSubnets": {
-      text: "Limits all traffic except with these subnets.",
+      text: "Limits all traffic except traffic with these subnets.",
       type: "list of CIDRs",
       default: "none",
     },
@@ -55,7 +55,7 @@ export const keys: PluginKeys = {
       text: "Limits only traffic with these subnets.",
     },
     "runtimeConfig.bandwidth.unshapedSubnets": {
-      text: "Limits all traffic except with these subnets.",
+      text: "Limits all traffic except traffic with these subnets.",
     },
   },
 };

@@ -89,7 +89,7 @@ export const keys: PluginKeys = {
     },
     "podRequests": {
       text:
-        "What pods [may request](multus-networks.md#what-a-pod-may-request) in their annotations: `offered` (what its definition offers and no other container has) or `any`.",
+        "What pods [may request](multus-networks.md#what-a-pod-may-request) in their annotations: `offered` (what the network's definition offers and no other container has) or `any`.",
       default: "`offered`",
     },
     "podArgs": {
@@ -118,13 +118,13 @@ export const keys: PluginKeys = {
     },
     "cniDir": {
       text:
-        "Directory of [the records](multus-operation.md#files) between ADD and DEL.",
+        "Directory of [the records](multus-operation.md#files) that are kept from ADD to DEL.",
       default: "`/var/lib/cni/multus`",
       names: "directory",
     },
     "binDir": {
       text:
-        "Directory in which plugins are searched before the runtime's CNI_PATH.",
+        "Directory that is searched for plugins before the runtime's CNI_PATH.",
       default: "`/opt/cni/bin`",
       names: "directory",
     },
@@ -177,7 +177,7 @@ export const keys: PluginKeys = {
     },
     "auxiliaryCNIChainName": {
       text:
-        "Name of a last network for every pod: [`passthru`](multus-networks.md#passthru), then each plugin `*.conf` in the directory of that name next to `clusterNetwork`, which must be a path. If one is malformed, the network is skipped and logged.",
+        "Name of a network that every pod is attached to last: [`passthru`](multus-networks.md#passthru), then each plugin from a file `*.conf` in the directory of this name next to `clusterNetwork`, which must be a path. If a file is malformed, multus skips the network and logs that.",
     },
     "retryDeleteOnError": {
       text: "No effect: a failed DEL always keeps what the next one needs.",

@@ -29,7 +29,8 @@ export const keys: PluginKeys = {
       default: "`true`",
     },
     "conditionsV4": {
-      text: "Words that IPv4 packets must match, in the backend's syntax.",
+      text:
+        "A match that IPv4 packets must meet, as a list of words in the backend's syntax.",
       type: "list of strings",
       default: "none",
       names: "program",

@@ -27,7 +27,7 @@ export const metadata: BuiltInMetadata = {
     keys: {
       "table": {
         text:
-          "Looks up packets from the addresses in this table, which another plugin fills, such as an IPAM plugin through its routes' `table`. Routes are not changed, and the other two keys are ignored.",
+          "The table for packets from the addresses. A different plugin fills it, such as an IPAM plugin with `table` in its routes. sbr does not change routes, and ignores the other two keys.",
         type: "integer from 1",
         default: "new tables",
         since: "1.6.0",
@@ -41,7 +41,7 @@ export const metadata: BuiltInMetadata = {
       },
       "addSourceHints": {
         text:
-          "Keeps the addresses' subnets in table main, with the address as source. Programs that do not choose a source address reach them directly, with the right one.",
+          "Keeps the addresses' subnets in table main, with the address as source. Programs that do not choose a source address then reach these subnets directly, from the right address.",
         type: "boolean",
         default: "`false`",
         since: "1.10.0",

@@ -17,7 +17,7 @@ import {
 } from "@cni/plugins";
 import * as z from "zod/mini";
 
-/** Pins neighbours: tells a container once and for all which MAC an address has. */
+/** Adds permanent neighbour entries: fixed MACs for IP addresses. */
 export const neighbors = definePlugin({
   name: "neighbors",
   versions: SPEC_VERSIONS,
@@ -58,7 +58,7 @@ export const neighbors = definePlugin({
   del(call): void {
     using sandbox = findSandbox(call);
     const link = sandbox?.link.find(call.args.ifName);
-    // With the sandbox or the interface the neighbours went, too.
+    // The neighbour entries were deleted with the sandbox or the interface.
     if (sandbox === undefined || link === undefined) return;
     const table = new NeighborRequests(sandbox.socket);
     for (const { ip } of call.config.neighbors) {
