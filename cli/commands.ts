@@ -223,7 +223,7 @@ const SERVICE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "daemon restart",
-    summary: "Start the node daemon again",
+    summary: "Restart the node daemon",
     load: async () => (await import("./daemon/node_command.ts")).restart,
   },
   {
@@ -289,7 +289,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "doctor",
-    summary: "Find problems of this node, and how to fix them",
+    summary: "Find problems on this node, and how to fix them",
     flags: {
       pod: {
         ...FLAGS.pod,
@@ -446,7 +446,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
         "demand",
         "thorough",
       ),
-      "strict": { summary: "also exit with 1 if a SHOULD is broken" },
+      "strict": { summary: "also exit with 1 if a SHOULD is violated" },
       ...pick("call-timeout", "junit", "html"),
       "cni-path": {
         ...FLAGS["cni-path"],

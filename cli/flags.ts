@@ -166,7 +166,7 @@ export const FLAGS = {
     value: "TYPE",
     summary:
       "plugin: bridge, ptp, macvlan, ipvlan or vlan (default bridge if " +
-      "installed, else ptp)",
+      "installed, otherwise ptp)",
     completes: "starter",
   },
   "subnet": {
@@ -179,7 +179,7 @@ export const FLAGS = {
     summary: "host interface of macvlan, ipvlan or vlan " +
       "(default the one with the default route)",
   },
-  "vlan-id": { value: "ID", summary: "VLAN of the type vlan, 1 to 4094" },
+  "vlan-id": { value: "ID", summary: "VLAN ID for the type vlan, 1 to 4094" },
   "portmap": {
     summary: "forward host ports (default for bridge and ptp, if installed)",
   },
@@ -190,7 +190,7 @@ export const FLAGS = {
     summary: "version of the CNI specification (default 1.0.0)",
   },
   "chained": {
-    summary: "a plugin that changes the interface of the plugin before it",
+    summary: "a plugin that changes the interface of a previous plugin",
   },
   "ipam": { summary: "a plugin that provides addresses" },
   "checkout": {
@@ -207,7 +207,7 @@ export const FLAGS = {
   "demand": {
     value: "NAMES",
     summary:
-      "comma-separated requirements to test; prints all that shows a defect",
+      "comma-separated requirements to test; prints everything that shows a defect",
   },
   "thorough": { summary: "test every value and system call, not a sample" },
   "call-timeout": {

@@ -404,7 +404,7 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
     [["more", "blue"], 'already attached to "pods" with'],
     [["pods", "green"], '"/var/run/netns/green" does not exist'],
     [["pods", "/etc/passwd"], '"/etc/passwd" is not a network namespace'],
-    [["pods", ".."], "a name has 1 to 255 bytes and no slash"],
+    [["pods", ".."], "a name must have 1 to 255 bytes and no slash"],
     [["none", "blue"], 'no net configuration with name "none"'],
     [["./none", "blue"], "error reading ./none; No such file or directory\n"],
     [["pods", "blue", "-i", "a/b"], "interface name contains / or :"],
@@ -832,7 +832,7 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
   const refusals: [args: string[], text: string][] = [
     [["add", "blue"], 'Cannot add network namespace "blue": it already exists'],
     [["add", "fake"], "is not a network namespace; remove the file"],
-    [["add", "a/b"], "a name has 1 to 255 bytes and no slash"],
+    [["add", "a/b"], "a name must have 1 to 255 bytes and no slash"],
     [["del", "fake"], '"/var/run/netns/fake" is not a network namespace'],
     [["del", "directory"], 'netns/directory" is not a network namespace'],
     [["del", "none"], '"/var/run/netns/none" does not exist'],

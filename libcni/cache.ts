@@ -89,7 +89,7 @@ export class AttachmentCache {
     if (length <= NAME_BYTES) return path;
     throw unusable(
       key,
-      `their file's name would have ${length} bytes, and ${NAME_BYTES} is the limit`,
+      `their file's name would have ${length} bytes; the limit is ${NAME_BYTES}`,
     );
   }
 

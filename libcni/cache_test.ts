@@ -590,7 +590,7 @@ Deno.test("AttachmentCache refuses names that are too long", () => {
   );
   assertEquals(error.code, ErrorCode.InvalidEnvironment);
   assert(error.message.endsWith(
-    "their file's name would have 256 bytes, and 255 is the limit",
+    "their file's name would have 256 bytes; the limit is 255",
   ));
   assertEquals(cache.readResult(tooLong), undefined);
   assertEquals(cache.readConfig(tooLong), undefined);

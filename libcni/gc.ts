@@ -61,7 +61,7 @@ export async function collectGarbage(
   if (mayHaveVersion(list, COMMAND_SINCE.GC)) {
     failures.push(...await gcPlugins(tools, list, options));
   }
-  throwAll(failures, `${failures.length} failures of garbage collection`);
+  throwAll(failures, `${failures.length} steps of garbage collection failed`);
 }
 
 /** Returns a function that runs a step and collects its failure under a message. */

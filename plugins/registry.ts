@@ -41,9 +41,9 @@ export function unknownName(
     `no plugin is named "${name}"`,
     {
       details: parts.length > 0
-        ? `it has the names of ${parts.join(" and ")}; use one of them`
-        : `call this executable as one of: ${names.join(", ")}; or by a ` +
-          "name that has one of them as a part, such as bridge.bin",
+        ? `it contains the names of ${parts.join(" and ")}; use one of them`
+        : `call this executable as one of: ${names.join(", ")}; or under ` +
+          "a name that contains one of them, such as bridge.bin",
     },
   );
 }

@@ -144,7 +144,7 @@ const ATTACKS: readonly Attack[] = [
     "the node's network 192.0.2.0/24 has it",
   ),
   attack(
-    "a network of the node by the gateway of an address",
+    "a network on the node by the gateway of an address",
     on("gateway", { ips: ["10.60.0.9/8"] }),
     'Cannot give "br-gw" 10.0.0.1/8: the host reaches 10.',
     false,

@@ -190,7 +190,7 @@ Deno.test(
     assertEquals(two.json["msg"], 'no plugin is named "ptp-static"');
     assertEquals(
       two.json["details"],
-      "it has the names of ptp and static; use one of them",
+      "it contains the names of ptp and static; use one of them",
     );
     const none = await call({ make: copy("run"), type: "run" }, "ADD");
     assertEquals(none.json["msg"], 'no plugin is named "run"');

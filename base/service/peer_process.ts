@@ -53,7 +53,7 @@ export class PeerProcess {
     const isSame = opened === undefined
       ? this.#startTime !== undefined && this.#startTime === readStartTime(pid)
       : !isReadable(opened.number);
-    if (!isSame) throw new Error(`process ${pid} has ended`);
+    if (!isSame) throw new Error(`process ${pid} has exited`);
     return result;
   }
 }

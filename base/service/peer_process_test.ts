@@ -101,7 +101,7 @@ Deno.test({
           // It is about to end.
         }
       };
-      const why = `process ${child.pid} has ended`;
+      const why = `process ${child.pid} has exited`;
       assertThrows(() => process.read(read), Error, why);
     }),
 });
@@ -114,7 +114,7 @@ Deno.test({
       const peer = { pid: Deno.pid };
       const process = new PeerProcess({ ...withoutDescriptors(stream), peer });
       peer.pid = stream.peer.pid;
-      const why = `process ${peer.pid} has ended`;
+      const why = `process ${peer.pid} has exited`;
       assertThrows(() => process.read((directory) => directory), Error, why);
     }),
 });

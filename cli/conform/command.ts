@@ -88,7 +88,9 @@ export async function conform(call: CniCall): Promise<Output> {
     note: [
       ...skipped.map((path) => `${path} does not answer VERSION: left out`),
       ...unused.length === 0 ? [] : [
-        `${flags.config} has more than was tried: ${unused.join(", ")}`,
+        `${flags.config} has entries for plugins that were not tested: ${
+          unused.join(", ")
+        }`,
       ],
       ...note,
     ].join("\n") || undefined,
@@ -101,7 +103,7 @@ function chooseDemands({ command, flags }: CniCall): typeof DEMANDS {
   const wanted = flags.demand.split(",");
   const unknown = wanted.find((one) => !DEMANDS.some(({ id }) => id === one));
   if (unknown !== undefined) {
-    throw refuse(command, `there is no demand "${unknown}"`);
+    throw refuse(command, `there is no requirement "${unknown}"`);
   }
   return DEMANDS.filter(({ id }) => wanted.includes(id));
 }

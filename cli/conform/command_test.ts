@@ -527,15 +527,15 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
     ],
     "an unknown kind": [
       '{"plugins":{"a":{"kind":"interfce"}}}',
-      /"a": "kind" is none of interface, chained, ipam/,
+      /"a": "kind" must be one of interface, chained, ipam/,
     ],
     "an unknown built-in entry": [
       '{"plugins":{"a":{"like":"brige"}}}',
-      /"a": "like" is none of bridge, ptp, /,
+      /"a": "like" must be one of bridge, ptp, /,
     ],
     "an exception from no demand": [
       '{"plugins":{"a":{"except":{"at-onec":"why"}}}}',
-      /"a": there is no demand "at-onec"/,
+      /"a": there is no requirement "at-onec"/,
     ],
     "a broken expression": [
       '{"plugins":{"a":{"keeps":"("}}}',
@@ -560,14 +560,17 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
       const args = ["--demand=jump", directory];
       const { exitCode, stderr } = await runCni("conform", ...args);
       assertEquals(exitCode, 1);
-      assertMatch(stderr, /there is no demand "jump"/);
+      assertMatch(stderr, /there is no requirement "jump"/);
     });
     await t.step("an entry about another executable", async () => {
       await Deno.writeTextFile(file, '{"plugins":{"brige":{}}}');
       const args = [`--config=${file}`, directory];
       const { exitCode, stderr } = await runCni("conform", ...args);
       assertEquals(exitCode, 3);
-      assertMatch(stderr, /conform.json has more than was tried: brige$/m);
+      assertMatch(
+        stderr,
+        /conform.json has entries for plugins that were not tested: brige$/m,
+      );
     });
     await t.step("a file in no directory", async () => {
       const args = ["conform", `--html=${directory}/none/page.html`];
@@ -585,7 +588,10 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
         const args = [`--config=${file}`, directory];
         const { exitCode, stderr } = await runCni("conform", ...args);
         assertEquals(exitCode, 3);
-        assertMatch(stderr, /has more than was tried: [^]+$/m);
+        assertMatch(
+          stderr,
+          /has entries for plugins that were not tested: [^]+$/m,
+        );
       }
     });
     await t.step("a directory without plugins", async () => {

@@ -88,7 +88,7 @@ function findProblem(key: string, value: unknown): string | undefined {
   }
   const known = KNOWN[key];
   if (known?.some((one) => one === value) === false) {
-    return `: "${key}" is none of ${known.join(", ")}`;
+    return `: "${key}" must be one of ${known.join(", ")}`;
   }
   if (key === "keeps" && !isExpression(String(value))) {
     return ': "keeps" is not a regular expression';
@@ -96,7 +96,7 @@ function findProblem(key: string, value: unknown): string | undefined {
   if (key !== "except") return undefined;
   const unknown = Object.keys(Object(value))
     .find((one) => !DEMANDS.some(({ id }) => id === one));
-  return unknown && `: there is no demand "${unknown}"`;
+  return unknown && `: there is no requirement "${unknown}"`;
 }
 
 /** Reports whether a value is of a type such as `list of strings`. */

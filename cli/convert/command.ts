@@ -65,7 +65,7 @@ export function convert(
   const files = call.args.flatMap(listFiles);
   const { command, flags } = call;
   if (flags.daemon && flags["no-daemon"]) {
-    throw refuse(command, "--daemon and --no-daemon exclude each other");
+    throw refuse(command, "--daemon and --no-daemon cannot be combined");
   }
   if (files.length === 1 && files[0] === call.args[0]) {
     return convertFile(call, stdin);

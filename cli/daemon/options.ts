@@ -66,7 +66,7 @@ export const DAEMON_FLAGS = {
       "also serve /metrics, /state, /healthz and /readyz at this address",
   },
   "no-heal": {
-    summary: "leave what deleted containers left on the node where it is",
+    summary: "do not remove leftovers of deleted containers",
   },
   "repair": {
     summary: "restore what other programs remove from running containers",

@@ -45,17 +45,18 @@ export async function makeSchemas(): Promise<ListSchema> {
 const LIST_TEXTS: Readonly<Record<string, string>> = {
   "$schema": "The schema of this file, for editors.",
   "cniVersion": "Version of the CNI specification.",
-  "cniVersions": "Versions that the configuration supports; the newest counts.",
+  "cniVersions":
+    "Versions that the configuration supports; the runtime uses the newest.",
   "name":
     "Name of the network: letters, digits, underscores, dots and dashes. Unique on the node.",
-  "disableCheck": "Whether runtimes do not run CHECK.",
-  "disableGC": "Whether runtimes do not run GC.",
+  "disableCheck": "Whether runtimes skip CHECK.",
+  "disableGC": "Whether runtimes skip GC.",
   "loadOnlyInlinedPlugins":
     "Whether plugins in the directory of the network's name are ignored.",
   "plugins": "The plugins, in the order in which ADD runs them.",
   "args": "Kept for other programs.",
   "allowPersistentIPs":
-    "Whether pods may name IPAMClaims, whose addresses outlive them.",
+    "Whether pods can name IPAMClaims, which keep their addresses.",
 };
 
 function describeList(plugin: JsonSchema): JsonSchema {

@@ -49,7 +49,7 @@ export function pathOfName(name: string): string {
   if (!isName || bytes > LONGEST_NAME_BYTES) {
     throw new Error(
       `Cannot name a network namespace ${JSON.stringify(name)}: ` +
-        "a name has 1 to 255 bytes and no slash",
+        "a name must have 1 to 255 bytes and no slash",
     );
   }
   const other = `${OTHER_NETNS_DIRECTORY}/${name}`;

@@ -105,7 +105,7 @@ Deno.test("findOwnType() finds the plugin of an executable with another name", a
   directory.add("their-ptp", VERSION);
   directory.add("bridge", VERSION);
   const nameless = /^no plugin is named/;
-  const ambiguous = /it has the names of bridge and ptp/;
+  const ambiguous = /it contains the names of bridge and ptp/;
   const rows: [type: string, own: string | undefined, error?: RegExp][] = [
     ["vlan", "vlan"],
     ["acme-ptp", "ptp"],

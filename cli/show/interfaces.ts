@@ -93,7 +93,7 @@ export function viewGone(
     limits: { ingress: null, egress: null },
     masquerade: false,
     portMaps: [],
-    differences: isGone ? ["the namespace is gone"] : [],
+    differences: isGone ? ["the namespace no longer exists"] : [],
   };
 }
 
@@ -139,7 +139,10 @@ export async function readInterfaces(
   );
   return found.concat(missing.map((one) => ({
     group: INSIDE,
-    view: { ...viewGone(one, false), differences: ["the interface is gone"] },
+    view: {
+      ...viewGone(one, false),
+      differences: ["the interface no longer exists"],
+    },
   })));
 }
 

@@ -129,7 +129,9 @@ rootTest(
     });
     await t.step("without the interface", async () => {
       rtnl.link.del(index);
-      assertEquals(eth0Of(await read()).differences, ["the interface is gone"]);
+      assertEquals(eth0Of(await read()).differences, [
+        "the interface no longer exists",
+      ]);
     });
   },
 );

@@ -91,7 +91,7 @@ function readTrace({ args, command }: CniCall, path: string): Traced {
     () => whileSignalsKill(() => Deno.readTextFileSync(path)),
   );
   if (parseTrace(text).length > 0) return { title: path, text };
-  throw new Error(`"${path}" has no records of CNI_TRACE`);
+  throw new Error(`"${path}" contains no records of CNI_TRACE`);
 }
 
 /** Runs ADD, and DEL if asked for, as `cni add` and `cni del` do. */

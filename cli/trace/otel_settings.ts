@@ -102,7 +102,9 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch (error) {
-    throw new Error(`"${text}" is not encoded: ${describeError(error)}`);
+    throw new Error(
+      `"${text}" is not percent-encoded: ${describeError(error)}`,
+    );
   }
 }
 
@@ -130,7 +132,7 @@ function readSampler(name: string, argument: string): Sampler {
     /^(parentbased_)?(.*)$/.exec(name || "parentbased_always_on") ?? [];
   const sampler = samplers[own];
   if (sampler === undefined) {
-    throw new Error(`OTEL_TRACES_SAMPLER "${name}" is not known`);
+    throw new Error(`OTEL_TRACES_SAMPLER "${name}" is not supported`);
   }
   if (isParents === undefined) return sampler;
   return (parent, traceId) => parent?.isSampled ?? sampler(parent, traceId);

@@ -380,7 +380,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
       shapedSubnets: ["10.0.0.0/8"],
       unshapedSubnets: ["10.1.0.0/16"],
     }]),
-    "error plugins[1].unshapedSubnets: shapedSubnets and unshapedSubnets exclude each other",
+    "error plugins[1].unshapedSubnets: shapedSubnets and unshapedSubnets cannot be combined",
   ],
   [
     "9.9.9",

@@ -188,7 +188,7 @@ class CallExchange implements RequestExchange {
   }
 
   onGone(): void {
-    this.#gone.abort(new Error("the caller is gone"));
+    this.#gone.abort(new Error("the caller disconnected"));
     if (!this.#hasRequest) this.#buffer.free();
     this.#onEnded();
   }

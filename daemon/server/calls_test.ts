@@ -110,7 +110,7 @@ Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () 
   const gone = new AbortController();
   const added = told.run("ADD", "c1", gone.signal);
   await told.until("ADD c1");
-  gone.abort(new Error("the caller is gone"));
+  gone.abort(new Error("the caller disconnected"));
   assertEquals(codeOf(await added), 11);
   assertEquals(told.story, [
     "ADD c1",
@@ -124,7 +124,7 @@ Deno.test("Calls undoes an ADD whose caller is found gone when it is done", asyn
   const gone = new AbortController();
   let isGone = false;
   const poll = (): void => {
-    if (isGone) gone.abort(new Error("the caller is gone"));
+    if (isGone) gone.abort(new Error("the caller disconnected"));
   };
   const added = told.run("ADD", "c1", gone.signal, poll);
   await told.until("ADD c1");
@@ -141,7 +141,7 @@ Deno.test("Calls undoes an ADD whose caller is found gone when it is done", asyn
 Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {
   const told = new Told();
   const gone = new AbortController();
-  const poll = (): void => gone.abort(new Error("the caller is gone"));
+  const poll = (): void => gone.abort(new Error("the caller disconnected"));
   const { signal } = gone;
   assertEquals(codeOf(await told.run("ADD", "c1", signal, poll)), 11);
   assertEquals(told.story, []);
@@ -173,7 +173,7 @@ Deno.test("Calls undoes no ADD after a later one of another process", async (t) 
       told.note("ADD", "c2", Promise.resolve(true));
       return (): void => resolve(isDeclined);
     });
-    gone.abort(new Error("the caller is gone"));
+    gone.abort(new Error("the caller disconnected"));
     await told.until("ADD c1 ends");
     for (const now of decide) now();
     assertEquals(codeOf(await added), 11);
@@ -215,7 +215,7 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
     );
     // What is known stays known.
     told.calls.noteLocalCalls([]);
-    gone.abort(new Error("the caller is gone"));
+    gone.abort(new Error("the caller disconnected"));
     assertEquals(codeOf(await added), 11);
     const undo = isUndone ? ["DEL c1 with its result"] : [];
     assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
@@ -240,7 +240,7 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     const deleted = told.run("DEL", "c1", gone.signal, none, { plugin });
     await told.until("DEL");
     if (isLater) told.note("ADD", "c1", Promise.resolve(true));
-    gone.abort(new Error("the caller is gone"));
+    gone.abort(new Error("the caller disconnected"));
     resolve();
     assertEquals(codeOf(await deleted), isLater ? 999 : 0);
     assertEquals(told.story.splice(0), isLater ? ["DEL"] : ["DEL", "deleted"]);

@@ -117,7 +117,7 @@ class HttpExchange implements RequestExchange {
 
   onGone(): void {
     this.#chunks = undefined;
-    this.#gone.abort(new Error("the caller is gone"));
+    this.#gone.abort(new Error("the caller disconnected"));
     this.#onEnded();
   }
 

@@ -59,7 +59,7 @@ export function listOwnGauges(build: string, read: () => OwnState): Gauge[] {
     {
       name: "cni_daemon_standstill_seconds_total",
       type: "counter",
-      help: "Time in which the daemon was stopped, starved, or busy for long.",
+      help: "Time in which the daemon was stopped, starved or blocked.",
       read: () => [[{}, read().lagSeconds]],
     },
     {

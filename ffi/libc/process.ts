@@ -54,7 +54,7 @@ export function execvpe({ file, argv, env, openFiles }: Exec): never {
     symbols.setrlimit(RLIMIT_NOFILE, limit); // a refusal changes nothing
   }
   checked("execvpe", () => symbols.execvpe(cString(file), args, variables));
-  throw new Error(`Cannot go on as "${file}": execvpe came back`);
+  throw new Error(`Cannot execute "${file}": execvpe returned`);
 }
 
 /**

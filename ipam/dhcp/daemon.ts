@@ -341,7 +341,7 @@ class Conversation implements RequestExchange {
   }
 
   onGone(): void {
-    this.#gone.abort(new Error("the caller is gone"));
+    this.#gone.abort(new Error("the caller disconnected"));
     this.#options.onEnded();
   }
 

@@ -215,7 +215,7 @@ rootTest(
     assertFailure(
       await scene.hosts.run("dhcp", "CHECK", { ...scene.config(), prevResult }),
       999,
-      "has ended",
+      "is no longer valid",
     );
     await scene.startUdhcpd(3600);
     await scene.says("leased again");

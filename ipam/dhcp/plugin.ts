@@ -63,7 +63,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
     const details = lease === undefined
       ? "the daemon has no lease"
       : lease.isLost
-      ? `the lease of ${lease.address} has ended`
+      ? `the lease of ${lease.address} is no longer valid`
       : `prevResult lacks the leased address ${lease.address}`;
     throw new CniError(
       ErrorCode.Internal,

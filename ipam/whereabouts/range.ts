@@ -163,7 +163,7 @@ export function rangeIsFull(
       `${cidr} / excludeRanges: [${excluded.map(formatExcluded).join(" ")}]`,
     staying === 0
       ? {}
-      : { details: `${staying} of its addresses stay for IPAMClaims` },
+      : { details: `${staying} of its addresses are kept for IPAMClaims` },
   );
 }
 

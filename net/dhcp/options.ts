@@ -147,7 +147,7 @@ function decodeIps(bytes: Bytes): Ip[] {
 /** Decodes a network mask to a prefix length. */
 function decodeMask(bytes: Bytes): number {
   const bits = decodeIp(bytes).value.toString(2).padStart(32, "0");
-  if (/01/.test(bits)) throw new RangeError("a mask with holes");
+  if (/01/.test(bits)) throw new RangeError("a mask that is not contiguous");
   return bits.replaceAll("0", "").length;
 }
 
@@ -189,7 +189,7 @@ function decodeDomains(bytes: Bytes): string[] {
     const labels: string[] = [];
     for (let at = start;;) {
       const length = bytes[at++];
-      if (length === undefined) throw new RangeError("a name is cut off");
+      if (length === undefined) throw new RangeError("a name is truncated");
       if (length === 0) return { labels, end: at };
       if (length >= 0xc0) {
         const target = (length & 0x3f) << 8 | (bytes[at++] ?? 0);

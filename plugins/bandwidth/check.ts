@@ -39,7 +39,9 @@ export function checkEgress(pair: VethPair, limit: LinkLimit): void {
   const traffic = new TrafficControl(host.socket);
   const ifb = findIfb(pair);
   if (ifb === undefined) {
-    throw checkFailure(`get ifb device: "${identity.sharedName}" is gone`);
+    throw checkFailure(
+      `get ifb device: "${identity.sharedName}" no longer exists`,
+    );
   }
   if (!ifb.isUp) throw linkFailure(host, ifb, "is down", { isUp: true });
   checkLimit(traffic, ifb, limit);

@@ -56,7 +56,7 @@ export function warnOfSmallBursts(
     if (limit === undefined || limit.scope !== undefined) continue;
     if (!isSmallerThanFrame(limit.bucket, mtu)) continue;
     log.warn(
-      `The ${direction} burst is smaller than a packet of full size, which cannot pass`,
+      `The ${direction} burst is smaller than a full-size packet, which cannot pass`,
       { burstBytes: limit.bucket.sizeBytes, mtu },
     );
   }

@@ -22,7 +22,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
   const both = !SUBNETS.every((key) => hasSubnets(conf, [key])) ? [] : [
     errorAt(
       ["unshapedSubnets"],
-      "shapedSubnets and unshapedSubnets exclude each other",
+      "shapedSubnets and unshapedSubnets cannot be combined",
     ),
   ];
   const hasRate = [conf["ingressRate"], conf["egressRate"]].some(Boolean);

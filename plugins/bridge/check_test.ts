@@ -30,7 +30,7 @@ const BRIDGE_CHANGES: readonly Change[] = [
     "ip route replace default via 10.1.2.9 dev eth0",
     "lacks route 0.0.0.0/0 via 10.1.2.1",
   ],
-  ["no bridge", "host", "ip link del br0", '"br0" is gone'],
+  ["no bridge", "host", "ip link del br0", '"br0" no longer exists'],
   ["the bridge down", "host", "ip link set br0 down", '"br0" is down'],
   [
     "another MAC of the bridge",
@@ -91,7 +91,7 @@ const BRIDGE_CHANGES: readonly Change[] = [
     "no rules against spoofing",
     "host",
     "nft flush chain bridge nat PREROUTING",
-    "sends with another MAC is not dropped",
+    "sends with a different MAC are not dropped",
   ],
   [
     "no masquerade",

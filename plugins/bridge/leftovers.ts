@@ -52,7 +52,7 @@ function findSpoofing(search: LeftoverSearch): Orphan[] {
       where: `chain ${SPOOFING_CHAIN}${id} of table bridge nat`,
       container,
       network: "",
-      why: `link ${link} is gone`,
+      why: `link ${link} no longer exists`,
       remove: () =>
         commitIn(search, (nftables) => delSpoofing(nftables, comment)),
     }];

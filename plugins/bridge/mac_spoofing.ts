@@ -51,7 +51,7 @@ export async function setUpSpoofCheck(
     ]);
   } catch (error) {
     throw new Error(
-      `Cannot drop what "${allowed.hostIfName}" sends with another MAC`,
+      `Cannot drop packets that "${allowed.hostIfName}" sends with a different MAC`,
       { cause: error },
     );
   }
@@ -117,7 +117,7 @@ export function checkSpoofCheck(
     senders.length === 2 && senders[0] === mac?.hex && senders[1] === undefined;
   if (isWhole) return;
   throw checkFailure(
-    `What "${hostIfName}" sends with another MAC is not dropped`,
+    `Packets that "${hostIfName}" sends with a different MAC are not dropped`,
   );
 }
 
@@ -131,7 +131,7 @@ export function checkCanCheckSpoofing(hostNetns: string): void {
   if (nftables !== undefined) return;
   throw new CniError(
     ErrorCode.PluginNotAvailable,
-    "Cannot look at the MACs of senders",
+    "Cannot filter packets by sender MAC",
     { details: NO_NFTABLES },
   );
 }

@@ -303,7 +303,7 @@ rootTest("host-device.check() notices each change", async (t) => {
     ["address del 10.1.2.2/24 dev eth0", "lacks address 10.1.2.2/24"],
     ["-6 route del default", "lacks route ::/0"],
     ["link set eth0 alias ", "lacks the alias"],
-    ["link del eth0", 'Interface "eth0" is gone'],
+    ["link del eth0", 'Interface "eth0" no longer exists'],
   ];
   await eachRow(t, changes, async ([change, text]) => {
     using scene = new DeviceScene();

@@ -318,7 +318,7 @@ export async function findBusyLinks(
     using rtnl = Rtnl.open(host.hostNetns);
     return new Set(targets.flatMap((target) => findLink(rtnl, target) ?? []));
   } catch (error) {
-    host.log.warn("Leaving 127.0.0.0/8 open for ports of iptables", {
+    host.log.warn("Leaving 127.0.0.0/8 open for iptables port mappings", {
       error: describeError(error),
     });
     return new Set(shared);

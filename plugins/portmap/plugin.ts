@@ -142,7 +142,7 @@ async function endForwarding(
   try {
     await tryAll(
       Object.entries(backends).map(([name, load]) => [
-        `stop the forwarding by ${name}`,
+        `remove the port mappings of ${name}`,
         async () => {
           gone.push(...await remove(await load()));
         },

@@ -45,7 +45,7 @@ export function checkSources(
 ): void {
   const link = sandbox.link.find(ifName);
   if (link === undefined) {
-    throw linkFailure(sandbox, { name: ifName }, "is gone");
+    throw linkFailure(sandbox, { name: ifName }, "no longer exists");
   }
   const { index: ifindex } = link;
   const routing = readRouting(sandbox);
@@ -69,7 +69,9 @@ function checkRule(routing: Routing, owner: RuleSelector): Rule {
   const [source] = owner.sources;
   if (rule === undefined) {
     const table = owner.table === undefined ? "" : ` to table ${owner.table}`;
-    throw checkFailure(`The rule for packets from ${source}${table} is gone`);
+    throw checkFailure(
+      `The rule for packets from ${source}${table} is missing`,
+    );
   }
   const main = routing.rules.findIndex((other) =>
     other.table === Table.Main && other.isBySource &&

@@ -15,19 +15,19 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
     "the rule is gone",
     {},
     ["rule delete from 192.168.1.209 lookup 100"],
-    "The rule for packets from 192.168.1.209 is gone",
+    "The rule for packets from 192.168.1.209 is missing",
   ],
   [
     "the rule of IPv6 is gone",
     {},
     ["-6 rule delete from 2001:db8:1::209 lookup 101"],
-    "The rule for packets from 2001:db8:1::209 is gone",
+    "The rule for packets from 2001:db8:1::209 is missing",
   ],
   ["the rule leads elsewhere", {}, [
     "rule delete from 192.168.1.209 lookup 100",
     "route add default via 10.0.0.1 table 200",
     "rule add from 192.168.1.209 lookup 200",
-  ], "The rule for packets from 192.168.1.209 is gone"],
+  ], "The rule for packets from 192.168.1.209 is missing"],
   ["the rule leads to nothing", {}, [
     "rule delete from 192.168.1.209 lookup 100",
     "rule add from 192.168.1.209 lookup 200",
@@ -35,7 +35,7 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
   ["the rule has a condition", {}, [
     "rule delete from 192.168.1.209 lookup 100",
     "rule add from 192.168.1.209 fwmark 7 lookup 100",
-  ], "The rule for packets from 192.168.1.209 is gone"],
+  ], "The rule for packets from 192.168.1.209 is missing"],
   ["the rule comes too late", {}, [
     "rule delete from 192.168.1.209 lookup 100",
     "rule add from 192.168.1.209 lookup 100 priority 32800",
@@ -57,7 +57,7 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
     "the default route leads out elsewhere",
     {},
     ["route replace default via 10.0.0.1 dev eth0 table 100"],
-    "The rule for packets from 192.168.1.209 is gone",
+    "The rule for packets from 192.168.1.209 is missing",
   ],
   ["the default route of gateways is another one", {
     gateways: ["192.168.1.254"],
@@ -86,13 +86,13 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
     "the interface is gone",
     {},
     ["link delete dev net1"],
-    'Interface "net1" is gone',
+    'Interface "net1" no longer exists',
   ],
   [
     "the rule to the given table is gone",
     { table: 5000 },
     ["rule delete from 192.168.1.209 lookup 5000"],
-    "The rule for packets from 192.168.1.209 to table 5000 is gone",
+    "The rule for packets from 192.168.1.209 to table 5000 is missing",
   ],
   [
     "a listed route of the given table is gone",
@@ -135,7 +135,7 @@ rootTest("sbr.check() judges prevResult", async (t) => {
       "another address",
       { ips: [{ address: "192.168.1.7/24" }] },
       999,
-      "The rule for packets from 192.168.1.7 is gone",
+      "The rule for packets from 192.168.1.7 is missing",
     ],
     ["another family", { cniVersion: "0.3.0" }, 1, "could not parse"],
   ];

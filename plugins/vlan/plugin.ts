@@ -42,7 +42,8 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
       master,
       details: [["VLAN", id]],
       reasons: {
-        EEXIST: "another link of the host or a container is in this VLAN of " +
+        EEXIST:
+          "another link on the host or in a container is in this VLAN of " +
           "the master: the kernel allows one link for each VLAN of a master",
         ENETDOWN: `the master is down: run ip link set ${master} up`,
         EOPNOTSUPP: "the master has no VLANs: choose a different master",

@@ -22,7 +22,7 @@ export function checkPort(
   { name, table = 0 }: { name: string; table?: number | undefined },
 ): void {
   const vrf = findVrf(sandbox, name);
-  if (vrf === undefined) throw checkFailure(`VRF "${name}" is gone`);
+  if (vrf === undefined) throw checkFailure(`VRF "${name}" no longer exists`);
   if (table !== 0 && table !== vrf.table) {
     throw checkFailure(`VRF "${name}" has table ${vrf.table}, not ${table}`);
   }

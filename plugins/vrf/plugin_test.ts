@@ -143,7 +143,7 @@ rootTest("vrf.add() refuses bad input, and changes nothing", async (t) => {
 
 rootTest("vrf.check() notices what has been changed", needsVrf, async (t) => {
   const rows: [name: string, change: string, keys: Keys, text: string][] = [
-    ["no VRF", "link del blue", {}, 'VRF "blue" is gone'],
+    ["no VRF", "link del blue", {}, 'VRF "blue" no longer exists'],
     [
       "another master",
       "link set eth0 nomaster",

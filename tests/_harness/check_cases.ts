@@ -26,7 +26,7 @@ export type Change = readonly [string, "host" | "sandbox", string, string?];
  * routes over the first addresses of these subnets, and leases.
  */
 export const CHANGES: readonly Change[] = [
-  ["no interface", "sandbox", "ip link del eth0", '"eth0" is gone'],
+  ["no interface", "sandbox", "ip link del eth0", '"eth0" no longer exists'],
   ["interface down", "sandbox", "ip link set eth0 down", '"eth0" is down'],
   [
     "another MAC",

@@ -80,7 +80,7 @@ export async function allocateByClaim(
       session.owner.containerId,
     );
     if (!isWritten && tries < MAX_TRIES) continue;
-    if (!isWritten) throw notThere(usable.key.name, "changes all the time");
+    if (!isWritten) throw notThere(usable.key.name, "keeps changing");
     writeAllocationFile(session, {
       claims: [],
       ipamClaim: usedClaimOf(usable),
@@ -112,9 +112,11 @@ async function findUsableClaim(
   }
   if (deletionTimestamp !== undefined) throw notThere(name, "is being deleted");
   const { network, interface: ifName } = claim.spec;
-  if (network !== call.network) throw unfit(name, `is of network "${network}"`);
+  if (network !== call.network) {
+    throw unfit(name, `is for network "${network}"`);
+  }
   if (ifName !== "" && ifName !== owner.ifName) {
-    throw unfit(name, `is of interface "${ifName}"`);
+    throw unfit(name, `is for interface "${ifName}"`);
   }
   let read: Promise<PodEvidence> | undefined;
   const evidence = (): Promise<PodEvidence> =>
@@ -128,7 +130,7 @@ async function findUsableClaim(
       };
       throw unfit(
         name,
-        `is of ${kind} "${who}", which does not control the pod`,
+        `belongs to ${kind} "${who}", which does not control the pod`,
       );
     }
   }

@@ -186,12 +186,12 @@ const BAD: Readonly<Record<string, Bad>> = {
   "the claim is of another network": {
     prepare: (scene) => void putIpamClaim(scene, "vm", { network: "blue" }),
     code: 7,
-    text: /IPAMClaim "vm" is of network "blue"/,
+    text: /IPAMClaim "vm" is for network "blue"/,
   },
   "the claim is of another interface": {
     prepare: (scene) => void putIpamClaim(scene, "vm", { interface: "net7" }),
     code: 7,
-    text: /IPAMClaim "vm" is of interface "net7"/,
+    text: /IPAMClaim "vm" is for interface "net7"/,
   },
   "the claim is of another StatefulSet": {
     prepare: (scene) =>
@@ -200,7 +200,7 @@ const BAD: Readonly<Record<string, Bad>> = {
       }),
     evidence: { controller: setOf("db", "new") },
     code: 7,
-    text: /is of StatefulSet "db", which does not control the pod/,
+    text: /belongs to StatefulSet "db", which does not control the pod/,
   },
   "the claim is of another virtual machine": {
     prepare: (scene) =>
@@ -209,7 +209,7 @@ const BAD: Readonly<Record<string, Bad>> = {
       }),
     evidence: { controller: instanceOf("b") },
     code: 7,
-    text: /is of VirtualMachine "a", which does not control the pod/,
+    text: /belongs to VirtualMachine "a", which does not control the pod/,
   },
   "another pod uses the claim": {
     prepare: (scene): void => {
@@ -310,7 +310,7 @@ const BAD: Readonly<Record<string, Bad>> = {
     ipam: { range: "10.0.0.0/30" },
     code: 11,
     text:
-      /Could not allocate IP in range.*2 of its addresses stay for IPAMClaims/,
+      /Could not allocate IP in range.*2 of its addresses are kept for IPAMClaims/,
     reason: "SubnetExhausted",
   },
 };

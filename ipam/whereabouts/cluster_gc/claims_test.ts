@@ -70,7 +70,7 @@ Deno.test("cni cluster-gc releases the address of a claim that is gone", async (
   await using scene = await startScene();
   scene.api.remove("ipamclaims", "test", "a");
   const { stdout } = await gc(scene);
-  assertMatch(stdout, /10\.0\.0\.1 .*IPAMClaim test\/a is gone/);
+  assertMatch(stdout, /10\.0\.0\.1 .*IPAMClaim test\/a no longer exists/);
   assertEquals((await gc(scene, ...NOW)).exitCode, 0);
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "3"]);
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3"]);

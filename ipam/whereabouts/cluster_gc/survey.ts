@@ -218,7 +218,7 @@ function findUnclaimed(
     const isStale = key !== undefined && !claims.has(key.uid) &&
       !used.has(record.ip);
     return isStale
-      ? [{ ...record, why: `IPAMClaim ${nameOf(key)} is gone` }]
+      ? [{ ...record, why: `IPAMClaim ${nameOf(key)} no longer exists` }]
       : [];
   });
 }
@@ -233,7 +233,7 @@ function describeUnclaimed(
   const isOf = ({ value }: PlacedRecord): boolean => ownerOf(value) === claim;
   // A pod still has the address.
   const isKept = records.filter(isOf).length > stale.filter(isOf).length;
-  const why = "its IPAMClaim is gone";
+  const why = "its IPAMClaim no longer exists";
   return isKept ? [] : [{ name, uid, podref: "", claim, why }];
 }
 

@@ -115,7 +115,7 @@ export class RestoreLimit {
     const calmMs = this.#now() - this.#lastMs;
     if (calmMs < this.#pauseMs) {
       throw new NotYetError(
-        `Cannot put "${this.#path}" back yet: another program keeps replacing it`,
+        `Cannot restore "${this.#path}" yet: another program keeps replacing it`,
       );
     }
     this.#pauseMs = calmMs >= CALM_MS

@@ -126,6 +126,6 @@ Deno.test("RestoreLimit.takeTurn() names the file", () => {
   assertThrows(
     () => limit.takeTurn(),
     NotYetError,
-    'Cannot put "/x" back yet: another program keeps replacing it',
+    'Cannot restore "/x" yet: another program keeps replacing it',
   );
 });

@@ -179,7 +179,7 @@ function checkIdUsable(containerId: string): void {
   if (!TAKEN_NAMES.includes(containerId)) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,
-    `Cannot record container "${containerId}": CNI_CONTAINERID is the name of a directory of multus`,
+    `Cannot record container "${containerId}": CNI_CONTAINERID is the name of a multus directory`,
   );
 }
 

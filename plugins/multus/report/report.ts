@@ -102,7 +102,7 @@ async function writeStatus(
     const failure = await describeFailure(error);
     if (failure === undefined) {
       const { namespace, name } = pod;
-      return log.info("The pod is gone", { pod: `${namespace}/${name}` });
+      return log.info("The pod was deleted", { pod: `${namespace}/${name}` });
     }
     if (!isStatusOptional && failure.code === ErrorCode.TryAgainLater) {
       await removeStatus(log, client, status);

@@ -127,7 +127,7 @@ function requireFirst(
     link.name,
     `the ${
       describe(rival)
-    } over "${name}" with metric ${rival.priority} is in the way`,
+    } over "${name}" with metric ${rival.priority} conflicts with it`,
   );
 }
 

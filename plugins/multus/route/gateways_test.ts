@@ -249,7 +249,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   "another interface's default route with the same metric": {
     requests: ["192.168.1.1"],
     message: via("192.168.1.1") +
-      'the default route via 10.0.0.1 over "eth0" with metric 0 is in the way',
+      'the default route via 10.0.0.1 over "eth0" with metric 0 conflicts with it',
   },
   "another interface's default route with a lower metric": {
     lines: [
@@ -259,14 +259,14 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     ],
     requests: ["192.168.1.1"],
     message: via("192.168.1.1") +
-      'the default route over "eth0" with metric 6 is in the way',
+      'the default route over "eth0" with metric 6 conflicts with it',
   },
   "another interface's way of the same IPv6 route": {
     lines: ["route append default via 2001:db8:1::1 dev net1"],
     requests: ["2001:db8:1::1"],
     message: via("2001:db8:1::1") +
       "the default route via 2001:db8:a::1, 2001:db8:1::1 " +
-      'over "eth0" with metric 1024 is in the way',
+      'over "eth0" with metric 1024 conflicts with it',
   },
   "an interface that is not there": {
     ifName: "net9",

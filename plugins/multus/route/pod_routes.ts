@@ -138,7 +138,7 @@ function planRoute(state: RouteState, route: KernelRoute): PlannedStep[] {
   throw refuse(
     `the route to ${conflict.destination}${
       nameLinks(state, conflict)
-    } is in the way`,
+    } conflicts with it`,
   );
 }
 

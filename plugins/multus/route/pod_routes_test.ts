@@ -265,35 +265,35 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     asked: [{ dst: DST, gw: GW }, { dst: "10.2.0.0/24", gw: GW }],
     message: cannot(
       `10.2.0.0/24 via ${GW}`,
-      'the route to 10.2.0.0/24 over "eth0" is in the way',
+      'the route to 10.2.0.0/24 over "eth0" conflicts with it',
     ),
   },
   "the cluster network's own subnet": {
     asked: [{ dst: "10.0.0.0/24", gw: GW }],
     message: cannot(
       `10.0.0.0/24 via ${GW}`,
-      'the route to 10.0.0.0/24 over "eth0" is in the way',
+      'the route to 10.0.0.0/24 over "eth0" conflicts with it',
     ),
   },
   "the cluster network's gateway": {
     asked: [{ dst: "10.0.0.1/32", gw: GW, priority: 5 }],
     message: cannot(
       `10.0.0.1/32 via ${GW}`,
-      'the route to 10.0.0.0/24 over "eth0" is in the way',
+      'the route to 10.0.0.0/24 over "eth0" conflicts with it',
     ),
   },
   "a neighbour of the cluster network": {
     asked: [{ dst: "2001:db8:a::3/128", gw: GW6 }],
     message: cannot(
       `2001:db8:a::3/128 via ${GW6}`,
-      'the route to 2001:db8:a::/64 over "eth0" is in the way',
+      'the route to 2001:db8:a::/64 over "eth0" conflicts with it',
     ),
   },
   "another gateway for what the network's plugins have made": {
     asked: [{ dst: "192.168.2.0/24", gw: GW }],
     message: cannot(
       `192.168.2.0/24 via ${GW}`,
-      'the route to 192.168.2.0/24 over "net1" is in the way',
+      'the route to 192.168.2.0/24 over "net1" conflicts with it',
     ),
   },
   "a destination that the sandbox refuses": {
@@ -301,7 +301,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     asked: [{ dst: DST, gw: GW }],
     message: cannot(
       `${DST} via ${GW}`,
-      `the route to ${DST} is in the way`,
+      `the route to ${DST} conflicts with it`,
     ),
   },
   "an interface that is not there": {

@@ -346,7 +346,7 @@ function toRequest(element: Element): AttachmentRequest {
 function checkAddresses(element: Element): void {
   const { mac = "", "infiniband-guid": guid = "", ips = [] } = element;
   if (ips.length > 0 && element["ipam-claim-reference"]) {
-    throw malformed('"ips" and "ipam-claim-reference" exclude each other');
+    throw malformed('"ips" and "ipam-claim-reference" cannot be combined');
   }
   checkHardwareAddress(mac, "failed to mac");
   checkHardwareAddress(guid, "failed to validate infiniband GUID");

@@ -158,7 +158,7 @@ export class AttachmentDefinitions implements Disposable {
     if (this.#totalBytes <= MAX_TOTAL_BYTES) return;
     throw refusal(
       `Refused ${originOf(key)}: with it, the pod's networks have ` +
-        `${this.#totalBytes} bytes; ${MAX_TOTAL_BYTES} is the limit`,
+        `${this.#totalBytes} bytes; the limit is ${MAX_TOTAL_BYTES}`,
     );
   }
 

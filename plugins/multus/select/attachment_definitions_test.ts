@@ -309,7 +309,7 @@ Deno.test("AttachmentDefinitions.resolve() limits the definitions of a pod toget
   assertEquals([error.code, error.event.reason], [7, "NetworkRefused"]);
   assertMatch(
     error.message,
-    /^Refused NetworkAttachmentDefinition "ns\/large": with it, the pod's networks have 11\d+ bytes; 1048576 is the limit$/,
+    /^Refused NetworkAttachmentDefinition "ns\/large": with it, the pod's networks have 11\d+ bytes; the limit is 1048576$/,
   );
 });
 

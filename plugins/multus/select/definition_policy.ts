@@ -53,11 +53,11 @@ const RESTRICTED: readonly string[] = [
 const TEXTS: Readonly<Record<Named, string>> = {
   path: "a file on the node",
   directory: "a directory on the node",
-  network: "a network of the node",
+  network: "a network on the node",
   socket: "a socket on the node",
   program: "what a program on the node runs",
   request: "what a daemon gets",
-  interface: "an interface of the node",
+  interface: "an interface on the node",
 };
 
 /** Limits for a definition, far above what networks use. */
@@ -75,14 +75,14 @@ const MAX_BYTES = 64 * 1024, MAX_PLUGINS = 64;
 export function checkSize(config: Uint8Array, origin: string): void {
   if (config.length > MAX_BYTES) {
     throw refusal(
-      `Refused ${origin}: it has ${config.length} bytes; ${MAX_BYTES} is the limit`,
+      `Refused ${origin}: it has ${config.length} bytes; the limit is ${MAX_BYTES}`,
     );
   }
   const plugins = parseDocument("configuration", config)["plugins"];
   const count = Array.isArray(plugins) ? plugins.length : 1;
   if (count <= MAX_PLUGINS) return;
   throw refusal(
-    `Refused ${origin}: it has ${count} plugins; ${MAX_PLUGINS} is the limit`,
+    `Refused ${origin}: it has ${count} plugins; the limit is ${MAX_PLUGINS}`,
   );
 }
 

@@ -272,13 +272,13 @@ testRows<[string, object, string | undefined]>(
     [
       "65 plugins",
       { plugins: Array(65).fill({ type: "x" }) },
-      "it has 65 plugins; 64 is the limit",
+      "it has 65 plugins; the limit is 64",
     ],
     ["64 KiB", { type: "x".repeat(65_525) }, undefined],
     [
       "a byte more",
       { type: "x".repeat(65_526) },
-      "it has 65537 bytes; 65536 is the limit",
+      "it has 65537 bytes; the limit is 65536",
     ],
   ],
   ([, document, expected]) => {

@@ -77,7 +77,7 @@ export function findFirstNetworkFile(
   const path = listFiles(directory).find((path) => !isOwnConf(glance(path)));
   if (path !== undefined) return readNetworkFile(path);
   throw notFound(
-    `No networks found in ${directory} but those of multus itself`,
+    `No networks found in ${directory} except networks of multus itself`,
   );
 }
 

@@ -125,7 +125,7 @@ Deno.test("findFirstNetworkFile() skips multus, whatever its file's name", async
       "1.conflist": ownList,
     });
     const find = (): unknown => findFirstNetworkFile(directory.path);
-    assertThrows(find, CniError, "but those of multus itself");
+    assertThrows(find, CniError, "except networks of multus itself");
   });
   await t.step("a broken file", () => {
     using directory = new ConfDirectory({ "00-multus.conf": "", "10.conf": B });

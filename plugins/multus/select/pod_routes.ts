@@ -78,7 +78,7 @@ function findProblem(route: Route): string | undefined {
   }
   if (table === RouteTable.local) return `table ${table} is the kernel's own`;
   if (dst.prefixLength === 0 && isInMain(route)) {
-    return `a default route needs "default-route", or another table`;
+    return `a default route needs "default-route", or a different table`;
   }
   return gw && findGatewayProblem(gw, route);
 }

@@ -90,12 +90,12 @@ testRows<[string, JsonObject[], string]>(
     [
       "a default route",
       [{ dst: "0.0.0.0/0", gw: "10.1.1.1" }],
-      `${AT}[0]: a default route needs "default-route", or another table`,
+      `${AT}[0]: a default route needs "default-route", or a different table`,
     ],
     [
       "a default route of table main by its number",
       [{ dst: "::/0", gw: "fd::1", table: 254 }],
-      `${AT}[0]: a default route needs "default-route", or another table`,
+      `${AT}[0]: a default route needs "default-route", or a different table`,
     ],
     [
       "the same destination twice",

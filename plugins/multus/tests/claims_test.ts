@@ -211,7 +211,10 @@ hostTest("multus: a claim that cannot be used leaves nothing", async () => {
   });
   const { code, json } = await host.call("ADD", other, { keys: KEYS });
   assertEquals([code, json.code], [1, 7]);
-  assertMatch(json.msg, /is of VirtualMachine "vm", which does not control/);
+  assertMatch(
+    json.msg,
+    /belongs to VirtualMachine "vm", which does not control/,
+  );
   assertEquals(host.leftoversOf(other).filter((one) => /link/.test(one)), []);
   const both = host.addPod("both", {
     networks: [{

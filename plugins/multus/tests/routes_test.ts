@@ -170,7 +170,7 @@ hostTest("multus: two networks of a pod cannot have one route", async () => {
   assertEquals([code, json.code], [1, 7]);
   assertMatch(
     json.msg,
-    /"sto1": the route to 10\.50\.0\.0\/16 over "sto0" is in the way$/,
+    /"sto1": the route to 10\.50\.0\.0\/16 over "sto0" conflicts with it$/,
   );
   await host.succeed("DEL", both, { keys: KEYS });
   assertEquals(host.leftoversOf(both), []);

@@ -55,7 +55,7 @@ export function hideFromNeighbours(
       ),
     ]);
   } catch (error) {
-    log.warn("Neighbours might learn an address before it is in use here", {
+    log.warn("Neighbours might learn an address before the container uses it", {
       error: describeError(error),
     });
   }

@@ -122,7 +122,7 @@ export function checkLinkThere(
   kind?: string,
 ): Link {
   const link = rtnl.link.find(name);
-  if (link === undefined) throw linkFailure(rtnl, { name }, "is gone");
+  if (link === undefined) throw linkFailure(rtnl, { name }, "no longer exists");
   if (kind !== undefined && link.kind !== kind) {
     throw checkFailure(`Interface "${name}" is not a ${kind}`);
   }

@@ -76,7 +76,7 @@ const ROWS: readonly [
     { vlanId: 7 },
     ["link add eth9.7 link eth9 type vlan id 7"],
     'Cannot create vlan "eth0" on master "eth9", VLAN 7',
-    /^another link of the host or a container is in this VLAN of the master: .*EEXIST/,
+    /^another link on the host or in a container is in this VLAN of the master: .*EEXIST/,
   ],
   [
     "vlan",

@@ -141,9 +141,12 @@ async function useLegacyIptables(
     const hasRules = isNamed && isCertain ||
       (isNamed || isCertain) && !isLacking(error);
     if (hasRules) throw error;
-    log.info("iptables does not work, so it contains none of our rules", {
-      error: describeError(error),
-    });
+    log.info(
+      "iptables does not work, so it contains none of this project's rules",
+      {
+        error: describeError(error),
+      },
+    );
   }
 }
 
