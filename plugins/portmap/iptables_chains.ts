@@ -154,7 +154,7 @@ export async function refuseTakenPorts(
     }
   } catch (error) {
     if (error instanceof CniError) throw error;
-    log.warn("Cannot read the ports of iptables", {
+    log.warn("Cannot read the iptables port mappings", {
       error: describeError(error),
     });
   }

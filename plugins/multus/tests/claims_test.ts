@@ -225,7 +225,10 @@ hostTest("multus: a claim that cannot be used leaves nothing", async () => {
   });
   const refused = await host.call("ADD", both, { keys: KEYS });
   assertEquals(refused.json.code, 7);
-  assertMatch(refused.json.msg, /"ips" and "ipam-claim-reference" exclude/);
+  assertMatch(
+    refused.json.msg,
+    /"ips" and "ipam-claim-reference" cannot be combined/,
+  );
   assertEquals(scene.claim("vm.vms"), undefined);
 });
 
