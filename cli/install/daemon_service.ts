@@ -38,8 +38,11 @@ const PROGRAMS = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
 /** Time limit of systemctl, in ms. systemd ends a start that takes 90 s. */
 const LIMIT_MS = 120_000;
 
-/** The directory of the daemon's sockets, and what a daemon that has ended leaves there. */
-const SOCKET_DIR = "/run/cni", REMAINS = [".lock"];
+/**
+ * The directory of the daemon's sockets, and what a stopped daemon leaves there: its
+ * lock file, and the directory of private locks, which is removed if it is empty.
+ */
+const SOCKET_DIR = "/run/cni", REMAINS = [".lock", "locks"];
 
 /** The change to the service. */
 export type ServiceChange =
