@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "limits a container's traffic in both directions",
   goPeer: "containernetworking/plugins plugins/meta/bandwidth",
   text:
-    "Limits how fast a container receives and sends. Chain it after any plugin that connects the container with a veth pair, such as ptp or bridge.",
+    "Limits the rate at which a container receives and sends. Chain it after any plugin that connects the container with a veth pair, such as ptp or bridge.",
   example,
   keys: {
     "ingressRate": {
