@@ -1266,7 +1266,17 @@ esac`,
   ) {
     assertEquals((await host.run(change.split(" "))).code, 0, change);
   }
-  const lacks = 'Interface "eth0" lacks route';
+  const eth0 = { netns: "/var/run/netns/blue", link: "eth0" };
+  const lack = (destination: string): object => ({
+    msg: `Interface "eth0" lacks route ${destination} via 10.22.0.1`,
+    expected: { kind: "route", ...eth0, destination, gateway: "10.22.0.1" },
+  });
+  const forwarding = {
+    kind: "sysctl",
+    netns: "/proc/thread-self/ns/net",
+    key: "net/ipv4/ip_forward",
+    value: "1",
+  };
   await t.step("as a list", async () => {
     const [first, lease, ...others] = await found();
     assertEquals(first, wrong);
@@ -1274,10 +1284,10 @@ esac`,
     assertEquals(
       others,
       [
-        `${lacks} 0.0.0.0/0 via 10.22.0.1`,
-        `${lacks} 10.99.0.0/16 via 10.22.0.1`,
-        "IPv4 forwarding is off",
-      ].map((msg) => ({ plugin: "ptp", code: lease?.["code"], msg })),
+        lack("0.0.0.0/0"),
+        lack("10.99.0.0/16"),
+        { msg: "IPv4 forwarding is off", expected: forwarding },
+      ].map((one) => ({ plugin: "ptp", code: lease?.["code"], ...one })),
     );
   });
   await t.step("as text", async () => {
