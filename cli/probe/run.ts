@@ -295,7 +295,7 @@ async function findCause(
   return explainStop(probe, hops) ?? explainRedirect(node, containers) ??
     explainTranslation(traced, node) ??
     explainNextHop(probe, hops, containers) ??
-    explainTtl(traced, subject) ?? await explainPath() ??
+    explainTtl([answer, traced.answer], subject) ?? await explainPath() ??
     (kind === "named" ? explainNone(probe, hops) : undefined) ??
     await explainLength(node, wanted) ?? explainEnd(traced) ??
     explainRest(node, wanted, traced, answer);
@@ -339,12 +339,15 @@ export async function explainUnsent(
 /** A lower TTL than this ends packets on usual paths. */
 const FEW_HOPS = 16;
 
-/** Explains that the container's own TTL is too low. */
+/** Explains that the container's own TTL is too low. Routers report it at a limited rate. */
 function explainTtl(
-  { answer: { icmp } }: Trace,
+  answers: readonly Answer[],
   { start, origin }: Endpoint,
 ): Cause | undefined {
-  if (!icmp?.text.startsWith("time exceeded")) return undefined;
+  const isReported = answers.some(({ icmp }) =>
+    icmp?.text.startsWith("time exceeded")
+  );
+  if (!isReported) return undefined;
   using sandbox = Rtnl.open(start.netns);
   const ttl = readSysctlOf(sandbox, "net/ipv4/ip_default_ttl");
   if (start.address.family === 6 || !(Number(ttl) < FEW_HOPS)) return undefined;
