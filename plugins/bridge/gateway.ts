@@ -14,9 +14,13 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
-import type { Ip, IpFamily } from "../../net/ip.ts";
+import type { IpFamily } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { listAddresses, withAction } from "../parts/link/configure_link.ts";
+import {
+  hasAddress,
+  listAddresses,
+  withAction,
+} from "../parts/link/configure_link.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
 import { gatewayFor, isInTheWay } from "./inspect.ts";
@@ -207,22 +211,6 @@ function listOtherContainers(
     .filter(({ masterIndex = 0 }) => [index, linkIndex].includes(masterIndex))
     .flatMap(({ linkNetnsId = -1 }) => linkNetnsId);
   return [...new Set(ids)].filter((id) => id >= 0 && id !== own);
-}
-
-/** Reports whether a container, or one of its links, has an address. */
-export function hasAddress(
-  host: Rtnl,
-  place: { readonly netnsId: number; readonly ifindex?: number },
-  wanted: Ip,
-): boolean {
-  try {
-    return host.address.list({ family: wanted.family, ...place })
-      .some(({ address }) => address.ip.equals(wanted));
-  } catch (error) {
-    // The container or its link has ended, or the kernel is older than 4.20.
-    if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return false;
-    throw error;
-  }
 }
 
 function hasOtherAddress({ name }: Link, gateway: Cidr): CniError {

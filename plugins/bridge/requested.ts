@@ -13,16 +13,15 @@ import { BridgeVlanRequests } from "../../ffi/rtnl/bridge_vlan.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import {
   addressInUseError,
   checkNotOfHost,
   describeUser,
+  peerHasAddress,
   requestedIpsOf,
 } from "../parts/address/free_ip.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
-import { hasAddress } from "./gateway.ts";
 import { gatewayAddressesOf } from "./inspect.ts";
 import { NATIVE_VLAN } from "./port_vlans.ts";
 import type { BridgeConfig } from "./schema.ts";
@@ -54,7 +53,8 @@ export function checkRequested(asking: Asking, lease: Result): void {
   for (const ip of requested) {
     checkNotOfHost(host, ip, bridge);
     const port = ports.find((port) =>
-      isOfPeer(host, port, ip) && isInVlan(host, { port, bridge, settings })
+      peerHasAddress(host, port, ip) &&
+      isInVlan(host, { port, bridge, settings })
     );
     if (port !== undefined) throw addressInUseError(ip, describeUser(port));
   }
@@ -65,13 +65,6 @@ export function checkRequested(asking: Asking, lease: Result): void {
   for (const gateway of gatewayAddressesOf(ips)) {
     checkTakesNoNetwork(host, settings, gateway);
   }
-}
-
-/** Reports whether the other end of a port has an address. */
-function isOfPeer(host: Rtnl, port: Link, ip: Ip): boolean {
-  const { kind, linkIndex: ifindex, linkNetnsId: netnsId = -1 } = port;
-  return kind === "veth" && ifindex !== undefined && netnsId >= 0 &&
-    hasAddress(host, { netnsId, ifindex }, ip);
 }
 
 /** Reports whether a port is in the VLAN of the call. */

@@ -28,6 +28,7 @@ import {
   addressInUseError,
   describeUser,
   hostAddressError,
+  peerHasAddress,
   routerAddressError,
 } from "../parts/address/free_ip.ts";
 
@@ -37,20 +38,27 @@ export interface AddressOwner {
   readonly ipamType: string | undefined;
 }
 
-/** Reports whether the container of a veth pair no longer has its addresses. */
-export type StalePairTest = (pair: Pick<Link, "alias">) => boolean;
+/** Reports whether the container of a veth pair no longer has an address. */
+export type StalePairTest = (pair: Link, ip: Ip) => boolean;
 
 /**
  * Builds the test for an attachment. The veth pair that it has left itself is replaced.
- * So is another veth pair of the network: the IPAM plugin has handed out the address
- * again, so its lease has ended. `static` has no leases.
+ * So is another veth pair of the network whose other end does not have the address:
+ * the IPAM plugin has handed it out again, so its lease has ended. `static` has no
+ * leases. A lease alone proves nothing: its directory may have been deleted or
+ * restored while the container runs.
  */
 export function stalePairTest(
+  host: Rtnl,
   { attachment, ipamType }: AddressOwner,
 ): StalePairTest {
   const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
-  return ({ alias = "" }) =>
-    alias === own || ipamType !== "static" && alias.startsWith(prefix);
+  return (pair, ip) => {
+    const { alias = "" } = pair;
+    return alias === own ||
+      ipamType !== "static" && alias.startsWith(prefix) &&
+        !peerHasAddress(host, pair, ip);
+  };
 }
 
 /**
@@ -114,7 +122,7 @@ function refuseIfUsed(
   isStale: StalePairTest,
 ): void {
   for (const { ifindex = 0 } of nextHops) {
-    const user = findUser(host, ifindex, isStale);
+    const user = findUser(host, ifindex, ip, isStale);
     if (user !== undefined) throw addressInUseError(ip, user);
   }
 }
@@ -122,7 +130,8 @@ function refuseIfUsed(
 function checkNoNeighbor(host: Rtnl, ip: Ip, isStale: StalePairTest): void {
   const isRouter = host.route.listEntries().some(({ nextHops }) =>
     nextHops.some(({ gateway, ifindex = 0 }) =>
-      gateway?.equals(ip) && findUser(host, ifindex, isStale) !== undefined
+      gateway?.equals(ip) &&
+      findUser(host, ifindex, ip, isStale) !== undefined
     )
   );
   if (isRouter) throw routerAddressError(ip);
@@ -130,7 +139,7 @@ function checkNoNeighbor(host: Rtnl, ip: Ip, isStale: StalePairTest): void {
   const neighbor = new NeighborRequests(host.socket).list({ family })
     .find((one) => one.ip.equals(ip) && (one.isReachable || one.isPermanent));
   if (neighbor?.mac === undefined) return;
-  const user = findUser(host, neighbor.ifindex, isStale);
+  const user = findUser(host, neighbor.ifindex, ip, isStale);
   if (user !== undefined) {
     throw addressInUseError(ip, `${neighbor.mac} on ${user}`);
   }
@@ -144,6 +153,7 @@ function checkNoNeighbor(host: Rtnl, ip: Ip, isStale: StalePairTest): void {
 function findUser(
   host: Rtnl,
   ifindex: number,
+  ip: Ip,
   isStale: StalePairTest,
 ): string | undefined {
   const link = host.link.find(ifindex);
@@ -151,6 +161,6 @@ function findUser(
   const { kind, isOperational } = link;
   const isDead = kind === "veth" &&
     !(isOperational && host.link.hasLivePeer(link));
-  if (isDead || isStale(link)) return undefined;
+  if (isDead || isStale(link, ip)) return undefined;
   return describeUser(link);
 }

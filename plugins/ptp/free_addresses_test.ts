@@ -1,6 +1,8 @@
 import { assertEquals } from "@std/assert";
+import { join } from "@std/path/posix";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn, stockOf } from "../../testing/ip_json.ts";
+import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -166,6 +168,41 @@ rootTest(
     await eventually(
       "the address is free",
       async () => (await scene.run("ADD", {}, later)).exitCode === 0,
+    );
+  },
+);
+
+rootTest(
+  "ptp.add() leaves a living container its address after the leases were deleted",
+  async () => {
+    using scene = new PluginScene("ptp", dualStack);
+    const { hosts } = scene;
+    const deleteLeases = (): void => {
+      Deno.removeSync(join(hosts.directory, "leases/net1"), {
+        recursive: true,
+      });
+    };
+    const later = { sandbox: hosts.addNetns(), containerId: "later" };
+    await scene.succeed("ADD");
+    deleteLeases();
+    const before = stockOf(hosts);
+    await scene.fail(
+      "ADD",
+      [11, "10.1.2.2 is in use by"],
+      {},
+      later,
+    );
+    assertEquals(stockOf(hosts), before);
+    assertEquals(hosts.leases("net1"), []);
+    // The address is free as soon as the container no longer has it.
+    deleteLeases();
+    for (const address of ["10.1.2.2/24", "2001:db8:1::2/64"]) {
+      runIn(hosts.sandbox, "ip", "addr", "del", address, "dev", "eth0");
+    }
+    const { json } = await scene.succeed("ADD", {}, later);
+    assertEquals(
+      json.ips.map(({ address }: { address: string }) => address),
+      ["10.1.2.2/24", "2001:db8:1::2/64"],
     );
   },
 );

@@ -151,7 +151,7 @@ export async function checkAddressesFree(
     const { checkAddressFree, stalePairTest } = await import(
       "./free_addresses.ts"
     );
-    checkAddressFree(host, ip, entry, stalePairTest(owner));
+    checkAddressFree(host, ip, entry, stalePairTest(host, owner));
   }
 }
 
@@ -198,7 +198,7 @@ export async function routeToContainer(
   const { stalePairTest, replaceStaleRoute } = await import(
     "./free_addresses.ts"
   );
-  const isStale = stalePairTest(owner);
+  const isStale = stalePairTest(host, owner);
   for (const [action, route, refusal] of refused) {
     withAction(action, () => replaceStaleRoute(host, route, refusal, isStale));
   }

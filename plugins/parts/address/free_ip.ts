@@ -17,6 +17,7 @@ import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../../net/ip.ts";
+import { hasAddress } from "../link/configure_link.ts";
 
 /**
  * Lists the addresses that the call asked for and the configuration does not
@@ -60,6 +61,13 @@ export function checkNotOfHost(
       )
     );
   if (isRouter) throw routerAddressError(ip);
+}
+
+/** Reports whether the other end of a veth pair is in a container and has an address. */
+export function peerHasAddress(host: Rtnl, end: Link, ip: Ip): boolean {
+  const { kind, linkIndex: ifindex, linkNetnsId: netnsId = -1 } = end;
+  return kind === "veth" && ifindex !== undefined && netnsId >= 0 &&
+    hasAddress(host, { netnsId, ifindex }, ip);
 }
 
 /** Builds the error for an address of the host itself. */

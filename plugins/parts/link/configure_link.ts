@@ -7,7 +7,7 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { IpConfig, Result, Route } from "../../../cni/result/result.ts";
 import { findUnfitValue, RouteScope } from "../../../cni/result/route.ts";
-import type { SyscallError } from "../../../ffi/errno.ts";
+import { isErrno, type SyscallError } from "../../../ffi/errno.ts";
 import type { Address, NewAddress } from "../../../ffi/rtnl/address.ts";
 import { Scope } from "../../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -70,6 +70,22 @@ export function listAddresses(
     `list the addresses of "${name}"`,
     () => netns.address.list({ ifindex }),
   );
+}
+
+/** Reports whether a container, or one of its links, has an address. */
+export function hasAddress(
+  host: Rtnl,
+  place: { readonly netnsId: number; readonly ifindex?: number },
+  wanted: Ip,
+): boolean {
+  try {
+    return host.address.list({ family: wanted.family, ...place })
+      .some(({ address }) => address.ip.equals(wanted));
+  } catch (error) {
+    // The container or its link has ended, or the kernel is older than 4.20.
+    if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return false;
+    throw error;
+  }
 }
 
 /** The change that adds an address. */
