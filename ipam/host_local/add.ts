@@ -150,13 +150,17 @@ export function leaseEach(
       const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
       if (isNew) store.setLastReserved(position, lease.ip);
     } catch (error) {
-      undoLeases(leased, store, log);
-      store.forgetOwner(owner);
+      undoLeases(leased, known, owner, store, log);
       throw atRangeSet(position, error);
     }
   }
   if (name !== undefined) {
-    updateName(name, kept, leased, owner, store, log);
+    try {
+      updateName(name, kept, leased, owner, store);
+    } catch (error) {
+      undoLeases(leased, known, owner, store, log);
+      throw error;
+    }
   }
   store.recordOwner(owner, [...known, ...leased].map(({ ip }) => ip));
   return leased;
@@ -217,22 +221,15 @@ function updateName(
   leased: readonly NewLease[],
   owner: LeaseOwner,
   store: LeaseStore,
-  log: Log,
 ): void {
-  try {
-    const isIn = (
-      list: readonly Pick<Lease, "ip">[],
-      { ip }: Pick<Lease, "ip">,
-    ) => list.some((one) => one.ip.equals(ip));
-    const isRecorded = kept.length === leased.length &&
-      leased.every((one) => isIn(kept, one));
-    if (!isRecorded) recordName(name, owner, leased, store);
-    store.release(kept.filter((one) => !isIn(leased, one)));
-  } catch (error) {
-    undoLeases(leased, store, log);
-    store.forgetOwner(owner);
-    throw error;
-  }
+  const isIn = (
+    list: readonly Pick<Lease, "ip">[],
+    { ip }: Pick<Lease, "ip">,
+  ) => list.some((one) => one.ip.equals(ip));
+  const isRecorded = kept.length === leased.length &&
+    leased.every((one) => isIn(kept, one));
+  if (!isRecorded) recordName(name, owner, leased, store);
+  store.release(kept.filter((one) => !isIn(leased, one)));
 }
 
 function leaseNew(
@@ -284,12 +281,20 @@ function takeOldestSticky(
   return { ip: before.ip, range, before };
 }
 
-/** Ends only these leases: the owner may have others, from another ADD. */
+/**
+ * Ends only these leases: the owner may have others, from another ADD. If one
+ * cannot be ended, the owner's record stays empty.
+ *
+ * @param known The owner's other leases
+ */
 function undoLeases(
   leased: readonly NewLease[],
+  known: readonly Lease[],
+  owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
 ): void {
+  let isUndone = true;
   for (const { ip, before } of leased) {
     try {
       if (before === undefined) store.removeLease(ip);
@@ -297,8 +302,12 @@ function undoLeases(
     } catch (error) {
       // The caller reports the earlier error.
       log.error(`Cannot release ${ip}`, { error: describeError(error) });
+      isUndone = false;
     }
   }
+  if (!isUndone) return;
+  if (known.length === 0) store.forgetOwner(owner);
+  else store.recordOwner(owner, known.map(({ ip }) => ip));
 }
 
 /**

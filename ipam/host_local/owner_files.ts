@@ -10,8 +10,11 @@
  *
  * - ADD empties the file before the first lease, and writes the line after the
  *   last one. DEL removes the leases before the file.
- * - A missing, empty or truncated file is ignored. A line is used only if all
- *   its leases belong to the attachment. Otherwise all leases are read.
+ * - An empty or truncated file is ignored. A line is used only if all its leases
+ *   belong to the attachment. Otherwise all leases are read.
+ * - A missing file means that the attachment has no lease of this plugin. So the
+ *   network's directory gets its name when it has a file for each owner of a
+ *   lease, and while it does not exist, all leases are read.
  *
  * So no crash, full disk or half-written file hides a lease, and the directory may
  * be deleted at any time.
@@ -68,8 +71,8 @@ export class OwnerFiles {
    * Like {@linkcode OwnerFiles.find}, but creates a missing file: in Deno, that
    * takes less time than a failing call.
    *
-   * @returns Undefined if the file exists without a usable line: a killed ADD
-   *   may have left leases
+   * @returns Undefined if all leases must be read: the network's directory does
+   *   not exist, or the file has no usable line because an ADD was killed
    */
   findOrCreate(owner: AttachmentId): string[] | undefined {
     const path = this.#pathOf(owner);
@@ -79,49 +82,65 @@ export class OwnerFiles {
       return true;
     };
     if (ifPossible(create)) return [];
-    const text = ifPossible(() => readTextFile(path));
-    if (text !== undefined) {
-      const addresses = parseLine(text);
-      return addresses.length > 0 ? addresses : undefined;
-    }
-    this.#createDirectory();
-    ifPossible(create);
-    return [];
-  }
-
-  #createDirectory(): void {
-    ifPossible(() =>
-      Deno.mkdirSync(this.#path, { recursive: true, mode: 0o700 })
-    );
+    const addresses = this.find(owner);
+    return addresses.length > 0 ? addresses : undefined;
   }
 
   /**
-   * Empties an owner's file, before the owner gets a lease.
+   * Empties an owner's file, before the owner gets a lease. Creates the network's
+   * directory if necessary and possible.
    *
-   * @throws {CniError} 5 if the file keeps its content
+   * @param listOwners Lists the addresses of all owners; undefined if a lease does
+   *   not name its interface, so that a missing file would mean nothing
+   * @throws {CniError} 5 if the directory exists and the file cannot be written
    */
-  empty(owner: AttachmentId): void {
-    if (this.#write(owner, "")) return;
-    this.#createDirectory();
-    if (this.#write(owner, "")) return;
+  empty(
+    owner: AttachmentId,
+    listOwners: () => Iterable<[AttachmentId, string[]]> | undefined,
+  ): void {
     const path = this.#pathOf(owner);
-    withIoFailure(
-      `remove "${path}"`,
-      () => unlessUnreachable(() => Deno.removeSync(path)),
-    );
+    const write = (): boolean | undefined =>
+      unlessUnreachable(() => {
+        Deno.writeTextFileSync(path, "", { mode: 0o600 });
+        return true;
+      });
+    withIoFailure(`write "${path}"`, () => {
+      if (write()) return;
+      // Not for a name that is too long for a file.
+      const owners = this.areKept() ? undefined : listOwners();
+      if (owners !== undefined && this.#build(owners)) write();
+    });
+  }
+
+  /** Creates the network's directory, with all files or not at all. */
+  #build(owners: Iterable<[AttachmentId, string[]]>): boolean {
+    // A killed process may have left one. No network's name begins with a dot.
+    const unfinished = join(this.#dataDir, BY_OWNER, `.${this.#network}`);
+    const remove = (): void => {
+      ifPossible(() => Deno.removeSync(unfinished, { recursive: true }));
+    };
+    remove();
+    const isBuilt = ifPossible(() => {
+      Deno.mkdirSync(unfinished, { recursive: true, mode: 0o700 });
+      for (const [owner, addresses] of owners) {
+        const path = join(unfinished, nameOf(owner));
+        unlessUnreachable(() =>
+          Deno.writeTextFileSync(path, lineOf(addresses), { mode: 0o600 })
+        );
+      }
+      Deno.renameSync(unfinished, this.#path);
+      return true;
+    }) ?? false;
+    if (!isBuilt) remove();
+    return isBuilt;
   }
 
   /** Writes all addresses of an owner. Never throws. */
   fill(owner: AttachmentId, addresses: readonly string[]): void {
-    this.#write(owner, `${addresses.join(" ")}\n`);
-  }
-
-  #write(owner: AttachmentId, text: string): boolean {
     const path = this.#pathOf(owner);
-    return ifPossible(() => {
-      Deno.writeTextFileSync(path, text, { mode: 0o600 });
-      return true;
-    }) ?? false;
+    ifPossible(() =>
+      Deno.writeTextFileSync(path, lineOf(addresses), { mode: 0o600 })
+    );
   }
 
   /**
@@ -151,6 +170,10 @@ export class OwnerFiles {
 function nameOf({ containerId, ifName }: AttachmentId): string {
   return [formatContainer(containerId), ifName]
     .map((part) => encodeURIComponent(part.toWellFormed())).join(":");
+}
+
+function lineOf(addresses: readonly string[]): string {
+  return `${addresses.join(" ")}\n`;
 }
 
 /** A line without its end is truncated. */

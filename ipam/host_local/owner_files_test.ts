@@ -12,6 +12,7 @@ import { LeaseStore } from "./store.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 const OWNER: AttachmentId = { containerId: "dummy", ifName: "eth0" };
+const OTHER: AttachmentId = { containerId: "other", ifName: "eth0" };
 const CONTENT = "dummy\r\neth0";
 const OWNER_FILE = ".by-owner/net/dummy:eth0";
 
@@ -93,10 +94,10 @@ class Fixture implements Disposable {
     });
   }
 
-  /** Lists the owners with a file. */
+  /** Lists the owners with a file, except those of the first leases. */
   owners(): string[] {
-    const names = [...Deno.readDirSync(join(this.root, ".by-owner/net"))];
-    return names.map(({ name }) => name).sort();
+    return listDirectory(join(this.root, ".by-owner/net"))
+      .filter((name) => !/^c\d+:eth0$/.test(name));
   }
 
   [Symbol.dispose](): void {
@@ -221,6 +222,68 @@ Deno.test("OwnerFiles tell ADD that an attachment has a lease", async () => {
   assertEquals(await fixture.leasesOf(), leases);
 });
 
+testRows("OwnerFiles hide no lease from a second ADD", [
+  ["from before the directory was large", () => {}],
+  ["with another attachment's ADD in between", (f) => f.add(OTHER)],
+  ["whose files were removed", async (f) => {
+    await f.add(OTHER);
+    f.remove(".by-owner");
+    await f.add({ ...OTHER, ifName: "net1" });
+  }],
+  ["while an ADD that wrote the files was killed", async (f) => {
+    await Deno.mkdir(join(f.root, ".by-owner/.net"), { recursive: true });
+    f.write(".by-owner/.net/dummy:eth0", "10.1.0.0\n");
+    await f.add(OTHER);
+  }],
+  ["with a very old one of another container alone", async (f) => {
+    f.write("net/10.8.0.1", "old");
+    await f.add(OTHER);
+  }],
+  ["of the container alone", async (f) => {
+    f.write("net/10.9.0.77", "dummy");
+    await f.add(OTHER);
+  }],
+  ["of another program, after ours ended", async (f) => {
+    await f.add(OTHER);
+    f.write(OWNER_FILE, "10.9.0.70\n");
+  }],
+], async ([, prepare]: [string, (fixture: Fixture) => unknown]) => {
+  using fixture = new Fixture(MANY);
+  fixture.write("net/10.9.0.77", CONTENT);
+  await prepare(fixture);
+  const { message } = await assertRejects(() => fixture.add(), CniError);
+  assert(message.includes("10.9.0.77 has been allocated"), message);
+  await fixture.del();
+  assertEquals(fixture.read("net/10.9.0.77"), undefined);
+});
+
+Deno.test("OwnerFiles name every owner from the first ADD on", async () => {
+  using fixture = new Fixture(MANY);
+  fixture.write("net/10.8.0.1", "c7\r\neth0");
+  fixture.write("net/10.8.0.2", "");
+  await fixture.add();
+  const files = listDirectory(join(fixture.root, ".by-owner/net"));
+  assertEquals(files.length, MANY + 1);
+  const addresses = fixture.read(".by-owner/net/c7:eth0")?.trim().split(" ");
+  assertEquals(addresses?.sort(), ["10.1.0.7", "10.8.0.1"]);
+  assertEquals(listDirectory(join(fixture.root, ".by-owner")), ["net"]);
+});
+
+Deno.test("OwnerFiles keep an owner's other leases when its ADD fails", async () => {
+  using fixture = new Fixture(MANY);
+  await fixture.add(OWNER, "10.9.0.9");
+  fixture.write("net/10.8.0.2", "other\r\neth0");
+  const set = resolveRangeSet([{ subnet: Cidr.parse("10.8.0.0/16") }], 0);
+  const wishes = [{ set, requested: Ip.parse("10.8.0.2") }];
+  const log = createLog({}, () => {});
+  await assertRejects(
+    () => fixture.run((store) => leaseEach(wishes, OWNER, store, log)),
+    CniError,
+  );
+  const { message } = await assertRejects(() => fixture.add(), CniError);
+  assert(message.includes("10.9.0.9 has been allocated"), message);
+});
+
 Deno.test("OwnerFiles list leases of other ranges, too", async () => {
   using fixture = new Fixture(MANY);
   await fixture.add(OWNER, "10.9.0.9");
@@ -267,7 +330,7 @@ Deno.test("OwnerFiles are gone after an ADD that failed", async () => {
   using fixture = new Fixture(MANY);
   fixture.write("net/10.9.0.9", "other\r\neth0");
   await assertRejects(() => fixture.add(OWNER, "10.9.0.9"), CniError);
-  assertEquals(fixture.owners(), []);
+  assertEquals(fixture.owners(), ["other:eth0"]);
 });
 
 Deno.test("OwnerFiles are kept on when a large directory becomes small", async () => {

@@ -355,8 +355,8 @@ for (const peer of listPeers("host-local")) {
       }
       assertEquals(directory.leases(), planted);
     });
-    await t.step("our last DEL or GC leaves no file", () => {
-      assertEquals(directory.owners(), []);
+    await t.step("our last DEL or GC leaves no file of the attachment", () => {
+      assertEquals(directory.owners(), ["b:eth0"]);
     });
   });
 

@@ -17,6 +17,7 @@ import {
   formatOwner,
   formatSticky,
   type Lease,
+  parseOwner,
   parseSticky,
   type PodName,
 } from "./lease.ts";
@@ -138,9 +139,7 @@ export class LeaseStore implements Disposable {
   leasesOf(owner: AttachmentId): Lease[] {
     if (this.#files.listIfQuick() === undefined) {
       const addresses = this.#owners.find(owner);
-      const leases = this.#confirm(owner, addresses);
-      const areAll = leases.length === addresses.length;
-      if (areAll && leases.length > 0) return leases;
+      if (addresses.length > 0) return this.#confirm(owner, addresses);
     }
     return this.#select(owner);
   }
@@ -148,7 +147,7 @@ export class LeaseStore implements Disposable {
   /**
    * Lists the leases of an owner that is about to get one, in a time that does
    * not grow with the directory: in a large one, only leases of this plugin,
-   * unless an ADD of the owner was interrupted.
+   * unless there are no owners' files yet or an ADD of the owner was interrupted.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
@@ -160,9 +159,10 @@ export class LeaseStore implements Disposable {
       : this.#confirm(owner, addresses);
   }
 
-  /** Picks the addresses that are really leased to the owner. */
+  /** Reads the leases of an owner; all leases unless each address is the owner's. */
   #confirm(owner: AttachmentId, addresses: readonly string[]): Lease[] {
-    return this.#leasesAmong(addresses, formatOwner(owner));
+    const leases = this.#leasesAmong(addresses, formatOwner(owner));
+    return leases.length === addresses.length ? leases : this.#select(owner);
   }
 
   /** Reads some addresses, and picks the leases with a content. */
@@ -212,7 +212,23 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if a later DEL might not find them
    */
   announceOwner(owner: AttachmentId): void {
-    if (this.#keepsOwners()) this.#owners.empty(owner);
+    if (!this.#keepsOwners()) return;
+    this.#owners.empty(owner, () => this.#addressesByOwner());
+  }
+
+  /** Undefined if a very old lease names only its container. */
+  #addressesByOwner(): Iterable<[AttachmentId, string[]]> | undefined {
+    const owners = new Map<string, [AttachmentId, string[]]>();
+    for (const [name, content = ""] of this.#files.listAll().entries()) {
+      const isOfContainer = findIp(name) !== undefined && !isBlank(content) &&
+        parseSticky(content) === undefined;
+      if (!isOfContainer) continue;
+      const owner = parseOwner(content);
+      if (owner === undefined) return undefined;
+      const [, addresses] = owners.get(content) ?? [owner, []];
+      owners.set(content, [owner, [...addresses, name]]);
+    }
+    return owners.values();
   }
 
   /** Records all leases of the owner. Never throws. */
@@ -221,8 +237,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Forgets the owner's record, after some or all of its leases ended. Never
-   * throws.
+   * Forgets the owner's record, after all of its leases ended. Never throws.
    */
   forgetOwner(owner: AttachmentId): void {
     if (this.#keepsOwners()) this.#owners.remove(owner);

@@ -261,6 +261,7 @@ rootTest(
     });
     const next = { sandbox: hosts.addNetns(), containerId: "next" };
     assertSuccess(await hosts.run("ptp", "ADD", config));
+    runIn(hosts.sandbox, "ip", "addr", "flush", "dev", "eth0");
     assertSuccess(await hosts.run("ptp", "ADD", config, next));
     assertSuccess(await hosts.run("ptp", "DEL", config));
     assert(canPing(hosts.host, "10.0.0.2"));
