@@ -17,8 +17,8 @@ export const KNOWN_CODES: readonly number[] = Object.values(ErrorCode);
 export function checkOutput(output: DispatchOutput, env: Environment): void {
   const { stdout, stderr, exitCode } = output;
   assert(stderr === "" || stderr.endsWith("\n"), "a log line without an end");
-  if (exitCode !== 0) return checkFailure(output);
   const command = env["CNI_COMMAND"] || "none";
+  if (exitCode !== 0) return checkFailure(output, command);
   const isSilent = !["ADD", "VERSION"].includes(command);
   assertEquals(stdout === "", isSilent);
   if (isSilent) return;
@@ -28,12 +28,27 @@ export function checkOutput(output: DispatchOutput, env: Environment): void {
   else assert(isSpecVersion(cniVersion));
 }
 
-function checkFailure({ stdout, exitCode }: DispatchOutput): void {
+function checkFailure(
+  { stdout, exitCode }: DispatchOutput,
+  command: string,
+): void {
   assertEquals(exitCode, 1);
-  const { cniVersion, code, msg, details, ...others } = JSON.parse(stdout);
+  const { cniVersion, code, msg, details, differences, ...others } = JSON.parse(
+    stdout,
+  );
   assert(isSpecVersion(cniVersion));
   assert(KNOWN_CODES.includes(code) || code >= 100, `unknown code ${code}`);
   assert(typeof msg === "string" && msg !== "");
   assert(["undefined", "string"].includes(typeof details) && details !== "");
   assertEquals(others, {});
+  if (differences === undefined) return;
+  // The objects of CHECK, the first one's text in the message.
+  assertEquals(command, "CHECK");
+  const further = `${details ?? ""}`.split("\n").filter((line) =>
+    line.startsWith("also: ")
+  );
+  assertEquals(differences.length, 1 + further.length);
+  for (const object of differences) {
+    assert(object === null || typeof object.kind === "string");
+  }
 }
