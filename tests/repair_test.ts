@@ -38,7 +38,7 @@ const LOSSES: readonly [name: string, script: string, text: string][] = [
     "sysctl -qw net.ipv4.ip_forward=0",
     "forwarding is off",
   ],
-  ["the bridge is deleted", "ip link del br0", '"br0" is gone'],
+  ["the bridge is deleted", "ip link del br0", '"br0" no longer exists'],
 ];
 
 /** A node with containers on a bridge, each with a host port. */

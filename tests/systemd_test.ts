@@ -144,6 +144,12 @@ Deno.test({
     );
 
     await t.step("a stopped daemon is replaced", async () => {
+      // The unit waits for as long as a daemon may be blocked.
+      const dropIn = "/run/systemd/system/cni-daemon.service.d";
+      await node.get(
+        `mkdir -p ${dropIn}; printf '[Service]\nWatchdogSec=10\n' >${dropIn}/watchdog.conf; ` +
+          "systemctl daemon-reload; systemctl restart cni-daemon",
+      );
       const before = await daemonPid(node);
       await node.get(`kill -STOP ${before}`);
       await eventually("systemd starts another one", async () => {
@@ -154,6 +160,7 @@ Deno.test({
       const soFar = await countCalls(node);
       await node.get("/root/call ADD c1 && /root/call DEL c1");
       await awaitCalls(node, soFar + 2);
+      await node.get(`rm -r ${dropIn}; systemctl daemon-reload`);
     });
 
     await t.step("disabled by hand, it stays so", async () => {

@@ -5,6 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../../../base/error.ts";
+import { SyscallError } from "../../../ffi/errno.ts";
 import { NetlinkSocket } from "../../../ffi/netlink/socket.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
@@ -171,7 +172,7 @@ rootTest(
           stack.defer(intercept(Rtnl, "open", (_, work) => {
             if (!isFirst) return work();
             isFirst = false;
-            throw new Error("no descriptor is left");
+            throw new SyscallError("socket", 24);
           }));
         },
       ],

@@ -268,7 +268,7 @@ export function updateReadme(page: string, tables: Tables): string {
   const rows: readonly (readonly [string, readonly string[]])[] = [
     [
       "ADD of a pod with three plugins takes # to # times as long as with " +
-      "the Go plugins, and DEL # to # times. Without it, the same ADD takes " +
+      "the Go plugins, and DEL # to # times. Without the daemon, ADD takes " +
       "# to # times as long",
       [
         ...toTexts(1, ...ratios(/^ADD$/, "ours daemon")),
@@ -277,7 +277,7 @@ export function updateReadme(page: string, tables: Tables): string {
       ],
     ],
     [
-      "An ADD takes # ms, and # ms with the Go plugins; a DEL # ms and # ms.",
+      "ADD takes # ms (Go plugins: # ms), and DEL takes # ms (Go plugins: # ms).",
       toTexts(
         0,
         ...[wall("ADD", "ours daemon"), wall("ADD", "go")],
@@ -285,7 +285,7 @@ export function updateReadme(page: string, tables: Tables): string {
       ),
     ],
     [
-      "The same ADD then takes # ms, or # ms with [`chain`]",
+      "ADD then takes # ms, or # ms with [`chain`]",
       toTexts(0, wall("ADD", "ours"), wall("ADD", "ours chain")),
     ],
   ];
