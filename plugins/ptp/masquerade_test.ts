@@ -137,8 +137,9 @@ testRules(
     using scene = makeScene();
     const { hosts } = scene;
     await scene.succeed("ADD", {}, { containerId: "dead" });
-    // The state after a crash: the lease is free again, and everything else
-    // still exists.
+    // The state after a crash: the lease is free again, the container's end is
+    // down, and everything else still exists.
+    runIn(hosts.sandbox, "ip", "link", "set", "eth0", "down");
     await Deno.remove(`${hosts.directory}/leases`, { recursive: true });
     const sandbox = hosts.addNetns();
     const alive = { sandbox, containerId: "alive" };
