@@ -49,7 +49,7 @@ const SWEEP_MS = 10 * 60_000;
 const CHECK_MS = 1000;
 /** A round that takes longer is ended, in ms. */
 const ROUND_MS = 60_000;
-/** How many deleted containers are remembered. */
+/** How many deleted attachments are remembered. */
 const MOST_DELETED = 10_000;
 
 /** Options of a {@linkcode Repairer}. */
@@ -73,7 +73,7 @@ export interface RepairerOptions {
  */
 export class Repairer {
   readonly #options: RepairerOptions;
-  /** Containers of which a DEL has ended, and no ADD since. */
+  /** Attachments of which a DEL has succeeded, and no ADD has ended since. */
   readonly #deleted = new Set<string>();
   #removals: Removals | undefined;
   #lastRemovalMs = 0;
@@ -90,11 +90,12 @@ export class Repairer {
   }
 
   /** Notes a call that has ended. */
-  note({ call: { env }, command }: Pick<EndedCall, "call" | "command">): void {
-    const { CNI_CONTAINERID: container = "" } = env;
-    if (command === "ADD") this.#deleted.delete(container);
-    if (command !== "DEL") return;
-    this.#deleted.add(container);
+  note({ call: { env }, command, network, code }: EndedCall): void {
+    const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
+    const attachment = keyOf({ network, containerId, ifName });
+    if (command === "ADD") this.#deleted.delete(attachment);
+    if (command !== "DEL" || code !== 0) return;
+    this.#deleted.add(attachment);
     const [oldest = ""] = this.#deleted;
     if (this.#deleted.size > MOST_DELETED) this.#deleted.delete(oldest);
   }
@@ -225,10 +226,10 @@ export class Repairer {
     return await repairAttachments(attachments, {
       runtimeOf,
       signal: limit.signal,
-      around: async ({ containerId }, repair) =>
-        this.#deleted.has(containerId)
+      around: async (attachment, repair) =>
+        this.#deleted.has(keyOf(attachment))
           ? undefined
-          : await calls.whileIdle(containerId, repair),
+          : await calls.whileIdle(attachment.containerId, repair),
     });
   }
 
@@ -298,6 +299,16 @@ export class Repairer {
       },
     ];
   }
+}
+
+/** Returns a text that only this attachment has. */
+function keyOf(
+  { containerId, network, ifName }: Pick<
+    NodeAttachment,
+    "containerId" | "network" | "ifName"
+  >,
+): string {
+  return JSON.stringify([containerId, network, ifName]);
 }
 
 /** Reports whether removals may concern attachments: deleted links do not. */
