@@ -6,7 +6,12 @@
  */
 
 import { formatVersions, printAndExit } from "./cni/call/answer.ts";
-import { COMMAND, mayHaveSpans, TRACE } from "./cni/call/variables.ts";
+import {
+  COMMAND,
+  mayHaveSpans,
+  QUESTION_VARIABLE,
+  TRACE,
+} from "./cni/call/variables.ts";
 import type { Plugin } from "./cni/plugin.ts";
 import {
   calledAs,
@@ -112,7 +117,11 @@ async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
   const asked = Deno.env.get(COMMAND) === "VERSION";
   const versions = asked ? findVersions(name) : undefined;
   if (versions !== undefined) {
-    const stdout = formatVersions(versions, await readStdinSoon());
+    const stdout = formatVersions(
+      versions,
+      await readStdinSoon(),
+      Deno.env.get(QUESTION_VARIABLE),
+    );
     printAndExit({ stdout, exitCode: 0 });
   }
   if (pluginNames.includes(name)) {

@@ -12,7 +12,12 @@ import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./call/context.ts";
 import { OWN_NETNS, shareNetnsId } from "./call/own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { QUESTION_KEY, QUESTION_VARIABLE, REPAIR } from "./call/variables.ts";
+import {
+  ASK_COMMANDS,
+  QUESTION_KEY,
+  QUESTION_VARIABLE,
+  REPAIR,
+} from "./call/variables.ts";
 import {
   calledAs,
   readEnvironment,
@@ -53,10 +58,10 @@ export async function dispatch(
     }
     const args = readCmdArgs(command === REPAIR ? "CHECK" : command, input.env);
     if (command === "VERSION") {
-      const asked = input.env[QUESTION_VARIABLE] && plugin.answerTools;
-      const stdout = asked
+      const asked = input.env[QUESTION_VARIABLE];
+      const stdout = asked && asked !== ASK_COMMANDS && plugin.answerTools
         ? await answer(plugin, input.stdin())
-        : formatVersions(plugin.versions, await readIfPossible(input));
+        : formatVersions(plugin.versions, await readIfPossible(input), asked);
       return { stdout, stderr, exitCode: 0 };
     }
     shareNetnsId(input.caller, args);

@@ -25,7 +25,7 @@ import { type Command, COMMANDS } from "./call/args.ts";
 import type { Environment } from "../base/process/environment.ts";
 import { CniError } from "../base/error.ts";
 import type { Invocation, Invoker } from "./call/context.ts";
-import type { Call } from "./plugin.ts";
+import type { Call, Plugin } from "./plugin.ts";
 import { emptyResult, type Result } from "./result/result.ts";
 import { netConf } from "./config/types.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
@@ -560,6 +560,19 @@ Deno.test("runMain() prints a result that is larger than a pipe", async () => {
     interfaces: Array.from({ length: 9999 }, (_, i) => ({ name: "eth" + i })),
   })`);
   assertEquals([code, JSON.parse(stdout).interfaces.length], [0, 9999]);
+});
+
+testRows("VERSION declares REPAIR only to those who ask", [
+  ["describes itself", { answerTools: () => Promise.resolve({}) }],
+  ["does not", {}],
+], async ([, more]: [string, Partial<Plugin>]) => {
+  const plugin = { ...current().plugin, ...more };
+  const env = { CNI_COMMAND: "VERSION" };
+  const { json: plain } = await run(plugin, env, "");
+  const asked = { ...env, CNI_TOOL_ASKS: "commands" };
+  const { json } = await run(plugin, asked, "");
+  assertEquals(Object.keys(plain), ["cniVersion", "supportedVersions"]);
+  assertEquals(json, { ...plain, commands: ["REPAIR"] });
 });
 
 Deno.test("VERSION does not wait for a stdin that stays open", async () => {

@@ -4,15 +4,11 @@
  * @module
  */
 
-import {
-  CniError,
-  describeError,
-  ErrorCode,
-  toCniError,
-} from "../base/error.ts";
+import { CniError, describeError, ErrorCode } from "../base/error.ts";
 import { isObject, parseJson } from "../base/json/json.ts";
 import { splitDifferences } from "../cni/call/differences.ts";
 import type { RepairReport } from "../cni/call/repair.ts";
+import { declaresRepair } from "../cni/invoke/repair.ts";
 import { REPAIR, REPAIR_SANDBOX } from "../cni/call/variables.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import { CheckNotSupportedError, checkPlugins } from "./check.ts";
@@ -40,7 +36,7 @@ export interface RepairOptions extends OperationOptions {
 export interface PluginRepair extends RepairReport {
   /** The plugin's `type`. */
   readonly type: string;
-  /** Whether the plugin has no REPAIR. Its part is checked, and left as it is. */
+  /** Whether the plugin does not declare REPAIR. Its part is checked, and left as it is. */
   readonly isUnsupported: boolean;
 }
 
@@ -105,6 +101,10 @@ async function repairOne(
   const { type } = plugin;
   const { prevResult, signal } = options;
   const { capabilityArgs } = conf;
+  const path = tools.pluginDirs.join(":");
+  if (!await declaresRepair(type, path, { ...tools.context, signal })) {
+    return { ...await checkOne(attachment, plugin), isUnsupported: true };
+  }
   try {
     const { stdout } = await runPlugin(tools, {
       command: REPAIR,
@@ -113,15 +113,11 @@ async function repairOne(
       conf,
       signal,
     });
-    const report = parseReport(stdout);
-    if (report !== undefined) return { type, isUnsupported: false, ...report };
+    return { type, isUnsupported: false, ...parseReport(stdout) };
   } catch (error) {
-    if (!isUnknownCommand(error)) {
-      const remaining = [describeError(error)];
-      return { type, isUnsupported: false, repaired: [], remaining };
-    }
+    const remaining = [describeError(error)];
+    return { type, isUnsupported: false, repaired: [], remaining };
   }
-  return { ...await checkOne(attachment, plugin), isUnsupported: true };
 }
 
 /** Runs CHECK, of which everything remains. */
@@ -140,23 +136,19 @@ async function checkOne(
   }
 }
 
-/** Reads the answer; undefined if it is none, as of a plugin that ignores commands. */
-function parseReport(stdout: string): RepairReport | undefined {
-  const document = stdout.trim() === "" ? undefined : parseJson(stdout);
-  if (!isObject(document)) return undefined;
-  const { repaired, remaining, error } = document;
-  return Array.isArray(repaired) && Array.isArray(remaining)
-    ? {
-      repaired: repaired.map(String),
-      remaining: remaining.map(String),
-      ...typeof error === "string" && { error },
-    }
-    : undefined;
-}
-
-/** Reports whether a plugin has refused the command. Source: pkg/skel/skel.go. */
-function isUnknownCommand(error: unknown): boolean {
-  const { code, message } = toCniError(error);
-  return code === ErrorCode.InvalidEnvironment &&
-    message.startsWith("unknown CNI_COMMAND");
+/** @throws {CniError} 6 if the answer is no report */
+function parseReport(stdout: string): RepairReport {
+  const document = parseJson(stdout, "answer");
+  const { repaired, remaining, error } = isObject(document) ? document : {};
+  if (!Array.isArray(repaired) || !Array.isArray(remaining)) {
+    throw new CniError(
+      ErrorCode.DecodingFailure,
+      "Cannot decode answer: it lists neither what is repaired nor what remains",
+    );
+  }
+  return {
+    repaired: repaired.map(String),
+    remaining: remaining.map(String),
+    ...typeof error === "string" && { error },
+  };
 }

@@ -1,20 +1,31 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { toCniError } from "../base/error.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
+import { testRows } from "../tests/_harness/table.ts";
 import { CheckNotSupportedError } from "./check.ts";
 
 const REPAIRED =
   `echo '{"cniVersion":"1.1.0","repaired":["x"],"remaining":["y"],"error":"z"}'`;
-/** As the Go library refuses a command. */
-const UNKNOWN = `echo '{"code":4,"msg":"unknown CNI_COMMAND: REPAIR"}'; exit 1`;
+const versions = (more: string): string =>
+  `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]${more}}'`;
+/** The answer to VERSION of a plugin that has REPAIR. */
+const DECLARED = versions(',"commands":["REPAIR"]');
 const LACKS = `echo '{"code":999,"msg":"a","details":"also: b"}'; exit 1`;
 
-Deno.test("repairNetworkList() asks each plugin, and only checks those that cannot repair", async () => {
+Deno.test("repairNetworkList() runs REPAIR of plugins that declare it, and only checks others", async () => {
   using host = new RecordingPlugins();
-  host.add("own", { REPAIR: REPAIRED });
-  host.add("foreign", { REPAIR: UNKNOWN, CHECK: LACKS });
+  host.add("own", { VERSION: DECLARED, REPAIR: REPAIRED });
+  host.add("foreign", {
+    VERSION: versions(""),
+    CHECK: LACKS,
+    // Whatever it is asked: it must not come to that.
+    REPAIR: REPAIRED,
+  });
   host.add("silent");
-  host.add("broken", { REPAIR: `echo '{"code":11,"msg":"later"}'; exit 1` });
+  host.add("broken", {
+    VERSION: DECLARED,
+    REPAIR: `echo '{"code":11,"msg":"later"}'; exit 1`,
+  });
   const list = host.list(["own", "foreign", "silent", "broken"]);
   await host.runtime().addNetworkList(list, host.conf());
   const repairs = await host.runtime().repairNetworkList(list, host.conf());
@@ -26,14 +37,51 @@ Deno.test("repairNetworkList() asks each plugin, and only checks those that cann
     { type: "broken", ...known, repaired: [], remaining: ["later"] },
   ]);
   assertEquals(host.story.slice(4), [
+    "own VERSION",
     "own REPAIR",
-    "foreign REPAIR",
+    "foreign VERSION",
     "foreign CHECK",
-    "silent REPAIR",
+    "silent VERSION",
     "silent CHECK",
+    "broken VERSION",
     "broken REPAIR",
   ]);
-  assertEquals(host.calls[4]?.stdin.prevResult, { cniVersion: "1.1.0" });
+  assertEquals(host.calls[5]?.stdin.prevResult, { cniVersion: "1.1.0" });
+});
+
+testRows(
+  "repairNetworkList() sends REPAIR to no plugin that does not declare it",
+  [
+    ["no answer", "exit 0"],
+    ["an error", `echo '{"code":100,"msg":"unknown CNI_COMMAND"}'; exit 1`],
+    ["no JSON", "echo nothing"],
+    ["no list", versions(',"commands":"REPAIR"')],
+    ["other commands", versions(',"commands":["REPAIRS"]')],
+  ],
+  async ([, VERSION]) => {
+    using host = new RecordingPlugins();
+    host.add("foreign", { VERSION, REPAIR: REPAIRED });
+    const list = host.list(["foreign"]);
+    await host.runtime().addNetworkList(list, host.conf());
+    const repairs = await host.runtime().repairNetworkList(list, host.conf());
+    assertEquals(repairs, [
+      { type: "foreign", isUnsupported: true, repaired: [], remaining: [] },
+    ]);
+    assertEquals(host.story.slice(1), ["foreign VERSION", "foreign CHECK"]);
+  },
+);
+
+Deno.test("repairNetworkList() reports an answer to REPAIR that is none", async () => {
+  using host = new RecordingPlugins();
+  host.add("own", { VERSION: DECLARED, REPAIR: "echo {}" });
+  const list = host.list(["own"]);
+  await host.runtime().addNetworkList(list, host.conf());
+  const [repair] = await host.runtime()
+    .repairNetworkList(list, host.conf());
+  assertEquals(repair?.isUnsupported, false);
+  assertEquals(repair?.remaining, [
+    "Cannot decode answer: it lists neither what is repaired nor what remains",
+  ]);
 });
 
 Deno.test("repairNetworkList() only checks if it is to change nothing", async () => {

@@ -7,6 +7,7 @@
 
 import { writeStderr, writeStdout } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../version.ts";
+import { ASK_COMMANDS, REPAIR } from "./variables.ts";
 
 /**
  * Formats the answer to VERSION.
@@ -16,13 +17,16 @@ import { CURRENT_VERSION } from "../version.ts";
  *
  * @param supportedVersions The versions that the plugin supports
  * @param input The input, which has the caller's version
+ * @param asked What a tool asks in the environment
  */
 export function formatVersions(
   supportedVersions: readonly string[],
   input?: Uint8Array,
+  asked?: string,
 ): string {
   const cniVersion = findVersion(input) ?? CURRENT_VERSION;
-  return JSON.stringify({ cniVersion, supportedVersions }) + "\n";
+  const commands = asked === ASK_COMMANDS ? [REPAIR] : undefined;
+  return JSON.stringify({ cniVersion, supportedVersions, commands }) + "\n";
 }
 
 /** A version of the specification, which may be one to come. */

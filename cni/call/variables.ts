@@ -10,7 +10,7 @@ export const COMMAND = "CNI_COMMAND";
 
 /**
  * The command that makes again what CHECK finds missing. It is this project's, with
- * the input of CHECK; other plugins refuse it as they refuse any unknown command.
+ * the input of CHECK; only plugins that declare it get it.
  */
 export const REPAIR = "REPAIR";
 
@@ -19,6 +19,12 @@ export const REPAIR_SANDBOX = "CNI_REPAIR_SANDBOX";
 
 /** Set if stdin has a question of a tool, under the key {@linkcode QUESTION_KEY}. */
 export const QUESTION_VARIABLE = "CNI_TOOL_ASKS";
+
+/**
+ * Value of {@linkcode QUESTION_VARIABLE}: which commands does the plugin have besides
+ * those of the specification? The answer to VERSION lists them in `commands`.
+ */
+export const ASK_COMMANDS = "commands";
 
 /** The key of the question on stdin, and of the answer on stdout. */
 export const QUESTION_KEY = "tools";

@@ -26,7 +26,11 @@ export interface DelegatedPlugin {
   add(): Promise<Result>;
   /** Runs CHECK. */
   check(): Promise<void>;
-  /** Runs REPAIR, which other plugins refuse. */
+  /**
+   * Runs REPAIR.
+   *
+   * @throws {Error} If the plugin does not declare it, or fails
+   */
   repair(): Promise<void>;
   /** Runs DEL. */
   del(): Promise<void>;
@@ -59,7 +63,10 @@ export function delegateTo(
   return {
     add: () => addOrUndo(type, call),
     check: () => run("CHECK"),
-    repair: () => run(REPAIR),
+    repair: async () => {
+      await requireRepair(type, call);
+      await run(REPAIR);
+    },
     del: () => run("DEL"),
     gc: () => run("GC"),
     status: () => run("STATUS"),
@@ -78,6 +85,17 @@ export function checkCaller(type: string, caller: string): void {
     ErrorCode.InvalidNetworkConfig,
     `plugin "${caller}" cannot delegate to itself`,
   );
+}
+
+/** @throws {Error} If the plugin does not declare REPAIR */
+async function requireRepair(
+  type: string,
+  { context }: DelegatingCall,
+): Promise<void> {
+  const { declaresRepair } = await import("./repair.ts");
+  const path = context.env["CNI_PATH"] ?? "";
+  if (await declaresRepair(type, path, context)) return;
+  throw new Error(`plugin "${type}" cannot repair`);
 }
 
 /** @param read Converts the plugin's output to the return value */

@@ -100,6 +100,24 @@ Deno.test("delegateTo() runs the plugin with this call's input", async (t) => {
   });
 });
 
+Deno.test("a delegate gets REPAIR only if it declares it", async (t) => {
+  await t.step("it does", async () => {
+    const { delegate, commands, invocations } = delegateThat(() =>
+      '{"commands":["REPAIR"]}'
+    );
+    await delegate.repair();
+    assertEquals(commands(), ["VERSION", "REPAIR"]);
+    assertEquals(invocations[0]?.env["CNI_TOOL_ASKS"], "commands");
+    assertEquals(invocations[1]?.env, { ...ENV, CNI_COMMAND: "REPAIR" });
+  });
+  await t.step("it does not", async () => {
+    const { delegate, commands } = delegateThat(() => "{}");
+    const text = 'plugin "plugin" cannot repair';
+    await assertRejects(() => delegate.repair(), Error, text);
+    assertEquals(commands(), ["VERSION"]);
+  });
+});
+
 Deno.test("a delegated ADD logs that a result has to be converted", async (t) => {
   const line = (from: string, to: string): string =>
     'level=warn msg="Converting a result of a different version" ' +
