@@ -52,18 +52,20 @@ export class KeyedQueue {
    *
    * @param key Undefined for a task that runs alongside all others
    * @param signal Ends the wait; those behind it still wait for those before it
-   * @returns The slot; undefined if the signal came first
+   * @param untilSlot Ends the wait only when the earlier tasks of the key have ended
+   * @returns The slot; undefined if a signal came first
    */
   async wait(
     key: string | undefined,
     signal: AbortSignal = NEVER,
+    untilSlot: AbortSignal = NEVER,
   ): Promise<Slot | undefined> {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const before = key === undefined ? undefined : this.#enter(key, ended);
     this.#waiting++;
     try {
       if (before !== undefined) await waitUntil(before, signal);
-      if (!await this.#takeSlot(signal)) {
+      if (!await this.#takeSlot(signal, untilSlot)) {
         if (before === undefined) end();
         else before.then(end);
         return undefined;
@@ -117,8 +119,8 @@ export class KeyedQueue {
     return before;
   }
 
-  async #takeSlot(signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted) return false;
+  async #takeSlot(...signals: readonly AbortSignal[]): Promise<boolean> {
+    if (signals.some(({ aborted }) => aborted)) return false;
     if (this.#running < this.#limit) {
       this.#running++;
       return true;
@@ -126,7 +128,7 @@ export class KeyedQueue {
     const { promise, resolve } = Promise.withResolvers<true>();
     const take = (): void => resolve(true);
     this.#queue.push(take);
-    if (await waitUntil(promise, signal)) return true;
+    if (await waitUntil(promise, ...signals)) return true;
     const at = this.#queue.indexOf(take);
     if (at === -1) this.#freeSlot(); // It got the slot at the same time.
     else this.#queue.splice(at, 1);

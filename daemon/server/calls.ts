@@ -113,7 +113,6 @@ export class Calls {
     onStart: () => void,
   ): Promise<Outcome> {
     const { call, subject } = running;
-    if (this.#stop.signal.aborted) return { declined: "the daemon ends" };
     if (this.#queue.waiting >= MAX_WAITING) {
       return { declined: "too many calls wait" };
     }
@@ -121,8 +120,9 @@ export class Calls {
     const { signal } = new JoinedSignal(call.signal, running.cancelled);
     const work = this.#work.get(call.env["CNI_CONTAINERID"] ?? "");
     if (work !== undefined) await waitUntil(work, signal);
-    using untilSlot = new JoinedSignal(signal, this.#stop.signal);
-    using slot = await this.#queue.wait(subject.queueKey, untilSlot.signal);
+    // Run by its caller, a call must not overtake one that still runs here.
+    const { signal: untilSlot } = this.#stop;
+    using slot = await this.#queue.wait(subject.queueKey, signal, untilSlot);
     if (slot === undefined) {
       return signal.aborted
         ? cancelledOutcome(subject, signal)
@@ -203,7 +203,8 @@ export class Calls {
   }
 
   /**
-   * Begins no further calls, and waits for those that run.
+   * Begins no further calls, and waits for those that run. The others are declined
+   * when the earlier ones of their attachments have ended.
    *
    * @param withinMs After this time they are cancelled, in ms
    * @param undoMs Time for their undo, in ms

@@ -255,7 +255,13 @@ Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", asyn
   await told.until("ADD c1");
   assertEquals(codeOf(await told.run("DEL")), 0);
   assertEquals((await Promise.all(adds)).map(codeOf), [11, 11]);
-  assertEquals(told.story, ["ADD c2", "ADD c1", "ADD c1 ends", "DEL c1"]);
+  assertEquals(told.story, [
+    "ADD c2",
+    "ADD c1",
+    "ADD c1 ends",
+    "DEL c1 with its result",
+    "DEL c1",
+  ]);
   assertEquals([told.calls.running, told.calls.waiting], [1, 0]);
   assertEquals(codeOf(await told.run("DEL", "c2")), 0);
   assertEquals(codeOf(await other), 11);
@@ -266,6 +272,61 @@ Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", asyn
     ["ADD", 11],
     ["DEL", 0],
   ]);
+});
+
+Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async () => {
+  for (const isLater of [false, true]) {
+    const told = new Told();
+    const gone = new AbortController();
+    const added = told.run("ADD");
+    await told.until("ADD c1");
+    const deleted = told.run("DEL", "c1", gone.signal);
+    gone.abort(new Error("the caller disconnected"));
+    if (isLater) told.note("ADD", "c1", Promise.resolve(true));
+    assertEquals((await Promise.all([added, deleted])).map(codeOf), [11, 11]);
+    const undo = isLater ? [] : ["DEL c1 with its result"];
+    assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
+  }
+});
+
+Deno.test("Calls.stop() declines a call when earlier ones of its attachment have ended", async () => {
+  for (const isBefore of [false, true]) {
+    const told = new Told();
+    const { promise: standing, resolve: go } = Promise.withResolvers<void>();
+    const plugin: Plugin = {
+      ...told.plugin,
+      add: async () => {
+        told.story.push("ADD c1");
+        await standing;
+        told.story.push("ADD c1 ends");
+        return emptyResult();
+      },
+    };
+    const none = (): void => {};
+    const never = new AbortController().signal;
+    const added = told.run("ADD", "c1", never, none, { plugin });
+    await told.until("ADD c1");
+    const del = async (): Promise<void> => {
+      const code = codeOf(await told.run("DEL"));
+      told.story.push(`DEL c1: ${code}`);
+    };
+    const early = isBefore ? [del()] : [];
+    const stopped = told.calls.stop(60_000, 60_000);
+    const deleted = isBefore ? early : [del()];
+    // Declined with the others, it would be gone by now.
+    assertEquals(codeOf(await told.run("DEL", "c2")), "the daemon ends");
+    await new Promise((resolve) => setTimeout(resolve));
+    assertEquals(told.story, ["ADD c1"]);
+    go();
+    await Promise.all([...deleted, stopped]);
+    assertEquals(codeOf(await added), 11);
+    assertEquals(told.story, [
+      "ADD c1",
+      "ADD c1 ends",
+      "DEL c1 with its result",
+      "DEL c1: the daemon ends",
+    ]);
+  }
 });
 
 Deno.test("Calls.stop() waits for calls that run, and begins no others", async () => {

@@ -1,5 +1,5 @@
 /**
- * Runs a call through `dispatch()`, and undoes an ADD whose caller is gone.
+ * Runs a call through `dispatch()`, and undoes an ADD that is given up.
  *
  * @module
  */
@@ -48,8 +48,8 @@ export interface RunOptions {
 const UNDO_MS = 30_000;
 
 /**
- * Runs a call. If its caller is gone when an ADD has run, runs the DEL that a
- * runtime runs after an ADD without a result.
+ * Runs a call. After an ADD that is given up, runs the DEL that a runtime runs after
+ * an ADD without a result, even if a DEL waits: it may never run here.
  *
  * @param context `signal` is aborted when the call is given up
  */
@@ -66,10 +66,7 @@ export async function runCall(
   const output = await runPlugin(running, call.env, input, options);
   call.poll();
   if (!context.signal.aborted || command !== "ADD") return output;
-  // A DEL that has arrived undoes the rest itself.
-  if (!running.isCancelledByDel) {
-    await undo(running, output, context, options);
-  }
+  await undo(running, output, context, options);
   return cancelledOutcome(subject, context.signal);
 }
 
@@ -157,7 +154,7 @@ async function undo(
   const input = { stdin: () => stdin, signal, yieldDuring };
   const undone = await runPlugin(running, env, input, options);
   if (undone.exitCode === 0) return;
-  log.warn("Cannot undo an ADD whose caller disconnected", {
+  log.warn("Cannot undo an ADD that was cancelled", {
     plugin: call.plugin.name,
     container,
     error: undone.stdout,

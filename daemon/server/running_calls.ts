@@ -2,7 +2,7 @@
  * The calls that the daemon runs or has queued, and the calls of the same
  * attachments that arrive later.
  *
- * A caller may disconnect while its ADD runs, and the runtime may then attach the
+ * An ADD may be cancelled while it runs, and the runtime may then attach the
  * container again through another process. Such an ADD is superseded: undoing it
  * would remove the new attachment.
  *
@@ -14,11 +14,6 @@ import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
 
 /** How far the times of files may lag behind, in ms. */
 const CLOCK_MS = 50;
-
-/** Why a DEL cancels an ADD of its attachment. */
-class CancelledByDel extends Error {
-  override readonly message = "a DEL of the attachment arrived";
-}
 
 /** Why a call stops before it changes a later attachment. */
 class Superseded extends Error {
@@ -53,11 +48,6 @@ export class RunningCall {
     return this.#cancel.signal;
   }
 
-  /** Whether a DEL of its attachment has arrived, which undoes it. */
-  get isCancelledByDel(): boolean {
-    return this.#cancel.signal.reason instanceof CancelledByDel;
-  }
-
   cancel(reason: Error): void {
     this.#cancel.abort(reason);
   }
@@ -72,7 +62,7 @@ export class RunningCall {
   }
 
   /**
-   * Reports whether the caller is gone, and the attachment was made again by
+   * Reports whether the call is given up, and the attachment was made again by
    * another process.
    *
    * @param pollSockets Notes calls that have arrived and have had no event yet:
@@ -80,7 +70,7 @@ export class RunningCall {
    */
   async isSuperseded(pollSockets: (() => void) | undefined): Promise<boolean> {
     this.call.poll();
-    if (!this.call.signal.aborted) return false;
+    if (!this.call.signal.aborted && !this.cancelled.aborted) return false;
     pollSockets?.();
     const later = [...this.#later];
     const declined = await Promise.all(
@@ -122,7 +112,7 @@ export class RunningCalls {
     for (const running of this.#calls) {
       const { command, subject } = running;
       if (command !== "ADD" || subject.attachment !== attachment) continue;
-      running.cancel(new CancelledByDel());
+      running.cancel(new Error("a DEL of the attachment arrived"));
     }
   }
 
