@@ -101,10 +101,16 @@ function isCause(
         other.severity === "error" && other.isVague !== true &&
         ends.some((name) =>
           other.subject === name || other.about?.flat().includes(name) ||
-          other.message.includes(name)
+          isNamed(name, other.message)
         )
       )
     );
+}
+
+/** Reports whether a text has a name that is not a part of a longer one. */
+function isNamed(name: string, text: string): boolean {
+  const whole = `(?<![\\w./-])${RegExp.escape(name)}(?![\\w/-]|\\.\\w)`;
+  return new RegExp(whole).test(text);
 }
 
 /** The attempt to fix a finding. */

@@ -1,0 +1,36 @@
+import { assertEquals } from "@std/assert";
+import { diagnose } from "./diagnose.ts";
+import { error, type Finding } from "./finding.ts";
+import { createNode } from "./testing/node.ts";
+
+const LOST = "packets end at the bridge";
+
+/** Messages of other errors, and whether they may be the cause of a loss. */
+const others: [message: string, isCause: boolean][] = [
+  ["default/web eth0: its address is gone", true],
+  ['the port of "default/web eth0" is down', true],
+  ["nothing answers default/web eth0", true],
+  ["default/web eth01: its address is gone", false],
+  ["default/web eth0-2 is down", false],
+  ["default/web eth0.5 is down", false],
+  ["my-default/web eth0: its address is gone", false],
+];
+
+Deno.test("diagnose() leaves out a vague loss only for an error about its container", async () => {
+  using node = createNode({});
+  for (const [message, isCause] of others) {
+    const findings: Finding[] = [
+      error(message, ""),
+      error(LOST, "", { isVague: true, about: [["default/web eth0"]] }),
+    ];
+    const page = { effect: "", cause: "", look: "", fix: "" };
+    const check = { code: "CNI9999", name: "any", finds: "", page };
+    const diagnosis = await diagnose(node, () => {}, [
+      { ...check, run: () => findings },
+    ]);
+    assertEquals(
+      diagnosis.findings.map((one) => one.message),
+      isCause ? [message] : [message, LOST],
+    );
+  }
+});
