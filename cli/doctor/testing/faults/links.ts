@@ -280,12 +280,17 @@ export const LINKS_FAULTS: readonly Fault[] = [
     checks: ["mac-twice"],
     message:
       /"lan0" sends frames for \S+, the MAC of default\/db eth0, to the port "tun9"/,
-    seed: (scene) => {
+    seed: async (scene) => {
       const mac = macOf(scene);
-      return tunnel(
+      const undo = await tunnel(
         "ip link set tun9 master lan0; " +
           `bridge fdb replace ${mac} dev tun9 master static sticky`,
       )(scene);
+      return async () => {
+        await undo();
+        // The port's MAC may have been the bridge's.
+        scene.sh("ip neigh flush all", scene.other);
+      };
     },
     follow: true,
   },
