@@ -51,7 +51,7 @@ const RESULT = JSON.stringify({
 
 /**
  * A host with a daemon, and an IPAM plugin `slow` whose ADD ends when it is told
- * to.
+ * to. The containers `c1` to `c9` get an address each.
  */
 class Scene implements AsyncDisposable {
   readonly hosts = TestHosts.create();
@@ -69,7 +69,8 @@ class Scene implements AsyncDisposable {
       while test ! -e ${path}/go; do sleep 0.02; done
       : > ${path}/lease
       echo "$CNI_COMMAND" >> ${path}/ended
-      echo '${RESULT}'`,
+      case $CNI_CONTAINERID in c[0-9]) last=1\${CNI_CONTAINERID#c};; *) last=3;; esac
+      echo '${RESULT}' | sed "s/10\\.1\\.2\\.3/10.1.2.$last/"`,
     );
   }
 
