@@ -151,11 +151,12 @@ rootTest(
     // By now it waits for the first.
     await hosts.run("remote", "STATUS", config);
     const ended = server[Symbol.asyncDispose]();
-    const { exitCode, json } = await second;
-    assertEquals([exitCode, json.code, json.msg], [1, 11, "the daemon ends"]);
+    // Its caller must not try again before the first has ended.
     end?.resolve();
     const { exitCode: code, stdout } = await first;
     assertEquals(code, 0, stdout);
+    const { exitCode, json } = await second;
+    assertEquals([exitCode, json.code, json.msg], [1, 11, "the daemon ends"]);
     await ended;
   },
 );
