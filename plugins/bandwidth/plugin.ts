@@ -22,6 +22,7 @@
  */
 
 import { describeError } from "../../base/error.ts";
+import type { MaybePromise } from "../../base/waiting.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../cni/call/rollback.ts";
@@ -38,10 +39,12 @@ import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { describeLink } from "../parts/link/veth.ts";
 import type { BandwidthConfig } from "./schema.ts";
 import {
+  type Directions,
   directionsOf,
   endLimits,
   limitEgress,
   limitIngress,
+  type VethPair,
   warnOfSmallBursts,
 } from "./directions.ts";
 import { findHostEnd, getHostEnd } from "./host_end.ts";
@@ -83,26 +86,20 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       : withInterface(prevResult, describeLink(ifb));
   },
 
-  async check(call): Promise<void> {
-    const limits = limitsOf(call.config);
-    const prevResult = requirePrevResult(
-      call,
-      "must be called as a chained plugin",
-    );
-    if (isUnlimited(limits)) return;
-    using host = Rtnl.open(call.hostNetns);
-    using sandbox = openSandbox(call.args);
-    const end = getHostEnd(host, sandbox, prevResult, call.args.ifName);
-    const { ingress, egress } = directionsOf(limits, end);
-    const identity = await identifyIfb(attachmentOf(call));
+  check: (call) =>
+    withLimits(call, async (pair, { ingress, egress }) => {
+      const { checkEgress, checkIngress } = await import("./check.ts");
+      if (ingress !== undefined) checkIngress(pair, ingress);
+      if (egress !== undefined) checkEgress(pair, egress);
+    }),
 
-    const { checkEgress, checkIngress } = await import("./check.ts");
-    const pair = { host, end, identity, hasSandbox: true };
-    if (ingress !== undefined) checkIngress(pair, ingress);
-    if (egress !== undefined) checkEgress(pair, egress);
-  },
-
-  repair: async (call) => await (await import("./repair.ts")).repair(call),
+  // The steps of ADD replace what is left of a limit. None is undone.
+  repair: (call) =>
+    withLimits(call, (pair, { ingress, egress }) => {
+      const rollback = new Rollback(call.log);
+      if (ingress !== undefined) limitIngress(pair, ingress, rollback);
+      if (egress !== undefined) limitEgress(pair, egress, rollback);
+    }),
 
   async del(call): Promise<void> {
     using host = Rtnl.open(call.hostNetns);
@@ -128,6 +125,25 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     await deleteNow(listStaleIfbs(host, network, validAttachments), call);
   },
 });
+
+/** Works on the veth pair of an attachment, unless the configuration limits nothing. */
+async function withLimits(
+  call: Call<BandwidthConfig>,
+  work: (pair: VethPair, directions: Directions) => MaybePromise<void>,
+): Promise<void> {
+  const limits = limitsOf(call.config);
+  const prevResult = requirePrevResult(
+    call,
+    "must be called as a chained plugin",
+  );
+  if (isUnlimited(limits)) return;
+  using host = Rtnl.open(call.hostNetns);
+  using sandbox = openSandbox(call.args);
+  const end = getHostEnd(host, sandbox, prevResult, call.args.ifName);
+  const identity = await identifyIfb(attachmentOf(call));
+  const pair = { host, end, identity, hasSandbox: true };
+  await work(pair, directionsOf(limits, end));
+}
 
 /** Adds an interface to a result, or replaces one with the same name. */
 function withInterface(result: Result, added: Interface): Result {

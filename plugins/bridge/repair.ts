@@ -12,7 +12,11 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
 import { withAction } from "../parts/link/configure_link.ts";
-import { repairLink, wantedLinkOf } from "../parts/link/repair_link.ts";
+import {
+  findVethPair,
+  repairLink,
+  wantedLinkOf,
+} from "../parts/link/repair_link.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { ownPartOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { openSandbox } from "../parts/sandbox/sandbox.ts";
@@ -36,11 +40,9 @@ export async function repair(
   const result = ownPartOf(prevResult, call.args);
   using host = Rtnl.open(call.hostNetns);
   using sandbox = openSandbox(call.args);
-  const container = sandbox.link.find(call.args.ifName);
-  const port = container?.linkIndex === undefined
-    ? undefined
-    : host.link.find(container.linkIndex);
-  if (container === undefined || port?.kind !== "veth") return;
+  const pair = findVethPair(host, sandbox, call.args.ifName);
+  if (pair === undefined) return;
+  const { container, end: port } = pair;
   if (scope.sandbox && !settings.leavesContainerDown) {
     repairLink(sandbox, container, wantedLinkOf(result));
   }

@@ -10,7 +10,11 @@ import { Cidr } from "../../net/cidr.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
 import { listMissingRoutes } from "../parts/link/check_link.ts";
-import { listMissingAddresses, repairLink } from "../parts/link/repair_link.ts";
+import {
+  findVethPair,
+  listMissingAddresses,
+  repairLink,
+} from "../parts/link/repair_link.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { ownPartOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { openSandbox } from "../parts/sandbox/sandbox.ts";
@@ -39,11 +43,9 @@ export async function repair(
   );
   using host = Rtnl.open(call.hostNetns);
   using sandbox = openSandbox(call.args);
-  const container = sandbox.link.find(call.args.ifName);
-  const end = container?.linkIndex === undefined
-    ? undefined
-    : host.link.find(container.linkIndex);
-  if (container === undefined || end?.kind !== "veth") return;
+  const pair = findVethPair(host, sandbox, call.args.ifName);
+  if (pair === undefined) return;
+  const { container, end } = pair;
   const own = ownPartOf(prevResult, call.args);
   const ips = routedIpsOf(own);
   const addresses = ips.map(({ address }) => address);

@@ -33,6 +33,18 @@ export interface WantedLink {
   readonly routes: readonly Route[];
 }
 
+/** Finds both ends of the veth pair of an attachment; undefined if one is missing. */
+export function findVethPair(
+  host: Rtnl,
+  sandbox: Rtnl,
+  ifName: string,
+): { readonly container: Link; readonly end: Link } | undefined {
+  const container = sandbox.link.find(ifName);
+  if (container?.linkIndex === undefined) return undefined;
+  const end = host.link.find(container.linkIndex);
+  return end?.kind === "veth" ? { container, end } : undefined;
+}
+
 /** Lists the addresses that a link lacks. */
 export function listMissingAddresses(
   netns: Rtnl,
