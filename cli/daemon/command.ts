@@ -32,7 +32,7 @@ import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
 import { defaultDirectories } from "../networks/network.ts";
 import { detach } from "./detach.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
-import type { Repairer } from "./repairer.ts";
+import type { Reconciler } from "./reconciler.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
@@ -78,12 +78,10 @@ export async function daemon(
     multus.run(end.signal),
     whereabouts.run(end.signal),
   ];
-  const remover = options.heals
-    ? createLeftoverRemover(env, lookup, log)
-    : undefined;
-  const repairer = options.repairs
-    ? await loadRepairer(env, lookup, log)
-    : undefined;
+  const reconcilers = [
+    ...options.heals ? [createLeftoverRemover(env, lookup, log)] : [],
+    ...options.repairs ? [await loadRepairer(env, lookup, log)] : [],
+  ];
   const check = options.logLevel === "debug"
     ? createCheck(onStderr)
     : undefined;
@@ -102,25 +100,26 @@ export async function daemon(
       build: buildIdentity,
       hostNetns: OWN_NETNS,
       afterCall: (call): void => {
-        remover?.note(call);
-        repairer?.note(call);
+        for (const one of reconcilers) one.note(call);
         check?.();
       },
-      leftovers: remover && (() => remover.describe()),
-      repairs: repairer && (() => repairer.describe()),
+      describe: () =>
+        Object.fromEntries(
+          reconcilers.map((one) => [one.name, one.describe()]),
+        ),
       env,
       lookup,
       trace: spans?.trace,
       gauges: [
         ...multus.listGauges(),
         ...spans?.gauges ?? [],
-        ...remover?.listGauges() ?? [],
-        ...repairer?.listGauges() ?? [],
+        ...reconcilers.flatMap((one) => one.listGauges()),
       ],
       onListening: (calls): void => {
         tryPidFile(pidFile, log);
-        if (remover) following.push(remover.run(end.signal));
-        if (repairer) following.push(repairer.run(calls, end.signal));
+        for (const one of reconcilers) {
+          following.push(one.run(calls, end.signal));
+        }
       },
       log,
       signal,
@@ -142,7 +141,7 @@ function createLeftoverRemover(
   env: Environment,
   lookup: PluginLookup,
   log: Log,
-): LeftoverRemover {
+): Reconciler {
   return new LeftoverRemover({
     log,
     search: {
@@ -160,7 +159,7 @@ async function loadRepairer(
   env: Environment,
   lookup: PluginLookup,
   log: Log,
-): Promise<Repairer> {
+): Promise<Reconciler> {
   const { Repairer } = await import("./repairer.ts");
   return new Repairer({
     hostNetns: OWN_NETNS,

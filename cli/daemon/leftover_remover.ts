@@ -7,24 +7,23 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { deadline, waitUntil } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { findFileId } from "../../base/files/same_file.ts";
-import type { Log } from "../../base/log/log.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { LeftoversDocument } from "../../daemon/server/state_handler.ts";
 import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
 import type { Orphan, OrphanSearch, Removal } from "../orphans/mod.ts";
+import {
+  Reconciler,
+  type ReconcilerOptions,
+  type Round,
+} from "./reconciler.ts";
 
 /** Leftovers that are younger are kept, in ms: a pod may be attached right now. */
 const GRACE_MS = 60_000;
-/** How often the whole node is searched, in ms. */
-const SWEEP_MS = 10 * 60_000;
-/** The least time between two searches, in ms. */
-const REST_MS = 10_000;
 /** Leftovers become older than the grace period so long after an event, in ms. */
 const MARGIN_MS = 1000;
 /** How many configurations of calls are kept: the last ones. */
@@ -33,21 +32,16 @@ const MOST_CONFS = 100;
 const MOST_CONTAINERS = 10_000;
 
 /** Options of a {@linkcode LeftoverRemover}. */
-export interface LeftoverRemoverOptions {
+export interface LeftoverRemoverOptions extends ReconcilerOptions {
   /** Where to search, and what removes what is found. */
   readonly search: Omit<
     OrphanSearch,
     "graceMs" | "isAutomatic" | "signal" | "confs"
   >;
-  readonly log: Pick<Log, "info" | "warn">;
   /** Removes leftovers; the engine of `cni gc --orphans` by default. */
   readonly remove?: (search: OrphanSearch) => Promise<readonly Removal[]>;
   /** See {@linkcode GRACE_MS}. */
   readonly graceMs?: number;
-  /** See {@linkcode SWEEP_MS}. */
-  readonly sweepMs?: number;
-  /** See {@linkcode REST_MS}. */
-  readonly restMs?: number;
 }
 
 /** A container that has been attached by this daemon, as far as it has seen. */
@@ -62,28 +56,20 @@ interface Followed {
  * failed, when the grace period is over, unless DEL comes before; and of all others
  * at the start and every ten minutes.
  */
-export class LeftoverRemover {
-  readonly #options: LeftoverRemoverOptions;
+export class LeftoverRemover
+  extends Reconciler<"leftovers", LeftoverRemoverOptions> {
+  readonly name = "leftovers";
+  protected readonly failure = "Cannot search for leftovers";
+  protected readonly restMs = 10_000;
   readonly #containers = new Map<string, Followed>();
   /** When to look at a container again, in ms of the process's clock. */
   readonly #due = new Map<string, number>();
   /** Configurations by plugin and network: they name where plugins keep state. */
   readonly #confs = new Map<string, Uint8Array>();
   readonly #watched = new Set<string>();
-  readonly #watchers: Deno.FsWatcher[] = [];
   readonly #removed = new Map<string, number>();
   #failed: readonly Removal[] = [];
-  #searches = 0;
-  #lastAt: string | undefined;
-  #problem: string | undefined;
-  #wake = Promise.withResolvers<true>();
 
-  /** Starts without containers. */
-  constructor(options: LeftoverRemoverOptions) {
-    this.#options = options;
-  }
-
-  /** Notes a call that has ended. */
   note({ call, plugin, command, network, code }: EndedCall): void {
     const { env, stdin } = call;
     const { CNI_CONTAINERID: container = "", CNI_NETNS: netns = "" } = env;
@@ -122,9 +108,9 @@ export class LeftoverRemover {
 
   /** Looks at a container when the grace period is over. */
   #suspect(container: string): void {
-    const { graceMs = GRACE_MS } = this.#options;
+    const { graceMs = GRACE_MS } = this.options;
     this.#due.set(container, performance.now() + graceMs + MARGIN_MS);
-    this.#wake.resolve(true);
+    this.wake();
   }
 
   /** Hears of files of namespaces that are removed from a directory. */
@@ -138,9 +124,9 @@ export class LeftoverRemover {
       Deno.watchFs(directory, { recursive: false })
     );
     if (watcher === undefined) return;
-    this.#watchers.push(watcher);
+    this.stack.defer(() => watcher.close());
     this.#hear(watcher).catch((error) =>
-      this.#options.log.warn("Cannot watch network namespaces", {
+      this.options.log.warn("Cannot watch network namespaces", {
         directory,
         error: describeError(error),
       })
@@ -156,26 +142,8 @@ export class LeftoverRemover {
     }
   }
 
-  /** Removes leftovers until the signal. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { sweepMs = SWEEP_MS, restMs = REST_MS } = this.#options;
-    using _watchers = {
-      [Symbol.dispose]: () => this.#watchers.forEach((one) => one.close()),
-    };
-    for (let sweepAt = performance.now(); !signal.aborted;) {
-      const now = performance.now();
-      const isSweep = now >= sweepAt;
-      if (isSweep) {
-        sweepAt = now + sweepMs;
-        this.#forgetDead();
-      }
-      if (this.#takeDead(now) || isSweep) {
-        if (!await this.#heal(signal)) return;
-        await this.#sleep(restMs, signal, false);
-      }
-      const next = Math.min(sweepAt, ...this.#due.values());
-      await this.#sleep(next - performance.now(), signal, true);
-    }
+  protected dueAt(): number {
+    return Math.min(...this.#due.values());
   }
 
   /** Forgets containers whose namespace has ended unheard: they are the sweep's. */
@@ -188,20 +156,9 @@ export class LeftoverRemover {
     }
   }
 
-  /** Waits for a time in ms. */
-  async #sleep(
-    ms: number,
-    signal: AbortSignal,
-    mayWake: boolean,
-  ): Promise<void> {
-    if (ms <= 0) return;
-    if (mayWake) this.#wake = Promise.withResolvers();
-    const over = mayWake ? this.#wake.promise : new Promise<true>(() => {});
-    await waitUntil(over, deadline(ms), signal);
-  }
-
   /** Takes the containers that are due; returns whether one has no namespace. */
-  #takeDead(now: number): boolean {
+  #takeDead(): boolean {
+    const now = performance.now();
     let isDead = false;
     for (const [container, at] of this.#due) {
       if (at > now) continue;
@@ -214,35 +171,27 @@ export class LeftoverRemover {
     return isDead;
   }
 
-  /** Searches once; returns whether that makes sense again. */
-  async #heal(signal: AbortSignal): Promise<boolean> {
-    const { log, search, graceMs = GRACE_MS } = this.#options;
+  protected async work({ isSweep, signal }: Round): Promise<boolean> {
+    const { search, graceMs = GRACE_MS } = this.options;
+    if (isSweep) this.#forgetDead();
+    if (!this.#takeDead() && !isSweep) return false;
     const { HiddenProcessesError, removeOrphans } = await import(
       "./remove_leftovers.ts"
     );
-    const { remove = removeOrphans } = this.#options;
+    const { remove = removeOrphans } = this.options;
+    const confs = [...this.#confs.values()];
+    const limits = { graceMs, isAutomatic: true, confs, signal };
     try {
-      const confs = [...this.#confs.values()];
-      const limits = { graceMs, isAutomatic: true, confs, signal };
       this.#report(await remove({ ...search, ...limits }));
-      this.#problem = undefined;
-      return true;
     } catch (error) {
-      if (signal.aborted) return false;
-      const problem = describeError(error);
-      if (problem !== this.#problem) {
-        log.warn("Cannot search for leftovers", { error: problem });
-      }
-      this.#problem = problem;
-      return !(error instanceof HiddenProcessesError);
-    } finally {
-      this.#searches++;
-      this.#lastAt = new Date().toISOString();
+      if (error instanceof HiddenProcessesError) this.giveUp();
+      throw error;
     }
+    return true;
   }
 
   #report(removals: readonly Removal[]): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     for (const { orphan, error } of removals) {
       const { kind, container, network, why } = orphan;
       const about = { kind, where: orphan.where, container, network, why };
@@ -259,7 +208,6 @@ export class LeftoverRemover {
     this.#failed = removals.filter(({ error }) => error !== undefined);
   }
 
-  /** Describes what it has done. */
   describe(): LeftoversDocument {
     return {
       removed: Object.fromEntries(this.#removed),
@@ -268,13 +216,11 @@ export class LeftoverRemover {
         where,
         error: describeError(error),
       })),
-      searches: this.#searches,
-      ...this.#lastAt !== undefined && { lastAt: this.#lastAt },
-      ...this.#problem !== undefined && { problem: this.#problem },
+      searches: this.rounds,
+      ...this.last,
     };
   }
 
-  /** Values for the daemon's metrics. */
   listGauges(): Gauge[] {
     return [
       {

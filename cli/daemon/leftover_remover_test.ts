@@ -46,7 +46,8 @@ class Scene implements AsyncDisposable {
   readonly #running: Promise<void>;
 
   constructor() {
-    this.#running = this.remover.run(this.#end.signal);
+    const noCalls = { whileIdle: () => Promise.resolve(undefined) };
+    this.#running = this.remover.run(noCalls, this.#end.signal);
   }
 
   /** Creates the file of a namespace. */

@@ -4,12 +4,10 @@
  * @module
  */
 
-import { deadline, JoinedSignal, waitUntil } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
 import { findFileId } from "../../base/files/same_file.ts";
-import type { Log } from "../../base/log/log.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import {
   createInvoker,
@@ -18,7 +16,6 @@ import {
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
-import type { Calls } from "../../daemon/server/calls.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { RepairsDocument } from "../../daemon/server/state_handler.ts";
 import { waitReadable } from "../../ffi/libc.ts";
@@ -36,15 +33,16 @@ import {
   type AttachmentRepair,
   repairAttachments,
 } from "../repair/repair_node.ts";
+import {
+  Reconciler,
+  type ReconcilerOptions,
+  type Round,
+} from "./reconciler.ts";
 
 /** A round begins when nothing was removed for so long, in ms. */
 const QUIET_MS = 250;
 /** It begins after this time although removals go on, in ms. */
 const MOST_MS = 2000;
-/** The least time between two rounds, in ms. */
-const REST_MS = 5000;
-/** How often all attachments are looked at although nothing was heard, in ms. */
-const SWEEP_MS = 10 * 60_000;
 /** How often the end of the daemon is looked for, in ms. */
 const CHECK_MS = 1000;
 /** A round that takes longer is ended, in ms. */
@@ -53,43 +51,31 @@ const ROUND_MS = 60_000;
 const MOST_DELETED = 10_000;
 
 /** Options of a {@linkcode Repairer}. */
-export interface RepairerOptions {
+export interface RepairerOptions extends ReconcilerOptions {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
   readonly directories: Pick<Directories, "pluginDirs" | "cacheDir">;
   readonly env: Environment;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
-  readonly log: Log;
-  /** See {@linkcode REST_MS}. */
-  readonly restMs?: number;
-  /** See {@linkcode SWEEP_MS}. */
-  readonly sweepMs?: number;
 }
 
 /**
  * Looks at all attachments at the start, every ten minutes, and after another
  * program has removed something that may be theirs; repairs those that lack something.
  */
-export class Repairer {
-  readonly #options: RepairerOptions;
+export class Repairer extends Reconciler<"repairs", RepairerOptions> {
+  readonly name = "repairs";
+  protected readonly failure = "Cannot repair containers";
+  protected readonly restMs = 5000;
   /** Attachments of which a DEL has succeeded, and no ADD has ended since. */
   readonly #deleted = new Set<string>();
   #removals: Removals | undefined;
+  #firstRemovalMs = 0;
   #lastRemovalMs = 0;
-  #wake = Promise.withResolvers<true>();
-  #rounds = 0;
   #repaired = 0;
   #remaining: RepairsDocument["remaining"] = [];
-  #lastAt: string | undefined;
-  #problem: string | undefined;
 
-  /** Starts without removals. */
-  constructor(options: RepairerOptions) {
-    this.#options = options;
-  }
-
-  /** Notes a call that has ended. */
   note({ call: { env }, command, network, code }: EndedCall): void {
     const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
     const attachment = keyOf({ network, containerId, ifName });
@@ -100,27 +86,20 @@ export class Repairer {
     if (this.#deleted.size > MOST_DELETED) this.#deleted.delete(oldest);
   }
 
-  /**
-   * Repairs until the signal.
-   *
-   * @param calls The daemon's: nothing is repaired while a call of its container runs
-   */
-  async run(
-    calls: Pick<Calls, "whileIdle">,
+  override async run(
+    calls: Round["calls"],
     signal: AbortSignal,
   ): Promise<void> {
-    const { hostNetns, log } = this.#options;
     try {
-      using netns = NetNs.open(hostNetns);
-      using watch = RemovalWatch.open(netns, isOwnProcess());
+      using netns = NetNs.open(this.options.hostNetns);
+      const watch = this.stack.use(RemovalWatch.open(netns, isOwnProcess()));
       await Promise.all([
         ...watch.descriptors.map((fd) => this.#listen(watch, fd, signal)),
-        this.#repair(calls, signal),
+        super.run(calls, signal),
       ]);
     } catch (error) {
       if (signal.aborted) return;
-      this.#problem = describeError(error);
-      log.error("Cannot repair containers", { error: this.#problem });
+      this.fail(error, "error");
     }
   }
 
@@ -137,6 +116,10 @@ export class Repairer {
   }
 
   #hear(removals: Removals): void {
+    this.#lastRemovalMs = performance.now();
+    if (this.#removals === undefined) {
+      this.#firstRemovalMs = this.#lastRemovalMs;
+    }
     const { areRules, isForwarding, ifindexes } = this.#removals ??
       { areRules: false, isForwarding: false, ifindexes: [] };
     this.#removals = {
@@ -144,77 +127,36 @@ export class Repairer {
       isForwarding: isForwarding || removals.isForwarding,
       ifindexes: new Set([...ifindexes, ...removals.ifindexes]),
     };
-    this.#lastRemovalMs = performance.now();
-    this.#wake.resolve(true);
+    this.wake();
   }
 
-  async #repair(
-    calls: Pick<Calls, "whileIdle">,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { restMs = REST_MS, sweepMs = SWEEP_MS } = this.#options;
-    for (let sweepAt = performance.now(); !signal.aborted;) {
-      const isSweep = performance.now() >= sweepAt;
-      if (isSweep) sweepAt = performance.now() + sweepMs;
-      else await this.#waitUntilQuiet(signal);
-      const endsAt = performance.now() + restMs;
-      if (await this.#tryRound(calls, isSweep, signal)) {
-        await sleep(endsAt - performance.now(), signal);
-      }
-      // Checked before it waits: what was removed during a round must not be missed.
-      if (this.#removals !== undefined) continue;
-      this.#wake = Promise.withResolvers();
-      await sleep(sweepAt - performance.now(), signal, this.#wake.promise);
-    }
+  protected dueAt(): number {
+    return this.#removals === undefined ? Infinity : Math.min(
+      this.#lastRemovalMs + QUIET_MS,
+      this.#firstRemovalMs + MOST_MS,
+    );
   }
 
-  async #waitUntilQuiet(signal: AbortSignal): Promise<void> {
-    const limit = performance.now() + MOST_MS;
-    for (;;) {
-      const now = performance.now();
-      const end = Math.min(this.#lastRemovalMs + QUIET_MS, limit);
-      if (signal.aborted || now >= end) return;
-      await sleep(end - now, signal);
-    }
-  }
-
-  /** Looks at all attachments if removals may concern them; returns whether it did. */
-  async #tryRound(
-    calls: Pick<Calls, "whileIdle">,
-    isSweep: boolean,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  protected async work(round: Round): Promise<boolean> {
+    const { directories, hostNetns } = this.options;
     const removals = this.#removals;
     this.#removals = undefined;
-    if (signal.aborted) return false;
-    const { log, directories, hostNetns } = this.#options;
-    try {
-      const attachments = listNodeAttachments(directories)
-        .filter(({ isLive }) => isLive);
-      if (!isSweep && !concern(removals, attachments, hostNetns)) return false;
-      const startMs = performance.now();
-      const repairs = await this.#round(calls, attachments, signal);
-      this.#report(repairs, performance.now() - startMs);
-      this.#problem = undefined;
-    } catch (error) {
-      if (signal.aborted) return false;
-      const problem = describeError(error);
-      if (problem !== this.#problem) {
-        log.warn("Cannot repair containers", { error: problem });
-      }
-      this.#problem = problem;
+    const attachments = listNodeAttachments(directories)
+      .filter(({ isLive }) => isLive);
+    if (!round.isSweep && !concern(removals, attachments, hostNetns)) {
+      return false;
     }
-    this.#rounds++;
-    this.#lastAt = new Date().toISOString();
+    const startMs = performance.now();
+    const repairs = await this.#repair(attachments, round);
+    this.#report(repairs, performance.now() - startMs);
     return true;
   }
 
-  async #round(
-    calls: Pick<Calls, "whileIdle">,
+  async #repair(
     attachments: readonly NodeAttachment[],
-    signal: AbortSignal,
+    { calls, signal }: Round,
   ): Promise<AttachmentRepair[]> {
-    const { lookup, env, directories, hostNetns } = this.#options;
+    const { lookup, env, directories, hostNetns } = this.options;
     const { pluginDirs } = directories;
     const callers = attachments.length === 0
       ? []
@@ -234,7 +176,7 @@ export class Repairer {
   }
 
   #report(repairs: readonly AttachmentRepair[], ms: number): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     const repaired = repairs.filter(({ plugins }) =>
       plugins.some((one) => one.repaired.length > 0)
     );
@@ -271,18 +213,15 @@ export class Repairer {
     this.#remaining = remaining;
   }
 
-  /** Describes what it has done. */
   describe(): RepairsDocument {
     return {
-      rounds: this.#rounds,
+      rounds: this.rounds,
       repaired: this.#repaired,
       remaining: this.#remaining,
-      ...this.#lastAt !== undefined && { lastAt: this.#lastAt },
-      ...this.#problem !== undefined && { problem: this.#problem },
+      ...this.last,
     };
   }
 
-  /** Values for the daemon's metrics. */
   listGauges(): Gauge[] {
     return [
       {
@@ -366,13 +305,4 @@ async function listOwnFiles(directories: readonly string[]): Promise<string[]> {
     COMPARED.set(id, isOwn);
   }
   return [...paths.keys()].filter((id) => COMPARED.get(id));
-}
-
-/** Waits for a time in ms, or until something else comes. */
-async function sleep(
-  ms: number,
-  signal: AbortSignal,
-  other: Promise<true> = new Promise(() => {}),
-): Promise<void> {
-  if (ms > 0) await waitUntil(other, deadline(ms), signal);
 }

@@ -38,11 +38,7 @@ import { listOwnGauges, type OwnState } from "./own_gauges.ts";
 import { readOwnAttributes } from "./caller_check.ts";
 import { SocketFile } from "../../base/service/socket_file.ts";
 import { EventLoopLag } from "./event_loop_lag.ts";
-import {
-  answerState,
-  type LeftoversDocument,
-  type RepairsDocument,
-} from "./state_handler.ts";
+import { answerState, type StateDocument } from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
 /** How often the sockets are checked, in ms. */
@@ -75,10 +71,8 @@ export interface DaemonOptions {
   readonly readAttributes?: CallSocketOptions["readAttributes"];
   /** Called after each call. */
   readonly afterCall?: ((call: EndedCall) => void) | undefined;
-  /** Describes what has become of leftovers; undefined if nothing removes them. */
-  readonly leftovers?: (() => LeftoversDocument) | undefined;
-  /** Describes what was repaired; undefined if nothing repairs. */
-  readonly repairs?: (() => RepairsDocument) | undefined;
+  /** Describes what the daemon does by itself. */
+  readonly describe?: () => Pick<StateDocument, "leftovers" | "repairs">;
   /** Follows the calls; they run as without it. */
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
@@ -265,8 +259,7 @@ class NodeDaemon {
         startedAt: this.#startedAt,
         ready: !this.isEnding,
         ...this.#stateServer && { metrics: this.#stateServer.describe() },
-        ...this.#options.leftovers && { leftovers: this.#options.leftovers() },
-        ...this.#options.repairs && { repairs: this.#options.repairs() },
+        ...this.#options.describe?.(),
         calls: {
           running: this.calls.running,
           waiting: this.calls.waiting,

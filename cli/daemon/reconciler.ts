@@ -1,0 +1,126 @@
+/**
+ * The loop of what the node daemon does by itself: it hears events, waits until they
+ * are due, works, and rests; and it sweeps the whole node now and then.
+ *
+ * @module
+ */
+
+import { deadline, pause, waitUntil } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
+import type { EndedCall } from "../../daemon/server/call.ts";
+import type { Calls } from "../../daemon/server/calls.ts";
+import type { Gauge } from "../../daemon/server/metrics.ts";
+import type { StateDocument } from "../../daemon/server/state_handler.ts";
+
+/** How often the whole node is looked at although nothing was heard, in ms. */
+const SWEEP_MS = 10 * 60_000;
+
+/** Options of every {@linkcode Reconciler}. */
+export interface ReconcilerOptions {
+  readonly log: Pick<Log, "info" | "warn" | "error">;
+  /** See {@linkcode Reconciler.restMs}. */
+  readonly restMs?: number;
+  /** See {@linkcode SWEEP_MS}. */
+  readonly sweepMs?: number;
+}
+
+/** One look at the node. */
+export interface Round {
+  /** Whether it is due although nothing was heard. */
+  readonly isSweep: boolean;
+  /** The daemon's. */
+  readonly calls: Pick<Calls, "whileIdle">;
+  readonly signal: AbortSignal;
+}
+
+/** Work of the node daemon: at the start, after events, and every ten minutes. */
+export abstract class Reconciler<
+  Name extends "leftovers" | "repairs" = "leftovers" | "repairs",
+  Options extends ReconcilerOptions = ReconcilerOptions,
+> {
+  /** Its key in the daemon's state. */
+  abstract readonly name: Name;
+  /** What the log says if a round fails. */
+  protected abstract readonly failure: string;
+  /** The least time between the starts of two rounds, in ms. */
+  protected abstract readonly restMs: number;
+  protected readonly options: Options;
+  /** Is disposed of at the end. */
+  protected readonly stack: DisposableStack = new DisposableStack();
+  protected rounds = 0;
+  /** When the last round ended, and why it failed. */
+  protected last: { readonly lastAt?: string; readonly problem?: string } = {};
+  #wake = Promise.withResolvers<true>();
+  #isOver = false;
+
+  /** Starts with nothing heard. */
+  constructor(options: Options) {
+    this.options = options;
+  }
+
+  /** Notes a call that has ended. */
+  abstract note(call: EndedCall): void;
+
+  /** When what it has heard is due, in ms of the process's clock; Infinity for nothing. */
+  protected abstract dueAt(): number;
+
+  /** Works on what is due; returns whether it had to look at the node. */
+  protected abstract work(round: Round): Promise<boolean>;
+
+  /** Describes what it has done. */
+  abstract describe(): NonNullable<StateDocument[Name]>;
+
+  /** Values for the daemon's metrics. */
+  abstract listGauges(): Gauge[];
+
+  /** Works until the signal. */
+  async run(calls: Round["calls"], signal: AbortSignal): Promise<void> {
+    using _stack = this.stack;
+    const { restMs = this.restMs, sweepMs = SWEEP_MS } = this.options;
+    for (let sweepAt = performance.now(); !signal.aborted && !this.#isOver;) {
+      const now = performance.now();
+      const isSweep = now >= sweepAt;
+      if (isSweep) sweepAt = now + sweepMs;
+      if (isSweep || now >= this.dueAt()) {
+        if (!await this.#tryRound({ isSweep, calls, signal })) continue;
+        await pause(Math.max(now + restMs - performance.now(), 0), signal);
+      } else {
+        this.#wake = Promise.withResolvers();
+        const next = deadline(Math.min(sweepAt, this.dueAt()) - now);
+        await waitUntil(this.#wake.promise, next, signal);
+      }
+    }
+  }
+
+  async #tryRound(round: Round): Promise<boolean> {
+    try {
+      if (!await this.work(round)) return false;
+      this.last = {};
+    } catch (error) {
+      if (round.signal.aborted) return false;
+      this.fail(error, "warn");
+    }
+    this.rounds++;
+    this.last = { ...this.last, lastAt: new Date().toISOString() };
+    return true;
+  }
+
+  /** Has it look again at what is due. */
+  protected wake(): void {
+    this.#wake.resolve(true);
+  }
+
+  /** Notes a problem; logs it once. */
+  protected fail(error: unknown, level: "warn" | "error"): void {
+    const problem = describeError(error);
+    const { last: { problem: known }, failure, options: { log } } = this;
+    if (problem !== known) log[level](failure, { error: problem });
+    this.last = { ...this.last, problem };
+  }
+
+  /** Ends it after this round: none can succeed here. */
+  protected giveUp(): void {
+    this.#isOver = true;
+  }
+}
