@@ -176,7 +176,8 @@ async function findIdle(node: Node): Promise<Findings> {
   const daemon = await node.daemonAt(daemonSocket).catch(() => undefined);
   if (daemon?.is !== "running") return [];
   const off = listRuntimes(node).filter(({ pid }) =>
-    readEnvironment(node, pid).includes(`${NO_DAEMON}=`)
+    readEnvironment(node, pid).split("\0")
+      .some((variable) => variable.startsWith(`${NO_DAEMON}=`))
   );
   const [service] = off;
   if (service !== undefined) {

@@ -203,6 +203,7 @@ function findTakenNames(node: Node): Findings {
 /** Finds networks with IPv6 addresses for links that may not have any. */
 function findNoIpv6(node: Node): Findings {
   const keys = new Map<string, string>();
+  const ofDefault = "net/ipv6/conf/default/disable_ipv6";
   for (const { network, conf } of listPlaced(node)) {
     const { hasGateway } = METADATA.get(conf.type)?.network ?? {};
     if (hasGateway === undefined) continue;
@@ -210,7 +211,7 @@ function findNoIpv6(node: Node): Findings {
     const bridge = sharedLinkOf(conf);
     const isThere = bridge !== undefined &&
       node.host.link.find(bridge) !== undefined;
-    const key = `net/ipv6/conf/${isThere ? bridge : "default"}/disable_ipv6`;
+    const key = isThere ? `net/ipv6/conf/${bridge}/disable_ipv6` : ofDefault;
     if (!keys.has(key)) keys.set(key, network.name);
   }
   return [...keys].flatMap(([key, network]) => {
@@ -226,7 +227,7 @@ function findNoIpv6(node: Node): Findings {
       })];
     }
     return [error(`${nameOfSysctl(key)} is ${value}`, so, {
-      command: key.includes("/default/")
+      command: key === ofDefault
         ? shell`sysctl -w ${nameOfSysctl(key)}=0`
         : shell`echo 0 > /proc/sys/${key}`,
       advice: "and in /etc/sysctl.d, where it was set",

@@ -267,6 +267,31 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       );
     }
   });
+  await t.step(
+    "a parameter of the uplink is not of a bridge whose name it contains",
+    async () => {
+      const [netns, id] = [scene.hosts.addNetns(), "0ut0ut0ut0ut0ut0"];
+      scene.writeNetwork("30-out", [{
+        type: "bridge",
+        bridge: "out",
+        isGateway: true,
+        ipam: {
+          ...scene.hosts.hostLocal("10.8.0.0/24"),
+          routes: [{ dst: "0.0.0.0/0" }],
+        },
+      }]);
+      await scene.attach("30-out", netns, id, "out");
+      scene.sh("echo 0 > /proc/sys/net/ipv4/conf/out0/forwarding");
+      const { causes } = await probePod(scene, "default/out");
+      scene.sh("echo 1 > /proc/sys/net/ipv4/conf/out0/forwarding");
+      await scene.detach("30-out", netns, id);
+      await Deno.remove(`${scene.confDir}/30-out.conflist`);
+      assertEquals(
+        causes.map(({ message }) => message),
+        ["net.ipv4.conf.out0.forwarding is 0"],
+      );
+    },
+  );
   await t.step("who --from names sends to the pod", async () => {
     for (const from of ["node", "outside", DB]) {
       const { ok, probes } = await probePod(scene, WEB, { from });

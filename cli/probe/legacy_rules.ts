@@ -62,8 +62,9 @@ export function listLegacyTables(netns: NetNs, family: IpFamily): string[] {
 function countEbtables(netns: NetNs): CountedRule[] {
   const modules = ifPossible(() => Deno.readTextFileSync("/proc/modules")) ??
     "";
+  const loaded = modules.split("\n").map((line) => line.split(" ")[0]);
   return ["filter", "nat", "broute"].filter((table) =>
-    modules.includes(`ebtable_${table} `)
+    loaded.includes(`ebtable_${table}`)
   ).flatMap((table) =>
     parseEbtables(run(netns, EBTABLES, ["-t", table, "-L", "--Lc", "--Lx"]))
       .map((rule) => ({ netns: netns.path, program: EBTABLES, table, ...rule }))

@@ -50,6 +50,8 @@ export interface Answer {
   readonly isReached: boolean;
   /** Why the packet was not sent, or who refused it; undefined if unknown. */
   readonly error: string | undefined;
+  /** The error's name, if the sender's kernel refused the packet. */
+  readonly errno?: string | undefined;
   /** The error that a router or host reported. */
   readonly icmp: IcmpError | undefined;
   readonly milliseconds: number;
@@ -259,7 +261,7 @@ export async function send(
     if (isErrno(error, "ECONNREFUSED", "ECONNRESET")) {
       return answer(protocol !== "dns", "nothing listens on this port");
     }
-    return answer(false, explain(error));
+    return { ...answer(false, explain(error)), errno: error.errno };
   }
   return answer(false);
 }
@@ -273,8 +275,8 @@ function judge(
   { destination, protocol }: Probe,
   answer: (isReached: boolean, error?: string, icmp?: IcmpError) => Answer,
 ): Answer {
-  const isAnswer = icmp.text === "port unreachable" &&
-    icmp.sender.equals(destination) && protocol === "udp";
+  const isAnswer = icmp.isOfPort && icmp.sender.equals(destination) &&
+    protocol === "udp";
   return answer(isAnswer, `${icmp.text}, says ${icmp.sender}`, icmp);
 }
 

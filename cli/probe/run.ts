@@ -269,7 +269,8 @@ async function findCause(
       : undefined;
   }
   const ends = [subject, peer];
-  const steps = answer.error?.includes("EINVAL") ? STEPS : stepsFor(kind);
+  // The sender's kernel refuses the packet.
+  const steps = answer.errno === "EINVAL" ? STEPS : stepsFor(kind);
   const explainPath = async (): Promise<Cause | undefined> => {
     for (const end of ends) {
       if (end === undefined) continue;
@@ -344,10 +345,7 @@ function explainTtl(
   answers: readonly Answer[],
   { start, origin }: Endpoint,
 ): Cause | undefined {
-  const isReported = answers.some(({ icmp }) =>
-    icmp?.text.startsWith("time exceeded")
-  );
-  if (!isReported) return undefined;
+  if (!answers.some(({ icmp }) => icmp?.isExpired)) return undefined;
   using sandbox = Rtnl.open(start.netns);
   const ttl = readSysctlOf(sandbox, "net/ipv4/ip_default_ttl");
   if (start.address.family === 6 || !(Number(ttl) < FEW_HOPS)) return undefined;
@@ -499,17 +497,14 @@ function explainDeparture({ packets, connection, probe }: Trace): Cause {
 }
 
 function causeOf(
-  { step, text, command, advice, look, takes }: PathStop,
-  { origin, hostLinks }: Endpoint,
+  { step, text, command, advice, look, takes, isOfNode }: PathStop,
+  { origin }: Endpoint,
 ): Cause {
-  // Parameters of the uplink concern all containers.
-  const isShared = step === "uplink" ||
-    step === "forwarding" && !hostLinks.some((name) => text.includes(name));
   return {
     check: "packet-ends",
     text: takes !== undefined
       ? `${origin.name}: ${text}`
-      : isShared
+      : isOfNode === true
       ? text
       : `packets of ${origin.name} end at ${step}: ${text}`,
     command,

@@ -7,12 +7,19 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import type { NetNs } from "../../ffi/netns.ts";
-import { viewOf } from "../../net/bytes.ts";
+import { type Bytes, viewOf } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { Conntrack, type TrackedConnection } from "../../ffi/conntrack/mod.ts";
+import { ADDRESS_OFFSETS } from "../../ffi/socket/ip_header.ts";
 import {
+  ARP_SENDER,
+  ARP_TARGET,
+  DESTINATION_PORT,
+  ECHO_ID,
   type Flow,
   FlowTrace,
+  isIcmp,
+  SOURCE_PORT,
   type TraceStep,
 } from "../../ffi/nftables/trace.ts";
 import { VERDICTS } from "../../ffi/nftables/expression.ts";
@@ -197,17 +204,28 @@ function isOfFlow(
   { protocol, source, id }: Flow,
   connection: TrackedConnection | undefined,
 ): boolean {
-  const has = (ip: Ip): boolean =>
-    network.toHex().includes(new Uint8Array(ip.toBytes()).toHex());
-  if (!has(source) && !(connection && has(connection.reply.destination))) {
-    return false;
-  }
+  if (
+    !hasAddress(network, source) &&
+    !(connection && hasAddress(network, connection.reply.destination))
+  ) return false;
   const isArp = protocol === 0;
   if (table.family === "arp" || isArp || transport === undefined) return true;
-  const numbers = [0, 2, 4].filter((at) => transport.length >= at + 2)
+  const offsets = isIcmp(protocol)
+    ? [ECHO_ID]
+    : [SOURCE_PORT, DESTINATION_PORT];
+  const numbers = offsets.filter((at) => transport.length >= at + 2)
     .map((at) => viewOf(transport).getUint16(at));
   return numbers.includes(id) ||
     numbers.includes(connection?.reply.destinationPort ?? -1);
+}
+
+/** Reports whether an IP header or an ARP packet contains an address at either end. */
+function hasAddress(network: Bytes, ip: Ip): boolean {
+  const { source, destination } = ADDRESS_OFFSETS[ip.family];
+  const isIp = network[0] !== undefined && network[0] >> 4 !== 0;
+  const offsets = isIp ? [source, destination] : [ARP_SENDER, ARP_TARGET];
+  const hex = new Uint8Array(ip.toBytes()).toHex();
+  return offsets.some((at) => network.toHex().startsWith(hex, 2 * at));
 }
 
 /**

@@ -76,8 +76,8 @@ const FIRST = -0x7fff_ffff;
 const AFTER_NAT = -99;
 /** Source: include/uapi/linux/if_ether.h `ETH_P_*`. */
 const FRAME_TYPES = { 4: 0x0800, 6: 0x86dd, arp: 0x0806 } as const;
-/** Source: RFC 826: addresses of the sender and of the target of ARP. */
-const ARP_SENDER = 14, ARP_TARGET = 24;
+/** Offsets of the sender's and the target's address in an ARP packet. Source: RFC 826. */
+export const ARP_SENDER = 14, ARP_TARGET = 24;
 /** Source: RFC 4861: types of neighbour solicitations and advertisements. */
 const SOLICITATION = 135, ADVERTISEMENT = 136;
 /** The chain with the rules that select the flow. */
@@ -216,10 +216,14 @@ function hasFrames({ family }: Table): boolean {
   return family === "bridge" || family === "netdev";
 }
 
-/** Source: RFC 792, 9293, 768: where the numbers are in the headers. */
-const ECHO_ID = 4, SOURCE_PORT = 0, DESTINATION_PORT = 2;
+/**
+ * Offsets of the numbers of a flow behind the IP header. Source: RFC 792, RFC 9293,
+ * RFC 768.
+ */
+export const ECHO_ID = 4, SOURCE_PORT = 0, DESTINATION_PORT = 2;
 
-function isIcmp(protocol: number): boolean {
+/** Reports whether an IP protocol is ICMP or ICMPv6. */
+export function isIcmp(protocol: number): boolean {
   return protocol === IpProtocol.icmp || protocol === IpProtocol.icmp6;
 }
 

@@ -22,6 +22,10 @@ export interface IcmpError {
   readonly sender: Ip;
   /** What it says, such as `net unreachable`. */
   readonly text: string;
+  /** Whether the host has no program at the packet's port. */
+  readonly isOfPort: boolean;
+  /** Whether the packet passed more routers than its TTL allows. */
+  readonly isExpired: boolean;
   /** The most that the next link takes, if the packet was too big. */
   readonly mtu: number | undefined;
   /** The packet's protocol. */
@@ -34,7 +38,10 @@ export interface IcmpError {
 const FAMILIES: Readonly<
   Record<IpFamily, {
     readonly protocol: number;
-    readonly tooBig: readonly [type: number, code: number];
+    /** The type and code of these errors. */
+    readonly tooBig: string;
+    readonly ofPort: string;
+    readonly expired: string;
     /** Texts by type and code; a type without a code has the code -1. */
     readonly texts: Readonly<Record<string, string>>;
     /** Where the packet's protocol and the header behind IP's begin. */
@@ -44,7 +51,9 @@ const FAMILIES: Readonly<
 > = {
   4: {
     protocol: 1,
-    tooBig: [3, 4],
+    tooBig: "3/4",
+    ofPort: "3/3",
+    expired: "11/0",
     texts: {
       "3/0": "net unreachable",
       "3/1": "host unreachable",
@@ -61,7 +70,9 @@ const FAMILIES: Readonly<
   },
   6: {
     protocol: 58,
-    tooBig: [2, 0],
+    tooBig: "2/0",
+    ofPort: "1/4",
+    expired: "3/0",
     texts: {
       "1/0": "no route",
       "1/1": "admin prohibited",
@@ -146,12 +157,14 @@ function decodeError(
   name: Bytes,
   family: IpFamily,
 ): IcmpError | undefined {
-  const { tooBig, texts, protocolAt, headerBytes } = FAMILIES[family];
+  const { tooBig, ofPort, expired, texts, protocolAt, headerBytes } =
+    FAMILIES[family];
   // Only sockets of IPv4 receive the IP header.
   const start = family === 4 ? ((packet[0] ?? 0) & 0x0f) * 4 : 0;
   const inner = start + ICMP_HEADER_BYTES;
   const [type = 0, code = 0] = packet.subarray(start);
-  const text = texts[`${type}/${code}`];
+  const kind = `${type}/${code}`;
+  const text = texts[kind];
   if (text === undefined || packet.length < inner + headerBytes + 8) {
     return undefined;
   }
@@ -161,12 +174,13 @@ function decodeError(
   const isEcho = protocol === FAMILIES[family].protocol;
   const at = inner + size + (isEcho ? 4 : 0);
   if (packet.length < at + 2) return undefined;
-  const isTooBig = type === tooBig[0] && code === tooBig[1];
   const bytes = family === 4 ? name.slice(4, 8) : name.slice(8, 24);
   return {
     sender: Ip.fromBytes(bytes),
     text,
-    mtu: isTooBig
+    isOfPort: kind === ofPort,
+    isExpired: kind === expired,
+    mtu: kind === tooBig
       ? family === 4 ? view.getUint16(start + 6) : view.getUint32(start + 4)
       : undefined,
     protocol,

@@ -162,6 +162,8 @@ export interface Stop extends Pick<More, "command" | "advice" | "look"> {
   readonly text: string;
   /** The interface that packets take instead of their own. */
   readonly takes?: string;
+  /** Whether it ends packets of all containers. */
+  readonly isOfNode?: boolean;
 }
 
 /** The rest of the path is not on this node. */

@@ -43,13 +43,18 @@ function findRouter({ node, route, end }: Path): Outcome {
 function findForwarding({ node, family, end: { entry } }: Path): Outcome {
   // For IPv6, a link's own parameter only says whether the host is a router there.
   const links = family === 6 ? [] : [entry, ...listUplinks(node)];
+  const ofEntry = `net/ipv4/conf/${entry?.name}/forwarding`;
   const key = [
     FORWARDING[family],
     ...links.map((link) => `net/ipv4/conf/${link?.name}/forwarding`),
   ].find((key) => readHostSysctl(node, key) === "0");
   if (key === undefined) return undefined;
   const name = nameOfSysctl(key);
-  return { text: `${name} is 0`, command: shell`sysctl -w ${name}=1` };
+  return {
+    text: `${name} is 0`,
+    command: shell`sysctl -w ${name}=1`,
+    isOfNode: key !== ofEntry,
+  };
 }
 
 /** The route to the container's address must be by its own link. */
@@ -174,6 +179,7 @@ function findUplinkRoute(path: Path): Outcome {
   if (family === 6 && !hasOwn) return LEAVES;
   return {
     text: `the host has no route to the outside for packets from ${source}`,
+    isOfNode: true,
     advice: hasOwn
       ? "remove the routing rule or the route that stops them: the host's own " +
         "packets have one"
