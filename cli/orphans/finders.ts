@@ -79,10 +79,11 @@ export function findLocks(scene: Scene): Orphan[] {
     .flatMap((directory) => findLocksIn(scene, directory));
 }
 
-function findLocksIn({ graceMs }: Scene, directory: string): Orphan[] {
-  const isOld = ({ name, since }: { name: string; since: Date }): boolean =>
-    !name.startsWith(".") && Date.now() - since.getTime() >= graceMs;
-  return listFiles(directory).filter(isOld)
+function findLocksIn({ evidence }: Scene, directory: string): Orphan[] {
+  return listFiles(directory)
+    .filter(({ name, since }) =>
+      !name.startsWith(".") && !evidence.isYoung(since)
+    )
     .filter(({ name }) => readIfLocked(`${directory}/${name}`) === "")
     .map(({ name }) => ({
       kind: "lock",

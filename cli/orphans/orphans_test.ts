@@ -284,6 +284,8 @@ const PLANTED: Readonly<Record<string, string>> = {
     `echo '{"network":"n","containerId":"NAME","ifName":"eth0","netns":"/gone","address":"10.7.3.8"}' > /run/cni/dhcp/n:NAME:eth0.json`,
   "lease /var/lib/cni/networks/n/10.7.3.9":
     "printf 'NAME\\r\\neth0' > /var/lib/cni/networks/n/10.7.3.9",
+  "lease /var/lib/cni/networks/n/10.7.3.10":
+    "printf 'NAME\\neth0\\n' > /var/lib/cni/networks/n/10.7.3.10",
 };
 
 /** What looks like a leftover, but does not tell its container, or is foreign. */
@@ -314,7 +316,9 @@ rootTest("cni gc --orphans keeps what it cannot prove", async () => {
   await sh(
     host,
     Object.values(PLANTED).join("\n").replaceAll("NAME", name) + FOREIGN +
-      "find /var/lib /run/cni -type f -exec touch -d '1 hour ago' {} +",
+      "find /var/lib /run/cni -type f -exec touch -d '1 hour ago' {} +\n" +
+      // The clock was wrong.
+      "cd /var/lib/cni && touch -d 'now + 1 day' networks/n/10.7.3.9 locks/*",
   );
   const expected = Object.keys(PLANTED)
     .map((where) => where.replace("NAME", name)).sort();

@@ -15,7 +15,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Evidence } from "../../metadata/leftovers.ts";
 import { dataDirOf } from "./config.ts";
 import { listLeases } from "./leftovers.ts";
-import { type Lease, parseSticky } from "./lease.ts";
+import { containerOf, type Lease, parseSticky } from "./lease.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -64,7 +64,7 @@ export async function endDeadLeases(
       "No address is free: ended the lease of a deleted container",
       {
         address: String(lease.ip),
-        of: lease.content.split("\r\n")[0],
+        of: containerOf(lease.content),
         why: again.get(identify(lease)),
       },
     );
@@ -106,7 +106,7 @@ async function findDead(
   if (evidence === undefined) return dead;
   for (const lease of await listOwned(call)) {
     const { ip, path, content } = lease;
-    const [container = ""] = content.split("\r\n");
+    const container = containerOf(content);
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const reason = since &&
       evidence.findReason({ container, addresses: [ip], since });

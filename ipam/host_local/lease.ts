@@ -27,10 +27,17 @@ export interface Lease {
 }
 
 const SEPARATOR = "\r\n";
+/** A person's editor, or a backup, may have changed the end of the line. */
+const LINE_END = /\r?\n/;
 
 /** Formats the content of an owner's leases. */
 export function formatOwner({ containerId, ifName }: AttachmentId): string {
   return `${formatContainer(containerId)}${SEPARATOR}${ifName}`;
+}
+
+/** Returns the container of a lease's content. */
+export function containerOf(content: string): string {
+  return content.split(LINE_END)[0]?.trim() ?? "";
 }
 
 /** Parses the content of a lease; undefined if it does not name an interface. */
@@ -51,7 +58,7 @@ export function describeOwner(content: string): string {
     const { namespace, pod, ifName } = name;
     return `pod "${namespace}/${pod}", interface "${ifName}", for which it stays`;
   }
-  const [containerId, ifName] = content.split(SEPARATOR);
+  const [containerId, ifName] = content.split(LINE_END);
   return ifName === undefined
     ? `container "${containerId}"`
     : `container "${containerId}", interface "${ifName}"`;

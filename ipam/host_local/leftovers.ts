@@ -13,7 +13,7 @@ import type {
   Orphan,
 } from "../../metadata/leftovers.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { parseSticky } from "./lease.ts";
+import { containerOf, parseSticky } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -47,7 +47,7 @@ export function listLeases(directories: readonly string[]): FoundLease[] {
         ifPossible(() => Deno.readTextFileSync(`${directory}/${name}`));
       // One that stays is of a name.
       if (parseSticky(content?.trim() ?? "") !== undefined) return [];
-      const container = content?.split("\r\n")[0]?.trim() ?? "";
+      const container = containerOf(content ?? "");
       return container !== "" && ip
         ? [{ container, address: String(ip), since }]
         : [];
@@ -67,7 +67,7 @@ async function findIn(
   return (store?.leasesOfOthers([]) ?? []).flatMap(({ ip, path, content }) => {
     // GC releases them when they expire.
     if (parseSticky(content) !== undefined) return [];
-    const [container = ""] = content.split("\r\n");
+    const container = containerOf(content);
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const reason = since &&
       evidence.findReason({ container, addresses: [ip], since });

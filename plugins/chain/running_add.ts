@@ -238,7 +238,7 @@ function tryOpen(recorded: Recorded): RecordFile | undefined {
  */
 export function sweepEmpty(directory: string = DIRECTORY): void {
   const isOld = ({ mtime }: Deno.FileInfo): boolean =>
-    Date.now() - (mtime?.getTime() ?? 0) > YOUNG_MS;
+    Math.abs(Date.now() - (mtime?.getTime() ?? 0)) > YOUNG_MS;
   const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   for (const { name } of entries) {
     const path = join(directory, name);

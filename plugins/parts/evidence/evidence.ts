@@ -99,7 +99,7 @@ export class NodeEvidence implements Evidence {
     for (const attachment of listCached(caches)) {
       const { containerId, since } = attachment;
       const netns = netnsOf(attachment);
-      const isAlive = this.#isYoung(since) || this.isAlive(netns) ||
+      const isAlive = this.isYoung(since) || this.isAlive(netns) ||
         hasHostEnd(attachment, hostEnds);
       if (!isAlive) {
         if (netns !== "") this.#dead.set(containerId, netns);
@@ -112,7 +112,7 @@ export class NodeEvidence implements Evidence {
       }
     }
     for (const { container, address, since } of leases) {
-      const isLive = this.#isYoung(since) || this.#addresses.has(address);
+      const isLive = this.isYoung(since) || this.#addresses.has(address);
       if (!isLive) continue;
       this.#known.add(container);
       this.#noteHolder(address, container);
@@ -136,8 +136,12 @@ export class NodeEvidence implements Evidence {
       : [];
   }
 
-  #isYoung(since: Date): boolean {
-    return Date.now() - since.getTime() < this.#graceMs;
+  /**
+   * Reports whether a file was written within the grace period. A time far in the future
+   * says nothing: the clock was wrong when the file was written.
+   */
+  isYoung(since: Date): boolean {
+    return Math.abs(Date.now() - since.getTime()) < this.#graceMs;
   }
 
   /** Whether it has seen all processes of the node. */
@@ -174,7 +178,7 @@ export class NodeEvidence implements Evidence {
    */
   findReason(owner: LeftoverOwner): Reason | undefined {
     const { container = "", addresses = [], netns = "", since } = owner;
-    if (since !== undefined && this.#isYoung(since)) return undefined;
+    if (since !== undefined && this.isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
     if (container !== "" && this.#isKnown(owner)) return undefined;
     const used = addresses.filter((ip) => this.#addresses.has(String(ip)));
