@@ -1,17 +1,14 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * Makes standalone executables of the plugins: `deno task compile`.
  *
- *     deno task compile [--target TARGET] [--out DIRECTORY] [--each] [--no-STEP]...
- *     deno task compile --plugin MODULE [--name NAME] [--target ...] [--out ...]
+ *     deno task compile [--target TARGET] [--out DIRECTORY] [--no-STEP]...
+ *                       [--plugin MODULE [--name NAME]]
  *
  * By default there is one executable, `cni`, which acts as the plugin by whose
  * name it is called, and a symbolic link to it for each plugin: on disk and in
  * the page cache they are one file. `cp -a`, `cp -r`, `rsync -a`, `tar` and
  * COPY in a Dockerfile keep the links; `scp -r` and `cp -L` make a whole file of
- * each. With `--each` every plugin becomes an executable of its own. noop, a
- * plugin for tests, is not among them. `--plugin` makes one of somebody else's
+ * each. noop, a plugin for tests, is not among them. `--plugin` makes one of somebody else's
  * plugin, which need not be in the project (docs/write-a-plugin.md).
  *
  * `deno compile` makes the executables. What the build does besides, so that they
@@ -32,7 +29,6 @@ import { findColumns, Progress } from "../base/command_line/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";
-import { listSinglePrograms, tool } from "./compile/programs.ts";
 import { LINK, STEPS } from "./compile/steps.ts";
 import { answerHelp } from "./help.ts";
 
@@ -40,14 +36,10 @@ export { compile } from "./compile/executables.ts";
 export { ensureCompiled } from "./compile/up_to_date.ts";
 
 async function main(): Promise<void> {
-  const { options, each } = parseCommandLine(Deno.args);
-  const programs = each
-    ? { programs: [...await listSinglePrograms(), tool] }
-    : {};
+  const options = parseCommandLine(Deno.args);
   using progress = new Progress(writeStderr, findColumns(Deno.env.toObject()));
   const result = await compile({
     ...options,
-    ...programs,
     onProgress: (text) => progress.show(text),
   });
   progress.clear();
@@ -71,11 +63,10 @@ function describe({ path, size, bundleSize, linkTo }: Executable): string {
 const HELP = `Make standalone executables of the plugins in dist/bin.
 
 Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-STEP]...
-                         [--each | --plugin MODULE [--name NAME]]
+                         [--plugin MODULE [--name NAME]]
 
   --target TARGET    x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu
   --out DIRECTORY    where to put them (default dist/bin)
-  --each             an executable for each plugin (about 95 MiB each)
   --plugin MODULE    compile a plugin of your own
   --name NAME        its name (default the module's, or the directory's of main.ts)
 

@@ -12,7 +12,7 @@ import { bundle } from "./compile/bundle.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { fetchDeno, provideDenort } from "./compile/runtime.ts";
 import { checkBudget } from "./compile/executables.ts";
-import { listSinglePrograms, type Program } from "./compile/programs.ts";
+import type { Program } from "./compile/programs.ts";
 import {
   LIBRARY_SOURCES,
   PROGRAM_SOURCES,
@@ -26,7 +26,6 @@ import { HeaderField, viewOf, writeU64 } from "./mkdenort/elf.ts";
 import { makeProbe, tryProbe } from "./mkdenort/testing/probe.ts";
 import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";
 import { hasCommand } from "../testing/capabilities.ts";
-import { FakeDaemon } from "../tests/_harness/unix_server.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 /** A program that says by what name it was called, with what arguments, and waits for its stdin to end. */
@@ -175,51 +174,17 @@ Deno.test("compile() fails if a step spoils the executable, and leaves nothing",
   assertEquals(await listNames(`${directory}/out`), []);
 });
 
-Deno.test("compile() makes an executable of each plugin", async (t) => {
+Deno.test("compile() leaves a step out", async () => {
   await using files = await createFiles();
   const { directory, entry } = files;
-  const programs = [
-    ...await listSinglePrograms(["static"]),
-    { name: "foreign", entry, links: [] },
-  ];
+  const programs = [{ name: "foreign", entry, links: [] }];
   await compile({ out: directory, programs, without: ["prelink"] });
   assertEquals(await callProgram(`${directory}/foreign`), ["foreign"]);
-  await t.step("position-independent if that is asked for", async () => {
-    assertEquals((await readElf(`${directory}/foreign`)).type, ET_DYN);
-  });
-  assertEquals((await Deno.stat(`${directory}/static`)).nlink, 1);
-  await using daemon = new FakeDaemon(({ say }) =>
-    say({ stdout: "{}", exitCode: 0 })
-  );
-  const alone = `${directory}/static`;
-  const together = `${await ensureCompiled()}/static`;
-  for (const key of ["daemonSocket", "DaemonSocket"]) {
-    await t.step(`whose daemon is that of all plugins: ${key}`, async () => {
-      daemon.requests.length = 0;
-      for (const path of [alone, together]) {
-        assertEquals(await callStatus(path, { [key]: daemon.path }), "{}");
-      }
-      const { build } = daemon.requests.at(-1) ?? {};
-      assertEquals(
-        daemon.requests.map((request) => [request.name, request.build]),
-        ["static", "static"].map((name) => [name, build]),
-      );
-    });
-  }
-  await t.step("which runs its calls if there is none", async () => {
-    const config = {
-      ...{ cniVersion: "1.1.0", name: "a", type: "static" },
-      ipam: { type: "static", addresses: [{ address: "10.0.0.1/24" }] },
-      daemonSocket: "/nonexistent",
-    };
-    for (const path of [alone, together]) {
-      assertEquals(await callStatus(path, config), "");
-    }
-  });
+  assertEquals((await readElf(`${directory}/foreign`)).type, ET_DYN);
 });
 
 Deno.test("bundle() makes one script of all plugins without linking", async () => {
-  const { path } = await bundle("main.ts", "unlinked");
+  const { path } = await bundle("main.ts", "unlinked", false);
   const command = [Deno.execPath(), "run", "-A", "--no-config", path];
   const { stdout } = await new Deno.Command("bash", {
     args: ["-c", 'exec -a ptp "$@"', "bash", ...command],
@@ -228,17 +193,6 @@ Deno.test("bundle() makes one script of all plugins without linking", async () =
   await Deno.remove(path);
   assertStringIncludes(new TextDecoder().decode(stdout), "supportedVersions");
 });
-
-/** Calls a plugin with STATUS, and returns what it printed. */
-async function callStatus(path: string, config: object): Promise<string> {
-  const child = new Deno.Command(path, {
-    env: { CNI_COMMAND: "STATUS", CNI_PATH: "/nonexistent" },
-    stdin: "piped",
-    stdout: "piped",
-  }).spawn();
-  await new Response(JSON.stringify(config)).body?.pipeTo(child.stdin);
-  return new TextDecoder().decode((await child.output()).stdout);
-}
 
 Deno.test("compile() makes an executable of a plugin from outside", async () => {
   await using files = await createFiles(`
@@ -293,11 +247,11 @@ Deno.test("bundle() gives the same bytes in another directory", async () => {
       cwd: ROOT,
     }).output();
     const script = 'import { bundle } from "./scripts/compile/bundle.ts";' +
-      'await bundle("main.ts", "same", { isLinked: true });';
+      'await bundle("main.ts", "same", true);';
     await Deno.writeTextFile(`${other}/make.ts`, script);
     const args = ["run", "-A", ...await importFlags(), "make.ts"];
     await runDeno(args, { cwd: other });
-    const { path } = await bundle("main.ts", "same", { isLinked: true });
+    const { path } = await bundle("main.ts", "same", true);
     assertEquals(
       await Deno.readTextFile(`${other}/build/same.js`),
       await Deno.readTextFile(path),
@@ -323,7 +277,7 @@ Deno.test("bundle() disposes of what is used but once", async () => {
       }
       console.log("used", useOnce());`,
     );
-    const { path } = await bundle(entry, "disposal", { isLinked: true });
+    const { path } = await bundle(entry, "disposal", true);
     const { stdout } = await new Deno.Command(Deno.execPath(), {
       args: ["run", path],
     }).output();

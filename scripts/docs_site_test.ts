@@ -310,7 +310,7 @@ function answers(text: string, address: string): boolean {
 /** Whether npm has the site's packages here, or could install them. */
 const hasPackages = exists(MINISEARCH.pathname) ||
   Deno.env.get("CNI_TEST_NO_INSTALL") !== "1" && hasCommand("npm") &&
-    await installPackages() === 0;
+    installPackages() === 0;
 
 /** The site, built once for all tests of this file. */
 let built: string | undefined;
@@ -359,8 +359,7 @@ Deno.test("deno task docs says what it needs without a network", async () => {
   using directory = new PluginDirectory();
   directory.add(
     "npm",
-    `[ "$1" = config ] && echo http://127.0.0.1:1/ && exit
-echo "npm $*" >> ${directory.path}/calls; exit 1`,
+    `echo "npm $*" >> ${directory.path}/calls; exit 1`,
   );
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-config", "scripts/docs_site.ts"],
@@ -369,11 +368,10 @@ echo "npm $*" >> ${directory.path}/calls; exit 1`,
   }).output();
   assertEquals(code, 1);
   const said = new TextDecoder().decode(stderr);
-  assertStringIncludes(said, "http://127.0.0.1:1/ is out of reach");
   assertStringIncludes(said, "deno task docs needs the packages of docs/site/");
   assertEquals(
     directory.read("calls"),
-    "npm ci --no-audit --no-fund --offline\n",
+    "npm ci --prefer-offline --fetch-retries=0 --no-audit --no-fund\n",
   );
 });
 

@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * Compiles the programs of `launcher/`: code that runs in an executable before what
  * is in it. Their machine code is kept as text, with its disassembly, so that a build

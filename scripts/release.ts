@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * Makes the files of a release: `deno task release`.
  *

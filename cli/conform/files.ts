@@ -8,11 +8,7 @@
 import { count, type Report } from "../../testing/conform/report.ts";
 import type { Row } from "../../testing/conform/run.ts";
 import { TOPICS } from "../../testing/conform/rows/all.ts";
-import {
-  type Attributes,
-  element,
-  escapeXml,
-} from "../../base/command_line/svg.ts";
+import { type Attributes, element, escapeXml } from "../svg.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882;

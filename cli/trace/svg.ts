@@ -15,7 +15,7 @@ import {
   line,
   picture,
   textAt,
-} from "../../base/command_line/svg.ts";
+} from "../svg.ts";
 import { shorten } from "../../base/command_line/table.ts";
 import {
   formatMs,

@@ -68,20 +68,6 @@ async function pack(
   );
 }
 
-/** Writes a missing `main.ts`, which runs the plugin in the same directory. */
-async function ensureEntry(path: string): Promise<void> {
-  if (await findChangeTime(path) !== undefined) return;
-  await Deno.writeTextFile(
-    path,
-    `import { calledAs } from "../../base/process/stdio.ts";
-     import { runAsPlugin } from "../../daemon/caller/ask_daemon.ts";
-     import * as exported from "./plugin.ts";
-     for (const one of Object.values(exported)) {
-       if (one?.configSchema) runAsPlugin(calledAs(), () => one);
-     }`,
-  );
-}
-
 /**
  * Returns the flags by which imports are resolved.
  *
@@ -135,18 +121,6 @@ async function findIdentity(chunks: Chunks): Promise<string> {
   return new Uint8Array(digest).toHex();
 }
 
-/**
- * Returns the `buildIdentity` that {@linkcode bundle} gives a module.
- *
- * @param isSplit Whether it is bundled for a linker
- */
-export async function identify(
-  entry: string,
-  isSplit: boolean,
-): Promise<string> {
-  return await findIdentity(await provideChunks(entry, isSplit));
-}
-
 /** Puts it where the program says what identifies it. */
 function putIdentity(chunks: Chunks, identity: string): Chunks {
   return Object.fromEntries(
@@ -164,28 +138,6 @@ async function rewriteChunks(
   for (const [name, source] of Object.entries(await readChunks(directory))) {
     await Deno.writeTextFile(`${directory}/${name}`, rewrite(source));
   }
-}
-
-/** How to bundle. */
-interface BundleOptions {
-  /** Whether a script is made of several chunks, and not of one. */
-  readonly isLinked?: boolean;
-  /** What is to be its `buildIdentity`; by default the digest of its chunks. */
-  readonly known?: string | undefined;
-}
-
-/** The chunks of the project's own modules: a build may ask for them several times. */
-const ownChunks = new Map<string, Promise<Chunks>>();
-
-/** Returns the chunks of a module; the project's are made once. */
-function provideChunks(entry: string, isSplit: boolean): Promise<Chunks> {
-  if (isAbsolute(entry)) return makeChunks(entry, isSplit);
-  const key = `${entry} ${isSplit}`;
-  const known = ownChunks.get(key);
-  if (known !== undefined) return known;
-  const made = makeChunks(entry, isSplit);
-  ownChunks.set(key, made);
-  return made;
 }
 
 /** Returns the name of the chunk that is started. */
@@ -232,7 +184,6 @@ async function makeChunksIn(
   }
   // A program from outside may have added packages of its own.
   await Deno.copyFile(`${ROOT}deno.lock`, `${directory}/deno.lock`);
-  if (!isAbsolute(entry)) await ensureEntry(`${directory}/${entry}`);
   const flags = await resolutionFlags(entry, directory);
   const resolved = [...flags, "--node-modules-dir=auto", entry];
   const splitting = isSplit ? ["--code-splitting"] : [];
@@ -255,20 +206,21 @@ async function makeChunksIn(
  * executable.
  *
  * @param entry From the project's root; absolute if it is not the project's
+ * @param isLinked Whether the script is made of several chunks, and not of one
  * @throws {Error} If the module does not exist, or if `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
  */
 export async function bundle(
   entry: string,
   name: string,
-  { isLinked = false, known }: BundleOptions = {},
+  isLinked: boolean,
 ): Promise<Bundle> {
   if (isAbsolute(entry) && await findChangeTime(entry) === undefined) {
     throw new Error(`Cannot bundle "${entry}": there is no such file`);
   }
   const path = `${ROOT}build/${name}.js`;
   await Deno.mkdir(`${ROOT}build`, { recursive: true });
-  const chunks = await provideChunks(entry, isLinked);
-  const identity = known ?? await findIdentity(chunks);
+  const chunks = await makeChunks(entry, isLinked);
+  const identity = await findIdentity(chunks);
   const script = (isLinked ? linkChunks : wrapChunk)(
     putIdentity(chunks, identity),
     entryChunkOf(entry),

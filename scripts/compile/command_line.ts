@@ -11,42 +11,31 @@ import type { Program } from "./programs.ts";
 import { STEP_NAMES } from "./steps.ts";
 import { parseTarget } from "./target.ts";
 
-/** The options of the command line. */
-interface CommandLine {
-  readonly options: CompileOptions;
-  /** Whether every plugin becomes a separate executable. */
-  readonly each: boolean;
-}
-
 /**
  * Reads the command line.
  *
  * @throws {Error} If there is something in it that we do not know
  */
-export function parseCommandLine(args: readonly string[]): CommandLine {
+export function parseCommandLine(args: readonly string[]): CompileOptions {
   const text = { type: "string" } as const;
   const flag = { type: "boolean" } as const;
-  const { target, out, plugin, name, each = false, ...flags } = readOptions({
-    ...{ target: text, out: text, plugin: text, name: text, each: flag },
+  const { target, out, plugin, name, ...flags } = readOptions({
+    ...{ target: text, out: text, plugin: text, name: text },
     ...Object.fromEntries(STEP_NAMES.map((step) => [`no-${step}`, flag])),
   }, args);
-  if (plugin === undefined ? name !== undefined : each) {
-    const wrong = plugin === undefined ? "--name" : "--each";
-    throw new Error(`Cannot use ${wrong} here; see --help`);
+  if (plugin === undefined && name !== undefined) {
+    throw new Error("Cannot use --name without --plugin; see --help");
   }
   const without = STEP_NAMES.filter((step) =>
     Object.hasOwn(flags, `no-${step}`)
   );
   return {
-    each,
-    options: {
-      ...target === undefined ? {} : { target: parseTarget(target) },
-      ...out === undefined ? {} : { out },
-      ...without.length === 0 ? {} : { without },
-      ...plugin === undefined
-        ? {}
-        : { programs: [describeForeign(plugin, name)] },
-    },
+    ...target === undefined ? {} : { target: parseTarget(target) },
+    ...out === undefined ? {} : { out },
+    ...without.length === 0 ? {} : { without },
+    ...plugin === undefined
+      ? {}
+      : { programs: [describeForeign(plugin, name)] },
   };
 }
 

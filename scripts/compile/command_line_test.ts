@@ -4,26 +4,16 @@ import { TARGETS } from "./target.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("parseCommandLine() reads every option", () => {
-  assertEquals(parseCommandLine([]), {
-    each: false,
-    options: {},
-  });
+  assertEquals(parseCommandLine([]), {});
   assertEquals(
-    parseCommandLine(["--each", "--out", "here", `--target=${TARGETS[1]}`]),
-    {
-      each: true,
-      options: { out: "here", target: "aarch64-unknown-linux-gnu" },
-    },
+    parseCommandLine(["--out", "here", `--target=${TARGETS[1]}`]),
+    { out: "here", target: "aarch64-unknown-linux-gnu" },
   );
 });
 
 Deno.test("parseCommandLine() leaves steps out", () => {
-  const options = { without: ["link", "prelink"] };
   const args = ["--no-prelink", "--no-link"];
-  assertEquals(parseCommandLine(args), {
-    each: false,
-    options,
-  });
+  assertEquals(parseCommandLine(args), { without: ["link", "prelink"] });
 });
 
 Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
@@ -33,11 +23,8 @@ Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
     [["--plugin=main.ts", "--name", "x-1.2"], "x-1.2", `${Deno.cwd()}/main.ts`],
   ];
   await eachRow(t, rows, ([args, name, entry]) => {
-    const options = { programs: [{ name, entry, links: [] }] };
-    assertEquals(parseCommandLine(args), {
-      each: false,
-      options,
-    });
+    const programs = [{ name, entry, links: [] }];
+    assertEquals(parseCommandLine(args), { programs });
   }, ([args]) => args.join(" "));
 });
 
@@ -51,8 +38,7 @@ const refused: [args: string[], message: string][] = [
   [["--output", "x"], "Unknown option '--output'; see --help"],
   [["--no-bundle"], "Unknown option '--no-bundle'; see --help"],
   [["ptp"], "Unexpected argument 'ptp'"],
-  [["--name", "x"], "Cannot use --name here; see --help"],
-  [["--plugin", "a.ts", "--each"], "Cannot use --each here; see --help"],
+  [["--name", "x"], "Cannot use --name without --plugin; see --help"],
   [["--plugin", "a/my plugin.ts"], 'compile "a/my plugin.ts" as "my plugin"'],
   [["--plugin", "a.ts", "--name", "../b"], 'compile "a.ts" as "../b"'],
 ];

@@ -5,7 +5,7 @@
  */
 
 import { isAbsolute, resolve } from "@std/path/posix";
-import { type Bundle, bundle, identify } from "./bundle.ts";
+import { type Bundle, bundle } from "./bundle.ts";
 import { type Denort, provideDenort, V8_FLAGS } from "./runtime.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
@@ -70,7 +70,6 @@ export async function compile(
     const build: Build = {
       ...{ target, denort, staging, out, isLinked },
       steps: steps.filter(({ name }) => !without.includes(name)),
-      identity: await findIdentity(programs, isLinked),
     };
     for (const [at, program] of programs.entries()) {
       options.onProgress?.(`${at + 1}/${programs.length} ${program.name}`);
@@ -97,30 +96,6 @@ interface Build {
   readonly steps: readonly Step[];
   readonly staging: string;
   readonly out: string;
-  /** The `buildIdentity` of the project's programs. */
-  readonly identity: string | undefined;
-}
-
-/**
- * Returns what identifies the project's programs: the multi-call program of the
- * same sources, whose daemon runs calls of them all.
- *
- * @returns Undefined if each has its own
- */
-async function findIdentity(
-  programs: readonly Program[],
-  isLinked: boolean,
-): Promise<string | undefined> {
-  const others = programs.filter((one) =>
-    one !== multiCall && !isForeign(one.entry)
-  );
-  if (others.length === 0) return undefined;
-  return await identify(multiCall.entry, isLinked);
-}
-
-/** Reports whether a program is from outside of the project. */
-function isForeign(entry: string): boolean {
-  return isAbsolute(entry);
 }
 
 /**
@@ -134,7 +109,7 @@ const BUDGET_BYTES = 1.15625 * 2 ** 20;
  * @throws {Error} If it is more than that
  */
 export function checkBudget(entry: string, bytes: number): void {
-  if (isForeign(entry) || bytes <= BUDGET_BYTES) return;
+  if (isAbsolute(entry) || bytes <= BUDGET_BYTES) return;
   throw new Error(
     `Cannot compile "${entry}": it has ${bytes} bytes of code, and may have ` +
       `${BUDGET_BYTES}: make it smaller, or raise BUDGET_BYTES in ` +
@@ -181,9 +156,8 @@ interface Plain {
  */
 async function compilePlain(program: Program, build: Build): Promise<Plain> {
   const { name, entry, links, handsOver = false } = program;
-  const { target, denort, isLinked, staging, identity } = build;
-  const known = isForeign(entry) ? undefined : identity;
-  const script = await bundle(entry, name, { isLinked, known });
+  const { target, denort, isLinked, staging } = build;
+  const script = await bundle(entry, name, isLinked);
   // The linker compresses half of it.
   if (isLinked) checkBudget(entry, script.size);
   // The name of the output is part of the executable, so it has to be the final one.

@@ -5,7 +5,6 @@
  */
 
 import { pluginNames, programNames } from "../../plugins/registry.ts";
-import { findChangeTime, ROOT } from "./project.ts";
 
 /** Something to make an executable of. */
 export interface Program {
@@ -33,45 +32,3 @@ export const multiCall: Program = {
   links: allNames.filter((name) => name !== "cni"),
   handsOver: true,
 };
-
-/** The tool as a separate executable. */
-export const tool: Program = {
-  name: "cni",
-  entry: "cli/main.ts",
-  links: ["cnitool"],
-};
-
-/**
- * Lists each plugin as a separate program.
- *
- * @throws {Error} If there is no such plugin
- */
-export async function listSinglePrograms(
-  names: readonly string[] = pluginNames,
-): Promise<Program[]> {
-  const programs: Program[] = [];
-  for (const name of names) {
-    const entry = await getEntry(name);
-    programs.push({ name, entry, links: [], handsOver: true });
-  }
-  return programs;
-}
-
-/** Returns the `main.ts` of a plugin; the bundler writes a missing one. */
-async function getEntry(plugin: string): Promise<string> {
-  const directory = plugin.replaceAll("-", "_");
-  const directories = ["plugins", "ipam", "cli"].map((layer) =>
-    `${layer}/${directory}`
-  );
-  for (const module of ["main.ts", "plugin.ts"]) {
-    for (const path of directories) {
-      const time = await findChangeTime(`${ROOT}${path}/${module}`);
-      if (time !== undefined) return `${path}/main.ts`;
-    }
-  }
-  throw new Error(
-    `Cannot compile plugin "${plugin}": there is no ${
-      directories.join(" and no ")
-    }`,
-  );
-}

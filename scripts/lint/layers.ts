@@ -75,9 +75,6 @@ main.ts
   cli/multus/commands.ts plugins/noop/main.ts plugins/renamed.ts
   ipam/dhcp/command.ts cli/main.ts cli/plugins/plugin_help.ts
   cli/trace/start.ts cli/trace/start_spans.ts
-plugins/multus/main.ts
-  base/process/stdio.ts daemon/caller/ask_daemon.ts plugins/multus/plugin.ts
-  lazily plugins/multus/thick/client.ts cli/multus/commands.ts
 # The rooms of multus, from the ground to the operations at the top.
 plugins/multus/model/
   net/ base/ cni/ libcni/ kube/api_timeout.ts kube/pod_evidence.ts

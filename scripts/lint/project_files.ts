@@ -36,7 +36,6 @@ export const PROCESS_OWNERS = [
   "daemon/caller/ask_daemon.ts",
   "main.ts",
   "base/service/wrong_netns.ts",
-  "plugins/multus/main.ts",
   "plugins/noop/main.ts",
   "base/command_line/",
   "cli/main.ts",

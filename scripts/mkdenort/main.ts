@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * Makes a stand-in from the command line.
  *

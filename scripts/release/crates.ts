@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * The Rust crates that Deno is made of, by the Cargo.lock in its own crate. Cargo
  * compares that crate with the registry's digest. They are kept in `crates.txt`,

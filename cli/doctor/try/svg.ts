@@ -11,8 +11,9 @@ import {
   element,
   escapeXml,
   line,
+  picture,
   textAt,
-} from "../../../base/command_line/svg.ts";
+} from "../../svg.ts";
 import { shorten } from "../../../base/command_line/table.ts";
 import type { Party, Reach } from "./trial.ts";
 import type { Trial } from "./trial.ts";
@@ -70,21 +71,10 @@ export function drawTrials(trials: readonly Trial[]): string {
     shapes.push(...drawn.shapes);
     y += drawn.height + MARGIN;
   }
-  const root = {
-    xmlns: "http://www.w3.org/2000/svg",
-    width: WIDTH,
-    height: y,
-    viewBox: `0 0 ${WIDTH} ${y}`,
-    "font-family": "ui-monospace, 'DejaVu Sans Mono', monospace",
-    "font-size": 12,
-  };
-  const parts = [
-    element("title", {}, "Who reached whom"),
-    element("style", {}, STYLE),
-    element("rect", { width: WIDTH, height: y, class: "page" }),
-    ...shapes,
-  ];
-  return `${element("svg", root, `\n${parts.join("\n")}\n`)}\n`;
+  return picture(
+    { width: WIDTH, height: y, title: "Who reached whom", style: STYLE },
+    shapes,
+  );
 }
 
 /** Draws one network below a height. */

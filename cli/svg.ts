@@ -20,19 +20,11 @@ export interface Frame {
   readonly title: string;
   /** CSS; the class `page` is the background's. */
   readonly style: string;
-  /** By default a monospaced one. */
-  readonly font?: string;
 }
 
 /** Formats a whole picture. */
 export function picture(
-  {
-    width,
-    height,
-    title,
-    style,
-    font = "ui-monospace, 'DejaVu Sans Mono', monospace",
-  }: Frame,
+  { width, height, title, style }: Frame,
   shapes: readonly string[],
 ): string {
   const root = {
@@ -40,7 +32,7 @@ export function picture(
     width,
     height,
     viewBox: `0 0 ${round(width)} ${round(height)}`,
-    "font-family": font,
+    "font-family": "ui-monospace, 'DejaVu Sans Mono', monospace",
     "font-size": 12,
   };
   const parts = [
