@@ -1,11 +1,9 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * Measures the plugins beside others: `deno task bench`.
  *
  *     deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
  *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
- *                     [--out DIR] [--docs] [--json]
+ *                     [--out DIR]
  *
  * Whole processes, as a container runtime starts them, in turns: A B A B. All
  * of it happens in namespaces that end with this program, so that the machine's
@@ -21,17 +19,9 @@ import { ensureCompiled } from "../compile.ts";
 import { ROOT } from "../compile/project.ts";
 import { answerHelp, readOptions } from "../help.ts";
 import { importFlags } from "../net.ts";
-import { chooseOverview, drawBars } from "./bench/charts.ts";
-import { writeFigures } from "./bench/figures.ts";
 import { type Answer, measureAll, type Task } from "./bench/measure.ts";
-import { drawGrowth, formatGrowth } from "./bench/growth.ts";
 import { runIsolated } from "./bench/isolation.ts";
-import {
-  describeLines,
-  describeMachine,
-  formatReport,
-  type Report,
-} from "./bench/report.ts";
+import { describeMachine, formatReport, type Report } from "./bench/report.ts";
 import { findSubjects, GO_DIRECTORY } from "./bench/subject.ts";
 
 /** Marks a run that this script started, with a task. */
@@ -62,16 +52,10 @@ interface BenchOptions {
   readonly peers: readonly string[];
   /** Directory of the Go version's multus. */
   readonly goMultus: string | undefined;
-  /** Whether stdout is the JSON document instead of tables. */
-  readonly json: boolean;
   readonly quick: boolean;
   readonly growth: boolean;
-  /** Whether the documentation gets the figures. */
-  readonly docs: boolean;
   readonly rounds: number | undefined;
   readonly filter: string;
-  /** Results of which the documentation's figures are made; undefined to measure. */
-  readonly figures: string | undefined;
   /** Where the results are written. */
   readonly out: string;
 }
@@ -80,36 +64,29 @@ interface BenchOptions {
 function parseOptions(): BenchOptions {
   const text = { type: "string" } as const;
   const flag = { type: "boolean" } as const;
-  const { bin, peer = [], rounds, filter = "", out, figures, ...more } =
-    readOptions({
-      ...{ bin: text, "go-multus": text, rounds: text, filter: text },
-      ...{ out: text, figures: text, peer: { ...text, multiple: true } },
-      ...{ json: flag, quick: flag, growth: flag, docs: flag },
-    });
+  const { bin, peer = [], rounds, filter = "", out, ...more } = readOptions({
+    ...{ bin: text, "go-multus": text, rounds: text, filter: text, out: text },
+    ...{ peer: { ...text, multiple: true }, quick: flag, growth: flag },
+  });
   if (rounds !== undefined && !/^[1-9]\d{0,2}$|^1000$/.test(rounds)) {
     throw new Error(`Cannot use "${rounds}" as --rounds: expected 1 to 1000`);
   }
   const path = (text: string | undefined): string | undefined =>
     text === undefined ? undefined : resolve(text);
-  const { json = false, quick = false, growth = false, docs = false } = more;
+  const { quick = false, growth = false } = more;
   return {
     bin: path(bin),
     peers: peer.map((directory) => resolve(directory)),
     goMultus: path(more["go-multus"]),
     rounds: rounds === undefined ? undefined : Number(rounds),
-    figures: path(figures),
     out: resolve(out ?? `${ROOT}dist/bench`),
-    ...{ json, quick, growth, docs, filter },
+    ...{ quick, growth, filter },
   };
 }
 
 /** Measures, prints and writes; returns the exit status. */
 async function bench(options: BenchOptions): Promise<number> {
-  const { quick, growth, rounds, filter, json, out, figures } = options;
-  if (figures !== undefined) {
-    await writeFigures(figures);
-    return 0;
-  }
+  const { quick, growth, rounds, filter, out } = options;
   const bin = options.bin ?? await ensureCompiled();
   const go = Deno.env.get("CNI_GO_PLUGINS") || GO_DIRECTORY;
   const { peers, goMultus } = options;
@@ -128,52 +105,24 @@ async function bench(options: BenchOptions): Promise<number> {
   }
   const all = [...notes, ...answer.notes];
   const report: Report = { machine, quick, growth, filter, notes: all, rows };
-  const files = await writeReport(report, out);
-  if (growth && !json) console.log(formatGrowth(rows));
-  console.log(json ? JSON.stringify(report, null, 2) : formatReport(report));
-  files.forEach((file) => console.error(`Written: ${file}`));
-  const [document = ""] = files;
-  if (options.docs) await writeFigures(document);
+  const text = formatReport(report);
+  console.log(text);
+  const path = `${out}/${growth ? "growth" : "bench"}`;
+  await Deno.mkdir(out, { recursive: true });
+  await Deno.writeTextFile(`${path}.md`, text);
+  await Deno.writeTextFile(
+    `${path}.json`,
+    `${JSON.stringify(report, null, 2)}\n`,
+  );
+  console.error(`Written: ${path}.md, ${path}.json`);
   return 0;
-}
-
-/**
- * Writes the results as `bench.*` or `growth.*`: the document, tables and a chart,
- * and a smaller chart of pods alone.
- *
- * @param directory Made if it is not there
- * @returns The files, first the document
- */
-async function writeReport(
-  report: Report,
-  directory: string,
-): Promise<string[]> {
-  const { machine, growth, rows } = report;
-  const name = growth ? "growth" : "bench";
-  const lines = describeLines(machine);
-  const overview = growth ? [] : chooseOverview(rows);
-  const contents = {
-    "json": JSON.stringify(report, null, 2) + "\n",
-    "md": (growth ? `${formatGrowth(rows)}\n` : "") + formatReport(report),
-    "svg": growth ? drawGrowth(rows, lines) : drawBars(rows, lines),
-    ...overview.length > 0 && { "overview.svg": drawBars(overview, lines) },
-  };
-  await Deno.mkdir(directory, { recursive: true });
-  const files: string[] = [];
-  for (const [extension, text] of Object.entries(contents)) {
-    const file = `${directory}/${name}.${extension}`;
-    await Deno.writeTextFile(file, text);
-    files.push(file);
-  }
-  return files;
 }
 
 const HELP = `Measure the plugins beside others, in namespaces of their own.
 
 Usage: deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
                        [--bin DIR] [--peer DIR]... [--go-multus DIR]
-                       [--out DIR] [--docs] [--json]
-       deno task bench --figures FILE
+                       [--out DIR]
 
   --quick          a few rounds of the smaller measurements
   --growth         pods alone, with 0 to 2000 containers on the node
@@ -182,10 +131,7 @@ Usage: deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
   --bin DIR        our executables (default build them)
   --peer DIR       other executables to compare with; can be repeated
   --go-multus DIR  directory of the Go multus
-  --out DIR        where to write the results (default dist/bench)
-  --docs           write the documentation's figures, too
-  --figures FILE   only write them, of an earlier bench.json or growth.json
-  --json           print a JSON document instead of tables`;
+  --out DIR        where to write the results (default dist/bench)`;
 
 if (import.meta.main) {
   answerHelp(HELP);

@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
-
 /**
  * Runs every parser of bytes or text from outside with random inputs, and compares
  * the launcher with deno: `deno task fuzz`.

@@ -123,28 +123,20 @@ function chooseColumns(rows: readonly Row[]): Column[] {
 }
 
 /** Formats milliseconds, to three digits or so. */
-export function formatMs(value: number): string {
+function formatMs(value: number): string {
   return value.toFixed(value < 10 ? 2 : 1);
 }
 
 /** Formats a section with a table for each cell. */
-export function formatTables(
-  rows: readonly Row[],
-  isWanted: (heading: string) => boolean = () => true,
-): string {
-  return [...Map.groupBy(rows, ({ cell }) => cell)].map(([cell, rows]) => {
-    const columns = chooseColumns(rows)
-      .filter(([heading]) => isWanted(heading));
-    return `## ${explainCell(cell, rows)}\n\n${formatTable(rows, columns)}`;
-  }).join("\n\n");
+function formatTables(rows: readonly Row[]): string {
+  return [...Map.groupBy(rows, ({ cell }) => cell)].map(([cell, rows]) =>
+    `## ${explainCell(cell, rows)}\n\n${formatTable(rows)}`
+  ).join("\n\n");
 }
 
 /** Formats a table in Markdown, whose columns are aligned, without a newline at its end. */
-function formatTable(
-  rows: readonly Row[],
-  chosen: readonly Column[],
-): string {
-  const columns = chosen.map(([heading, isNumber, cell]) => {
+function formatTable(rows: readonly Row[]): string {
+  const columns = chooseColumns(rows).map(([heading, isNumber, cell]) => {
     const texts = [heading, ...rows.map(cell)];
     const width = Math.max(...texts.map(({ length }) => length));
     const rule = isNumber ? `${"-".repeat(width - 1)}:` : "-".repeat(width);
@@ -160,7 +152,7 @@ function formatTable(
 }
 
 /** Describes a machine in lines. */
-export function describeLines(machine: Machine): string[] {
+function describeLines(machine: Machine): string[] {
   const { date, kernel, architecture, cpu, cpus, memoryMib } = machine;
   const versions = Object.entries(machine.versions)
     .map(([who, version]) => `${who}: ${version}`);
@@ -182,8 +174,40 @@ function explainCell(cell: string, [row]: readonly Row[]): string {
 }
 
 /** Formats the results as a Markdown document. */
-export function formatReport({ machine, rows, notes }: Report): string {
+export function formatReport(report: Report): string {
+  const { machine, rows, notes, growth = false } = report;
   const list = [...describeLines(machine), ...notes]
     .map((line) => `- ${line}`).join("\n");
-  return `# What containers cost\n\n${list}\n\n${formatTables(rows)}\n`;
+  const parts = [
+    list,
+    ...growth ? [formatGrowth(rows)] : [],
+    formatTables(rows),
+  ];
+  return `# What containers cost\n\n${parts.join("\n\n")}\n`;
+}
+
+/**
+ * Formats a table of the medians of each contestant's ADD and DEL by the number of
+ * containers, and of how often those of the first column they are.
+ */
+function formatGrowth(rows: readonly Row[]): string {
+  const levels = [...new Set(rows.map(({ containers = 0 }) => containers))];
+  const lines = ["ADD", "DEL"].flatMap((step) => {
+    const own = rows.filter((row) => row.step === step);
+    return [...Map.groupBy(own, ({ who }) => who)].map(([who, series]) => {
+      const [first, ...others] = levels.map((level) =>
+        series.find(({ containers }) => containers === level)?.wallMs.median
+      );
+      const cells = others.map((ms) =>
+        ms === undefined || first === undefined
+          ? ms?.toFixed(1) ?? ""
+          : `${ms.toFixed(1)} (${(ms / first).toFixed(2)})`
+      );
+      return [step, who, first?.toFixed(1) ?? "", ...cells];
+    });
+  });
+  const head = ["step", "who", ...levels.map(String)];
+  const rule = head.map((_, at) => at < 2 ? "---" : "--:");
+  return [head, rule, ...lines]
+    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }

@@ -1,6 +1,6 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { chooseOverview, drawBars } from "./charts.ts";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { formatReport } from "./report.ts";
+import type { Row } from "./summary.ts";
 import { sampleReport, sampleRow, spreadOf } from "./testing.ts";
 
 Deno.test("formatReport() is a document of headings, lists and aligned tables", () => {
@@ -35,52 +35,28 @@ Deno.test("formatReport() is a document of headings, lists and aligned tables", 
   );
 });
 
-/** Lists the widths of the bars; the first rectangle is the background. */
-function barsOf(svg: string): number[] {
-  return [...svg.matchAll(/<rect [^>]*width="([\d.]+)"/g)].slice(1)
-    .map(([, width]) => Number(width));
-}
-
-Deno.test("drawBars() draws steps in proportion, with names and values", () => {
-  const svg = drawBars([
-    sampleRow({ wallMs: spreadOf(40) }),
-    sampleRow({ wallMs: spreadOf(10), who: "go" }),
-  ], ["Linux <6>"]);
-  const [ours = 0, go = 0, ...others] = barsOf(svg);
-  assertEquals([ours / go, others], [4, []]);
-  for (
-    const part of [
-      ">40.0 ours<",
-      ">10.0 go<",
-      ">ptp: ADD<",
-      ">What a step takes on an empty node (median; line: quartiles)<",
-      ">Linux &lt;6&gt;<",
-    ]
-  ) assertStringIncludes(svg, part);
-});
-
-Deno.test("drawBars() shows several at once by how many are done in a second", () => {
-  const several = { parallel: 4, perSecond: 40, containers: 50 };
-  const svg = drawBars(
-    [sampleRow({ wallMs: spreadOf(100), ...several })],
-    [],
+Deno.test("formatReport() compares each contestant with itself on an empty node", () => {
+  const row = (
+    step: string,
+    who: string,
+    containers: number,
+    ms: number,
+  ): Row => sampleRow({ step, who, containers, wallMs: spreadOf(ms) });
+  const rows = [
+    row("ADD", "ours", 0, 10),
+    row("DEL", "ours", 0, 8),
+    row("ADD", "go", 0, 40),
+    row("ADD", "ours", 250, 11),
+    row("DEL", "ours", 250, 10),
+  ];
+  assertStringIncludes(
+    formatReport({ ...sampleReport(rows), growth: true }),
+    `
+| step | who | 0 | 250 |
+| --- | --- | --: | --: |
+| ADD | ours | 10.0 | 11.0 (1.10) |
+| ADD | go | 40.0 |  |
+| DEL | ours | 8.0 | 10.0 (1.25) |
+`,
   );
-  assertStringIncludes(svg, ">Several at once: attachments per second<");
-  assertStringIncludes(svg, ">40.0 ours<");
-  assertStringIncludes(svg, ">What a step takes (median; line: quartiles)<");
-  assert(!svg.includes("One at a time"));
-});
-
-Deno.test("chooseOverview() has the pods of an empty node", () => {
-  const pod = { chain: "pod", who: "ours daemon" };
-  const chosen = [
-    sampleRow(pod),
-    sampleRow({ ...pod, who: "go", step: "DEL, all at once" }),
-  ];
-  const others = [
-    sampleRow({ who: "go" }),
-    sampleRow({ ...pod, who: "ours cni" }),
-    sampleRow({ ...pod, containers: 50 }),
-  ];
-  assertEquals(chooseOverview([...chosen, ...others]), chosen);
 });
