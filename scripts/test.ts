@@ -263,14 +263,11 @@ async function runSome(
   return outcome;
 }
 
-/** Reports whether tests start executables. Those that are quick do not. */
-function startExecutables({ scope, denoArgs }: TestOptions): boolean {
-  if (scope === "fast") return false;
-  const named = selectNamed(listTestFiles(ROOT), denoArgs);
+/** Reports whether some files start executables. */
+function startExecutables(paths: readonly string[]): boolean {
   const read = (path: string): string =>
     Deno.readTextFileSync(new URL(path, ROOT));
-  return named.length === 0 ||
-    named.some(({ path }) => needsExecutables(path, read));
+  return paths.some((path) => needsExecutables(path, read));
 }
 
 /** Lists files in the checkout that are neither git's nor ignored; none without git. */
@@ -293,9 +290,13 @@ async function test(options: TestOptions): Promise<Tally> {
   const flags = await importFlags();
   const { scope, denoArgs, rootless } = options;
   const isSome = denoArgs.length > 0, isFast = scope === "fast";
+  const all = listTestFiles(ROOT);
+  const named = selectNamed(all, denoArgs);
+  const paths = (named.length > 0 ? named : all).map(({ path }) => path);
   await using preparation = new Preparation({
-    flags,
-    bin: startExecutables(options),
+    ...{ flags, paths },
+    // Quick tests do without.
+    bin: !isFast && startExecutables(paths),
     go: !isFast,
     kernel: scope === "whole",
     rootless: rootless || !isSome && !isFast,

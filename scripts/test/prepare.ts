@@ -11,16 +11,10 @@ import {
   needsUserNamespaces,
 } from "../../testing/capabilities.ts";
 import { ensureCompiled } from "../compile.ts";
-import {
-  findDenoDirectory,
-  ROOT,
-  ROOT_URL,
-  runDeno,
-} from "../compile/project.ts";
+import { findDenoDirectory, ROOT, runDeno } from "../compile/project.ts";
 import { installTestPackages } from "../setup/debian_packages.ts";
 import { startGoPrograms } from "../setup/go_plugins.ts";
 import { ensureKernel } from "../kernel/find_kernel.ts";
-import { listTestFiles } from "./files.ts";
 import type { TestPlace } from "./run.ts";
 import { UsedNode } from "./used_node.ts";
 
@@ -31,6 +25,8 @@ const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
 export interface Wanted {
   /** Flags for any deno command. */
   readonly flags: readonly string[];
+  /** The files. */
+  readonly paths: readonly string[];
   /** Whether they start executables. */
   readonly bin: boolean;
   /** Whether they run programs in Go. */
@@ -59,7 +55,7 @@ export class Preparation implements AsyncDisposable {
     const built = wanted.bin ? this.#build() : Promise.resolve(undefined);
     const [bin] = await Promise.all([
       built,
-      downloadAll(wanted.flags, built),
+      downloadAll(wanted, built),
       installTestPackages(),
       wanted.kernel && !NO_INSTALL ? ensureKernel() : undefined,
     ]);
@@ -127,19 +123,19 @@ async function buildGoPrograms(stop: AbortSignal): Promise<AsyncDisposable> {
 
 /**
  * Downloads what tests need, for on their node nothing can be: neither packages
- * nor what bundles.
+ * nor what bundles, which tests do that need executables.
  *
  * @param built Bundles as well: two processes that download esbuild at the same
  *   time fail
  */
 async function downloadAll(
-  flags: readonly string[],
+  { flags, paths, bin }: Wanted,
   built: Promise<unknown>,
 ): Promise<void> {
   if (!canUseNetns) return;
-  const paths = listTestFiles(ROOT_URL).map(({ path }) => path);
   // A test fails that lacks something.
   await runDeno(["cache", "-q", ...flags, ...paths]).catch(() => {});
+  if (!bin) return;
   await built;
   await runDeno(["bundle", "-q", ...flags, "scripts/help.ts"]).catch(() => {});
 }
