@@ -137,10 +137,8 @@ export function leaseEach(
   log: Log,
   name?: PodName,
 ): Candidate[] {
-  const known = store.knownLeasesOf(owner);
-  refuseSecondLease(requests, owner, known);
+  refuseSecondLease(requests, owner, store.leasesOf(owner));
   const kept = name === undefined ? [] : claimLeasesOfName(name, owner, store);
-  store.announceOwner(owner);
   const leased: NewLease[] = [];
   for (const [position, request] of requests.entries()) {
     try {
@@ -150,7 +148,7 @@ export function leaseEach(
       const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
       if (isNew) store.setLastReserved(position, lease.ip);
     } catch (error) {
-      undoLeases(leased, known, owner, store, log);
+      undoLeases(leased, store, log);
       throw atRangeSet(position, error);
     }
   }
@@ -158,11 +156,10 @@ export function leaseEach(
     try {
       updateName(name, kept, leased, owner, store);
     } catch (error) {
-      undoLeases(leased, known, owner, store, log);
+      undoLeases(leased, store, log);
       throw error;
     }
   }
-  store.recordOwner(owner, [...known, ...leased].map(({ ip }) => ip));
   return leased;
 }
 
@@ -281,20 +278,12 @@ function takeOldestSticky(
   return { ip: before.ip, range, before };
 }
 
-/**
- * Ends only these leases: the owner may have others, from another ADD. If one
- * cannot be ended, the owner's record stays empty.
- *
- * @param known The owner's other leases
- */
+/** Ends only these leases: the owner may have others, from another ADD. */
 function undoLeases(
   leased: readonly NewLease[],
-  known: readonly Lease[],
-  owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
 ): void {
-  let isUndone = true;
   for (const { ip, before } of leased) {
     try {
       if (before === undefined) store.removeLease(ip);
@@ -302,12 +291,8 @@ function undoLeases(
     } catch (error) {
       // The caller reports the earlier error.
       log.error(`Cannot release ${ip}`, { error: describeError(error) });
-      isUndone = false;
     }
   }
-  if (!isUndone) return;
-  if (known.length === 0) store.forgetOwner(owner);
-  else store.recordOwner(owner, known.map(({ ip }) => ip));
 }
 
 /**

@@ -31,7 +31,13 @@ import {
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
 import { normalizeContent, parseSticky } from "./lease.ts";
-import { KeptListings, Listing, type WatchDirectory } from "./listing.ts";
+import { LeaseIndex, removeOwnerFiles } from "./lease_index.ts";
+import {
+  KeptListings,
+  type Listing,
+  ReadListing,
+  type WatchDirectory,
+} from "./listing.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -81,7 +87,12 @@ export type LeaseWait = Pick<LockWait, "log" | "signal">;
 export class LeaseFiles implements Disposable {
   /** Path of the directory. */
   readonly path: string;
+  readonly #index: LeaseIndex;
   #listing: Listing | undefined;
+  /** Where the listing is from. */
+  #source: "files" | "index" | "memory" = "files";
+  /** Whether this call has changed the directory. */
+  #isChanged = false;
   #directory: Deno.FileInfo | undefined;
   /** The content of the unfinished file, if this process has made it. */
   #unfinished: string | undefined;
@@ -89,6 +100,7 @@ export class LeaseFiles implements Disposable {
   /** Names the directory, which need not exist. */
   constructor(dataDir: string, network: string) {
     this.path = join(dataDir, network);
+    this.#index = new LeaseIndex(this.path, this.pathOf(LOCK_FILE));
   }
 
   /** Returns the path of a file. */
@@ -121,44 +133,64 @@ export class LeaseFiles implements Disposable {
     return await FileLock.acquireExisting(this.pathOf(LOCK_FILE), wait);
   }
 
-  /**
-   * Reports whether reading all leases takes long.
-   *
-   * @throws {CniError} 5 if the directory cannot be read
-   */
-  isLarge(): boolean {
-    return this.#info.size > LARGE_BYTES;
-  }
-
   get #info(): Deno.FileInfo {
     return this.#directory ??= this.#whileReading(() =>
       Deno.statSync(this.path)
     );
   }
 
-  /**
-   * Lists all files if that is quick: the directory is small, has been read already,
-   * or this process keeps what it has.
-   *
-   * @throws {CniError} 5 if the directory or a file cannot be read
-   */
-  listIfQuick(): Listing | undefined {
-    this.#listing ??= this.#readKept();
-    if (this.#listing === undefined && this.isLarge()) return undefined;
-    return this.listAll();
+  /** Reports whether reading all leases takes long. */
+  get #isLarge(): boolean {
+    return this.#info.size > LARGE_BYTES;
   }
 
   /**
-   * Lists all files, and reads each one whose name looks like an address.
+   * Lists all files, with the content of each one whose name looks like an address,
+   * in a time that does not grow much with their number. The lock keeps the
+   * directory unchanged.
    *
-   * Also removes the unfinished file of a killed process, and makes links of
-   * leases that stay, which the Go plugin's GC would remove. The directory is
-   * read only once: the lock keeps it unchanged.
+   * @throws {CniError} 5 if the directory or a file cannot be read
+   */
+  list(): Listing {
+    return this.#listing ??= this.#readKept() ?? this.#readIndex() ??
+      this.#readAnew();
+  }
+
+  /**
+   * Like {@linkcode LeaseFiles.list}, but without the index, for a caller that
+   * may end any lease.
    *
    * @throws {CniError} 5 if the directory or a file cannot be read
    */
   listAll(): Listing {
-    return this.#listing ??= this.#readKept() ?? this.#readAll(new Listing());
+    removeOwnerFiles(this.path);
+    if (this.#listing !== undefined && this.#source !== "index") {
+      return this.#listing;
+    }
+    return this.#listing = this.#readKept() ?? this.#readAnew();
+  }
+
+  #readIndex(): Listing | undefined {
+    const listing = this.#isLarge ? this.#index.read() : undefined;
+    if (listing !== undefined) this.#source = "index";
+    return listing;
+  }
+
+  /**
+   * Reads all files. Also removes the unfinished file of a killed process, and
+   * makes links of leases that stay, which the Go plugin's GC would remove.
+   */
+  #readAnew(): Listing {
+    this.#source = "files";
+    return this.#readAll(new ReadListing());
+  }
+
+  /** Writes the index of a large directory, unless it is up to date. */
+  saveIndex(): void {
+    const needsIndex = this.#source === "files" ||
+      this.#source === "index" && this.#isChanged;
+    if (this.#listing === undefined || !needsIndex || !this.#isLarge) return;
+    this.#index.write(this.#listing);
   }
 
   /** Brings the listing up to date that this process keeps, if it does. */
@@ -169,12 +201,14 @@ export class LeaseFiles implements Disposable {
       keptListings.forget(id);
       return undefined;
     }
-    return keptListings.read(this.path, id, (listing, changes) => {
+    const kept = keptListings.read(this.path, id, (listing, changes) => {
       if (changes === undefined) this.#readAll(listing);
       for (const [name, isThere] of changes ?? []) {
         this.#readChanged(listing, name, isThere);
       }
     });
+    if (kept !== undefined) this.#source = "memory";
+    return kept;
   }
 
   #readChanged(listing: Listing, name: string, isThere: boolean): void {
@@ -186,6 +220,9 @@ export class LeaseFiles implements Disposable {
   }
 
   #readAll(listing: Listing): Listing {
+    if (this.#isLarge || keptListings !== undefined) {
+      removeOwnerFiles(this.path);
+    }
     const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
     for (const entry of entries) this.#add(listing, entry);
     return listing;
@@ -208,17 +245,17 @@ export class LeaseFiles implements Disposable {
   }
 
   /**
-   * Lists the leases with a content. A listing that is kept is not believed alone:
-   * another container's lease must not end because of it.
+   * Lists the leases with a content. What this call has not read is not believed
+   * alone: another container's lease must not end because of it.
    *
    * @throws {CniError} 5 if the directory or a file cannot be read
    */
   withContent(content: string): string[] {
-    const names = this.listAll().withContent(content);
-    if (keptListings === undefined) return names;
-    if (names.every((name) => this.read(name) === content)) return names;
-    keptListings.forget(fileIdOf(this.#info));
-    this.#listing = this.#readAll(new Listing());
+    const names = this.list().withContent(content);
+    const isRight = (name: string): boolean => this.read(name) === content;
+    if (this.#source === "files" || names.every(isRight)) return names;
+    keptListings?.forget(fileIdOf(this.#info));
+    this.#listing = this.#readAnew();
     return this.#listing.withContent(content);
   }
 
@@ -260,6 +297,7 @@ export class LeaseFiles implements Disposable {
    */
   remove(name: string): void {
     const path = this.pathOf(name);
+    this.#isChanged = true;
     withIoFailure(
       `remove "${path}"`,
       () => unlessUnreachable(() => Deno.removeSync(path)),
@@ -282,6 +320,7 @@ export class LeaseFiles implements Disposable {
         this.#discard();
       }
     });
+    this.#listing?.set(name, undefined);
   }
 
   /**
@@ -363,6 +402,7 @@ export class LeaseFiles implements Disposable {
     finish: (file: Deno.FsFile) => void = () => {},
   ): void {
     this.#unfinished = content;
+    this.#isChanged = true;
     try {
       const path = this.pathOf(UNFINISHED_FILE);
       const options = { write: true, createNew: true, mode: 0o600 };
@@ -378,6 +418,7 @@ export class LeaseFiles implements Disposable {
   /** Makes a link of the unfinished file. */
   #linkUnfinished(target: string): void {
     const path = this.pathOf(UNFINISHED_FILE);
+    this.#isChanged = true;
     createAt(path, () => Deno.symlinkSync(target, path));
     this.#unfinished = target;
   }

@@ -5,7 +5,12 @@
  * @module
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { join } from "@std/path/posix";
 import type { Environment } from "../../base/process/environment.ts";
 import type { JsonObject } from "../../base/json/json.ts";
@@ -266,7 +271,7 @@ async function runAndKillAt(
   assert(signal === "SIGKILL" || code === 137, `it was not killed: ${code}`);
 }
 
-/** Creates a directory so large that each attachment has a file with its addresses. */
+/** Creates a directory so large that it has an index. */
 async function plantLarge(
   directory: DataDirectory,
   config: JsonObject,
@@ -283,14 +288,16 @@ async function plantLarge(
 Deno.test({
   ...stress("outlives a kill at each step", needsStrace),
   fn: async (t) => {
-    const ownerFile = ".by-owner/mynet/dummy:eth0";
+    const index = ".index/mynet";
     const rows: [command: string, path: string, ...calls: string[]][] = [
       ["ADD", "mynet/unfinished", "openat 1", "write 1", "fdatasync 1"],
       ["ADD", "mynet/unfinished", "linkat 1", "unlink 1"],
       ["ADD", "mynet/unfinished", "openat 2", "write 2", "rename 1"],
-      ["ADD", ownerFile, "openat 1", "openat 2", "openat 3", "write 1"],
+      ["ADD", "mynet", "utimensat 1"],
+      ["ADD", `${index}.unfinished`, "openat 1", "write 1", "rename 1"],
       ["DEL", "mynet/10.1.0.3", "unlink 1"],
-      ["DEL", ownerFile, "openat 1", "unlink 1"],
+      ["DEL", "mynet", "utimensat 1"],
+      ["DEL", `${index}.unfinished`, "openat 1", "write 1", "rename 1"],
     ];
     for (const [command, path, ...calls] of rows) {
       await eachRow(t, calls, async (moment) => {
@@ -313,9 +320,8 @@ Deno.test({
         const { [address]: _, ...rest } = directory.leases();
         assertEquals(rest, before);
         assertEquals(Object.hasOwn(directory.read(), "unfinished"), false);
-        const owners = directory.owners()
-          .filter((name) => !name.startsWith("other"));
-        assertEquals(owners, ["first:eth0", "next:eth0"]);
+        assertEquals(addressesOf(await runInProcess("ADD", config)).length, 1);
+        assertSuccess(await runInProcess("CHECK", config));
       }, (moment) => `${command}: ${moment} on ${path}`);
     }
   },
@@ -504,10 +510,9 @@ Deno.test({
 Deno.test({
   ...stress("finds the leases of a large directory on a full disk", needsRoot),
   fn: async () => {
-    const plant =
-      "mkdir -p mynet .by-owner/mynet && cd mynet && for i in $(seq 700); do " +
+    const plant = "mkdir -p mynet && cd mynet && for i in $(seq 700); do " +
       "printf 'other\\r\\neth0' > 10.1.$((i / 250 + 4)).$((i % 250)); done";
-    // A page for the lease and one for the last address: none for the owner's file.
+    // A page for the lease and one for the last address: none for the index.
     const room = "head -c 8192 /dev/zero > /mnt/room";
     const fill = "head -c 99999999 /dev/zero > /mnt/full 2>&-";
     await using disk = await Disk.mount(
@@ -522,8 +527,8 @@ Deno.test({
     assertEquals(addressesOf(await ours("ADD", config)), ["10.1.0.2/16"]);
     const path = `${disk.dataDir}/mynet/10.1.0.2`;
     assertEquals(await Deno.readTextFile(path), "dummy\r\neth0");
-    const ownerFile = `${disk.dataDir}/.by-owner/mynet/dummy:eth0`;
-    assertEquals(await Deno.readTextFile(ownerFile), "");
+    const index = `${disk.dataDir}/.index/mynet`;
+    await assertRejects(() => Deno.stat(index), Deno.errors.NotFound);
     assertSuccess(await ours("DEL", config));
     const { msg } = (await ours("CHECK", config)).json;
     assertStringIncludes(msg, "Failed to find address");
@@ -560,18 +565,21 @@ Deno.test({
     const steps: [name: string, command: string, readsAll: boolean][] = [
       ["ADD, the first one", "ADD", true],
       ["DEL", "DEL", false],
-      ["ADD after another program", "ADD", false],
-      ["DEL after another program", "DEL", false],
-      ["DEL of what may be another program's", "DEL", true],
+      ["DEL of nothing", "DEL", false],
       ["ADD", "ADD", false],
+      ["CHECK", "CHECK", false],
+      ["CHECK after another program", "CHECK", true],
+      ["DEL of an address", "DEL", false],
+      ["ADD after another program", "ADD", true],
     ];
     await eachRow(t, steps, async ([name, command, readsAll]) => {
       if (name.includes("after another")) {
-        directory.plant({ "10.1.0.9": "other\r\neth0" });
+        const address = `10.1.0.${command.length + 20}`;
+        directory.plant({ [address]: "other\r\neth0" });
       }
       const count = await countOpened(directory, command, config);
       assertEquals(count < 0, readsAll);
-      // Lock, lease, last reserved address.
+      // Lock, index, lease, last reserved address.
       assert(count < 12, `${count} files were opened`);
     });
   },

@@ -6,7 +6,23 @@
  */
 
 /** Files of a directory by name, with the content of possible leases. */
-export class Listing {
+export interface Listing {
+  /** Returns the content of a possible lease; undefined for other names. */
+  get(name: string): string | undefined;
+  /** Reports whether there is a file of that name. */
+  has(name: string): boolean;
+  /** Lists all files, with the content of possible leases. */
+  entries(): Iterable<[name: string, content: string | undefined]>;
+  /** Lists the names of the leases with a content. */
+  withContent(content: string): string[];
+  /** Adds a file, or changes its content. */
+  set(name: string, content: string | undefined): void;
+  /** Removes a file. */
+  delete(name: string): void;
+}
+
+/** A listing that this process has read. */
+export class ReadListing implements Listing {
   readonly #contents = new Map<string, string | undefined>();
   /** The names by content; undefined for a listing that is asked once or twice. */
   readonly #names: Map<string, Set<string>> | undefined;
@@ -16,29 +32,24 @@ export class Listing {
     if (isKept) this.#names = new Map();
   }
 
-  /** Returns the content of a possible lease; undefined for other names. */
   get(name: string): string | undefined {
     return this.#contents.get(name);
   }
 
-  /** Reports whether there is a file of that name. */
   has(name: string): boolean {
     return this.#contents.has(name);
   }
 
-  /** Lists all files, with the content of possible leases. */
   entries(): Iterable<[name: string, content: string | undefined]> {
     return this.#contents;
   }
 
-  /** Lists the names of the leases with a content. */
   withContent(content: string): string[] {
     if (this.#names !== undefined) return [...this.#names.get(content) ?? []];
     return [...this.#contents].filter((entry) => entry[1] === content)
       .map(([name]) => name);
   }
 
-  /** Adds a file, or changes its content. */
   set(name: string, content: string | undefined): void {
     this.delete(name);
     this.#contents.set(name, content);
@@ -48,7 +59,6 @@ export class Listing {
     else names.add(name);
   }
 
-  /** Removes a file. */
   delete(name: string): void {
     const content = this.#contents.get(name);
     this.#contents.delete(name);
@@ -138,7 +148,7 @@ export class KeptListings implements Disposable {
     using stack = new DisposableStack();
     stack.use(watch);
     // After the watch has begun: what changes from now on is in both, or later.
-    const listing = new Listing(true);
+    const listing = new ReadListing(true);
     readNames(listing);
     stack.move();
     this.#kept.set(id, { watch, listing });

@@ -5,11 +5,12 @@
  * @module
  */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Environment } from "../../base/process/environment.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import {
+  assertSuccess,
   DataDirectory,
   type Output,
   ownProgram,
@@ -355,8 +356,17 @@ for (const peer of listPeers("host-local")) {
       }
       assertEquals(directory.leases(), planted);
     });
-    await t.step("our last DEL or GC leaves no file of the attachment", () => {
-      assertEquals(directory.owners(), ["b:eth0"]);
+    await t.step("our ADD refuses what Go's ADD has leased", async () => {
+      const envOf = (id: string) => ({ CNI_CONTAINERID: id });
+      assertSuccess(await runOurs("ADD", config, envOf("c")));
+      assertEquals((await runGo("ADD", config, envOf("a"))).exitCode, 0);
+      const { exitCode, stdout } = await runOurs("ADD", config, envOf("a"));
+      assertEquals(exitCode, 1);
+      assertStringIncludes(stdout, "duplicate allocation is not allowed");
+      for (const id of ["a", "c"]) {
+        assertSuccess(await runOurs("DEL", config, envOf(id)));
+      }
+      assertEquals(directory.leases(), planted);
     });
   });
 

@@ -4,9 +4,8 @@
  *
  * The leases are in `/var/lib/cni/networks/<network>/` (`dataDir`), in the Go
  * plugin's format. DEL leaves the directory with its `lock` and
- * `last_reserved_ip.*`. In a large directory, a file for each attachment in
- * `<dataDir>/.by-owner/` keeps the time of ADD and DEL independent of the number
- * of leases.
+ * `last_reserved_ip.*`. An index of a large directory in `<dataDir>/.index/` keeps
+ * ADD and DEL from reading each lease.
  *
  * @module
  */
@@ -49,7 +48,6 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
         ifPossible(() => podNameOf(call)),
       );
     } else store?.release(store.leasesOf(call.args));
-    store?.forgetOwner(call.args);
   },
 
   async gc(call): Promise<void> {
@@ -63,7 +61,6 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call.config.ipam?.stayTime ?? (isSticky(call.config) ? Infinity : 0),
     );
     store?.collect(valid);
-    store?.retainOwners(valid);
     store?.pruneNames();
   },
 

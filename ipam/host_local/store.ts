@@ -17,7 +17,6 @@ import {
   formatOwner,
   formatSticky,
   type Lease,
-  parseOwner,
   parseSticky,
   type PodName,
 } from "./lease.ts";
@@ -28,10 +27,6 @@ import {
   type LeaseWait,
 } from "./lease_files.ts";
 import { identifySandbox, isSandboxThere, NameFiles } from "./name_files.ts";
-import { OwnerFiles } from "./owner_files.ts";
-
-/** Number of addresses to try one by one before the directory is read. */
-const MANY_MISSES = 64;
 
 /**
  * The leases of one network, locked until disposal. On a read-only file system,
@@ -39,14 +34,11 @@ const MANY_MISSES = 64;
  */
 export class LeaseStore implements Disposable {
   readonly #files: LeaseFiles;
-  readonly #owners: OwnerFiles;
   readonly #names: NameFiles;
   readonly #stickyMs: number;
   readonly #lock: FileLock | undefined;
   /** Why nothing can be changed if nothing is locked. */
   readonly #refusal: unknown;
-  #areOwnersKept: boolean | undefined;
-  #misses = 0;
 
   private constructor(
     files: LeaseFiles,
@@ -56,7 +48,6 @@ export class LeaseStore implements Disposable {
   ) {
     this.#files = files;
     this.#stickyMs = stickyMs;
-    this.#owners = new OwnerFiles(files.path);
     this.#names = new NameFiles(files.path);
     this.#lock = lock;
     this.#refusal = refusal;
@@ -124,12 +115,6 @@ export class LeaseStore implements Disposable {
     return this.#files.path;
   }
 
-  /** A directory that was large once keeps its owners' files for good. */
-  #keepsOwners(): boolean {
-    return this.#areOwnersKept ??= this.#lock !== undefined &&
-      (this.#files.isLarge() || this.#owners.areKept());
-  }
-
   /**
    * Lists the leases of an owner. Leases with only the container's ID count
    * only if no lease names the interface as well.
@@ -137,42 +122,6 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOf(owner: AttachmentId): Lease[] {
-    if (this.#files.listIfQuick() === undefined) {
-      const addresses = this.#owners.find(owner);
-      if (addresses.length > 0) return this.#confirm(owner, addresses);
-    }
-    return this.#select(owner);
-  }
-
-  /**
-   * Lists the leases of an owner that is about to get one, in a time that does
-   * not grow with the directory: in a large one, only leases of this plugin,
-   * unless there are no owners' files yet or an ADD of the owner was interrupted.
-   *
-   * @throws {CniError} 5 if the leases cannot be read
-   */
-  knownLeasesOf(owner: AttachmentId): Lease[] {
-    if (this.#files.listIfQuick() !== undefined) return this.#select(owner);
-    const addresses = this.#owners.findOrCreate(owner);
-    return addresses === undefined
-      ? this.#select(owner)
-      : this.#confirm(owner, addresses);
-  }
-
-  /** Reads the leases of an owner; all leases unless each address is the owner's. */
-  #confirm(owner: AttachmentId, addresses: readonly string[]): Lease[] {
-    const leases = this.#leasesAmong(addresses, formatOwner(owner));
-    return leases.length === addresses.length ? leases : this.#select(owner);
-  }
-
-  /** Reads some addresses, and picks the leases with a content. */
-  #leasesAmong(addresses: readonly string[], content: string): Lease[] {
-    return addresses.filter((name) =>
-      findIp(name) !== undefined && this.#files.read(name) === content
-    ).flatMap((name) => this.#toLease(name, content));
-  }
-
-  #select(owner: AttachmentId): Lease[] {
     const exact = this.#leasesWith(formatOwner(owner));
     if (exact.length > 0) return exact;
     return this.#leasesWith(formatContainer(owner.containerId));
@@ -207,43 +156,6 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Announces the owner's leases, before the first one.
-   *
-   * @throws {CniError} 5 if a later DEL might not find them
-   */
-  announceOwner(owner: AttachmentId): void {
-    if (!this.#keepsOwners()) return;
-    this.#owners.empty(owner, () => this.#addressesByOwner());
-  }
-
-  /** Undefined if a very old lease names only its container. */
-  #addressesByOwner(): Iterable<[AttachmentId, string[]]> | undefined {
-    const owners = new Map<string, [AttachmentId, string[]]>();
-    for (const [name, content = ""] of this.#files.listAll().entries()) {
-      const isOfContainer = findIp(name) !== undefined && !isBlank(content) &&
-        parseSticky(content) === undefined;
-      if (!isOfContainer) continue;
-      const owner = parseOwner(content);
-      if (owner === undefined) return undefined;
-      const [, addresses] = owners.get(content) ?? [owner, []];
-      owners.set(content, [owner, [...addresses, name]]);
-    }
-    return owners.values();
-  }
-
-  /** Records all leases of the owner. Never throws. */
-  recordOwner(owner: AttachmentId, ips: readonly Ip[]): void {
-    if (this.#keepsOwners()) this.#owners.fill(owner, ips.map(String));
-  }
-
-  /**
-   * Forgets the owner's record, after all of its leases ended. Never throws.
-   */
-  forgetOwner(owner: AttachmentId): void {
-    if (this.#keepsOwners()) this.#owners.remove(owner);
-  }
-
-  /**
    * Lists the leases of a name: its persistent addresses, and the addresses of
    * its last sandbox, if that disappeared without a DEL.
    *
@@ -254,17 +166,13 @@ export class LeaseStore implements Disposable {
   leasesOfName(name: PodName, owner: AttachmentId): Lease[] {
     const record = this.#names.find(name);
     const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
-    const leasesWith = (content: string): Lease[] =>
-      this.#files.listIfQuick() === undefined
-        ? this.#leasesAmong(ips, content)
-        : this.#leasesWith(content);
     const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
-    const sticky = leasesWith(formatSticky(name))
+    const sticky = this.#leasesWith(formatSticky(name))
       .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
     if (record === undefined || record.containerId === owner.containerId) {
       return sticky;
     }
-    const left = leasesWith(formatOwner(record)).filter(isKnown);
+    const left = this.#leasesWith(formatOwner(record)).filter(isKnown);
     const [first] = left;
     if (first !== undefined && isSandboxThere(record.sandbox)) {
       throw new CniError(
@@ -315,7 +223,7 @@ export class LeaseStore implements Disposable {
   findOldestSticky(isWanted: (ip: Ip) => boolean): Lease | undefined {
     const sinceMs = ({ ip }: Lease): number =>
       this.#files.writtenMs(ip.toString()) ?? 0;
-    return [...this.#files.listAll().entries()]
+    return [...this.#files.list().entries()]
       .filter(([, content]) => parseSticky(content ?? "") !== undefined)
       .flatMap((entry) => this.#toLease(...entry))
       .filter(({ ip }) => isWanted(ip))
@@ -416,11 +324,6 @@ export class LeaseStore implements Disposable {
     );
   }
 
-  /** Forgets the records of all other owners. Never throws. */
-  retainOwners(owners: readonly AttachmentId[]): void {
-    if (this.#keepsOwners()) this.#owners.retain(owners);
-  }
-
   /**
    * Leases an address.
    *
@@ -429,11 +332,10 @@ export class LeaseStore implements Disposable {
    */
   reserve(ip: Ip, owner: AttachmentId): boolean {
     const address = ip.toString(), content = formatOwner(owner);
-    if (this.#isListedAsLeased(address)) return false;
     const isFree = (found: string): boolean => this.#isFree(address, found);
-    if (this.#files.addLease(address, content, isFree)) return true;
-    this.#misses++;
-    return false;
+    const listed = this.#files.list().get(address);
+    if (listed !== undefined && !isFree(listed)) return false;
+    return this.#files.addLease(address, content, isFree);
   }
 
   /** A persistent address whose time has expired is also free. */
@@ -445,15 +347,6 @@ export class LeaseStore implements Disposable {
   #isOver(address: string): boolean {
     const sinceMs = this.#files.writtenMs(address) ?? 0;
     return this.#stickyMs === 0 || Date.now() - sinceMs >= this.#stickyMs;
-  }
-
-  #isListedAsLeased(address: string): boolean {
-    // After many leased addresses it is quicker to read them all.
-    const listing = this.#misses < MANY_MISSES
-      ? this.#files.listIfQuick()
-      : this.#files.listAll();
-    const content = listing?.get(address);
-    return content !== undefined && !this.#isFree(address, content);
   }
 
   /**
@@ -510,7 +403,7 @@ export class LeaseStore implements Disposable {
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
     // A missing file is not read: failing calls take long in Deno.
-    if (this.#files.listIfQuick()?.has(name) === false) return undefined;
+    if (!this.#files.list().has(name)) return undefined;
     return findIp(this.#files.read(name) ?? "");
   }
 
@@ -526,6 +419,7 @@ export class LeaseStore implements Disposable {
   /** Unlocks the leases. */
   [Symbol.dispose](): void {
     this.#files[Symbol.dispose]();
+    if (this.#lock !== undefined) this.#files.saveIndex();
     this.#lock?.[Symbol.dispose]();
   }
 }

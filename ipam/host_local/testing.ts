@@ -194,14 +194,6 @@ export class DataDirectory implements Disposable {
     );
   }
 
-  /** Lists the attachments of a network that have a file with their addresses. */
-  owners(network = "mynet"): string[] {
-    const entries = [
-      ...Deno.readDirSync(join(this.path, ".by-owner", network)),
-    ];
-    return entries.map(({ name }) => name).sort();
-  }
-
   /** Lists the networks' directories, and other files next to them. */
   list(): string[] {
     return [...Deno.readDirSync(this.path)].map(({ name }) => name);

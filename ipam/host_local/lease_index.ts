@@ -1,0 +1,185 @@
+/**
+ * What a large directory of leases contains, in one file, so that a call need not
+ * read each lease: `<dataDir>/.index/<network>`.
+ *
+ * The leases are the truth, and other programs change them as well. So the index
+ * names the times of the directory when both agreed, and counts only while the
+ * directory has these. The kernel sets the modification time of a directory for
+ * each file that is created, renamed or removed in it, but not more often than its
+ * clock ticks. That is too coarse to order two changes, so the index is sealed: the
+ * directory's modification time is set back to a time of no change, and any later
+ * change of any program sets it forward again. Nobody can set its change time.
+ *
+ * So no program, crash, full disk, or restored directory hides a lease, and the
+ * index may be deleted at any time. Use it only while the directory is locked.
+ *
+ * @module
+ */
+
+import { basename, dirname, join } from "@std/path/posix";
+import { ifPossible, removeQuietly } from "../../base/files/io.ts";
+import { fileIdOf } from "../../base/files/same_file.ts";
+import type { Listing } from "./listing.ts";
+
+/** The directory for all networks, next to the directories of their leases. */
+const INDEX = ".index";
+
+/** How far a modification time is set back: 1 s to a day, in ms. */
+const LEAST_BACK_MS = 1_000, MOST_BACK_MS = 86_400_000;
+
+/**
+ * A listing as the index has it: a line for each file, with the content of a
+ * possible lease as JSON. A call looks for one owner and few addresses, and
+ * searching the text takes less time than parsing it.
+ */
+class TextListing implements Listing {
+  /** Each line begins and ends with a line end. */
+  text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  get(name: string): string | undefined {
+    const start = this.#find(name);
+    return start < 0 ? undefined : parseLine(this.#lineAt(start))[1];
+  }
+
+  has(name: string): boolean {
+    return this.#find(name) >= 0;
+  }
+
+  *entries(): Generator<[name: string, content: string | undefined]> {
+    for (const line of this.text.split("\n")) {
+      if (line !== "") yield parseLine(line);
+    }
+  }
+
+  withContent(content: string): string[] {
+    const wanted = ` ${JSON.stringify(content)}\n`, names: string[] = [];
+    let end = this.text.indexOf(wanted);
+    while (end >= 0) {
+      names.push(this.text.slice(this.text.lastIndexOf("\n", end) + 1, end));
+      end = this.text.indexOf(wanted, end + 1);
+    }
+    return names;
+  }
+
+  set(name: string, content: string | undefined): void {
+    this.delete(name);
+    this.text += formatLine(name, content);
+  }
+
+  delete(name: string): void {
+    const start = this.#find(name);
+    if (start < 0) return;
+    const end = this.text.indexOf("\n", start);
+    this.text = this.text.slice(0, start) + this.text.slice(end + 1);
+  }
+
+  /** Returns where the line of a file begins; -1 without one. */
+  #find(name: string): number {
+    const before = this.text.indexOf(`\n${name} `);
+    return before < 0 ? -1 : before + 1;
+  }
+
+  #lineAt(start: number): string {
+    return this.text.slice(start, this.text.indexOf("\n", start));
+  }
+}
+
+function formatLine(name: string, content: string | undefined): string {
+  return `${name} ${JSON.stringify(content ?? null)}\n`;
+}
+
+function parseLine(line: string): [name: string, content: string | undefined] {
+  // Other programs may give a file any name.
+  const [, name = "", json = "null"] = /^(.*) (null|".*")$/.exec(line) ?? [];
+  return [name, JSON.parse(json) ?? undefined];
+}
+
+/** The index of one network's directory. */
+export class LeaseIndex {
+  readonly #directory: string;
+  readonly #lock: string;
+  readonly #path: string;
+
+  /**
+   * Names the index, which need not exist.
+   *
+   * @param directory Path of the network's leases
+   * @param lock Path of the lock file: whoever copies a directory over this one,
+   *   file by file, changes the lock's times, even if no name changes
+   */
+  constructor(directory: string, lock: string) {
+    this.#directory = directory;
+    this.#lock = lock;
+    this.#path = join(dirname(directory), INDEX, `${basename(directory)}`);
+  }
+
+  /** Reads the index; undefined unless the directory is as the index has it. */
+  read(): Listing | undefined {
+    return ifPossible(() => {
+      const text = Deno.readTextFileSync(this.#path);
+      const end = text.indexOf("\n");
+      return text.slice(0, end) === this.#readTimes()
+        ? new TextListing(text.slice(end))
+        : undefined;
+    });
+  }
+
+  /**
+   * Writes the index, and seals it. If that is impossible, later calls read the
+   * leases.
+   */
+  write(listing: Listing): void {
+    const unfinished = `${this.#path}.unfinished`;
+    ifPossible(() => {
+      const backMs = LEAST_BACK_MS +
+        Math.random() * (MOST_BACK_MS - LEAST_BACK_MS);
+      const sealed = new Date(Date.now() - backMs);
+      Deno.utimeSync(this.#directory, sealed, sealed);
+      const lines = listing instanceof TextListing
+        ? listing.text
+        : "\n" + [...listing.entries()].map((file) => formatLine(...file))
+          .join("");
+      Deno.mkdirSync(dirname(unfinished), { recursive: true, mode: 0o700 });
+      Deno.writeTextFileSync(unfinished, this.#readTimes() + lines, {
+        mode: 0o600,
+      });
+      // Whole or not at all, even if this process is killed.
+      Deno.renameSync(unfinished, this.#path);
+    });
+  }
+
+  #readTimes(): string {
+    return [this.#directory, this.#lock].map(timesOf).join(" ");
+  }
+}
+
+/** Returns what differs after a change: which file it is, and its times in ms. */
+function timesOf(path: string): string {
+  const info = Deno.statSync(path);
+  const { mtime, ctime } = info;
+  return `${fileIdOf(info)} ${mtime?.getTime()} ${ctime?.getTime()}`;
+}
+
+/** Where earlier versions kept a file for each attachment with its addresses. */
+const BY_OWNER = ".by-owner";
+
+/**
+ * Removes the files of earlier versions for a network. They are renamed first:
+ * those versions would believe a directory that lacks some of them.
+ *
+ * @param directory Path of the network's leases
+ */
+export function removeOwnerFiles(directory: string): void {
+  const byOwner = join(dirname(directory), BY_OWNER);
+  // The name of an unfinished one, which those versions remove as well.
+  const unfinished = join(byOwner, `.${basename(directory)}`);
+  ifPossible(() =>
+    Deno.renameSync(join(byOwner, basename(directory)), unfinished)
+  );
+  ifPossible(() => Deno.removeSync(unfinished, { recursive: true }));
+  removeQuietly(byOwner);
+}
