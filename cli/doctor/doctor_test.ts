@@ -19,7 +19,12 @@ import jsonSchema from "./doctor.schema.json" with {
   type: "json",
 };
 import { DoctorScene } from "./testing/scene.ts";
-import { attachmentOfNone, network, VERSIONS } from "./testing/fault.ts";
+import {
+  attachmentOfNone,
+  GONE_ID,
+  network,
+  VERSIONS,
+} from "./testing/fault.ts";
 import { ATTACHMENTS_FAULTS } from "./testing/faults/attachments.ts";
 import { CONFIGURATIONS_FAULTS } from "./testing/faults/configurations.ts";
 import { FORWARDING_FAULTS } from "./testing/faults/forwarding.ts";
@@ -146,7 +151,7 @@ rootTest(
     await Deno.chmod(custom, 0o644);
     const script = `
 cd /var/lib/cni/results; : > pods-x-eth0; echo { > pods-y-eth0
-printf "feedfacefeed\\r\\neth0" > /run/leases/some/10.1.2.200
+printf "${GONE_ID}\\r\\neth0" > /run/leases/some/10.1.2.200
 touch -d '1 hour ago' /run/leases/some/10.1.2.200
 echo 0 > /proc/sys/net/ipv4/ip_forward
 nft add table inet fw '{ chain f1 { type filter hook forward priority 0; policy drop; }; }'`;
@@ -351,13 +356,13 @@ rootTest(
         ipMasqBackend: "nftables",
         ipam: { ...ipam, routes: [{ dst: "0.0.0.0/0" }] },
       }]);
-      const key = `--container-id feedfacefeed --ifname eth0`;
+      const key = `--container-id ${GONE_ID} --ifname eth0`;
       const named = `pods ${sandbox.path} ${key}`;
       const again = `cni del ${named} && cni add ${named}`;
       using node = scene.node();
       await node.runtime.addNetworkList(
         parseNetworkConfList(await Deno.readFile(path)),
-        { containerId: "feedfacefeed", netns: sandbox.path, ifName: "eth0" },
+        { containerId: GONE_ID, netns: sandbox.path, ifName: "eth0" },
       );
       if (!hasUplink) scene.ip("link del out0");
       const find = async (): Promise<string[][]> =>

@@ -705,7 +705,7 @@ Deno.test({
     }).output();
     const decoder = new TextDecoder();
     const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
-    assertEquals(code, 0, notes);
+    assertEquals(code, 0, text + notes);
     assertMatch(text, /^daemon installed$/m);
     for (const directory of [node.bin, "/opt/cni/bin"]) {
       assertStringIncludes(

@@ -162,6 +162,12 @@ export function remove(path: string): void {
   }
 }
 
+/**
+ * A container that is gone. Another run of the faults at the same time has another
+ * one: a process that names a container keeps it alive.
+ */
+export const GONE_ID = crypto.randomUUID().replaceAll("-", "");
+
 /** Caches an attachment of a container that is gone. */
 export function attachmentOfNone(scene: DoctorScene): Undo {
   const path = `${scene.cacheDir}/results/lan-fedcba9876543210-eth0`;
@@ -171,10 +177,10 @@ export function attachmentOfNone(scene: DoctorScene): Undo {
     Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.0.77/"),
   );
   return cached(
-    "lan-feedfacefeed-eth0",
+    `lan-${GONE_ID}-eth0`,
     JSON.stringify({
       ...document,
-      containerId: "feedfacefeed",
+      containerId: GONE_ID,
       netns: "/run/netns/no-such-namespace",
       cniArgs: [],
       result: { ...document.result, interfaces: [] },
@@ -185,7 +191,7 @@ export function attachmentOfNone(scene: DoctorScene): Undo {
 /** Writes a lease of a container that is gone. */
 export function leaseOfNone({ hosts }: DoctorScene): Undo {
   const path = `${hosts.directory}/leases/lan/10.2.0.200`;
-  Deno.writeTextFileSync(path, "feedfacefeed\r\neth0");
+  Deno.writeTextFileSync(path, `${GONE_ID}\r\neth0`);
   makeOld(path);
   return () => Deno.removeSync(path);
 }

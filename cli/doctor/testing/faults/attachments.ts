@@ -10,7 +10,15 @@ import {
   withClaim,
 } from "../../../../ipam/whereabouts/testing/claims.ts";
 import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
-import { type Fault, inOther, inPod, ip, remove, type Undo } from "../fault.ts";
+import {
+  type Fault,
+  GONE_ID,
+  inOther,
+  inPod,
+  ip,
+  remove,
+  type Undo,
+} from "../fault.ts";
 import type { DoctorScene } from "../scene.ts";
 
 /** Makes an attachment's namespace a file where nothing is mounted. */
@@ -35,7 +43,7 @@ function claimed(
     const cluster = await WhereaboutsScene.start();
     putIpamClaim(cluster, "vm");
     const ipam = { range: "10.0.0.0/24" };
-    const call = withClaim("vm", { pod: "vm-1", id: "feedfacefeed" });
+    const call = withClaim("vm", { pod: "vm-1", id: GONE_ID });
     const { json } = await cluster.call("ADD", ipam, call);
     breaks(cluster);
     const config = {
@@ -44,7 +52,7 @@ function claimed(
       plugins: [{ type: "macvlan", ipam: cluster.ipam(ipam) }],
     };
     const cache = new AttachmentCache(cacheDir);
-    const key = { network: "net", containerId: "feedfacefeed", ifName: "net1" };
+    const key = { network: "net", containerId: GONE_ID, ifName: "net1" };
     cache.writeAttachment({
       ...key,
       netns: "/run/netns/no-such-namespace",

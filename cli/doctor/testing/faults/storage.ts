@@ -10,6 +10,7 @@ import {
   both,
   cached,
   type Fault,
+  GONE_ID,
   leaseOfNone,
   mounted,
   network,
@@ -125,7 +126,7 @@ export const STORAGE_FAULTS: readonly Fault[] = [
   {
     name: "a container that ended without DEL",
     checks: ["leftover"],
-    message: /"lan" has 1 leftover of .*: attachment .*feedfacefeed/,
+    message: new RegExp(`"lan" has 1 leftover of .*: attachment .*${GONE_ID}`),
     seed: attachmentOfNone,
   },
   {
