@@ -12,6 +12,7 @@ import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
 import { AF_UNSPEC } from "./constants.ts";
 import type { DataByKind } from "./link_kinds.ts";
 import {
+  changeLink,
   delLink,
   delLinkProperties,
   getLink,
@@ -57,6 +58,13 @@ const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
  */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
+/**
+ * Keeps the kernel from giving a link an IPv6 address.
+ *
+ * Source: include/uapi/linux/if_link.h `IN6_ADDR_GEN_MODE_NONE`.
+ */
+const NO_IPV6_ADDRESS = { inet6: { addressMode: 1 } };
+
 /** Reports whether a link is a bridge. */
 export function isBridge({ kind }: Pick<Link, "kind">): boolean {
   return kind === "bridge";
@@ -93,7 +101,7 @@ export class LinkRequests {
    * @returns The end in this namespace
    * @throws {NetlinkError} EEXIST if either name is taken
    */
-  addVeth({ name, mtu, mac, masterIndex, peer }: NewVeth): Link {
+  addVeth({ name, mtu, mac, masterIndex, alias, peer }: NewVeth): Link {
     const shared = { mtu, transmitQueues: 1, receiveQueues: 1 };
     const end = { name: peer.name, address: peer.mac, ...shared };
     const attributes = { ...end, netnsFd: peer.netns.fd };
@@ -103,7 +111,7 @@ export class LinkRequests {
       address: mac,
       master: masterIndex,
       linkInfo: { kind: "veth", data: { peer: { header: {}, attributes } } },
-    });
+    }, alias === undefined ? undefined : { alias });
   }
 
   /**
@@ -128,18 +136,19 @@ export class LinkRequests {
 
   /**
    * Creates an intermediate functional block, up: a link that queues the
-   * packets of other links.
+   * packets of other links. It has no IPv6 address: the kernel walks all IPv6
+   * routes for each change of a link.
    *
    * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
    * kernel does not support it
    */
-  addIfb({ name, mtu, transmitQueueLength }: NewIfb): Link {
+  addIfb({ name, mtu, transmitQueueLength, alias }: NewIfb): Link {
     return this.#addEchoed({
       name,
       mtu,
       transmitQueueLength,
       linkInfo: { kind: "ifb" },
-    });
+    }, { alias, families: NO_IPV6_ADDRESS });
   }
 
   /**
@@ -182,17 +191,45 @@ export class LinkRequests {
     });
   }
 
-  /** Creates a link that is up, and takes its description from the echo. */
-  #addEchoed(attributes: LinkAttributes & { readonly name: string }): Link {
+  /**
+   * Creates a link that is up.
+   *
+   * @param late What the kernel ignores in the request that creates a link. It is
+   *   set before the link is up: for each change of a link that is up, the kernel
+   *   walks all IPv6 routes.
+   */
+  #addEchoed(
+    attributes: LinkAttributes & { readonly name: string },
+    late?: LateAttributes,
+  ): Link {
+    const up = { flags: IFF_UP, change: IFF_UP };
     const [answer] = this.#socket.request(newLink, {
       flags: Flag.Create | Flag.Exclusive | Flag.Echo,
-      header: { flags: IFF_UP, change: IFF_UP },
+      header: late === undefined ? up : {},
       attributes,
     }, newLink);
     // Kernels before 6.2 do not echo a new link.
-    return answer === undefined
+    const link = answer === undefined
       ? this.get(attributes.name)
       : decodeLink(answer);
+    if (late === undefined) return link;
+    const { index } = link;
+    this.#setLate(index, late);
+    this.#socket.request(newLink, { header: { index, ...up }, attributes: {} });
+    return this.get(index);
+  }
+
+  #setLate(index: number, late: LateAttributes): void {
+    const set = (attributes: LateAttributes): void => {
+      this.#socket.request(changeLink, { header: { index }, attributes });
+    };
+    try {
+      set(late);
+    } catch (error) {
+      // The kernel has no IPv6, or the link's MTU is too small for it.
+      if (!isErrno(error, "EAFNOSUPPORT")) throw error;
+      set({ ...late, families: undefined });
+    }
   }
 
   /**
@@ -550,6 +587,9 @@ function nameOf(
 
 type LinkAttributes = NonNullable<
   Parameters<typeof newLink.encode>[0]["attributes"]
+>;
+type LateAttributes = NonNullable<
+  Parameters<typeof changeLink.encode>[0]["attributes"]
 >;
 type LinkAnswer = ReturnType<typeof newLink.decode>;
 

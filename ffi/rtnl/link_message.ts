@@ -23,6 +23,7 @@ import {
   listOf,
   mac,
   markedNested,
+  nested,
   type Row,
 } from "../netlink/attribute.ts";
 import { headerWithAttributes, message } from "../netlink/message.ts";
@@ -172,6 +173,26 @@ export const newLink = message(
   linkHeader,
   linkAttributes,
   describe,
+);
+/**
+ * Changes what only RTM_NEWLINK for an existing link does. IFLA_AF_SPEC is not among
+ * the attributes of a link: the kernel's has hundreds of bytes in each answer, which
+ * nobody needs.
+ */
+export const changeLink = message(
+  "RTM_NEWLINK",
+  16,
+  linkHeader,
+  attributeSet({
+    alias: [20, cstring],
+    families: [
+      26,
+      nested(attributeSet({
+        inet6: [10, nested(attributeSet({ addressMode: [8, u8] }))],
+      })),
+    ],
+  }),
+  ({ index }) => index ? `link ${index}` : undefined,
 );
 /** Adds alternative names to a link. */
 export const newLinkProperties = message(

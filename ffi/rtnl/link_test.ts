@@ -378,15 +378,38 @@ rootTest("LinkRequests.addVrf() creates a VRF that is up", needsVrf, () => {
   assertEquals(errnoOf(() => rtnl.link.addVrf(again)), "EEXIST");
 });
 
-rootTest("LinkRequests.addIfb() creates an IFB that is up", () => {
+rootTest("LinkRequests.addIfb() creates an IFB that is up", async (t) => {
   using hosts = TestHosts.create();
   using rtnl = Rtnl.open(hosts.host.path);
-  const settings = { name: "ifb7", mtu: 1400, transmitQueueLength: 7 };
-  const { index, kind, isUp } = rtnl.link.addIfb(settings);
-  const { ifindex, linkinfo, mtu, txqlen, flags } = show(hosts.host, "ifb7");
-  assertEquals([index, kind, isUp], [ifindex, linkinfo.info_kind, true]);
-  assertEquals([mtu, txqlen, flags.includes("UP")], [1400, 7, true]);
-  assertEquals(errnoOf(() => rtnl.link.addIfb(settings)), "EEXIST");
+  const alias = "of a container";
+  // The kernel has no IPv6 on a link with a smaller MTU than 1280.
+  await eachRow(
+    t,
+    [["ifb7", 1400], ["ifb8", 1000]] as const,
+    ([name, size]) => {
+      const settings = { name, mtu: size, transmitQueueLength: 7, alias };
+      const link = rtnl.link.addIfb(settings);
+      const { ifindex, linkinfo, mtu, txqlen, flags } = show(hosts.host, name);
+      assertEquals([link.index, link.kind], [ifindex, linkinfo.info_kind]);
+      assertEquals([link.isUp, link.alias], [true, alias]);
+      assertEquals([mtu, txqlen, flags.includes("UP")], [size, 7, true]);
+      assertEquals(
+        rtnl.address.list().filter((one) => one.ifindex === ifindex),
+        [],
+      );
+      assertEquals(errnoOf(() => rtnl.link.addIfb(settings)), "EEXIST");
+    },
+    ([, size]) => `with an MTU of ${size}`,
+  );
+});
+
+rootTest("LinkRequests.addVeth() describes an end before it is up", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const peer = { netns: sandbox, name: "eth0" };
+  const { alias, isUp } = rtnl.link.addVeth({ name: "v0", alias: "a", peer });
+  assertEquals([alias, isUp], ["a", true]);
 });
 
 rootTest(

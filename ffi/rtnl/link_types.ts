@@ -204,6 +204,8 @@ export interface NewVeth {
   readonly mac?: Mac | undefined;
   /** Index of the bridge that this end becomes a port of. */
   readonly masterIndex?: number | undefined;
+  /** The alias of this end, as {@linkcode LinkChange.alias}. */
+  readonly alias?: string | undefined;
   /** The other end. */
   readonly peer: {
     /** The namespace in which the other end is created; it is never moved. */
@@ -222,6 +224,8 @@ export interface NewIfb {
   readonly mtu: number;
   /** Length of its queue in packets, if the qdisc has no limit of its own. */
   readonly transmitQueueLength: number;
+  /** As {@linkcode LinkChange.alias}. */
+  readonly alias?: string | undefined;
 }
 
 /** A virtual routing and forwarding domain to create. */

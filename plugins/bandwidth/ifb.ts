@@ -72,7 +72,7 @@ export interface IfbContext {
  */
 export function createIfb(
   place: IfbContext,
-  settings: Omit<NewIfb, "name">,
+  settings: Omit<NewIfb, "name" | "alias">,
 ): Link {
   const { sharedName, ownName, alias } = place.identity;
   const { link } = place.host;
@@ -82,14 +82,13 @@ export function createIfb(
       return found !== undefined && isLeftover(place, found) &&
         link.ensureGone(found.index);
     };
-    const add = (name: string): Link => link.addIfb({ ...settings, name });
+    const add = (name: string): Link =>
+      link.addIfb({ ...settings, name, alias });
     deleteLeftover(ownName);
     const addShared = (): Link | undefined =>
       unlessTaken(() => add(sharedName));
-    const ifb = addShared() ??
+    return addShared() ??
       (deleteLeftover(sharedName) ? addShared() : undefined) ?? add(ownName);
-    link.set(ifb.index, { alias });
-    return ifb;
   } catch (error) {
     throw new Error(`Cannot create "${sharedName}"`, { cause: error });
   }

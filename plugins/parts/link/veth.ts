@@ -69,10 +69,10 @@ export function connectVeth(
         // So that udev leaves the MAC that ADD returns.
         mac: Mac.random(),
         masterIndex,
+        alias: aliasOf(attachment),
         peer: { netns: sandbox.netns, name: ifName, mac },
       },
     );
-    host.link.set(hostEnd.index, { alias: aliasOf(attachment) });
     readyHostEndForIpv6(host.netns, name);
     if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
     const container = { index: hostEnd.linkIndex, name: ifName };
