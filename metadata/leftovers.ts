@@ -85,6 +85,7 @@ export interface Leftovers {
 export const ORPHAN_KINDS = [
   "attachment",
   "record",
+  "route",
   "link",
   "nftables",
   "iptables",
@@ -107,7 +108,7 @@ export interface Reason {
 export interface Orphan extends Reason {
   /** The kind of leftover. */
   readonly kind: OrphanKind;
-  /** The file, link, chain or table, for people. */
+  /** The file, route, link, chain or table, for people. */
   readonly where: string;
   /** The container's ID; "" if unknown. */
   readonly container: string;

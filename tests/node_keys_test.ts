@@ -27,6 +27,7 @@ const HARMLESS = new Set(
   requireDevices podArgs podRequests podRoutes stay stayTime stayWhenScaled
   exclude_gateway externalSetMarkChain firewalldZone forceAddress fromArg
   gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
+  hostAccess hostAddresses
   hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate
   interfaces ipam ipMasq ipMasqBackend ipRanges ips iptablesAdminChainName
   isDefaultGateway isGateway kubernetes leader_lease_duration

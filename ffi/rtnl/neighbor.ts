@@ -13,6 +13,7 @@ import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
 
 /** Source: include/uapi/linux/neighbour.h. */
 const NUD_REACHABLE = 0x02, NUD_NOARP = 0x40, NUD_PERMANENT = 0x80;
+const NTF_PROXY = 0x08;
 
 /** A neighbour: the link-layer address of an IP address on a link. */
 export interface Neighbor {
@@ -80,6 +81,32 @@ export class NeighborRequests {
       header: { family: addressFamily(address.family), ifindex },
       attributes: { destination: address },
     });
+  }
+
+  /**
+   * Makes the kernel answer on a link for an address of another link.
+   *
+   * @throws {NetlinkError} ENODEV if the link does not exist
+   */
+  addProxy(ifindex: number, address: Ip): void {
+    this.#socket.request(newNeighbor, {
+      flags: Flag.Create | Flag.Replace,
+      header: {
+        family: addressFamily(address.family),
+        ifindex,
+        flags: NTF_PROXY,
+      },
+      attributes: { destination: address },
+    });
+  }
+
+  /** Lists the addresses of a family for which the kernel answers on a link. */
+  listProxies(ifindex: number, family: IpFamily): Ip[] {
+    const header = { family: addressFamily(family), flags: NTF_PROXY };
+    return this.#socket.dump(getNeighbor, { header }, newNeighbor)
+      .flatMap(({ header, attributes: { destination } }) =>
+        header.ifindex === ifindex && destination ? [destination] : []
+      );
   }
 
   /** Lists the forwarding entries of all bridges. */

@@ -155,3 +155,18 @@ rootTest("NeighborRequests throws what the kernel says", () => {
   ].map(fixture.errnoOf);
   assertEquals(errnos, ["ENODEV", "ENODEV", "ENOENT"]);
 });
+
+rootTest("NeighborRequests.addProxy() answers on a link", () => {
+  using fixture = new Fixture();
+  const neighbor = new NeighborRequests(fixture.rtnl.socket);
+  for (const ip of [IPV4, IPV6, IPV6]) neighbor.addProxy(fixture.first, ip);
+  const shown = ["-4", "-6"].flatMap((family) =>
+    ipJson(fixture.hosts.host, family, "neighbor", "show", "proxy")
+  ).map(({ dst, dev }) => `${dst} ${dev}`);
+  assertEquals(shown, ["10.1.2.3 veth0", "2001:db8::3 veth0"]);
+  assertEquals(neighbor.listProxies(fixture.first, 6).map(String), [
+    "2001:db8::3",
+  ]);
+  assertEquals(neighbor.listProxies(fixture.second, 4), []);
+  assertEquals(fixture.errnoOf(() => neighbor.addProxy(9999, IPV6)), "ENODEV");
+});

@@ -43,6 +43,19 @@ export const keys: PluginKeys = {
       type: "boolean",
       default: "the kernel's setting",
     },
+    "hostAccess": {
+      text:
+        "The host and its containers reach each other ([how](macvlan.md#reach-the-containers-from-the-host)).",
+      type: "boolean",
+      default: "`false`",
+    },
+    "hostAddresses": {
+      text:
+        "Addresses of the host for its containers, without prefix lengths. Each node needs its own.",
+      type: "list of addresses",
+      default: "the host's addresses on the master",
+      example: ["192.168.1.5"],
+    },
     "dns": {
       text:
         "`nameservers`, `domain`, `search` and `options` for the container.",

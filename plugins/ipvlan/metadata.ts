@@ -32,4 +32,7 @@ export const metadata: BuiltInMetadata = {
   start: { rank: 4, keys: () => ({ mode: "l2" }), asks: ["master"] },
   needs: [linkNeed("ipvlan", "ipvlan", { kind: "ipvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => ({
+    finders: [(await import("../parts/link/leftover_shims.ts")).findShims],
+  }),
 };

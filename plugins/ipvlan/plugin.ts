@@ -25,9 +25,17 @@
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
+import { tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { IpvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import { attachToMaster, modeOf, nameOfMode } from "../parts/link/on_master.ts";
+import {
+  checkHostAccess,
+  endHostAccess,
+  endStaleHostAccess,
+  giveHostAccess,
+  repairHostAccess,
+} from "../parts/link/host_access_steps.ts";
 import { leaseAddresses } from "../parts/address/sandbox_addresses.ts";
 import { detach } from "../parts/link/sandbox_link.ts";
 import type { IpvlanConfig } from "./schema.ts";
@@ -46,6 +54,8 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
       master: masterOf(call),
       details: [["mode", nameOfMode(MODES, mode)]],
       reasons: REASONS,
+      onHost: (link, lease, rollback) =>
+        giveHostAccess(call, link, lease, rollback),
       lease: (rollback) => inherited ?? leaseAddresses(call, rollback),
     });
   },
@@ -59,14 +69,20 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
       settings: (link) => [
         ["mode", nameOfMode(MODES, link), nameOfMode(MODES, mode)],
       ],
+      onHost: (link, differences) => checkHostAccess(call, link, differences),
     });
   },
 
-  repair: async (call, scope) =>
-    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope),
+  async repair(call, scope): Promise<void> {
+    (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope);
+    await repairHostAccess(call);
+  },
 
   async del(call): Promise<void> {
-    await detach(call, "ipvlan");
+    await detach(call, "ipvlan", [
+      "end the host's access",
+      () => endHostAccess(call),
+    ]);
   },
 
   async status(call): Promise<void> {
@@ -75,7 +91,12 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
   },
 
   async gc(call): Promise<void> {
-    if (call.config.ipam?.type) await call.ipam.gc();
+    await tryAll([
+      ["end the host's access", () => endStaleHostAccess(call)],
+      ["release stale addresses", async () => {
+        if (call.config.ipam?.type) await call.ipam.gc();
+      }],
+    ]);
   },
 });
 

@@ -7,6 +7,10 @@
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../base/json/json.ts";
 import { netConf, once, optional } from "../../cni/config/types.ts";
+import {
+  hostAccessKeys,
+  withHostAccess,
+} from "../parts/link/host_access_schema.ts";
 import { masterKeys } from "../parts/link/on_master_schema.ts";
 
 /**
@@ -15,11 +19,12 @@ import { masterKeys } from "../parts/link/on_master_schema.ts";
  * Source: containernetworking/plugins plugins/main/ipvlan/ipvlan.go `NetConf`.
  */
 export const ipvlanSchema = once(() =>
-  netConf({
+  withHostAccess(netConf({
     ...masterKeys(),
+    ...hostAccessKeys(),
     /** `l2` if absent. */
     mode: optional(z.string()),
-  })
+  }))
 );
 
 /** The decoded configuration. */

@@ -29,4 +29,7 @@ export const metadata: BuiltInMetadata = {
   start: { rank: 3, keys: () => ({ mode: "bridge" }), asks: ["master"] },
   needs: [linkNeed("macvlan", "macvlan", { kind: "macvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
+  leftovers: async () => ({
+    finders: [(await import("../parts/link/leftover_shims.ts")).findShims],
+  }),
 };

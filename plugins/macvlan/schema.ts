@@ -12,6 +12,10 @@ import {
   optional,
   uint32Schema,
 } from "../../cni/config/types.ts";
+import {
+  hostAccessKeys,
+  withHostAccess,
+} from "../parts/link/host_access_schema.ts";
 import { masterKeys } from "../parts/link/on_master_schema.ts";
 
 /**
@@ -20,15 +24,19 @@ import { masterKeys } from "../parts/link/on_master_schema.ts";
  * Source: containernetworking/plugins plugins/main/macvlan/macvlan.go `NetConf`.
  */
 export const macvlanSchema = once(() =>
-  netConf({
-    ...masterKeys(),
-    /** `bridge` if absent. */
-    mode: optional(z.string()),
-    mac: optional(z.string()),
-    /** How many broadcasts may wait; the kernel's default if absent or 0. */
-    bcqueuelen: optional(uint32Schema()),
-    runtimeConfig: optional(z.looseObject({ mac: optional(z.string()) })),
-  })
+  withHostAccess(
+    netConf({
+      ...masterKeys(),
+      ...hostAccessKeys(),
+      /** `bridge` if absent. */
+      mode: optional(z.string()),
+      mac: optional(z.string()),
+      /** How many broadcasts may wait; the kernel's default if absent or 0. */
+      bcqueuelen: optional(uint32Schema()),
+      runtimeConfig: optional(z.looseObject({ mac: optional(z.string()) })),
+    }),
+    "bridge",
+  )
 );
 
 /** The decoded configuration. */

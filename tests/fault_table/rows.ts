@@ -54,13 +54,19 @@ const ipamOf = (hosts: TestHosts): Keys => ({
   ipam: hosts.hostLocal(...SUBNETS),
 });
 
-const onMaster = (type: OnMasterType): FaultRow => ({
+const onMaster = (
+  type: OnMasterType,
+  variant?: string,
+  extras: Keys = {},
+): FaultRow => ({
   type,
+  ...variant === undefined ? {} : { variant },
   stride: 3,
   needs: needsKind(type),
   prepare: ({ host }) => {
     const script = "ip link add m0 type veth peer name m1; " +
-      "ip link set m0 up; ip link set m1 up";
+      "ip link set m0 up; ip link set m1 up; ip address add 10.1.2.200/24 dev m0; " +
+      "ip address add 2001:db8:1::200/64 dev m0 nodad";
     runIn(host, "sh", "-ec", script);
   },
   config: (hosts, container) => ({
@@ -68,6 +74,7 @@ const onMaster = (type: OnMasterType): FaultRow => ({
     // Detection takes a second and more.
     enabledad: false,
     ...type === "vlan" ? { vlanId: 5 + container } : {},
+    ...extras,
     ...ipamOf(hosts),
   }),
 });
@@ -163,8 +170,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   { type: "host-local", config: ipamOf },
   onMaster("ipvlan"),
+  onMaster("ipvlan", "hostAccess", { hostAccess: true }),
   { type: "loopback", config: () => ({}) },
   onMaster("macvlan"),
+  onMaster("macvlan", "hostAccess", { hostAccess: true }),
   {
     type: "multus",
     needs: needsInetRules,

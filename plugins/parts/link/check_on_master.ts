@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Differences } from "../../../cni/call/differences.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -27,6 +28,8 @@ export interface MasterChecks {
   readonly missing: string;
   /** Lists what the kind's settings are, and should be. */
   readonly settings: (link: Link) => readonly Setting[];
+  /** Checks what ADD has prepared on the host. */
+  readonly onHost?: (link: Link, differences: Differences) => Promise<void>;
 }
 
 /**
@@ -37,7 +40,7 @@ export interface MasterChecks {
  */
 export async function checkOnMaster(
   call: Call<MasterConfig>,
-  { settings, ...checks }: MasterChecks,
+  { settings, onHost, ...checks }: MasterChecks,
 ): Promise<void> {
   using sandbox = openSandbox(call.args);
   await checkSandboxLink(call, {
@@ -47,6 +50,7 @@ export async function checkOnMaster(
       for (const setting of settings(link)) {
         await differences.collect(() => checkSetting(link, setting));
       }
+      await onHost?.(link, differences);
       checkMaster(call, sandbox, link);
     },
   });

@@ -8,7 +8,7 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { MaybePromise } from "../../../base/waiting.ts";
-import type { Dns, Result } from "../../../cni/result/result.ts";
+import type { Dns, Interface, Result } from "../../../cni/result/result.ts";
 import { Rollback } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
 import { SyscallError } from "../../../ffi/errno.ts";
@@ -50,6 +50,12 @@ export interface Planned {
   readonly lease: (rollback: Rollback) => MaybePromise<Result>;
   /** Settings of the link to name in errors, such as its mode. */
   readonly details?: readonly (readonly [name: string, value: unknown])[];
+  /** Prepares the host for the configured link. Returns the host's links. */
+  readonly onHost?: (
+    link: Link,
+    lease: Result,
+    rollback: Rollback,
+  ) => Promise<Interface[]>;
   /** What refusals of the kernel mean, by errno, and what to do. */
   readonly reasons: Readonly<Record<string, string>>;
 }
@@ -104,8 +110,14 @@ export async function attachToMaster(
     () => configureInterface(sandbox, link, lease, { detectsDuplicates }),
   );
   if (detectsDuplicates) await awaitDetection(sandbox, link, lease);
+  const onHost = await planned.onHost?.(link, lease, rollback) ?? [];
   rollback.commit();
-  return { ...resultOf(call, link, lease), dns: config.dns ?? lease.dns };
+  const { interfaces, ...result } = resultOf(call, link, lease);
+  return {
+    ...result,
+    interfaces: [...interfaces, ...onHost],
+    dns: config.dns ?? lease.dns,
+  };
 }
 
 /** Runs `work`, and explains the kernel's refusal, which names nothing. */

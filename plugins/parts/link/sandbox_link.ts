@@ -13,7 +13,11 @@
 import { CniError } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Result } from "../../../cni/result/result.ts";
-import { type Rollback, tryAll } from "../../../cni/call/rollback.ts";
+import {
+  type Rollback,
+  type TearDownStep,
+  tryAll,
+} from "../../../cni/call/rollback.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link, NewLinkInNetns } from "../../../ffi/rtnl/link.ts";
@@ -143,15 +147,21 @@ export function resultOf(
  * Succeeds even if anything is missing.
  *
  * @param kind The kind of link that the plugin creates
+ * @param more Steps after the link's deletion, before the addresses' release
  * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
  * @throws {Error} If the kernel or the IPAM plugin refuses
  */
-export async function detach(call: Call, kind: string): Promise<void> {
+export async function detach(
+  call: Call,
+  kind: string,
+  ...more: readonly TearDownStep[]
+): Promise<void> {
   await tryAll(withRelease(call, [
     [
       `delete interface "${call.args.ifName}"`,
       () => deleteSandboxLink(call, kind),
     ],
+    ...more,
   ]));
 }
 

@@ -1,0 +1,446 @@
+/**
+ * The host's access to containers on a macvlan or ipvlan. The kernel passes
+ * nothing between such links and the link below them, but passes packets among
+ * them: so the host gets one, a shim, for each network and master.
+ *
+ * ```
+ *              host                              container
+ *   ┌──────────────────────────┐             ┌─────────────────┐
+ *   │ eth0 (master) ──┬────────┼─────────────┼─ eth0           │
+ *   │  192.168.1.5/24 │        │             │ 192.168.1.10/24 │
+ *   │                 └─ cnih… │             └─────────────────┘
+ *   └──────────────────────────┘
+ *    192.168.1.10 dev cnih… src 192.168.1.5 metric <attachment>
+ * ```
+ *
+ * The metric of a route is a hash of the attachment. So DEL and GC find the
+ * routes of an attachment without its addresses, and no record exists that
+ * could differ from the kernel. The shim goes with its last route.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../../base/error.ts";
+import { lockPrivately } from "../../../base/files/lock.ts";
+import type { Differences } from "../../../cni/call/differences.ts";
+import type { Rollback } from "../../../cni/call/rollback.ts";
+import type { NetConf } from "../../../cni/config/types.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { Interface, IpConfig } from "../../../cni/result/result.ts";
+import { isErrno } from "../../../ffi/errno.ts";
+import { inNetns } from "../../../ffi/netns.ts";
+import { Scope } from "../../../ffi/rtnl/constants.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import { IpvlanMode, type KindData } from "../../../ffi/rtnl/link_kinds.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
+import type { Route } from "../../../ffi/rtnl/route.ts";
+import { readSysctl, tryWriteSysctl } from "../../../ffi/sysctl.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import type { Ip } from "../../../net/ip.ts";
+import { Mac } from "../../../net/mac.ts";
+import { checkNotOfHost } from "../address/free_ip.ts";
+import { readyHostEndForIpv6 } from "../address/ipv6.ts";
+import {
+  aliasPrefixOf,
+  type Attachment,
+  attachmentOf,
+} from "../owner/attachment.ts";
+import { stableName } from "../owner/stable_name.ts";
+import { ownIpsOf, requirePrevResult } from "../sandbox/prev_result.ts";
+import { netnsIdOf, openSandbox } from "../sandbox/sandbox.ts";
+import {
+  checkAddresses,
+  checkFailure,
+  checkLink,
+  checkRoutes,
+} from "./check_link.ts";
+import {
+  addingAddress,
+  listAddresses,
+  makeChanges,
+  withAction,
+} from "./configure_link.ts";
+import { deleteNow } from "./delete_links.ts";
+import type { HostAccessKeys } from "./host_access_schema.ts";
+import { listMissingAddresses } from "./repair_link.ts";
+import { describeLink } from "./veth.ts";
+
+const PREFIX = "cnih";
+const SHIM_NAME = /^cnih[0-9a-f]{11}$/;
+
+/** A call of a plugin whose containers the host can reach. */
+export type HostAccessCall = Call<NetConf & HostAccessKeys>;
+
+/** What the host has to reach one container. */
+interface Access {
+  /** The shim's name. */
+  readonly name: string;
+  /** Its kind and mode: those of the container's interface. */
+  readonly info: KindData;
+  /** The master. */
+  readonly lower: Link;
+  /** The shim's own addresses. */
+  readonly addresses: readonly Cidr[];
+  /** The master's addresses for which the shim answers. */
+  readonly proxied: readonly Ip[];
+  /**
+   * The container's addresses that do not answer the shim: ipvlan passes a reply
+   * to the link that has its target address.
+   */
+  readonly neighbors: readonly Ip[];
+  /** The container's MAC. */
+  readonly mac: Mac | undefined;
+  /** One for each address of the container. */
+  readonly routes: readonly Route[];
+}
+
+/** See `giveHostAccess()`. */
+export async function giveAccess(
+  call: HostAccessCall,
+  link: Link,
+  ips: readonly IpConfig[],
+  rollback: Rollback,
+): Promise<Interface> {
+  using host = Rtnl.open(call.hostNetns);
+  const access = planAccess(host, call, link, ips);
+  for (const { address } of ips) checkNotOfHost(host, address.ip, access.lower);
+  rollback.onFailure("end the host's access", () => endAccess(call));
+  return describeLink(await ensureAccess(host, call, access));
+}
+
+/** See `repairHostAccess()`. */
+export async function repairAccess(call: HostAccessCall): Promise<void> {
+  const result = requirePrevResult(call, "required prevResult missing");
+  using sandbox = openSandbox(call.args);
+  const link = sandbox.link.find(call.args.ifName);
+  if (link === undefined) return;
+  using host = Rtnl.open(call.hostNetns);
+  const ips = ownIpsOf(result, call.args);
+  await ensureAccess(host, call, planAccess(host, call, link, ips));
+}
+
+/** See `endHostAccess()`. */
+export async function endAccess(call: HostAccessCall): Promise<void> {
+  const own = metricOf(attachmentOf(call));
+  await deleteRoutes(call, ({ priority }) => priority === own);
+}
+
+/** See `endStaleHostAccess()`. */
+export async function endStaleAccess(call: HostAccessCall): Promise<void> {
+  const { network, validAttachments } = call;
+  if (validAttachments === undefined) return;
+  const valid = validAttachments.map((one) => metricOf({ ...one, network }));
+  await deleteRoutes(call, ({ priority = 0 }) => !valid.includes(priority));
+}
+
+/** See `checkHostAccess()`. */
+export async function checkAccess(
+  call: HostAccessCall,
+  link: Link,
+  differences: Differences,
+): Promise<void> {
+  const result = requirePrevResult(call, "required prevResult missing");
+  using host = Rtnl.open(call.hostNetns);
+  await differences.collect(async () => {
+    const ips = ownIpsOf(result, call.args);
+    const { name, info, ...access } = planAccess(host, call, link, ips);
+    const shim = checkLink(host, { name }, info.kind);
+    await differences.collect(() =>
+      checkAddresses(host, shim, access.addresses)
+    );
+    for (const ip of listUnanswered(host, shim, access.proxied)) {
+      await differences.collect(() => {
+        throw checkFailure(`"${name}" does not answer for ${ip}`);
+      });
+    }
+    for (const ip of listUnknown(host, shim, access)) {
+      await differences.collect(() => {
+        throw checkFailure(`"${name}" does not have the neighbour ${ip}`);
+      });
+    }
+    checkRoutes(host, shim, access.routes, "main");
+  });
+}
+
+/** @throws {CniError} 7 if the host cannot reach the container */
+function planAccess(
+  host: Rtnl,
+  { network, args: { containerId, ifName }, config }: HostAccessCall,
+  { kind, data, linkIndex = 0, mtu, mac }: Link,
+  ips: readonly IpConfig[],
+): Access {
+  const lower = host.link.get(linkIndex);
+  const mode = data !== undefined && "mode" in data ? data.mode : 0;
+  const { hostAddresses = [] } = config;
+  const ofMaster = listAddresses(host, lower);
+  const priority = metricOf({ network, containerId, ifName });
+  const sourceFor = (address: Cidr): Ip => {
+    const own = hostAddresses.find(({ family }) => family === address.family);
+    if (own !== undefined) return own;
+    const usable = ofMaster.map(({ address }) => address).filter((one) =>
+      one.family === address.family && !one.ip.isLinkLocal
+    );
+    const found = usable.find((one) => one.contains(address.ip)) ?? usable[0];
+    if (found !== undefined) return found.ip;
+    throw refuse(
+      `Cannot reach ${address.ip} from the host: "${lower.name}" has no IPv${address.family} address: add one to hostAddresses`,
+    );
+  };
+  const routes = ips.map(({ address }): Route => ({
+    destination: Cidr.host(address.ip),
+    preferredSource: sourceFor(address),
+    scope: Scope.Link,
+    priority,
+    // The kernel drops larger packets between such links.
+    mtu: mtu < lower.mtu ? mtu : undefined,
+  }));
+  const isIpvlan2 = kind === "ipvlan" && mode === IpvlanMode.L2;
+  const goesToMaster = routes.some(({ preferredSource: source }) =>
+    source?.family === 4 && !hostAddresses.includes(source)
+  );
+  if (isIpvlan2 && goesToMaster) checkReversePath(host, lower);
+  const has6 = (kind === "macvlan" || isIpvlan2) &&
+    ips.some(({ address }) => address.family === 6);
+  return {
+    name: stableName(PREFIX, network, lower.name, `${kind}/${mode}`),
+    info: { kind, data: { mode } } as KindData,
+    lower,
+    addresses: hostAddresses.map(Cidr.host),
+    proxied: ofMaster.map(({ address: { ip } }) => ip)
+      .filter(({ family, isLinkLocal }) =>
+        has6 && family === 6 && !isLinkLocal
+      ),
+    neighbors: ips.map(({ address }) => address.ip)
+      .filter(({ family }) => isIpvlan2 && family === 4),
+    mac,
+    routes,
+  };
+}
+
+/**
+ * Checks that the host accepts a container's packets to an address of the
+ * master. ipvlan passes them to the master, from which the strict filter does
+ * not accept them.
+ *
+ * @throws {CniError} 7 if the filter drops them
+ */
+function checkReversePath(host: Rtnl, { name }: Link): void {
+  const [value = 0] = inNetns(
+    host.netns,
+    () =>
+      ["all", name].map((one) =>
+        Number(readSysctl(`net/ipv4/conf/${one}/rp_filter`))
+      ).sort().reverse(),
+  );
+  if (value !== 1) return;
+  throw refuse(
+    `Cannot reach containers from the host: net.ipv4.conf.${name}.rp_filter is 1: set it to 2, or set hostAddresses`,
+  );
+}
+
+function refuse(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}
+
+/** Creates what is missing of the shim, and the container's routes. */
+async function ensureAccess(
+  host: Rtnl,
+  call: HostAccessCall,
+  access: Access,
+): Promise<Link> {
+  using _lock = await lockShims(host, call);
+  const { name, addresses, proxied, routes } = access;
+  for (const { ip } of addresses) checkHostAddress(host, ip, access);
+  const shim = host.link.find(name) ?? createShim(host, access);
+  const alias = shimAliasOf(call.network);
+  if (shim.alias !== alias) host.link.set(shim.index, { alias });
+  prepareShim(host, name);
+  makeChanges(
+    host,
+    listMissingAddresses(host, shim, addresses).map((address) =>
+      addingAddress(host, shim, { address, noPrefixRoute: true })
+    ),
+  );
+  if (!shim.isUp) host.link.set(shim.index, { isUp: true });
+  const { index: ifindex } = shim;
+  const neighbors = new NeighborRequests(host.socket);
+  for (const ip of listUnanswered(host, shim, proxied)) {
+    withAction(`answer for ${ip} on "${name}"`, () => {
+      neighbors.addProxy(ifindex, ip);
+    });
+  }
+  for (const ip of listUnknown(host, shim, access)) {
+    withAction(`set the neighbour ${ip} of "${name}"`, () => {
+      if (access.mac) neighbors.replace(ifindex, ip, access.mac);
+    });
+  }
+  for (const route of routes) {
+    withAction(`add route ${route.destination} to "${name}"`, () => {
+      host.route.replace({ ...route, ifindex });
+    });
+  }
+  return shim;
+}
+
+function createShim(host: Rtnl, { name, info, lower }: Access): Link {
+  return withAction(`create "${name}" on "${lower.name}"`, () => {
+    host.link.addElsewhere({
+      netns: host.netns,
+      name,
+      info,
+      lowerIndex: lower.index,
+      // The same after each start, since containers remember it.
+      mac: info.kind === "macvlan"
+        ? Mac.parse(`02${stableName("", name, `${lower.mac}`).slice(0, 10)}`)
+        : undefined,
+    });
+    return host.link.get(name);
+  });
+}
+
+/**
+ * Lets the shim answer containers, and nobody else, for the master's addresses:
+ * other hosts must go on to use the master. It learns nothing from routers.
+ *
+ * Source: Documentation/networking/ip-sysctl.rst `arp_filter`, `proxy_ndp`,
+ * net/ipv6/ndisc.c `ndisc_recv_ns`, which forwarding permits to answer.
+ */
+function prepareShim(host: Rtnl, name: string): void {
+  readyHostEndForIpv6(host.netns, name);
+  inNetns(host.netns, () => {
+    for (
+      const [key, value] of [
+        [`net/ipv4/conf/${name}/arp_filter`, "1"],
+        [`net/ipv6/conf/${name}/proxy_ndp`, "1"],
+        [`net/ipv6/conf/${name}/forwarding`, "1"],
+        [`net/ipv6/neigh/${name}/proxy_delay`, "0"],
+      ] as const
+    ) tryWriteSysctl(key, value);
+  });
+}
+
+/** @throws {CniError} 7 if the host has the address, or reaches it elsewhere */
+function checkHostAddress(
+  host: Rtnl,
+  ip: Ip,
+  { name, lower }: Pick<Access, "name" | "lower">,
+): void {
+  const entry = host.route.findMatch(ip);
+  if (entry === undefined || entry.destination.prefixLength === 0) return;
+  const output = host.link.find(entry.nextHops[0]?.ifindex ?? 0)?.name ?? "";
+  if (output === name && !entry.isUnicast) return;
+  if (output === lower.name && entry.isUnicast && !entry.hasGateway) return;
+  throw refuse(
+    `Cannot give the host ${ip}: it already has ` +
+      (entry.isUnicast ? `a route to it by "${output}"` : `it on "${output}"`),
+  );
+}
+
+function listUnanswered(
+  host: Rtnl,
+  { index }: Link,
+  proxied: readonly Ip[],
+): Ip[] {
+  if (proxied.length === 0) return [];
+  const present = new NeighborRequests(host.socket).listProxies(index, 6);
+  return proxied.filter((ip) => !present.some((one) => one.equals(ip)));
+}
+
+function listUnknown(
+  { socket }: Rtnl,
+  { index: ifindex }: Link,
+  { neighbors, mac }: Pick<Access, "neighbors" | "mac">,
+): Ip[] {
+  if (neighbors.length === 0) return [];
+  const present = new NeighborRequests(socket).list({ ifindex, family: 4 });
+  return neighbors.filter((ip) =>
+    !present.some((one) =>
+      one.isPermanent && one.ip.equals(ip) && mac && one.mac?.equals(mac)
+    )
+  );
+}
+
+/** Deletes routes of containers of the network, and shims without any. */
+async function deleteRoutes(
+  call: HostAccessCall,
+  isMeant: (route: Route) => boolean,
+): Promise<void> {
+  using host = Rtnl.open(call.hostNetns);
+  using _lock = await lockShims(host, call);
+  const alias = shimAliasOf(call.network);
+  const unused = host.link.list().filter((link) =>
+    // A killed ADD may not have named the network.
+    isShim(link) && (link.alias ?? alias) === alias &&
+    deleteRoutesOf(host, link, isMeant) === 0
+  );
+  if (unused.length > 0) await deleteNow(unused, call);
+}
+
+/**
+ * Deletes routes of containers by a shim.
+ *
+ * @returns How many are left
+ */
+export function deleteRoutesOf(
+  host: Rtnl,
+  shim: Link,
+  isMeant: (route: Route) => boolean,
+): number {
+  const routes = listContainerRoutes(host, shim);
+  const meant = routes.filter(isMeant);
+  const neighbors = new NeighborRequests(host.socket);
+  for (const { destination, priority } of meant) {
+    withAction(`delete route ${destination} of "${shim.name}"`, () => {
+      try {
+        host.route.del({ destination, priority, ifindex: shim.index });
+        if (shim.kind !== "ipvlan" || destination.family === 6) return;
+        neighbors.del(shim.index, destination.ip);
+      } catch (error) {
+        if (!isErrno(error, "ESRCH", "ENODEV", "ENOENT")) throw error;
+      }
+    });
+  }
+  return routes.length - meant.length;
+}
+
+/** Lists the routes to containers by a shim. */
+export function listContainerRoutes(host: Rtnl, { index }: Link): Route[] {
+  try {
+    return host.route.list({ ifindex: index }).filter(({ destination }) =>
+      destination.prefixLength === destination.ip.bitLength
+    );
+  } catch (error) {
+    if (isErrno(error, "ENODEV")) return [];
+    throw error;
+  }
+}
+
+/** Reports whether a link of the host is a shim. */
+export function isShim({ name, kind }: Link): boolean {
+  return SHIM_NAME.test(name) && (kind === "macvlan" || kind === "ipvlan");
+}
+
+/** Returns the alias of a network's shims, which have no container. */
+function shimAliasOf(network: string): string {
+  return aliasPrefixOf(network).slice(0, -1);
+}
+
+/** Returns the metric of an attachment's routes: any other route is preferred. */
+function metricOf({ network, containerId, ifName }: Attachment): number {
+  const hash = stableName("", network, containerId, ifName);
+  return (Number.parseInt(hash.slice(0, 8), 16) | 0x8000_0000) >>> 0;
+}
+
+/**
+ * Locks out other calls, which may create or delete the same shim.
+ *
+ * @throws {CniError} 11 if others take too long
+ */
+export function lockShims(
+  { netns }: Rtnl,
+  { log, signal }: Pick<Call, "log" | "signal">,
+): Promise<Disposable> {
+  const what = "the host's links to macvlans and ipvlans";
+  return lockPrivately(`shims-${netnsIdOf(netns)}`, { what, log, signal });
+}

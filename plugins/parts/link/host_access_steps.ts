@@ -1,0 +1,81 @@
+/**
+ * The host's access to containers, as steps of plugins' commands. A step does
+ * nothing, and loads no further code, unless the configuration sets
+ * `hostAccess`.
+ *
+ * @module
+ */
+
+import type { Differences } from "../../../cni/call/differences.ts";
+import type { Rollback } from "../../../cni/call/rollback.ts";
+import type { Interface, Result } from "../../../cni/result/result.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { HostAccessCall } from "./host_access.ts";
+
+/**
+ * Lets the host reach a container. The rollback undoes it.
+ *
+ * @param link The container's interface
+ * @returns The host's link, for the result
+ * @throws {CniError} 7 if the host has no address for a family of the container,
+ *   or an address of the container or of `hostAddresses` already
+ * @throws {Error} If the kernel refuses
+ */
+export async function giveHostAccess(
+  call: HostAccessCall,
+  link: Link,
+  { ips }: Pick<Result, "ips">,
+  rollback: Rollback,
+): Promise<Interface[]> {
+  if (!call.config.hostAccess) return [];
+  const { giveAccess } = await import("./host_access.ts");
+  return [await giveAccess(call, link, ips, rollback)];
+}
+
+/**
+ * Checks that the host can reach a container.
+ *
+ * @param differences Collects deviations from what ADD leaves
+ */
+export async function checkHostAccess(
+  call: HostAccessCall,
+  link: Link,
+  differences: Differences,
+): Promise<void> {
+  if (!call.config.hostAccess) return;
+  const { checkAccess } = await import("./host_access.ts");
+  await checkAccess(call, link, differences);
+}
+
+/**
+ * Lets the host reach a container again.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export async function repairHostAccess(call: HostAccessCall): Promise<void> {
+  if (!call.config.hostAccess) return;
+  const { repairAccess } = await import("./host_access.ts");
+  await repairAccess(call);
+}
+
+/**
+ * Ends the host's access to a container.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export async function endHostAccess(call: HostAccessCall): Promise<void> {
+  if (!call.config.hostAccess) return;
+  const { endAccess } = await import("./host_access.ts");
+  await endAccess(call);
+}
+
+/**
+ * Ends the host's access to containers that are no longer attached.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export async function endStaleHostAccess(call: HostAccessCall): Promise<void> {
+  if (!call.config.hostAccess) return;
+  const { endStaleAccess } = await import("./host_access.ts");
+  await endStaleAccess(call);
+}
