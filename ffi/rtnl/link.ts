@@ -216,7 +216,9 @@ export class LinkRequests {
     const { index } = link;
     this.#setLate(index, late);
     this.#socket.request(newLink, { header: { index, ...up }, attributes: {} });
-    return this.get(index);
+    // To look it up would make the kernel wait until no CPU uses the link, if it has
+    // no carrier yet.
+    return { ...link, isUp: true, alias: late.alias };
   }
 
   #setLate(index: number, late: LateAttributes): void {
