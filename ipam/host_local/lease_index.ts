@@ -137,14 +137,21 @@ export class LeaseIndex {
     ifPossible(() => {
       const backMs = LEAST_BACK_MS +
         Math.random() * (MOST_BACK_MS - LEAST_BACK_MS);
-      const sealed = new Date(Date.now() - backMs);
+      const sealed = new Date(Math.trunc(Date.now() - backMs));
       Deno.utimeSync(this.#directory, sealed, sealed);
+      const times = this.#readTimes();
+      // A program without the lock has changed the directory since.
+      if (
+        Deno.statSync(this.#directory).mtime?.getTime() !== sealed.getTime()
+      ) {
+        return;
+      }
       const lines = listing instanceof TextListing
         ? listing.text
         : "\n" + [...listing.entries()].map((file) => formatLine(...file))
           .join("");
       Deno.mkdirSync(dirname(unfinished), { recursive: true, mode: 0o700 });
-      Deno.writeTextFileSync(unfinished, this.#readTimes() + lines, {
+      Deno.writeTextFileSync(unfinished, times + lines, {
         mode: 0o600,
       });
       // Whole or not at all, even if this process is killed.
