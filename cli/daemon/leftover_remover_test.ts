@@ -10,6 +10,7 @@ import {
   type OrphanSearch,
   type Removal,
 } from "../orphans/mod.ts";
+import { ignoreUnless } from "../../testing/capabilities.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
 
 const ORPHAN = {
@@ -21,11 +22,30 @@ const ORPHAN = {
   remove: () => Promise.resolve(),
 } as const;
 
+/** Files are watched below this directory only. */
+const WATCHED = "/run";
+
+/** Reports whether this user can create files in a directory. */
+function isWritable(dir: string): boolean {
+  try {
+    Deno.removeSync(Deno.makeTempDirSync({ dir, prefix: "cni-test-" }));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const needsRun = ignoreUnless(isWritable(WATCHED), "needs to write to /run");
+
+function test(name: string, fn: () => Promise<void>): void {
+  const { ignore, suffix } = needsRun;
+  Deno.test({ name: name + suffix, ignore, fn });
+}
+
 /** A remover that runs, and what its searches find. */
 class Scene implements AsyncDisposable {
   readonly directory: string = Deno.makeTempDirSync({
-    // Files are watched below /run only.
-    dir: "/run",
+    dir: WATCHED,
     prefix: "cni-test-",
   });
   readonly logs: string[] = [];
@@ -88,7 +108,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-Deno.test("LeftoverRemover searches at the start, and when a namespace is removed before DEL", async () => {
+test("LeftoverRemover searches at the start, and when a namespace is removed before DEL", async () => {
   await using scene = new Scene();
   await scene.untilSearches(1);
   const { graceMs, isAutomatic } = scene.searches[0] ?? {};
@@ -108,7 +128,7 @@ Deno.test("LeftoverRemover searches at the start, and when a namespace is remove
   assertEquals(scene.searches.length, 2);
 });
 
-Deno.test("LeftoverRemover searches after a call that failed", async () => {
+test("LeftoverRemover searches after a call that failed", async () => {
   await using scene = new Scene();
   await scene.untilSearches(1);
   scene.note("ADD", "/run/no-such-netns", 11);
@@ -124,7 +144,7 @@ Deno.test("LeftoverRemover searches after a call that failed", async () => {
   assertEquals(scene.searches.length, 4);
 });
 
-Deno.test("LeftoverRemover searches with the configurations of the latest calls", async () => {
+test("LeftoverRemover searches with the configurations of the latest calls", async () => {
   await using scene = new Scene();
   await scene.untilSearches(1);
   const types = Array.from({ length: 150 }, (_, index) => `type${index}`);
@@ -139,7 +159,7 @@ Deno.test("LeftoverRemover searches with the configurations of the latest calls"
   assertEquals(known.sort(), [...latest, "type60"].sort());
 });
 
-Deno.test("LeftoverRemover counts what it removes, and logs each failure once", async () => {
+test("LeftoverRemover counts what it removes, and logs each failure once", async () => {
   await using scene = new Scene();
   const error = new Error("it is busy");
   const link = { ...ORPHAN, kind: "link", where: "veth0" } as const;
@@ -176,7 +196,7 @@ Deno.test("LeftoverRemover counts what it removes, and logs each failure once", 
   );
 });
 
-Deno.test("LeftoverRemover goes on after a failure, but not where processes are hidden", async () => {
+test("LeftoverRemover goes on after a failure, but not where processes are hidden", async () => {
   await using scene = new Scene();
   scene.found = () => {
     throw new Error("no");

@@ -226,7 +226,9 @@ Deno.test("hostLocal stay: a full range gives the address that stayed longest", 
   assertEquals((await pods.call("ADD", "b", 2)).exitCode, 0);
   assertEquals((await pods.call("ADD", "y", 1)).exitCode, 0);
   const failure = await pods.call("ADD", "z", 1);
-  assertEquals([failure.json.code, failure.stderr], [11, ""]);
+  assertEquals(failure.json.code, 11);
+  // Only root can determine which containers were deleted.
+  assertMatch(failure.stderr, Deno.uid() === 0 ? /^$/ : /run it as root/);
 });
 
 Deno.test("hostLocal stay: what stays for others is theirs if ADD fails", async () => {

@@ -189,13 +189,14 @@ function readReport(output: string): Outcome | undefined {
   const report = output.match(REPORT)?.at(-1);
   if (report === undefined) return undefined;
   const cases = readCases(report);
+  const files = new Map(cases.map(({ name, file }) => [name, file]));
   return {
     tally: count(cases),
     skipped: cases.filter(({ outcome }) => outcome === "skipped")
       .map(({ name }) => name),
     failures: cases.filter(({ outcome, failure }) =>
       outcome === "failed" && !/^\d+ test steps? failed/.test(failure)
-    ).map(describeFailure),
+    ).map((failed) => describeFailure(failed, files)),
   };
 }
 
@@ -205,11 +206,38 @@ function count(cases: readonly Case[]): Tally {
   return { passed: of("passed"), failed: of("failed"), skipped: of("skipped") };
 }
 
-/** An error may say itself how it is seen alone. */
-function describeFailure({ name, file, failure }: Case): string {
+/**
+ * An error may say itself how it is seen alone.
+ *
+ * @param files The file in the report of each test
+ */
+function describeFailure(
+  { name, file, failure }: Case,
+  files: ReadonlyMap<string, string>,
+): string {
   const [test = name] = name.split(" > ");
+  const args = [
+    ...findTestFile([files.get(test) ?? "", file], failure),
+    `--filter ${JSON.stringify(test)}`,
+  ];
   const alone = /^Alone: .*$/m.exec(failure)?.[0] ??
-    `Alone: deno task test ${file} --filter ${JSON.stringify(test)}`;
+    `Alone: deno task test ${args.join(" ")}`;
   const [error = ""] = failure.split("\n");
   return [name, error, alone].join("\n    ");
+}
+
+/**
+ * Finds the file of a test, in the stack of its error if need be: in the report, the
+ * file of a test or step is where it is registered, such as in
+ * `tests/_harness/table.ts`.
+ *
+ * @returns Nothing if it is unknown
+ */
+function findTestFile(reported: readonly string[], failure: string): string[] {
+  const root = new URL("../..", import.meta.url).href;
+  const frames = [...failure.matchAll(/\bfile:[^\s:]+/g)]
+    .map(([url]) => url.startsWith(root) ? url.slice(root.length) : url);
+  return [...reported, ...frames]
+    .filter((file) => file.endsWith("_test.ts"))
+    .slice(0, 1);
 }

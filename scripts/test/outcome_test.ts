@@ -1,4 +1,9 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
 import {
   findTally,
@@ -72,6 +77,17 @@ Deno.test("readOutcome() counts as deno does, and explains each failure", async 
   const printed = withoutReport(end.output);
   assertStringIncludes(printed, "printed");
   assert(!printed.includes("<testsuite"));
+});
+
+Deno.test("readOutcome() names the file of a test whose step another file runs", async () => {
+  const table = new URL("../../tests/_harness/table.ts", import.meta.url);
+  const end = await runTests(`
+    import { testRows } from ${JSON.stringify(table)};
+    testRows("rows", ["bad"], () => { throw new Error("other"); });
+  `);
+  const [failure = ""] = readOutcome("a", "tests", end).failures;
+  assertMatch(failure, /^rows > bad\n/);
+  assertMatch(failure, /Alone: deno task test \S+_test\.ts --filter "rows"$/);
 });
 
 Deno.test("readOutcome() does not count what a filter left out", async () => {
