@@ -47,6 +47,11 @@ export class KeyedQueue {
     return this.#waiting;
   }
 
+  /** Reports whether tasks of a key run or wait. */
+  has(key: string): boolean {
+    return this.#tails.has(key);
+  }
+
   /**
    * Waits for a task's slot.
    *

@@ -356,6 +356,30 @@ test(
 );
 
 test(
+  "declines a DEL of another world after the ADD",
+  async (scene, daemon) => {
+    const add = daemon.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    const wrapper = ["unshare", "--mount"];
+    const del = daemon.call("ptp", "DEL", { ...scene.slow, wrapper }).output;
+    const isWaiting = eventually(
+      "both are connected",
+      async () => await daemon.metric("cni_daemon_connections") === 2,
+    );
+    await Promise.race([del, isWaiting]);
+    scene.go();
+    assertDone(await add.output);
+    assertDone(await del);
+    await isWaiting;
+    assertEquals(await daemon.story(), ["ptp ADD 0"]);
+    const reason = "another mount namespace";
+    const sample = `cni_daemon_not_mine_total{reason="${reason}"}`;
+    assertEquals(await daemon.metric(sample), 1);
+    scene.assertNothingIsLeft();
+  },
+);
+
+test(
   "takes no call of a caller that it has more rights than",
   async (scene, daemon) => {
     const bounded = "--bounding-set=-sys_admin";

@@ -267,6 +267,23 @@ Deno.test("docs: an old address leads to a page and to a heading in it", () => {
   assertEquals(entries.filter(([old]) => has(old)), [], "it is still there");
 });
 
+Deno.test("docs: the daemon's invariants name tests", () => {
+  const files = ["base", "daemon", "tests"]
+    .flatMap((directory) => listFiles(directory, "_test.ts"));
+  const hasTest = (file: string, name: string): boolean =>
+    files.some((path) =>
+      path.endsWith(`/${file}`) && read(path).includes(name)
+    );
+  const rows = read("daemon/README.md").split("### What holds")[1] ?? "";
+  const named = [...rows.matchAll(/`(\w+_test\.ts)`: ("[^|;]+")/g)]
+    .flatMap(([, file = "", names = ""]) =>
+      names.split(/(?<="), (?=")/).map((name) => [file, name] as const)
+    );
+  assert(named.length > 10);
+  const missing = named.filter(([file, name]) => !hasTest(file, name));
+  assertEquals(missing, []);
+});
+
 Deno.test("docs: every page is in index.md", () => {
   const pages = [...Deno.readDirSync(`${ROOT}docs`)].map(({ name }) => name)
     .filter((name) => name.endsWith(".md") && name !== "index.md");

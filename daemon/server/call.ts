@@ -59,6 +59,11 @@ export interface EndedCall {
   readonly waitedMs: number;
 }
 
+/** What identifies the attachment of a call. */
+export interface CallIdentity extends Pick<DaemonCall, "env" | "stdin"> {
+  readonly plugin: Pick<Plugin, "name">;
+}
+
 /** What a call is about. */
 export interface CallSubject {
   /** Name of the network; "" for none. */
@@ -80,7 +85,7 @@ const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
  *   not only those of one attachment
  */
 export function readSubject(
-  { plugin, env, stdin }: DaemonCall,
+  { plugin, env, stdin }: CallIdentity,
   isPerContainer: boolean,
 ): CallSubject {
   const config = readTexts(stdin);

@@ -65,7 +65,10 @@ export interface CallSocketOptions {
     ) => Promise<TranslatedCall | DeclineReason | undefined>)
     | undefined;
   /** Runs them. */
-  readonly calls: Pick<Calls, "note" | "run" | "report">;
+  readonly calls: Pick<
+    Calls,
+    "recordArrival" | "run" | "report" | "waitForEarlier"
+  >;
   /** The attributes of this process, which a caller must share. */
   readonly own: OwnAttributes;
   /** Reads the attributes of a caller; {@linkcode readCallerAttributes} by default. */
@@ -212,9 +215,11 @@ class CallExchange implements RequestExchange {
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
-      calls.note(request, this.#isDeclined.promise);
+      calls.recordArrival(request, this.#isDeclined.promise);
       const caller = this.#checkCaller(request);
-      if (typeof caller === "string") return this.#decline(caller);
+      if (typeof caller === "string") {
+        return await this.#declineInTurn(caller, request);
+      }
       const call = await this.#findCall(request);
       if (typeof call === "string") return this.#decline(call);
       // The end of the connection may have arrived already.
@@ -291,6 +296,22 @@ class CallExchange implements RequestExchange {
     this.#isBegun = true;
     this.#isDeclined.resolve(false);
     return true;
+  }
+
+  /** Declines a call when the earlier ones of its attachment have ended. */
+  async #declineInTurn(
+    reason: DeclineReason,
+    { name, env, stdin }: CallRequest,
+  ): Promise<void> {
+    const call = { plugin: { name }, env, stdin };
+    const { signal } = this.#gone;
+    const earlier = this.#options.calls.waitForEarlier(call, signal);
+    // Until it is taken, its caller waits for a second only.
+    if (earlier !== undefined && this.#take()) {
+      using _alive = this.#heartbeats.begin(this.#connection);
+      await earlier;
+    }
+    this.#decline(reason);
   }
 
   /** Declines the call. Counts it once: another part may have declined it already. */

@@ -28,7 +28,8 @@ class Scene implements AsyncDisposable {
       // The calls are not run.
       lookup,
       calls: {
-        note(): void {},
+        recordArrival(): void {},
+        waitForEarlier: () => undefined,
         run: async ({ signal, poll }) => {
           this.begun++;
           work(poll);

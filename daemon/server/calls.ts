@@ -14,6 +14,7 @@ import { KeyedQueue } from "../../base/queue.ts";
 import type { LinkDeletion } from "../../cni/call/link_deletion.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
 import {
+  type CallIdentity,
   cancelledOutcome,
   codeOf,
   type DaemonCall,
@@ -113,20 +114,19 @@ export class Calls {
     onStart: () => void,
   ): Promise<Outcome> {
     const { call, subject } = running;
-    if (this.#queue.waiting >= MAX_WAITING) {
-      return { declined: "too many calls wait" };
-    }
+    const isFull = this.#queue.waiting >= MAX_WAITING;
     using _added = this.#running.add(running);
     const { signal } = new JoinedSignal(call.signal, running.cancelled);
+    // Even a call that is declined waits for the earlier ones of its attachment: run
+    // by its caller, it would overtake them.
+    const untilSlot = isFull ? AbortSignal.abort() : this.#stop.signal;
+    const turn = this.#queue.wait(subject.queueKey, signal, untilSlot);
     const work = this.#work.get(call.env["CNI_CONTAINERID"] ?? "");
     if (work !== undefined) await waitUntil(work, signal);
-    // Run by its caller, a call must not overtake one that still runs here.
-    const { signal: untilSlot } = this.#stop;
-    using slot = await this.#queue.wait(subject.queueKey, signal, untilSlot);
+    using slot = await turn;
     if (slot === undefined) {
-      return signal.aborted
-        ? cancelledOutcome(subject, signal)
-        : { declined: "the daemon ends" };
+      if (signal.aborted) return cancelledOutcome(subject, signal);
+      return { declined: isFull ? "too many calls wait" : "the daemon ends" };
     }
     // Calls follow one another here, and others wait to be taken.
     await yieldToEventLoop();
@@ -139,25 +139,42 @@ export class Calls {
   }
 
   /**
-   * Notes a call that has arrived and is not begun. If its caller runs it instead, an
+   * Waits until the calls of an attachment that arrived earlier have ended, for a
+   * call that is declined: run by its caller, it would overtake them.
+   *
+   * @returns Undefined if there are none
+   */
+  waitForEarlier(
+    call: CallIdentity,
+    signal: AbortSignal,
+  ): Promise<unknown> | undefined {
+    const { isPerContainer = false } = this.#options;
+    const { queueKey } = readSubject(call, isPerContainer);
+    return queueKey !== undefined && this.#queue.has(queueKey)
+      ? this.#queue.wait(queueKey, signal, AbortSignal.abort())
+      : undefined;
+  }
+
+  /**
+   * Records a call that has arrived and is not begun. If its caller runs it instead, an
    * earlier one that still runs here must not undo it.
    *
    * @param isDeclined Whether its caller runs it
    */
-  note(
+  recordArrival(
     call: Pick<DaemonCall, "env" | "stdin">,
     isDeclined: Promise<boolean>,
   ): void {
-    this.#running.note(call, isDeclined);
+    this.#running.recordArrival(call, isDeclined);
   }
 
   /**
-   * Notes calls that their callers ran while the daemon was turned off, in order.
+   * Records calls that their callers ran while the daemon was turned off, in order.
    *
    * @param calls Undefined if they may be any
    */
-  noteLocalCalls(calls: readonly LocalCall[] | undefined): void {
-    this.#running.noteLocalCalls(calls);
+  recordLocalCalls(calls: readonly LocalCall[] | undefined): void {
+    this.#running.recordLocalCalls(calls);
   }
 
   /**

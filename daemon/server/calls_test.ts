@@ -77,15 +77,15 @@ class Told {
     return ended.outcome;
   }
 
-  /** Notes a call that its caller may run. */
-  note(
+  /** Records a call that its caller may run. */
+  recordArrival(
     CNI_COMMAND: string,
     CNI_CONTAINERID: string,
     isDeclined: Promise<boolean>,
   ): void {
     const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
     const stdin = new TextEncoder().encode('{"NAME":"n"}');
-    this.calls.note({ env, stdin }, isDeclined);
+    this.calls.recordArrival({ env, stdin }, isDeclined);
   }
 
   /** Waits until the story has a line. */
@@ -169,8 +169,8 @@ Deno.test("Calls undoes no ADD after a later one of another process", async (t) 
     await told.until("ADD c1");
     const decide = calls.map(([command, isDeclined]) => {
       const { promise, resolve } = Promise.withResolvers<boolean>();
-      told.note(command, "c1", promise);
-      told.note("ADD", "c2", Promise.resolve(true));
+      told.recordArrival(command, "c1", promise);
+      told.recordArrival("ADD", "c2", Promise.resolve(true));
       return (): void => resolve(isDeclined);
     });
     gone.abort(new Error("the caller disconnected"));
@@ -206,7 +206,7 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
     const gone = new AbortController();
     const added = told.run("ADD", "c1", gone.signal);
     await told.until("ADD c1");
-    told.calls.noteLocalCalls(
+    told.calls.recordLocalCalls(
       calls === "any" ? undefined : calls.map((call) => {
         const [command, containerId = "c1", ifName = "eth0", network = "n"] =
           call;
@@ -214,7 +214,7 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
       }),
     );
     // What is known stays known.
-    told.calls.noteLocalCalls([]);
+    told.calls.recordLocalCalls([]);
     gone.abort(new Error("the caller disconnected"));
     assertEquals(codeOf(await added), 11);
     const undo = isUndone ? ["DEL c1 with its result"] : [];
@@ -239,7 +239,7 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     const none = (): void => {};
     const deleted = told.run("DEL", "c1", gone.signal, none, { plugin });
     await told.until("DEL");
-    if (isLater) told.note("ADD", "c1", Promise.resolve(true));
+    if (isLater) told.recordArrival("ADD", "c1", Promise.resolve(true));
     gone.abort(new Error("the caller disconnected"));
     resolve();
     assertEquals(codeOf(await deleted), isLater ? 999 : 0);
@@ -282,11 +282,48 @@ Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async
     await told.until("ADD c1");
     const deleted = told.run("DEL", "c1", gone.signal);
     gone.abort(new Error("the caller disconnected"));
-    if (isLater) told.note("ADD", "c1", Promise.resolve(true));
+    if (isLater) told.recordArrival("ADD", "c1", Promise.resolve(true));
     assertEquals((await Promise.all([added, deleted])).map(codeOf), [11, 11]);
     const undo = isLater ? [] : ["DEL c1 with its result"];
     assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
   }
+});
+
+/** Makes so many calls wait that those after them are declined. */
+function crowd(told: Told): Promise<Outcome>[] {
+  const calls = [told.run("ADD", "first")];
+  while (told.calls.waiting < 4096) {
+    calls.push(told.run("ADD", `waiting${calls.length}`));
+  }
+  return calls;
+}
+
+Deno.test("Calls declines a call of a full queue when earlier ones of its attachment have ended", async (t) => {
+  const commands = ["DEL", "ADD", "CHECK"];
+  await eachRow(t, commands, async (command) => {
+    const told = new Told(2);
+    const gone = new AbortController();
+    const added = told.run("ADD", "c1", gone.signal);
+    await told.until("ADD c1");
+    const others = crowd(told);
+    const declined = told.run(command).then((outcome) => {
+      told.story.push(`${command} c1: ${codeOf(outcome)}`);
+    });
+    // Calls of other attachments wait for nothing.
+    assertEquals(codeOf(await told.run("DEL", "c2")), "too many calls wait");
+    // A DEL cancels the ADD itself.
+    if (command !== "DEL") gone.abort(new Error("the caller disconnected"));
+    await declined;
+    assertEquals(codeOf(await added), 11);
+    assertEquals(told.story.filter((line) => line.includes("c1")), [
+      "ADD c1",
+      "ADD c1 ends",
+      "DEL c1 with its result",
+      `${command} c1: too many calls wait`,
+    ]);
+    await told.calls.stop(1, 60_000);
+    await Promise.all(others);
+  }, (command) => command);
 });
 
 Deno.test("Calls.stop() declines a call when earlier ones of its attachment have ended", async () => {
@@ -414,6 +451,20 @@ Deno.test("Calls.whileIdle() has calls of the container wait, and no others", as
   assertEquals(await working, "done");
   assertEquals(codeOf(await deleting), 0);
   assertEquals(told.story.slice(2), ["work ends", "DEL c1"]);
+});
+
+Deno.test("Calls.whileIdle(): calls that waited keep their order", async () => {
+  const told = new Told();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const working = told.calls.whileIdle("c1", () => promise);
+  const deleted = told.run("DEL");
+  const added = working.then(() => told.run("ADD"));
+  resolve();
+  assertEquals(codeOf(await deleted), 0);
+  await told.until("ADD c1");
+  told.go();
+  assertEquals(codeOf(await added), 0);
+  assertEquals(told.story, ["DEL c1", "ADD c1", "ADD c1 ends"]);
 });
 
 Deno.test("Calls.whileIdle() does nothing while a call of the container runs", async () => {

@@ -221,10 +221,10 @@ class NodeDaemon {
     await Promise.all([this.#callSocket.close(), this.#httpSocket.close()]);
   }
 
-  /** Notes the calls that have arrived at the socket, and then local calls. */
+  /** Records the calls that have arrived at the socket, and then local calls. */
   #pollSockets(): void {
     this.#callSocket.poll();
-    this.calls.noteLocalCalls(takeLocalCalls(this.#callPath));
+    this.calls.recordLocalCalls(takeLocalCalls(this.#callPath));
   }
 
   /** Lets callers ask the daemon again after it was turned off. */

@@ -38,7 +38,7 @@ export interface RunOptions {
   readonly log: Pick<Log, "info" | "warn">;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
-  /** Notes calls that have arrived and have had no event yet. */
+  /** Records calls that have arrived and have had no event yet. */
   readonly pollSockets?: () => void;
   /** How long an undo may wait for other plugins, in ms. */
   readonly undoMs?: number;

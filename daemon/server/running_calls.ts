@@ -53,11 +53,11 @@ export class RunningCall {
   }
 
   /**
-   * Notes an ADD or a DEL of the same attachment that has arrived later.
+   * Records an ADD or a DEL of the same attachment that has arrived later.
    *
    * @param isDeclined Whether its caller runs it
    */
-  noteLater(command: string, isDeclined: Promise<boolean>): void {
+  recordLater(command: string, isDeclined: Promise<boolean>): void {
     this.#later.push({ command, isDeclined });
   }
 
@@ -65,7 +65,7 @@ export class RunningCall {
    * Reports whether the call is given up, and the attachment was made again by
    * another process.
    *
-   * @param pollSockets Notes calls that have arrived and have had no event yet:
+   * @param pollSockets Records calls that have arrived and have had no event yet:
    *   this process may have been stopped
    */
   async isSuperseded(pollSockets: (() => void) | undefined): Promise<boolean> {
@@ -130,12 +130,12 @@ export class RunningCalls {
   }
 
   /**
-   * Notes a call that has arrived and is not begun, for earlier calls of its
+   * Records a call that has arrived and is not begun, for earlier calls of its
    * attachment.
    *
    * @param isDeclined Whether its caller runs it
    */
-  note(
+  recordArrival(
     { env, stdin }: Pick<DaemonCall, "env" | "stdin">,
     isDeclined: Promise<boolean>,
   ): void {
@@ -144,25 +144,25 @@ export class RunningCalls {
     const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
     for (const running of this.#find({ containerId, ifName })) {
       if (running.subject.network !== readNetwork(stdin)) continue;
-      running.noteLater(command, isDeclined);
+      running.recordLater(command, isDeclined);
     }
   }
 
   /**
-   * Notes calls that their callers ran while the daemon was turned off, in order.
+   * Records calls that their callers ran while the daemon was turned off, in order.
    *
    * @param calls Undefined if they may be any
    */
-  noteLocalCalls(calls: readonly LocalCall[] | undefined): void {
+  recordLocalCalls(calls: readonly LocalCall[] | undefined): void {
     const isDeclined = Promise.resolve(true);
     if (calls === undefined) {
       // What is left can be removed; a later attachment would be lost.
-      for (const running of this.#calls) running.noteLater("ADD", isDeclined);
+      for (const running of this.#calls) running.recordLater("ADD", isDeclined);
     }
     for (const { command, network, ...names } of calls ?? []) {
       for (const running of this.#find(names)) {
         if (running.subject.network !== network) continue;
-        running.noteLater(command, isDeclined);
+        running.recordLater(command, isDeclined);
       }
     }
   }
