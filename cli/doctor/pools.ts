@@ -13,7 +13,10 @@ import {
   readPool,
   type SetUse,
 } from "../../ipam/host_local/inspect.ts";
+import { objectOf } from "../../base/json/json.ts";
+import { encodeJson } from "../../base/json/json_bytes.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
+import { parseWritten, unfoldChains } from "../networks/chain_form.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import {
   type ConfiguredNetwork,
@@ -59,14 +62,44 @@ function readPlaced({ network, conf }: PlacedConf): PlacedPool {
 /** How many addresses of a range set are in use. */
 export interface PoolUse extends SetUse {
   readonly network: string;
+  /** Path of the configuration. */
+  readonly path: string;
   readonly directory: string;
 }
 
-/** Counts the leases of all pools. */
+/** Counts the leases of all pools, including pools in `delegates` of multus. */
 export function countPools(node: Pick<Node, "networks">): PoolUse[] {
-  return listPools(node).flatMap((pool) => {
-    const { network: { name: network }, directory } = pool;
-    return countLeases(pool).map((use) => ({ ...use, network, directory }));
+  const pools = listPools(node);
+  const delegates = node.networks.flatMap(listDelegates);
+  const networks = [...Map.groupBy(delegates, ({ name }) => name).values()]
+    .flatMap(([first]) => first ?? []);
+  // The installer of multus copies the master network from its own file.
+  const delegated = listPools({ networks }).filter(({ directory }) =>
+    pools.every((pool) => pool.directory !== directory)
+  );
+  return [...pools, ...delegated].flatMap((pool) => {
+    const { network: { name: network, path }, directory } = pool;
+    return countLeases(pool)
+      .map((use) => ({ ...use, network, path, directory }));
+  });
+}
+
+/** Lists the networks that the plugins of a network run. */
+function listDelegates(
+  { path, file, plugins }: ConfiguredNetwork,
+): ConfiguredNetwork[] {
+  return plugins.flatMap(({ type, document }) => {
+    const metadata = METADATA.get(type);
+    const runs = metadata?.kind === "meta" ? metadata.runs : undefined;
+    const delegates = document[runs?.key ?? ""];
+    if (!runs?.areNetworks || !Array.isArray(delegates)) return [];
+    return delegates.flatMap((delegate) =>
+      ifPossible(() => {
+        const { list } = parseWritten(encodeJson(objectOf(delegate)));
+        const plugins = unfoldChains(list.plugins);
+        return { name: list.name, path, file, list, plugins };
+      }) ?? []
+    );
   });
 }
 
@@ -80,9 +113,8 @@ const NEARLY_FULL_SHARE = 10n;
 
 function findFullPools(node: Node): Findings {
   return countPools(node).flatMap(
-    ({ network, subnets, used, all, directory }) => {
+    ({ network, path, subnets, used, all, directory }) => {
       const left = all - used;
-      const path = node.networks.find(({ name }) => name === network)?.path;
       if (left * NEARLY_FULL_SHARE > all) return [];
       const make = left <= 0n ? error : warning;
       return [
@@ -109,10 +141,9 @@ function findFullPools(node: Node): Findings {
 /** Finds networks that have no address but those that stay. */
 function findStickyPools(node: Node): Findings {
   return countPools(node).flatMap(
-    ({ network, subnets, used, sticky, all }) => {
+    ({ network, path, subnets, used, sticky, all }) => {
       const count = BigInt(sticky.length);
       if (count === 0n || used + count < all) return [];
-      const path = node.networks.find(({ name }) => name === network)?.path;
       return [warning(
         `"${network}" has no free address of ${subnets.join(", ")}: ${count} ` +
           `of ${all} stay for pods that are not there`,

@@ -29,7 +29,7 @@ export async function networks(call: CniCall): Promise<Output> {
   const pools = countPools(node);
   const rows = await Promise.all(
     listNetworks(directories).map(async ({ confs, ...row }): Promise<Row> => {
-      const pool = findScarcest(pools, row.name);
+      const pool = findScarcest(pools, row);
       const known = node.networks.find(({ path }) => path === row.file);
       const poolProblem = known ? findPoolProblem(known) : null;
       return {
@@ -75,11 +75,11 @@ export async function networks(call: CniCall): Promise<Output> {
 /** Finds the range set with the fewest addresses left: an ADD needs one of each. */
 function findScarcest(
   pools: readonly PoolUse[],
-  name: string,
+  { name, file }: Pick<Row, "name" | "file">,
 ): PoolUse | undefined {
   const left = ({ all, used, sticky }: PoolUse): bigint =>
     all - used - BigInt(sticky.length);
-  return pools.filter(({ network }) => network === name)
+  return pools.filter(({ network, path }) => network === name || path === file)
     .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }
 
