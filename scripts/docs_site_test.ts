@@ -298,6 +298,16 @@ const SEARCHED: Readonly<Record<string, readonly string[]>> = {
   "false alarm": ["doctor#false-alarms-of-go-plugins"],
   "without systemd": ["daemon#nodes-without-systemd"],
   "misspelt key": ["validate#", "findings#cni0105"],
+  "restore Go plugins": ["uninstall#"],
+  "multus without Kubernetes": ["multus#without-kubernetes"],
+  "range full": [
+    "host-local#when-the-range-is-full",
+    "troubleshooting#no-free-ip",
+  ],
+  "daemon stopped": [
+    "daemon#when-the-daemon-is-stopped",
+    "daemon#start-upgrade-and-stop",
+  ],
   "stuck terminating": ["troubleshooting#a-pod-stays-in-terminating"],
 };
 
