@@ -84,7 +84,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
       () => void node.conf.add("net2/a.conf", "{"),
       undefined,
     ],
-    ["that plugin mended", () => {
+    ["that plugin repaired", () => {
       node.conf.add("net2/a.conf", { name: "net2", type: "a" });
     }, "net2"],
     [

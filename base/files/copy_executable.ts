@@ -25,16 +25,16 @@ export async function copyExecutable(
   path: string,
   onCopied: (copy: string) => void = () => {},
 ): Promise<void> {
-  const unfinished = join(dirname(path), `.${basename(path)}.unfinished`);
+  const temporary = join(dirname(path), `.${basename(path)}.unfinished`);
   try {
-    removeQuietly(unfinished);
-    await Deno.copyFile(source, unfinished);
-    await Deno.chmod(unfinished, 0o755);
-    await flush(unfinished);
-    onCopied(unfinished);
-    await Deno.rename(unfinished, path);
+    removeQuietly(temporary);
+    await Deno.copyFile(source, temporary);
+    await Deno.chmod(temporary, 0o755);
+    await flush(temporary);
+    onCopied(temporary);
+    await Deno.rename(temporary, path);
   } catch (error) {
-    removeQuietly(unfinished);
+    removeQuietly(temporary);
     throw error;
   }
 }

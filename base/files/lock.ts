@@ -232,7 +232,7 @@ async function waitForLock(
       log?.warn(`Waiting for the lock on ${what}`, { holder });
     }
     isFirst = false;
-    holdLimit.note(`${holder} ${countTurns(info)}`, checkMs);
+    holdLimit.record(`${holder} ${countTurns(info)}`, checkMs);
     if (holdLimit.leftMs <= 0) stuck.abort();
     checkMs = Math.min(Math.max(noticeMs, CHECK_MS), holdLimit.leftMs);
   }

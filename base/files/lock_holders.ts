@@ -37,8 +37,8 @@ export class HoldLimit {
     return this.#leftMs;
   }
 
-  /** Notes who holds the lock after a further wait. Another holder begins anew. */
-  note(holder: string, waitedMs: number): void {
+  /** Records who holds the lock after a further wait. Another holder begins anew. */
+  record(holder: string, waitedMs: number): void {
     const isSame = (this.#holder ?? holder) === holder;
     this.#holder = holder;
     this.#leftMs = isSame ? this.#leftMs - waitedMs : this.#limitMs;

@@ -62,7 +62,7 @@ Deno.test("findLockHolders() finds a lock while others come and go", async () =>
 Deno.test("HoldLimit ends if a lock does not change hands", () => {
   const holdLimit = new HoldLimit(60);
   const left = ["a", "a", "b", "b", "a", "a", "a", "a"].map((holder) => {
-    holdLimit.note(holder, 20);
+    holdLimit.record(holder, 20);
     return holdLimit.leftMs;
   });
   assertEquals(left, [40, 20, 60, 40, 60, 40, 20, 0]);

@@ -36,16 +36,16 @@ export function replaceFile(
 ): void {
   const directory = join(dirname(path), UNFINISHED);
   // Disposed of last: its lock keeps other writers away.
-  using unfinished = openUnfinished(directory);
+  using temporary = openTemporary(directory);
   try {
-    unfinished.write(bytes);
-    if (mode !== PRIVATE) Deno.chmodSync(unfinished.path, mode);
+    temporary.write(bytes);
+    if (mode !== PRIVATE) Deno.chmodSync(temporary.path, mode);
     // Sync the content before the rename, or a crash could leave an empty file
     // under the final name.
-    unfinished.sync();
-    rename(unfinished.path, path);
+    temporary.sync();
+    rename(temporary.path, path);
   } catch (error) {
-    removeQuietly(unfinished.path);
+    removeQuietly(temporary.path);
     throw error;
   } finally {
     removeQuietly(directory);
@@ -66,7 +66,7 @@ function rename(from: string, to: string): void {
  * Opens the first file in the directory that is not being written. Reuses files
  * left by a crash, so there are never more of them than simultaneous writers.
  */
-function openUnfinished(directory: string): FileLock {
+function openTemporary(directory: string): FileLock {
   let tries = TRIES;
   for (let number = 0;; number++) {
     try {
@@ -120,9 +120,9 @@ export function keepReplaced(path: string, kept: string): void {
  *   of the file system are thrown as they are
  */
 export function replaceByLink(path: string, target: string): void {
-  const unfinished = `${path}.unfinished`;
+  const temporary = `${path}.unfinished`;
   // A crash may have left it.
-  removeQuietly(unfinished);
-  Deno.symlinkSync(target, unfinished);
-  Deno.renameSync(unfinished, path);
+  removeQuietly(temporary);
+  Deno.symlinkSync(target, temporary);
+  Deno.renameSync(temporary, path);
 }

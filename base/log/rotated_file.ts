@@ -205,7 +205,7 @@ function tryLock(path: string): FileLock | undefined {
 
 /**
  * Replaces files by gzipped ones. A file that another process is compressing is
- * skipped. A file next to its `.gz` was left unfinished, and is compressed again.
+ * skipped. A file next to its `.gz` was left incomplete, and is compressed again.
  *
  * @throws {Deno.errors.PermissionDenied} Or another error of the file system
  */

@@ -6,7 +6,7 @@
  * @module
  */
 
-/** Most bytes of requests in memory, unfinished or not. */
+/** Most bytes of requests in memory, complete or not. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Most connections. */

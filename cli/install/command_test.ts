@@ -461,8 +461,8 @@ onNode("shows beforehand what it means for the networks", async (node) => {
   }]);
   // New plugins are also assessed.
   put("50-tap.conflist", "tap", [{ type: "tap", mtu: "1400" }]);
-  const judged = await node.cni("install", "--dry-run", "--json");
-  const [tap] = JSON.parse(judged.stdout).networks
+  const assessed = await node.cni("install", "--dry-run", "--json");
+  const [tap] = JSON.parse(assessed.stdout).networks
     .filter(({ network }: { network: string }) => network === "tap");
   assertEquals([tap.plugins, tap.differences], [{ tap: "installed" }, []]);
   assertStringIncludes(tap.errors.join(), "plugins[0].mtu: expected");
@@ -471,7 +471,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     text,
     /^ +unknown plugins\[0\]\.portIsolationGroup: bridge has no/m,
   );
-  // What stays is neither judged nor compared.
+  // What stays is neither assessed nor compared.
   const some = await node.cni("install", "--dry-run", "--only", "host-local");
   assertStringIncludes(some.stdout, "vlan (");
   assertEquals(some.stdout.match(/error plugins|ipMasq|unknown/g), null);

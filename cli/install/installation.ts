@@ -144,14 +144,14 @@ export class Installation implements Disposable {
       const path = this.#path(name);
       keepReplaced(path, this.#keptPath(name));
       if (target.startsWith(OTHERS)) this.#keepOther(basename(target));
-      this.#note(name, linkTo(target));
+      this.#record(name, linkTo(target));
       replaceByLink(path, target);
     }
     for (const [name, change] of changes) {
       const isLink = identify(this.#path(name)) === LINK;
       if (change !== "replaced" || !isLink) continue;
       keepReplaced(this.#path(name), this.#keptPath(name));
-      this.#note(name, LINK);
+      this.#record(name, LINK);
     }
   }
 
@@ -191,15 +191,15 @@ export class Installation implements Disposable {
     const path = this.#path(name);
     if (change === "replaced") keepReplaced(path, this.#keptPath(name));
     if (change === "unchanged") {
-      this.#note(name, identify(path));
+      this.#record(name, identify(path));
     } else if (form === "link" && name !== EXECUTABLE) {
-      this.#note(name, LINK);
+      this.#record(name, LINK);
       replaceByLink(path, EXECUTABLE);
     } else {
       await copyExecutable(
         source,
         path,
-        (copy) => this.#note(name, identify(copy)),
+        (copy) => this.#record(name, identify(copy)),
       );
     }
   }
@@ -243,7 +243,7 @@ export class Installation implements Disposable {
     const path = this.#path(name);
     if (undone === "restored") Deno.renameSync(this.#keptPath(name), path);
     if (undone === "removed") removeIfThere(path);
-    this.#note(name, undefined);
+    this.#record(name, undefined);
     return undone;
   }
 
@@ -324,10 +324,10 @@ export class Installation implements Disposable {
   }
 
   /**
-   * Notes what a name is before it is so: a crash must not make this project's
+   * Records what a name is before it is so: a crash must not make this project's
    * file look foreign.
    */
-  #note(name: string, identity: string | undefined): void {
+  #record(name: string, identity: string | undefined): void {
     if (this.#installed[name] === identity) return;
     if (identity === undefined) delete this.#installed[name];
     else this.#installed[name] = identity;

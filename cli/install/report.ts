@@ -16,7 +16,7 @@ import {
   type ServiceChange,
 } from "./daemon_service.ts";
 import { type Change, EXECUTABLE, type Undone } from "./installation.ts";
-import { judgeNode, type NodeVerdict } from "./verdict.ts";
+import { assessNode, type NodeAssessment } from "./assessment.ts";
 
 /**
  * Directories of plugins that runtimes use. Source: defaults of containerd, CRI-O,
@@ -95,19 +95,19 @@ export async function reportPlan(
 ): Promise<Output> {
   const { json, text, ...others } = report(call, rows, daemon);
   const changes = new Map(rows.map(({ name, change }) => [name, change]));
-  const verdict = await judgeNode(call, changes);
+  const assessment = await assessNode(call, changes);
   return {
     ...others,
-    json: { ...json as object, ...verdict },
+    json: { ...json as object, ...assessment },
     text: (style) =>
       [
         typeof text === "string" ? text : text(style),
-        ...formatVerdict(verdict),
+        ...formatAssessment(assessment),
       ].join("\n"),
   };
 }
 
-function formatVerdict({ networks, limits }: NodeVerdict): string[] {
+function formatAssessment({ networks, limits }: NodeAssessment): string[] {
   return [
     ...networks.flatMap(({
       network,

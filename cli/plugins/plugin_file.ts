@@ -157,7 +157,7 @@ async function inspect(
 
 const FORMAT_PROBLEMS: Readonly<Record<ProgramFormat, string | undefined>> = {
   program: undefined,
-  unfinished: "not an executable: exec format error",
+  incomplete: "not an executable: exec format error",
   foreign: "for a different architecture: exec format error",
   other: "not an executable: exec format error",
 };

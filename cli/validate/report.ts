@@ -153,14 +153,17 @@ function cut({ source, column }: ReportedProblem): string {
 function formatVerdict(conf: ReportedConf, style: Style): string {
   const { network, plugins, capabilities, notChecked } = conf;
   const name = network === "" ? "the configuration" : network;
-  return `${showControls(name)} ${judge(conf, style)}` +
+  return `${showControls(name)} ${describeValidity(conf, style)}` +
     formatList(": ", plugins) +
     formatList("; declares ", capabilities) +
     formatList("; keys not checked: ", notChecked);
 }
 
 /** What is read without effect is not what was meant, so it is not just valid. */
-function judge({ valid, problems }: ReportedConf, style: Style): string {
+function describeValidity(
+  { valid, problems }: ReportedConf,
+  style: Style,
+): string {
   if (!valid) return `is ${style.red("not valid")}`;
   const unknown = problems.filter(({ isUnknownKey }) => isUnknownKey);
   if (unknown.length > 0) {

@@ -93,7 +93,7 @@ async function start(
     } catch (error) {
       obstacle = error;
     }
-    if (retries === 0 || !isUnfinished(obstacle)) {
+    if (retries === 0 || !isIncomplete(obstacle)) {
       throw (await loadFailures()).startFailure(path, obstacle);
     }
     await pauseForRetry(signal);
@@ -106,7 +106,7 @@ function spawn(
 ): Deno.ChildProcess {
   const format = readFormat(path);
   if (format !== "program") {
-    const Failure = format === "unfinished" ? UnfinishedError : Error;
+    const Failure = format === "incomplete" ? IncompleteFileError : Error;
     throw new Failure("exec format error");
   }
   return new Deno.Command(path, {
@@ -121,11 +121,11 @@ function spawn(
 }
 
 /** A file that is not complete yet. */
-class UnfinishedError extends Error {}
+class IncompleteFileError extends Error {}
 
 /** Reports whether a start failed because the file is still being copied. */
-function isUnfinished(error: unknown): boolean {
+function isIncomplete(error: unknown): boolean {
   // Deno has no class and no code for ETXTBSY, which is 26 everywhere.
-  return error instanceof UnfinishedError ||
+  return error instanceof IncompleteFileError ||
     error instanceof Error && error.message.endsWith("(os error 26)");
 }

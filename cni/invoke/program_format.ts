@@ -10,11 +10,11 @@
 
 /**
  * - `program`: looks like a program
- * - `unfinished`: may still be being written
+ * - `incomplete`: may still be being written
  * - `foreign`: a program for another machine
  * - `other`: not a program, such as text without `#!`
  */
-export type ProgramFormat = "program" | "unfinished" | "foreign" | "other";
+export type ProgramFormat = "program" | "incomplete" | "foreign" | "other";
 
 /** This process's own format, which this machine can run. */
 const OWN_EXECUTABLE = "/proc/self/exe";
@@ -25,19 +25,19 @@ export function readFormat(path: string): ProgramFormat {
   if (header === undefined || own === undefined) return "program";
   const { magic, machine, size } = header;
   if (magic.startsWith("#!")) return "program";
-  if (isBeginning(magic)) return "unfinished";
+  if (isBeginning(magic)) return "incomplete";
   if (magic !== ELF_MAGIC) return "other";
-  if (size < HEADER_BYTES) return "unfinished";
+  if (size < HEADER_BYTES) return "incomplete";
   if (machine !== own.machine && machine !== ALSO_RUNS[own.machine]) {
     return hasEmulators() ? "program" : "foreign";
   }
-  return header.endOfTable <= size ? "program" : "unfinished";
+  return header.endOfTable <= size ? "program" : "incomplete";
 }
 
 const ELF_MAGIC = "\x7fELF";
 
 /**
- * Reports whether the file looks unfinished: it is empty, all zeros, or too short
+ * Reports whether the file looks incomplete: it is empty, all zeros, or too short
  * to classify.
  */
 function isBeginning(magic: string): boolean {

@@ -41,8 +41,8 @@ Deno.test("readFormat() tells programs from what a shell would take for scripts"
   const whole = readOwnHeader();
   const rows: [name: string, content: Uint8Array, format: string][] = [
     ["an ELF file", whole, "program"],
-    ["one without its table", whole.slice(0, 64), "unfinished"],
-    ["one with half a header", whole.slice(0, 20), "unfinished"],
+    ["one without its table", whole.slice(0, 64), "incomplete"],
+    ["one with half a header", whole.slice(0, 20), "incomplete"],
     ["one for another processor", forMachine(EM_S390), formatOfForeign()],
     [
       "the beginning of one for another processor",
@@ -51,11 +51,11 @@ Deno.test("readFormat() tells programs from what a shell would take for scripts"
     ],
     ["a script", text("#!/bin/sh\n"), "program"],
     ["a script of two bytes", text("#!"), "program"],
-    ["nothing", text(""), "unfinished"],
-    ["zeros", new Uint8Array(4096), "unfinished"],
-    ["three zeros", new Uint8Array(3), "unfinished"],
-    ["the first byte of a script", text("#"), "unfinished"],
-    ["the first bytes of an ELF file", whole.slice(0, 3), "unfinished"],
+    ["nothing", text(""), "incomplete"],
+    ["zeros", new Uint8Array(4096), "incomplete"],
+    ["three zeros", new Uint8Array(3), "incomplete"],
+    ["the first byte of a script", text("#"), "incomplete"],
+    ["the first bytes of an ELF file", whole.slice(0, 3), "incomplete"],
     ["text", text("exit 0\n"), "other"],
     ["text of a byte", text(":"), "other"],
     ["a comment", text("# exit 0\n"), "other"],

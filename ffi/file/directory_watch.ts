@@ -2,7 +2,7 @@
  * What changes in directories, by inotify(7): a process that stays need not read a
  * directory again that nobody has changed.
  *
- * The kernel notes each change before the system call that makes it returns. So
+ * The kernel records each change before the system call that makes it returns. So
  * whoever holds a lock that all writers take knows of every change that was made
  * before.
  *
@@ -83,8 +83,8 @@ export class DirectoryWatch implements Disposable {
     return changes;
   }
 
-  /** Notes an event. */
-  note(mask: number, name: string): void {
+  /** Records an event. */
+  record(mask: number, name: string): void {
     if (mask & IS_LOST) this.#changes = undefined;
     else this.#changes?.set(name, (mask & NAME_IS_GONE) === 0);
   }
@@ -147,11 +147,11 @@ export class DirectoryWatches implements Disposable {
     for (;;) {
       const length = libc.readNow(this.#fd.number, this.#buffer);
       if (length === undefined) return;
-      this.#note(length);
+      this.#record(length);
     }
   }
 
-  #note(length: number): void {
+  #record(length: number): void {
     for (let at = 0; at < length;) {
       const end = at + eventHeader.size;
       const event = eventHeader.decode(this.#buffer.slice(at, end));
@@ -159,17 +159,17 @@ export class DirectoryWatches implements Disposable {
       const name = decoder.decode(this.#buffer.subarray(end, at));
       const { mask } = event;
       if (mask & IN_Q_OVERFLOW) {
-        for (const watch of this.#watches.values()) watch.note(mask, "");
+        for (const watch of this.#watches.values()) watch.record(mask, "");
         continue;
       }
-      this.#watches.get(event.watch)?.note(mask, name.replace(/\0+$/, ""));
+      this.#watches.get(event.watch)?.record(mask, name.replace(/\0+$/, ""));
       if (mask & IN_IGNORED) this.#watches.delete(event.watch);
     }
   }
 
   /** Ends all watches. */
   [Symbol.dispose](): void {
-    for (const watch of this.#watches.values()) watch.note(IN_IGNORED, "");
+    for (const watch of this.#watches.values()) watch.record(IN_IGNORED, "");
     this.#watches.clear();
     this.#fd[Symbol.dispose]();
   }

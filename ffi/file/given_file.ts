@@ -36,12 +36,12 @@ export function replaceGivenFile(path: string, bytes: Uint8Array): void {
   }
   const isOwn = found?.uid === Deno.uid();
   const mode = isOwn ? (found?.mode ?? NEW_MODE) & 0o777 : NEW_MODE;
-  const unfinished = `${place.directory}/.${crypto.randomUUID()}.unfinished`;
+  const temporary = `${place.directory}/.${crypto.randomUUID()}.unfinished`;
   try {
-    writeNew(unfinished, bytes, mode);
-    Deno.renameSync(unfinished, place.path);
+    writeNew(temporary, bytes, mode);
+    Deno.renameSync(temporary, place.path);
   } catch (error) {
-    remove(unfinished);
+    remove(temporary);
     throw error;
   }
 }

@@ -14,7 +14,7 @@ import {
 import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { isUnannounced } from "../../cni/result/unannounced.ts";
+import { isAnnouncementSuppressed } from "../../cni/result/announcement.ts";
 import { announce } from "../parts/address/announce.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues, withAction } from "../parts/link/configure_link.ts";
@@ -93,7 +93,7 @@ export async function leaseAddresses(
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
   checkRouteValues(lease.routes);
-  if (isUnannounced(lease)) {
+  if (isAnnouncementSuppressed(lease)) {
     const { hideFromNeighbours } = await import(
       "../parts/address/hide_from_neighbours.ts"
     );
@@ -184,7 +184,7 @@ export async function configureContainer(
   if (settings.detectsDuplicates) {
     await awaitDetection(sandbox, veth.container, lease);
   }
-  if (!isUnannounced(lease)) announce(sandbox, ends.container);
+  if (!isAnnouncementSuppressed(lease)) announce(sandbox, ends.container);
   return ends;
 }
 

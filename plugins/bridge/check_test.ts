@@ -153,7 +153,7 @@ rootTest("bridge.check() does not mind what others have changed", async (t) => {
   });
 });
 
-rootTest("bridge.check() judges prevResult", async (t) => {
+rootTest("bridge.check() compares prevResult", async (t) => {
   using scene = new PluginScene("bridge", bridgeConfig);
   await checkPrevResults(t, scene, (result) => {
     const [bridge, hostEnd, containerEnd] = result.interfaces;

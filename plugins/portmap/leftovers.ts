@@ -110,7 +110,7 @@ async function findChains(search: LeftoverSearch): Promise<Orphan[]> {
   await searchIptables(search, "nat", HOSTPORTS, async (iptables) => {
     found.push(...await listChains(iptables));
   });
-  return judgeChains(search, found);
+  return listOrphanedChains(search, found);
 }
 
 /** A container's chain in one table. */
@@ -140,8 +140,8 @@ async function listChains(iptables: Iptables): Promise<Chain[]> {
   });
 }
 
-/** Judges a container's chains of both families together. */
-function judgeChains(
+/** Lists the orphaned chains of containers, both families together. */
+function listOrphanedChains(
   search: LeftoverSearch,
   found: readonly Chain[],
 ): Orphan[] {

@@ -94,7 +94,7 @@ rootTest("ptp.check() tells interfaces of one network apart", async () => {
   assertFailure(checked, 999, '"net1" lacks route ::/0');
 });
 
-rootTest("ptp.check() judges prevResult", async (t) => {
+rootTest("ptp.check() compares prevResult", async (t) => {
   using scene = new PluginScene("ptp", dualStack);
   await checkPrevResults(
     t,

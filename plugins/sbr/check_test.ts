@@ -125,7 +125,7 @@ rootTest("sbr.check() notices everything that was changed", async (t) => {
   });
 });
 
-rootTest("sbr.check() judges prevResult", async (t) => {
+rootTest("sbr.check() compares prevResult", async (t) => {
   using scene = new SbrScene();
   await scene.succeed("ADD");
   const rows: [string, unknown, number, string][] = [

@@ -525,8 +525,8 @@ conformance("multus install --watch", {
       );
       assertEquals(node.conf(), conf);
     }
-    node.writeMaster("10-pods.conf", { ...PODS, name: "mended" });
-    await node.until("it is mended", () => delegateName(node) === "mended");
+    node.writeMaster("10-pods.conf", { ...PODS, name: "valid" });
+    await node.until("it is valid again", () => delegateName(node) === "valid");
     await watch.end();
   }),
   "a configuration stays without a master network": row(async (node) => {

@@ -11,7 +11,7 @@
 
 import { CniError, describeError } from "../../../base/error.ts";
 import type { IpConfig } from "../../../cni/result/result.ts";
-import { asUnannounced } from "../../../cni/result/unannounced.ts";
+import { suppressAnnouncement } from "../../../cni/result/announcement.ts";
 import {
   CREATED_BY,
   evidenceOf,
@@ -50,7 +50,7 @@ interface UsableClaim {
   /** Name of the pod. */
   readonly pod: string;
   /** Whether another pod of the same virtual machine has the addresses. */
-  readonly isUnannounced: boolean;
+  readonly isAnnouncementSuppressed: boolean;
 }
 
 /** How often to begin again if another call writes the claim's status. */
@@ -92,7 +92,9 @@ export async function allocateByClaim(
       pools: session.api.namespace,
       kubeconfig: session.settings.kubeconfig,
     });
-    return usable.isUnannounced ? ips.map(asUnannounced) : ips;
+    return usable.isAnnouncementSuppressed
+      ? ips.map(suppressAnnouncement)
+      : ips;
   }
 }
 
@@ -135,7 +137,7 @@ async function findUsableClaim(
     }
   }
   const key = { namespace, name, uid };
-  const isUnannounced = await isShared({
+  const isAnnouncementSuppressed = await isShared({
     api,
     key,
     claim,
@@ -143,7 +145,7 @@ async function findUsableClaim(
     evidence,
     call,
   });
-  return { key, claim, pod, isUnannounced };
+  return { key, claim, pod, isAnnouncementSuppressed };
 }
 
 type OwnerReference = NonNullable<
@@ -233,14 +235,14 @@ async function allocate(
   usable: UsableClaim,
 ): Promise<IpConfig[]> {
   const { settings, owner, signal, call: { log } } = session;
-  const { key, claim, pod, isUnannounced } = usable;
+  const { key, claim, pod, isAnnouncementSuppressed } = usable;
   const isOwn = claim.status?.ownerPod?.name === pod;
   const claimer = new Claimer({
     api: session.api,
     owner: claimOwner(
       recordOf(key, owner.ifName),
       key.uid,
-      !isUnannounced && !isOwn,
+      !isAnnouncementSuppressed && !isOwn,
     ),
     networkName: settings.networkName,
     isOverlapping: settings.isOverlapping,
@@ -320,7 +322,7 @@ async function requireRecord(
  */
 async function writeStatus(
   api: ClaimApi,
-  { key, claim: { status = {} }, pod, isUnannounced }: UsableClaim,
+  { key, claim: { status = {} }, pod, isAnnouncementSuppressed }: UsableClaim,
   ips: readonly IpConfig[],
   containerId: string,
 ): Promise<boolean> {
@@ -328,7 +330,7 @@ async function writeStatus(
   const all = ips.map(({ address }) => String(address));
   const isNews = all.some((one) => !known.includes(one));
   const isOwn = ownerPod?.name === pod && sandboxOf(status) === containerId;
-  if (!isNews && (isUnannounced || isOwn)) return true;
+  if (!isNews && (isAnnouncementSuppressed || isOwn)) return true;
   const after = await api.patchStatus(key.namespace, key.name, [
     { op: "test", path: "/metadata/uid", value: key.uid },
     ...statusExists(status),
@@ -432,11 +434,11 @@ async function reportFailure(
 }
 
 function usedClaimOf(
-  { key, pod, claim, isUnannounced }: UsableClaim,
+  { key, pod, claim, isAnnouncementSuppressed }: UsableClaim,
 ): UsedClaim {
   const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
   // While a virtual machine has another pod, the claim continues to name that
   // pod.
-  const namesSandbox = !isUnannounced;
+  const namesSandbox = !isAnnouncementSuppressed;
   return { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
 }

@@ -7,7 +7,7 @@
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import { isUnannounced } from "../../../cni/result/unannounced.ts";
+import { isAnnouncementSuppressed } from "../../../cni/result/announcement.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Rollback, TearDownStep } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
@@ -42,7 +42,7 @@ export async function leaseAddresses(
   rollback.onFailure("release the addresses", () => call.ipam.del());
   if (!mayBeEmpty) checkHasAddresses(lease);
   checkRouteValues(lease.routes);
-  if (isUnannounced(lease)) {
+  if (isAnnouncementSuppressed(lease)) {
     const { hideFromNeighbours } = await import("./hide_from_neighbours.ts");
     hideFromNeighbours(call, lease, rollback);
   }
@@ -90,11 +90,11 @@ export function configureInterface(
   { ips, routes }: Configured,
   { detectsDuplicates = false }: Ipv6Options,
 ): void {
-  const prepare = isUnannounced({ ips })
+  const prepare = isAnnouncementSuppressed({ ips })
     ? disableAnnouncements
     : enableAnnouncements;
   if (ips.length > 0) prepare(sandbox.netns, link.name);
-  const detects = isUnannounced({ ips }) ? false : detectsDuplicates;
+  const detects = isAnnouncementSuppressed({ ips }) ? false : detectsDuplicates;
   if (ips.some(({ address }) => address.family === 6)) {
     enableIpv6(sandbox.netns, link.name, { detectsDuplicates: detects });
   }
@@ -124,7 +124,7 @@ export async function awaitDetection(
 ): Promise<void> {
   const addresses = ips.map(({ address }) => address)
     .filter(({ family }) => family === 6);
-  if (addresses.length === 0 || isUnannounced({ ips })) return;
+  if (addresses.length === 0 || isAnnouncementSuppressed({ ips })) return;
   if (!sandbox.link.get(link.index).isOperational) return;
   const { detectDuplicates } = await import("./duplicates.ts");
   await detectDuplicates(sandbox, link, addresses);

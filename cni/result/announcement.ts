@@ -9,17 +9,19 @@
 import type { IpConfig, Result } from "./result.ts";
 
 /** The key of an address in a result. */
-const UNANNOUNCED = "cni.dev/quiet";
+const SUPPRESSED = "cni.dev/quiet";
 
 /** Marks an address. */
-export function asUnannounced(config: IpConfig): IpConfig {
+export function suppressAnnouncement(config: IpConfig): IpConfig {
   return {
     ...config,
-    unknownKeys: { ...config.unknownKeys, [UNANNOUNCED]: true },
+    unknownKeys: { ...config.unknownKeys, [SUPPRESSED]: true },
   };
 }
 
 /** Reports whether a result has such an address. */
-export function isUnannounced({ ips }: Pick<Result, "ips">): boolean {
-  return ips.some(({ unknownKeys }) => unknownKeys?.[UNANNOUNCED] === true);
+export function isAnnouncementSuppressed(
+  { ips }: Pick<Result, "ips">,
+): boolean {
+  return ips.some(({ unknownKeys }) => unknownKeys?.[SUPPRESSED] === true);
 }

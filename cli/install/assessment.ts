@@ -23,7 +23,7 @@ import type { Change, Undone } from "./installation.ts";
 import { listTypes } from "../plugins/plugin_types.ts";
 
 /** The effect of an installation on a network. */
-interface NetworkVerdict {
+interface NetworkAssessment {
   readonly network: string;
   readonly file: string;
   /** The changes of its plugins, by type. */
@@ -37,22 +37,22 @@ interface NetworkVerdict {
 }
 
 /** The effect of an installation on a node. */
-export interface NodeVerdict {
-  readonly networks: readonly NetworkVerdict[];
+export interface NodeAssessment {
+  readonly networks: readonly NetworkAssessment[];
   /** Limits of the runtime's service that are too low. */
   readonly limits: readonly string[];
 }
 
-/** Judges the networks of the configuration directory as if plugins were installed. */
-export async function judgeNode(
+/** Assesses the networks of the configuration directory as if plugins were installed. */
+export async function assessNode(
   call: CniCall,
   changes: ReadonlyMap<string, Change | Undone>,
-): Promise<NodeVerdict> {
+): Promise<NodeAssessment> {
   const { env, signal } = call;
   using node = new Node({ directories: readDirectories(call), env, signal });
-  const networks: NetworkVerdict[] = [];
+  const networks: NetworkAssessment[] = [];
   for (const network of node.networks) {
-    networks.push(await judge(network, node, changes));
+    networks.push(await assess(network, node, changes));
   }
   return { networks, limits: findLowLimits(node).map((one) => one.message) };
 }
@@ -60,11 +60,11 @@ export async function judgeNode(
 /** Changes after which a plugin may refuse what the one before took, or none was there. */
 const NEW: readonly Change[] = ["installed", "updated", "replaced"];
 
-async function judge(
+async function assess(
   { name, path, list, plugins: all }: ConfiguredNetwork,
   { runtime, signal }: Node,
   changes: ReadonlyMap<string, Change | Undone>,
-): Promise<NetworkVerdict> {
+): Promise<NetworkAssessment> {
   // Without a directory, the keys of all plugins are checked, installed or not.
   const validator = { runtime, pluginDirs: [], env: {}, signal };
   const { problems, types } = await validateNetwork(givenOf(list), validator);
