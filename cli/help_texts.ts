@@ -202,7 +202,9 @@ const TEXTS: HelpTexts = {
   "list": {
     about: [
       "Includes attachments made by runtimes that use the same cache. EXISTS is " +
-      "no if the namespace was deleted but the attachment is still cached.",
+      "no if the namespace was deleted but the attachment is still cached. " +
+      "MISSING names the networks that a pod requests and does not have, if a " +
+      "node daemon follows the node's pods.",
     ],
     examples: {
       "cni list": "show all attachments",

@@ -310,6 +310,7 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
     addresses: ["10.22.0.2/24", "fd00:22::2/64"],
     netns: "/var/run/netns/blue",
     netnsExists: true,
+    missingNetworks: null,
   });
   assertMatch(await succeed(host, "netns list"), /^blue .* pods\/eth0$/m);
   await succeed(host, "del pods blue");

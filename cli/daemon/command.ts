@@ -30,6 +30,7 @@ import {
 import { dispatch } from "../../cni/skel.ts";
 import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
 import { defaultDirectories } from "../networks/network.ts";
+import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { detach } from "./detach.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
 import type { Reconciler } from "./reconciler.ts";
@@ -64,7 +65,14 @@ export async function daemon(
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const log = openDaemonLog(options.logLevel, onStderr);
-  using multus = new MultusService({ ...options, config, env, log, onStderr });
+  using multus = new MultusService({
+    ...options,
+    config,
+    env,
+    log,
+    onStderr,
+    attachments: () => listAttachments(env),
+  });
   using whereabouts = new WhereaboutsService(env, log);
   using _leases = keepLeases(log);
   const plain = lookupIn({
@@ -103,10 +111,12 @@ export async function daemon(
         for (const one of reconcilers) one.note(call);
         check?.();
       },
-      describe: () =>
-        Object.fromEntries(
+      describe: () => ({
+        ...Object.fromEntries(
           reconcilers.map((one) => [one.name, one.describe()]),
         ),
+        ...multus.describe(),
+      }),
       env,
       lookup,
       trace: spans?.trace,
@@ -152,6 +162,14 @@ function createLeftoverRemover(
       log,
     },
   });
+}
+
+/** Lists the attachments in the caches of the node. */
+async function listAttachments(env: Environment): Promise<NodeAttachment[]> {
+  const { listNodeAttachments } = await import(
+    "../attachments/node_attachments.ts"
+  );
+  return listNodeAttachments(defaultDirectories(env));
 }
 
 /** Loads what repairs containers; calls and other daemons do without it. */

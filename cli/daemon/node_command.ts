@@ -103,6 +103,10 @@ interface Row {
   readonly leftovers: NonNullable<StateDocument["leftovers"]> | null;
   /** What it has repaired; null if it does not repair. */
   readonly repairs: NonNullable<StateDocument["repairs"]> | null;
+  /** Pods that lack networks; null if it does not know the pods. */
+  readonly missingNetworks:
+    | NonNullable<StateDocument["missingNetworks"]>
+    | null;
 }
 
 /** Shows who listens on the daemon's socket. */
@@ -126,6 +130,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
     metrics: state?.metrics ?? null,
     leftovers: state?.leftovers ?? null,
     repairs: state?.repairs ?? null,
+    missingNetworks: state?.missingNetworks ?? null,
   };
   const notes = [
     ...state?.metrics?.problem
@@ -133,6 +138,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
       : [],
     ...row.leftovers ? describeLeftovers(row.leftovers) : [],
     ...row.repairs ? describeRepairs(row.repairs) : [],
+    ...describeMissing(row.missingNetworks ?? []),
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
     ...row.calls?.reasons.map(({ reason, count, advice }) =>
       `${
@@ -178,6 +184,24 @@ function describeRepairs(
       `${first.container} ${first.ifname} on "${first.network}": ${first.error}`,
     ],
     ...problem === undefined ? [] : [problem],
+  ];
+}
+
+/** Says which pods lack networks. */
+function describeMissing(
+  missing: NonNullable<Row["missingNetworks"]>,
+): string[] {
+  const [first] = missing;
+  if (first === undefined) return [];
+  const { pod, networks } = first;
+  const those = missing.length === 1
+    ? pod
+    : `${missing.length} pods, such as ${pod}`;
+  const verb = missing.length === 1 ? "runs" : "run";
+  return [
+    `${those} ${verb} without a network that was requested: ${
+      networks.join(", ")
+    }`,
   ];
 }
 

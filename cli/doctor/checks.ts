@@ -14,6 +14,7 @@ import { KERNEL_CHECKS, PROGRAM_CHECKS } from "./kernel.ts";
 import { LEFTOVER_CHECKS } from "./leftovers.ts";
 import { LIMIT_CHECKS, RUNTIME_CHECKS } from "./runtimes.ts";
 import { LINK_CHECKS } from "./links.ts";
+import { MISSING_NETWORKS_CHECKS } from "./missing_networks.ts";
 import { NAMESPACE_CHECKS } from "./namespaces.ts";
 import { NEIGHBOR_CHECKS } from "./neighbors.ts";
 import { PACKET_CHECKS } from "./packets.ts";
@@ -51,5 +52,6 @@ export const CHECKS: readonly Check[] = [
   ...PACKET_CHECKS,
   ...NAMESPACE_CHECKS,
   ...CLAIM_CHECKS,
+  ...MISSING_NETWORKS_CHECKS,
   ...LEFTOVER_CHECKS,
 ];

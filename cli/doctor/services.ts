@@ -167,7 +167,7 @@ function findMultusNeeds({ networks }: Node): Findings {
 const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
 
 /** Lists the kubeconfigs that multus uses, with their networks. */
-function listKubeconfigs({ networks }: Node): Map<string, string> {
+export function listKubeconfigs({ networks }: Node): Map<string, string> {
   return new Map(
     networks.flatMap(({ name, plugins }) =>
       plugins.filter(({ type }) => type === "multus").flatMap((conf) => {

@@ -11,6 +11,8 @@ import {
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
 import { getPod, shortenId } from "../attachments/target.ts";
+import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
+import { readNodeDaemon } from "../daemon/node_daemon.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -37,10 +39,18 @@ export interface AttachmentRow {
   readonly netnsExists: boolean | null;
   /** The time of ADD, in UTC. */
   readonly since: string;
+  /**
+   * Networks that the pod requests and does not have; null if unknown, as
+   * without a node daemon that follows the node's pods.
+   */
+  readonly missingNetworks: readonly string[] | null;
 }
 
-/** Reads the attachment cache. */
-export function list(call: CniCall): Output {
+/** Networks that pods lack, by `namespace/name` of the pod; undefined if unknown. */
+type MissingByPod = ReadonlyMap<string, readonly string[]> | undefined;
+
+/** Reads the attachment cache, and asks the node daemon about pods. */
+export async function list(call: CniCall): Promise<Output> {
   const directories = readDirectories(call);
   const [network] = call.args;
   const name = network?.includes("/")
@@ -48,11 +58,12 @@ export function list(call: CniCall): Output {
     : network;
   const all = listNodeAttachments(directories);
   const { pod } = call.flags;
+  const missing = await readMissing(call, all);
   const rows = all
     .filter((one) => name === undefined || one.network === name)
     .filter((one) => pod === undefined || one.pod === pod)
     .filter((one) => name !== undefined || !isCovered(one, all))
-    .map(toRow);
+    .map((one) => toRow(one, missing));
   // A network without attachments is fine, but an unknown network is a mistake.
   if (rows.length === 0 && name !== undefined) getNetwork(directories, name);
   if (rows.length === 0 && pod !== undefined) getPod(pod, directories);
@@ -74,8 +85,27 @@ export function list(call: CniCall): Output {
   };
 }
 
+/** Asks the node daemon, if there are pods. */
+async function readMissing(
+  { signal }: CniCall,
+  all: readonly NodeAttachment[],
+): Promise<MissingByPod> {
+  if (all.every(({ pod }) => pod === undefined)) return undefined;
+  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
+    // This user may not ask it.
+    .catch(() => undefined);
+  const state = daemon?.is === "running" ? daemon.state : undefined;
+  return state?.missingNetworks &&
+    new Map(
+      state.missingNetworks.map(({ pod, networks }) => [pod, networks]),
+    );
+}
+
 /** Describes an attachment. */
-export function toRow(cached: NodeAttachment): AttachmentRow {
+export function toRow(
+  cached: NodeAttachment,
+  missing?: MissingByPod,
+): AttachmentRow {
   const { netns, pod, via, definition, isLive } = cached;
   return {
     network: cached.network,
@@ -88,6 +118,9 @@ export function toRow(cached: NodeAttachment): AttachmentRow {
     netns,
     netnsExists: isLive ?? null,
     since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
+    missingNetworks: missing === undefined || pod === undefined
+      ? null
+      : missing.get(pod) ?? [],
   };
 }
 
@@ -97,10 +130,9 @@ export function chooseColumns(
   rows: readonly AttachmentRow[],
 ): Column<AttachmentRow>[] {
   const isWide = flags.wide || flags.output === "wide";
-  return COLUMNS.filter(({ heading }) =>
-    heading === "POD"
-      ? rows.some(({ pod }) => pod !== null)
-      : heading !== "VIA" || rows.some(({ via }) => via !== null)
+  return COLUMNS.filter(({ heading, cell }) =>
+    !["POD", "VIA", "MISSING"].includes(heading) ||
+    rows.some((row) => cell(row) !== "")
   ).map((column) =>
     column.heading === "CONTAINER" && !isWide
       ? { ...column, cell: (row) => shortenId(column.cell(row)) }
@@ -122,6 +154,12 @@ const COLUMNS: readonly Column<AttachmentRow>[] = [
   {
     heading: "ADDRESSES",
     cell: ({ addresses }) => addresses.join(","),
+    narrow: "wrap",
+  },
+  {
+    heading: "MISSING",
+    cell: ({ missingNetworks }) => missingNetworks?.join(",") ?? "",
+    mark: (_row, style) => style.red,
     narrow: "wrap",
   },
   { heading: "VIA", cell: ({ via }) => via ?? "", dropped: 2 },

@@ -190,7 +190,7 @@ async function readDetails(
       ...links.filter(({ exists, key }) => !exists && key === "master")
         .map(({ name }) => `the master "${name}" does not exist`),
     ],
-    attachments: attached?.map(toRow) ?? null,
+    attachments: attached?.map((one) => toRow(one)) ?? null,
   };
 }
 

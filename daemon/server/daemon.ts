@@ -72,7 +72,10 @@ export interface DaemonOptions {
   /** Called after each call. */
   readonly afterCall?: ((call: EndedCall) => void) | undefined;
   /** Describes what the daemon does by itself. */
-  readonly describe?: () => Pick<StateDocument, "leftovers" | "repairs">;
+  readonly describe?: () => Pick<
+    StateDocument,
+    "leftovers" | "repairs" | "missingNetworks"
+  >;
   /** Follows the calls; they run as without it. */
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */

@@ -33,12 +33,22 @@ export interface StateDocument {
   readonly leftovers?: LeftoversDocument;
   /** What was repaired; missing without --repair. */
   readonly repairs?: RepairsDocument;
+  /** Pods without networks that they request; missing if the pods are unknown. */
+  readonly missingNetworks?: readonly MissingNetworksDocument[];
   readonly calls: HistoryDocument & {
     /** Calls that are running. */
     readonly running: number;
     /** Calls that wait in the queue. */
     readonly waiting: number;
   };
+}
+
+/** A pod without networks that it requests. */
+export interface MissingNetworksDocument {
+  /** `namespace/name`. */
+  readonly pod: string;
+  /** `namespace/name` of each. */
+  readonly networks: readonly string[];
 }
 
 /** What the daemon has repaired since it started. */

@@ -122,6 +122,11 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     return this.#objects.size;
   }
 
+  /** Returns the cached parts of all objects, which may be stale. */
+  list(): readonly CachedObject[] {
+    return [...this.#objects.values()];
+  }
+
   /** Returns the cached part of an object, which may be stale. */
   find(namespace: string, name: string): CachedObject | undefined {
     return this.#objects.get(`${namespace}/${name}`);

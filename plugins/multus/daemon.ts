@@ -1,6 +1,7 @@
 /**
  * multus in the node daemon: the plugin, which finds pods and definitions in
- * memory, and the calls of `multus-shim` and of hot-plug controllers.
+ * memory, the calls of `multus-shim` and of hot-plug controllers, and pods that
+ * lack networks.
  *
  * @module
  */
@@ -18,6 +19,11 @@ import {
   type MultusLogLevel,
   OperationLog,
 } from "./operations/operation_log.ts";
+import {
+  type MissingNetworks,
+  MissingNetworksWatch,
+  type PodAttachment,
+} from "./missing_networks.ts";
 import { createMultus } from "./plugin.ts";
 import {
   ResidentCluster,
@@ -32,6 +38,8 @@ export interface MultusServiceOptions extends ResidentOptions {
   readonly config: string;
   /** Receives log text of multus. */
   readonly onStderr: (text: string) => void;
+  /** Lists the attachments that are recorded on the node. */
+  readonly attachments: () => Promise<readonly PodAttachment[]>;
 }
 
 /** multus in a daemon, which disposes of it at the end. */
@@ -41,6 +49,7 @@ export class MultusService implements Disposable {
   readonly #options: MultusServiceOptions;
   readonly #overlay: JsonObject;
   readonly #cluster: ResidentCluster | undefined;
+  readonly #missing: MissingNetworksWatch | undefined;
 
   /**
    * Opens it. The API server is asked when it runs.
@@ -52,7 +61,12 @@ export class MultusService implements Disposable {
     this.#options = options;
     this.#overlay = readOverlay(options.config);
     this.#cluster = ResidentCluster.open(options);
-    const { openCluster } = this.#cluster ?? {};
+    const { openCluster, pods } = this.#cluster ?? {};
+    this.#missing = pods && new MissingNetworksWatch({
+      ...options,
+      pods,
+      post: (event) => this.#cluster?.post(event),
+    });
     this.plugin = createMultus({ openCluster }) as Plugin;
   }
 
@@ -98,7 +112,10 @@ export class MultusService implements Disposable {
 
   /** Follows the objects of the cluster, and posts events, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
-    await this.#cluster?.run(signal);
+    await Promise.all([
+      this.#cluster?.run(signal),
+      this.#missing?.run(signal),
+    ]);
   }
 
   /** Posts the remaining events after `run()`, within a time limit. */
@@ -106,11 +123,22 @@ export class MultusService implements Disposable {
     await this.#cluster?.finish(withinMs);
   }
 
+  /** Describes pods that lack networks, if it knows the node's pods. */
+  describe(): { readonly missingNetworks?: readonly MissingNetworks[] } {
+    const { pods: missingNetworks } = this.#missing ?? {};
+    return missingNetworks === undefined ? {} : { missingNetworks };
+  }
+
   /** Values for the daemon's metrics. */
   listGauges(): Gauge[] {
-    const cluster = this.#cluster;
+    const cluster = this.#cluster, missing = this.#missing;
     if (cluster === undefined) return [];
     return [
+      ...missing === undefined ? [] : [{
+        name: "cni_daemon_pods_missing_networks",
+        help: "Pods that run without a network that they request.",
+        read: (): ReturnType<Gauge["read"]> => [[{}, missing.count]],
+      }],
       {
         name: "cni_daemon_watch_current",
         help: "Whether a watch of the API server works.",

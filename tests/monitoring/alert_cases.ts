@@ -44,6 +44,7 @@ export const HEALTHY: Readonly<Record<string, string>> = {
   [`cni_daemon_watch_current{${DAEMON},objects="pods"}`]: gauge(1, 1),
   [`cni_daemon_leftovers_failed{${DAEMON}}`]: gauge(0, 0),
   [`cni_daemon_repairs_failed{${DAEMON}}`]: gauge(0, 0),
+  [`cni_daemon_pods_missing_networks{${DAEMON}}`]: gauge(0, 0),
   [`process_start_time_seconds{${DAEMON}}`]: gauge(1000, 1000),
   [`process_resident_memory_bytes{${DAEMON}}`]: gauge(68e6, 68e6),
   [`cni_node_daemon{${NODE},state="running"}`]: gauge(1, 1),
@@ -164,6 +165,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     samples: { [`cni_daemon_leftovers_failed{${DAEMON}}`]: gauge(2, 0) },
     notYet: 14,
     fires: 16,
+  },
+  {
+    alert: "CniNetworkMissing",
+    samples: { [`cni_daemon_pods_missing_networks{${DAEMON}}`]: gauge(2, 0) },
+    notYet: 4,
+    fires: 6,
   },
   {
     alert: "CniApiWatchStale",

@@ -194,6 +194,16 @@ class Monitored implements AsyncDisposable {
     this.#port = Number(new URL(this.#api.url).port);
   }
 
+  /** Has a pod of the node that requests networks, and has none. */
+  putPod(networks: string): void {
+    const annotations = { "k8s.v1.cni.cncf.io/networks": networks };
+    this.#api?.putPod({
+      metadata: { namespace: "default", name: "web", uid: "u1", annotations },
+      spec: { nodeName: "node1" },
+      status: { phase: "Running", podIP: "10.1.0.2" },
+    });
+  }
+
   async stopApi(): Promise<void> {
     await this.#api?.[Symbol.asyncDispose]();
     this.#api = undefined;
@@ -572,6 +582,11 @@ const FAULTS: readonly Fault[] = [
     daemon.signal("SIGSTOP");
     return () => daemon.signal("SIGCONT");
   }),
+  {
+    alert: "CniNetworkMissing",
+    seed: (node) => node.putPod("lan"),
+    mend: (node) => node.putPod(""),
+  },
   {
     alert: "CniApiWatchStale",
     seed: (node) => node.stopApi(),

@@ -13,7 +13,7 @@ import {
 
 /** The event about a network that a pod does not get. */
 export interface NetworkEvent {
-  readonly reason: "NoNetworkFound" | "NetworkRefused";
+  readonly reason: "NoNetworkFound" | "NetworkRefused" | "NetworkMissing";
   readonly message: string;
 }
 

@@ -26,8 +26,9 @@ const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
  * Picks the parts of a pod that the plugin needs: annotations, node,
- * controller, what identifies a virtual machine, and device claims, which are
- * final before the pod is bound to a node. Containers are left out.
+ * controller, what identifies a virtual machine, whether it should have its
+ * networks by now, and device claims, which are final before the pod is bound to
+ * a node. Containers are left out.
  */
 export function cachedPod(
   { metadata, spec, status = {} }: Pod,
@@ -35,6 +36,7 @@ export function cachedPod(
   if (metadata?.uid === undefined) return undefined;
   const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
     status;
+  const { phase, podIP, podIPs } = status;
   const hash = metadata.annotations?.[CONFIG_HASH];
   const { labels } = evidenceOf({ metadata });
   const ownerReferences = metadata.ownerReferences
@@ -48,8 +50,14 @@ export function cachedPod(
         ...ownerReferences?.length && { ownerReferences },
         ...Object.keys(labels).length > 0 && { labels },
       },
-      spec: { nodeName: spec?.nodeName },
-      status: { resourceClaimStatuses, extendedResourceClaimStatus },
+      spec: { nodeName: spec?.nodeName, hostNetwork: spec?.hostNetwork },
+      status: {
+        resourceClaimStatuses,
+        extendedResourceClaimStatus,
+        phase,
+        podIP,
+        podIPs,
+      },
     }),
     uids: [metadata.uid, ...hash === undefined ? [] : [hash]],
   };
@@ -76,6 +84,14 @@ export function cachedDefinition(
 
 function shorten(metadata: ObjectMeta): object {
   const { namespace, name, uid, resourceVersion, annotations = {} } = metadata;
+  const { deletionTimestamp } = metadata;
   const { [LAST_APPLIED]: _, ...others } = annotations;
-  return { namespace, name, uid, resourceVersion, annotations: others };
+  return {
+    namespace,
+    name,
+    uid,
+    resourceVersion,
+    deletionTimestamp,
+    annotations: others,
+  };
 }

@@ -26,16 +26,20 @@ Deno.test("cachedPod() keeps annotations, and drops containers", () => {
   const annotations = { a: "b", [LAST_APPLIED]: "{}" };
   const cached = cachedPod(pod({
     metadata: { ...METADATA, annotations },
-    spec: { nodeName: "node1", containers: [{ env: [{ value: "secret" }] }] },
-    status: { phase: "Pending" },
+    spec: {
+      nodeName: "node1",
+      hostNetwork: true,
+      containers: [{ env: [{ value: "secret" }] }],
+    },
+    status: { phase: "Pending", podIP: "10.1.0.2", hostIP: "192.0.2.1" },
   }));
   assertEquals(cached?.uids, ["u1"]);
   assertEquals(JSON.parse(cached?.text ?? ""), {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { ...KEPT, annotations: { a: "b" } },
-    spec: { nodeName: "node1" },
-    status: {},
+    spec: { nodeName: "node1", hostNetwork: true },
+    status: { phase: "Pending", podIP: "10.1.0.2" },
   });
 });
 
@@ -49,7 +53,7 @@ Deno.test("cachedPod() keeps the claims of devices", () => {
   };
   const cached = cachedPod(pod({
     spec: { resourceClaims: [{ name: "nic" }] },
-    status: { phase: "Pending", conditions: [], ...claims },
+    status: { conditions: [], ...claims },
   }));
   assertEquals(JSON.parse(cached?.text ?? "").status, claims);
 });

@@ -11,7 +11,11 @@ import type { Log } from "../../../base/log/log.ts";
 import { KubeClient } from "../../../kube/client.ts";
 import { type Channel, openConnection } from "../../../kube/connection.ts";
 import { findServer } from "../../../kube/in_cluster.ts";
-import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
+import type {
+  Event,
+  NetworkAttachmentDefinition,
+  Pod,
+} from "../../../kube/types.ts";
 import type { OpenCluster } from "./cluster.ts";
 import { CallCluster, type ClusterParts } from "./call_cluster.ts";
 import { EventQueue } from "../../../kube/resident/event_queue.ts";
@@ -97,6 +101,16 @@ export class ResidentCluster implements Disposable {
     const { pods, definitions } = this.#parts;
     return [...pods ? [pods] : [], definitions]
       .map(({ what, isCurrent, size }) => ({ what, isCurrent, size }));
+  }
+
+  /** The node's pods; undefined if the node's name is unknown. */
+  get pods(): Informer<Pod> | undefined {
+    return this.#parts.pods;
+  }
+
+  /** Posts an event in the background. */
+  post(event: Event): void {
+    this.#events.add(event);
   }
 
   /** Whether all watches report changes. */

@@ -23,6 +23,9 @@ import type {
 import { isInMain } from "../../../cni/result/route.ts";
 import type { Delegate } from "../model/delegate.ts";
 
+/** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
+export const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
 /** One interface, with the keys in the order of the output. */
 export interface NetworkStatus {
   /** The network, as {@linkcode Delegate.name}. */

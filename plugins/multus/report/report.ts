@@ -13,7 +13,11 @@ import type { Attached } from "../model/attachment.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { PodInfo } from "../pod/pod.ts";
 import { postAttachmentEvents } from "./events.ts";
-import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
+import {
+  buildNetworkStatus,
+  formatNetworkStatus,
+  NETWORK_STATUS,
+} from "./network_status.ts";
 
 /** The parts of a call that reporting needs. */
 export interface ReportingCall {
@@ -21,9 +25,6 @@ export interface ReportingCall {
   readonly cluster: Pick<Cluster, "client">;
   readonly log: Pick<Log, "info" | "warn">;
 }
-
-/** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
-const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
 /**
  * How long ADD waits for a status that is not required, and to take one back, in

@@ -10,12 +10,14 @@ import {
   withClaim,
 } from "../../../../ipam/whereabouts/testing/claims.ts";
 import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
+import { KubeApi } from "../../../../kube/testing/kube_api.ts";
 import {
   type Fault,
   GONE_ID,
   inOther,
   inPod,
   ip,
+  network,
   remove,
   type Undo,
 } from "../fault.ts";
@@ -64,6 +66,23 @@ function claimed(
       remove(cache.pathOf(key));
       await cluster[Symbol.asyncDispose]();
     };
+  };
+}
+
+/** Has pod default/web request a network that it does not have. */
+async function requesting(scene: DoctorScene): Promise<() => Promise<void>> {
+  const api = await KubeApi.start({ transport: "http" });
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "storage" };
+  api.putPod({
+    metadata: { namespace: "default", name: "web", uid: "u1", annotations },
+    status: { phase: "Running", podIP: "10.1.0.2" },
+  });
+  const kubeconfig = api.writeKubeconfig(scene.hosts.directory);
+  const conf = { type: "multus", clusterNetwork: "pods", kubeconfig };
+  const undo = network(conf)(scene);
+  return async () => {
+    undo();
+    await api[Symbol.asyncDispose]();
   };
 }
 
@@ -203,6 +222,13 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     seed: claimed((cluster) =>
       cluster.putPool("10.0.0.0-24", "10.0.0.0/24", {})
     ),
+  },
+  {
+    name: "a pod without the network that it requests",
+    checks: ["network-missing"],
+    message:
+      /default\/web runs without what its annotation requests: default\/storage/,
+    seed: requesting,
   },
   {
     name: "a container's route on the node is gone",
