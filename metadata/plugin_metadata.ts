@@ -250,6 +250,12 @@ export function valueOf(conf: JsonObject, key: string): unknown {
   return found === undefined ? undefined : conf[found];
 }
 
+/** Reports whether a configuration's key `backend` chooses iptables, as by default. */
+export function hasIptablesBackend(conf: JsonObject): boolean {
+  const backend = valueOf(conf, "backend");
+  return backend === "iptables" || backend === undefined || backend === "";
+}
+
 /**
  * Returns the master of a plugin that creates its link on one; undefined if it
  * is in the container.

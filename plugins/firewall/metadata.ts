@@ -6,7 +6,7 @@
 
 import {
   type BuiltInMetadata,
-  valueOf,
+  hasIptablesBackend,
 } from "../../metadata/plugin_metadata.ts";
 import example from "./example.json" with { type: "json" };
 
@@ -14,10 +14,7 @@ import example from "./example.json" with { type: "json" };
 export const metadata: BuiltInMetadata = {
   type: "firewall",
   kind: "chained",
-  runsIptables: (conf) =>
-    ["iptables", undefined, ""].includes(
-      valueOf(conf, "backend") as string | undefined,
-    ),
+  runsIptables: hasIptablesBackend,
   status: "stable",
   differences: [{
     text: "after a rollback, the nftables table inet cni_firewall remains",

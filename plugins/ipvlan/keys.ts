@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
+import { DNS_KEY, ON_MASTER_KEYS } from "../parts/link/on_master_keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -26,23 +27,7 @@ export const keys: PluginKeys = {
       default: "the link of the default route",
       names: "interface",
     },
-    "mtu": {
-      text: "At most the master's. 0 means the master's.",
-      type: "integer, bytes",
-      default: "the master's",
-    },
-    "linkInContainer": {
-      text: "The master is in the container, not on the host.",
-      type: "boolean",
-      default: "`false`",
-      since: "1.3.0",
-    },
-    "enabledad": {
-      text:
-        "With `false`, IPv6 addresses are not [checked for duplicates](macvlan.md#duplicate-addresses).",
-      type: "boolean",
-      default: "the kernel's setting",
-    },
+    ...ON_MASTER_KEYS,
     "hostAccess": {
       text:
         "The host and its containers reach each other ([how](macvlan.md#reach-the-containers-from-the-host)).",
@@ -56,12 +41,7 @@ export const keys: PluginKeys = {
       default: "the host's addresses on the master",
       example: ["192.168.1.5"],
     },
-    "dns": {
-      text:
-        "`nameservers`, `domain`, `search` and `options` for the container.",
-      type: "object",
-      default: "from the IPAM plugin",
-    },
+    "dns": DNS_KEY,
     "mode": {
       text:
         "`l2`, `l3` or `l3s` (see below). All containers of a master share one mode.",

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
+import { DNS_KEY, ON_MASTER_KEYS } from "../parts/link/on_master_keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -27,22 +28,11 @@ export const keys: PluginKeys = {
       default: "the link of the default route",
       names: "interface",
     },
-    "mtu": {
-      text: "At most the master's. 0 means the master's.",
-      type: "integer, bytes",
-      default: "the master's",
-    },
-    "linkInContainer": {
-      text: "The master is in the container, not on the host.",
-      type: "boolean",
-      default: "`false`",
-      since: "1.3.0",
-    },
+    ...ON_MASTER_KEYS,
     "enabledad": {
+      ...ON_MASTER_KEYS.enabledad,
       text:
         "With `false`, IPv6 addresses are not checked for duplicates (see below).",
-      type: "boolean",
-      default: "the kernel's setting",
     },
     "hostAccess": {
       text:
@@ -57,12 +47,7 @@ export const keys: PluginKeys = {
       default: "the host's addresses on the master",
       example: ["192.168.1.5"],
     },
-    "dns": {
-      text:
-        "`nameservers`, `domain`, `search` and `options` for the container.",
-      type: "object",
-      default: "from the IPAM plugin",
-    },
+    "dns": DNS_KEY,
     "mode": {
       text: "`bridge`, `private`, `vepa` or `passthru` (see below).",
       type: "string",

@@ -6,7 +6,7 @@
 
 import {
   type BuiltInMetadata,
-  valueOf,
+  hasIptablesBackend,
 } from "../../metadata/plugin_metadata.ts";
 import { lint } from "./lint.ts";
 import { CONNTRACK } from "../parts/kernel_needs.ts";
@@ -15,10 +15,7 @@ import { CONNTRACK } from "../parts/kernel_needs.ts";
 export const metadata: BuiltInMetadata = {
   type: "portmap",
   kind: "chained",
-  runsIptables: (conf) =>
-    ["iptables", undefined, ""].includes(
-      valueOf(conf, "backend") as string | undefined,
-    ),
+  runsIptables: hasIptablesBackend,
   status: "stable",
   differences: [{
     uses: /"backend":"nftables"/i,

@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
+import { DNS_KEY, ON_MASTER_KEYS } from "../parts/link/on_master_keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -28,29 +29,8 @@ export const keys: PluginKeys = {
       type: "string",
       names: "interface",
     },
-    "mtu": {
-      text: "At most the master's. 0 means the master's.",
-      type: "integer, bytes",
-      default: "the master's",
-    },
-    "linkInContainer": {
-      text: "The master is in the container, not on the host.",
-      type: "boolean",
-      default: "`false`",
-      since: "1.3.0",
-    },
-    "enabledad": {
-      text:
-        "With `false`, IPv6 addresses are not [checked for duplicates](macvlan.md#duplicate-addresses).",
-      type: "boolean",
-      default: "the kernel's setting",
-    },
-    "dns": {
-      text:
-        "`nameservers`, `domain`, `search` and `options` for the container.",
-      type: "object",
-      default: "from the IPAM plugin",
-    },
+    ...ON_MASTER_KEYS,
+    "dns": DNS_KEY,
     "vlanId": {
       text: "The VLAN, 0 to 4094. 0 tags frames with a priority, but no VLAN.",
       type: "integer",

@@ -8,11 +8,14 @@
 
 import { type Bytes, viewOf } from "../../net/bytes.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { isSystemError } from "../errno.ts";
-import { Fd } from "../file/fd.ts";
-import * as libc from "../libc.ts";
-import { inNetns, type NetNs } from "../netns.ts";
-import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
+import { isSystemError } from "../../ffi/errno.ts";
+import { Fd } from "../../ffi/file/fd.ts";
+import * as libc from "../../ffi/libc.ts";
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import {
+  encodeAddress,
+  SOCKET_DOMAINS,
+} from "../../ffi/socket/socket_address.ts";
 
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const SOCK_RAW = 3, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;

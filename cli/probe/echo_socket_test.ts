@@ -2,9 +2,9 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { Ip } from "../../net/ip.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { SyscallError } from "../errno.ts";
-import { waitReadable } from "../libc.ts";
-import { EchoSocket } from "./ping.ts";
+import { SyscallError } from "../../ffi/errno.ts";
+import { waitReadable } from "../../ffi/libc.ts";
+import { EchoSocket } from "./echo_socket.ts";
 
 rootTest("EchoSocket receives its own replies only", async () => {
   using hosts = TestHosts.create();

@@ -1,0 +1,35 @@
+/**
+ * Keys that all plugins have which make a link on a link of the host.
+ *
+ * @module
+ */
+
+import type { KeyDescription } from "../../../metadata/plugin_keys.ts";
+
+/** The keys by name; `enabledad` as other pages than macvlan's say it. */
+export const ON_MASTER_KEYS = {
+  "mtu": {
+    text: "At most the master's. 0 means the master's.",
+    type: "integer, bytes",
+    default: "the master's",
+  },
+  "linkInContainer": {
+    text: "The master is in the container, not on the host.",
+    type: "boolean",
+    default: "`false`",
+    since: "1.3.0",
+  },
+  "enabledad": {
+    text:
+      "With `false`, IPv6 addresses are not [checked for duplicates](macvlan.md#duplicate-addresses).",
+    type: "boolean",
+    default: "the kernel's setting",
+  },
+} as const satisfies Readonly<Record<string, KeyDescription>>;
+
+/** The key `dns` of plugins that pass it on. */
+export const DNS_KEY: KeyDescription = {
+  text: "`nameservers`, `domain`, `search` and `options` for the container.",
+  type: "object",
+  default: "from the IPAM plugin",
+};
