@@ -8,12 +8,9 @@ import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { type Flow, IpProtocol } from "../../ffi/nftables/trace.ts";
-import {
-  type IcmpError,
-  IcmpErrorSocket,
-} from "../../ffi/socket/icmp_errors.ts";
+import { type IcmpError, IcmpErrorSocket } from "./icmp_errors.ts";
 import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
-import { EchoSocket } from "../../ffi/socket/ping.ts";
+import { EchoSocket } from "./echo_socket.ts";
 import { TcpSocket } from "../../ffi/socket/tcp.ts";
 import { UdpSocket } from "../../ffi/socket/udp_socket.ts";
 import { type Bytes, viewOf } from "../../net/bytes.ts";

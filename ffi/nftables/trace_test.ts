@@ -5,7 +5,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { connectOutside } from "../../tests/_harness/outside.ts";
 import { needsInetRules } from "../../tests/_harness/rules.ts";
-import { EchoSocket } from "../socket/ping.ts";
+import { EchoSocket } from "../../cli/probe/echo_socket.ts";
 import { FlowTrace, IpProtocol } from "./trace.ts";
 
 rootTest(
