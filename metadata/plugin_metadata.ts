@@ -22,6 +22,13 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 /** Whether users may rely on a plugin's keys and results. */
 export type PluginStatus = "stable" | "experimental";
 
+/**
+ * What the plugins that run an IPAM plugin must consider: it assigns any address that
+ * the call asks for, and leases none; or it talks to a server over the container's
+ * link.
+ */
+export type IpamTrait = "assigns requests" | "asks over link";
+
 /** BuiltInMetadata about a plugin. */
 export interface PluginMetadata {
   /** The `type` in configurations and the executable's name. */
@@ -44,8 +51,10 @@ export interface PluginMetadata {
   };
   /** Whether it runs the IPAM plugin that its configuration names. */
   readonly ipam?: "required" | "possible";
-  /** IPAM plugins that it does not work with: they need a link with a network. */
-  readonly refusesIpam?: readonly string[];
+  /** What an IPAM plugin declares to the plugins that run it. */
+  readonly ipamTraits?: readonly IpamTrait[];
+  /** The IPAM plugins that it does not work with. */
+  readonly refusesIpam?: IpamTrait;
   /** Whether it makes the container's interface; ipvlan does only with IPAM. */
   readonly makesInterface?: boolean | "with ipam";
   /**

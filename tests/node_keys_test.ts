@@ -6,7 +6,10 @@ import { foldKey, isObject } from "../base/json/json.ts";
 import { PLUGIN_NODE_KEYS } from "../plugins/lists/key_tables.ts";
 import { findNodeKey, isUsual, NODE_KEYS } from "../plugins/node_keys.ts";
 import { pluginNames } from "../plugins/registry.ts";
-import { formatKeyTables } from "../scripts/schemas/key_tables.ts";
+import {
+  formatIpamTraits,
+  formatKeyTables,
+} from "../scripts/schemas/key_tables.ts";
 
 const { definitions } = await makeSchemas();
 
@@ -87,6 +90,11 @@ Deno.test("the tables of keys are what deno task schemas writes", async () => {
     PLUGIN_NODE_KEYS.filter(([key]) => !all.includes(key)),
     [],
   );
+});
+
+Deno.test("the traits of IPAM plugins are what deno task schemas writes", async () => {
+  const file = new URL("../plugins/lists/ipam_traits.ts", import.meta.url);
+  assertEquals(await Deno.readTextFile(file), formatIpamTraits());
 });
 
 Deno.test("docs/multus-networks.md lists the keys that definitions may not set", () => {

@@ -248,7 +248,8 @@ export function checkIpam(
       : [];
   }
   if (typeof type !== "string") return [];
-  if (metadata?.refusesIpam?.includes(type)) {
+  const refused = metadata?.refusesIpam;
+  if (refused !== undefined && ipamMetadata?.ipamTraits?.includes(refused)) {
     const problem = `${conf.type} does not work with ${type}`;
     return [errorAt([...place, "ipam", "type"], problem)];
   }

@@ -13,6 +13,7 @@ export const metadata: BuiltInMetadata = {
   type: "static",
   kind: "ipam",
   status: "stable",
+  ipamTraits: ["assigns requests"],
   lint,
   subnets: listSubnets,
   keys: () => ({

@@ -100,7 +100,7 @@ export async function leaseAddresses(
     hideFromNeighbours(call, lease, rollback);
   }
   const routed = { ...lease, ...routedThroughBridge(lease, settings) };
-  if (call.config.ipam?.type === "static") {
+  if (requestedIpsOf(routed, call.config).length > 0) {
     const { checkRequested } = await import("./requested.ts");
     checkRequested({ call, settings, host }, routed);
   }

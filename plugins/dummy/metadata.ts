@@ -14,7 +14,7 @@ export const metadata: BuiltInMetadata = {
   kind: "interface",
   status: "stable",
   ipam: "required",
-  refusesIpam: ["dhcp"],
+  refusesIpam: "asks over link",
   makesInterface: true,
   hostEnd: "none",
   network: { joins: "node" },

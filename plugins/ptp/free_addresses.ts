@@ -32,10 +32,10 @@ import {
   routerAddressError,
 } from "../parts/address/free_ip.ts";
 
-/** Whose the addresses are, and the type of the IPAM plugin that gave them. */
+/** Whose the addresses are, and whether an IPAM plugin has leased them. */
 export interface AddressOwner {
   readonly attachment: Attachment;
-  readonly ipamType: string | undefined;
+  readonly isLeased: boolean;
 }
 
 /** Reports whether the container of a veth pair no longer has an address. */
@@ -44,19 +44,18 @@ export type StalePairTest = (pair: Link, ip: Ip) => boolean;
 /**
  * Builds the test for an attachment. The veth pair that it has left itself is replaced.
  * So is another veth pair of the network whose other end does not have the address:
- * the IPAM plugin has handed it out again, so its lease has ended. `static` has no
- * leases. A lease alone proves nothing: its directory may have been deleted or
- * restored while the container runs.
+ * the IPAM plugin has leased it again, so the old lease has ended. That alone proves
+ * nothing: leases may have been deleted or restored while the container runs.
  */
 export function stalePairTest(
   host: Rtnl,
-  { attachment, ipamType }: AddressOwner,
+  { attachment, isLeased }: AddressOwner,
 ): StalePairTest {
   const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
   return (pair, ip) => {
     const { alias = "" } = pair;
     return alias === own ||
-      ipamType !== "static" && alias.startsWith(prefix) &&
+      isLeased && alias.startsWith(prefix) &&
         !peerHasAddress(host, pair, ip);
   };
 }

@@ -13,7 +13,7 @@ export const metadata: BuiltInMetadata = {
   kind: "interface",
   status: "stable",
   ipam: "required",
-  refusesIpam: ["dhcp"],
+  refusesIpam: "asks over link",
   makesInterface: true,
   network: {
     joins: "node",

@@ -7,6 +7,7 @@
 import type { Call, RepairScope } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
+import { ipamHas } from "../parts/address/ipam_traits.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
 import { listMissingRoutes } from "../parts/link/check_link.ts";
@@ -72,7 +73,10 @@ export async function repair(
   await routeToContainer(host, end, {
     gateways: listMissingAddresses(host, end, gateways),
     destinations: lost.map(({ destination }) => destination),
-    owner: { attachment: attachmentOf(call), ipamType: call.config.ipam?.type },
+    owner: {
+      attachment: attachmentOf(call),
+      isLeased: !ipamHas(call.config, "assigns requests"),
+    },
   });
   ensureForwarding(host.netns, addresses);
   await repairMasquerade(call, addresses);

@@ -47,6 +47,8 @@ kube/
   net/ base/ cni/
 plugins/parts/evidence/
   net/ ffi/ base/ cni/ metadata/ libcni/ plugins/parts/owner/
+plugins/parts/address/ipam_traits.ts
+  cni/ metadata/ plugins/lists/ipam_traits.ts
 plugins/parts/
   net/ ffi/ base/ cni/ metadata/
 daemon/wire/
@@ -64,6 +66,8 @@ plugins/node_keys.ts
   base/ cni/ metadata/plugin_keys.ts plugins/lists/key_tables.ts
 plugins/lists/key_tables.ts
   metadata/plugin_keys.ts
+plugins/lists/ipam_traits.ts
+  metadata/plugin_metadata.ts
 plugins/lists/loaders.ts
   cni/
   lazily plugins/*/plugin.ts ipam/*/plugin.ts

@@ -1,6 +1,6 @@
 /**
- * Makes tables of keys from what plugins say of them, for code that does not load
- * that: those that name something of the node, and those that are secret.
+ * Makes tables from what plugins say of themselves, for code that does not load that:
+ * keys that name something of the node, secret keys, and traits of IPAM plugins.
  *
  * @module
  */
@@ -39,6 +39,31 @@ function listSecretKeys(plugins: readonly PluginKeys[]): string[] {
     )
   );
   return [...new Set(keys)].sort();
+}
+
+/** Formats `plugins/lists/ipam_traits.ts`. */
+export function formatIpamTraits(): string {
+  const rows = [...METADATA.values()].toSorted((left, right) =>
+    left.type < right.type ? -1 : 1
+  ).flatMap(({ type, ipamTraits }) =>
+    ipamTraits
+      ? `  ${JSON.stringify(type)}: ${JSON.stringify(ipamTraits)},\n`
+      : []
+  );
+  return `/**
+ * What IPAM plugins declare to the plugins that run them, which do not load their
+ * metadata. \`deno task schemas\` writes it from the metadata of all plugins.
+ *
+ * @module
+ */
+
+// deno-fmt-ignore-file
+import type { IpamTrait } from "../../metadata/plugin_metadata.ts";
+
+/** The traits by type. */
+export const IPAM_TRAITS: Readonly<Record<string, readonly IpamTrait[]>> = {
+${rows.join("")}};
+`;
 }
 
 /** Formats `plugins/lists/key_tables.ts`. */

@@ -10,7 +10,7 @@ import { selectSchema } from "../../cli/explain/schemas.ts";
 import { runDeno } from "../compile/project.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatFindingsPage } from "./findings_page.ts";
-import { formatKeyTables } from "./key_tables.ts";
+import { formatIpamTraits, formatKeyTables } from "./key_tables.ts";
 import { withPluginParts } from "./plugin_pages.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
@@ -24,13 +24,14 @@ export async function writeSchemas(directory: string): Promise<void> {
 }
 
 /**
- * Writes the tables of keys.
+ * Writes the tables of keys and of traits.
  *
  * @param root The project's root, which ends in `/`
  */
 export async function writeKeyTables(root: string): Promise<void> {
-  const path = `${root}plugins/lists/key_tables.ts`;
-  await Deno.writeTextFile(path, await formatKeyTables());
+  const lists = `${root}plugins/lists`;
+  await Deno.writeTextFile(`${lists}/key_tables.ts`, await formatKeyTables());
+  await Deno.writeTextFile(`${lists}/ipam_traits.ts`, formatIpamTraits());
 }
 
 /**

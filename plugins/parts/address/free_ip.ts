@@ -18,17 +18,18 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { hasAddress } from "../link/configure_link.ts";
+import { ipamHas } from "./ipam_traits.ts";
 
 /**
- * Lists the addresses that the call asked for and the configuration does not
- * have. `static` hands them out unseen; other IPAM plugins have ranges.
+ * Lists the addresses that the call asked for and neither the configuration nor the
+ * IPAM plugin's ranges have.
  */
 export function requestedIpsOf(
   { ips }: Pick<Result, "ips">,
-  { ipam }: Pick<NetConf, "ipam">,
+  config: Pick<NetConf, "ipam">,
 ): Ip[] {
-  if (ipam?.type !== "static") return [];
-  const list = findValue(ipam as JsonObject, "addresses");
+  if (!ipamHas(config, "assigns requests")) return [];
+  const list = findValue(config.ipam as JsonObject, "addresses");
   const configured = (Array.isArray(list) ? list : []).flatMap((item) => {
     const text = isObject(item) ? findValue(item, "address") : undefined;
     if (typeof text !== "string") return [];

@@ -21,6 +21,7 @@ import {
   kernelRoutesOf,
   makeChanges,
 } from "../link/configure_link.ts";
+import { ipamHas } from "./ipam_traits.ts";
 import { enableIpv6, type Ipv6Options } from "./ipv6.ts";
 import type { LinkEnd } from "../link/veth.ts";
 
@@ -50,14 +51,14 @@ export async function leaseAddresses(
 }
 
 /** Reports whether the IPAM plugin talks to a server over the container's link. */
-export function asksOverLink({ ipam }: Pick<NetConf, "ipam">): boolean {
-  return ipam?.type === "dhcp";
+export function asksOverLink(config: Pick<NetConf, "ipam">): boolean {
+  return ipamHas(config, "asks over link");
 }
 
 /**
  * Adds the release of the addresses to the steps of DEL. The link goes first:
  * once an address is allocated again, the old container must no longer answer
- * for it. Only dhcp needs the link to release its lease.
+ * for it. An IPAM plugin that asks over the link releases its lease over it.
  */
 export function withRelease(
   call: Pick<Call, "config" | "ipam">,

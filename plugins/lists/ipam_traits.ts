@@ -1,0 +1,15 @@
+/**
+ * What IPAM plugins declare to the plugins that run them, which do not load their
+ * metadata. `deno task schemas` writes it from the metadata of all plugins.
+ *
+ * @module
+ */
+
+// deno-fmt-ignore-file
+import type { IpamTrait } from "../../metadata/plugin_metadata.ts";
+
+/** The traits by type. */
+export const IPAM_TRAITS: Readonly<Record<string, readonly IpamTrait[]>> = {
+  "dhcp": ["asks over link"],
+  "static": ["assigns requests"],
+};
