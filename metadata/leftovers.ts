@@ -7,6 +7,7 @@
 import type { Log } from "../base/log/log.ts";
 import type { MaybePromise } from "../base/waiting.ts";
 import type { CallContext, Invoker } from "../cni/call/context.ts";
+import type { AttachmentId } from "../cni/config/types.ts";
 import type { Ip } from "../net/ip.ts";
 
 /** Evidence of which containers of a node are alive. */
@@ -45,6 +46,11 @@ export interface LeftoverSearch {
   readonly places: readonly string[];
   /** Directories with plugins in search order: CNI_PATH. */
   readonly pluginDirs: readonly string[];
+}
+
+/** An attachment, and the addresses that its interface has now. */
+export interface LivingAttachment extends AttachmentId {
+  readonly ips: readonly Ip[];
 }
 
 /** A lease that names its container. */

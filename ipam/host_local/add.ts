@@ -13,6 +13,7 @@ import {
   type IpConfig,
   type Result,
 } from "../../cni/result/result.ts";
+import type { LivingAttachment } from "../../metadata/leftovers.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
@@ -54,14 +55,26 @@ export async function leaseAddresses(
   const name = isSticky(call.config) ? podNameOf(call) : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-  const lease = async (): Promise<Candidate[]> => {
+  const tryToLease = async (
+    living?: readonly LivingAttachment[],
+  ): Promise<Candidate[] | undefined> => {
     using store = await LeaseStore.open(
       dataDirOf(call.config),
       call.network,
       call,
       stickyMs,
     );
+    if (living !== undefined) {
+      const { restoreLeases } = await import("./lost_leases.ts");
+      restoreLeases(living, sets, store, call.log);
+    } else if (store.isUnused) return undefined;
     return leaseEach(requests, call.args, store, call.log, name);
+  };
+  const lease = async (): Promise<Candidate[]> => {
+    const leased = await tryToLease();
+    if (leased !== undefined) return leased;
+    const { findLivingAttachments } = await import("./lost_leases.ts");
+    return await tryToLease(await findLivingAttachments(call)) ?? [];
   };
   let leased: Candidate[];
   try {

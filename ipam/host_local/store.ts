@@ -115,6 +115,11 @@ export class LeaseStore implements Disposable {
     return this.#files.path;
   }
 
+  /** Whether no address of it has been handed out since it was created. */
+  get isUnused(): boolean {
+    return !this.#files.list().has(lastReservedName(0));
+  }
+
   /**
    * Lists the leases of an owner. Leases with only the container's ID count
    * only if no lease names the interface as well.

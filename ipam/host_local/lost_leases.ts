@@ -1,0 +1,77 @@
+/**
+ * Leases of living containers that a directory has lost: somebody deleted it while
+ * they were running, and their addresses would be allocated again.
+ *
+ * ADD looks for them once, before the first address that a directory hands out.
+ *
+ * @module
+ */
+
+import { dirname, join } from "@std/path/posix";
+import { describeError } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
+import type { Log } from "../../base/log/log.ts";
+import { isNamespace } from "../../cni/call/own_netns.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { LivingAttachment } from "../../metadata/leftovers.ts";
+import { findRange, type RangeSet } from "./range.ts";
+import type { LeaseStore } from "./store.ts";
+
+/**
+ * Finds the network's attachments in the namespaces next to the new container's.
+ * Never throws.
+ */
+export async function findLivingAttachments(
+  { args, network, hostNetns, log }: Pick<
+    Call,
+    "args" | "network" | "hostNetns" | "log"
+  >,
+): Promise<LivingAttachment[]> {
+  const namespaces = listNamespaces(args.netns);
+  if (namespaces.length === 0) return [];
+  try {
+    const { listLiving } = await import(
+      "../../plugins/parts/evidence/attached.ts"
+    );
+    return listLiving(network, hostNetns, namespaces);
+  } catch (error) {
+    log.warn("Cannot find containers that are attached to the network", {
+      error: describeError(error),
+    });
+    return [];
+  }
+}
+
+/** Runtimes keep the namespaces of all containers in one directory. */
+function listNamespaces(netns: string): string[] {
+  if (netns === "" || netns.startsWith("/proc/")) return [];
+  const directory = dirname(netns);
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+  return entries.map(({ name }) => join(directory, name))
+    .filter((path) => isNamespace(findFileId(path)));
+}
+
+/**
+ * Leases the addresses that living containers have, as far as the ranges contain
+ * them.
+ *
+ * @throws {CniError} 5 if a lease cannot be written
+ */
+export function restoreLeases(
+  living: readonly LivingAttachment[],
+  sets: readonly RangeSet[],
+  store: LeaseStore,
+  log: Log,
+): void {
+  for (const { ips, ...owner } of living) {
+    for (const ip of ips) {
+      const isInRange = sets.some((set) => findRange(set, ip) !== undefined);
+      if (!isInRange || !store.reserve(ip, owner)) continue;
+      log.warn("Restored the lease of a living container", {
+        address: String(ip),
+        of: owner.containerId,
+      });
+    }
+  }
+}

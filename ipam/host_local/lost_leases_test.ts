@@ -1,0 +1,139 @@
+import { assertEquals } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { needsLinks } from "../../tests/_harness/link_kinds.ts";
+
+/** A node on which the namespaces of containers are in one directory. */
+class Node implements Disposable {
+  readonly hosts = TestHosts.create();
+  readonly #keys: (number: number) => Readonly<Record<string, unknown>>;
+  readonly #type: string;
+
+  constructor(
+    type: string,
+    keys: (number: number) => Readonly<Record<string, unknown>>,
+  ) {
+    this.#type = type;
+    this.#keys = keys;
+    Deno.mkdirSync(`${this.hosts.directory}/netns`);
+    const { host } = this.hosts;
+    runIn(host, "ip", "link", "add", "up0", "type", "veth", "peer", "up1");
+    runIn(host, "ip", "link", "set", "up0", "up");
+    runIn(host, "ip", "link", "set", "up1", "up");
+  }
+
+  async run(
+    command: string,
+    number: number,
+    keys: Readonly<Record<string, unknown>> = {},
+  ): Promise<CallOutput> {
+    const netns = `${this.hosts.directory}/netns/c${number}`;
+    if (command === "ADD") {
+      Deno.symlinkSync(this.hosts.addNetns().path, netns);
+    }
+    return await this.hosts.run(this.#type, command, {
+      cniVersion: "1.1.0",
+      name: "net1",
+      type: this.#type,
+      ipam: this.hosts.hostLocal("10.1.2.0/24", "2001:db8::/64"),
+      ...this.#keys(number),
+      ...keys,
+    }, { containerId: `c${number}`, env: { CNI_NETNS: netns } });
+  }
+
+  async succeed(
+    command: string,
+    number: number,
+    keys: Readonly<Record<string, unknown>> = {},
+  ): Promise<CallOutput["json"]> {
+    const { exitCode, stdout, json } = await this.run(command, number, keys);
+    assertEquals(exitCode, 0, stdout);
+    return json;
+  }
+
+  /** Deletes all leases. */
+  wipe(): void {
+    Deno.removeSync(`${this.hosts.directory}/leases`, { recursive: true });
+  }
+
+  ownerOf(address: string): string {
+    const path = `${this.hosts.directory}/leases/net1/${address}`;
+    return Deno.readTextFileSync(path);
+  }
+
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+const PLUGINS: Readonly<
+  Record<string, (number: number) => Readonly<Record<string, unknown>>>
+> = {
+  bridge: () => ({ bridge: "lost0", isGateway: true }),
+  ptp: () => ({}),
+  macvlan: () => ({ master: "up0" }),
+  ipvlan: () => ({ master: "up0" }),
+  vlan: (number) => ({ master: "up0", vlanId: 5 + number }),
+  dummy: () => ({}),
+  tap: () => ({}),
+};
+
+for (const [type, keys] of Object.entries(PLUGINS)) {
+  rootTest(
+    `${type}: living containers keep their addresses when all leases are deleted`,
+    needsLinks(type),
+    async () => {
+      using node = new Node(type, keys);
+      const prevResult = await node.succeed("ADD", 1);
+      await node.succeed("ADD", 2);
+      node.wipe();
+      const { ips } = await node.succeed("ADD", 3);
+      assertEquals(
+        ips.map(({ address }: { address: string }) => address),
+        ["10.1.2.4/24", "2001:db8::4/64"],
+      );
+      assertEquals(node.hosts.leases(), [
+        ...["10.1.2.2", "10.1.2.3", "10.1.2.4"],
+        ...["2001:db8::2", "2001:db8::3", "2001:db8::4"],
+      ]);
+      assertEquals(node.ownerOf("10.1.2.3"), "c2\r\neth0");
+      await node.succeed("CHECK", 1, { prevResult });
+      await node.succeed("DEL", 1, { prevResult });
+      assertEquals(node.hosts.leases().includes("10.1.2.2"), false);
+      await node.succeed("DEL", 2);
+      await node.succeed("DEL", 3);
+      assertEquals(node.hosts.leases(), []);
+    },
+  );
+}
+
+rootTest(
+  "host-local restores the leases after a restoration that was killed",
+  async () => {
+    using node = new Node("ptp", () => ({}));
+    await node.succeed("ADD", 1);
+    await node.succeed("ADD", 2);
+    node.wipe();
+    const directory = `${node.hosts.directory}/leases/net1`;
+    await Deno.mkdir(directory, { recursive: true });
+    await Deno.writeTextFile(`${directory}/10.1.2.2`, "c1\r\neth0");
+    await node.succeed("ADD", 3);
+    assertEquals(node.ownerOf("10.1.2.3"), "c2\r\neth0");
+    assertEquals(node.ownerOf("10.1.2.4"), "c3\r\neth0");
+  },
+);
+
+rootTest(
+  "host-local leaves the addresses of other networks alone",
+  async () => {
+    using node = new Node("bridge", (number) => ({
+      bridge: `lost${number}`,
+      name: `net${number}`,
+    }));
+    for (const number of [1, 2]) {
+      const { ips: [{ address }] } = await node.succeed("ADD", number);
+      assertEquals(address, "10.1.2.2/24");
+    }
+  },
+);
