@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { join } from "@std/path/posix";
-import type { Difference, KernelObject } from "../../cni/call/differences.ts";
+import type { Difference } from "../../cni/call/differences.ts";
 import { listDifferences } from "../../cni/call/list_differences.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import {
@@ -15,6 +15,7 @@ import {
   parseNetworkConf,
   parseNetworkConfList,
 } from "../../libcni/mod.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
@@ -23,7 +24,7 @@ import {
   type NodeAttachment,
 } from "../attachments/node_attachments.ts";
 import { isFalseAlarm } from "./false_alarms.ts";
-import { findMissing } from "../plugins/plugin_file.ts";
+import { findMissing, findOwnPlugin } from "../plugins/plugin_file.ts";
 import { listNotForwarded } from "./sysctls.ts";
 import {
   type Check,
@@ -32,14 +33,10 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { adviseRestart, listLive, nameAttachment } from "./live.ts";
+import { listLive, nameAttachment } from "./live.ts";
 import { ipamTypeOf, type Node, typesOf } from "./node.ts";
 import { listHeldLocks } from "./storage.ts";
 import { listUplinks } from "./subnets.ts";
-import { CONTAINER_STEPS } from "./path/container_steps.ts";
-import { HOST_STEPS } from "./path/host_steps.ts";
-import { listStarts } from "./path/endpoint.ts";
-import { listStops, type PathStop } from "./path/path_stops.ts";
 
 /** Finds files of the cache that nobody can read. */
 function findBroken(node: Node): Findings {
@@ -90,25 +87,27 @@ function isOldFormat(path: string): boolean {
 /** Runs CHECK for each attachment, except of plugins that cannot be started. */
 async function findChanged(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
-  const isUsable = await findStartable(node);
   // Reported once, by ip-forward.
   const known = [...listNotForwarded(node).keys()]
     .map((family) => FORWARDING[family]);
   for (const attachment of listChecked(node)) {
     const subject = nameAttachment(attachment);
-    const differences = (await findDifferences(node, attachment, isUsable))
-      .filter((one) =>
-        (one.expected?.kind !== "sysctl" ||
-          !known.includes(one.expected.key)) &&
-        !isFalseAlarm(node, attachment, one)
+    const differences = (await findDifferences(node, attachment))
+      .filter(({ expected }) =>
+        expected?.kind !== "sysctl" || !known.includes(expected.key)
       );
-    if (differences.length === 0) continue;
-    const steps = await listAllEnds(node, attachment);
-    for (const { plugin, msg, expected } of differences) {
+    for (const difference of differences) {
+      const { plugin, msg } = difference;
       findings.push(error(
         `${subject} on "${attachment.network}": ${plugin}: ${msg}`,
         "the container's network does not work as it was set up",
-        { ...findHelp(expected, attachment, steps), subject },
+        {
+          ...await adviseRepair(node, attachment, difference),
+          look: shell`cni doctor --pod ${
+            attachment.pod ?? attachment.containerId
+          }`,
+          subject,
+        },
       ));
     }
   }
@@ -130,7 +129,6 @@ const DIFFERENCES = new WeakMap<NodeAttachment, Promise<PluginDifference[]>>();
 export async function findDifferences(
   node: Node,
   one: NodeAttachment,
-  isUsable?: (type: string) => boolean,
 ): Promise<PluginDifference[]> {
   const attachment = one.via === undefined
     ? one
@@ -138,105 +136,57 @@ export async function findDifferences(
       containerId === one.containerId
     );
   if (attachment === undefined) return [];
-  const usable = isUsable ?? await findStartable(node);
   // CHECK would wait for the lock.
   const isHeld = (await listHeldLocks(node))
     .some(({ network }) => network === attachment.network);
   if (isHeld) return [];
   const found = DIFFERENCES.get(attachment) ??
-    check(node, attachment, usable);
+    check(node, attachment);
   DIFFERENCES.set(attachment, found);
   return await found;
 }
 
-/** Lists the steps at which packets of an attachment end, the later ones too. */
-async function listAllEnds(
-  node: Node,
-  attachment: NodeAttachment,
-): Promise<readonly PathStop[]> {
-  const ends: PathStop[] = [];
-  for (const start of listStarts(attachment.netns, [attachment])) {
-    ends.push(
-      ...await listStops(node, start, MADE_STEPS, { isWhole: true })
-        .catch(() => []),
-    );
-  }
-  return ends;
-}
-
 /**
- * Returns what fixes a difference: the command of the step that is about the
- * same object, or another ADD. Other steps may end for reasons of their own, such
- * as a node without a default route.
+ * Explains how to restore what CHECK finds missing: by REPAIR of the plugin, which
+ * changes nothing else, or by another ADD.
  */
-function findHelp(
-  expected: KernelObject | undefined,
-  attachment: NodeAttachment,
-  steps: readonly PathStop[],
-): Pick<Finding, "command" | "advice" | "look"> {
-  const look = shell`cni doctor --pod ${
-    attachment.pod ?? attachment.containerId
-  }`;
-  const own = expected && writeCommand(expected, attachment);
-  if (own !== undefined) return { command: own, look };
-  const wanted = expected && writePart(expected);
-  const command = wanted && steps.map(({ command = "" }) => command)
-    .find((command) => `${command} `.includes(` ${wanted} `));
-  return command === undefined
-    ? { ...adviseRestart(attachment), look }
-    : { command, look };
-}
-
-/** Writes the command that restores an object which no step looks at. */
-function writeCommand(
-  object: KernelObject,
-  { netns }: NodeAttachment,
-): string | undefined {
-  const inNetns = object.netns === netns ? shell`nsenter --net=${netns} ` : "";
-  if (object.kind === "sysctl") {
-    const { key, value } = object;
-    return inNetns === ""
-      ? shell`echo ${value} > /proc/sys/${key}`
-      : inNetns + shell`sysctl -w ${key}=${value}`;
+export async function adviseRepair(
+  { directories: { pluginDirs } }: Node,
+  { pod, containerId, netns }: NodeAttachment,
+  { plugin: type, expected }: PluginDifference,
+): Promise<Pick<Finding, "command" | "advice">> {
+  const isMac = expected?.kind === "link" && expected.mac !== undefined;
+  const plugin = await findOwnPlugin(type, pluginDirs);
+  // The plugins of a chain and the networks of multus are repaired one by one.
+  const hasRepair = plugin?.repair !== undefined ||
+    METADATA.get(type)?.runs !== undefined;
+  const restart = pod === undefined
+    ? "restart the container"
+    : "restart the pod, for instance by " +
+      shell`kubectl -n ${pod.split("/")[0]} delete pod ${pod.split("/")[1]}`;
+  const isInside = expected?.netns === netns;
+  // The kernel adds no route that needs the address.
+  if ((isInside || expected === undefined) && hasDuplicate(netns)) {
+    return {
+      advice: `take the address from the other host; then ${restart}`,
+    };
   }
-  if (object.kind !== "link" || object.isolated === undefined) return undefined;
-  const { link, isolated } = object;
-  return inNetns +
-    shell`bridge link set dev ${link} isolated ${isolated ? "on" : "off"}`;
-}
-
-/** Writes the part of a step's command that restores an object. */
-function writePart(object: KernelObject): string | undefined {
-  switch (object.kind) {
-    case "link": {
-      const { link, isUp, master } = object;
-      if (isUp) return `link set ${link} up`;
-      return master && `link set ${link} master ${master}`;
-    }
-    case "address":
-      return `address add ${object.address} dev ${object.link}`;
-    case "route": {
-      const { link, destination, gateway } = object;
-      const to = destination.replace(/^(0\.0\.0\.0|::)\/0$/, "default")
-        .replace(/(?<=\.\d+)\/32$|\/128$/, "");
-      return `route add ${to}${gateway ? ` via ${gateway}` : ""} dev ${link}`;
-    }
-    case "vlan": {
-      const { link, first, isUntagged } = object;
-      return isUntagged
-        ? `vlan add dev ${link} vid ${first} pvid untagged`
-        : undefined;
-    }
-    case "sysctl":
-      return undefined;
+  if (isMac || !hasRepair) {
+    return { advice: `only another ADD sets it up again: ${restart}` };
   }
+  return {
+    command: shell`cni repair ${pod ?? containerId}` +
+      (isInside ? " --sandbox" : ""),
+    advice: `if something stays missing, ${restart}`,
+  };
 }
 
-/** The steps by what ADD made; others depend on the rest of the node. */
-const MADE_STEPS = [
-  ...CONTAINER_STEPS,
-  ...HOST_STEPS.filter(({ name }) => ["router", "return-route"].includes(name)),
-];
+/** Reports whether another host has an IPv6 address of a container. */
+function hasDuplicate(netns: string): boolean {
+  using sandbox = Rtnl.open(netns);
+  return sandbox.address.list({ family: 6 })
+    .some(({ hasDadFailed }) => hasDadFailed);
+}
 
 /**
  * Returns a test for types of plugins whose CHECK looks at the container. Other
@@ -260,16 +210,12 @@ export function listChecked(node: Node): NodeAttachment[] {
   );
 }
 
-/**
- * Returns what CHECK of each plugin finds.
- *
- * @param isUsable Tells the types of plugins to ask; by default, all
- */
-export async function check(
-  { runtime, signal }: Node,
+/** Runs CHECK of each plugin that can be started. */
+async function check(
+  node: Node,
   attachment: NodeAttachment,
-  isUsable: (type: string) => boolean = () => true,
 ): Promise<PluginDifference[]> {
+  const { runtime, signal } = node;
   const { network, config } = attachment;
   const list = ifPossible(() => parseCached(config));
   if (list === undefined) return [];
@@ -277,6 +223,7 @@ export async function check(
   if (!canOpen(netns)) return [];
   const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
   const found: PluginDifference[] = [];
+  const isUsable = await findStartable(node);
   for (const plugin of list.plugins) {
     if (![plugin.type, ipamTypeOf(plugin) ?? plugin.type].every(isUsable)) {
       continue;
@@ -293,7 +240,7 @@ export async function check(
       );
     }
   }
-  return found;
+  return found.filter((one) => !isFalseAlarm(node, attachment, one));
 }
 
 /**
@@ -373,39 +320,33 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     code: "CNI0701",
     name: "cache-broken",
     finds: "a file of the attachment cache cannot be read",
-    page: {
-      effect:
-        "DEL runs without the configuration of ADD, and might leave something behind.",
-      cause: "A power loss, a full disk, or a file of another program.",
-      look: "`ls -l` of the file.",
-      fix: "Remove it; `cni doctor --fix` removes empty files.",
-    },
+    effect:
+      "DEL runs without the configuration of ADD, and might leave something behind.",
+    cause: "A power loss, a full disk, or a file of another program.",
+    look: "`ls -l` of the file.",
+    fix: "Remove it; `cni doctor --fix` removes empty files.",
     run: findBroken,
   },
   {
     code: "CNI0702",
     name: "attachment-changed",
     finds: "CHECK of an attachment finds a difference",
-    page: {
-      effect: "The container's network does not work as it was set up.",
-      cause: "Links, routes, rules or leases were changed after ADD.",
-      look: "`cni doctor --pod NAME` shows the path of its packets.",
-      fix:
-        "Run the command of the finding, or restart the pod: only ADD restores flushed rules.",
-    },
+    effect: "The container's network does not work as it was set up.",
+    cause: "Links, routes, rules or leases were changed after ADD.",
+    look: "`cni doctor --pod NAME` shows the path of its packets.",
+    fix:
+      "`cni repair NAME`, with `--sandbox` for what is inside the container; restart the pod if something stays missing.",
     run: findChanged,
   },
   {
     code: "CNI0703",
     name: "mtu",
     finds: "a container's MTU does not match its other end, IPv6 or the uplink",
-    page: {
-      effect: "Large packets are lost, or IPv6 addresses disappear.",
-      cause:
-        "One end was set by hand, or the uplink's is smaller, as with tunnels.",
-      look: "`ip link show`, in the container and on the node.",
-      fix: "`ip link set LINK mtu N`, and `mtu` in the configuration.",
-    },
+    effect: "Large packets are lost, or IPv6 addresses disappear.",
+    cause:
+      "One end was set by hand, or the uplink's is smaller, as with tunnels.",
+    look: "`ip link show`, in the container and on the node.",
+    fix: "`ip link set LINK mtu N`, and `mtu` in the configuration.",
     run: findMtu,
   },
 ];

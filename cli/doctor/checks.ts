@@ -9,7 +9,6 @@ import { CLAIM_CHECKS } from "./claims.ts";
 import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
-import { IPTABLES_CHECKS } from "./iptables.ts";
 import { KERNEL_CHECKS, PROGRAM_CHECKS } from "./kernel.ts";
 import { LEFTOVER_CHECKS } from "./leftovers.ts";
 import { LIMIT_CHECKS, RUNTIME_CHECKS } from "./runtimes.ts";
@@ -46,7 +45,6 @@ export const CHECKS: readonly Check[] = [
   ...NEIGHBOR_CHECKS,
   ...PORT_CHECKS,
   ...SYSCTL_CHECKS,
-  ...IPTABLES_CHECKS,
   ...UPLINK_CHECKS,
   ...ATTACHMENT_CHECKS,
   ...PACKET_CHECKS,

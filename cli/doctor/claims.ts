@@ -17,7 +17,7 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import type { Node } from "./node.ts";
+import { type Node, readOnce } from "./node.ts";
 
 /** An attachment's claim, as the API server has it. */
 interface SeenClaim {
@@ -29,16 +29,8 @@ interface SeenClaim {
   readonly unrecorded: readonly string[];
 }
 
-const SEEN = new WeakMap<Node, Promise<SeenClaim[]>>();
-
-/** Reads the claims of the node's attachments, once. */
-function listSeen(node: Node): Promise<SeenClaim[]> {
-  const known = SEEN.get(node) ?? readAll(node);
-  SEEN.set(node, known);
-  return known;
-}
-
-async function readAll(node: Node): Promise<SeenClaim[]> {
+/** Reads the claims of the node's attachments. */
+const listSeen = readOnce(async (node): Promise<SeenClaim[]> => {
   const attached = node.attachments.flatMap((attachment) => {
     const claim = findAttachedClaim(attachment);
     return claim === undefined ? [] : [{ claim, ifName: attachment.ifName }];
@@ -49,7 +41,7 @@ async function readAll(node: Node): Promise<SeenClaim[]> {
     const state = states.get(one.claim);
     return state === undefined ? [] : [{ ...one, ...state }];
   });
-}
+});
 
 async function findGone(node: Node): Promise<Findings> {
   const seen = await listSeen(node);
@@ -94,26 +86,21 @@ export const CLAIM_CHECKS: readonly Check[] = [
     code: "CNI0707",
     name: "claim-gone",
     finds: "the IPAMClaim of a pod's addresses no longer exists",
-    page: {
-      effect:
-        "The addresses are released when the pod ends, and it does not start again.",
-      cause: "The claim, or what owns it, was deleted before the pod.",
-      look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
-      fix: "Create the claim again, or delete the pod.",
-    },
+    effect:
+      "The addresses are released when the pod ends, and it does not start again.",
+    cause: "The claim, or what owns it, was deleted before the pod.",
+    look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
+    fix: "Create the claim again, or delete the pod.",
     run: findGone,
   },
   {
     code: "CNI0708",
     name: "claim-unrecorded",
     finds: "a pool lacks the record of an IPAMClaim's address",
-    page: {
-      effect: "Another pod may get the address.",
-      cause: "An IPPool was deleted or restored, or a program removed records.",
-      look: "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
-      fix:
-        "Restart the pod: ADD writes the record again if the address is free.",
-    },
+    effect: "Another pod may get the address.",
+    cause: "An IPPool was deleted or restored, or a program removed records.",
+    look: "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
+    fix: "Restart the pod: ADD writes the record again if the address is free.",
     run: findUnrecorded,
   },
 ];

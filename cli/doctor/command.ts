@@ -22,6 +22,13 @@ import {
 } from "./diagnose.ts";
 import { Node, type Replaced } from "./node.ts";
 import { addressOf } from "./finding.ts";
+import {
+  hang,
+  INDENT,
+  labelled,
+  labelledCommand,
+  LEAST_ROOM,
+} from "./labelled.ts";
 import { type Line, summarize } from "./summary.ts";
 import { readDirectories } from "../networks/network.ts";
 
@@ -196,22 +203,6 @@ function formatSummary(summary: readonly Line[], style: Style): string {
   ).join("\n");
 }
 
-/** Puts a text behind its heading; further lines begin below the text. */
-function hang(
-  heading: string,
-  indent: number,
-  text: string,
-  { width = Infinity }: Style,
-): string {
-  const room = Math.max(width - indent, LEAST_ROOM);
-  return heading + wrap(showControls(text), room).join(
-    `\n${" ".repeat(indent)}`,
-  );
-}
-
-/** A terminal that is narrower breaks words. */
-const LEAST_ROOM = 20;
-const INDENT = 4, LABEL = 6;
 /** How many of the findings that one stands for are shown. */
 const MOST_ALSO = 2;
 
@@ -232,35 +223,25 @@ function formatFinding(
   // The first line is shorter by its heading.
   const [first = "", ...rest] = wrap(plain + showControls(message), room)
     .map((line, at) => at === 0 ? line.slice(plain.length) : line);
-  const labelled = (label: string, text: string): string =>
-    hang(
-      " ".repeat(INDENT) + label.padEnd(LABEL),
-      INDENT + LABEL,
-      text,
-      style,
-    );
-  // Commands are pasted, so they stay in one line.
-  const literal = (label: string, text: string): string =>
-    " ".repeat(INDENT) + label.padEnd(LABEL) + showControls(text);
   const hint = fix === undefined ? "" : "  (or: cni doctor --fix)";
   const left = also.length - MOST_ALSO;
   return [
     head + first,
     ...rest.map((line) => " ".repeat(INDENT) + line),
-    ...also.slice(0, MOST_ALSO).map(({ message }) =>
-      labelled("also:", message)
+    ...also.slice(0, MOST_ALSO).flatMap(({ message }) =>
+      labelled("also:", message, style)
     ),
-    ...left > 0 ? [labelled("also:", `${left} more, which --json lists`)] : [],
-    labelled("so:", consequence),
-    ...command === undefined ? [] : [literal("fix:", command + hint)],
-    ...command !== undefined && also.length > 0
-      ? [labelled("", "and so on for the others: --json lists each fix")]
+    ...left > 0
+      ? labelled("also:", `${left} more, which --json lists`, style)
       : [],
-    ...advice === undefined
-      ? []
-      : [labelled(command === undefined ? "fix:" : "note:", advice)],
-    ...look === undefined ? [] : [literal("look:", look)],
-    literal("see:", `cni explain ${code}, ${urlOf(code)}`),
+    ...labelled("so:", consequence, style),
+    ...labelledCommand("fix:", command && command + hint),
+    ...command !== undefined && also.length > 0
+      ? labelled("", "and so on for the others: --json lists each fix", style)
+      : [],
+    ...labelled(command === undefined ? "fix:" : "note:", advice, style),
+    ...labelledCommand("look:", look),
+    ...labelledCommand("see:", `cni explain ${code}, ${urlOf(code)}`),
   ].join("\n");
 }
 

@@ -23,7 +23,12 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { type ConfiguredNetwork, type Node, typesOf } from "./node.ts";
+import {
+  type ConfiguredNetwork,
+  type Node,
+  readOnce,
+  typesOf,
+} from "./node.ts";
 
 /** Finds that runtimes have no network at all. */
 function findNoNetwork(
@@ -142,26 +147,20 @@ async function findInvalid(
   node: Node,
   severity: Problem["severity"],
 ): Promise<Findings> {
-  const findings: Finding[] = [];
+  return (await listProblems(node))
+    .filter(({ problem }) => problem.severity === severity)
+    .map(({ network, problem }) => describeProblem(network, problem));
+}
+
+const listProblems = readOnce(async (node) => {
+  const found: { network: ConfiguredNetwork; problem: Problem }[] = [];
   for (const network of node.networks) {
-    for (const problem of await listProblems(node, network)) {
-      if (problem.severity !== severity) continue;
-      findings.push(describeProblem(network, problem));
+    for (const problem of await validate(node, network)) {
+      found.push({ network, problem });
     }
   }
-  return findings;
-}
-
-const VALIDATED = new WeakMap<ConfiguredNetwork, Promise<readonly Problem[]>>();
-
-function listProblems(
-  node: Node,
-  network: ConfiguredNetwork,
-): Promise<readonly Problem[]> {
-  const known = VALIDATED.get(network) ?? validate(node, network);
-  VALIDATED.set(network, known);
-  return known;
-}
+  return found;
+});
 
 /** Leaves out what other checks report: plugins that cannot be started. */
 async function validate(
@@ -224,78 +223,65 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     code: "CNI0101",
     name: "no-network",
     finds: "no network is configured",
-    page: {
-      effect: "The runtime reports NetworkPluginNotReady, and no pod starts.",
-      cause:
-        "Nothing has written one yet, or the runtime uses another directory.",
-      look: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
-      fix:
-        "`cni init`, or start the program that writes it, such as the DaemonSet of flannel or multus.",
-    },
+    effect: "The runtime reports NetworkPluginNotReady, and no pod starts.",
+    cause:
+      "Nothing has written one yet, or the runtime uses another directory.",
+    look: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
+    fix:
+      "`cni init`, or start the program that writes it, such as the DaemonSet of flannel or multus.",
     run: findNoNetwork,
   },
   {
     code: "CNI0102",
     name: "conf-unusable",
     finds: "a file of the configuration directory cannot be used",
-    page: {
-      effect:
-        "Runtimes skip the file, and may take the next one as the default network.",
-      cause: "It is not JSON, or has no plugins or an invalid name.",
-      look: "`cni validate FILE` shows the line.",
-      fix: "Correct the file, or move it away.",
-    },
+    effect:
+      "Runtimes skip the file, and may take the next one as the default network.",
+    cause: "It is not JSON, or has no plugins or an invalid name.",
+    look: "`cni validate FILE` shows the line.",
+    fix: "Correct the file, or move it away.",
     run: findUnreadable,
   },
   {
     code: "CNI0103",
     name: "conf-same-name",
     finds: "a file is not used because another file has the network's name",
-    page: {
-      effect: "Changes to that file have no effect.",
-      cause: "The file is a copy, or two programs write the same network.",
-      look: "`cni networks`.",
-      fix: "Rename one of them, or move it away.",
-    },
+    effect: "Changes to that file have no effect.",
+    cause: "The file is a copy, or two programs write the same network.",
+    look: "`cni networks`.",
+    fix: "Rename one of them, or move it away.",
     run: findSameName,
   },
   {
     code: "CNI0106",
     name: "conf-ignored",
     finds: "a file is not read because of its name",
-    page: {
-      effect:
-        "Its network does not exist, or another network becomes the default.",
-      cause:
-        "The configuration is in YAML, or the name has a different ending.",
-      look: "`ls` of the directory, `cni networks`.",
-      fix: "Write it as JSON, under a name that ends in `.conflist`.",
-    },
+    effect:
+      "Its network does not exist, or another network becomes the default.",
+    cause: "The configuration is in YAML, or the name has a different ending.",
+    look: "`ls` of the directory, `cni networks`.",
+    fix: "Write it as JSON, under a name that ends in `.conflist`.",
     run: findIgnored,
   },
   {
     code: "CNI0104",
     name: "conf-invalid",
     finds: "a plugin would refuse a configuration",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause: "A value has the wrong type, or contradicts another value.",
-      look: "`cni validate FILE` shows the line, `cni explain KEY` the key.",
-      fix: "Correct the value.",
-    },
+    effect: "Containers of that network do not start.",
+    cause: "A value has the wrong type, or contradicts another value.",
+    look: "`cni validate FILE` shows the line, `cni explain KEY` the key.",
+    fix: "Correct the value.",
     run: (node) => findInvalid(node, "error"),
   },
   {
     code: "CNI0105",
     name: "conf-doubtful",
     finds: "a configuration has keys or values that are probably mistakes",
-    page: {
-      effect: "The network might not work as intended.",
-      cause:
-        "A key is misspelt or belongs to another plugin, or a value has no effect.",
-      look: "`cni validate FILE` shows the line, `cni explain TYPE` the keys.",
-      fix: "Correct or remove the key.",
-    },
+    effect: "The network might not work as intended.",
+    cause:
+      "A key is misspelt or belongs to another plugin, or a value has no effect.",
+    look: "`cni validate FILE` shows the line, `cni explain TYPE` the keys.",
+    fix: "Correct or remove the key.",
     run: (node) => findInvalid(node, "warning"),
   },
 ];

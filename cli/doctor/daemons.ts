@@ -97,12 +97,12 @@ async function findUnused(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
   for (const socket of new Set([node.daemonSocket, ...named])) {
     const daemon = await node.daemonAt(socket);
-    findings.push(...judge(socket, daemon));
+    findings.push(...describe(socket, daemon));
   }
   return findings;
 }
 
-function judge(socket: string, daemon: NodeDaemon): Finding[] {
+function describe(socket: string, daemon: NodeDaemon): Finding[] {
   switch (daemon.is) {
     case "absent":
       return []; // It is faster with a daemon, but nothing is wrong.
@@ -126,13 +126,16 @@ function judge(socket: string, daemon: NodeDaemon): Finding[] {
       )];
     case "running":
       // What is not used is reported by daemon-idle.
-      return [...judgeBuild(socket, daemon), ...judgeCalls(socket, daemon)];
+      return [
+        ...findOtherBuild(socket, daemon),
+        ...findDeclined(socket, daemon),
+      ];
   }
 }
 
 type Running = NodeDaemon & { readonly is: "running" };
 
-function judgeBuild(socket: string, { state }: Running): Finding[] {
+function findOtherBuild(socket: string, { state }: Running): Finding[] {
   if (state?.build === buildIdentity) return [];
   return [warning(
     `the node daemon at "${socket}" is of another build than this program` +
@@ -149,7 +152,7 @@ const PASSING: readonly ReasonRow["reason"][] = [
 ];
 
 /** Finds why the daemon left the last calls to their callers. */
-function judgeCalls(socket: string, { state }: Running): Finding[] {
+function findDeclined(socket: string, { state }: Running): Finding[] {
   if (state === undefined) return [];
   const { recent: { calls }, reasons } = state.calls;
   const http = httpSocketIn(dirname(socket));
@@ -234,42 +237,36 @@ export const DAEMON_CHECKS: readonly Check[] = [
     code: "CNI0402",
     name: "daemon",
     finds: "the node daemon, or the daemon of thick multus, does not listen",
-    page: {
-      effect:
-        "Plugins run their calls locally, which is slower. Without the daemon of thick multus no pod starts.",
-      cause:
-        "The service was stopped or failed, or a configuration names a different socket.",
-      look: "`cni daemon status`, `journalctl -u cni-daemon`.",
-      fix: "`cni daemon restart`.",
-    },
+    effect:
+      "Plugins run their calls locally, which is slower. Without the daemon of thick multus no pod starts.",
+    cause:
+      "The service was stopped or failed, or a configuration names a different socket.",
+    look: "`cni daemon status`, `journalctl -u cni-daemon`.",
+    fix: "`cni daemon restart`.",
     run: findAbsent,
   },
   {
     code: "CNI0403",
     name: "daemon-unused",
     finds: "the node daemon does not answer, or calls do not use it",
-    page: {
-      effect:
-        "Plugins run calls locally, which is slower, and first wait for a stopped daemon.",
-      cause:
-        "It was stopped by a signal, hangs, is a different build, or runs in different namespaces than the callers.",
-      look: "`cni daemon status`.",
-      fix: "`cni daemon restart`; `kill -CONT PID` for a stopped one.",
-    },
+    effect:
+      "Plugins run calls locally, which is slower, and first wait for a stopped daemon.",
+    cause:
+      "It was stopped by a signal, hangs, is a different build, or runs in different namespaces than the callers.",
+    look: "`cni daemon status`.",
+    fix: "`cni daemon restart`; `kill -CONT PID` for a stopped one.",
     run: findUnused,
   },
   {
     code: "CNI0404",
     name: "daemon-idle",
     finds: "a node daemon runs, and no network uses it",
-    page: {
-      effect: "Calls are slower.",
-      cause:
-        "Configurations name a different socket, third-party plugins come first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
-      look: "`cni networks`, `cni plugins`, `cni daemon status`.",
-      fix:
-        "Remove `daemonSocket`; put this project's plugins first in CNI_PATH; or stop the daemon.",
-    },
+    effect: "Calls are slower.",
+    cause:
+      "Configurations name a different socket, third-party plugins come first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
+    look: "`cni networks`, `cni plugins`, `cni daemon status`.",
+    fix:
+      "Remove `daemonSocket`; put this project's plugins first in CNI_PATH; or stop the daemon.",
     run: findIdle,
   },
 ];

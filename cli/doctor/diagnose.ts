@@ -91,14 +91,14 @@ export async function diagnose(
  * errors are about a container at one end of each path.
  */
 function isCause(
-  { isVague, about = [] }: Found,
+  { isSymptom, about = [] }: Found,
   _at: number,
   all: readonly Found[],
 ): boolean {
-  return isVague !== true ||
+  return isSymptom !== true ||
     !about.every((ends) =>
       all.some((other) =>
-        other.severity === "error" && other.isVague !== true &&
+        other.severity === "error" && other.isSymptom !== true &&
         ends.some((name) =>
           other.subject === name || other.about?.flat().includes(name) ||
           isNamed(name, other.message)

@@ -21,10 +21,10 @@ Deno.test("diagnose() leaves out a vague loss only for an error about its contai
   for (const [message, isCause] of others) {
     const findings: Finding[] = [
       error(message, ""),
-      error(LOST, "", { isVague: true, about: [["default/web eth0"]] }),
+      error(LOST, "", { isSymptom: true, about: [["default/web eth0"]] }),
     ];
     const page = { effect: "", cause: "", look: "", fix: "" };
-    const check = { code: "CNI9999", name: "any", finds: "", page };
+    const check = { code: "CNI9999", name: "any", finds: "", ...page };
     const diagnosis = await diagnose(node, () => {}, [
       { ...check, run: () => findings },
     ]);

@@ -23,7 +23,7 @@ export interface Fix {
 /** Something that is wrong, or worth knowing. */
 export interface Finding {
   readonly severity: Severity;
-  /** What is wrong, with the evidence; one sentence without a full stop. */
+  /** What is wrong, with the values that show it; one sentence without a full stop. */
   readonly message: string;
   /** The effect on containers; one sentence without a full stop. */
   readonly consequence: string;
@@ -37,8 +37,8 @@ export interface Finding {
   readonly subject?: string | undefined;
   /** Absent if a person must decide. */
   readonly fix?: Fix | undefined;
-  /** Whether it tells where packets end, and not why: another finding may. */
-  readonly isVague?: boolean | undefined;
+  /** Whether it names only where packets are lost: another finding may name the cause. */
+  readonly isSymptom?: boolean | undefined;
   /** The containers at the ends of each path on which packets are lost. */
   readonly about?: readonly (readonly string[])[] | undefined;
 }
@@ -46,23 +46,19 @@ export interface Finding {
 /** Parts of a finding beside its texts. */
 export type More = Pick<
   Finding,
-  "command" | "advice" | "look" | "subject" | "fix" | "isVague" | "about"
+  "command" | "advice" | "look" | "subject" | "fix" | "isSymptom" | "about"
 >;
+
+/** The cause of a lost packet. */
+export interface Cause extends Omit<More, "about" | "fix" | "subject"> {
+  /** The check that the cause belongs to, such as `rule-drops`. */
+  readonly check: string;
+  /** What the kernel shows; one sentence without a full stop. */
+  readonly text: string;
+}
 
 /** Things that a check found. */
 export type Findings = readonly Finding[];
-
-/** The page of a finding, in Markdown sentences. */
-export interface Page {
-  /** Its effect on containers. */
-  readonly effect: string;
-  /** How nodes come to it. */
-  readonly cause: string;
-  /** How to see more. */
-  readonly look: string;
-  /** The fix, or that nothing on the node helps. */
-  readonly fix: string;
-}
 
 /** A check of the node. */
 export interface Check {
@@ -72,8 +68,14 @@ export interface Check {
   readonly name: string;
   /** A description of the finding, without a full stop. */
   readonly finds: string;
-  /** Its page in docs/findings.md. */
-  readonly page: Page;
+  /** Its effect on containers. This and the next three are Markdown sentences. */
+  readonly effect: string;
+  /** How nodes come to it. */
+  readonly cause: string;
+  /** How to see more. */
+  readonly look: string;
+  /** The fix, or that nothing on the node helps. */
+  readonly fix: string;
   /**
    * Looks at the node.
    *

@@ -181,13 +181,11 @@ export const KERNEL_CHECKS: readonly Check[] = [
     code: "CNI0305",
     name: "kernel-feature",
     finds: "a configured plugin needs a feature that the kernel lacks",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause: "The module is not installed, or not built.",
-      look: "`modprobe MODULE`; `zcat /proc/config.gz`.",
-      fix:
-        "Load the module, also at boot (/etc/modules-load.d), or install the package with the kernel's additional modules.",
-    },
+    effect: "Containers of that network do not start.",
+    cause: "The module is not installed, or not built.",
+    look: "`modprobe MODULE`; `zcat /proc/config.gz`.",
+    fix:
+      "Load the module, also at boot (/etc/modules-load.d), or install the package with the kernel's additional modules.",
     run: findLacking,
   },
 ];
@@ -262,13 +260,11 @@ export const PROGRAM_CHECKS: readonly Check[] = [
     code: "CNI0209",
     name: "iptables-broken",
     finds: "iptables is installed, and cannot be run",
-    page: {
-      effect: "ADD fails: masquerading, portmap and firewall run it.",
-      cause:
-        "The file is for a different architecture, or lacks execute permission or its libraries.",
-      look: "`iptables --version`, and `file -L` of its path.",
-      fix: "Install iptables again, or remove it: plugins then use nftables.",
-    },
+    effect: "ADD fails: masquerading, portmap and firewall run it.",
+    cause:
+      "The file is for a different architecture, or lacks execute permission or its libraries.",
+    look: "`iptables --version`, and `file -L` of its path.",
+    fix: "Install iptables again, or remove it: plugins then use nftables.",
     run: findBrokenIptables,
   },
 ];

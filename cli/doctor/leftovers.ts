@@ -82,12 +82,10 @@ export const LEFTOVER_CHECKS: readonly Check[] = [
     code: "CNI0706",
     name: "leftover",
     finds: "a deleted container left leases, links, rules or files behind",
-    page: {
-      effect: "Addresses, links and rules stay in use.",
-      cause: "A container was removed without DEL, as in a crash.",
-      look: "`cni gc --orphans`.",
-      fix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
-    },
+    effect: "Addresses, links and rules stay in use.",
+    cause: "A container was removed without DEL, as in a crash.",
+    look: "`cni gc --orphans`.",
+    fix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
     run: findLeftovers,
   },
 ];

@@ -21,7 +21,7 @@ import { findMaster } from "./live.ts";
 import type { Node, PlacedConf } from "./node.ts";
 import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
 import { listUplinks } from "./subnets.ts";
-import { nameOfSysctl, readHostSysctl } from "./sysctls.ts";
+import { nameOfSysctl, readSysctlOf } from "./sysctls.ts";
 
 /** A plugin, and the link that it needs. */
 interface Needed extends PlacedConf {
@@ -215,7 +215,7 @@ function findNoIpv6(node: Node): Findings {
     if (!keys.has(key)) keys.set(key, network.name);
   }
   return [...keys].flatMap(([key, network]) => {
-    const value = readHostSysctl(node, key);
+    const value = readSysctlOf(node.host, key);
     const so = `"${network}" has IPv6 addresses, and ADD cannot give one to ` +
       "the host's side: its containers do not start";
     if (value === "0") return [];
@@ -241,14 +241,11 @@ export const LINK_CHECKS: readonly Check[] = [
     code: "CNI0501",
     name: "link-missing",
     finds: "the master or the device of a network does not exist",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause:
-        "The file was written for another node, the link has a different name, or a VLAN or bond was not created.",
-      look: "`ip -brief link`.",
-      fix:
-        "Set `master` or `device` to a link of the node, or create the link.",
-    },
+    effect: "Containers of that network do not start.",
+    cause:
+      "The file was written for another node, the link has a different name, or a VLAN or bond was not created.",
+    look: "`ip -brief link`.",
+    fix: "Set `master` or `device` to a link of the node, or create the link.",
     run: findMissingLinks,
   },
   {
@@ -256,27 +253,23 @@ export const LINK_CHECKS: readonly Check[] = [
     name: "link-unusable",
     finds:
       "the master or the device of a network is down, taken, too small or the uplink",
-    page: {
-      effect:
-        "Containers reach nothing, ADD fails, or with host-device the node loses its uplink.",
-      cause:
-        "The link was never set up, it became a port of a bridge, its MTU is too small, or it is the wrong link.",
-      look: "`ip -details link show LINK`.",
-      fix:
-        "`ip link set LINK up`, name the bridge instead of its port, or name another link.",
-    },
+    effect:
+      "Containers reach nothing, ADD fails, or with host-device the node loses its uplink.",
+    cause:
+      "The link was never set up, it became a port of a bridge, its MTU is too small, or it is the wrong link.",
+    look: "`ip -details link show LINK`.",
+    fix:
+      "`ip link set LINK up`, name the bridge instead of its port, or name another link.",
     run: findUnusableLinks,
   },
   {
     code: "CNI0503",
     name: "bridge-name",
     finds: "another link has the name of a network's bridge",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause: "Another program or configuration created a link of that name.",
-      look: "`ip -details link show LINK`.",
-      fix: "Use a different `bridge` in the configuration, or delete the link.",
-    },
+    effect: "Containers of that network do not start.",
+    cause: "Another program or configuration created a link of that name.",
+    look: "`ip -details link show LINK`.",
+    fix: "Use a different `bridge` in the configuration, or delete the link.",
     run: findTakenNames,
   },
   {
@@ -284,13 +277,11 @@ export const LINK_CHECKS: readonly Check[] = [
     name: "ipv6-disabled",
     finds:
       "a network assigns IPv6 addresses, but IPv6 is disabled on the host's links",
-    page: {
-      effect: "ADD fails to assign the host's address.",
-      cause:
-        "`disable_ipv6` was set, or the kernel booted with `ipv6.disable=1`.",
-      look: "`sysctl -a -r disable_ipv6`.",
-      fix: "Set it to 0, also in /etc/sysctl.d, or remove the IPv6 range.",
-    },
+    effect: "ADD fails to assign the host's address.",
+    cause:
+      "`disable_ipv6` was set, or the kernel booted with `ipv6.disable=1`.",
+    look: "`sysctl -a -r disable_ipv6`.",
+    fix: "Set it to 0, also in /etc/sysctl.d, or remove the IPv6 range.",
     run: findNoIpv6,
   },
 ];

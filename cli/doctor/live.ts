@@ -4,7 +4,6 @@
  * @module
  */
 
-import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
@@ -14,7 +13,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { shortenId } from "../attachments/target.ts";
-import type { Node } from "./node.ts";
+import { type Node, readOnce } from "./node.ts";
 
 /** The links of the host that a container's packets pass. */
 export interface HostSide {
@@ -37,18 +36,13 @@ export interface LiveInterface extends HostSide {
   readonly isRouted: boolean;
 }
 
-const KNOWN = new WeakMap<Node, readonly LiveInterface[]>();
-
 /** Lists the interfaces of containers with a namespace that exists. */
-export function listLive(node: Node): readonly LiveInterface[] {
-  const known = KNOWN.get(node);
-  if (known !== undefined) return known;
-  const found = node.liveInterfaces.flatMap((cached) =>
-    ifPossible(() => look(node, cached)) ?? []
-  );
-  KNOWN.set(node, found);
-  return found;
-}
+export const listLive: (node: Node) => readonly LiveInterface[] = readOnce(
+  (node) =>
+    node.liveInterfaces.flatMap((cached) =>
+      ifPossible(() => look(node, cached)) ?? []
+    ),
+);
 
 function look(node: Node, cached: NodeAttachment): LiveInterface {
   using sandbox = Rtnl.open(cached.netns);
@@ -102,33 +96,6 @@ export function nameAttachment(
   { pod, containerId, ifName }: NodeAttachment,
 ): string {
   return `${pod ?? shortenId(containerId)} ${ifName}`;
-}
-
-/**
- * Explains how to restore what ADD set up, which only another ADD can do.
- *
- * @param attachment Undefined if no runtime has it in its cache
- */
-export function adviseRestart(
-  attachment: NodeAttachment | undefined,
-): { readonly command?: string; readonly advice?: string } {
-  if (attachment === undefined) return { advice: "restart the container" };
-  const { pod, network, netns, containerId, ifName, via } = attachment;
-  const { cniArgs, capabilityArgs } = attachment;
-  if (pod !== undefined) {
-    const [namespace, name] = pod.split("/");
-    return {
-      advice: "only another ADD sets it up again: restart the pod, for " +
-        shell`instance by kubectl -n ${namespace} delete pod ${name}`,
-    };
-  }
-  const isPlain = via === undefined && cniArgs.length === 0 &&
-    Object.keys(capabilityArgs).length === 0;
-  const named = shell`${network} ${netns} --container-id ${containerId} ` +
-    shell`--ifname ${ifName}`;
-  return isPlain
-    ? { command: `cni del ${named} && cni add ${named}` }
-    : { advice: "only another ADD sets it up again: restart the container" };
 }
 
 /** Lists the plugins of the configuration with which an attachment was made. */

@@ -11,7 +11,7 @@ import {
 } from "../../plugins/multus/inspect.ts";
 import { type Check, error, type Findings, listed } from "./finding.ts";
 import type { Node } from "./node.ts";
-import { listKubeconfigs } from "./services.ts";
+import { readKubeconfigs } from "./services.ts";
 
 /** Asks the node daemon, or the API server if the daemon does not know the pods. */
 async function readMissing(node: Node): Promise<readonly MissingNetworks[]> {
@@ -19,7 +19,7 @@ async function readMissing(node: Node): Promise<readonly MissingNetworks[]> {
   const daemon = await node.daemonAt(node.daemonSocket).catch(() => undefined);
   const state = daemon?.is === "running" ? daemon.state : undefined;
   if (state?.missingNetworks !== undefined) return state.missingNetworks;
-  const [kubeconfig] = listKubeconfigs(node).keys();
+  const [{ path: kubeconfig } = {}] = await readKubeconfigs(node);
   if (kubeconfig === undefined) return [];
   const { attachments } = node;
   return await readMissingNetworks({ kubeconfig, env, signal, attachments });
@@ -46,14 +46,12 @@ export const MISSING_NETWORKS_CHECKS: readonly Check[] = [
     code: "CNI0709",
     name: "network-missing",
     finds: "a pod runs without a network that it requests",
-    page: {
-      effect: "The pod is Running, and does not have the network.",
-      cause:
-        "When it started, the configuration of multus was away, so the runtime used another one. Or its annotation was changed later.",
-      look: "`kubectl describe pod`, and `ls /etc/cni/net.d`.",
-      fix:
-        "Delete the pod, and create it again. [Keep the configuration of multus](multus-operation.md#pods-without-net1) while the daemon is away.",
-    },
+    effect: "The pod is Running, and does not have the network.",
+    cause:
+      "When it started, the configuration of multus was away, so the runtime used another one. Or its annotation was changed later.",
+    look: "`kubectl describe pod`, and `ls /etc/cni/net.d`.",
+    fix:
+      "Delete the pod, and create it again. [Keep the configuration of multus](multus-operation.md#pods-without-net1) while the daemon is away.",
     run: findMissing,
   },
 ];

@@ -64,28 +64,23 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
     code: "CNI0704",
     name: "netns-unmounted",
     finds: "the namespace of an attachment is no longer mounted",
-    page: {
-      effect:
-        "CHECK and DEL cannot enter it. A container might still run in it.",
-      cause:
-        "/run/netns was unmounted, for example by a program that cleans /run.",
-      look: "`findmnt PATH`.",
-      fix:
-        "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the process has exited.",
-    },
+    effect: "CHECK and DEL cannot enter it. A container might still run in it.",
+    cause:
+      "/run/netns was unmounted, for example by a program that cleans /run.",
+    look: "`findmnt PATH`.",
+    fix:
+      "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the process has exited.",
     run: findUnmounted,
   },
   {
     code: "CNI0705",
     name: "loopback-down",
     finds: "the loopback interface of a pod is down",
-    page: {
-      effect: "Containers of the pod do not reach each other at 127.0.0.1.",
-      cause:
-        "The plugin loopback failed or was missing, or a program in the pod set it down.",
-      look: "`nsenter --net=PATH ip link show lo`.",
-      fix: "`nsenter --net=PATH ip link set lo up`.",
-    },
+    effect: "Containers of the pod do not reach each other at 127.0.0.1.",
+    cause:
+      "The plugin loopback failed or was missing, or a program in the pod set it down.",
+    look: "`nsenter --net=PATH ip link show lo`.",
+    fix: "`nsenter --net=PATH ip link set lo up`.",
     run: findLoopbackDown,
   },
 ];

@@ -171,28 +171,24 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     code: "CNI0505",
     name: "address-twice",
     finds: "another port of a bridge also has a container's address",
-    page: {
-      effect: "Connections to the container break, or reach the other port.",
-      cause:
-        "A virtual machine, another program's container or a host behind the bridge uses an address of the range.",
-      look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
-      fix:
-        "Change that address, or use `exclude` of host-local and restart the container.",
-    },
+    effect: "Connections to the container break, or reach the other port.",
+    cause:
+      "A virtual machine, another program's container or a host behind the bridge uses an address of the range.",
+    look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
+    fix:
+      "Change that address, or use `exclude` of host-local and restart the container.",
     run: findDuplicates,
   },
   {
     code: "CNI0511",
     name: "mac-twice",
     finds: "another port of a bridge also has a container's MAC",
-    page: {
-      effect: "Frames for the container reach the other port, or are lost.",
-      cause:
-        "Two containers were given the same MAC, or the bridge has a leftover static entry.",
-      look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
-      fix:
-        "Change the MAC of one of them; `bridge fdb del MAC dev PORT master` for an entry.",
-    },
+    effect: "Frames for the container reach the other port, or are lost.",
+    cause:
+      "Two containers were given the same MAC, or the bridge has a leftover static entry.",
+    look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
+    fix:
+      "Change the MAC of one of them; `bridge fdb del MAC dev PORT master` for an entry.",
     run: findWrongPorts,
   },
 ];

@@ -196,6 +196,16 @@ export class Node implements Disposable {
   }
 }
 
+/** Returns a function that reads something of each node once. */
+export function readOnce<T>(read: (node: Node) => T): (node: Node) => T {
+  const known = new WeakMap<Node, T>();
+  return (node) => {
+    const found = known.get(node) ?? read(node);
+    known.set(node, found);
+    return found;
+  };
+}
+
 /** A plugin of a configured network. */
 export interface PlacedConf {
   readonly network: ConfiguredNetwork;

@@ -11,21 +11,11 @@ import { Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
 import { describeLoss, probeAll, type Probed } from "../probe/run.ts";
 import { hasHostPorts, listHostPorts, listWanted } from "../probe/targets.ts";
-import { findDifferences } from "./attachments.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
-import type { Node } from "./node.ts";
-import { listNotForwarded } from "./sysctls.ts";
+import { type Node, readOnce } from "./node.ts";
 
-const PROBED = new WeakMap<Node, Promise<readonly Probed[]>>();
-
-/** Probes all containers, once. */
-function probeContainers(node: Node): Promise<readonly Probed[]> {
-  const known = PROBED.get(node) ?? probeNow(node);
-  PROBED.set(node, known);
-  return known;
-}
-
-async function probeNow(node: Node): Promise<readonly Probed[]> {
+/** Probes all containers. */
+const probeContainers = readOnce(async (node): Promise<readonly Probed[]> => {
   using endpoints = new Endpoints(node);
   for (const attachment of node.liveInterfaces) {
     // A namespace may be deleted at any time.
@@ -48,49 +38,14 @@ async function probeNow(node: Node): Promise<readonly Probed[]> {
     listHostPorts(node, subject, client)
   );
   return await probeAll(node, [...wanted, ...asked]);
-}
+});
 
 /** Finds the causes of lost packets that belong to a check. */
 async function findLosses(node: Node, check: string): Promise<Findings> {
-  const lost = await probeContainers(node);
-  const notForwarded = listNotForwarded(node);
-  const byCause = new Map<string, Probed[]>();
-  for (const probed of lost) {
-    const { cause, wanted: { probe } } = probed;
-    if (cause?.check !== check) continue;
-    // Reported once, by ip-forward.
-    const { family } = probe.destination;
-    if (/forwarding? is 0$/.test(cause.text) && notForwarded.has(family)) {
-      continue;
-    }
-    byCause.set(cause.text, [...byCause.get(cause.text) ?? [], probed]);
-  }
-  const findings: Finding[] = [];
-  for (const some of byCause.values()) {
-    const open = await listUnexplained(node, some);
-    if (open.length > 0) findings.push(describe(open));
-  }
-  return findings;
-}
-
-/** Leaves out containers for which CHECK reports the same cause, with its fix. */
-async function listUnexplained(
-  node: Node,
-  some: readonly Probed[],
-): Promise<readonly Probed[]> {
-  const open: Probed[] = [];
-  for (const probed of some) {
-    const { subject, peer } = probed.wanted;
-    const { check } = probed.cause ?? {};
-    const known = await Promise.all(
-      [subject, peer].flatMap((end) => end?.start.attachment ?? [])
-        .map((attachment) => findDifferences(node, attachment)),
-    );
-    if (check !== "packet-ends" || known.every(({ length }) => length === 0)) {
-      open.push(probed);
-    }
-  }
-  return open;
+  const lost = (await probeContainers(node))
+    .filter(({ cause }) => cause?.check === check);
+  return [...Map.groupBy(lost, ({ cause }) => cause?.text).values()]
+    .map(describe);
 }
 
 function describe(some: readonly Probed[]): Finding {
@@ -104,7 +59,7 @@ function describe(some: readonly Probed[]): Finding {
     advice,
     look,
     subject: wanted?.subject.origin.name,
-    isVague: cause?.isVague,
+    isSymptom: cause?.isSymptom,
     about: some.map(({ wanted: { subject, peer } }) =>
       [subject, peer].flatMap((end) => end?.origin.name ?? [])
     ),
@@ -120,99 +75,83 @@ export const PACKET_CHECKS: readonly Check[] = ([
     code: "CNI0504",
     name: "neighbor-wrong",
     finds: "a static neighbour has a different MAC than the link",
-    page: {
-      effect: "Packets in that direction are lost.",
-      cause: "It was set by hand, and the container was restarted since.",
-      look: "`ip neigh`, on the node and by nsenter in the container.",
-      fix: "`ip neigh del ADDRESS dev LINK`.",
-    },
+    effect: "Packets in that direction are lost.",
+    cause: "It was set by hand, and the container was restarted since.",
+    look: "`ip neigh`, on the node and by nsenter in the container.",
+    fix: "`ip neigh del ADDRESS dev LINK`.",
   },
   {
     code: "CNI0604",
     name: "forward-policy",
     finds: "a forward chain drops the packets of a network",
-    page: {
-      effect: "Containers reach only the node itself.",
-      cause: "docker, ufw, firewalld or an administrator closed it.",
-      look: "`nft list ruleset`, `iptables -S FORWARD`.",
-      fix:
-        "Run the command of the finding in that program, or add the plugin firewall to the network.",
-    },
+    effect: "Containers reach only the node itself.",
+    cause: "docker, ufw, firewalld or an administrator closed it.",
+    look: "`nft list ruleset`, `iptables -S FORWARD`.",
+    fix:
+      "Run the command of the finding in that program, or add the plugin firewall to the network.",
   },
   {
     code: "CNI0606",
     name: "rule-drops",
     finds: "a firewall rule drops packets of a container",
-    page: {
-      effect:
-        "Containers of the network do not reach others, or are unreachable.",
-      cause: "A firewall rule, such as a rule against private addresses.",
-      look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
-      fix:
-        "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
-    },
+    effect:
+      "Containers of the network do not reach others, or are unreachable.",
+    cause: "A firewall rule, such as a rule against private addresses.",
+    look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
+    fix:
+      "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
   },
   {
     code: "CNI0610",
     name: "untracked",
     finds: "a notrack rule applies to a masqueraded network",
-    page: {
-      effect: "Containers of the network reach nothing outside the node: " +
-        "their packets keep their own addresses.",
-      cause: "A `notrack` rule for speed, or against a full table of " +
-        "connections, that is not limited to the node's own traffic.",
-      look: "`nft -a list ruleset | grep -B9 notrack`.",
-      fix: "Exclude the network's subnet from the rule, where it was written.",
-    },
+    effect: "Containers of the network reach nothing outside the node: " +
+      "their packets keep their own addresses.",
+    cause: "A `notrack` rule for speed, or against a full table of " +
+      "connections, that is not limited to the node's own traffic.",
+    look: "`nft -a list ruleset | grep -B9 notrack`.",
+    fix: "Exclude the network's subnet from the rule, where it was written.",
   },
   {
     code: "CNI0611",
     name: "ipsec-blocks",
     finds: "an IPsec policy drops packets of a container",
-    page: {
-      effect:
-        "Containers of the network do not reach others, or are unreachable.",
-      cause: "A VPN policy against unencrypted packets, or a leftover policy " +
-        "of a program.",
-      look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
-        "/proc/net/xfrm_stat.",
-      fix: "Exclude the network's subnet in the VPN's configuration.",
-    },
+    effect:
+      "Containers of the network do not reach others, or are unreachable.",
+    cause: "A VPN policy against unencrypted packets, or a leftover policy " +
+      "of a program.",
+    look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
+      "/proc/net/xfrm_stat.",
+    fix: "Exclude the network's subnet in the VPN's configuration.",
   },
   {
     code: "CNI0609",
     name: "rule-stops",
     finds: "a routing rule stops packets of a container",
-    page: {
-      effect: "The container reaches nobody beyond the node.",
-      cause: "A rule against leaks of a VPN, or against private addresses.",
-      look: "`ip rule`, `ip -6 rule`.",
-      fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
-    },
+    effect: "The container reaches nobody beyond the node.",
+    cause: "A rule against leaks of a VPN, or against private addresses.",
+    look: "`ip rule`, `ip -6 rule`.",
+    fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
   },
   {
     code: "CNI0602",
     name: "rp-filter",
     finds: "strict reverse path filtering drops a container's packets",
-    page: {
-      effect: "The node drops what that container sends, or the answers.",
-      cause: "Strict filtering, and a route to the sender by another link.",
-      look: "`ip route get ADDRESS`.",
-      fix: "Remove the route, or set `rp_filter` of the link to 2.",
-    },
+    effect: "The node drops what that container sends, or the answers.",
+    cause: "Strict filtering, and a route to the sender by another link.",
+    look: "`ip route get ADDRESS`.",
+    fix: "Remove the route, or set `rp_filter` of the link to 2.",
   },
   {
     code: "CNI0607",
     name: "packet-ends",
     finds:
       "packets of a container are dropped on the node, or leave through a different interface",
-    page: {
-      effect: "The container reaches nothing beyond that place.",
-      cause:
-        "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
-      look: "`cni doctor --pod NAME` shows which probes arrive.",
-      fix: "Run the command of the finding.",
-    },
+    effect: "The container reaches nothing beyond that place.",
+    cause:
+      "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
+    look: "`cni doctor --pod NAME` shows which probes arrive.",
+    fix: "Run the command of the finding.",
   },
 ] as const).map((check) => ({
   ...check,

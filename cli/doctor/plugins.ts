@@ -6,6 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { dirname } from "@std/path/posix";
+import { readFormat } from "../../cni/invoke/program_format.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findMissing, type PluginFile } from "../plugins/plugin_file.ts";
@@ -13,9 +14,9 @@ import { isDirectory } from "../networks/network.ts";
 import {
   type Check,
   error,
-  type Finding,
   type Findings,
   listed,
+  type More,
   warning,
 } from "./finding.ts";
 import { type Node, typesOf } from "./node.ts";
@@ -116,81 +117,69 @@ function findMissingPlugins(node: Node): Findings {
   });
 }
 
-/** Finds files that cannot be started. */
-async function findUnusable(
-  node: Node,
-  select: (file: PluginFile) => boolean,
-  describe: (file: PluginFile, users: readonly string[]) => Finding,
-): Promise<Findings> {
+/** Why a file cannot be started: a check for each of them. */
+type Defect = "machine" | "mode" | "other";
+
+function defectOf({ problem, path }: PluginFile): Defect | undefined {
+  if (problem === undefined) return undefined;
+  const mode = ifPossible(() => Deno.statSync(path).mode) ?? 0o111;
+  if ((mode & 0o111) === 0) return "mode";
+  return ifPossible(() => readFormat(path)) === "foreign" ? "machine" : "other";
+}
+
+const OWN_MACHINE = findMachine("/proc/self/exe") ?? Deno.build.arch;
+
+/** Finds files that cannot be started for a reason. */
+async function findUnusable(node: Node, defect: Defect): Promise<Findings> {
   // Reported once, by plugin-noexec.
   const noExec = [...listNoExec(node).values()].flat();
-  return (await node.plugins())
-    .filter((file) =>
-      file.shadowedBy === undefined && select(file) &&
-      !noExec.includes(dirname(file.path))
-    )
-    .map((file) => describe(file, usersOf(node, file.name)));
-}
-
-/** Describes the consequence for the networks that need a plugin. */
-function consequenceFor(users: readonly string[]): string {
-  return users.length === 0
-    ? "no network needs it yet"
-    : `containers of ${listed(users)} do not start`;
-}
-
-function isOfOtherMachine({ problem }: PluginFile): boolean {
-  return problem?.startsWith("for a different architecture") === true;
-}
-
-function findForeignMachine(node: Node): Promise<Findings> {
-  const own = findMachine("/proc/self/exe") ?? Deno.build.arch;
-  return findUnusable(node, isOfOtherMachine, ({ path }, users) => {
+  return (await node.plugins()).filter((file) =>
+    file.shadowedBy === undefined && defectOf(file) === defect &&
+    !noExec.includes(dirname(file.path))
+  ).map((file) => {
+    const users = usersOf(node, file.name);
     const make = users.length === 0 ? warning : error;
+    const { text, ...help } = describe(file, defect, users.length > 0);
     return make(
-      `"${path}" is for ${findMachine(path)}, and this machine is ${own}`,
-      consequenceFor(users),
-      {
-        advice: "install the archive for this machine",
-        look: shell`file ${path}`,
-      },
+      `"${file.path}" ${text}`,
+      users.length === 0
+        ? "no network needs it yet"
+        : `containers of ${listed(users)} do not start`,
+      help,
     );
   });
 }
 
-function findNotExecutable(node: Node): Promise<Findings> {
-  return findUnusable(
-    node,
-    ({ problem }) => problem === "not executable",
-    ({ path }, users) => {
-      const make = users.length === 0 ? warning : error;
+function describe(
+  { path, problem }: PluginFile,
+  defect: Defect,
+  isNeeded: boolean,
+): { readonly text: string } & More {
+  switch (defect) {
+    case "machine":
+      return {
+        text: `is for ${findMachine(path)}, and this machine is ${OWN_MACHINE}`,
+        advice: "install the archive for this machine",
+        look: shell`file ${path}`,
+      };
+    case "mode": {
       const fix = {
         did: `made "${path}" executable`,
         run: () => Deno.chmodSync(path, 0o755),
       };
-      return make(`"${path}" is not executable`, consequenceFor(users), {
+      return {
+        text: "is not executable",
         command: shell`chmod 755 ${path}`,
-        ...users.length > 0 && { fix },
-      });
-    },
-  );
-}
-
-function findBroken(node: Node): Promise<Findings> {
-  return findUnusable(
-    node,
-    (file) =>
-      file.problem !== undefined && file.problem !== "not executable" &&
-      !isOfOtherMachine(file),
-    ({ path, problem }, users) => {
-      const make = users.length === 0 ? warning : error;
-      return make(
-        `"${path}" does not work: ${problem}`,
-        consequenceFor(users),
-        { advice: "install it again", look: "cni plugins" },
-      );
-    },
-  );
+        ...isNeeded && { fix },
+      };
+    }
+    case "other":
+      return {
+        text: `does not work: ${problem}`,
+        advice: "install it again",
+        look: "cni plugins",
+      };
+  }
 }
 
 /** Finds plugins of this project behind others of the same name. */
@@ -220,75 +209,63 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     code: "CNI0201",
     name: "plugin-directory",
     finds: "a directory of CNI_PATH does not exist",
-    page: {
-      effect: "Plugins are searched elsewhere, or nowhere.",
-      cause: "Plugins were not installed, or are elsewhere.",
-      look: "The runtime's `bin_dir`, and `ls` of the directory.",
-      fix: "`cni install DIRECTORY`.",
-    },
+    effect: "Plugins are searched elsewhere, or nowhere.",
+    cause: "Plugins were not installed, or are elsewhere.",
+    look: "The runtime's `bin_dir`, and `ls` of the directory.",
+    fix: "`cni install DIRECTORY`.",
     run: findMissingDirectories,
   },
   {
     code: "CNI0202",
     name: "plugin-missing",
     finds: "a network needs a plugin that is not installed",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause: "It was not installed or was removed, or its type is misspelt.",
-      look: "`cni plugins`.",
-      fix:
-        "`cni install DIRECTORY --only TYPE`, or install the third-party plugin.",
-    },
+    effect: "Containers of that network do not start.",
+    cause: "It was not installed or was removed, or its type is misspelt.",
+    look: "`cni plugins`.",
+    fix:
+      "`cni install DIRECTORY --only TYPE`, or install the third-party plugin.",
     run: findMissingPlugins,
   },
   {
     code: "CNI0203",
     name: "plugin-machine",
     finds: "a plugin is built for a different architecture",
-    page: {
-      effect: "Containers of the networks that need it do not start.",
-      cause: "The archive is for a different architecture.",
-      look: "`file PATH`.",
-      fix: "Install the archive for this architecture.",
-    },
-    run: findForeignMachine,
+    effect: "Containers of the networks that need it do not start.",
+    cause: "The archive is for a different architecture.",
+    look: "`file PATH`.",
+    fix: "Install the archive for this architecture.",
+    run: (node) => findUnusable(node, "machine"),
   },
   {
     code: "CNI0204",
     name: "plugin-mode",
     finds: "a plugin is not executable",
-    page: {
-      effect: "Containers of the networks that need it do not start.",
-      cause: "A copy lost its mode.",
-      look: "`ls -l PATH`.",
-      fix: "`chmod 755 PATH`, or `cni doctor --fix`.",
-    },
-    run: findNotExecutable,
+    effect: "Containers of the networks that need it do not start.",
+    cause: "A copy lost its mode.",
+    look: "`ls -l PATH`.",
+    fix: "`chmod 755 PATH`, or `cni doctor --fix`.",
+    run: (node) => findUnusable(node, "mode"),
   },
   {
     code: "CNI0205",
     name: "plugin-broken",
     finds:
       "a plugin is cut off, a dangling link, or does not print its versions",
-    page: {
-      effect: "Containers of the networks that need it do not start.",
-      cause:
-        "A copy was cut off, a link leads nowhere, or a library or interpreter is missing.",
-      look: "Run it with `CNI_COMMAND=VERSION`.",
-      fix: "Install it again.",
-    },
-    run: findBroken,
+    effect: "Containers of the networks that need it do not start.",
+    cause:
+      "A copy was cut off, a link leads nowhere, or a library or interpreter is missing.",
+    look: "Run it with `CNI_COMMAND=VERSION`.",
+    fix: "Install it again.",
+    run: (node) => findUnusable(node, "other"),
   },
   {
     code: "CNI0206",
     name: "plugin-shadowed",
     finds: "a third-party plugin comes before this project's plugin",
-    page: {
-      effect: "The third-party plugin runs, and might behave differently.",
-      cause: "Two directories of CNI_PATH contain the plugin.",
-      look: "`cni plugins`.",
-      fix: "Change the order in CNI_PATH, or remove one of them.",
-    },
+    effect: "The third-party plugin runs, and might behave differently.",
+    cause: "Two directories of CNI_PATH contain the plugin.",
+    look: "`cni plugins`.",
+    fix: "Change the order in CNI_PATH, or remove one of them.",
     run: findShadowed,
   },
 ];

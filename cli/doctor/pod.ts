@@ -12,7 +12,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { Endpoints } from "../probe/endpoint.ts";
+import { type Endpoint, Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
 import { arrives, explainUnsent, probeAll, type Probed } from "../probe/run.ts";
 import { formatProbed, toCauses, toShown } from "../probe/show.ts";
@@ -26,7 +26,6 @@ import {
 } from "../probe/targets.ts";
 import { resultOf } from "./live.ts";
 import type { Node } from "./node.ts";
-import type { Endpoint } from "./path/endpoint.ts";
 
 /** What `--to` names. */
 interface Destination {

@@ -38,7 +38,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the address is gone",
     pod: DB,
-    text: /"eth0" does not have 10.2.0.2/,
+    text: /"eth0" lacks address 10.2.0.2\/24/,
     breaks: "ip addr del 10.2.0.2/24 dev eth0",
     fixes:
       "ip addr add 10.2.0.2/24 dev eth0; ip route add default via 10.2.0.1",
@@ -47,21 +47,21 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the host's end is down",
     pod: DB,
-    text: /"veth\w+", the host's end of "eth0", is down/,
+    text: /Interface "veth\w+" is down/,
     breaks: "ip link set $end down",
     fixes: "ip link set $end up",
   },
   {
     name: "the host's end is not on its bridge",
     pod: DB,
-    text: /is not a port of a bridge, instead of "lan0"/,
+    text: /"veth\w+" is not a port of .*"lan0"/,
     breaks: "ip link set $end nomaster",
     fixes: "ip link set $end master lan0",
   },
   {
     name: "the bridge is down",
     pod: DB,
-    text: /the bridge "lan0" is down/,
+    text: /Interface "lan0" is down/,
     breaks: "ip link set lan0 down",
     fixes: "ip link set lan0 up",
   },
@@ -77,7 +77,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the route is gone",
     pod: WEB,
-    text: /no route to the outside from 10.1.0.2/,
+    text: /"eth0" lacks route 0.0.0.0\/0 via 10.1.0.1/,
     breaks: "ip route del default",
     fixes: "ip route add default via 10.1.0.1",
     where: inWeb,
@@ -85,7 +85,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the gateway's address is gone",
     pod: DB,
-    text: /the host does not have the gateway 10.2.0.1/,
+    text: /"lan0" lacks address 10.2.0.1\/24/,
     breaks: "ip addr del 10.2.0.1/24 dev lan0",
     fixes: "ip addr add 10.2.0.1/24 dev lan0",
   },
@@ -121,7 +121,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "no route back",
     pod: WEB,
-    text: /the route back to 10.1.0.2 is by "out0" instead of "veth/,
+    text: /Interface "veth\w+" lacks route 10.1.0.2\/32/,
     breaks: "ip route del 10.1.0.2",
     fixes: "ip route add 10.1.0.2 dev $end",
   },

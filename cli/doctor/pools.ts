@@ -164,28 +164,24 @@ export const POOL_CHECKS: readonly Check[] = [
     code: "CNI0510",
     name: "pool-full",
     finds: "a network has few or no addresses left",
-    page: {
-      effect: "No more containers of that network start.",
-      cause:
-        "There are more containers than addresses, or leases of deleted containers.",
-      look: "`cni networks`, `cni gc --orphans`.",
-      fix: "`cni gc --orphans --yes`, or configure a larger range.",
-    },
+    effect: "No more containers of that network start.",
+    cause:
+      "There are more containers than addresses, or leases of deleted containers.",
+    look: "`cni networks`, `cni gc --orphans`.",
+    fix: "`cni gc --orphans --yes`, or configure a larger range.",
     run: findFullPools,
   },
   {
     code: "CNI0512",
     name: "pool-staying",
     finds: "a network has no free address except persistent addresses of pods",
-    page: {
-      effect:
-        "Each new pod takes the address that has been unused for the longest time.",
-      cause:
-        "There are more names within `stayTime` than addresses, as with Jobs and Deployments, whose names never return.",
-      look: "`cni networks NAME`.",
-      fix:
-        "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
-    },
+    effect:
+      "Each new pod takes the address that has been unused for the longest time.",
+    cause:
+      "There are more names within `stayTime` than addresses, as with Jobs and Deployments, whose names never return.",
+    look: "`cni networks NAME`.",
+    fix:
+      "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
     run: findStickyPools,
   },
 ];

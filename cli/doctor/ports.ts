@@ -73,13 +73,11 @@ export const PORT_CHECKS: readonly Check[] = [
     code: "CNI0506",
     name: "port-twice",
     finds: "two containers have the same port of the host",
-    page: {
-      effect: "Connections reach only one of them.",
-      cause:
-        "Two pods with the same hostPort were placed by hand or by two runtimes, or a deleted container left its attachment.",
-      look: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
-      fix: "Change the hostPort of one of them.",
-    },
+    effect: "Connections reach only one of them.",
+    cause:
+      "Two pods with the same hostPort were placed by hand or by two runtimes, or a deleted container left its attachment.",
+    look: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
+    fix: "Change the hostPort of one of them.",
     run: findTwice,
   },
 ];

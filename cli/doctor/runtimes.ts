@@ -95,15 +95,13 @@ export const RUNTIME_CHECKS: readonly Check[] = [
     code: "CNI0307",
     name: "runtime-directories",
     finds: "the runtime uses different directories for networks or plugins",
-    page: {
-      effect: "The runtime does not see these networks or plugins.",
-      cause:
-        "Its configuration names different directories, such as the directories of k3s.",
-      look:
-        "`conf_dir` and `bin_dir` of /etc/containerd/config.toml; `network_dir` and `plugin_dirs` of CRI-O.",
-      fix:
-        "Correct them and restart the runtime, or pass the runtime's directories to `cni`: `--conf-dir`, `--cni-path`.",
-    },
+    effect: "The runtime does not see these networks or plugins.",
+    cause:
+      "Its configuration names different directories, such as the directories of k3s.",
+    look:
+      "`conf_dir` and `bin_dir` of /etc/containerd/config.toml; `network_dir` and `plugin_dirs` of CRI-O.",
+    fix:
+      "Correct them and restart the runtime, or pass the runtime's directories to `cni`: `--conf-dir`, `--cni-path`.",
     run: findOtherDirectories,
   },
 ];
@@ -249,14 +247,11 @@ export const LIMIT_CHECKS: readonly Check[] = [
     code: "CNI0306",
     name: "service-limit",
     finds: "a limit of the runtime's service is too low for plugins",
-    page: {
-      effect:
-        "This project's plugins crash or fail when that service starts them.",
-      cause: "A unit or a drop-in of the runtime sets the limit.",
-      look: "`systemctl show SERVICE`, and `/proc/PID/limits`.",
-      fix:
-        "`systemctl edit SERVICE`, remove the limit, and restart the service.",
-    },
+    effect:
+      "This project's plugins crash or fail when that service starts them.",
+    cause: "A unit or a drop-in of the runtime sets the limit.",
+    look: "`systemctl show SERVICE`, and `/proc/PID/limits`.",
+    fix: "`systemctl edit SERVICE`, remove the limit, and restart the service.",
     run: findLowLimits,
   },
 ];

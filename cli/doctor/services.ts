@@ -6,11 +6,12 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
-import { exists } from "../../base/files/io.ts";
+import { exists, ifPossible } from "../../base/files/io.ts";
 import { ErrorCode, toCniError } from "../../base/error.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { openConnection } from "../../kube/connection.ts";
+import type { Access } from "../../kube/access.ts";
 import { readKubeconfig } from "../../kube/kubeconfig.ts";
 import {
   formatFailureText,
@@ -25,12 +26,14 @@ import {
   error,
   type Finding,
   type Findings,
+  type More,
   warning,
 } from "./finding.ts";
 import {
   type ConfiguredNetwork,
   ipamTypeOf,
   type Node,
+  readOnce,
   typesOf,
 } from "./node.ts";
 import { countPools } from "./pools.ts";
@@ -166,10 +169,23 @@ function findMultusNeeds({ networks }: Node): Findings {
 /** Where multus searches for networks by default. */
 const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
 
-/** Lists the kubeconfigs that multus uses, with their networks. */
-export function listKubeconfigs({ networks }: Node): Map<string, string> {
-  return new Map(
-    networks.flatMap(({ name, plugins }) =>
+/** A kubeconfig that multus uses, and what it says. */
+export interface UsedKubeconfig {
+  readonly path: string;
+  /** Name of the network. */
+  readonly network: string;
+  /** Undefined if it cannot be used. */
+  readonly access: Access | undefined;
+  /** Why it cannot be used. */
+  readonly failure: unknown;
+}
+
+/** Reads the kubeconfigs that multus uses. */
+export const readKubeconfigs: (
+  node: Node,
+) => Promise<readonly UsedKubeconfig[]> = readOnce((node) => {
+  const used = new Map(
+    node.networks.flatMap(({ name, plugins }) =>
       plugins.filter(({ type }) => type === "multus").flatMap((conf) => {
         const path = valueOf(conf.document, "kubeconfig");
         return typeof path === "string" && path !== ""
@@ -178,93 +194,85 @@ export function listKubeconfigs({ networks }: Node): Map<string, string> {
       })
     ),
   );
-}
+  return Promise.all(
+    [...used].map(([path, network]) =>
+      readKubeconfig(path, node.env).then(
+        (access) => ({ path, network, access, failure: undefined }),
+        (failure) => ({ path, network, access: undefined, failure }),
+      )
+    ),
+  );
+});
 
 /** Installs the credentials again. The name is the one in deploy/multus. */
 const REINSTALL =
   "kubectl -n kube-system rollout restart daemonset/kube-multus-ds";
 
 async function findKubeconfigs(node: Node): Promise<Findings> {
-  const findings: Finding[] = [];
-  for (const [path, name] of listKubeconfigs(node)) {
-    try {
-      await readKubeconfig(path, node.env);
-    } catch (cause) {
-      if (isDenied(cause)) throw cause;
-      findings.push(error(
-        `multus of "${name}" cannot use its kubeconfig: ${
-          formatFailureText(cause)
-        }`,
-        "no pod starts, because multus cannot ask for its networks",
-        { command: REINSTALL },
-      ));
-    }
-  }
-  return findings;
+  return (await readKubeconfigs(node)).flatMap(({ network, failure }) => {
+    if (failure === undefined) return [];
+    if (isDenied(failure)) throw failure;
+    return [error(
+      `multus of "${network}" cannot use its kubeconfig: ${
+        formatFailureText(failure)
+      }`,
+      "no pod starts, because multus cannot ask for its networks",
+      { command: REINSTALL },
+    )];
+  });
 }
 
 /** A token with less time than this left should have been renewed. Tokens live for an hour or longer. */
 const RENEWAL_SECONDS = 300;
 
 async function findTokens(node: Node): Promise<Findings> {
-  const findings: Finding[] = [];
-  for (const [path, name] of listKubeconfigs(node)) {
-    const expiry = await readExpiry(path, node);
-    if (expiry === undefined) continue;
+  return (await readKubeconfigs(node)).flatMap(({ path, network, access }) => {
+    const expiry = access && findExpiry(access);
+    if (expiry === undefined) return [];
     const left = Math.floor(expiry - Date.now() / 1000);
-    if (left >= RENEWAL_SECONDS) continue;
-    const make = left <= 0 ? error : warning;
-    findings.push(make(
-      left <= 0
-        ? `the token in "${path}" of "${name}" expired at ${formatTime(expiry)}`
-        : `the token in "${path}" of "${name}" expires in ${left} s and was ` +
-          "not renewed",
-      left <= 0
-        ? "the API server refuses multus, and no pod starts"
-        : "soon the API server refuses multus, and no pod starts",
-      { command: REINSTALL },
-    ));
-  }
-  return findings;
+    if (left >= RENEWAL_SECONDS) return [];
+    const token = `the token in "${path}" of "${network}"`;
+    return left <= 0
+      ? error(
+        `${token} expired at ${formatTime(expiry)}`,
+        "the API server refuses multus, and no pod starts",
+        { command: REINSTALL },
+      )
+      : warning(
+        `${token} expires in ${left} s and was not renewed`,
+        "soon the API server refuses multus, and no pod starts",
+        { command: REINSTALL },
+      );
+  });
 }
 
 function formatTime(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-/** Reads when a token of a service account expires, in seconds; undefined if it has no end. */
-async function readExpiry(
-  path: string,
-  { env }: Node,
-): Promise<number | undefined> {
-  try {
-    const { credentials } = await readKubeconfig(path, env);
-    const { authorization = "" } = credentials.known ?? {};
-    const [, payload = ""] = authorization.replace(/^Bearer /, "").split(".");
+/** Returns when a service account's token expires, in seconds; undefined if it does not. */
+function findExpiry({ credentials }: Access): number | undefined {
+  const { authorization = "" } = credentials.known ?? {};
+  const [, payload = ""] = authorization.replace(/^Bearer /, "").split(".");
+  return ifPossible(() => {
     const bytes = Uint8Array.fromBase64(payload, { alphabet: "base64url" });
     const { exp } = JSON.parse(new TextDecoder().decode(bytes));
     return typeof exp === "number" ? exp : undefined;
-  } catch {
-    return undefined; // Another check reports an unusable kubeconfig.
-  }
+  });
 }
 
 async function findApiServers(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
-  for (const [path, name] of listKubeconfigs(node)) {
-    const access = await readKubeconfig(path, node.env).catch(() => undefined);
+  for (const { path, network, access } of await readKubeconfigs(node)) {
     if (access === undefined) continue;
     const problem = await askServer(path, node);
     if (problem === undefined) continue;
+    const { text, ...help } = problem;
     findings.push(error(
-      `the API server ${access.server} of "${name}" does not serve multus: ` +
-        problem.text,
+      `the API server ${access.server} of "${network}" does not serve multus: ` +
+        text,
       "multus cannot ask for a pod's networks, and no pod starts",
-      {
-        command: problem.command,
-        advice: problem.advice,
-        look: problem.look,
-      },
+      help,
     ));
   }
   return findings;
@@ -274,10 +282,7 @@ async function findApiServers(node: Node): Promise<Findings> {
 async function askServer(
   kubeconfig: string,
   { env, signal }: Node,
-): Promise<
-  | ({ readonly text: string } & Pick<Finding, "command" | "advice" | "look">)
-  | undefined
-> {
+): Promise<({ readonly text: string } & More) | undefined> {
   const look = `kubectl --kubeconfig ${kubeconfig} version`;
   const advice = "bring the API server back, or correct its address";
   using end = new JoinedSignal(ANSWER_TIMEOUT_MS, signal);
@@ -305,63 +310,52 @@ export const SERVICE_CHECKS: readonly Check[] = [
     code: "CNI0408",
     name: "multus-files",
     finds: "a file or network that multus needs does not exist",
-    page: {
-      effect: "No pod starts.",
-      cause:
-        "The cluster's network has not started, or clusterNetwork or readinessindicatorfile is wrong.",
-      look: "`ls` of the path in the finding.",
-      fix: "Start the cluster's network, or correct the key.",
-    },
+    effect: "No pod starts.",
+    cause:
+      "The cluster's network has not started, or clusterNetwork or readinessindicatorfile is wrong.",
+    look: "`ls` of the path in the finding.",
+    fix: "Start the cluster's network, or correct the key.",
     run: findMultusNeeds,
   },
   {
     code: "CNI0401",
     name: "not-ready",
     finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause: "The message names what is missing.",
-      look: "`cni status NETWORK`.",
-      fix: "Install the program, or start the daemon.",
-    },
+    effect: "Containers of that network do not start.",
+    cause: "The message names what is missing.",
+    look: "`cni status NETWORK`.",
+    fix: "Install the program, or start the daemon.",
     run: findUnready,
   },
   {
     code: "CNI0405",
     name: "multus-kubeconfig",
     finds: "multus cannot use its kubeconfig",
-    page: {
-      effect: "No pod starts.",
-      cause: "It was removed, or the DaemonSet of multus has not written it.",
-      look: "`ls -l` of the file.",
-      fix: "Restart the DaemonSet of multus.",
-    },
+    effect: "No pod starts.",
+    cause: "It was removed, or the DaemonSet of multus has not written it.",
+    look: "`ls -l` of the file.",
+    fix: "Restart the DaemonSet of multus.",
     run: findKubeconfigs,
   },
   {
     code: "CNI0406",
     name: "multus-token",
     finds: "the token of multus has expired, or is about to",
-    page: {
-      effect: "No pod starts.",
-      cause: "The pod of multus that renews the token does not run.",
-      look: "`kubectl -n kube-system get pods -l app=multus`.",
-      fix: "Restart the DaemonSet of multus.",
-    },
+    effect: "No pod starts.",
+    cause: "The pod of multus that renews the token does not run.",
+    look: "`kubectl -n kube-system get pods -l app=multus`.",
+    fix: "Restart the DaemonSet of multus.",
     run: findTokens,
   },
   {
     code: "CNI0407",
     name: "api-server",
     finds: "the API server does not answer multus",
-    page: {
-      effect: "No pod starts.",
-      cause:
-        "The API server is down or unreachable, or refuses the credentials.",
-      look: "`kubectl --kubeconfig FILE version`.",
-      fix:
-        "Restore the API server; restart the DaemonSet of multus if it refuses the credentials.",
-    },
+    effect: "No pod starts.",
+    cause: "The API server is down or unreachable, or refuses the credentials.",
+    look: "`kubectl --kubeconfig FILE version`.",
+    fix:
+      "Restore the API server; restart the DaemonSet of multus if it refuses the credentials.",
     run: findApiServers,
   },
 ];

@@ -28,7 +28,7 @@ import {
   warning,
 } from "./finding.ts";
 import { isDirectory } from "../networks/network.ts";
-import type { Node } from "./node.ts";
+import { type Node, readOnce } from "./node.ts";
 import { listPools } from "./pools.ts";
 
 /** A directory that plugins write to, and what it is for. */
@@ -188,27 +188,21 @@ interface HeldLock {
   readonly holder: LockHolder;
 }
 
-const HELD = new WeakMap<Node, Promise<HeldLock[]>>();
-
 /** Lists the locks of host-local that the same process keeps. */
-export function listHeldLocks(node: Node): Promise<HeldLock[]> {
-  const known = HELD.get(node) ?? searchHeldLocks(node);
-  HELD.set(node, known);
-  return known;
-}
-
-async function searchHeldLocks(node: Node): Promise<HeldLock[]> {
-  const locks = new Map(
-    listPools(node).map(({ lock, network }) => [lock, network.name]),
-  );
-  const found = await Promise.all(
-    [...locks].map(async ([path, network]) => {
-      const holder = await findHolder(path, node);
-      return holder === undefined ? [] : [{ network, path, holder }];
-    }),
-  );
-  return found.flat();
-}
+export const listHeldLocks: (node: Node) => Promise<HeldLock[]> = readOnce(
+  async (node) => {
+    const locks = new Map(
+      listPools(node).map(({ lock, network }) => [lock, network.name]),
+    );
+    const found = await Promise.all(
+      [...locks].map(async ([path, network]) => {
+        const holder = await findHolder(path, node);
+        return holder === undefined ? [] : [{ network, path, holder }];
+      }),
+    );
+    return found.flat();
+  },
+);
 
 async function findHeldLocks(node: Node): Promise<Findings> {
   const findings: Finding[] = [];
@@ -272,40 +266,34 @@ export const STORAGE_CHECKS: readonly Check[] = [
     code: "CNI0301",
     name: "disk-full",
     finds: "the file system of leases or of the attachment cache is full",
-    page: {
-      effect: "ADD fails: it can write neither the lease nor the result.",
-      cause: "A program filled the disk or used all inodes.",
-      look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
-      fix:
-        "Remove other files, or enlarge the file system. `cni gc --orphans` lists leftover leases.",
-    },
+    effect: "ADD fails: it can write neither the lease nor the result.",
+    cause: "A program filled the disk or used all inodes.",
+    look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
+    fix:
+      "Remove other files, or enlarge the file system. `cni gc --orphans` lists leftover leases.",
     run: findFullDisks,
   },
   {
     code: "CNI0302",
     name: "state-unwritable",
     finds: "a directory of leases or of the attachment cache cannot be written",
-    page: {
-      effect: "ADD fails: it cannot write there.",
-      cause:
-        "A file is in its place, or the file system is read-only, often after a disk error.",
-      look: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
-      fix:
-        "Move the file away, or run fsck and mount the file system for writing.",
-    },
+    effect: "ADD fails: it cannot write there.",
+    cause:
+      "A file is in its place, or the file system is read-only, often after a disk error.",
+    look: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
+    fix:
+      "Move the file away, or run fsck and mount the file system for writing.",
     run: findUnwritable,
   },
   {
     code: "CNI0303",
     name: "lock-held",
     finds: "a process keeps the lock of a network's leases",
-    page: {
-      effect: "ADD and DEL of the network wait, and eventually fail.",
-      cause:
-        "A plugin was stopped by a signal, or hangs in a file system, or another program locked the file.",
-      look: "`lslocks`, and `ps -p PID` of the process that the finding names.",
-      fix: "`kill -CONT PID` if it is stopped; otherwise kill it.",
-    },
+    effect: "ADD and DEL of the network wait, and eventually fail.",
+    cause:
+      "A plugin was stopped by a signal, or hangs in a file system, or another program locked the file.",
+    look: "`lslocks`, and `ps -p PID` of the process that the finding names.",
+    fix: "`kill -CONT PID` if it is stopped; otherwise kill it.",
     run: findHeldLocks,
   },
 ];

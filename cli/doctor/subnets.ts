@@ -236,39 +236,33 @@ export const SUBNET_CHECKS: readonly Check[] = [
     code: "CNI0507",
     name: "subnet-overlap",
     finds: "two networks have the same addresses",
-    page: {
-      effect:
-        "Two containers can get the same address, or the node reaches only one network.",
-      cause: "They were configured by hand or by two programs.",
-      look: "`cni networks`.",
-      fix: "Change the subnet of one of them, and restart its containers.",
-    },
+    effect:
+      "Two containers can get the same address, or the node reaches only one network.",
+    cause: "They were configured by hand or by two programs.",
+    look: "`cni networks`.",
+    fix: "Change the subnet of one of them, and restart its containers.",
     run: findOverlaps,
   },
   {
     code: "CNI0508",
     name: "subnet-host",
     finds: "a network has addresses that the host has a route to",
-    page: {
-      effect:
-        "The node does not reach hosts there, or containers are not reached.",
-      cause: "It is also the subnet of the node, a VPN or another program.",
-      look: "`ip route`.",
-      fix: "Change the subnet; `cni init` suggests a free one.",
-    },
+    effect:
+      "The node does not reach hosts there, or containers are not reached.",
+    cause: "It is also the subnet of the node, a VPN or another program.",
+    look: "`ip route`.",
+    fix: "Change the subnet; `cni init` suggests a free one.",
     run: findHostOverlaps,
   },
   {
     code: "CNI0509",
     name: "bridge-address",
     finds: "a bridge has an address outside its network's subnet",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause: "The network had a different subnet before.",
-      look: "`ip address show dev BRIDGE`.",
-      fix:
-        "`ip address del` if no container uses it; otherwise use a different `bridge`.",
-    },
+    effect: "Containers of that network do not start.",
+    cause: "The network had a different subnet before.",
+    look: "`ip address show dev BRIDGE`.",
+    fix:
+      "`ip address del` if no container uses it; otherwise use a different `bridge`.",
     run: findBridgeAddresses,
   },
 ];

@@ -25,14 +25,6 @@ import type { Node } from "./node.ts";
 
 const CALL_IPTABLES = "net/bridge/bridge-nf-call-iptables";
 
-/** Reads a parameter of the host; undefined if the kernel does not have it. */
-export function readHostSysctl(
-  node: Pick<Node, "host">,
-  key: string,
-): string | undefined {
-  return readSysctlOf(node.host, key);
-}
-
 /** Reads a parameter of a namespace; undefined if the kernel does not have it. */
 export function readSysctlOf(
   { netns }: Pick<Node["host"], "netns">,
@@ -54,7 +46,7 @@ export function listNotForwarded(node: Node): Map<IpFamily, number> {
     const { length } = live.filter(({ addresses }) =>
       addresses.some((address) => address.family === family)
     );
-    return length > 0 && readHostSysctl(node, FORWARDING[family]) === "0"
+    return length > 0 && readSysctlOf(node.host, FORWARDING[family]) === "0"
       ? [[family, length] as const]
       : [];
   });
@@ -90,11 +82,11 @@ function findIgnoredRouters(node: Node): Findings {
   const { host } = node;
   const isDefault = host.route.list({ family: 6 })
     .some(({ destination }) => destination.prefixLength === 0);
-  if (isDefault || readHostSysctl(node, FORWARDING[6]) !== "1") return [];
+  if (isDefault || readSysctlOf(node.host, FORWARDING[6]) !== "1") return [];
   const links = new Set(listLearnedAddresses(host).map((one) => one.ifindex));
   return host.link.list().filter(({ index, name }) =>
     links.has(index) &&
-    readHostSysctl(node, acceptRaOf(name)) === AcceptRa.unlessForwarding
+    readSysctlOf(node.host, acceptRaOf(name)) === AcceptRa.unlessForwarding
   ).map(({ name }) => {
     const key = acceptRaOf(name);
     return error(
@@ -129,7 +121,7 @@ function findBridgeCalls(node: Node): Findings {
     network.plugins.some(hasBridge) ? [{ network }] : []
   );
   if (first === undefined || !hasKubeProxy(node)) return [];
-  const value = readHostSysctl(node, CALL_IPTABLES);
+  const value = readSysctlOf(node.host, CALL_IPTABLES);
   if (value === "1") return [];
   const name = nameOfSysctl(CALL_IPTABLES);
   const bridge = `the bridge of "${first.network.name}"`;
@@ -196,52 +188,44 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     code: "CNI0308",
     name: "sysctl-missing",
     finds: "a network sets a sysctl that does not exist in containers",
-    page: {
-      effect: "Containers of that network do not start.",
-      cause:
-        "The name is misspelt, or the parameter belongs to the whole node or to a module that is not loaded.",
-      look: "`unshare -n sysctl NAME`.",
-      fix: "Correct or remove it, or load the module.",
-    },
+    effect: "Containers of that network do not start.",
+    cause:
+      "The name is misspelt, or the parameter belongs to the whole node or to a module that is not loaded.",
+    look: "`unshare -n sysctl NAME`.",
+    fix: "Correct or remove it, or load the module.",
     run: findMissing,
   },
   {
     code: "CNI0601",
     name: "ip-forward",
     finds: "forwarding is off while containers need it",
-    page: {
-      effect: "Packets of containers do not leave the node.",
-      cause: "A program or a file in /etc/sysctl.d turned it off after ADD.",
-      look: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
-      fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
-    },
+    effect: "Packets of containers do not leave the node.",
+    cause: "A program or a file in /etc/sysctl.d turned it off after ADD.",
+    look: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
+    fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
     run: findForwarding,
   },
   {
     code: "CNI0603",
     name: "bridge-nf-call",
     finds: "packets within a bridge do not pass kube-proxy's rules",
-    page: {
-      effect: "A pod does not reach a Service of a pod on the same bridge.",
-      cause: "br_netfilter is not loaded, or the sysctl was turned off.",
-      look: "`sysctl net.bridge.bridge-nf-call-iptables`.",
-      fix: "Load br_netfilter, and set the sysctl to 1.",
-    },
+    effect: "A pod does not reach a Service of a pod on the same bridge.",
+    cause: "br_netfilter is not loaded, or the sysctl was turned off.",
+    look: "`sysctl net.bridge.bridge-nf-call-iptables`.",
+    fix: "Load br_netfilter, and set the sysctl to 1.",
     run: findBridgeCalls,
   },
   {
     code: "CNI0612",
     name: "router-ignored",
     finds: "the node ignores its IPv6 router because it forwards",
-    page: {
-      effect:
-        "The node and its containers reach nothing over IPv6. Later, the node loses its address.",
-      cause:
-        "Another program enabled forwarding: the kernel then ignores router advertisements where `accept_ra` is 1. ADD sets 2 on such links first.",
-      look: "`ip -6 route show default`, `sysctl -a -r accept_ra`.",
-      fix:
-        "Set `accept_ra` of the uplink to 2, also in /etc/sysctl.d; or `cni doctor --fix`. The next advertisement restores the route.",
-    },
+    effect:
+      "The node and its containers reach nothing over IPv6. Later, the node loses its address.",
+    cause:
+      "Another program enabled forwarding: the kernel then ignores router advertisements where `accept_ra` is 1. ADD sets 2 on such links first.",
+    look: "`ip -6 route show default`, `sysctl -a -r accept_ra`.",
+    fix:
+      "Set `accept_ra` of the uplink to 2, also in /etc/sysctl.d; or `cni doctor --fix`. The next advertisement restores the route.",
     run: findIgnoredRouters,
   },
 ];

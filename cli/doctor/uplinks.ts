@@ -26,7 +26,7 @@ function findNoUplink(node: Node): Findings {
   const hasRoute = listDefaultRoutes(node.host)
     .some(({ family }) => family === 4);
   return hasRoute
-    ? [...findWithoutCarrier(node), ...findTwoRoutes(node)]
+    ? findWithoutCarrier(node)
     : findNoRoute(node, user.network.name);
 }
 
@@ -108,51 +108,17 @@ function isSentOut({ isRouted, cached }: LiveInterface): boolean {
     listCachedPlugins(cached).some((conf) => valueOf(conf, "ipMasq") === true);
 }
 
-/**
- * Finds default routes among which the kernel does not choose by priority. Among
- * the next hops of one route it chooses for each connection, as is meant.
- */
-export function findTwoRoutes({ host }: Pick<Node, "host">): Findings {
-  const routes = listDefaultRoutes(host).filter(({ family }) => family === 4);
-  const byPriority = Map.groupBy(routes, ({ priority }) => priority);
-  return [...byPriority].flatMap(([priority, some]) => {
-    const hops = some.flatMap(({ nextHops }) => nextHops);
-    const names = [
-      ...new Set(
-        hops.flatMap(({ ifindex }) =>
-          ifindex === undefined ? [] : host.link.find(ifindex)?.name ?? []
-        ),
-      ),
-    ];
-    if (some.length < 2 || names.length < 2) return [];
-    return [warning(
-      `the node has ${some.length} default routes of metric ${priority}, by "${
-        names.join('" and "')
-      }"`,
-      "packets of containers leave by one of them, whichever was added last",
-      {
-        advice: "give one of them another metric, or delete it",
-        look: "ip route show default",
-      },
-    )];
-  });
-}
-
 /** Checks of uplinks. */
 export const UPLINK_CHECKS: readonly Check[] = [
   {
     code: "CNI0605",
     name: "uplink",
-    finds:
-      "the node has no default route, two of them, or an uplink without carrier",
-    page: {
-      effect: "Containers reach nothing outside the node.",
-      cause:
-        "A link was set down, DHCP has failed, a second network manager runs, or a cable is out.",
-      look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
-      fix:
-        "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",
-    },
+    finds: "the node has no default route, or an uplink without carrier",
+    effect: "Containers reach nothing outside the node.",
+    cause: "A link was set down, DHCP has failed, or a cable is out.",
+    look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
+    fix:
+      "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",
     run: findNoUplink,
   },
 ];

@@ -14,11 +14,16 @@ import type { Node } from "./node.ts";
 const S_IWOTH = 0o002;
 
 /** Finds files and directories that anybody may write. */
-function listWritable(paths: readonly string[]): string[] {
+function findWritable(paths: readonly string[]): Findings {
   return [...new Set(paths)].filter((path) => {
     const mode = ifPossible(() => Deno.statSync(path))?.mode ?? 0;
     return (mode & S_IWOTH) !== 0;
-  });
+  }).map((path) =>
+    warning(`"${path}" can be written by anybody`, ROOT, {
+      command: shell`chmod o-w ${path}`,
+      look: shell`ls -ld ${path}`,
+    })
+  );
 }
 
 const ROOT = "any user of the node can become root: runtimes run it as root";
@@ -28,23 +33,13 @@ function findWritableConfigurations(
 ): Findings {
   const files = [...configuration.networks, ...configuration.unusable]
     .map(({ path }) => path);
-  return listWritable([confDir, ...files]).map((path) =>
-    warning(`"${path}" can be written by anybody`, ROOT, {
-      command: shell`chmod o-w ${path}`,
-      look: shell`ls -ld ${path}`,
-    })
-  );
+  return findWritable([confDir, ...files]);
 }
 
 async function findWritablePlugins(node: Node): Promise<Findings> {
   const { pluginDirs } = node.directories;
   const files = (await node.plugins()).map(({ path }) => path);
-  return listWritable([...pluginDirs, ...files]).map((path) =>
-    warning(`"${path}" can be written by anybody`, ROOT, {
-      command: shell`chmod o-w ${path}`,
-      look: shell`ls -ld ${path}`,
-    })
-  );
+  return findWritable([...pluginDirs, ...files]);
 }
 
 /** Finds mounts below which no plugin can be executed; each once. */
@@ -87,37 +82,31 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     code: "CNI0107",
     name: "conf-writable",
     finds: "any user can write a configuration or its directory",
-    page: {
-      effect: "Any user of the node can become root.",
-      cause: "A copy has mode 777 or 666, or the umask was 0.",
-      look: "`ls -l` of the directory.",
-      fix: "Check who could have written there, then `chmod o-w FILE`.",
-    },
+    effect: "Any user of the node can become root.",
+    cause: "A copy has mode 777 or 666, or the umask was 0.",
+    look: "`ls -l` of the directory.",
+    fix: "Check who could have written there, then `chmod o-w FILE`.",
     run: findWritableConfigurations,
   },
   {
     code: "CNI0207",
     name: "plugin-writable",
     finds: "any user can write a plugin or a directory of CNI_PATH",
-    page: {
-      effect: "Any user of the node can become root.",
-      cause: "A copy has mode 777, or the umask was 0.",
-      look: "`ls -l` of the directory.",
-      fix: "`chmod o-w FILE`, and install the plugins again.",
-    },
+    effect: "Any user of the node can become root.",
+    cause: "A copy has mode 777, or the umask was 0.",
+    look: "`ls -l` of the directory.",
+    fix: "`chmod o-w FILE`, and install the plugins again.",
     run: findWritablePlugins,
   },
   {
     code: "CNI0208",
     name: "plugin-noexec",
     finds: "a directory of CNI_PATH is on a file system with noexec",
-    page: {
-      effect: "No plugin there can be started.",
-      cause: "/opt or /var was hardened, or a volume is mounted with noexec.",
-      look: "`findmnt -T DIRECTORY`.",
-      fix:
-        "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory.",
-    },
+    effect: "No plugin there can be started.",
+    cause: "/opt or /var was hardened, or a volume is mounted with noexec.",
+    look: "`findmnt -T DIRECTORY`.",
+    fix:
+      "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory.",
     run: findNoExec,
   },
 ];

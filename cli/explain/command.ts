@@ -87,16 +87,18 @@ async function explainFinding(given: string): Promise<Output> {
   return describeFinding(found);
 }
 
-function describeFinding({ code, name, finds, page }: Check): Output {
+function describeFinding(
+  { code, name, finds, effect, cause, look, fix }: Check,
+): Output {
   const rows = [
-    ["Effect", page.effect],
-    ["Cause", page.cause],
-    ["Look", page.look],
-    ["Fix", page.fix],
+    ["Effect", effect],
+    ["Cause", cause],
+    ["Look", look],
+    ["Fix", fix],
   ] as const;
   const indent = 8;
   return {
-    json: { code, check: name, finds, ...page },
+    json: { code, check: name, finds, effect, cause, look, fix },
     text: (style) =>
       [
         `${style.bold(`${code} ${name}`)}: ${finds}`,

@@ -12,8 +12,7 @@ import { Node, type NodeOptions } from "../doctor/node.ts";
 import { report } from "../doctor/pod.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../networks/network.ts";
-import type { Endpoint } from "../doctor/path/endpoint.ts";
-import { Endpoints } from "./endpoint.ts";
+import { type Endpoint, Endpoints } from "./endpoint.ts";
 import { probeAll } from "./run.ts";
 import { listNamed, type Wanted } from "./targets.ts";
 

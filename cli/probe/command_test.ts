@@ -37,7 +37,10 @@ async function tryOn(
 ): Promise<Shown> {
   const { hosts: { host }, proc } = scene;
   const options = { hostNetns: host.path, proc };
-  const { json, exitCode } = await probe(callOn(scene, ...args), options);
+  const call = callOn(scene, ...args);
+  // CHECK needs the plugins.
+  const flags = { ...call.flags, "cni-path": scene.hosts.path };
+  const { json, exitCode } = await probe({ ...call, flags }, options);
   const shown = json as Shown;
   assertEquals(exitCode, shown.ok ? 0 : 1);
   return shown;
@@ -113,7 +116,7 @@ rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
     assertEquals(ok, false);
     assertMatch(
       causes.map(({ message }) => message).join("\n"),
-      /packets of default\/db eth0 end at interface: "eth0" is down/,
+      /default\/db eth0: bridge: Interface "eth0" is down/,
     );
   });
 });

@@ -6,7 +6,6 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import {
-  isNotrack,
   namesAddressOrLink,
   translationOf,
   verdictOf,
@@ -16,9 +15,8 @@ import {
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { type More, removal } from "../doctor/finding.ts";
+import { type Cause, type More, removal } from "../doctor/finding.ts";
 import type { Node } from "../doctor/node.ts";
-import type { Cause, Scene } from "./cause.ts";
 import { explainReason } from "./reasons.ts";
 import { explainLink } from "./explain_link.ts";
 import { deletionOf } from "./legacy_rules.ts";
@@ -27,13 +25,18 @@ import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
 /** A rule drops packets on purpose. */
 export const INTENDED = "intended";
 
-/** Explains a loss with what the kernel reported: rules, counters, drop reasons. */
+/**
+ * Explains a loss with what the kernel reported: rules, counters, drop reasons.
+ *
+ * @param subnet The container's, for rules that accept it
+ */
 export function explain(
   trace: Trace,
-  scene: Scene,
+  node: Node,
+  subnet: Cidr,
 ): Cause | typeof INTENDED | undefined {
-  return explainRule(trace, scene) ?? explainCounted(trace) ??
-    explainLink(trace, scene.node) ?? explainReason(trace, scene);
+  return explainRule(trace, node, subnet) ?? explainCounted(trace) ??
+    explainLink(trace, node) ?? explainReason(trace, node);
 }
 
 /** Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
@@ -44,7 +47,8 @@ const IDLE = ["counter", "immediate", "reject", "log"];
 
 function explainRule(
   trace: Trace,
-  { node, subnet }: Scene,
+  node: Node,
+  subnet: Cidr,
 ): Cause | typeof INTENDED | undefined {
   const step = findDrop(trace);
   using nftables = step && openNftables(step.netns);
@@ -249,14 +253,6 @@ export function explainUntranslated(
     !connection.reply.destination.equals(from.source);
   if (isTranslated) return undefined;
   for (const { step, rule, what, help } of listPassed(trace, node)) {
-    if (connection === undefined && rule.expressions.some(isNotrack)) {
-      return {
-        check: "untracked",
-        text: `${what} has connections not tracked, so that they are not ` +
-          "masqueraded",
-        ...help,
-      };
-    }
     using nftables = openNftables(step.netns);
     const base = nftables && findBase(nftables, trace, step);
     if (

@@ -10,10 +10,9 @@ import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
 import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
-import { removal } from "../doctor/finding.ts";
+import { type Cause, removal } from "../doctor/finding.ts";
 import { findMaster } from "../doctor/live.ts";
 import type { Node } from "../doctor/node.ts";
-import type { Cause } from "./cause.ts";
 import { findEnded } from "./reasons.ts";
 import type { Trace } from "./trace.ts";
 
@@ -114,7 +113,7 @@ function explainQdisc(node: Node, { index, name, mtu }: Link): Cause {
 }
 
 /** Explains that ports of a bridge do not forward to each other. */
-function explainPort(node: Node, port: Link): Cause | undefined {
+export function explainPort(node: Node, port: Link): Cause | undefined {
   const bridge = findMaster(node.host, port);
   if (bridge === undefined) return undefined;
   const ports = node.host.link.list()
@@ -139,6 +138,14 @@ function explainPort(node: Node, port: Link): Cause | undefined {
         shell`ip link set ${bridge.name} type bridge stp_state 0`,
         ...setAll(held, "state 3"),
       ],
+    );
+  }
+  // The kernel disables a port whose link has no carrier.
+  const isOn = bridge.isUp && port.isUp && port.isOperational;
+  if (isOn && port.port !== undefined && port.port.state !== "forwarding") {
+    return found(
+      `"${port.name}" is ${port.port.state} as a port of "${bridge.name}"`,
+      setAll([port], "state 3"),
     );
   }
   const isolated = ports.filter(({ port }) => port?.isolated === true);

@@ -12,8 +12,8 @@ import {
   translationOf,
 } from "../../ffi/nftables/expression.ts";
 import type { Node } from "../doctor/node.ts";
-import { isOnHost } from "../doctor/path/endpoint.ts";
-import type { Cause } from "./cause.ts";
+import { isOnHost } from "./endpoint.ts";
+import type { Cause } from "../doctor/finding.ts";
 import { listPassed, type PassedRule } from "./explain.ts";
 import type { Trace } from "./trace.ts";
 

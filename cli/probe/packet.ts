@@ -47,8 +47,6 @@ export interface Answer {
   readonly isReached: boolean;
   /** Why the packet was not sent, or who refused it; undefined if unknown. */
   readonly error: string | undefined;
-  /** The error's name, if the sender's kernel refused the packet. */
-  readonly errno?: string | undefined;
   /** The error that a router or host reported. */
   readonly icmp: IcmpError | undefined;
   readonly milliseconds: number;
@@ -237,7 +235,7 @@ export async function send(
     for (let left = waitMs; left > 0;) {
       if (socket.hasAnswer()) return answer(true);
       const icmp = reported();
-      if (icmp !== undefined) return judge(icmp, probe, answer);
+      if (icmp !== undefined) return answerTo(icmp, probe, answer);
       const before = performance.now();
       await waitReadable(socket.fd, Math.min(Math.ceil(left), LOOK_MS));
       // A loaded machine returns late, and did not run the destination either.
@@ -253,12 +251,12 @@ export async function send(
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
     const icmp = reported();
-    if (icmp !== undefined) return judge(icmp, probe, answer);
+    if (icmp !== undefined) return answerTo(icmp, probe, answer);
     // The destination's kernel answers that nothing listens on the port.
     if (isErrno(error, "ECONNREFUSED", "ECONNRESET")) {
       return answer(protocol !== "dns", "nothing listens on this port");
     }
-    return { ...answer(false, explain(error)), errno: error.errno };
+    return answer(false, explain(error));
   }
   return answer(false);
 }
@@ -266,8 +264,8 @@ export async function send(
 /** How often to check for an answer, in ms. */
 const LOOK_MS = 20;
 
-/** Judges an ICMP error: from the destination it can be an answer, from a router never. */
-function judge(
+/** Makes an answer of an ICMP error: from the destination it can be one, from a router never. */
+function answerTo(
   icmp: IcmpError,
   { destination, protocol }: Probe,
   answer: (isReached: boolean, error?: string, icmp?: IcmpError) => Answer,

@@ -10,9 +10,9 @@ import type { PacketEnd } from "../../ffi/packet_events.ts";
 import { listXfrmPolicies } from "../../ffi/xfrm.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { removal } from "../doctor/finding.ts";
-import { readHostSysctl } from "../doctor/sysctls.ts";
-import type { Cause, Scene } from "./cause.ts";
+import { type Cause, removal } from "../doctor/finding.ts";
+import type { Node } from "../doctor/node.ts";
+import { readSysctlOf } from "../doctor/sysctls.ts";
 import type { Trace } from "./trace.ts";
 
 /** The kernel function that dropped a packet, and the last link that it passed. */
@@ -50,10 +50,10 @@ export function findEnded({ packets }: Trace): Ended | undefined {
 }
 
 /** Explains a loss with the kernel's drop reason, if that reason is sufficient. */
-export function explainReason(trace: Trace, scene: Scene): Cause | undefined {
+export function explainReason(trace: Trace, node: Node): Cause | undefined {
   const { reason = "NETFILTER_DROP", link } = findEnded(trace) ?? {};
-  if (reason === "NETFILTER_DROP") return explainConntrack(scene);
-  if (reason === "XFRM_POLICY") return explainPolicy(trace, scene);
+  if (reason === "NETFILTER_DROP") return explainConntrack(node);
+  if (reason === "XFRM_POLICY") return explainPolicy(trace, node);
   if (reason === "IP_RPFILTER") {
     return {
       check: "rp-filter",
@@ -79,7 +79,7 @@ export function explainEnd(trace: Trace): Cause | undefined {
         ? ""
         : ` (${reason})`) +
       `, after they ${isSent ? "left by" : "came in by"} "${link}"`,
-    isVague: true,
+    isSymptom: true,
     advice: "the function and the reason say what to look for",
     look: shell`ip -details -statistics link show ${link}; nstat -az`,
   };
@@ -89,9 +89,9 @@ export function explainEnd(trace: Trace): Cause | undefined {
 const FULL_SHARE = 0.95;
 
 /** Explains that connection tracking drops packets of new connections. */
-function explainConntrack({ node }: Scene): Cause | undefined {
+function explainConntrack(node: Node): Cause | undefined {
   const [count = 0, most = 0] = ["count", "max"].map((name) =>
-    Number(readHostSysctl(node, `net/netfilter/nf_conntrack_${name}`))
+    Number(readSysctlOf(node.host, `net/netfilter/nf_conntrack_${name}`))
   );
   if (!(count >= FULL_SHARE * most) || count === 0) return undefined;
   return {
@@ -107,7 +107,7 @@ function explainConntrack({ node }: Scene): Cause | undefined {
 /** Finds an IPsec policy that drops packets or answers, or demands a tunnel for them. */
 function explainPolicy(
   { probe: { from, destination: to } }: Trace,
-  { node }: Scene,
+  node: Node,
 ): Cause | undefined {
   const policies = ifPossible(() => listXfrmPolicies(node.hostNetns)) ?? [];
   const covers = (one: Cidr, ip: Ip): boolean =>

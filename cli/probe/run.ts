@@ -9,14 +9,12 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Node } from "../doctor/node.ts";
 import { listRouters, listUplinks } from "../doctor/subnets.ts";
 import { readSysctlOf } from "../doctor/sysctls.ts";
-import { CONTAINER_STEPS } from "../doctor/path/container_steps.ts";
-import { HOST_STEPS } from "../doctor/path/host_steps.ts";
-import { type Endpoint, FAR, type Step } from "../doctor/path/endpoint.ts";
-import { listStops, type PathStop, STEPS } from "../doctor/path/path_stops.ts";
-import type { Cause } from "./cause.ts";
+import type { Cause } from "../doctor/finding.ts";
+import { type Endpoint, FAR } from "./endpoint.ts";
 import { explain, explainUntranslated, INTENDED } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
 import { explainRedirect } from "./explain_link.ts";
+import { explainPath } from "./explain_path.ts";
 import {
   explainNextHop,
   explainNone,
@@ -26,7 +24,7 @@ import {
 } from "./explain_route.ts";
 import { explainTranslation } from "./explain_translation.ts";
 import { type Answer, describeProbe, send } from "./packet.ts";
-import { type Kind, originOfNode, type Wanted } from "./targets.ts";
+import { originOfNode, type Wanted } from "./targets.ts";
 import { findDrop, type Place, type Trace, traceAll } from "./trace.ts";
 
 /** A probe, its answer and, if it was lost, the cause. */
@@ -140,7 +138,7 @@ async function findTaken(
     const { connection, packets: [first] } = trace;
     const lost = { ...answer, isReached: false };
     if (findDrop(trace) ?? findEnded(trace)) {
-      const cause = explainTrace(node, trace, subject);
+      const cause = explain(trace, node, subject.start.address.masked());
       if (cause === INTENDED) return [];
       if (cause !== undefined) return [[wanted, lost] as const];
     }
@@ -154,15 +152,6 @@ async function findTaken(
     const owner = by.equals(destination) ? "the node itself" : `${by}`;
     return [[wanted, { ...lost, error: `${owner} answers` }] as const];
   }));
-}
-
-/** Explains a lost packet of a container with what the kernel reported. */
-function explainTrace(
-  node: Node,
-  trace: Trace,
-  { start: { address } }: Endpoint,
-): ReturnType<typeof explain> {
-  return explain(trace, { node, subnet: address.masked() });
 }
 
 /** Traces lost probes, all at the same time. */
@@ -191,25 +180,19 @@ async function explainAll(
   const lost = all.filter((wanted) =>
     !isWell(answerOf(wanted)) || isRefused(wanted, answerOf(wanted))
   );
-  // Probes of one path have one cause.
-  const groups = Map.groupBy(
-    lost,
-    ({ kind, subject, probe }) =>
-      [kind, subject.origin.name, probe.from.name, probe.destination].join(),
-  );
+  const pathOf = ({ kind, subject, probe }: Wanted): string =>
+    [kind, subject.origin.name, probe.from.name, probe.destination].join();
+  const shapeOf = ({ kind, subject, probe }: Wanted): string =>
+    [
+      kind,
+      subject.network || subject.origin.name,
+      probe.destination.family,
+      describeProbe(probe),
+    ].join();
+  // Probes of one path have one cause, and so have paths that lose the same probes.
+  const paths = [...Map.groupBy(lost, pathOf).values()];
   const alike = [
-    ...Map.groupBy(
-      groups.values(),
-      ([first, ...others]) =>
-        [first, ...others].flatMap((one) =>
-          one === undefined ? [] : [
-            one.kind,
-            one.subject.network || one.subject.origin.name,
-            one.probe.destination.family,
-            describeProbe(one.probe),
-          ]
-        ).join(),
-    ).values(),
+    ...Map.groupBy(paths, (path) => path.map(shapeOf).join()).values(),
   ];
   const traced = alike.flatMap((some) => some.slice(0, MOST_ALIKE))
     .slice(0, MOST_TRACED);
@@ -218,16 +201,16 @@ async function explainAll(
   const causes = new Map<Wanted, Cause>();
   for (const some of alike) {
     let known: Cause | undefined;
-    for (const group of some) {
-      let cause = traced.includes(group) ? undefined : known;
-      for (const one of traced.includes(group) ? group : []) {
+    for (const path of some) {
+      let cause = traced.includes(path) ? undefined : known;
+      for (const one of traced.includes(path) ? path : []) {
         const trace = traces[wanted.indexOf(one)];
         cause ??= trace &&
           await findSureCause(node, one, trace, answerOf(one));
       }
       known ??= cause;
       if (cause === undefined) continue;
-      for (const one of group) causes.set(one, cause);
+      for (const one of path) causes.set(one, cause);
     }
   }
   return causes;
@@ -269,26 +252,23 @@ async function findCause(
       : undefined;
   }
   const ends = [subject, peer];
-  // The sender's kernel refuses the packet.
-  const steps = answer.errno === "EINVAL" ? STEPS : stepsFor(kind);
-  const explainPath = async (): Promise<Cause | undefined> => {
+  const isOut = ["outside", "name server", "named"].includes(kind);
+  const explainPaths = async (): Promise<Cause | undefined> => {
     for (const end of ends) {
-      if (end === undefined) continue;
-      const [stop] = await listStops(node, end.start, steps).catch(() => []);
-      if (stop !== undefined) return causeOf(stop, end);
+      const cause = end && await explainPath(node, end, isOut);
+      if (cause !== undefined) return cause;
     }
     return undefined;
   };
   // A wrong route is the cause if reverse path filtering drops a packet.
   const { reason = "" } = findEnded(traced) ?? {};
   if (/^(IP_RPFILTER|IP_INADDRERRORS)$/.test(reason)) {
-    const cause = await explainPath();
+    const cause = await explainPaths();
     if (cause !== undefined) return cause;
   }
-  for (const end of ends) {
-    const cause = end && explainTrace(node, traced, end);
-    if (cause === INTENDED) return undefined;
-    if (cause !== undefined) return cause;
+  const reported = explain(traced, node, subject.start.address.masked());
+  if (reported !== undefined) {
+    return reported === INTENDED ? undefined : reported;
   }
   const { probe } = wanted;
   const hops = listHops(node, wanted);
@@ -296,7 +276,7 @@ async function findCause(
   return explainStop(probe, hops) ?? explainRedirect(node, containers) ??
     explainTranslation(traced, node) ??
     explainNextHop(probe, hops, containers) ??
-    explainTtl([answer, traced.answer], subject) ?? await explainPath() ??
+    explainTtl(answer, traced, subject) ?? await explainPaths() ??
     (kind === "named" ? explainNone(probe, hops) : undefined) ??
     await explainLength(node, wanted) ?? explainEnd(traced) ??
     explainRest(node, wanted, traced, answer);
@@ -316,8 +296,8 @@ export async function explainUnsent(
   if (!isRouted || !hasDefault || listRouters(node, family).length > 0) {
     return undefined;
   }
-  const [stop] = await listStops(node, start).catch(() => []);
-  if (stop === undefined) return undefined;
+  const cause = await explainPath(node, subject, true);
+  if (cause === undefined) return undefined;
   const destination = FAR[family];
   const probe = {
     from,
@@ -333,7 +313,7 @@ export async function explainUnsent(
       icmp: undefined,
       milliseconds: 0,
     },
-    cause: causeOf(stop, subject),
+    cause,
   };
 }
 
@@ -342,10 +322,13 @@ const FEW_HOPS = 16;
 
 /** Explains that the container's own TTL is too low. Routers report it at a limited rate. */
 function explainTtl(
-  answers: readonly Answer[],
+  { icmp }: Answer,
+  traced: Trace,
   { start, origin }: Endpoint,
 ): Cause | undefined {
-  if (!answers.some(({ icmp }) => icmp?.isExpired)) return undefined;
+  const isReported = icmp?.isExpired || traced.answer.icmp?.isExpired ||
+    findEnded(traced)?.location === "ip_forward";
+  if (!isReported) return undefined;
   using sandbox = Rtnl.open(start.netns);
   const ttl = readSysctlOf(sandbox, "net/ipv4/ip_default_ttl");
   if (start.address.family === 6 || !(Number(ttl) < FEW_HOPS)) return undefined;
@@ -434,7 +417,7 @@ function explainRest(
       check: "packet-ends",
       text:
         `${icmp.sender} refuses packets to ${probe.destination}: ${icmp.text}`,
-      isVague: true,
+      isSymptom: true,
       advice: `look at ${icmp.sender}: its routes and its firewall`,
       look,
     };
@@ -444,7 +427,7 @@ function explainRest(
       check: "packet-ends",
       text: `${probe.from.name} does not reach ${probe.to} ` +
         `${probe.destination} (${describeProbe(probe)}): ${error}`,
-      isVague: true,
+      isSymptom: true,
       advice: kind === "host port"
         ? "find the program or the rule that has the port: restart the " +
           "container once it is free"
@@ -472,7 +455,7 @@ function explainRest(
         probe.from.name,
       advice: "look at the name server, and at its way back to the container",
       look: `dig +time=1 @${probe.destination} . NS`,
-      isVague: true,
+      isSymptom: true,
     }
     : undefined);
 }
@@ -495,27 +478,6 @@ function explainDeparture({ packets, connection, probe }: Trace): Cause {
     look: `ip route get ${destination}`,
   };
 }
-
-function causeOf(
-  { step, text, command, advice, look, takes, isOfNode }: PathStop,
-  { origin }: Endpoint,
-): Cause {
-  return {
-    check: "packet-ends",
-    text: takes !== undefined
-      ? `${origin.name}: ${text}`
-      : isOfNode === true
-      ? text
-      : `packets of ${origin.name} end at ${step}: ${text}`,
-    command,
-    advice: advice ?? (takes === undefined ? undefined : SBR_ADVICE),
-    look,
-  };
-}
-
-const SBR_ADVICE =
-  "let one network only have a default route; sbr sends each " +
-  "address's packets by its own interface";
 
 /** Lists the namespaces that the packets of a probe pass. */
 function listPlaces(node: Node, { subject, peer }: Wanted): Place[] {
@@ -549,18 +511,6 @@ function listHops(node: Node, { probe, subject, peer }: Wanted): Hop[] {
   return entry === undefined || isBridged
     ? [own]
     : [own, { netns, container: undefined, input: entry.name }];
-}
-
-/** Returns the steps of the path of a kind of probe. */
-function stepsFor(kind: Kind): readonly Step[] {
-  const names: readonly string[] = ["outside", "name server", "named"]
-      .includes(kind)
-    ? HOST_STEPS.map(({ name }) => name)
-    : ["router", "forwarding", "return-route"];
-  return [
-    ...CONTAINER_STEPS,
-    ...HOST_STEPS.filter(({ name }) => names.includes(name)),
-  ];
 }
 
 /** Describes which end does not reach which, as the effect of a cause. */

@@ -6,6 +6,7 @@
 
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { wrap } from "../../base/command_line/table.ts";
+import { hang, LABEL, labelled, labelledCommand } from "../doctor/labelled.ts";
 import { describeProbe } from "./packet.ts";
 import { arrives, describeLoss, type Probed } from "./run.ts";
 
@@ -64,30 +65,16 @@ export function toCauses(all: readonly Probed[]): ShownCause[] {
   });
 }
 
-const INDENT = "    ", LABEL = 6;
-
 /** Formats probes and their causes. */
 export function formatProbed(all: readonly Probed[], style: Style): string {
-  const { width = Infinity } = style;
-  const room = Math.max(width - INDENT.length - LABEL, 30);
-  const labelled = (label: string, text: string | null): string[] =>
-    text === null ? [] : [
-      INDENT + label.padEnd(LABEL) +
-      wrap(showControls(text), room)
-        .join(`\n${" ".repeat(INDENT.length + LABEL)}`),
-    ];
-  const literal = (label: string, text: string | null): string[] =>
-    text === null ? [] : [INDENT + label.padEnd(LABEL) + showControls(text)];
   const causes = toCauses(all).flatMap((
     { message, lost, fix, advice, look },
   ) => [
-    style.red("lost: ") +
-    wrap(showControls(message), Math.max(width - LABEL, 30))
-      .join(`\n${" ".repeat(LABEL)}`),
-    ...labelled("so:", lost.join("; ")),
-    ...literal("fix:", fix),
-    ...labelled(fix === null ? "do:" : "note:", advice),
-    ...literal("look:", look),
+    hang(style.red("lost: "), LABEL, message, style),
+    ...labelled("so:", lost.join("; "), style),
+    ...labelledCommand("fix:", fix),
+    ...labelled(fix === null ? "do:" : "note:", advice, style),
+    ...labelledCommand("look:", look),
   ]);
   return [...all.map((one) => formatProbe(one, style)), ...causes].join("\n");
 }

@@ -10,10 +10,10 @@ import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { objectOf } from "../../base/json/json.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
-import type { Node } from "../doctor/node.ts";
+import { type Node, readOnce } from "../doctor/node.ts";
 import { resultOf } from "../doctor/live.ts";
 import { listRouters, listUplinks } from "../doctor/subnets.ts";
-import type { Endpoint } from "../doctor/path/endpoint.ts";
+import type { Endpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";
 import { DNS_PORT, type Origin, type Probe } from "./packet.ts";
 
@@ -238,18 +238,14 @@ function readServers(path: string): readonly string[] {
     .nameservers;
 }
 
-const PROCESSES = new WeakMap<Node, ReadonlyMap<string, string>>();
-
 /** Finds a process in a namespace that is not the node's. */
 function findProcess(node: Node, netns: string): string | undefined {
-  const known = PROCESSES.get(node) ?? listProcesses(node.proc);
-  PROCESSES.set(node, known);
   const file = ifPossible(() => Deno.statSync(netns));
-  return file && known.get(`${file.dev} ${file.ino}`);
+  return file && listProcesses(node).get(`${file.dev} ${file.ino}`);
 }
 
 /** Lists one process of each network namespace. */
-function listProcesses(proc: string): Map<string, string> {
+const listProcesses = readOnce(({ proc }) => {
   const found = new Map<string, string>();
   for (const { name } of ifPossible(() => [...Deno.readDirSync(proc)]) ?? []) {
     if (!/^\d+$/.test(name)) continue;
@@ -258,4 +254,4 @@ function listProcesses(proc: string): Map<string, string> {
     if (file !== undefined && !found.has(key)) found.set(key, name);
   }
   return found;
-}
+});

@@ -41,8 +41,9 @@ export function formatFindingsPage(): string {
   ].join("\n");
 }
 
-function formatPart({ code, name, finds, page }: Check): string {
-  const { effect, cause, look, fix } = page;
+function formatPart(
+  { code, name, finds, effect, cause, look, fix }: Check,
+): string {
   return `### ${code}
 
 \`${name}\`: ${finds}. ${effect}

@@ -146,7 +146,7 @@ async function follow(
       );
     if (next?.command === undefined) break;
     done.add(next.command);
-    node.follow(next.command);
+    node.scene.follow(next.command);
     if (await comesToWork(node, row.fails, step === 0 ? FIXED_MS : TRY_MS)) {
       return "works";
     }

@@ -13,10 +13,7 @@ import {
   ignoreUnless,
   type Needs,
 } from "../../testing/capabilities.ts";
-import { BIN } from "../_harness/executables.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
-import { ROOT } from "../../scripts/compile/project.ts";
-import { importFlags } from "../../scripts/net.ts";
 
 /** What such a node needs. */
 export const NEEDS: Needs = allOf(
@@ -155,7 +152,6 @@ export class FaultNode implements AsyncDisposable {
     });
     const node = new FaultNode(scene, places);
     await node.#serve();
-    await node.#writeTool();
     return node;
   }
 
@@ -196,24 +192,6 @@ export class FaultNode implements AsyncDisposable {
     });
   }
 
-  /** Puts the tool where its commands find it, with this node's directories. */
-  async #writeTool(): Promise<void> {
-    const { hosts: { path, directory }, confDir, cacheDir } = this.scene;
-    const flags = (await importFlags())
-      .map((flag) => flag.replace("--import-map=", `--import-map=${ROOT}`));
-    const command = BIN === ""
-      ? [Deno.execPath(), "run", "-A", "--no-check", ...flags].join(" ") +
-        ` ${ROOT}cli/main.ts`
-      : `${BIN}/cni`;
-    Deno.mkdirSync(`${directory}/tools`);
-    Deno.writeTextFileSync(
-      `${directory}/tools/cni`,
-      `#!/bin/sh\nexec ${command} "$@" --cni-path=${path} ` +
-        `--conf-dir=${confDir} --cache-dir=${cacheDir}\n`,
-      { mode: 0o755 },
-    );
-  }
-
   /** Returns the namespace of a place. */
   at(place: Place): NetNs {
     const netns = this.#places.get(place);
@@ -232,19 +210,6 @@ export class FaultNode implements AsyncDisposable {
       `${this.#variables}\n${script}`,
       this.at(place),
     );
-  }
-
-  /** Runs a command that `cni doctor` printed, as a person would; returns whether it succeeded. */
-  follow(command: string): boolean {
-    const tools = `${this.scene.hosts.directory}/tools`;
-    try {
-      this.scene.sh(
-        `PATH=${tools}:$PATH exec bash -c "$(cat <<'END'\n${command}\nEND\n)"`,
-      );
-      return true;
-    } catch {
-      return false;
-    }
   }
 
   /** Describes what faults change, to see whether it is as it was. */

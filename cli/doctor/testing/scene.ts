@@ -21,6 +21,9 @@ import type { NetNs } from "../../../ffi/netns.ts";
 import type { Output } from "../../../base/command_line/command.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
+import { ROOT } from "../../../scripts/compile/project.ts";
+import { importFlags } from "../../../scripts/net.ts";
+import { BIN } from "../../../tests/_harness/executables.ts";
 import { connectOutside } from "../../../tests/_harness/outside.ts";
 import { callWith } from "../../../tests/_harness/tool_call.ts";
 
@@ -29,6 +32,10 @@ export type Seen = Pick<
   Awaited<ReturnType<typeof diagnose>>["findings"][number],
   "check" | "severity" | "message" | "command" | "advice" | "look" | "fix"
 >;
+
+/** Options of `deno run` for the tool's source. */
+const IMPORT_FLAGS = (await importFlags())
+  .map((flag) => flag.replace("--import-map=", `--import-map=${ROOT}`));
 
 /** The node. */
 export class DoctorScene implements Disposable {
@@ -250,6 +257,27 @@ export class DoctorScene implements Disposable {
   /** Runs a shell script on the host, or in another namespace. */
   sh(script: string, netns: NetNs = this.hosts.host): string {
     return runIn(netns, "sh", "-ec", script);
+  }
+
+  /** Runs a command that `cni doctor` printed, as a person would; returns whether it succeeded. */
+  follow(command: string): boolean {
+    const { hosts: { path, directory }, confDir, cacheDir } = this;
+    const tool = BIN === ""
+      ? [Deno.execPath(), "run", "-A", "--no-check", ...IMPORT_FLAGS].join(
+        " ",
+      ) +
+        ` ${ROOT}cli/main.ts`
+      : `${BIN}/cni`;
+    const script = `cni() { ${tool} "$@" --cni-path=${path} ` +
+      `--conf-dir=${confDir} --cache-dir=${cacheDir}; }\n${command}`;
+    const file = `${directory}/follow`;
+    Deno.writeTextFileSync(file, script);
+    try {
+      this.sh(`exec bash ${file}`);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Removes everything. */

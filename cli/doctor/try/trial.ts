@@ -30,10 +30,9 @@ import {
 } from "../node.ts";
 import { listNotForwarded, nameOfSysctl } from "../sysctls.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
-import { Endpoints } from "../../probe/endpoint.ts";
+import { type Endpoint, Endpoints } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
 import { listWanted } from "../../probe/targets.ts";
-import type { Endpoint } from "../path/endpoint.ts";
 import { Guard } from "./put_back.ts";
 
 /** The result of testing a network. */

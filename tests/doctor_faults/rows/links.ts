@@ -211,7 +211,7 @@ const NEIGHBOURS: readonly FaultRow[] = [
   {
     name: "a container's IPv6 address is a duplicate",
     fails: ping("web", FAR6),
-    cause: /another host has fd00:1::2|duplicate/,
+    cause: /fd00:1::2\/64 is in use by another host/,
     // The host's end has the address until the container has asked for it.
     seed: on(
       "web",

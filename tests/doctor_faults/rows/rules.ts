@@ -350,7 +350,8 @@ const PORTS: readonly FaultRow[] = [
     seed: on(
       "node",
       "iptables -t nat -S CNI-HOSTPORT-DNAT | grep '^-A' > /run/doctor-nat; iptables -t nat -F CNI-HOSTPORT-DNAT",
-      "sed 's/^/iptables -t nat /' /run/doctor-nat | sh; rm /run/doctor-nat",
+      "iptables -t nat -F CNI-HOSTPORT-DNAT; " +
+        "sed 's/^/iptables -t nat /' /run/doctor-nat | sh; rm /run/doctor-nat",
     ),
   },
 ];

@@ -97,7 +97,6 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip link set eth0 up; ip route replace default via 10.2.0.1",
       inOther,
     ),
-    follow: true,
   },
   {
     name: "a route that is gone",
@@ -119,7 +118,6 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip addr replace 10.2.0.2/24 dev eth0; ip route replace default via 10.2.0.1",
       inOther,
     ),
-    follow: true,
   },
   {
     name: "another MAC",
@@ -155,7 +153,8 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       const file = `${scene.hosts.directory}/saved.nft`;
       Deno.writeTextFileSync(file, saved);
       scene.sh(`nft delete table ${table}`);
-      return () => void scene.sh(`nft -f ${file}`);
+      return () =>
+        void scene.sh(`nft delete table ${table} || true; nft -f ${file}`);
     },
   },
   {
@@ -182,7 +181,6 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     checks: ["attachment-changed"],
     message: /default\/db eth0 on "lan": bridge: Interface "lan0" is down/,
     seed: ip("ip link set lan0 down", "ip link set lan0 up"),
-    follow: true,
   },
   {
     name: "a bridge without its address",
@@ -193,7 +191,6 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip addr del 10.2.0.1/24 dev lan0",
       "ip addr replace 10.2.0.1/24 dev lan0",
     ),
-    follow: true,
   },
   {
     name: "a namespace that is not mounted any more",
@@ -238,7 +235,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip route show 10.1.0.2 > /run/doctor-route; ip route del 10.1.0.2",
       "ip route replace $(cat /run/doctor-route); rm /run/doctor-route",
     ),
-    command: /^ip route add 10.1.0.2 dev veth\S+$/m,
+    command: /^cni repair default\/web$/m,
     follow: true,
   },
   {
@@ -250,7 +247,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip addr del 10.2.0.2/32 dev eth0",
       inOther,
     ),
-    follow: true,
+    command: /^cni repair default\/db --sandbox$/m,
   },
   {
     name: "IPv6 disabled in a container",
@@ -264,7 +261,6 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
         "ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
       inPod,
     ),
-    command:
-      /sysctl -w net\/ipv6\/conf\/eth0\/disable_ipv6=0 && nsenter \S+ ip address add fd00:1::2\/64 dev eth0$/m,
+    follow: true,
   },
 ];

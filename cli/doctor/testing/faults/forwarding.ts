@@ -98,16 +98,6 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
     ),
   },
   {
-    name: "rules of both variants of iptables",
-    checks: ["iptables-mixed"],
-    message: /the legacy iptables has 1 rule/,
-    ignore: HAS_NO_LEGACY,
-    seed: ip(
-      "iptables-legacy -A INPUT -s 203.0.113.9 -j DROP; iptables-nft -A INPUT -s 203.0.113.9 -j DROP",
-      "iptables-legacy -F INPUT; nft delete table ip filter",
-    ),
-  },
-  {
     name: "IPv6 disabled with an IPv6 range",
     checks: ["ipv6-disabled"],
     message: /net.ipv6.conf.default.disable_ipv6 is 1/,
@@ -179,15 +169,6 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
       "ip link set out0 down",
       "ip link set out0 up; ip addr replace 2001:db8:ff::1/64 dev out0 nodad; ip route add default via 192.0.2.2; ip route add default via 2001:db8:ff::2; " +
         "until ip link show out0 | grep -q 'state UP'; do :; done",
-    ),
-  },
-  {
-    name: "two default routes of one metric",
-    checks: ["uplink"],
-    message: /the node has 2 default routes of metric 0, by "/,
-    seed: ip(
-      "ip link add up1 up type veth peer name up2; ip link set up2 up; ip addr add 198.51.100.1/24 dev up1; ip route append default via 198.51.100.2 dev up1",
-      "ip link del up1",
     ),
   },
   {

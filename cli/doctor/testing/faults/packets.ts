@@ -99,8 +99,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "forwarding is off for one interface",
     checks: ["packet-ends"],
-    message:
-      /default\/db eth0 end at forwarding: net.ipv4.conf.lan0.forwarding is 0/,
+    message: /default\/db eth0 are lost: net.ipv4.conf.lan0.forwarding is 0/,
     seed: ip(
       "echo 0 > /proc/sys/net/ipv4/conf/lan0/forwarding",
       "echo 1 > /proc/sys/net/ipv4/conf/lan0/forwarding",
@@ -121,7 +120,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "a blackhole route to a container",
     checks: ["packet-ends"],
-    message: /default\/web eth0 end at return-route/,
+    message: /default\/web eth0 are lost: the (host has no )?route back/,
     seed: ip(
       "ip route add blackhole 10.1.0.2/32 metric 0 2>/dev/null || ip route prepend blackhole 10.1.0.2",
       "ip route del blackhole 10.1.0.2",
@@ -130,7 +129,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "a bridge that does not answer ARP",
     checks: ["packet-ends"],
-    message: /default\/db eth0 end at arp: ARP is off on "lan0"/,
+    message: /default\/db eth0 are lost: ARP is off on "lan0"/,
     seed: ip("ip link set lan0 arp off", "ip link set lan0 arp on"),
     follow: true,
   },
@@ -216,14 +215,14 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "ARP is off in a container",
     checks: ["packet-ends"],
-    message: /default\/db eth0 end at arp: ARP is off on "eth0"/,
+    message: /default\/db eth0 are lost: ARP is off on "eth0"/,
     seed: ip("ip link set eth0 arp off", "ip link set eth0 arp on", inOther),
     follow: true,
   },
   {
     name: "a port of a bridge that is switched off",
     checks: ["packet-ends"],
-    message: /default\/db eth0 end at bridge: "veth\S+" is disabled as a port/,
+    message: /"veth\S+" is disabled as a port of "lan0"/,
     seed: ip(
       `bridge link set dev ${PORT} state 0`,
       `bridge link set dev ${PORT} state 3`,
