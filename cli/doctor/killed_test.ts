@@ -95,7 +95,7 @@ for (const [line, prepare] of COMMANDS) {
       ]);
       return (await Deno.readTextFile(log)).trim().split("\n");
     };
-    await trace();
+    await host.run(host.command(...line.split(" ")));
     const before = await look();
     const whole = await trace();
     assertEquals(await look(), before);

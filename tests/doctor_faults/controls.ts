@@ -40,6 +40,8 @@ export interface Control {
   readonly text: string;
   /** Undefined where no packet is lost. */
   readonly asks?: Question;
+  /** Whether it is a call, which needs no packet. */
+  readonly isCall?: boolean;
   /** Tries it once. */
   readonly works: (node: FaultNode, limitMs: number) => Promise<boolean>;
 }
@@ -170,6 +172,7 @@ const ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_LOG_FILE: "stderr" };
 export function add(file = "30-more"): Control {
   return {
     text: `ADD of "${file.replace(/^\d+-/, "")}"`,
+    isCall: true,
     works: async ({ scene }) => {
       using netns = NetNs.create();
       using node = scene.node({ env: ENV });
@@ -199,6 +202,7 @@ async function attachAndDetach(
 export function del(file = "30-more"): Control {
   return {
     text: `DEL of "${file.replace(/^\d+-/, "")}"`,
+    isCall: true,
     works: async ({ scene }) => {
       using node = scene.node({ env: ENV });
       const path = `${scene.confDir}/${file}.conflist`;

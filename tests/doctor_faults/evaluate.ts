@@ -10,6 +10,7 @@ import type { CniFlags } from "../../cli/flags.ts";
 import { CHECKS } from "../../cli/doctor/checks.ts";
 import { diagnose } from "../../cli/doctor/diagnose.ts";
 import type { Check } from "../../cli/doctor/finding.ts";
+import { PACKET_CHECKS } from "../../cli/doctor/packets.ts";
 import type { DoctorScene } from "../../cli/doctor/testing/scene.ts";
 import type { Control, Question } from "./controls.ts";
 import type { FaultNode } from "./fault_node.ts";
@@ -86,7 +87,10 @@ export async function comesToWork(
 /** Runs `cni doctor`, and again for the pod whose packets are lost. */
 async function ask({ scene }: FaultNode, row: FaultRow): Promise<Said[]> {
   using node = scene.node(row.options?.(scene));
-  const { findings, unchecked } = await diagnose(node, () => {}, CHECKED);
+  const checks = row.fails.isCall
+    ? CHECKED.filter((check) => !PACKET_CHECKS.includes(check))
+    : CHECKED;
+  const { findings, unchecked } = await diagnose(node, () => {}, checks);
   const said = [
     ...findings.map(({ severity, message, command }) => ({
       isError: severity === "error",
