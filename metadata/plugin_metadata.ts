@@ -58,10 +58,11 @@ export interface PluginMetadata {
   /** Whether it makes the container's interface; ipvlan does only with IPAM. */
   readonly makesInterface?: boolean | "with ipam";
   /**
-   * Whether the container's interface has an end on the host: `none` if the
-   * plugin makes one without, `needed` if the plugin works on that end.
+   * Whether the container's traffic can be queued, on the host's end of the
+   * interface or on the interface: `none` if it cannot, `needed` if the plugin
+   * does that.
    */
-  readonly hostEnd?: "none" | "needed";
+  readonly queues?: "none" | "needed";
   /** Whether it makes sense twice in a list. */
   readonly mayRepeat?: boolean;
   /** The plugins that it runs. */

@@ -117,17 +117,26 @@ export async function readInterfaces(
     const result = resultOf(one);
     return result === undefined ? [] : [{ one, result }];
   });
+  const limits = new Limits(
+    rtnl,
+    new Map(links.map((link) => [link.index, link])),
+  );
   const found: Connected[] = [];
   for (const link of links) {
     const attachment = findAttachment(link, attachments, results);
     const own = addresses.filter(({ ifindex }) => ifindex === link.index);
     const isIdle = attachment === undefined &&
-      (FALLBACK.test(link.name) || link.kind === "" && !link.isUp);
+      (FALLBACK.test(link.name) || link.kind === "ifb" ||
+        link.kind === "" && !link.isUp);
     if (isIdle) continue;
     const live = {
       link,
       addresses: own,
       routes: routes.filter(({ ifindex }) => ifindex === link.index),
+      limits: {
+        ingress: limits.ofReceived(link.index),
+        egress: limits.ofSent(link.index),
+      },
     };
     const view = viewInterface(live, attachment, results);
     found.push(await connect(host, link, { attachment, view }));
@@ -166,11 +175,13 @@ function findAttachment(
 }
 
 function viewInterface(
-  { link, addresses, routes }: {
-    readonly link: Link;
-    readonly addresses: readonly Address[];
-    readonly routes: readonly Route[];
-  },
+  { link, addresses, routes, limits }:
+    & Pick<InterfaceView, "limits">
+    & {
+      readonly link: Link;
+      readonly addresses: readonly Address[];
+      readonly routes: readonly Route[];
+    },
   attachment: NodeAttachment | undefined,
   results: readonly Known[],
 ): InterfaceView {
@@ -195,7 +206,7 @@ function viewInterface(
         (table === Table.Main ? "" : ` table ${table}`)
       ),
     vlans: link.data?.kind === "vlan" ? [`${link.data.id}`] : [],
-    limits: { ingress: null, egress: null },
+    limits,
     masquerade: false,
     portMaps: [],
     differences: result === undefined

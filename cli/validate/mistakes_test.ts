@@ -334,7 +334,6 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "bw rate no burst",
     list([PTP, { type: "bandwidth", ingressRate: 1000000 }]),
-    "error plugins[1].ingressRate: ingressBurst must also be set",
   ],
   [
     "burst no rate",
@@ -343,9 +342,13 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[1].ingressBurst: ingressRate must also be set",
   ],
   [
-    "bandwidth after a plugin without an end on the host",
+    "bandwidth after macvlan",
     list([{ type: "macvlan", master: "eth0", ipam: IPAM }, BANDWIDTH]),
-    "error plugins[1]: bandwidth needs an end of the interface on the host, which macvlan does not make: use ptp or bridge",
+  ],
+  [
+    "bandwidth after a plugin whose interface it cannot limit",
+    list([{ type: "dummy", ipam: IPAM }, BANDWIDTH]),
+    "error plugins[1]: bandwidth cannot limit the interface of dummy: use ptp or bridge",
   ],
   [
     "bw none",

@@ -166,24 +166,23 @@ function checkPositions(
         `${conf.type} would create the interface that ${maker?.conf.type} creates`,
       )
     ),
-    ...maker === undefined ? [] : checkHostEnd(maker, others, metadataOf),
+    ...maker === undefined ? [] : checkQueues(maker, others, metadataOf),
   ];
 }
 
-/** Lists plugins that need an end of the interface on the host that it lacks. */
-function checkHostEnd(
+/** Lists plugins that queue the traffic of an interface that has no queues. */
+function checkQueues(
   { conf: { type: maker } }: PlacedPlugin,
   others: readonly PlacedPlugin[],
   metadataOf: MetadataLookup,
 ): Problem[] {
-  if (metadataOf(maker)?.hostEnd !== "none") return [];
+  if (metadataOf(maker)?.queues !== "none") return [];
   return others
-    .filter(({ conf }) => metadataOf(conf.type)?.hostEnd === "needed")
+    .filter(({ conf }) => metadataOf(conf.type)?.queues === "needed")
     .map(({ conf: { type }, path }) =>
       errorAt(
         path,
-        `${type} needs an end of the interface on the host, which ${maker} does ` +
-          "not make: use ptp or bridge",
+        `${type} cannot limit the interface of ${maker}: use ptp or bridge`,
       )
     );
 }

@@ -13,31 +13,31 @@ import type {
 } from "../../ffi/rtnl/traffic_control_filter.ts";
 import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
 import { checkFailure, linkFailure } from "../parts/link/check_link.ts";
-import type { VethPair } from "./directions.ts";
+import type { LimitedLink } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
 import { isRedirected } from "./redirect.ts";
 import { findDifference } from "./token_bucket.ts";
 
 /**
- * Checks that traffic to the container is limited.
+ * Checks that traffic that the link sends is limited.
  *
  * @throws {CniError} 999 if it is not, or differently
  */
-export function checkIngress({ host, end }: VethPair, limit: LinkLimit): void {
+export function checkSent({ host, end }: LimitedLink, limit: LinkLimit): void {
   checkLimit(new TrafficControl(host.socket), end, limit);
 }
 
 /**
- * Checks that traffic from the container is limited: the IFB, its queue, and
+ * Checks that traffic that the link receives is limited: the IFB, its queue, and
  * the filter that redirects to it.
  *
  * @throws {CniError} 999 if it is not, or differently
  */
-export function checkEgress(pair: VethPair, limit: LinkLimit): void {
-  const { host, end, identity } = pair;
+export function checkReceived(link: LimitedLink, limit: LinkLimit): void {
+  const { host, end, identity } = link;
   const traffic = new TrafficControl(host.socket);
-  const ifb = findIfb(pair);
+  const ifb = findIfb(link);
   if (ifb === undefined) {
     throw checkFailure(
       `get ifb device: "${identity.sharedName}" no longer exists`,

@@ -1,5 +1,7 @@
 /**
- * Both directions of a veth pair: the host end's outgoing and incoming traffic.
+ * Both directions of a link: its outgoing and incoming traffic. The link is the
+ * host's end of the container's veth pair, or else the container's interface
+ * itself, for which the directions are the other way round.
  *
  * @module
  */
@@ -15,31 +17,32 @@ import type { Limits } from "./limits.ts";
 import { deleteIngress, endRedirect, redirect } from "./redirect.ts";
 import { bucketOf, isSmallerThanFrame } from "./token_bucket.ts";
 
-/** A veth pair with an existing host end. */
-export interface VethPair extends IfbContext {
-  /** The host's end. */
+/** A link to limit. */
+export interface LimitedLink extends IfbContext {
+  /** The link. */
   readonly end: Link;
 }
 
 /** The limits of both directions, in the kernel's terms. */
 export interface Directions {
-  /** Towards the container: traffic that the host's end sends. */
-  readonly ingress: LinkLimit | undefined;
-  /** Out of the container: traffic that the IFB sends. */
-  readonly egress: LinkLimit | undefined;
+  /** Traffic that the link sends. */
+  readonly sent: LinkLimit | undefined;
+  /** Traffic that the link receives, and its IFB sends. */
+  readonly received: LinkLimit | undefined;
 }
 
-/** Computes the limits of a veth pair's directions. */
+/** Computes the limits of a link's directions. */
 export function directionsOf(
   { ingress, egress, scope }: Limits,
-  { mtu }: Pick<Link, "mtu">,
+  { end: { mtu }, isInside }: Pick<LimitedLink, "end" | "isInside">,
 ): Directions {
-  return {
-    ingress: ingress &&
-      { bucket: bucketOf(ingress, mtu), scope, remote: "source" },
-    egress: egress &&
-      { bucket: bucketOf(egress, mtu), scope, remote: "destination" },
-  };
+  const toContainer = ingress &&
+    { bucket: bucketOf(ingress, mtu), scope, remote: "source" } as const;
+  const fromContainer = egress &&
+    { bucket: bucketOf(egress, mtu), scope, remote: "destination" } as const;
+  return isInside
+    ? { sent: fromContainer, received: toContainer }
+    : { sent: toContainer, received: fromContainer };
 }
 
 /**
@@ -51,10 +54,10 @@ export function warnOfSmallBursts(
   directions: Directions,
   { mtu }: Pick<Link, "mtu">,
 ): void {
-  for (const direction of ["ingress", "egress"] as const) {
-    const limit = directions[direction];
+  for (const limit of Object.values(directions)) {
     if (limit === undefined || limit.scope !== undefined) continue;
     if (!isSmallerThanFrame(limit.bucket, mtu)) continue;
+    const direction = limit.remote === "source" ? "ingress" : "egress";
     log.warn(
       `The ${direction} burst is smaller than a full-size packet, which cannot pass`,
       { burstBytes: limit.bucket.sizeBytes, mtu },
@@ -62,9 +65,9 @@ export function warnOfSmallBursts(
   }
 }
 
-/** Limits traffic to the container. */
-export function limitIngress(
-  { host, end }: VethPair,
+/** Limits traffic that the link sends. */
+export function limitSent(
+  { host, end }: LimitedLink,
   limit: LinkLimit,
   rollback: Rollback,
 ): void {
@@ -79,13 +82,13 @@ export function limitIngress(
 const DEFAULT_QUEUE_LENGTH = 1000;
 
 /**
- * Limits traffic from the container. The redirection comes last, when the IFB
+ * Limits traffic that the link receives. The redirection comes last, when the IFB
  * has its queue.
  *
  * @returns The IFB
  */
-export function limitEgress(
-  pair: VethPair,
+export function limitReceived(
+  pair: LimitedLink,
   limit: LinkLimit,
   rollback: Rollback,
 ): Link {
@@ -102,7 +105,7 @@ export function limitEgress(
 }
 
 /**
- * Ends the limits on the host's end, if it still exists.
+ * Ends the limits on the link, if it still exists.
  *
  * @param ifb The attachment's IFB, if it still exists
  * @param isOwn Reports whether an end without a redirection to the IFB is the

@@ -54,12 +54,14 @@ export async function identifyIfb(
 
 /** Surroundings of an IFB. */
 export interface IfbContext {
-  /** The host's namespace. */
+  /** The namespace of the link and of the IFB: the host's, unless `isInside`. */
   readonly host: Rtnl;
   /** Owner of the IFB. */
   readonly identity: IfbIdentity;
-  /** The host's end of the veth pair, if it exists. */
+  /** The host's end of the veth pair, or the container's interface, if it exists. */
   readonly end: Link | undefined;
+  /** Whether both are in the container. */
+  readonly isInside: boolean;
   /** Whether the sandbox exists, and with it the veth pairs of its interfaces. */
   readonly hasSandbox: boolean;
 }

@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "limits a container's traffic in both directions",
   goPeer: "containernetworking/plugins plugins/meta/bandwidth",
   text:
-    "Limits the rate at which a container receives and sends. Chain it after any plugin that connects the container with a veth pair, such as ptp or bridge.",
+    "Limits the rate at which a container receives and sends. Chain it after the plugin that connects the container, such as ptp, bridge or macvlan.",
   example,
   keys: {
     "ingressRate": {
@@ -22,8 +22,9 @@ export const keys: PluginKeys = {
     },
     "ingressBurst": {
       text:
-        "How much the container may receive in one burst. Required with `ingressRate`.",
+        "How much the container may receive in one burst. Needs `ingressRate`.",
       type: "integer, bits",
+      default: "a tenth of a second of the rate, at least 18 KiB",
     },
     "egressRate": {
       text: "The rate at which the container may send.",
@@ -31,9 +32,9 @@ export const keys: PluginKeys = {
       default: "no limit",
     },
     "egressBurst": {
-      text:
-        "How much the container may send in one burst. Required with `egressRate`.",
+      text: "How much the container may send in one burst. Needs `egressRate`.",
       type: "integer, bits",
+      default: "a tenth of a second of the rate, at least 18 KiB",
     },
     "shapedSubnets": {
       text:

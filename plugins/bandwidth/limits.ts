@@ -72,10 +72,16 @@ function hasLimits(
 /** In bytes; does not fit into the kernel's 32 bits. */
 const TOO_LARGE_BURST = 0xffff_ffff;
 
-function limitOf(bitsPerSecond = 0, burstBits = 0): Limit | undefined {
-  if (burstBits === 0 && bitsPerSecond !== 0) {
-    throw invalid("if rate is set, burst must also be set");
-  }
+/**
+ * The burst if none is given: a tenth of a second, and enough for two packets
+ * of 9000 bytes.
+ */
+const DEFAULT_BURST_SECONDS = 0.1, LEAST_DEFAULT_BURST_BITS = 18_432 * 8;
+
+function limitOf(bitsPerSecond = 0, givenBurst = 0): Limit | undefined {
+  const burstBits = bitsPerSecond === 0 || givenBurst !== 0
+    ? givenBurst
+    : defaultBurstOf(bitsPerSecond);
   if (bitsPerSecond === 0 && burstBits !== 0) {
     throw invalid("if burst is set, rate must also be set");
   }
@@ -83,6 +89,13 @@ function limitOf(bitsPerSecond = 0, burstBits = 0): Limit | undefined {
     throw invalid("burst cannot be more than 4GB");
   }
   return bitsPerSecond === 0 ? undefined : { bitsPerSecond, burstBits };
+}
+
+function defaultBurstOf(bitsPerSecond: number): number {
+  const bits = Math.floor(bitsPerSecond * DEFAULT_BURST_SECONDS);
+  // Less than what a burst may be, whatever the rate.
+  const most = (TOO_LARGE_BURST - 1) * 8;
+  return Math.min(Math.max(bits, LEAST_DEFAULT_BURST_BITS), most);
 }
 
 function scopeOf(

@@ -85,16 +85,13 @@ Deno.test("limitsOf() reads the configuration, or else the runtime's", async (t)
 });
 
 Deno.test("limitsOf() refuses limits that make no sense", async (t) => {
-  const needsBurst = "if rate is set, burst must also be set";
   const needsRate = "if burst is set, rate must also be set";
   const rows: [name: string, config: object, message: string][] = [
-    ["ingress without burst", { ingressRate: 1 }, needsBurst],
     ["ingress without rate", { ingressBurst: 1 }, needsRate],
-    ["egress without burst", { egressRate: 1, egressBurst: 0 }, needsBurst],
     ["egress without rate", { egressRate: 0, egressBurst: 1 }, needsRate],
     ["the runtime's", {
-      runtimeConfig: { bandwidth: { egressRate: 1 } },
-    }, needsBurst],
+      runtimeConfig: { bandwidth: { egressBurst: 1 } },
+    }, needsRate],
     ["a burst of 4 GiB", {
       ingressRate: 1,
       ingressBurst: 2 ** 35,
@@ -133,6 +130,26 @@ Deno.test("limitsOf() refuses limits that make no sense", async (t) => {
     assertEquals([error.code, error.message.slice(0, message.length)], [
       7,
       message,
+    ]);
+  });
+});
+
+Deno.test("limitsOf() chooses a burst if none is given", async (t) => {
+  const rows: [rate: number, burst: number][] = [
+    [1, 147_456],
+    [1e6, 147_456],
+    [100e6, 10e6],
+    [1e12, 34_359_738_352],
+  ];
+  await eachRow(t, rows, ([rate, burst]) => {
+    const limits = read({
+      ingressRate: rate,
+      egressRate: rate,
+      egressBurst: 0,
+    });
+    assertEquals([limits.ingress, limits.egress], [
+      { bitsPerSecond: rate, burstBits: burst },
+      { bitsPerSecond: rate, burstBits: burst },
     ]);
   });
 });

@@ -50,9 +50,6 @@ function checkLimit(conf: JsonObject, direction: string): Problem[] {
   const rateKey = `${direction}Rate`, burstKey = `${direction}Burst`;
   const rate = Number(conf[rateKey] ?? 0);
   const burst = Number(conf[burstKey] ?? 0);
-  if (rate > 0 && burst === 0) {
-    return [errorAt([rateKey], `${burstKey} must also be set`)];
-  }
   if (burst > 0 && rate === 0) {
     return [errorAt([burstKey], `${rateKey} must also be set`)];
   }

@@ -14,7 +14,7 @@ import { linkNeed } from "../parts/kernel_needs.ts";
 export const metadata: BuiltInMetadata = {
   type: "bandwidth",
   kind: "chained",
-  hostEnd: "needed",
+  queues: "needed",
   status: "stable",
   differences: [{
     uses: /"(un)?shapedSubnets"/i,

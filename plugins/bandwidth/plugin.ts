@@ -1,6 +1,6 @@
 /**
  * bandwidth: limits a container's traffic. Chained after a plugin that connects
- * the container by a veth, such as ptp or bridge.
+ * the container, such as ptp or bridge.
  *
  * ```
  *     container                          host
@@ -15,6 +15,9 @@
  * Ingress is towards the container. The container's outgoing traffic arrives on
  * the host's end of the veth, where the kernel has no queue for it: it is
  * redirected to an intermediate functional block (IFB), which has a queue.
+ *
+ * An interface without an end on the host, such as a macvlan, has both queues
+ * inside the container, with the directions the other way round.
  *
  * DEL leaves nothing behind.
  *
@@ -35,19 +38,19 @@ import {
   readablePrevResult,
   requirePrevResult,
 } from "../parts/sandbox/prev_result.ts";
-import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
+import { findSandbox, openSandbox, pathOf } from "../parts/sandbox/sandbox.ts";
 import { describeLink } from "../parts/link/veth.ts";
 import type { BandwidthConfig } from "./schema.ts";
 import {
   type Directions,
   directionsOf,
   endLimits,
-  limitEgress,
-  limitIngress,
-  type VethPair,
+  type LimitedLink,
+  limitReceived,
+  limitSent,
   warnOfSmallBursts,
 } from "./directions.ts";
-import { findHostEnd, getHostEnd } from "./host_end.ts";
+import { findLimitedLink, getLimitedLink } from "./limited_link.ts";
 import {
   identifyIfb,
   type IfbContext,
@@ -71,42 +74,56 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     if (isUnlimited(limits)) return prevResult;
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
-    const end = getHostEnd(host, sandbox, prevResult, call.args.ifName);
-    const { ingress, egress } = directionsOf(limits, end);
-    warnOfSmallBursts(call.log, { ingress, egress }, end);
+    const { ifName } = call.args;
+    const placed = getLimitedLink(host, sandbox, prevResult, ifName);
+    const { sent, received } = directionsOf(limits, placed);
+    warnOfSmallBursts(call.log, { sent, received }, placed.end);
     const identity = await identifyIfb(attachmentOf(call));
 
     await using rollback = new Rollback(call.log);
-    const pair = { host, end, identity, hasSandbox: true };
-    if (ingress !== undefined) limitIngress(pair, ingress, rollback);
-    const ifb = egress && limitEgress(pair, egress, rollback);
+    const link = { ...placed, identity, hasSandbox: true };
+    if (sent !== undefined) limitSent(link, sent, rollback);
+    const ifb = received && limitReceived(link, received, rollback);
     rollback.commit();
-    return ifb === undefined
+    // Runtimes take interfaces of the container for its networks.
+    return ifb === undefined || link.isInside
       ? prevResult
       : withInterface(prevResult, describeLink(ifb));
   },
 
   check: (call) =>
-    withLimits(call, async (pair, { ingress, egress }) => {
-      const { checkEgress, checkIngress } = await import("./check.ts");
-      if (ingress !== undefined) checkIngress(pair, ingress);
-      if (egress !== undefined) checkEgress(pair, egress);
+    withLimits(call, async (link, { sent, received }) => {
+      const { checkReceived, checkSent } = await import("./check.ts");
+      if (sent !== undefined) checkSent(link, sent);
+      if (received !== undefined) checkReceived(link, received);
     }),
 
   // The steps of ADD replace what is left of a limit. None is undone.
-  repair: (call) =>
-    withLimits(call, (pair, { ingress, egress }) => {
+  repair: (call, scope) =>
+    withLimits(call, (link, { sent, received }) => {
+      if (link.isInside && !scope.sandbox) return;
       const rollback = new Rollback(call.log);
-      if (ingress !== undefined) limitIngress(pair, ingress, rollback);
-      if (egress !== undefined) limitEgress(pair, egress, rollback);
+      if (sent !== undefined) limitSent(link, sent, rollback);
+      if (received !== undefined) limitReceived(link, received, rollback);
     }),
 
   async del(call): Promise<void> {
     using host = Rtnl.open(call.hostNetns);
+    using sandbox = findReadableSandbox(call);
     const identity = await identifyIfb(attachmentOf(call));
-    const place = { host, identity, ...findPlace(host, call) };
+    const placed = findLimitedLink(host, sandbox, call.args.ifName);
+    const place = { ...placed, identity };
     const ifbs = listIfbs(place);
-    const end = (): void => endLimitsOfEnd(place, ifbs[0], call);
+    if (place.isInside) {
+      endLimitsOfEnd(place, ifbs[0], call);
+      const { linkDeletion } = call;
+      const hostNetns = pathOf(place.host.netns);
+      return await deleteNow(ifbs, { linkDeletion, hostNetns });
+    }
+    const end = (): void => {
+      using host = Rtnl.open(call.hostNetns);
+      endLimitsOfEnd({ ...place, host }, ifbs[0], call);
+    };
     if (ifbs.length === 0) return end();
     // Before the IFB: traffic redirected to a deleted IFB is lost.
     await deleteLater(ifbs, call, {
@@ -126,10 +143,10 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
   },
 });
 
-/** Works on the veth pair of an attachment, unless the configuration limits nothing. */
+/** Works on the link of an attachment, unless the configuration limits nothing. */
 async function withLimits(
   call: Call<BandwidthConfig>,
-  work: (pair: VethPair, directions: Directions) => MaybePromise<void>,
+  work: (link: LimitedLink, directions: Directions) => MaybePromise<void>,
 ): Promise<void> {
   const limits = limitsOf(call.config);
   const prevResult = requirePrevResult(
@@ -139,10 +156,11 @@ async function withLimits(
   if (isUnlimited(limits)) return;
   using host = Rtnl.open(call.hostNetns);
   using sandbox = openSandbox(call.args);
-  const end = getHostEnd(host, sandbox, prevResult, call.args.ifName);
+  const { ifName } = call.args;
+  const placed = getLimitedLink(host, sandbox, prevResult, ifName);
   const identity = await identifyIfb(attachmentOf(call));
-  const pair = { host, end, identity, hasSandbox: true };
-  await work(pair, directionsOf(limits, end));
+  const link = { ...placed, identity, hasSandbox: true };
+  await work(link, directionsOf(limits, link));
 }
 
 /** Adds an interface to a result, or replaces one with the same name. */
@@ -153,23 +171,18 @@ function withInterface(result: Result, added: Interface): Result {
   return { ...result, interfaces: [...others, added] };
 }
 
-/** Finds the rest of the veth pair; the IFB can be found without it. */
-function findPlace(
-  host: Rtnl,
-  call: Call,
-): Pick<IfbContext, "end" | "hasSandbox"> {
+/** Opens the sandbox; the IFB of a veth pair can be found without it. */
+function findReadableSandbox(call: Call): Rtnl | undefined {
   try {
-    using sandbox = findSandbox(call);
-    const end = sandbox && findHostEnd(host, sandbox, call.args.ifName);
-    return { end, hasSandbox: sandbox !== undefined };
+    return findSandbox(call);
   } catch (error) {
     call.log.warn("Ignoring the sandbox", { problem: describeError(error) });
-    return { end: undefined, hasSandbox: false };
+    return undefined;
   }
 }
 
 /**
- * Ends the limits on the host's end, after the call if need be.
+ * Ends the limits on the link, after the call if need be.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -179,25 +192,31 @@ function endLimitsOfEnd(
   call: Call,
 ): void {
   try {
-    using host = Rtnl.open(call.hostNetns);
-    endLimits({ ...place, host }, ifb, (end) => isOwnEnd(end, call));
+    endLimits(place, ifb, (end) => isOwnEnd(end, place, call));
   } catch (cause) {
-    throw new Error("Cannot remove the rate limits from the host end", {
+    const where = place.isInside ? "interface" : "host end";
+    throw new Error(`Cannot remove the rate limits from the ${where}`, {
       cause,
     });
   }
 }
 
 /**
- * Reports whether a veth pair is this attachment's. A DEL also follows an ADD that
+ * Reports whether a link is this attachment's. A DEL also follows an ADD that
  * failed because another attachment had the interface's name. From 0.4.0 on, a
  * prevResult shows that an ADD succeeded.
  */
-function isOwnEnd({ alias, name }: Link, call: Call): boolean {
+function isOwnEnd(
+  { alias, name }: Link,
+  { isInside }: IfbContext,
+  call: Call,
+): boolean {
   if (alias === aliasOf(attachmentOf(call))) return true;
   const prevResult = readablePrevResult(call);
   if (prevResult === undefined) {
     return alias === undefined && !isAtLeast(call.cniVersion, "0.4.0");
   }
-  return prevResult.interfaces.some((one) => !one.sandbox && one.name === name);
+  return prevResult.interfaces.some((one) =>
+    Boolean(one.sandbox) === isInside && one.name === name
+  );
 }

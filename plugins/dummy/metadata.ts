@@ -16,7 +16,7 @@ export const metadata: BuiltInMetadata = {
   ipam: "required",
   refusesIpam: "asks over link",
   makesInterface: true,
-  hostEnd: "none",
+  queues: "none",
   network: { joins: "node" },
   needs: [linkNeed("dummy", "dummy", { kind: "dummy" })],
   keys: () => ({

@@ -17,7 +17,6 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   ipam: "possible",
   makesInterface: true,
-  hostEnd: "none",
   network: {
     joins: "lower link",
     lowerLink: (conf) => masterOf(conf, "receives"),

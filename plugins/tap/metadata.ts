@@ -15,7 +15,7 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   ipam: "possible",
   makesInterface: true,
-  hostEnd: "none",
+  queues: "none",
   needs: [{
     name: "tap",
     module: "tun",

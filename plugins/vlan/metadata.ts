@@ -19,7 +19,6 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   ipam: "possible",
   makesInterface: true,
-  hostEnd: "none",
   network: {
     joins: "lower link",
     lowerLink: (conf) => masterOf(conf, "shared"),

@@ -249,14 +249,13 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
       assertEquals(qdiscsOf(pair, HOST_END), ["tbf 1", "ingress"]);
     },
 
-  "BW-9 a macvlan is refused": (cniVersion) => async () => {
+  "BW-9 a bridge in the container is refused": (cniVersion) => async () => {
     using hosts = TestHosts.create();
     const pair = new LimitedPair(hosts, { cniVersion });
-    const macvlan = ["link", "container-veth", "type", "macvlan"];
-    runIn(hosts.sandbox, "ip", "link", "add", "macvlan0", ...macvlan);
-    const ifName = "macvlan0";
+    const ifName = "bridge0";
+    runIn(hosts.sandbox, "ip", "link", "add", ifName, "type", "bridge");
     const { json } = await pair.run("ADD", LIMITS, { ifName });
-    const text = "container interface macvlan0 has no veth peer: ";
+    const text = "container interface bridge0 has no veth peer: ";
     assertStringIncludes(json.msg, text);
   },
 
@@ -301,7 +300,7 @@ const PAIRS: readonly [number, number, string | undefined][] = [
   [1, 2 ** 35 - 16, undefined],
   [1, 2 ** 35, "burst cannot be more than 4GB"],
   [0, 1, "if burst is set, rate must also be set"],
-  [1, 0, "if rate is set, burst must also be set"],
+  [1, 0, undefined],
   [0, 0, undefined],
 ];
 

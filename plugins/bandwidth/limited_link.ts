@@ -1,5 +1,6 @@
 /**
- * The host's end of the container's veth pair, which gets the limits.
+ * The link that gets the limits: the host's end of the container's veth pair,
+ * or the container's interface if it has no end on the host.
  *
  * @module
  */
@@ -8,31 +9,45 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { LimitedLink } from "./directions.ts";
+import type { IfbContext } from "./ifb.ts";
+
+/** A link, and where it is. */
+type PlacedLink = Pick<LimitedLink, "host" | "end" | "isInside">;
 
 /**
- * Returns the host's end, created by any plugin: the peer of the container's
- * interface. The result must list it.
+ * Kinds of interfaces without an end on the host, on which the container sends
+ * and receives: those of macvlan, ipvlan, vlan and host-device, "" for devices.
+ */
+const INSIDE: readonly string[] = ["", "macvlan", "ipvlan", "vlan"];
+
+/**
+ * Returns the link to limit, created by any plugin. The result must list the
+ * host's end.
  *
  * Source: containernetworking/plugins plugins/meta/bandwidth/main.go
  * `getHostInterface`, with its texts.
  *
  * @throws {CniError} 7 if it does not exist
  */
-export function getHostEnd(
+export function getLimitedLink(
   host: Rtnl,
   sandbox: Rtnl,
   { interfaces }: Result,
   ifName: string,
-): Link {
+): PlacedLink {
   if (interfaces.length === 0) throw refusal("no interfaces provided");
-  const containerEnd = sandbox.link.find(ifName);
-  const peerIndex = peerIndexOf(ifName, containerEnd);
-  const end = findPeer(host, containerEnd);
+  const link = sandbox.link.find(ifName);
+  if (link !== undefined && INSIDE.includes(link.kind)) {
+    return { host: sandbox, end: link, isInside: true };
+  }
+  const peerIndex = peerIndexOf(ifName, link);
+  const end = findPeer(host, link);
   if (end === undefined) {
     throw refusal(`veth peer with index ${peerIndex} is not in host ns`);
   }
   if (interfaces.some(({ name, sandbox }) => !sandbox && name === end.name)) {
-    return end;
+    return { host, end, isInside: false };
   }
   throw refusal(
     "no veth peer of container interface found in host ns",
@@ -40,13 +55,18 @@ export function getHostEnd(
   );
 }
 
-/** Finds the host's end if the container's interface is a veth pair to the host. */
-export function findHostEnd(
+/** Finds the limited link, as far as it exists. */
+export function findLimitedLink(
   host: Rtnl,
-  sandbox: Rtnl,
+  sandbox: Rtnl | undefined,
   ifName: string,
-): Link | undefined {
-  return findPeer(host, sandbox.link.find(ifName));
+): Omit<IfbContext, "identity"> {
+  const link = sandbox?.link.find(ifName);
+  if (sandbox !== undefined && link && INSIDE.includes(link.kind)) {
+    return { host: sandbox, end: link, isInside: true, hasSandbox: true };
+  }
+  const hasSandbox = sandbox !== undefined;
+  return { host, end: findPeer(host, link), isInside: false, hasSandbox };
 }
 
 function peerIndexOf(ifName: string, end: Link | undefined): number {
@@ -55,7 +75,7 @@ function peerIndexOf(ifName: string, end: Link | undefined): number {
   if (end.kind === "veth" && end.linkIndex) return end.linkIndex;
   throw refusal(
     `${what}: its kind is "${end.kind}"`,
-    "bandwidth limits the host end of a veth pair, such as those of ptp and bridge",
+    "bandwidth limits veth pairs, such as those of ptp and bridge, and interfaces of macvlan, ipvlan, vlan and host-device",
   );
 }
 
