@@ -154,6 +154,12 @@ const VALUES: readonly [
   [{ daemon: { heal: false } }, "cni-plugins", lastArgument, "--no-heal"],
   [{ daemon: { repair: true } }, "cni-plugins", lastArgument, "--repair"],
   [
+    { daemon: { podMetrics: true } },
+    "cni-plugins",
+    lastArgument,
+    "--pod-metrics",
+  ],
+  [
     { multus: { enabled: true, daemon: { enabled: true, heal: false } } },
     "kube-multus-ds",
     lastArgument,

@@ -33,6 +33,7 @@ import { defaultDirectories } from "../networks/network.ts";
 import type { NodeAttachment } from "../attachments/node_attachments.ts";
 import { detach } from "./detach.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
+import type { PodMetrics } from "./pod_metrics.ts";
 import type { Reconciler } from "./reconciler.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
@@ -90,6 +91,7 @@ export async function daemon(
     ...options.heals ? [createLeftoverRemover(env, lookup, log)] : [],
     ...options.repairs ? [await loadRepairer(env, lookup, log)] : [],
   ];
+  const podMetrics = options.countsPods ? await loadPodMetrics(env) : undefined;
   const check = options.logLevel === "debug"
     ? createCheck(onStderr)
     : undefined;
@@ -124,7 +126,9 @@ export async function daemon(
         ...multus.listGauges(),
         ...spans?.gauges ?? [],
         ...reconcilers.flatMap((one) => one.listGauges()),
+        ...podMetrics?.listGauges() ?? [],
       ],
+      beforeMetrics: podMetrics && (() => podMetrics.count()),
       onListening: (calls): void => {
         tryPidFile(pidFile, log);
         for (const one of reconcilers) {
@@ -186,6 +190,13 @@ async function loadRepairer(
     lookup,
     log,
   });
+}
+
+/** Loads what counts the traffic of pods. */
+async function loadPodMetrics(env: Environment): Promise<PodMetrics> {
+  const { PodMetrics } = await import("./pod_metrics.ts");
+  const directories = defaultDirectories(env);
+  return new PodMetrics({ directories, hostNetns: OWN_NETNS });
 }
 
 /** Loads what makes spans, if there may be some. */

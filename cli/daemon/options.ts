@@ -71,6 +71,9 @@ export const DAEMON_FLAGS = {
   "repair": {
     summary: "restore what other programs remove from running containers",
   },
+  "pod-metrics": {
+    summary: "also count the traffic of each pod's interfaces in /metrics",
+  },
   "no-warm-up": {
     summary: "listen immediately; the first calls are then slower",
   },
@@ -112,6 +115,8 @@ export interface DaemonOptions {
   readonly heals: boolean;
   /** Whether to repair containers that have lost something. */
   readonly repairs: boolean;
+  /** Whether the metrics contain the traffic of pods. */
+  readonly countsPods: boolean;
   /** Absolute path of the file with the process ID; "" for none. */
   readonly pidFile: string;
   /** Whether to start it in the background. */
@@ -154,6 +159,7 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     warmsUp: !flags["no-warm-up"],
     heals: !flags["no-heal"],
     repairs: flags.repair,
+    countsPods: flags["pod-metrics"],
     pidFile: pidFile && resolve(pidFile),
     detaches: flags.detach,
     logLevel: flags["log-level"],

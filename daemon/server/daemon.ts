@@ -80,6 +80,8 @@ export interface DaemonOptions {
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
   readonly gauges?: readonly Gauge[];
+  /** Reads these values; they are left as they are if it fails. */
+  readonly beforeMetrics?: (() => Promise<void>) | undefined;
   /** Answers requests on the HTTP socket other than about the state. */
   readonly handle?:
     | ((
@@ -240,21 +242,33 @@ class NodeDaemon {
     const isEnding = (): boolean => this.isEnding;
     const running: RunningDaemon = { calls, isEnding, caller };
     return await this.#options.handle?.(request, running) ??
-      this.answerState(request);
+      await this.answerState(request);
   }
 
   /** Serves the state over TCP until disposal. */
   serveState(address: StateAddress): StateServer {
     const { log } = this.#options;
-    const respond = (request: Request): Response => this.answerState(request);
+    const respond = (request: Request): Promise<Response> =>
+      this.answerState(request);
     return this.#stateServer = new StateServer({ address, respond, log });
   }
 
+  async #formatMetrics(): Promise<string> {
+    try {
+      await this.#options.beforeMetrics?.();
+    } catch (error) {
+      this.#options.log.warn("Cannot read the metrics of pods", {
+        error: describeError(error),
+      });
+    }
+    return this.#metrics.format();
+  }
+
   /** Answers requests about the daemon's state. */
-  answerState(request: Request): Response {
+  answerState(request: Request): Promise<Response> {
     return answerState(request, {
       isReady: () => !this.isEnding,
-      metrics: () => this.#metrics.format(),
+      metrics: () => this.#formatMetrics(),
       describe: () => ({
         version: PLUGINS_VERSION,
         build: this.#options.build,

@@ -120,7 +120,7 @@ export function formatGauge(
   { name, type = "gauge", help, read }: Gauge,
 ): string {
   const lines = read()
-    .map(([labels, value]) => `${name}${formatLabels(labels)} ${value}`);
+    .map(([labels, value]) => `${name}${formatKept(labels)} ${value}`);
   return formatMetric(name, type, help, lines);
 }
 
@@ -133,6 +133,15 @@ function formatMetric(
 ): string {
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines, ""]
     .join("\n");
+}
+
+/** Labels of gauges as text: some gauges share theirs, and keep them. */
+const FORMATTED = new WeakMap<Labels, string>();
+
+function formatKept(labels: Labels): string {
+  const known = FORMATTED.get(labels) ?? formatLabels(labels);
+  FORMATTED.set(labels, known);
+  return known;
 }
 
 function formatLabels(labels: Labels): string {

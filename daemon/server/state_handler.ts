@@ -11,7 +11,7 @@ export interface State {
   /** Whether calls may come. */
   readonly isReady: () => boolean;
   /** Formats the metrics for Prometheus. */
-  readonly metrics: () => string;
+  readonly metrics: () => Promise<string>;
   /** Describes the daemon and what became of its calls. */
   readonly describe: () => StateDocument;
 }
@@ -89,10 +89,13 @@ export interface LeftoversDocument {
 }
 
 /** Answers `/metrics`, `/state`, `/healthz` and `/readyz`; 404 to anything else. */
-export function answerState(request: Request, state: State): Response {
+export async function answerState(
+  request: Request,
+  state: State,
+): Promise<Response> {
   switch (new URL(request.url).pathname) {
     case "/metrics":
-      return new Response(state.metrics(), {
+      return new Response(await state.metrics(), {
         headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
       });
     case "/state":

@@ -21,7 +21,7 @@ export interface StateAddress {
 /** Options of a {@linkcode StateServer}. */
 export interface StateServerOptions {
   readonly address: StateAddress;
-  readonly respond: (request: Request) => Response;
+  readonly respond: (request: Request) => Response | Promise<Response>;
   readonly log: Pick<Log, "warn" | "error" | "info">;
   /** See {@linkcode RETRY_MS}. */
   readonly retryMs?: number;

@@ -23,6 +23,9 @@ function counter(bad: number, later = 0): string {
 const NODE = 'instance="node:9100"';
 const DAEMON = 'job="cni-daemon",instance="node:9468"';
 const ADD = `${DAEMON},plugin="ptp",command="ADD",network="pods"`;
+const POD = `${DAEMON},namespace="default",pod="web",network="pods",` +
+  `interface="eth0"`;
+const DROPPED = `cni_pod_network_receive_packets_dropped_total{${POD}}`;
 const GC = `${DAEMON},plugin="ptp",command="GC",network="pods"`;
 
 /** Samples of a node that is well; a case replaces some. */
@@ -45,6 +48,8 @@ export const HEALTHY: Readonly<Record<string, string>> = {
   [`cni_daemon_leftovers_failed{${DAEMON}}`]: gauge(0, 0),
   [`cni_daemon_repairs_failed{${DAEMON}}`]: gauge(0, 0),
   [`cni_daemon_pods_missing_networks{${DAEMON}}`]: gauge(0, 0),
+  [DROPPED]: counter(6, 6),
+  [`cni_pod_network_transmit_packets_dropped_total{${POD}}`]: counter(0),
   [`process_start_time_seconds{${DAEMON}}`]: gauge(1000, 1000),
   [`process_resident_memory_bytes{${DAEMON}}`]: gauge(68e6, 68e6),
   [`cni_node_daemon{${NODE},state="running"}`]: gauge(1, 1),
@@ -179,6 +184,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
     notYet: 9,
     fires: 11,
+  },
+  {
+    alert: "CniPodPacketsDropped",
+    samples: { [DROPPED]: counter(1200, 6) },
+    notYet: 9,
+    fires: 13,
   },
   {
     alert: "CniAddressesFew",

@@ -30,6 +30,8 @@ import {
   promtool,
   readRules,
 } from "./prometheus.ts";
+import { ipJson } from "../../testing/ip_json.ts";
+import { spawnIn } from "../_harness/spawn_in.ts";
 import { needsInetRules, needsRuleTools } from "../_harness/rules.ts";
 import { callWith } from "../_harness/tool_call.ts";
 
@@ -222,8 +224,10 @@ class Monitored implements AsyncDisposable {
         `--metrics-address=${METRICS_ADDRESS}`,
         `--kubeconfig=${kubeconfig}`,
         "--max-calls=2",
+        "--pod-metrics",
         ...args,
       ],
+      wrapper: inOwnMounts(this.scene),
       // Nobody listens there; spans are counted all the same.
       env: {
         NODE_NAME: "node1",
@@ -289,6 +293,8 @@ class Monitored implements AsyncDisposable {
       ipam: { ...this.scene.hosts.hostLocal("10.9.0.0/24"), ...ipam },
     };
     return this.daemon.call("ptp", command, {
+      // The daemon declines calls from other mounts than its own.
+      wrapper: ["nsenter", "--mount", `--target=${this.daemon.pid}`],
       config,
       sandbox: this.scene.hosts.sandbox,
       ifName: "eth9",
@@ -374,6 +380,32 @@ function failing(alert: string, command: string): Fault {
     async again(node): Promise<void> {
       await node.call(command, { ipam: { type: "absent" } }).output;
     },
+  };
+}
+
+/** Packets of a pod that are too long for the other end of its link. */
+function dropPackets(): Fault {
+  const setMtu = ({ scene }: Monitored, mtu: number): void => {
+    const [{ link_index: index }] = ipJson(
+      scene.hosts.sandbox,
+      "link",
+      "show",
+      "eth0",
+    );
+    scene.sh(
+      `ip link set $(ip -o link | sed -n 's/^${index}: \\([^@:]*\\).*/\\1/p') mtu ${mtu}`,
+    );
+  };
+  return {
+    alert: "CniPodPacketsDropped",
+    seed: (node) => setMtu(node, 1280),
+    async again({ scene: { hosts: { sandbox } } }): Promise<void> {
+      const ping = "ping -q -f -c 100 -w 1 -s 1400 10.1.0.1 > /dev/null; true";
+      const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
+      const args = ["-c", ping];
+      await spawnIn(sandbox, { path: "/bin/sh", args, env, stdin: "" }).output;
+    },
+    mend: (node) => setMtu(node, 1500),
   };
 }
 
@@ -592,6 +624,7 @@ const FAULTS: readonly Fault[] = [
     seed: (node) => node.stopApi(),
     mend: (node) => node.startApi(),
   },
+  dropPackets(),
   ofNode("CniAddressesFew", takeAddresses(11)),
   ofNode("CniAddressesExhausted", takeAddresses(12)),
   ofNode("CniLeftovers", ({ scene }) => leaseOfNone(scene)),

@@ -45,6 +45,9 @@ read the same files. A template changes only what values name.
 {{- if .daemon.repair -}}
   {{- $args = append $args "--repair" -}}
 {{- end -}}
+{{- if .daemon.podMetrics -}}
+  {{- $args = append $args "--pod-metrics" -}}
+{{- end -}}
 {{- $_ := set $container "args" $args -}}
 {{- range $probe := list $container.readinessProbe $container.livenessProbe -}}
   {{- $_ := set $probe.httpGet "port" $.daemon.port -}}
