@@ -65,6 +65,7 @@ export type {
   GivenRange,
   GivenSubnet,
   GoDifference,
+  IpamTrait,
   Lint,
   Linted,
   LowerLink,
