@@ -54,7 +54,7 @@ interface Followed {
 /**
  * Removes leftovers: of a container whose namespace is deleted, or one of whose calls
  * failed, when the grace period is over, unless DEL comes before; and of all others
- * at the start and every ten minutes.
+ * at the start, one grace period later, and every ten minutes.
  */
 export class LeftoverRemover
   extends Reconciler<"leftovers", LeftoverRemoverOptions> {
@@ -173,6 +173,8 @@ export class LeftoverRemover
 
   protected async work({ isSweep, signal }: Round): Promise<boolean> {
     const { search, graceMs = GRACE_MS } = this.options;
+    // The leftovers of an earlier daemon may be too young for the first search.
+    if (this.rounds === 0) this.#suspect("");
     if (isSweep) this.#forgetDead();
     if (!this.#takeDead() && !isSweep) return false;
     const { HiddenProcessesError, removeOrphans } = await import(

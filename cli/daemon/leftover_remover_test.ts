@@ -108,9 +108,9 @@ class Scene implements AsyncDisposable {
   }
 }
 
-test("LeftoverRemover searches at the start, and when a namespace is removed before DEL", async () => {
+test("LeftoverRemover searches at the start, a grace period later, and when a namespace is removed before DEL", async () => {
   await using scene = new Scene();
-  await scene.untilSearches(1);
+  await scene.untilSearches(2);
   const { graceMs, isAutomatic } = scene.searches[0] ?? {};
   assertEquals([graceMs, isAutomatic], [200, true]);
   const [lost, detached] = ["a", "b"].map((name) => scene.addNetns(name));
@@ -124,36 +124,36 @@ test("LeftoverRemover searches at the start, and when a namespace is removed bef
   // DEL of one plugin of two.
   scene.note("DEL", lost ?? "", 0, "portmap");
   Deno.removeSync(lost ?? "");
-  await scene.untilSearches(2);
-  assertEquals(scene.searches.length, 2);
+  await scene.untilSearches(3);
+  assertEquals(scene.searches.length, 3);
 });
 
 test("LeftoverRemover searches after a call that failed", async () => {
   await using scene = new Scene();
-  await scene.untilSearches(1);
-  scene.note("ADD", "/run/no-such-netns", 11);
   await scene.untilSearches(2);
-  scene.note("DEL", "/run/no-such-netns", 11);
+  scene.note("ADD", "/run/no-such-netns", 11);
   await scene.untilSearches(3);
+  scene.note("DEL", "/run/no-such-netns", 11);
+  await scene.untilSearches(4);
   // Its namespace exists: it is about to be tried again.
   scene.note("ADD", "/proc/self/ns/net", 11);
   scene.note("CHECK", "/run/no-such-netns", 11);
   scene.note("ADD", "/run/no-such-netns", -1);
   scene.note("DEL", "/run/another", 11);
-  await scene.untilSearches(4);
-  assertEquals(scene.searches.length, 4);
+  await scene.untilSearches(5);
+  assertEquals(scene.searches.length, 5);
 });
 
 test("LeftoverRemover searches with the configurations of the latest calls", async () => {
   await using scene = new Scene();
-  await scene.untilSearches(1);
+  await scene.untilSearches(2);
   const types = Array.from({ length: 150 }, (_, index) => `type${index}`);
   for (const type of [...types, "type60"]) {
     scene.note("ADD", "/run/no-such-netns", 0, type);
   }
   scene.note("DEL", "/run/no-such-netns", 11, "type149");
-  await scene.untilSearches(2);
-  const { confs = [] } = scene.searches[1] ?? {};
+  await scene.untilSearches(3);
+  const { confs = [] } = scene.searches[2] ?? {};
   const known = confs.map((bytes) => new TextDecoder().decode(bytes));
   const latest = types.slice(50).filter((type) => type !== "type60");
   assertEquals(known.sort(), [...latest, "type60"].sort());
@@ -164,19 +164,19 @@ test("LeftoverRemover counts what it removes, and logs each failure once", async
   const error = new Error("it is busy");
   const link = { ...ORPHAN, kind: "link", where: "veth0" } as const;
   scene.found = () => [{ orphan: ORPHAN }, { orphan: link, error }];
-  await scene.untilSearches(1);
-  scene.note("DEL", "/run/a", 11);
   await scene.untilSearches(2);
+  scene.note("DEL", "/run/a", 11);
+  await scene.untilSearches(3);
   await eventually(
     "it has counted",
-    () => scene.remover.describe().searches === 2,
+    () => scene.remover.describe().searches === 3,
   );
   const { removed, failed, lastAt } = scene.remover.describe();
-  assertEquals(removed, { lease: 2 });
+  assertEquals(removed, { lease: 3 });
   assertEquals(failed, [{ kind: "link", where: "veth0", error: "it is busy" }]);
   assertMatch(lastAt ?? "", /^\d{4}-/);
   const [first = "", , third = ""] = scene.logs;
-  assertEquals(scene.logs.length, 3);
+  assertEquals(scene.logs.length, 4);
   assertStringIncludes(first, "Removed a leftover of a deleted container");
   assertStringIncludes(third, "Removed a leftover of a deleted container");
   assertEquals(
@@ -188,7 +188,7 @@ test("LeftoverRemover counts what it removes, and logs each failure once", async
           kind,
         ): [Record<string, string>, number] => [
           { kind },
-          kind === "lease" ? 2 : 0,
+          kind === "lease" ? 3 : 0,
         ]),
       ],
       ["cni_daemon_leftovers_failed", [[{}, 1]]],
@@ -201,7 +201,7 @@ test("LeftoverRemover goes on after a failure, but not where processes are hidde
   scene.found = () => {
     throw new Error("no");
   };
-  await scene.untilSearches(1);
+  await scene.untilSearches(2);
   await eventually(
     "it says so",
     () => scene.remover.describe().problem === "no",
@@ -210,11 +210,11 @@ test("LeftoverRemover goes on after a failure, but not where processes are hidde
     throw new HiddenProcessesError();
   };
   scene.note("DEL", "/run/a", 11);
-  await scene.untilSearches(2);
+  await scene.untilSearches(3);
   scene.note("DEL", "/run/b", 11);
   await eventually(
     "it says so",
     () => /PID namespace/.test(scene.remover.describe().problem ?? ""),
   );
-  assertEquals([scene.searches.length, scene.logs.length], [2, 2]);
+  assertEquals([scene.searches.length, scene.logs.length], [3, 2]);
 });
