@@ -123,7 +123,8 @@ export class NetworkRuntime {
 
   /**
    * Makes again what an attachment has lost, such as rules and routes: runs REPAIR
-   * of each plugin in order, each with the cached result.
+   * of each plugin in order, each with the cached result. A runtime asks each plugin
+   * once whether it has REPAIR.
    *
    * @returns What became of each plugin's part
    * @throws {CheckNotSupportedError} 1 If the configuration is older than 0.4.0
@@ -398,6 +399,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       keepsAddresses: options.keepsAddresses,
     },
     cache: new AttachmentCache(options.cacheDir),
+    repairers: new Map(),
     recordsSteps: options.recordsSteps ?? false,
     locks: options.locks,
     log: createLog({ component: "libcni" }, onStderr, options.env),

@@ -202,6 +202,8 @@ export interface PluginTools {
 /** Everything a runtime needs. */
 export interface Tools extends PluginTools {
   readonly cache: AttachmentCache;
+  /** Whether each type of plugin that was asked has REPAIR. */
+  readonly repairers: Map<string, Promise<boolean>>;
   readonly recordsSteps: boolean;
   readonly locks: NetworkRuntimeOptions["locks"];
 }

@@ -101,8 +101,7 @@ async function repairOne(
   const { type } = plugin;
   const { prevResult, signal } = options;
   const { capabilityArgs } = conf;
-  const path = tools.pluginDirs.join(":");
-  if (!await declaresRepair(type, path, { ...tools.context, signal })) {
+  if (!await hasRepair(tools, type, signal)) {
     return { ...await checkOne(attachment, plugin), isUnsupported: true };
   }
   try {
@@ -118,6 +117,18 @@ async function repairOne(
     const remaining = [describeError(error)];
     return { type, isUnsupported: false, repaired: [], remaining };
   }
+}
+
+/** Reports whether a plugin has REPAIR; asks it the first time. */
+async function hasRepair(
+  { repairers, pluginDirs, context }: Tools,
+  type: string,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const answer = repairers.get(type) ??
+    declaresRepair(type, pluginDirs.join(":"), { ...context, signal });
+  repairers.set(type, answer);
+  return await answer;
 }
 
 /** Runs CHECK, of which everything remains. */

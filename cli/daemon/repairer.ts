@@ -162,11 +162,10 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       ? []
       : await listOwnFiles(pluginDirs);
     const invoker = createInvoker(dispatch, lookup, { callers });
-    const runtimeOf = (cacheDir: string): NetworkRuntime =>
-      new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker });
     using limit = new JoinedSignal(ROUND_MS, signal);
     return await repairAttachments(attachments, {
-      runtimeOf,
+      createRuntime: (cacheDir) =>
+        new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
       signal: limit.signal,
       around: async (attachment, repair) =>
         this.#deleted.has(keyOf(attachment))

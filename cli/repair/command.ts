@@ -7,7 +7,8 @@
 import type { Output } from "../../base/command_line/command.ts";
 import { showControls } from "../../base/command_line/style.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
-import type { NetworkRuntime } from "../../libcni/mod.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,
@@ -61,9 +62,12 @@ export async function repair(call: CniCall): Promise<Output> {
     ? listNodeAttachments(directories).filter(({ isLive }) => isLive)
     : args.flatMap((name) => listOf(name, directories));
   refuseLate(call);
+  using _nftables = Nftables.keepOpen(OWN_NETNS);
+  const locks = createLocks(directories);
   const dryRun = flags["dry-run"] === true;
   const repairs = await repairAttachments([...new Set(attachments)], {
-    runtimeOf: createRuntimes(call, directories),
+    createRuntime: (cacheDir) =>
+      createRuntime(call, { ...directories, cacheDir }, locks),
     sandbox: flags.sandbox === true,
     dryRun,
     signal,
@@ -82,20 +86,6 @@ function listOf(name: string, directories: Directories): NodeAttachment[] {
   const { attachments } = getTarget(name, directories);
   if (attachments.length > 0) return [...attachments];
   throw new Error(`Cannot repair "${name}": it has no attachments`);
-}
-
-function createRuntimes(
-  call: CniCall,
-  directories: Directories,
-): (cacheDir: string) => NetworkRuntime {
-  const locks = createLocks(directories);
-  const runtimes = new Map<string, NetworkRuntime>();
-  return (cacheDir) => {
-    const runtime = runtimes.get(cacheDir) ??
-      createRuntime(call, { ...directories, cacheDir }, locks);
-    runtimes.set(cacheDir, runtime);
-    return runtime;
-  };
 }
 
 function describe({ attachment, plugins, error }: AttachmentRepair): Row {

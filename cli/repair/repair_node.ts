@@ -31,8 +31,8 @@ export interface AttachmentRepair {
 
 /** How attachments are repaired. */
 export interface NodeRepair extends RepairOptions {
-  /** Returns the runtime whose cache is in a directory. */
-  readonly runtimeOf: (cacheDir: string) => NetworkRuntime;
+  /** Creates the runtime whose cache is in a directory. */
+  readonly createRuntime: (cacheDir: string) => NetworkRuntime;
   /**
    * Repairs an attachment by calling `repair`, or not at all: undefined then. By
    * default it is called.
@@ -43,8 +43,11 @@ export interface NodeRepair extends RepairOptions {
   ) => Promise<AttachmentRepair | undefined>;
 }
 
-/** How many containers are repaired at the same time: some plugins wait for programs. */
-const AT_ONCE = 8;
+/**
+ * How many containers are repaired at the same time, as the daemon runs calls:
+ * those that wait for iptables share its next run.
+ */
+const AT_ONCE = 64;
 
 /**
  * Plugins that only run others: the plugins of a chain are asked themselves, and the
@@ -57,16 +60,25 @@ export async function repairAttachments(
   attachments: readonly NodeAttachment[],
   options: NodeRepair,
 ): Promise<AttachmentRepair[]> {
-  const { around = (_, repair) => repair() } = options;
+  const { createRuntime, around = (_, repair) => repair() } = options;
   const containers = [
     ...Map.groupBy(attachments, ({ containerId }) => containerId).values(),
   ];
   const done = new Map<NodeAttachment, AttachmentRepair>();
+  const runtimes = new Map<string, NetworkRuntime>();
+  const runtimeOf = ({ cacheDir }: NodeAttachment): NetworkRuntime => {
+    const runtime = runtimes.get(cacheDir) ?? createRuntime(cacheDir);
+    runtimes.set(cacheDir, runtime);
+    return runtime;
+  };
   const work = async (): Promise<void> => {
     for (let own = containers.shift(); own; own = containers.shift()) {
       for (const one of own) {
         options.signal?.throwIfAborted();
-        const repair = await around(one, () => repairAttachment(one, options));
+        const repair = await around(
+          one,
+          () => repairAttachment(one, runtimeOf(one), options),
+        );
         if (repair !== undefined) done.set(one, repair);
       }
     }
@@ -77,7 +89,8 @@ export async function repairAttachments(
 
 async function repairAttachment(
   attachment: NodeAttachment,
-  { runtimeOf, ...options }: NodeRepair,
+  runtime: NetworkRuntime,
+  options: RepairOptions,
 ): Promise<AttachmentRepair> {
   const { network, config, containerId, netns, ifName } = attachment;
   try {
@@ -89,7 +102,6 @@ async function repairAttachment(
     if (plugins.length === 0) return { attachment, plugins: [] };
     const { cniArgs: args, capabilityArgs } = attachment;
     const conf = { containerId, netns, ifName, args, capabilityArgs };
-    const runtime = runtimeOf(attachment.cacheDir);
     const own = { ...list, name: network, plugins };
     const repairs = await runtime.repairNetworkList(own, conf, options);
     const hasChanged = repairs.some(({ repaired }) => repaired.length > 0);

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Bytes } from "../../net/bytes.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -232,6 +232,23 @@ rootTest(
         ]);
       }
     }, ([name]) => name);
+  },
+);
+
+rootTest(
+  "tryOut() of a probe is remembered only where it was accepted",
+  needsInetRules,
+  () => {
+    using state = new Fixture();
+    const { ours, theirs } = state;
+    const refused = [delChainOf(TABLE, "none")];
+    assertThrows(() => ours.tryOut(refused, "probe"), NetlinkError);
+    ours.tryOut([addTable(TABLE)], "probe");
+    ours.tryOut(refused, "probe");
+    for (const nftables of [ours, theirs]) {
+      assertThrows(() => nftables.tryOut(refused, "another"), NetlinkError);
+      assertThrows(() => nftables.tryOut(refused), NetlinkError);
+    }
   },
 );
 

@@ -92,6 +92,8 @@ interface Kept {
   /** The sockets that are not in use. */
   readonly sockets: NetlinkSocket[];
   readonly known: KnownState;
+  /** Names of changes that the kernel has accepted. */
+  readonly accepted: Set<string>;
 }
 
 /** What is kept, by path of the namespace. */
@@ -142,7 +144,7 @@ export class Nftables implements Disposable {
   static keepOpen(path: string): Disposable {
     const stack = new DisposableStack();
     const known = stack.use(new KnownState(path));
-    keptOf.set(path, { sockets: [], known });
+    keptOf.set(path, { sockets: [], known, accepted: new Set() });
     stack.defer(() => {
       const { sockets } = keptOf.get(path) ?? { sockets: [] };
       keptOf.delete(path);
@@ -185,17 +187,24 @@ export class Nftables implements Disposable {
   /**
    * Checks that the kernel accepts changes, without making them.
    *
+   * @param probe Names changes that do not depend on what there is. A process that
+   * keeps the namespace tries them until they are accepted once: the kernel takes
+   * 10 ms to undo them
    * @throws {NetlinkError} If the kernel refuses a change, which the error
    * names
    */
-  tryOut(changes: readonly Change[]): void {
+  tryOut(changes: readonly Change[], probe?: string): void {
+    const accepted = keptOf.get(this.#path)?.accepted;
+    if (probe !== undefined && accepted?.has(probe)) return;
     const name = "the end of what is tried";
     const refused = { ...delTableOf({ family: "inet", name: "" }), name };
     try {
       this.#commit([...changes, refused]);
     } catch (error) {
-      if (error instanceof NetlinkError && error.request === name) return;
-      throw error;
+      const isAccepted = error instanceof NetlinkError &&
+        error.request === name;
+      if (!isAccepted) throw error;
+      if (probe !== undefined) accepted?.add(probe);
     }
   }
 

@@ -35,10 +35,8 @@ import { checkFailure } from "../parts/link/check_link.ts";
 import { getIptables } from "../parts/firewall/iptables/find.ts";
 import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import {
-  failureOf,
   type Iptables,
   joinRule,
-  runIptables,
   splitRule,
   withComment,
 } from "../parts/firewall/iptables/program.ts";
@@ -47,11 +45,15 @@ import {
   changeRules,
   deleteLineOf,
   type IptablesRule,
+  joinWanted,
+  keyOf,
   listRules,
+  listTable,
   lockSharedChains,
   type RulePlan,
   type Wanted,
 } from "../parts/firewall/iptables/rules.ts";
+import { SharedRuns } from "../parts/firewall/iptables/shared_runs.ts";
 import type {
   Backend,
   FirewallHost,
@@ -80,14 +82,7 @@ const jumpToStage1: IptablesRule = {
 export const iptablesBackend: Backend = {
   async add(host, protection): Promise<void> {
     await eachFamily(host, protection, async (iptables, wanted) => {
-      const plan = async (): Promise<string[]> =>
-        missingOf(await listTable(iptables), wanted);
-      const changes = await plan();
-      if (changes.every(isOfAddress)) {
-        return await changeRules(iptables, firstly(changes, plan));
-      }
-      using _lock = await lockSharedChains(iptables);
-      await changeRules(iptables, plan);
+      await additions.run(keyOf(iptables), { iptables, wanted });
     });
   },
 
@@ -136,6 +131,25 @@ export const iptablesBackend: Backend = {
     await listTable(iptablesOf(host, netns, 4));
   },
 };
+
+/** Adds what calls want. */
+const additions = new SharedRuns<
+  { readonly iptables: Iptables; readonly wanted: Wanted },
+  void
+>(async (requests) => {
+  const [{ iptables }] = requests;
+  const wanted = joinWanted(requests.map(({ wanted }) => wanted));
+  const plan = async (): Promise<string[]> =>
+    missingOf(await listTable(iptables), wanted);
+  const changes = await plan();
+  if (changes.every(isOfAddress)) {
+    await changeRules(iptables, firstly(changes, plan));
+  } else {
+    using _lock = await lockSharedChains(iptables);
+    await changeRules(iptables, plan);
+  }
+  return requests.map(() => {});
+});
 
 /** Removes the rules that name a link. */
 async function removePolicy(iptables: Iptables, link: string): Promise<void> {
@@ -189,13 +203,6 @@ function iptablesOf(
 ): Iptables {
   const { path } = getIptables(family, env["PATH"]);
   return { netns, family, table: "filter", path };
-}
-
-/** @throws {Error} With the program's output */
-async function listTable(iptables: Iptables): Promise<Listing> {
-  const listed = await runIptables(iptables, ["-S"]);
-  if (!listed.success) throw failureOf(iptables, listed);
-  return listed.stdout.split("\n");
 }
 
 function wantedOf(

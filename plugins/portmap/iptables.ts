@@ -28,7 +28,6 @@ import {
   commentOf,
   type Iptables,
   joinRule,
-  splitRule,
 } from "../parts/firewall/iptables/program.ts";
 import {
   addLineOf,
@@ -65,7 +64,6 @@ import {
   portRulesOf,
   readEntries,
   skeletonOf,
-  spellingOf,
 } from "./iptables_rules.ts";
 import { checkLoopback, guardLoopback } from "./loopback.ts";
 import {
@@ -195,7 +193,12 @@ async function forward(
     ];
   };
   try {
-    await ensureRules(iptables, skeletonOf(forwarding), plan);
+    await ensureRules(iptables, skeletonOf(forwarding), plan, [
+      names.chain,
+      ...forwarding.mappings.map(({ protocol, hostPort }) =>
+        `${protocol} ${hostPort}`
+      ),
+    ]);
   } catch (error) {
     if (error instanceof CniError) throw error;
     throw new Error(`unable to setup DNAT to ${address.ip}`, { cause: error });
@@ -203,23 +206,13 @@ async function forward(
   return others;
 }
 
-/**
- * Looks for a container's rules in one list of its chain: the program compares a
- * rule with all others. It looks for rules that are not listed as expected.
- *
- * @throws {CniError} 999 if a rule is missing
- */
+/** @throws {CniError} 999 if a rule of a container is missing */
 async function checkRules(
   iptables: Iptables,
   { forwarding, address, names }: WantedForwarding,
 ): Promise<void> {
-  const listed = new Set(
-    (await listRules(iptables, names.chain) ?? [])
-      .map((rule) => spellingOf(splitRule(rule))),
-  );
   const missing = await findMissingRule(iptables, [
-    ...portRulesOf(forwarding, address, names)
-      .filter(({ args }) => !listed.has(spellingOf(args))),
+    ...portRulesOf(forwarding, address, names),
     ...entriesOf(forwarding, address, names),
     ...skeletonOf(forwarding).rules,
   ]);

@@ -15,7 +15,11 @@ import {
   commentOf,
   type Iptables,
 } from "../parts/firewall/iptables/program.ts";
-import { deleteLineOf, listRules } from "../parts/firewall/iptables/rules.ts";
+import {
+  deleteLineOf,
+  listRules,
+  spellingOf,
+} from "../parts/firewall/iptables/rules.ts";
 import { parseQuoted } from "../parts/owner/leftover_owners.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
@@ -26,7 +30,6 @@ import {
   readPorts,
   type Section,
   sectionsOf,
-  spellingOf,
 } from "./iptables_rules.ts";
 import {
   type ForwardedPort,

@@ -25,8 +25,8 @@
  */
 
 import { sha512 } from "../../base/process/sha512.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip, unlessNoAddress } from "../../net/ip.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
 import type { Attachment } from "../parts/owner/attachment.ts";
 import { describeNamespace } from "../parts/owner/element_owner.ts";
 import {
@@ -35,7 +35,11 @@ import {
   splitRule,
   withComment,
 } from "../parts/firewall/iptables/program.ts";
-import type { IptablesRule, Wanted } from "../parts/firewall/iptables/rules.ts";
+import {
+  type IptablesRule,
+  spellingOf,
+  type Wanted,
+} from "../parts/firewall/iptables/rules.ts";
 import {
   type ForwardedPort,
   type Forwarding,
@@ -272,32 +276,6 @@ export function readPorts(
       targetPort: Number(to[2]),
     };
   });
-}
-
-/** The options with addresses, which iptables lists as networks. */
-const ADDRESS_OPTIONS: readonly string[] = ["-s", "-d"];
-
-/**
- * Returns a text that is the same for a rule that forwards a port and for the
- * line by which iptables lists it, `-A CHAIN …`.
- */
-export function spellingOf(rule: readonly string[]): string {
-  const options = rule.flatMap((word, at) => {
-    const option = rule[at - 1] === "!" ? `!${word}` : word;
-    const value = rule[at + 1] ?? "";
-    // A protocol is listed with the match of its ports.
-    if (!word.startsWith("-") || ["-A", "-m"].includes(word)) return [];
-    if (!ADDRESS_OPTIONS.includes(word)) return `${option} ${value}`;
-    const network = unlessNoAddress(() => networkOf(value));
-    return network?.prefixLength === 0 ? [] : `${option} ${network ?? value}`;
-  });
-  return options.sort().join(" ");
-}
-
-function networkOf(text: string): Cidr {
-  if (text.includes("/")) return Cidr.parse(text).masked();
-  const ip = Ip.parse(text);
-  return Cidr.of(ip, ip.family === 4 ? 32 : 128);
 }
 
 /** A rule that leads to a container's chain, as iptables lists it. */

@@ -170,7 +170,7 @@ export async function checkIptables(
     for (const { family } of byNft) {
       refuseForeignChains(nftables, nftTableOf(table, family));
     }
-    nftables.tryOut(probeOfIptablesNft());
+    nftables.tryOut(probeOfIptablesNft(), "iptables-nft");
   }
   using netns = NetNs.open(hostNetns);
   for (const program of programs) {

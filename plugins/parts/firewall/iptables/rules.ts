@@ -1,7 +1,8 @@
 /**
  * Chains and rules of one table of iptables: listed, ensured and changed, by any
  * variant of the program. All changes of one call are made by one run of
- * `iptables-restore --noflush`: all or none.
+ * `iptables-restore --noflush`: all or none. Calls of this process that come during
+ * a run of a program share the next one.
  *
  * ```ts ignore
  * await ensureRules(iptables, {
@@ -17,7 +18,10 @@
  * @module
  */
 
+import { Cidr } from "../../../../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../../../../net/ip.ts";
 import { lockNetns } from "../../sandbox/lock_netns.ts";
+import { netnsIdOf } from "../../sandbox/sandbox.ts";
 import {
   failureOf,
   type Iptables,
@@ -26,7 +30,9 @@ import {
   type ProgramResult,
   restoreIptables,
   runIptables,
+  splitRule,
 } from "./program.ts";
+import { SharedRuns } from "./shared_runs.ts";
 
 /**
  * Exit codes of a check of a rule that does not exist: by itself, or because of
@@ -67,11 +73,65 @@ export interface Wanted {
 export async function listRules(
   iptables: Iptables,
   chain: string,
-): Promise<string[] | undefined> {
-  const listed = await runIptables(iptables, ["-S", chain]);
-  if (listed.code === OTHER_PROBLEM) return undefined;
-  if (!listed.success) throw failureOf(iptables, listed);
-  return listed.stdout.split("\n").filter((line) => line.startsWith("-A "));
+): Promise<readonly string[] | undefined> {
+  return (await listChains(iptables, [chain])).get(chain);
+}
+
+/** Lists the rules of some chains, and possibly of others, by chain. */
+async function listChains(
+  iptables: Iptables,
+  chains: readonly string[],
+): Promise<Listing["chains"]> {
+  const request = { iptables, chains };
+  return (await listings.run(keyOf(iptables), request)).chains;
+}
+
+/**
+ * Lists the whole table: its chains as lines `-P CHAIN ...` and `-N CHAIN`, then all
+ * rules.
+ *
+ * @throws {BackendMissing} If the program cannot work on this host
+ * @throws {Error} With the program's output
+ */
+export async function listTable(
+  iptables: Iptables,
+): Promise<readonly string[]> {
+  const request = { iptables, chains: [] };
+  return (await listings.run(keyOf(iptables), request)).lines;
+}
+
+/** A table, or one of its chains. */
+interface Listing {
+  readonly lines: readonly string[];
+  /** The rules of each chain. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+}
+
+const listings = new SharedRuns<
+  { readonly iptables: Iptables; readonly chains: readonly string[] },
+  Listing
+>(async (requests) => {
+  const [{ iptables, chains: [chain = ""] }] = requests;
+  const isOne = requests.every(({ chains }) =>
+    chains.length > 0 && chains.every((one) => one === chain)
+  );
+  const listed = await runIptables(iptables, isOne ? ["-S", chain] : ["-S"]);
+  const isAbsent = isOne && listed.code === OTHER_PROBLEM;
+  if (!isAbsent && !listed.success) throw failureOf(iptables, listed);
+  const lines = listed.stdout.split("\n");
+  const chains = new Map<string, string[]>();
+  for (const line of lines) {
+    const [command, name = ""] = line.split(" ", 2);
+    const rules = chains.get(name) ?? [];
+    if (command === "-A") rules.push(line);
+    chains.set(name, rules);
+  }
+  return requests.map(() => ({ lines, chains }));
+}, { retries: false });
+
+/** Returns what calls must have in common to share a run. */
+export function keyOf({ netns, family, table, path }: Iptables): string {
+  return [netnsIdOf(netns) ?? netns.path, family, table, path].join(" ");
 }
 
 /**
@@ -79,6 +139,7 @@ export async function listRules(
  * nothing is missing, one program runs once, besides the plan.
  *
  * @param more Changes that need the chains
+ * @param claims What no other call may change in the same run
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output; nothing is changed
  */
@@ -86,6 +147,53 @@ export async function ensureRules(
   iptables: Iptables,
   wanted: Wanted,
   more: RulePlan = () => Promise.resolve([]),
+  claims: readonly string[] = [],
+): Promise<void> {
+  const request = { iptables, wanted, more, claims };
+  await ensuring.run(keyOf(iptables), request);
+}
+
+const ensuring = new SharedRuns<
+  {
+    readonly iptables: Iptables;
+    readonly wanted: Wanted;
+    readonly more: RulePlan;
+    readonly claims: readonly string[];
+  },
+  void
+>(async (requests) => {
+  const [{ iptables }] = requests;
+  const more = async (): Promise<string[]> =>
+    joinChanges(await Promise.all(requests.map(({ more }) => more())));
+  const wanted = joinWanted(requests.map(({ wanted }) => wanted));
+  await ensureTogether(iptables, wanted, more);
+  return requests.map(() => {});
+}, { claimsOf: ({ claims }) => claims });
+
+/** Joins what several calls want: what they share is wanted once. */
+export function joinWanted(all: readonly Wanted[]): Wanted {
+  const rules = all.flatMap(({ rules }) => rules)
+    .map((rule) => [addLineOf(rule), rule] as const);
+  return {
+    chains: [...new Set(all.flatMap(({ chains }) => chains))],
+    rules: [...new Map(rules).values()],
+  };
+}
+
+/** Joins the changes of several calls: what two of them delete is deleted once. */
+function joinChanges(all: readonly (readonly string[])[]): string[] {
+  const known = new Set<string>();
+  return all.flatMap((changes) => {
+    const own = changes.filter((change) => !known.has(change));
+    for (const change of changes) known.add(change);
+    return own;
+  });
+}
+
+async function ensureTogether(
+  iptables: Iptables,
+  wanted: Wanted,
+  more: RulePlan,
 ): Promise<void> {
   const checks = wanted.rules.map(checkOf);
   // One failing check refuses everything.
@@ -143,7 +251,8 @@ export function deleteLineOf(rule: string): string {
 }
 
 /**
- * Returns the first of the rules that does not exist.
+ * Returns the first of the rules that does not exist. The program is asked only
+ * about rules that are not listed as expected: it compares a rule with all others.
  *
  * @returns Undefined if all exist
  * @throws {BackendMissing} If the program cannot work on this host
@@ -152,12 +261,30 @@ export async function findMissingRule(
   iptables: Iptables,
   rules: readonly IptablesRule[],
 ): Promise<IptablesRule | undefined> {
-  const ended = await restoreIptables(iptables, rules.map(checkOf));
+  const listed = await listChains(iptables, rules.map(({ chain }) => chain));
+  const unlisted = rules.filter(({ chain, args }) =>
+    !spellingsOf(listed.get(chain) ?? []).has(spellingOf(args))
+  );
+  const [first] = unlisted;
+  if (first === undefined) return undefined;
+  if (!listed.get(first.chain)?.length) return first;
+  const ended = await restoreIptables(iptables, unlisted.map(checkOf));
   if (ended.success) return undefined;
-  for (const rule of rules) {
+  for (const rule of unlisted) {
     if (await isAbsent(iptables, rule)) return rule;
   }
   throw failureOf(iptables, ended);
+}
+
+/** The spellings of a listing's rules, which calls share. */
+const knownSpellings = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+function spellingsOf(lines: readonly string[]): ReadonlySet<string> {
+  const known = knownSpellings.get(lines);
+  if (known !== undefined) return known;
+  const spellings = new Set(lines.map((line) => spellingOf(splitRule(line))));
+  knownSpellings.set(lines, spellings);
+  return spellings;
 }
 
 /**
@@ -179,10 +306,8 @@ async function listMissing(
   iptables: Iptables,
   { chains, rules }: Wanted,
 ): Promise<string[]> {
-  const missing = await chooseAsync(
-    chains,
-    async (chain) => await listRules(iptables, chain) === undefined,
-  );
+  const listed = await listChains(iptables, chains);
+  const missing = chains.filter((chain) => !listed.has(chain));
   // A missing chain is adopted with all rules that refer to it.
   const isNew = ({ chain, args }: IptablesRule): boolean =>
     missing.some((one) => one === chain || args.includes(one));
@@ -196,6 +321,36 @@ async function listMissing(
     ...rules.filter((rule) => isNew(rule) || absent.includes(rule))
       .map(addLineOf),
   ];
+}
+
+/** The options with addresses, which iptables lists as networks. */
+const ADDRESS_OPTIONS: readonly string[] = ["-s", "-d"];
+
+/** Options of which iptables lists another name. */
+const LISTED_OPTIONS = new Map([["--destination-ports", "--dports"]]);
+
+/**
+ * Returns a text that is the same for the arguments of a rule and for the line by
+ * which iptables lists it, `-A CHAIN …`, unless it lists an option in another form.
+ */
+export function spellingOf(rule: readonly string[]): string {
+  const options = rule.flatMap((word, at) => {
+    const name = LISTED_OPTIONS.get(word) ?? word;
+    const option = rule[at - 1] === "!" ? `!${name}` : name;
+    const value = rule[at + 1] ?? "";
+    // A protocol is listed with the match of its ports.
+    if (!word.startsWith("-") || ["-A", "-m"].includes(word)) return [];
+    if (!ADDRESS_OPTIONS.includes(word)) return `${option} ${value}`;
+    const network = unlessNoAddress(() => networkOf(value));
+    return network?.prefixLength === 0 ? [] : `${option} ${network ?? value}`;
+  });
+  return options.sort().join(" ");
+}
+
+function networkOf(text: string): Cidr {
+  if (text.includes("/")) return Cidr.parse(text).masked();
+  const ip = Ip.parse(text);
+  return Cidr.of(ip, ip.family === 4 ? 32 : 128);
 }
 
 function checkOf({ chain, args }: IptablesRule): string {

@@ -19,10 +19,12 @@ import {
 import { findVariant, type Variant } from "./find.ts";
 import { commentOf, type Iptables, joinRule, splitRule } from "./program.ts";
 import {
+  addLineOf,
   changeRules,
   deleteLineOf,
   ensureRules,
   findMissingRule,
+  type IptablesRule,
   listRules,
   type Wanted,
 } from "./rules.ts";
@@ -134,6 +136,40 @@ testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
   ];
   assertEquals([prerouting.length, postrouting.length, one.length], [1, 1, 1]);
   assertEquals(two.length, 4);
+});
+
+testVariants("calls of a moment share runs of the program", async (real) => {
+  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+  const log = `${directory}/log`;
+  for (const suffix of ["", "-restore"]) {
+    const script =
+      `#!/bin/sh\necho "$@" >>${log}\nexec ${real.path}${suffix} "$@"\n`;
+    const path = `${directory}/iptables${suffix}`;
+    await Deno.writeTextFile(path, script, { mode: 0o755 });
+  }
+  const iptables = { ...real, path: `${directory}/iptables` };
+  const count = 20;
+  const rules = Array.from({ length: count }, (_, index): IptablesRule[] => [{
+    chain: "TWO",
+    args: ["-s", `10.0.0.${index}`, "-j", "RETURN"],
+  }]);
+  try {
+    await Promise.all(rules.map(async (own) => {
+      assertEquals(await findMissingRule(iptables, own), own[0]);
+      await ensureRules(
+        iptables,
+        WANTED,
+        () => Promise.resolve(own.map(addLineOf)),
+      );
+      const all = [...WANTED.rules, ...own];
+      assertEquals(await findMissingRule(iptables, all), undefined);
+    }));
+    assertEquals((await listRules(real, "TWO"))?.length, count);
+    const runs = (await Deno.readTextFile(log)).trim().split("\n");
+    assert(runs.length < count, runs.join("\n"));
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
 });
 
 testVariants(

@@ -21,6 +21,7 @@ import {
   runIptables,
   splitRule,
 } from "../iptables/program.ts";
+import { findMissingRule } from "../iptables/rules.ts";
 import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
 
 /**
@@ -107,19 +108,14 @@ export async function listIptablesUnmasqueraded(
   names: MasqueradeNames,
   addresses: readonly Cidr[],
 ): Promise<Cidr[]> {
-  const missing: Cidr[] = [];
-  for (const address of addresses) {
-    for (const rule of rulesOf(iptables, names, [address])) {
-      const { success } = await runIptables(iptables, [
-        "-C",
-        ...splitRule(rule),
-      ]);
-      if (success) continue;
-      missing.push(address);
-      break;
-    }
-  }
-  return missing;
+  const missing = await Promise.all(addresses.map(async (address) => {
+    const rules = rulesOf(iptables, names, [address]).map((rule) => {
+      const [chain = "", ...args] = splitRule(rule);
+      return { chain, args };
+    });
+    return await findMissingRule(iptables, rules) !== undefined;
+  }));
+  return addresses.filter((_, at) => missing[at]);
 }
 
 function rulesOf(

@@ -1,0 +1,92 @@
+/**
+ * One run of a program for the calls of a moment.
+ *
+ * @module
+ */
+
+/** How callers share runs. */
+export interface Sharing<Input> {
+  /** Lists what two callers of one run must not both claim; nothing by default. */
+  readonly claimsOf?: (input: Input) => readonly string[];
+  /** Whether failed work is done again for each caller alone; true by default. */
+  readonly retries?: boolean;
+}
+
+/** What one caller waits for. */
+interface Request<Input, Output> {
+  readonly input: Input;
+  readonly resolve: (output: Output) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Runs work one at a time for each key. What is asked for during a run is done
+ * together by the next one, which thus sees what was there when it was asked for.
+ */
+export class SharedRuns<Input, Output> {
+  readonly #work: (
+    inputs: readonly [Input, ...Input[]],
+  ) => Promise<readonly Output[]>;
+  readonly #claimsOf: (input: Input) => readonly string[];
+  readonly #retries: boolean;
+  readonly #waiting = new Map<string, Request<Input, Output>[]>();
+
+  /**
+   * @param work Does the work for several callers
+   */
+  constructor(
+    work: (inputs: readonly [Input, ...Input[]]) => Promise<readonly Output[]>,
+    { claimsOf = () => [], retries = true }: Sharing<Input> = {},
+  ) {
+    [this.#work, this.#claimsOf, this.#retries] = [work, claimsOf, retries];
+  }
+
+  /** Has the work done. Throws what it throws. */
+  async run(key: string, input: Input): Promise<Output> {
+    const { promise, resolve, reject } = Promise.withResolvers<Output>();
+    const waiting = this.#waiting.get(key);
+    const request = { input, resolve, reject };
+    if (waiting !== undefined) waiting.push(request);
+    else this.#begin(key, request);
+    return await promise;
+  }
+
+  async #begin(key: string, first: Request<Input, Output>): Promise<void> {
+    let waiting = [first];
+    while (waiting.length > 0) {
+      const { now, later } = this.#split(waiting);
+      this.#waiting.set(key, later);
+      await this.#serve(now);
+      waiting = later;
+    }
+    this.#waiting.delete(key);
+  }
+
+  #split(
+    waiting: readonly Request<Input, Output>[],
+  ): Record<"now" | "later", Request<Input, Output>[]> {
+    const claimed = new Set<string>();
+    const { now = [], later = [] } = Object.groupBy(waiting, ({ input }) => {
+      const claims = this.#claimsOf(input);
+      if (claims.some((one) => claimed.has(one))) return "later";
+      for (const one of claims) claimed.add(one);
+      return "now";
+    });
+    return { now, later };
+  }
+
+  async #serve(requests: readonly Request<Input, Output>[]): Promise<void> {
+    const [first, ...others] = requests.map(({ input }) => input);
+    if (first === undefined) return;
+    try {
+      const outputs = await this.#work([first, ...others]);
+      requests.forEach(({ resolve }, at) => resolve(outputs[at] as Output));
+    } catch (error) {
+      const isRetried = this.#retries && others.length > 0;
+      for (const one of requests) {
+        if (isRetried) await this.#serve([one]);
+        else one.reject(error);
+      }
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SharedRuns, type Sharing } from "./shared_runs.ts";
+
+/** Runs that double numbers, and what each of them was asked for. */
+function doubling(
+  sharing?: Sharing<number>,
+): { runs: SharedRuns<number, number>; asked: number[][] } {
+  const asked: number[][] = [];
+  const runs = new SharedRuns<number, number>((inputs) => {
+    asked.push([...inputs]);
+    return Promise.try(() =>
+      inputs.map((input) => {
+        if (input < 0) throw new Error(`no ${input}`);
+        return input * 2;
+      })
+    );
+  }, sharing);
+  return { runs, asked };
+}
+
+Deno.test("SharedRuns does together what was asked for during a run", async () => {
+  const { runs, asked } = doubling();
+  const keyed = (input: number): Promise<number> => runs.run("key", input);
+  const outputs = await Promise.all([
+    ...[1, 2, 3].map(keyed),
+    runs.run("other", 4),
+  ]);
+  assertEquals(outputs, [2, 4, 6, 8]);
+  assertEquals(asked, [[1], [4], [2, 3]]);
+  assertEquals(await runs.run("key", 5), 10);
+  assertEquals(asked.at(-1), [5]);
+});
+
+Deno.test("SharedRuns fails only those whose own work fails", async () => {
+  const { runs, asked } = doubling();
+  const outputs = [0, 1, -2, 3].map((input) => runs.run("key", input));
+  await assertRejects(() => outputs[2] ?? Promise.resolve(), Error, "no -2");
+  assertEquals(await Promise.all([outputs[1], outputs[3]]), [2, 6]);
+  assertEquals(asked, [[0], [1, -2, 3], [1], [-2], [3]]);
+  const once = doubling({ retries: false });
+  const [, two, three] = [1, -2, 3].map((input) => once.runs.run("key", input));
+  for (const one of [two, three]) {
+    await assertRejects(() => one ?? Promise.resolve(), Error, "no -2");
+  }
+  assertEquals(once.asked, [[1], [-2, 3]]);
+});
+
+Deno.test("SharedRuns keeps apart what claims the same", async () => {
+  const claimsOf = (input: number): string[] => [`${input % 2}`, `n${input}`];
+  const { runs, asked } = doubling({ claimsOf });
+  await Promise.all([0, 1, 2, 3, 4].map((input) => runs.run("key", input)));
+  assertEquals(asked, [[0], [1, 2], [3, 4]]);
+});
