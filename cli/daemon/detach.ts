@@ -4,9 +4,12 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import type { Output } from "../../base/command_line/command.ts";
+import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { readPidFile } from "../../base/service/pid_file.ts";
 
 /** How long to wait until the daemon listens, in ms. It takes a second or two. */
@@ -26,13 +29,70 @@ export async function detach(
   pidFile: string,
   signal: AbortSignal,
 ): Promise<Output> {
-  const line = await Deno.readTextFile("/proc/self/cmdline");
-  const [program = "", ...args] = line.split("\0").slice(0, -1);
+  const [program = "", ...args] = readCommandLine("self");
   const own = args.filter((arg, at) =>
     !/^--(detach|pid-file)\b/.test(arg) && args[at - 1] !== "--pid-file"
   );
+  const pid = await start([program, ...own], pidFile, signal);
+  return { json: { pid, pidFile }, text: `daemon started, process ${pid}` };
+}
+
+/** Where a daemon logs that had no file for it. */
+const LOG = "/var/log/cni-daemon.log";
+/** The file of a daemon in the default directory. */
+const PID_FILE = `${dirname(DEFAULT_SOCKET)}/daemon.pid`;
+
+/**
+ * Starts the daemon of an executable in the background, in place of one that was
+ * started so: with its flags, and its file for the log.
+ *
+ * @param pid The daemon that listens; undefined for none
+ * @returns The new daemon's process ID; undefined if another program runs the one
+ * that listens, and would start it again
+ * @throws {CniError} 5 if it ends before, or does not listen in time
+ */
+export async function restartDetached(
+  executable: string,
+  pid: number | undefined,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  if (pid !== undefined && !isOrphan(pid)) return undefined;
+  const [, ...args] = pid === undefined
+    ? ["", "daemon"]
+    : readCommandLine(`${pid}`);
+  const flag = "--pid-file=";
+  const pidFile = args.find((arg) => arg.startsWith(flag))?.slice(flag.length);
+  const log = ifPossible(() => Deno.readLinkSync(`/proc/${pid}/fd/2`));
+  const isFile = ifPossible(() => Deno.statSync(log ?? ""))?.isFile ?? false;
+  const words = args.filter((arg) => !arg.startsWith(flag));
+  return await start(
+    [
+      ...["sh", "-c", 'log=$0; exec "$@" 2>>"$log"'],
+      ...[isFile && log ? log : LOG, executable, ...words],
+    ],
+    pidFile ?? PID_FILE,
+    signal,
+  );
+}
+
+/** Reports whether init has adopted a process. Source: proc_pid_stat(5), ppid. */
+function isOrphan(pid: number): boolean {
+  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
+  return stat?.slice(stat.lastIndexOf(")") + 2).split(" ")[1] === "1";
+}
+
+function readCommandLine(pid: string): string[] {
+  return Deno.readTextFileSync(`/proc/${pid}/cmdline`).split("\0").slice(0, -1);
+}
+
+/** Starts a daemon, and waits until it listens; returns its process ID. */
+async function start(
+  [program = "", ...args]: readonly string[],
+  pidFile: string,
+  signal: AbortSignal,
+): Promise<number> {
   const child = new Deno.Command(program, {
-    args: [...own, `--pid-file=${pidFile}`],
+    args: [...args, `--pid-file=${pidFile}`],
     detached: true,
     stdin: "null",
     stdout: "null",
@@ -54,8 +114,7 @@ export async function detach(
     }
     await pause(LOOK_MS, signal);
   }
-  const { pid } = child;
-  return { json: { pid, pidFile }, text: `daemon started, process ${pid}` };
+  return child.pid;
 }
 
 function failure(why: string): CniError {

@@ -20,6 +20,7 @@ import {
   readStart,
   type StateDocument,
 } from "./node_daemon.ts";
+import { restartDetached } from "./detach.ts";
 import {
   DaemonService,
   noteNotStarted,
@@ -55,12 +56,20 @@ export async function disable(call: CniCall): Promise<Output> {
   };
 }
 
-/** Starts the daemon again. */
+/** Starts the daemon again, or one in the background where systemd does not run. */
 export async function restart(call: CniCall): Promise<Output> {
-  const service = getService(call);
-  if (!service.isLive) throw refuse(call, "systemd does not run here");
-  await service.restart();
-  return report("restarted");
+  const { signal } = call;
+  const service = DaemonService.find(signal);
+  if (service?.isLive) {
+    await service.restart();
+    return report("restarted");
+  }
+  requireExecutable();
+  const pid = await findDaemonProcess(signal);
+  if (await restartDetached(Deno.execPath(), pid, signal) === undefined) {
+    throw refuse(call, `systemd does not run process ${pid}`);
+  }
+  return report(pid === undefined ? "started" : "restarted");
 }
 
 function report(change: string): Output {

@@ -18,6 +18,7 @@ import {
   SocketKey,
 } from "../../daemon/wire/daemon_socket.ts";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
+import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import { type NodeDaemon, type ReasonRow } from "../daemon/node_daemon.ts";
 import {
   type Check,
@@ -105,7 +106,15 @@ async function findUnused(node: Node): Promise<Findings> {
 function describe(socket: string, daemon: NodeDaemon): Finding[] {
   switch (daemon.is) {
     case "absent":
-      return []; // It is faster with a daemon, but nothing is wrong.
+      // It is faster with a daemon, but nothing is wrong unless one was killed: it
+      // removes its socket otherwise.
+      return fileExists(socket)
+        ? [warning(
+          `the node daemon at "${socket}" has died: nothing listens there`,
+          SLOWER,
+          { command: RESTART },
+        )]
+        : [];
     case "foreign":
       return [warning(
         `process ${daemon.pid} of user ${daemon.uid} listens at "${socket}"`,

@@ -45,6 +45,7 @@ import {
   listNetworks,
   readDirectories,
 } from "../networks/network.ts";
+import { restartDetached } from "../daemon/detach.ts";
 import { findDaemonProcess, readExecutable } from "../daemon/node_daemon.ts";
 
 /** This executable. */
@@ -122,23 +123,49 @@ function compareUndo(
     .map((name) => ({ name, change: installation.compareUndo(name) }));
 }
 
-/** Has the node run the daemon of what was installed, if it is one that systemd runs. */
+/**
+ * Has the node run the daemon of what was installed: as a service of systemd, or
+ * again in the background.
+ */
 async function updateDaemon(
   call: CniCall,
   rows: readonly Row[],
 ): Promise<DaemonReport | undefined> {
   const directory = resolve(call.args[0] ?? "");
   const { flags, signal } = call;
-  if (flags["no-daemon"] || !isOfRuntimes(directory)) return undefined;
+  if (flags["no-daemon"]) return undefined;
   const service = DaemonService.find(signal);
   const isReplaced = rows.some(({ name, change }) =>
     name === EXECUTABLE && change !== "unchanged"
   );
-  const options = { executable: join(directory, EXECUTABLE), isReplaced };
-  return service &&
-    await tryDaemon(() =>
-      flags["dry-run"] ? service.compare(options) : service.update(options)
-    );
+  const executable = join(directory, EXECUTABLE);
+  const own = isReplaced && !service?.isLive
+    ? await findDaemonOf(executable, signal)
+    : undefined;
+  const report = service && isOfRuntimes(directory)
+    ? await tryDaemon(() =>
+      flags["dry-run"]
+        ? service.compare({ executable, isReplaced })
+        : service.update({ executable, isReplaced })
+    )
+    : undefined;
+  if (own !== undefined) {
+    return await restartOwn(call, executable, own) ?? report;
+  }
+  return report?.change === "installed"
+    ? { ...report, pid: await findDaemonProcess(signal) }
+    : report;
+}
+
+/** Starts a replaced daemon again; undefined if another program runs it. */
+async function restartOwn(
+  { flags, signal }: CniCall,
+  executable: string,
+  pid: number,
+): Promise<DaemonReport | undefined> {
+  const isRestarted = flags["dry-run"] ||
+    await restartDetached(executable, pid, signal).catch(() => undefined);
+  return isRestarted ? { change: "restarted" } : undefined;
 }
 
 /** Plugins work without the daemon, so its failure does not fail them. */

@@ -43,8 +43,8 @@ export interface Row {
 export interface DaemonReport {
   readonly change: ServiceChange | "failed" | "running";
   readonly problem?: string;
-  /** The process that keeps running, because systemd did not start it. */
-  readonly pid?: number;
+  /** A daemon that listens, and that systemd did not start. */
+  readonly pid?: number | undefined;
 }
 
 /** Reports whether runtimes use a directory by default. */
@@ -153,7 +153,7 @@ function explainFiles(
     name === EXECUTABLE && (change === "updated" || change === "replaced")
   );
   if (
-    daemon === undefined && isUpdate &&
+    (daemon === undefined || daemon.change === "installed") && isUpdate &&
     ifPossible(() => Deno.lstatSync(DEFAULT_SOCKET))
   ) {
     notes.push("Restart the node daemon: it still runs the old executable");
@@ -176,8 +176,8 @@ function explainDaemon(
   }
   const { change, pid, problem } = daemon;
   return [
-    ...change === "installed" ? [noteNotStarted(executable)] : [],
-    ...pid === undefined ? [] : [noteStillRuns(pid)],
+    ...change === "installed" ? [noteNotStarted(executable, pid)] : [],
+    ...change === "running" && pid ? [noteStillRuns(pid)] : [],
     ...problem === undefined ? [] : [
       `The node daemon: ${problem}; plugins work without it. To see why: ` +
       "journalctl -u cni-daemon -n 20. Then: cni daemon restart",

@@ -141,6 +141,17 @@ export const SERVICES_FAULTS: readonly Fault[] = [
     },
   },
   {
+    name: "a node daemon that was killed",
+    checks: ["daemon-unused"],
+    message: /the node daemon at ".*\/daemon.sock" has died/,
+    command: /^cni daemon restart$/,
+    seed: ({ hosts: { directory } }) => {
+      const path = `${directory}/daemon.sock`;
+      new UnixListener(path)[Symbol.dispose]();
+      return () => Deno.removeSync(path);
+    },
+  },
+  {
     name: "no node daemon",
     checks: ["daemon"],
     message: /no daemon answers at "\/nonexistent\/daemon.sock" of "more"/,
