@@ -648,6 +648,26 @@ test("passes its sockets on to a later one, and ends", async (scene, old) => {
   scene.assertNothingIsLeft();
 });
 
+test(
+  "leaves the record of local calls to the daemon that took over",
+  async (scene, old) => {
+    const add = old.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    const daemon = await scene.addDaemon();
+    await old.says("another daemon has taken");
+    daemon.signal("SIGSTOP");
+    Deno.writeTextFileSync(offFile(daemon.socket), "");
+    add.kill();
+    await add.output;
+    assertEquals(await old.ended(), 0);
+    assert(findFileId(offFile(daemon.socket)) !== undefined);
+    daemon.signal("SIGCONT");
+    assertEquals(await old.story(), ["ptp ADD 11"]);
+    assertDone(await daemon.call("ptp", "DEL", scene.slow).output);
+    scene.assertNothingIsLeft();
+  },
+);
+
 function withVersion({ config, ...call }: ReceivedCall): ReceivedCall {
   return { ...call, config: { ...config, cniVersion: "1.1.0" } };
 }

@@ -229,6 +229,8 @@ class NodeDaemon {
   /** Records the calls that have arrived at the socket, and then local calls. */
   #pollSockets(): void {
     this.#callSocket.poll();
+    // This daemon has removed its socket: the file is for the daemon that took over.
+    if (this.isEnding && fileExists(this.#callPath)) return;
     this.calls.recordLocalCalls(takeLocalCalls(this.#callPath));
   }
 
