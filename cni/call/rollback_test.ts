@@ -96,8 +96,8 @@ Deno.test("tryAll() runs every step in order, whatever fails", async () => {
   await assertRejects(
     () =>
       tryAll([
-        ["delete the cable", () => {
-          events.push("cable");
+        ["delete the link", () => {
+          events.push("link");
           throw new Error("busy");
         }],
         ["release the lease", async () => {
@@ -111,7 +111,7 @@ Deno.test("tryAll() runs every step in order, whatever fails", async () => {
     AggregateError,
     "2 steps failed",
   );
-  assertEquals(events, ["cable", "lease", "rules", "more rules"]);
+  assertEquals(events, ["link", "lease", "rules", "more rules"]);
 });
 
 Deno.test("tryAll() returns if nothing fails", async () => {
@@ -137,7 +137,7 @@ Deno.test("tryAll() throws errors that name the steps and keep the code", async 
   await t.step("several", async () => {
     const error = await assertRejects(() =>
       tryAll([
-        ["delete the cable", () => {
+        ["delete the link", () => {
           throw new Error("busy");
         }],
         ["release the lease", fail],
@@ -148,7 +148,7 @@ Deno.test("tryAll() throws errors that name the steps and keep the code", async 
       code: 11,
       msg: "2 steps failed",
       details:
-        "Cannot delete the cable: busy; Cannot release the lease: no address",
+        "Cannot delete the link: busy; Cannot release the lease: no address",
     });
   });
 });

@@ -28,7 +28,7 @@ const DESCRIPTORS = "/proc/self/fd/";
 /** Source: linux/sched.h, asm-generic/fcntl.h, asm-generic/ioctls.h. */
 const CLONE_FS = 0x200, CLONE_NEWNS = 0x20000, O_RDONLY = 0;
 
-/** The daemon's surroundings from its container. */
+/** What the daemon takes over from its container. */
 export interface ContainerFiles {
   /** Path of the daemon's own configuration; "" for none. */
   readonly config: string;

@@ -52,7 +52,7 @@ export async function identifyIfb(
   };
 }
 
-/** Surroundings of an IFB. */
+/** Where an IFB is, and whose it is. */
 export interface IfbContext {
   /** The namespace of the link and of the IFB: the host's, unless `isInside`. */
   readonly host: Rtnl;
@@ -68,7 +68,7 @@ export interface IfbContext {
 
 /**
  * Creates the attachment's IFB, up and without a queue. Replaces one left by an
- * unfinished ADD.
+ * interrupted ADD.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -106,7 +106,7 @@ function unlessTaken(add: () => Link): Link | undefined {
 }
 
 /**
- * Reports whether a link is left from an unfinished ADD. An IFB without alias
+ * Reports whether a link is left from an interrupted ADD. An IFB without alias
  * may be another attachment's, created right now.
  */
 function isLeftover({ host, identity, end }: IfbContext, link: Link): boolean {

@@ -96,7 +96,7 @@ export function limitLink(
   }
 }
 
-/** Adds the root qdisc, and replaces a limit left by an unfinished ADD. */
+/** Adds the root qdisc, and replaces a limit left by an interrupted ADD. */
 function addRoot(traffic: TrafficControl, root: NewQdisc): void {
   try {
     traffic.qdisc.add(root);

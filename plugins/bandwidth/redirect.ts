@@ -98,7 +98,7 @@ function addIngress(
 
 /**
  * Finds the filter's position in an existing qdisc. Removes the filter of an
- * unfinished ADD.
+ * interrupted ADD.
  */
 function findPlace(
   traffic: TrafficControl,

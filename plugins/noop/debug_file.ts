@@ -106,10 +106,10 @@ export function writeCall(
   call: RecordedCall,
 ): void {
   const text = JSON.stringify({ ...script, ...call });
-  const unfinished = `${path}.${Deno.pid}`;
+  const temporary = `${path}.${Deno.pid}`;
   failingAs(`debug file "${path}"`, () => {
-    Deno.writeTextFileSync(unfinished, text, { mode: 0o600 });
-    Deno.renameSync(unfinished, path);
+    Deno.writeTextFileSync(temporary, text, { mode: 0o600 });
+    Deno.renameSync(temporary, path);
   });
 }
 

@@ -91,12 +91,12 @@ function parseObject(bytes: Uint8Array, path: string): JsonObject {
 function createFile(path: string, bytes: Uint8Array): void {
   const dir = dirname(path);
   Deno.mkdirSync(dir, { recursive: true, mode: 0o755 });
-  const unfinished = Deno.makeTempFileSync({ dir, prefix: ".unfinished-" });
+  const temporary = Deno.makeTempFileSync({ dir, prefix: ".unfinished-" });
   try {
-    Deno.writeFileSync(unfinished, bytes);
-    Deno.chmodSync(unfinished, 0o444);
-    Deno.linkSync(unfinished, path);
+    Deno.writeFileSync(temporary, bytes);
+    Deno.chmodSync(temporary, 0o444);
+    Deno.linkSync(temporary, path);
   } finally {
-    Deno.removeSync(unfinished);
+    Deno.removeSync(temporary);
   }
 }
