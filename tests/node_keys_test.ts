@@ -32,12 +32,12 @@ const HARMLESS = new Set(
   gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
   hostAccess hostAddresses
   hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate
-  interfaces ipam ipMasq ipMasqBackend ipRanges ips iptablesAdminChainName
+  interfaces ipam ipMasq ipMasqBackend ipMasqFamilies ipRanges ips iptablesAdminChainName
   isDefaultGateway isGateway kubernetes leader_lease_duration
   leader_renew_deadline leader_retry_period linkInContainer log_level logLevel
   logOptions logToStderr mac macspoofchk markMasqBit masqAll maxAge maxBackups
   maxID maxSize minID mode mtu multiQueue multusNamespace name nameservers
-  namespaceIsolation netnsMode network_name node_slice_size option options owner
+  namespaceIsolation netnsMode network_name node_slice_size option options outboundAddresses owner
   plugins pollMillis portIsolation portMappings preserveDefaultVlan prevResult
   priority promisc promiscMode protocol provide range range_end range_start
   rangeEnd ranges rangeStart readyTimeoutSeconds reconciler_cron_expression

@@ -111,7 +111,7 @@ function describeEndpoint(
     hasDefault: routes === undefined
       ? defaults.length > 0
       : routes.some(({ dst }) => dst.prefixLength === 0),
-    isMasqueraded: plugins.some((conf) => valueOf(conf, "ipMasq") === true),
+    isMasqueraded: plugins.some((conf) => isMasqueraded(conf, family)),
     hostLinks: [
       ...new Set(
         [side.hostEnd, side.entry].flatMap((link) => link?.name ?? []),
@@ -206,4 +206,10 @@ export class Endpoints implements Disposable {
   [Symbol.dispose](): void {
     this.#stack[Symbol.dispose]();
   }
+}
+
+function isMasqueraded(conf: JsonObject, family: IpFamily): boolean {
+  const families = valueOf(conf, "ipMasqFamilies");
+  return valueOf(conf, "ipMasq") === true &&
+    (!Array.isArray(families) || families.includes(family));
 }

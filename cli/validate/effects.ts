@@ -147,17 +147,25 @@ function checkMtu(checked: CheckedPlugin): Problem[] {
     : [];
 }
 
-/** An unknown backend only matters once masquerading is on. */
+/** Keys about masquerading only matter once it is on. */
 function checkMasquerade({ folded, place }: CheckedPlugin): Problem[] {
   const { ipMasq, ipMasqBackend } = folded;
+  const idle = ipMasq === true
+    ? []
+    : ["ipMasqFamilies", "outboundAddresses"].filter((key) =>
+      folded[key] !== undefined
+    ).map((key) =>
+      warningAt([...place, key], "has no effect without ipMasq", "no-effect")
+    );
   const isUnknown = typeof ipMasqBackend === "string" &&
     !["", "nftables", "iptables"].includes(ipMasqBackend);
   return isUnknown && ipMasq !== true
     ? [
+      ...idle,
       warningAt(
         [...place, "ipMasqBackend"],
         `expected "nftables" or "iptables", got "${ipMasqBackend}"`,
       ),
     ]
-    : [];
+    : idle;
 }

@@ -346,6 +346,11 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     list([{ type: "macvlan", master: "eth0", ipam: IPAM }, BANDWIDTH]),
   ],
   [
+    "keys of a masquerade that is off",
+    list([{ ...PTP, ipMasq: false, outboundAddresses: ["192.0.2.9"] }]),
+    "warning plugins[0].outboundAddresses: has no effect without ipMasq",
+  ],
+  [
     "bandwidth after a plugin whose interface it cannot limit",
     list([{ type: "dummy", ipam: IPAM }, BANDWIDTH]),
     "error plugins[1]: bandwidth cannot limit the interface of dummy: use ptp or bridge",

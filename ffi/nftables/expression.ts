@@ -154,8 +154,15 @@ const ip4Ranges = struct({
   padding: u32,
 });
 const IP6_RANGE_BYTES = 40;
+/** Where a range has its first address, which is also the last. */
+const RANGE_ADDRESSES: Readonly<
+  Record<IpFamily, { readonly first: number; readonly last: number }>
+> = { 4: { first: 8, last: 12 }, 6: { first: 4, last: 20 } };
+/** Source: include/uapi/linux/netfilter/nf_nat.h `NF_NAT_RANGE_MAP_IPS`. */
+const MAPS_ADDRESSES = 1;
 
 const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
+const XTABLES_SNAT = "SNAT";
 /** Source: include/uapi/linux/netfilter/xt_CT.h `xt_ct_target_info_v1`. */
 const XTABLES_CT = "CT", XT_CT_NOTRACK = 1;
 /**
@@ -443,6 +450,20 @@ export function masquerade(): Expression {
   return { name: "masq", data: new Uint8Array(0) };
 }
 
+/** Replaces the packet's source with an address. */
+export function translateSource(ip: Ip): Expression[] {
+  const value = immediateAttributes.encode({
+    destination: REGISTER,
+    data: { value: new Uint8Array(ip.toBytes()) },
+  });
+  const data = natAttributes.encode({
+    type: NAT_SOURCE,
+    family: FAMILIES[ip.family],
+    address: REGISTER,
+  });
+  return [{ name: "immediate", data: value }, { name: "nat", data }];
+}
+
 /** Ends the rule with a verdict. */
 export function decide(verdict: Verdict): Expression {
   return immediate(VERDICTS[verdict]);
@@ -487,6 +508,22 @@ export function xtablesMasquerade(family: IpFamily): Expression {
   return { name: "target", data: xtablesAttributes.encode(attributes) };
 }
 
+/** Does the same as {@linkcode translateSource}, in the form of `-j SNAT` of iptables. */
+export function xtablesTranslateSource(ip: Ip): Expression {
+  const info = ip.family === 4
+    ? ip4Ranges.encode({ count: 1, flags: MAPS_ADDRESSES })
+    : new Uint8Array(IP6_RANGE_BYTES);
+  if (ip.family === 6) info.set(u32.encode(MAPS_ADDRESSES));
+  const { first, last } = RANGE_ADDRESSES[ip.family];
+  for (const offset of [first, last]) info.set(ip.toBytes(), offset);
+  const attributes = {
+    name: XTABLES_SNAT,
+    revision: ip.family === 4 ? 0 : 1,
+    info,
+  };
+  return { name: "target", data: xtablesAttributes.encode(attributes) };
+}
+
 /** Counts packets, like every rule of iptables. */
 export function count(): Expression {
   const data = counterAttributes.encode({ bytes: 0n, packets: 0n });
@@ -507,13 +544,29 @@ export function xtablesCommentOf(expressions: readonly Expression[]): string {
   return "";
 }
 
-/** Reports whether a rule masquerades, in the form of nft or of iptables. */
-export function isMasquerade(expressions: readonly Expression[]): boolean {
-  return expressions.some(({ name, data }) =>
-    name === "masq" ||
-    name === "target" &&
-      xtablesAttributes.decode(data).name === XTABLES_MASQUERADE
-  );
+/**
+ * Returns the bytes of the address that a rule gives to packets as their source,
+ * in the form of nft or of iptables: none if it is the address of the link, as a
+ * masquerade does. Undefined if the rule changes no source.
+ */
+export function newSourceOf(
+  expressions: readonly Expression[],
+): Bytes | undefined {
+  if (translationOf(expressions) !== "source") return undefined;
+  for (const { name, data } of expressions) {
+    if (name === "immediate") {
+      const { value } = immediateAttributes.decode(data).data ?? {};
+      if (value !== undefined) return value;
+    }
+    if (name !== "target") continue;
+    const { name: target, info } = xtablesAttributes.decode(data);
+    if (target !== XTABLES_SNAT || info === undefined) continue;
+    const { first, last } = RANGE_ADDRESSES[
+      info.length < IP6_RANGE_BYTES ? 4 : 6
+    ];
+    return info.slice(first, last);
+  }
+  return new Uint8Array(0);
 }
 
 /** Targets of iptables that translate addresses. */

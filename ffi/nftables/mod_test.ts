@@ -43,7 +43,6 @@ import {
   type Expression,
   goTo,
   inputNameOf,
-  isMasquerade,
   jumpTo,
   masquerade,
   matchAddressIn,
@@ -57,12 +56,15 @@ import {
   matchLocalDestination,
   matchNetwork,
   matchNetworkAndDestinationIn,
+  newSourceOf,
   redirectBy,
+  translateSource,
   verdictOf,
   VERDICTS,
   xtablesComment,
   xtablesCommentOf,
   xtablesMasquerade,
+  xtablesTranslateSource,
 } from "./expression.ts";
 import { Nftables, type Rule } from "./mod.ts";
 
@@ -314,6 +316,11 @@ testInHost(
   needsNft,
 );
 
+const OUTBOUND: Readonly<Record<IpFamily, string>> = {
+  4: "192.0.2.9",
+  6: "2001:db8:ff::9",
+};
+
 /** Rules as iptables writes them, with a comment before the verdict. */
 const IPTABLES_RULES: readonly [
   family: IpFamily,
@@ -333,6 +340,12 @@ const IPTABLES_RULES: readonly [
     [family, `${words} -j ACCEPT`, match, decide("accept")],
     [family, `${words} -j OTHER`, match, jumpTo("OTHER")],
     [family, `${words} -j MASQUERADE`, match, xtablesMasquerade(family)],
+    [
+      family,
+      `${words} -j SNAT --to-source ${OUTBOUND[family]}`,
+      match,
+      xtablesTranslateSource(Ip.parse(OUTBOUND[family])),
+    ],
   ] as const;
 });
 
@@ -430,6 +443,8 @@ testInInet("Nftables describes rules", ({ nftables }) => {
     [xtablesComment("é".repeat(127)), count(), jumpTo("net1")],
     [xtablesComment("two"), xtablesMasquerade(4)],
     [masquerade()],
+    translateSource(Ip.parse("192.0.2.9")),
+    [xtablesTranslateSource(Ip.parse("192.0.2.9"))],
     [decide("accept")],
   ];
   nftables.commit([
@@ -447,19 +462,21 @@ testInInet("Nftables describes rules", ({ nftables }) => {
   const listed = nftables.listRules(table, "post");
   const tell = ({ expressions }: Rule): unknown[] => [
     xtablesCommentOf(expressions),
-    isMasquerade(expressions),
+    newSourceOf(expressions)?.toHex(),
     verdictOf(expressions)?.chain,
     verdictOf(expressions) !== undefined,
   ];
   assertEquals(listed.map(tell), [
-    ["é".repeat(127), false, "net1", true],
-    ["two", true, undefined, false],
-    ["", true, undefined, false],
-    ["", false, undefined, true],
+    ["é".repeat(127), undefined, "net1", true],
+    ["two", "", undefined, false],
+    ["", "", undefined, false],
+    ["", "c0000209", undefined, false],
+    ["", "c0000209", undefined, false],
+    ["", undefined, undefined, true],
   ]);
   assertEquals(
     listed.map((rule) => rule.mentions("net1")),
-    [true, false, false, false],
+    [true, false, false, false, false, false],
   );
   assertThrows(() => xtablesComment("é".repeat(128)), RangeError, "256 bytes");
 });

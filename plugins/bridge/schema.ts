@@ -10,7 +10,7 @@ import { mtuSchema, netConf, once, optional } from "../../cni/config/types.ts";
 import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 import {
   masqueradeKeys,
-  withKnownBackend,
+  withMasquerade,
 } from "../parts/firewall/masquerade/schema.ts";
 
 /**
@@ -21,7 +21,7 @@ import {
 export const bridgeSchema = once(() => {
   const flag = optional(z.boolean()), integer = optional(z.int());
   const withMac = z.looseObject({ mac: optional(z.string()) });
-  return withKnownBackend(netConf({
+  return withMasquerade(netConf({
     bridge: optional(z.string()),
     isGateway: flag,
     isDefaultGateway: flag,

@@ -33,6 +33,19 @@ export const keys: PluginKeys = {
       type: "boolean",
       default: "`false`",
     },
+    "ipMasqFamilies": {
+      text: "The address families to masquerade: 4, 6.",
+      type: "list of integers",
+      default: "`[4, 6]`",
+      example: [4],
+    },
+    "outboundAddresses": {
+      text:
+        "The address with which packets leave, at most one for each family ([how](#masquerade)).",
+      type: "list of addresses",
+      default: "the address of the link by which they leave",
+      example: ["192.0.2.10"],
+    },
     "ipMasqBackend": {
       text:
         "Which firewall backend to use (see below). Ignored unless `ipMasq` is true.",

@@ -342,3 +342,36 @@ testRules("ptp masquerades by the legacy iptables too", async () => {
     false,
   );
 }, needsLegacyIptables());
+
+testRules(
+  "ptp changes an outbound address by the legacy iptables",
+  async () => {
+    using scene = makeScene("iptables");
+    const { hosts } = scene;
+    for (const name of ["iptables", "ip6tables"]) {
+      for (const suffix of ["", "-restore"]) {
+        const path = `${hosts.directory}/${name}${suffix}`;
+        await Deno.symlink("/usr/sbin/xtables-legacy-multi", path);
+      }
+    }
+    const options = { env: { PATH: hosts.directory } };
+    const listTargets = (): string[] =>
+      ["iptables", "ip6tables"].flatMap((program) =>
+        runIn(hosts.host, `${program}-legacy-save`, "-t", "nat")
+          .match(/(MASQUERADE|SNAT .*)$/gm) ?? []
+      );
+    const own = ["192.0.2.9", "2001:db8:ff::9"];
+    const keys = { outboundAddresses: own };
+    const targets = own.map((address) => `SNAT --to-source ${address}`);
+    const { json: prevResult } = await scene.succeed("ADD", keys, options);
+    assertEquals(listTargets(), targets);
+    await scene.succeed("CHECK", { ...keys, prevResult }, options);
+    await scene.succeed("REPAIR", { prevResult }, options);
+    assertEquals(listTargets(), ["MASQUERADE", "MASQUERADE"]);
+    await scene.succeed("REPAIR", { ...keys, prevResult }, options);
+    assertEquals(listTargets(), targets);
+    await scene.succeed("DEL", { prevResult }, options);
+    assertEquals(listTargets(), []);
+  },
+  needsLegacyIptables(),
+);

@@ -9,12 +9,12 @@ import { mtuSchema, netConf, once, optional } from "../../cni/config/types.ts";
 import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 import {
   masqueradeKeys,
-  withKnownBackend,
+  withMasquerade,
 } from "../parts/firewall/masquerade/schema.ts";
 
 /** Builds the schema of the network configuration. */
 export const ptpSchema = once(() =>
-  withKnownBackend(netConf({
+  withMasquerade(netConf({
     /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
     mtu: optional(mtuSchema()),
     ...masqueradeKeys(),

@@ -12,6 +12,7 @@ import {
 } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { connectOutside, OUTSIDE, reached } from "./outside.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
 import { needsInetRules, needsRuleTools, rulesOf } from "./rules.ts";
@@ -67,6 +68,72 @@ export function testMasquerade(type: string, makeConfig: MakeConfig): void {
         }
         await scene.succeed("DEL");
       });
+    }
+  });
+
+  test("add() masquerades some families only, and with an outbound address", async (t) => {
+    for (const backend of ["nftables", "iptables"]) {
+      await t.step(backend, async () => {
+        using scene = makeScene(backend);
+        const { hosts: { host, sandbox }, outside } = scene;
+        const own = ["192.0.2.9", "2001:db8:ff::9"];
+        // The kernel chooses no deprecated address by itself.
+        const script = `ip address add ${own[0]} dev out0
+          ip address add ${own[1]} dev out0 nodad preferred_lft 0`;
+        runIn(host, "sh", "-ec", script);
+        for (const [position, family] of [4, 6].entries()) {
+          const keys = { ipMasqFamilies: [family] };
+          const { json: prevResult } = await scene.succeed("ADD", keys);
+          const expected = OUTSIDE.slice(position, position + 1);
+          assertEquals(reached(sandbox), expected);
+          await scene.succeed("CHECK", { ...keys, prevResult });
+          await scene.succeed("DEL", { ...keys, prevResult });
+          assertEquals(scene.rules, "");
+        }
+        const keys = { outboundAddresses: own };
+        const { json: prevResult } = await scene.succeed("ADD", keys);
+        // The usual addresses get no answer.
+        for (const usual of ["192.0.2.1", "2001:db8:ff::1"]) {
+          runIn(outside, "ip", "route", "add", "unreachable", usual);
+        }
+        assertEquals(reached(sandbox), OUTSIDE);
+        await scene.succeed("CHECK", { ...keys, prevResult });
+        const masquerade = { outboundAddresses: undefined };
+        const text = "The masquerade is missing";
+        await scene.fail("CHECK", [999, text], { ...masquerade, prevResult });
+        // The configuration has changed: only the new rules are left.
+        await scene.succeed("REPAIR", { ...masquerade, prevResult });
+        await scene.succeed("CHECK", { ...masquerade, prevResult });
+        await scene.fail("CHECK", [999, text], { ...keys, prevResult });
+        assertEquals(reached(sandbox), []);
+        await scene.succeed("REPAIR", { ...keys, prevResult });
+        assertEquals(reached(sandbox), OUTSIDE);
+        await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
+        assertEquals(scene.rules, "");
+      });
+    }
+  });
+
+  test("add() refuses outbound addresses without use", async () => {
+    using scene = makeScene();
+    const { state } = scene;
+    for (
+      const [keys, text] of [
+        [{ ipMasqFamilies: [] }, "ipMasqFamilies"],
+        [{ ipMasqFamilies: [5] }, "ipMasqFamilies"],
+        [{ outboundAddresses: ["none"] }, "outboundAddresses"],
+        [
+          { outboundAddresses: ["192.0.2.8", "192.0.2.9"] },
+          "outboundAddresses: expected one IPv4 address",
+        ],
+        [
+          { ipMasqFamilies: [6], outboundAddresses: ["192.0.2.9"] },
+          "outboundAddresses: 192.0.2.9 has no use: ipMasqFamilies lacks 4",
+        ],
+      ] as const
+    ) {
+      await scene.fail("ADD", [7, text], keys);
+      assertEquals(scene.state, state);
     }
   });
 

@@ -20,9 +20,9 @@ import {
 import {
   comparedValues,
   inputNameOf,
-  isMasquerade,
   masquerade,
   matchInputName,
+  newSourceOf,
   verdictOf,
   xtablesComment,
   xtablesCommentOf,
@@ -160,7 +160,7 @@ function listNftables(): Parser<Bytes>[] {
         const { expressions } = rule;
         return [
           [rule.handle, rule.comment, rule.mentions("id")],
-          [isMasquerade(expressions), verdictOf(expressions)],
+          [newSourceOf(expressions), verdictOf(expressions)],
           [comparedValues(expressions), inputNameOf(expressions)],
           xtablesCommentOf(expressions),
         ];

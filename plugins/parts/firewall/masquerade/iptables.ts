@@ -22,7 +22,13 @@ import {
   splitRule,
 } from "../iptables/program.ts";
 import { findMissingRule } from "../iptables/rules.ts";
-import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
+import {
+  containerIn,
+  findOutbound,
+  type MasqueradeNames,
+  type MasqueradeRules,
+  MULTICAST,
+} from "./names.ts";
 
 /**
  * Masquerades packets from the addresses to destinations outside their subnets.
@@ -32,7 +38,7 @@ import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
  */
 export async function addIptablesMasquerade(
   iptables: Iptables,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Promise<void> {
   const rules = rulesOf(iptables, names, addresses);
@@ -53,7 +59,15 @@ export async function addIptablesMasquerade(
   const missing = rules.filter((rule) =>
     !present.some((line) => isSameRule(line, `-A ${rule}`))
   );
-  const second = await restoreIptables(iptables, missing.map(addition));
+  // Translations to another outbound address.
+  const others = chain.stdout.split("\n").filter((line) =>
+    / -j (MASQUERADE|SNAT)\b/.test(line) &&
+    !rules.some((rule) => isSameRule(line, `-A ${rule}`))
+  );
+  const second = await restoreIptables(iptables, [
+    ...others.map((line) => line.replace("-A", "-D")),
+    ...missing.map(addition),
+  ]);
   if (!second.success) throw failureOf(iptables, second);
 }
 
@@ -105,7 +119,7 @@ export async function listIptablesContainers(
 /** Lists the addresses that are not masqueraded for the attachment. */
 export async function listIptablesUnmasqueraded(
   iptables: Iptables,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Promise<Cidr[]> {
   const missing = await Promise.all(addresses.map(async (address) => {
@@ -120,13 +134,16 @@ export async function listIptablesUnmasqueraded(
 
 function rulesOf(
   { family }: Iptables,
-  { chain, iptablesComment }: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): string[] {
+  const { chain, iptablesComment } = names;
+  const outbound = findOutbound(names, family);
+  const target = outbound ? `SNAT --to-source ${outbound}` : "MASQUERADE";
   const comment = `-m comment --comment ${quote(iptablesComment)}`;
   return addresses.flatMap((address) => [
     `${chain} -d ${address.masked()} ${comment} -j ACCEPT`,
-    `${chain} ! -d ${MULTICAST[family]} ${comment} -j MASQUERADE`,
+    `${chain} ! -d ${MULTICAST[family]} ${comment} -j ${target}`,
     `POSTROUTING -s ${address.ip}${
       family === 4 ? "/32" : "/128"
     } ${comment} -j ${chain}`,

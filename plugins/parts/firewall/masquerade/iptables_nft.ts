@@ -10,7 +10,8 @@
  * -A POSTROUTING -s 10.1.2.5/32 -j CNI-<hash>
  * ```
  *
- * All have the comment `name: "<network>" id: "<container>"`. Chains, rules and
+ * With an outbound address, `-j SNAT --to-source` takes the place of
+ * `-j MASQUERADE`. All have the comment `name: "<network>" id: "<container>"`. Chains, rules and
  * comments are the Go plugins', and each rule has the expressions that
  * `iptables` uses. So `iptables` and the Go plugins find, list and delete our
  * rules, and vice versa.
@@ -42,13 +43,14 @@ import {
   count,
   decide,
   type Expression,
-  isMasquerade,
   jumpTo,
   matchNetwork,
+  newSourceOf,
   verdictOf,
   xtablesComment,
   xtablesCommentOf,
   xtablesMasquerade,
+  xtablesTranslateSource,
 } from "../../../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../../net/cidr.ts";
@@ -59,7 +61,13 @@ import {
   nftTableOf,
   refuseForeignChains,
 } from "../iptables/nft_table.ts";
-import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
+import {
+  containerIn,
+  findOutbound,
+  type MasqueradeNames,
+  type MasqueradeRules,
+  MULTICAST,
+} from "./names.ts";
 import { SOURCE_NAT } from "./nftables.ts";
 
 const TABLES: Readonly<Record<IpFamily, NftTable>> = {
@@ -79,7 +87,7 @@ const COMMENT = "Made for CNI plugins";
  */
 export async function addIptablesNftMasquerade(
   nftables: Nftables,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Promise<void> {
   const families = FAMILIES.map((family) => ({
@@ -136,7 +144,7 @@ export function listIptablesNftContainers(
 /** Lists the addresses that are not masqueraded for the attachment. */
 export function listIptablesNftUnmasqueraded(
   nftables: Nftables,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Cidr[] {
   return addresses.filter((address) => {
@@ -148,13 +156,15 @@ export function listIptablesNftUnmasqueraded(
 
 /** @param addresses Of one family */
 function rulesOf(
-  { chain, iptablesComment }: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): NewRule[] {
+  const { chain, iptablesComment } = names;
   const comment = [xtablesComment(iptablesComment), count()];
   const [first] = addresses;
   if (first === undefined) return [];
   const { family } = first;
+  const outbound = findOutbound(names, family);
   const rule = (chain: string, ...expressions: Expression[]): NewRule => ({
     chain,
     expressions,
@@ -164,7 +174,7 @@ function rulesOf(
       chain,
       ...matchNetwork("destination", "!=", MULTICAST[family]),
       ...comment,
-      xtablesMasquerade(family),
+      outbound ? xtablesTranslateSource(outbound) : xtablesMasquerade(family),
     ),
     ...addresses.flatMap((address) => [
       rule(
@@ -188,7 +198,7 @@ function missingRules(
   nftables: Nftables,
   table: Table,
   { names: { chain }, rules }: {
-    readonly names: MasqueradeNames;
+    readonly names: Pick<MasqueradeNames, "chain">;
     readonly rules: readonly NewRule[];
   },
 ): Change[] {
@@ -196,8 +206,24 @@ function missingRules(
     missing.map((rule) => addition(table, rule));
   // The chain may belong to another interface or an earlier attachment.
   return nftables.hasChain(table, chain)
-    ? additions(listMissing(nftables, table, rules))
+    ? [
+      ...otherTranslations(nftables, table, { chain, rules }),
+      ...additions(listMissing(nftables, table, rules)),
+    ]
     : [addChain(table, chain), ...additions(rules)];
+}
+
+/** Lists the changes that remove translations to another outbound address. */
+function otherTranslations(
+  nftables: Nftables,
+  table: Table,
+  { chain, rules }: { chain: string; rules: readonly NewRule[] },
+): Change[] {
+  const wanted = rules.map(({ expressions }) => meaningOf(expressions));
+  return nftables.listRules(table, chain).filter(({ expressions }) =>
+    newSourceOf(expressions) !== undefined &&
+    !wanted.includes(meaningOf(expressions))
+  ).map(({ handle }) => delRuleOf(table, chain, handle));
 }
 
 /**
@@ -205,7 +231,8 @@ function missingRules(
  * one that masquerades.
  */
 function addition(table: Table, rule: NewRule): Change {
-  const isFirst = rule.chain !== POSTROUTING && !isMasquerade(rule.expressions);
+  const isFirst = rule.chain !== POSTROUTING &&
+    newSourceOf(rule.expressions) === undefined;
   return isFirst ? prependRule(table, rule) : appendRule(table, rule);
 }
 
@@ -236,7 +263,8 @@ function meaningOf(expressions: readonly Expression[]): string {
   const values = comparedValues(expressions)
     .map((value) => value.toHex().replace(/(00)+$/, ""));
   const { code, chain } = verdictOf(expressions) ?? {};
-  return [...values, isMasquerade(expressions), code, chain].join(" ");
+  const source = newSourceOf(expressions)?.toHex();
+  return [...values, `source ${source}`, code, chain].join(" ");
 }
 
 /** @throws {BackendMissing} If iptables cannot use the table */

@@ -26,7 +26,11 @@ import {
   eachLegacyIptables,
   type HostTable,
 } from "../iptables/places.ts";
-import { type MasqueradeNames, namesOf } from "./names.ts";
+import {
+  type MasqueradeNames,
+  type MasqueradeRules,
+  namesOf,
+} from "./names.ts";
 import {
   addMasquerade,
   delMasquerade,
@@ -50,6 +54,8 @@ export interface MasqueradeHost {
 /** An attachment to masquerade. */
 export interface Masquerade extends MasqueradeHost {
   readonly owner: Attachment;
+  /** The addresses with which packets leave, instead of the addresses of links. */
+  readonly outbound?: readonly Ip[] | undefined;
 }
 
 /**
@@ -60,10 +66,10 @@ export interface Masquerade extends MasqueradeHost {
  * {@linkcode tearDownMasquerade}
  */
 export async function setUpMasquerade(
-  { owner, ...host }: Masquerade,
+  { owner, outbound = [], ...host }: Masquerade,
   addresses: readonly Cidr[],
 ): Promise<void> {
-  const names = await namesOf(owner);
+  const names = { ...await namesOf(owner), outbound };
   using nftables = openNftables(host.hostNetns);
   const attempts = {
     iptables: () => addByIptables(host, nftables, names, addresses),
@@ -177,10 +183,10 @@ export async function collectMasqueradeGarbage(
  * @throws {CniError} 999 if one is not
  */
 export async function checkMasquerade(
-  { owner, ...host }: Masquerade,
+  { owner, outbound = [], ...host }: Masquerade,
   addresses: readonly Cidr[],
 ): Promise<void> {
-  const names = await namesOf(owner);
+  const names = { ...await namesOf(owner), outbound };
   using nftables = openNftables(host.hostNetns);
   let missing = [...addresses];
   if (nftables !== undefined) {
@@ -256,7 +262,7 @@ async function firstThatWorks(
 async function addByIptables(
   host: MasqueradeHost,
   nftables: Nftables | undefined,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Promise<void> {
   const programs = new Map(

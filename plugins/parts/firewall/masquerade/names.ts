@@ -12,7 +12,7 @@
 import { sha512 } from "../../../../base/process/sha512.ts";
 import { COMMENT_MAX_BYTES } from "../../../../ffi/nftables/comment.ts";
 import { Cidr } from "../../../../net/cidr.ts";
-import type { IpFamily } from "../../../../net/ip.ts";
+import type { Ip, IpFamily } from "../../../../net/ip.ts";
 import type { Attachment } from "../../owner/attachment.ts";
 
 /** Destinations that are not masqueraded, because they do not leave the link. */
@@ -33,6 +33,20 @@ export interface MasqueradeNames {
   readonly chain: string;
   /** The iptables comment. */
   readonly iptablesComment: string;
+}
+
+/** What the rules of one attachment are made of. */
+export interface MasqueradeRules extends MasqueradeNames {
+  /** The addresses with which packets leave, instead of the addresses of links. */
+  readonly outbound: readonly Ip[];
+}
+
+/** Finds the address with which packets of a family leave. */
+export function findOutbound(
+  { outbound }: Pick<MasqueradeRules, "outbound">,
+  family: IpFamily,
+): Ip | undefined {
+  return outbound.find((ip) => ip.family === family);
 }
 
 /** Returns the instance that an nftables comment begins with. */

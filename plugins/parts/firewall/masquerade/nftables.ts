@@ -18,7 +18,8 @@
  * Table, chains, rules and comments are the same as the Go plugins', so each
  * side removes the other's rules: DEL and GC find rules by their comments. A
  * map would be faster than a list of rules, but the Go plugins cannot delete
- * elements. Only the first packet of a connection passes a nat chain.
+ * elements. Only the first packet of a connection passes a nat chain. With an
+ * outbound address, `snat` to it takes the place of `masquerade`.
  *
  * The last DEL removes the table.
  *
@@ -42,10 +43,11 @@ import {
   comparedValues,
   decide,
   goTo,
-  isMasquerade,
   masquerade,
   matchFamily,
   matchNetwork,
+  newSourceOf,
+  translateSource,
 } from "../../../../ffi/nftables/expression.ts";
 import type {
   FoundRules,
@@ -53,9 +55,16 @@ import type {
   Rule,
 } from "../../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../../net/cidr.ts";
+import type { Ip } from "../../../../net/ip.ts";
 import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
 import { staleAmong } from "../../owner/owned.ts";
-import { instanceIn, type MasqueradeNames, MULTICAST } from "./names.ts";
+import {
+  findOutbound,
+  instanceIn,
+  type MasqueradeNames,
+  type MasqueradeRules,
+  MULTICAST,
+} from "./names.ts";
 
 const TABLE: Table = { family: "inet", name: "cni_plugins_masquerade" };
 const TABLE_COMMENT = "Masquerading for CNI plugins";
@@ -80,7 +89,7 @@ export const SOURCE_NAT: BaseChain = {
  */
 export async function addMasquerade(
   nftables: Nftables,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Promise<void> {
   const rules = addresses.map((address) => ruleOf(address, names));
@@ -119,18 +128,26 @@ export async function delStaleMasquerade(
 /** Lists the addresses that are not masqueraded for the attachment. */
 export function listUnmasqueraded(
   nftables: Nftables,
-  names: MasqueradeNames,
+  names: MasqueradeRules,
   addresses: readonly Cidr[],
 ): Cidr[] {
   if (nftables.listRules(TABLE, POSTROUTING).length === 0) {
     return [...addresses];
   }
-  const masqueraded = findOwn(nftables, names).rules
-    .map(({ expressions }) => expressions).filter(isMasquerade)
-    .flatMap(comparedValues).map((value) => value.toHex());
-  return addresses.filter(({ ip }) =>
-    !masqueraded.includes(new Uint8Array(ip.toBytes()).toHex())
-  );
+  const present = findOwn(nftables, names).rules.map(({ expressions }) => ({
+    source: newSourceOf(expressions)?.toHex(),
+    values: comparedValues(expressions).map((value) => value.toHex()),
+  }));
+  return addresses.filter(({ ip }) => {
+    const wanted = bytesOf(findOutbound(names, ip.family)).toHex();
+    return !present.some(({ source, values }) =>
+      source === wanted && values.includes(bytesOf(ip).toHex())
+    );
+  });
+}
+
+function bytesOf(ip: Ip | undefined): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(ip?.toBytes() ?? []);
 }
 
 /**
@@ -160,13 +177,15 @@ function removal({ rules, hasOthers }: FoundRules): Change[] {
     : rules.map(deletion);
 }
 
-function ruleOf(address: Cidr, { comment }: MasqueradeNames): Change {
+function ruleOf(address: Cidr, names: MasqueradeRules): Change {
+  const outbound = findOutbound(names, address.family);
   const expressions = [
     ...matchFamily(address.family),
     ...matchNetwork("source", "==", Cidr.host(address.ip)),
     ...matchNetwork("destination", "!=", address),
-    masquerade(),
+    ...outbound ? translateSource(outbound) : [masquerade()],
   ];
+  const { comment } = names;
   return appendRule(TABLE, { chain: CHECKS, expressions, comment });
 }
 

@@ -28,7 +28,8 @@ export async function startMasquerade(
   addresses: readonly Cidr[],
   { veth, rollback }: { veth: ConnectedVeth; rollback: Rollback },
 ): Promise<void> {
-  if (!call.config.ipMasq) return;
+  const masqueraded = masqueradedOf(call, addresses);
+  if (masqueraded.length === 0) return;
   const { setUpMasquerade, tearDownMasquerade } = await import("./mod.ts");
   const wanted = masqueradeOf(call);
   // The attachment that left the veth pair might also have left rules for other
@@ -36,9 +37,9 @@ export async function startMasquerade(
   if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
   rollback.onFailure(
     "remove the masquerade",
-    () => tearDownMasquerade(wanted, addresses.map(({ ip }) => ip)),
+    () => tearDownMasquerade(wanted, masqueraded.map(({ ip }) => ip)),
   );
-  await setUpMasquerade(wanted, addresses);
+  await setUpMasquerade(wanted, masqueraded);
 }
 
 /**
@@ -72,9 +73,10 @@ export async function checkMasqueraded(
   call: MasqueradingCall,
   addresses: readonly Cidr[],
 ): Promise<void> {
-  if (!call.config.ipMasq) return;
+  const masqueraded = masqueradedOf(call, addresses);
+  if (masqueraded.length === 0) return;
   const { checkMasquerade } = await import("./mod.ts");
-  await checkMasquerade(masqueradeOf(call), addresses);
+  await checkMasquerade(masqueradeOf(call), masqueraded);
 }
 
 /**
@@ -86,9 +88,10 @@ export async function repairMasquerade(
   call: MasqueradingCall,
   addresses: readonly Cidr[],
 ): Promise<void> {
-  if (!call.config.ipMasq) return;
+  const masqueraded = masqueradedOf(call, addresses);
+  if (masqueraded.length === 0) return;
   const { setUpMasquerade } = await import("./mod.ts");
-  await setUpMasquerade(masqueradeOf(call), addresses);
+  await setUpMasquerade(masqueradeOf(call), masqueraded);
 }
 
 /**
@@ -118,8 +121,19 @@ export async function endStaleMasquerades(
   await collectMasqueradeGarbage(hostOf(call), network, validAttachments);
 }
 
+/** Lists the addresses whose family is masqueraded. */
+function masqueradedOf(
+  { config: { ipMasq, ipMasqFamilies } }: MasqueradingCall,
+  addresses: readonly Cidr[],
+): readonly Cidr[] {
+  if (!ipMasq) return [];
+  if (ipMasqFamilies === undefined) return addresses;
+  return addresses.filter(({ family }) => ipMasqFamilies.includes(family));
+}
+
 function masqueradeOf(call: MasqueradingCall): Masquerade {
-  return { ...hostOf(call), owner: attachmentOf(call) };
+  const { outboundAddresses: outbound } = call.config;
+  return { ...hostOf(call), owner: attachmentOf(call), outbound };
 }
 
 function hostOf(call: MasqueradingCall): MasqueradeHost {
