@@ -31,7 +31,7 @@ import {
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
 import { normalizeContent, parseSticky } from "./lease.ts";
-import { LeaseIndex, removeOwnerFiles } from "./lease_index.ts";
+import { LeaseIndex } from "./lease_index.ts";
 import {
   KeptListings,
   type Listing,
@@ -93,6 +93,8 @@ export class LeaseFiles implements Disposable {
   #source: "files" | "index" | "memory" = "files";
   /** Whether this call has changed the directory. */
   #isChanged = false;
+  /** Whether there is room for an index, as far as is known. */
+  #hasRoom = true;
   #directory: Deno.FileInfo | undefined;
   /** The content of the unfinished file, if this process has made it. */
   #unfinished: string | undefined;
@@ -163,7 +165,6 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 5 if the directory or a file cannot be read
    */
   listAll(): Listing {
-    removeOwnerFiles(this.path);
     if (this.#listing !== undefined && this.#source !== "index") {
       return this.#listing;
     }
@@ -190,6 +191,7 @@ export class LeaseFiles implements Disposable {
     const needsIndex = this.#source === "files" ||
       this.#source === "index" && this.#isChanged;
     if (this.#listing === undefined || !needsIndex || !this.#isLarge) return;
+    if (!this.#hasRoom) return;
     this.#index.write(this.#listing);
   }
 
@@ -220,9 +222,6 @@ export class LeaseFiles implements Disposable {
   }
 
   #readAll(listing: Listing): Listing {
-    if (this.#isLarge || keptListings !== undefined) {
-      removeOwnerFiles(this.path);
-    }
     const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
     for (const entry of entries) this.#add(listing, entry);
     return listing;
@@ -401,17 +400,34 @@ export class LeaseFiles implements Disposable {
     content: string,
     finish: (file: Deno.FsFile) => void = () => {},
   ): void {
-    this.#unfinished = content;
     this.#isChanged = true;
-    try {
-      const path = this.pathOf(UNFINISHED_FILE);
-      const options = { write: true, createNew: true, mode: 0o600 };
+    const path = this.pathOf(UNFINISHED_FILE);
+    const options = { write: true, createNew: true, mode: 0o600 };
+    this.#whileRoom(() => {
+      this.#unfinished = content;
       using file = createAt(path, () => Deno.openSync(path, options));
       writeAll(file, new TextEncoder().encode(content));
       finish(file);
+    });
+  }
+
+  /**
+   * Writes the unfinished file; a second time without the index, which only saves
+   * time, if there is no room for both.
+   */
+  #whileRoom(write: () => void): void {
+    try {
+      write();
     } catch (error) {
       this.#discard();
-      throw error;
+      if (!this.#index.remove()) throw error;
+      this.#hasRoom = false;
+      try {
+        write();
+      } catch (error) {
+        this.#discard();
+        throw error;
+      }
     }
   }
 

@@ -134,7 +134,7 @@ export class LeaseIndex {
    */
   write(listing: Listing): void {
     const unfinished = `${this.#path}.unfinished`;
-    ifPossible(() => {
+    const isWritten = ifPossible(() => {
       const backMs = LEAST_BACK_MS +
         Math.random() * (MOST_BACK_MS - LEAST_BACK_MS);
       const sealed = new Date(Math.trunc(Date.now() - backMs));
@@ -144,19 +144,32 @@ export class LeaseIndex {
       if (
         Deno.statSync(this.#directory).mtime?.getTime() !== sealed.getTime()
       ) {
-        return;
+        return false;
       }
       const lines = listing instanceof TextListing
         ? listing.text
         : "\n" + [...listing.entries()].map((file) => formatLine(...file))
           .join("");
       Deno.mkdirSync(dirname(unfinished), { recursive: true, mode: 0o700 });
-      Deno.writeTextFileSync(unfinished, times + lines, {
-        mode: 0o600,
-      });
+      Deno.writeTextFileSync(unfinished, times + lines, { mode: 0o600 });
       // Whole or not at all, even if this process is killed.
       Deno.renameSync(unfinished, this.#path);
+      return true;
     });
+    // A disk may be full.
+    if (!isWritten) removeQuietly(unfinished);
+  }
+
+  /**
+   * Removes the index, for a lease that needs the room.
+   *
+   * @returns Whether there was one
+   */
+  remove(): boolean {
+    return ifPossible(() => {
+      Deno.removeSync(this.#path);
+      return true;
+    }) ?? false;
   }
 
   #readTimes(): string {
@@ -169,24 +182,4 @@ function timesOf(path: string): string {
   const info = Deno.statSync(path);
   const { mtime, ctime } = info;
   return `${fileIdOf(info)} ${mtime?.getTime()} ${ctime?.getTime()}`;
-}
-
-/** Where earlier versions kept a file for each attachment with its addresses. */
-const BY_OWNER = ".by-owner";
-
-/**
- * Removes the files of earlier versions for a network. They are renamed first:
- * those versions would believe a directory that lacks some of them.
- *
- * @param directory Path of the network's leases
- */
-export function removeOwnerFiles(directory: string): void {
-  const byOwner = join(dirname(directory), BY_OWNER);
-  // The name of an unfinished one, which those versions remove as well.
-  const unfinished = join(byOwner, `.${basename(directory)}`);
-  ifPossible(() =>
-    Deno.renameSync(join(byOwner, basename(directory)), unfinished)
-  );
-  ifPossible(() => Deno.removeSync(unfinished, { recursive: true }));
-  removeQuietly(byOwner);
 }

@@ -271,10 +271,6 @@ testRows("LeaseStore's index hides no lease from a second ADD", [
     f.write("net/10.9.0.77", "dummy");
     await f.add(OTHER);
   }],
-  ["of an earlier version, whose files were emptied", async (f) => {
-    await Deno.mkdir(join(f.root, ".by-owner/net"), { recursive: true });
-    f.write(".by-owner/net/other:eth0", "10.9.0.2\n");
-  }],
 ], async ([, prepare]: [string, (fixture: Fixture) => unknown]) => {
   using fixture = new Fixture(MANY);
   fixture.write("net/10.9.0.77", CONTENT);
@@ -294,32 +290,6 @@ Deno.test("a change within one tick of the clock ends the index each time", asyn
     assertEquals(await fixture.leasesOf(owner), [`10.8.0.${i}`]);
     await fixture.del(OTHER);
   }
-});
-
-testRows("the owners' files of earlier versions go away", [
-  ["with ADD in a large directory", MANY, (f) => f.add()],
-  ["with DEL in a large directory", MANY, (f) => f.del()],
-  [
-    "with GC in a small one",
-    FEW,
-    (f) => f.run((store) => store.collect([OWNER])),
-  ],
-], async (
-  [, count, run]: [string, number, (fixture: Fixture) => unknown],
-) => {
-  using fixture = new Fixture(count);
-  for (const network of ["net", "net2"]) {
-    const path = join(fixture.root, ".by-owner", network);
-    await Deno.mkdir(path, { recursive: true });
-    fixture.write(`.by-owner/${network}/c1:eth0`, "10.1.0.1\n");
-  }
-  await run(fixture);
-  const byOwner = join(fixture.root, ".by-owner");
-  assertEquals(listDirectory(byOwner), ["net2"]);
-  await Deno.remove(join(byOwner, "net2"), { recursive: true });
-  await Deno.mkdir(join(byOwner, "net"));
-  await fixture.run((store) => store.collect([OWNER]));
-  assertEquals(listDirectory(fixture.root).includes(".by-owner"), false);
 });
 
 Deno.test("LeaseStore ends leases by GC that the index does not have", async () => {

@@ -80,6 +80,8 @@ function nameOf(
     .replace(/(leases\/\w+)\/[0-9a-f.:]+$/, "$1/ADDRESS")
     .replaceAll(/\b(veth|bwp|when_)?[0-9a-f]{8,}\b/g, "$1…")
     .replaceAll(/\/(usr\/)?(local\/)?s?bin\//g, "")
+    // The number of the kernel's file system of namespaces.
+    .replace(/netns-\d+:/, "netns-N:")
     .replace(/ --noflush.*/, "");
 }
 
