@@ -6,13 +6,17 @@ cd "$(dirname "$0")/.."
 if [ "$1" != inside ]; then
   user=
   [ "$(id -u)" = 0 ] || user=--map-root-user
+  if ! unshare $user --net --mount true; then
+    echo "The demo creates network namespaces: run it as root, in a privileged" \
+      "container, or where user namespaces are allowed." >&2
+    exit 1
+  fi
   exec unshare $user --net --mount --propagation private sh "$0" inside
 fi
 
 # The state of the network and the names of namespaces are kept there.
 mount -t tmpfs none /run
 mount -t tmpfs none /var/lib
-ip link set lo up
 export PATH="$PATH:$PWD/dist/bin" CNI_PATH="$PWD/dist/bin"
 export NETCONFPATH="$PWD/docs/examples"
 run() {
@@ -26,7 +30,7 @@ for container in a b; do
 done
 run cni show
 run cni list
-run cni netns exec a -- ping -c 1 10.22.0.3
+run cni probe a b
 run cni check pods a
 run cni doctor --try
 for container in a b; do
@@ -34,4 +38,3 @@ for container in a b; do
   run cni netns del $container
 done
 run cni list
-run ip -brief link

@@ -1,0 +1,24 @@
+/**
+ * `deno task demo`: builds the executables, and shows what they do.
+ *
+ * @module
+ */
+
+import { ensureCompiled } from "./compile.ts";
+import { ROOT } from "./compile/project.ts";
+import { answerHelp } from "./help.ts";
+
+answerHelp(
+  `Build the executables and attach two containers to a network, in temporary network
+namespaces. Needs root, or user namespaces.
+
+Usage: deno task demo`,
+);
+await ensureCompiled();
+const { code } = await new Deno.Command("sh", {
+  args: [`${ROOT}scripts/demo.sh`],
+  stdin: "null",
+  stdout: "inherit",
+  stderr: "inherit",
+}).output();
+Deno.exit(code);
