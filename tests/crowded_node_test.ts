@@ -67,6 +67,7 @@ const GROWING: readonly string[] = [
   "ptp and firewall (nftables): GC reads more",
   "ptp and portmap (nftables): GC reads more",
   "ptp and portmap (iptables): ADD reads more",
+  "ptp and portmap (iptables): CHECK reads more",
   "ptp and portmap (iptables): DEL reads more",
   "ptp and portmap (iptables): GC reads more",
   "ptp, tuning, bandwidth and sbr: GC reads more",

@@ -45,6 +45,7 @@ const LOCKERS = [
   "plugins/multus/operations/in_use.ts",
   "plugins/noop/debug_file.ts",
   "plugins/parts/link/free_mac.ts",
+  "plugins/parts/link/host_access.ts",
   "plugins/parts/sandbox/lock_netns.ts",
 ];
 

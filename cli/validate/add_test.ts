@@ -82,7 +82,6 @@ const REFUSED: Readonly<Record<string, readonly Plugin[]>> = {
   "an MTU": [{ ...FIRST, mtu: 70_000 }],
   "no device": [{ type: "host-device", ipam: IPAM }],
   "an owner": [{ type: "tap", owner: -1, ipam: IPAM }],
-  "a rate without a burst": [FIRST, { type: "bandwidth", ingressRate: 1000 }],
   "a backend of firewalls": [FIRST, { type: "firewall", backend: "x" }],
   "a policy": [FIRST, { type: "firewall", ingressPolicy: "x" }],
   "a mark": [FIRST, {
