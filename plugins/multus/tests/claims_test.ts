@@ -322,7 +322,7 @@ function askFor(scene: Scene): (string | undefined)[] {
   runIn(host, "ip", "neigh", "flush", "dev", "br-vms");
   for (const ip of BOTH) {
     try {
-      runIn(host, "ping", "-c1", "-W1", "-n", ip);
+      runIn(host, "ping", "-c1", "-W4", "-n", ip);
     } catch {
       // Nobody answers.
     }
