@@ -316,7 +316,9 @@ async function requireRecord(
 
 /**
  * Writes the addresses and the pod into the claim's status. While a virtual
- * machine is migrated, the pod that it leaves stays there.
+ * machine is migrated, the pod that it leaves stays there. The claim's record in
+ * the pool is the same for all of its pods: only the test of `ownerPod` decides
+ * which of several pods has the addresses.
  *
  * @returns Whether no other writer changed them in between
  */
@@ -335,6 +337,7 @@ async function writeStatus(
     { op: "test", path: "/metadata/uid", value: key.uid },
     ...statusExists(status),
     { op: "test", path: "/status/ips", value: status.ips ?? null },
+    { op: "test", path: "/status/ownerPod", value: ownerPod ?? null },
     ...isNews ? [{ op: "add", path: "/status/ips", value: all } as const] : [],
     {
       op: "add",

@@ -451,6 +451,46 @@ Deno.test("whereabouts: first ADDs of a claim at the same time agree", async () 
   assertEquals(scene.reservations().length, 20);
 });
 
+Deno.test("whereabouts: of two pods that ADD a claim at the same time, one has it", async (t) => {
+  // The claim as its last pod has left it.
+  const rows: Readonly<Record<string, { ownerPod?: string }>> = {
+    "after the DEL of the last pod": {},
+    "the last pod has ended": { ownerPod: "ended" },
+    "the last pod is gone": { ownerPod: "gone" },
+  };
+  await eachRow(t, Object.entries(rows), async ([, left]) => {
+    await using scene = await WhereaboutsScene.start();
+    const before = putIpamClaim(scene, "vm");
+    const ips = await scene.add(RANGE, withClaim("vm", { pod: "ended" }));
+    putIpamClaim(scene, "vm", { ips, ...left, metadata: before.metadata });
+    putRunningPod(scene, "ended", { phase: "Succeeded" });
+    for (const pod of ["a", "b"]) putRunningPod(scene, pod);
+    let isFirst = true;
+    interceptRequests(scene, async (send, { method, path }) => {
+      // "b" does all of its ADD before the status of "a" is written.
+      if (method === "PATCH" && path.endsWith("/status") && isFirst) {
+        isFirst = false;
+        assertEquals(
+          await scene.add(RANGE, withClaim("vm", { pod: "b" })),
+          ips,
+        );
+      }
+      return await send();
+    });
+    const call = withClaim("vm", { pod: "a" });
+    const { code, msg } = await scene.failure(RANGE, call);
+    assertEquals(code, 11);
+    assertMatch(msg, /IPAMClaim "vm" is in use by pod "b"/);
+    // DEL after the failed ADD takes nothing from "b".
+    await scene.del(RANGE, call);
+    assertEquals(claimStatus(scene, "vm").ownerPod, { name: "b" });
+    assertEquals(scene.allocations(POOL), { "1": claimRecord(scene, "vm") });
+    assertEquals(scene.reservations(), ["10.0.0.1"]);
+    await scene.del(RANGE, withClaim("vm", { pod: "b" }));
+    assertEquals(await scene.add(RANGE, call), ips);
+  });
+});
+
 Deno.test("whereabouts: first ADDs of many claims and pods at the same time", async () => {
   await using scene = await WhereaboutsScene.start();
   const calls = Array.from({ length: 60 }, (_, index) => {
