@@ -4,6 +4,7 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type { KubeClient, RequestOptions } from "../../kube/client.ts";
 import {
   deleteObject,
@@ -101,19 +102,44 @@ export class WhereaboutsApi {
     });
   }
 
-  /** Deletes a reservation with this UID, if it exists. */
-  async deleteReservation(name: string, uid: string): Promise<void> {
+  /**
+   * Deletes a reservation with this UID. Finalizers may keep it.
+   *
+   * @returns Whether it existed
+   */
+  async deleteReservation(name: string, uid: string): Promise<boolean> {
     const path = this.#path(RESERVATIONS, name);
-    await deleteObject(this.#client, path, { uid }, this.#limits);
+    return await deleteObject(this.#client, path, { uid }, this.#limits);
   }
 
-  /** Lets a reservation with this UID go that was deleted, and has our finalizer. */
-  async dropFinalizer(name: string, uid: string): Promise<void> {
-    await patchJson(this.#client, this.#path(RESERVATIONS, name), [
+  /**
+   * Removes our finalizer from a reservation with this UID that was deleted.
+   *
+   * @returns Whether the reservation no longer exists. It does if another writer
+   *   came first, or if it has another finalizer
+   */
+  async dropFinalizer(name: string, uid: string): Promise<boolean> {
+    const path = this.#path(RESERVATIONS, name);
+    const after = await patchJson(this.#client, path, [
       { op: "test", path: "/metadata/uid", value: uid },
       { op: "test", path: "/metadata/finalizers", value: [KEEP] },
       { op: "remove", path: "/metadata/finalizers" },
     ], this.#limits);
+    return after !== undefined || !await this.deleteReservation(name, uid);
+  }
+
+  /**
+   * Deletes a claim's reservation with this UID, if it exists.
+   *
+   * @throws {CniError} 11 if its finalizers keep it
+   */
+  async deleteClaimReservation(name: string, uid: string): Promise<void> {
+    await this.deleteReservation(name, uid);
+    if (await this.dropFinalizer(name, uid)) return;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `the finalizers of OverlappingRangeIPReservation "${name}" cannot be removed`,
+    );
   }
 
   /** Reads the slices of a network; returns undefined without them. */

@@ -25,9 +25,10 @@ import {
   type IpamClaim,
   type NotedClaim,
 } from "./claims/ipam_claim.ts";
-import { allocationPath, reservationName } from "./objects.ts";
+import { reservationName } from "./objects.ts";
 import { createWhereabouts } from "./plugin.ts";
 import { findClaimRecord } from "./pools.ts";
+import { releaseClaim } from "./release.ts";
 import type { OpenClient } from "./session.ts";
 
 /** whereabouts in a daemon, which disposes of it at the end. */
@@ -266,6 +267,7 @@ type GoneOutcome = "exists" | "used" | "released";
  * Releases the addresses, unless the claim exists or a pod has one of them. Several
  * callers may do it at the same time: each write tests what it removes.
  *
+ * @throws {CniError} 11 if the server refuses a write, so something is left
  * @throws {KubeError}
  */
 async function releaseGone(
@@ -283,18 +285,11 @@ async function releaseGone(
   for (const address of all) {
     const key = { namespace, name, uid };
     const held = await findClaimRecord(api, networkName, key, address);
-    if (held !== undefined) {
-      const path = allocationPath(held.key);
-      await api.patchPool(held.pool, [
-        { op: "test", path, value: held.value },
-        { op: "remove", path },
-      ]);
-    }
+    if (held !== undefined) await releaseClaim(held, api);
     const reserved = reservationName(networkName, address.ip);
     const { metadata } = await api.findReservation(reserved) ?? {};
     if (metadata?.annotations?.[CLAIM_UID] !== uid) continue;
-    await api.deleteReservation(reserved, metadata.uid ?? "");
-    await api.dropFinalizer(reserved, metadata.uid ?? "");
+    await api.deleteClaimReservation(reserved, metadata.uid ?? "");
   }
   return "released";
 }

@@ -161,6 +161,28 @@ Deno.test("ClaimReleaser watches only while there is a claim", async () => {
   await eventually("released", () => daemons.count()[0] === 1);
 });
 
+Deno.test("ClaimReleaser releases in spite of a writer that comes first", async (t) => {
+  for (const status of [409, 422]) {
+    await t.step(`${status}`, async () => {
+      await using daemons = await start(1);
+      const { scene } = daemons;
+      putIpamClaim(scene, "vm");
+      await scene.add(DUAL, withClaim("vm", { pod: "vm-1" }));
+      // The removal of a record, and that of a reservation's finalizer.
+      const faults = [/ippools/, /overlappingrangeipreservations/].map((path) =>
+        scene.api.fault({ method: "PATCH", path, times: 1, status })
+      );
+      scene.api.remove("ipamclaims", "test", "vm");
+      await eventually(
+        "forgotten",
+        () => daemons.releasers.every(({ size }) => size === 0),
+      );
+      assertEquals(daemons.count(), [0, 0, 0]);
+      assertEquals(faults.map(({ hits }) => hits), [1, 1]);
+    });
+  }
+});
+
 Deno.test("ClaimReleaser says that it may not release", async () => {
   await using daemons = await start(1);
   const { scene } = daemons;

@@ -326,7 +326,7 @@ export async function findClaimAddresses(
  * Releases the addresses of a claim. The records go first: an ADD in between
  * writes them again, by the claim's status.
  *
- * @throws {CniError} 11 if a record has changed since
+ * @throws {CniError} 11 if a record has changed since, or a reservation remains
  * @throws {KubeError}
  */
 export async function releaseClaimAddresses(
@@ -348,8 +348,7 @@ export async function releaseClaimAddresses(
   }
   for (const { metadata } of reservations) {
     const { name = "", uid = "" } = metadata ?? {};
-    await api.deleteReservation(name, uid);
-    await api.dropFinalizer(name, uid);
+    await api.deleteClaimReservation(name, uid);
   }
   if (ips.length === 0) return;
   await new ClaimApi(client, { signal }).patchStatus(namespace, name, [

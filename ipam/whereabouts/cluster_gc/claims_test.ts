@@ -76,6 +76,22 @@ Deno.test("cni cluster-gc releases the address of a claim that is gone", async (
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3"]);
 });
 
+Deno.test("cni cluster-gc reports a reservation whose finalizer stays", async () => {
+  await using scene = await startScene();
+  scene.api.remove("ipamclaims", "test", "a");
+  const path = /overlappingrangeipreservations/;
+  const fault = scene.api.fault({ method: "PATCH", path, status: 409 });
+  const first = await gc(scene, ...NOW);
+  assertEquals(first.exitCode, 1);
+  assertMatch(
+    first.stdout,
+    /kept 10\.0\.0\.1 .*finalizers .* cannot be removed/,
+  );
+  fault.clear();
+  assertEquals((await gc(scene, ...NOW)).exitCode, 0);
+  assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3"]);
+});
+
 Deno.test("cni cluster-gc keeps the address that a pod has without its claim", async () => {
   await using scene = await startScene();
   scene.api.remove("ipamclaims", "test", "a");

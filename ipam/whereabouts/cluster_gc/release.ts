@@ -53,18 +53,18 @@ export async function releaseStale(
     deleted.push(
       kept.has(what.claim ?? what.podref)
         ? { what, problem: "its address is kept" }
-        : await attempt(what, () => deleteFully(what, api)),
+        : await attempt(what, () => deleteReservation(what, api)),
     );
   }
   return { records: released, reservations: deleted };
 }
 
-async function deleteFully(
+async function deleteReservation(
   { name, uid, claim }: StaleReservation,
   api: WhereaboutsApi,
 ): Promise<void> {
-  await api.deleteReservation(name, uid);
-  if (claim !== undefined) await api.dropFinalizer(name, uid);
+  if (claim === undefined) await api.deleteReservation(name, uid);
+  else await api.deleteClaimReservation(name, uid);
 }
 
 /**
@@ -82,7 +82,7 @@ export async function renew(
   const names: string[] = [];
   for (const { metadata, spec } of deleted) {
     const { name = "", uid = "", annotations, finalizers } = metadata ?? {};
-    await api.dropFinalizer(name, uid);
+    if (!await api.dropFinalizer(name, uid)) continue;
     await api.createReservation(name, spec, {
       ...annotations && { annotations },
       ...finalizers && { finalizers },
