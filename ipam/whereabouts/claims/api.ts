@@ -35,8 +35,19 @@ export function hasEnded({ status }: Pick<Pod, "status">): boolean {
 
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
+/**
+ * Lists the addresses that a pod is known to have: those in its network status,
+ * which multus writes, and those of its default network, which the kubelet reports.
+ */
+export function addressesOf(pod: Pick<Pod, "metadata" | "status">): string[] {
+  const { podIPs = [] } = pod.status ?? {};
+  return [...attachedAddressesOf(pod), ...podIPs.flatMap(({ ip }) => ip ?? [])];
+}
+
 /** Lists the addresses in a pod's network status; none if it cannot be read. */
-export function addressesOf({ metadata }: Pick<Pod, "metadata">): string[] {
+export function attachedAddressesOf(
+  { metadata }: Pick<Pod, "metadata">,
+): string[] {
   const text = metadata?.annotations?.[NETWORK_STATUS] ?? "[]";
   const networks = ifPossible(() => parseJson(text));
   if (!Array.isArray(networks)) return [];

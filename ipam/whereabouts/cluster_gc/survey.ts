@@ -10,7 +10,7 @@
 
 import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import { addressesOf, hasEnded } from "../claims/api.ts";
+import { addressesOf, attachedAddressesOf, hasEnded } from "../claims/api.ts";
 import { CLAIM_UID, findClaimKey } from "../claims/ipam_claim.ts";
 import {
   type Allocation,
@@ -78,8 +78,13 @@ export interface Survey {
 type PlacedRecord = Omit<StaleRecord, "why">;
 
 interface PodState extends Pick<Pod, "status"> {
-  /** Addresses in its network status. */
+  /** Addresses that it is known to have. */
   readonly ips: readonly string[];
+  /**
+   * Those in its network status. The kubelet may still report the address of an
+   * earlier sandbox, so it does not prove that another one is stale.
+   */
+  readonly attached: readonly string[];
 }
 
 /** The input of {@linkcode surveyPools}. */
@@ -98,7 +103,7 @@ const MAX_LISTS = 3;
  * Finds the addresses and reservations of deleted pods or have ended. An
  * address of any other pod is never listed, whatever the pod's phase, and
  * whether or not the pod's status has the address. The exception is a second
- * record of one interface in one pool, if the pod's status has the other.
+ * record of one interface in one pool, if the pod's network status has the other.
  *
  * @throws {KubeError} If a list cannot be read
  */
@@ -252,7 +257,11 @@ async function listPods(
     for (const pod of items) {
       const podref = `${pod.metadata?.namespace}/${pod.metadata?.name}`;
       if (!podrefs.has(podref) && !podrefs.has("")) continue;
-      pods.set(podref, { status: pod.status ?? {}, ips: addressesOf(pod) });
+      pods.set(podref, {
+        status: pod.status ?? {},
+        ips: addressesOf(pod),
+        attached: attachedAddressesOf(pod),
+      });
     }
   }
   return pods;
@@ -286,7 +295,7 @@ function findStale(
     const { pool, value: { podref, ifname = "" } } = record;
     const twins = interfaces.get(`${pool} ${podref} ${ifname}`) ?? [];
     const why = whyEnded(podref, pods) ??
-      whySuperseded(record, twins, pods.get(podref)?.ips ?? []);
+      whySuperseded(record, twins, pods.get(podref)?.attached ?? []);
     return why === undefined ? [] : [{ ...record, why }];
   });
 }

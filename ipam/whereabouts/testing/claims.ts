@@ -71,11 +71,13 @@ export function claimRecord(
 export function putRunningPod(
   { api }: Pick<WhereaboutsScene, "api">,
   name: string,
-  { controller, labels = {}, annotations = {}, phase = "Running" }: {
+  { controller, labels = {}, annotations = {}, phase = "Running", podIPs }: {
     readonly controller?: Owner;
     readonly labels?: Record<string, string>;
     readonly annotations?: Record<string, string>;
     readonly phase?: string;
+    /** The addresses of its default network. */
+    readonly podIPs?: readonly string[];
   } = {},
 ): KubeObject {
   return api.putPod({
@@ -91,9 +93,26 @@ export function putRunningPod(
         }],
       },
     },
-    status: { phase },
+    status: { phase, ...podIPs && { podIPs: podIPs.map((ip) => ({ ip })) } },
   });
 }
+
+/** How the addresses of a running pod are known. */
+export const EVIDENCE: Readonly<
+  Record<
+    string,
+    (ips: readonly string[]) => NonNullable<Parameters<typeof putRunningPod>[2]>
+  >
+> = {
+  "the network status by multus": (ips) => ({
+    annotations: {
+      "k8s.v1.cni.cncf.io/network-status": JSON.stringify([
+        { name: "test/net", interface: "net1", ips },
+      ]),
+    },
+  }),
+  "the status by the kubelet": (podIPs) => ({ podIPs }),
+};
 
 /** Returns a call as our multus makes it for a pod that names a claim; "" for none. */
 export function withClaim(
