@@ -25,6 +25,7 @@ const SOURCES: Readonly<Record<Kind, string>> = {
   runMain,
   SPEC_VERSIONS,
   stableName,
+  type TearDownStep,
   tryAll,
 } from "@cni/plugins";
 
@@ -73,12 +74,14 @@ export const IDENT = definePlugin({
   async del(call): Promise<void> {
     using sandbox = findSandbox(call);
     using host = Rtnl.open(call.hostNetns);
+    // Once an address is allocated again, no old link must have it.
+    const unlink: TearDownStep = ["delete the link", () => {
+      host.link.ensureGone(hostEndOf(call));
+      sandbox?.link.ensureGone(call.args.ifName);
+    }];
     await tryAll([
-      ["release the addresses", () => call.ipam.del()],
-      ["delete the link", () => {
-        host.link.ensureGone(hostEndOf(call));
-        sandbox?.link.ensureGone(call.args.ifName);
-      }],
+      unlink,
+      ["release the addresses", () => call.ipam.del(), unlink],
     ]);
   },
 

@@ -64,11 +64,19 @@ export class Rollback implements AsyncDisposable {
   }
 }
 
-/** A step: what it does, such as "release the lease", and how. */
-export type TearDownStep = readonly [label: string, run: Undo];
+/**
+ * A step: what it does, such as "release the lease", and how. It is left out if an
+ * earlier step that it needs has failed, for a retry to do.
+ */
+export type TearDownStep = readonly [
+  label: string,
+  run: Undo,
+  needs?: TearDownStep,
+];
 
 /**
- * Runs all steps of a tear-down in order, even if some fail.
+ * Runs all steps of a tear-down in order, even if some fail, except those that need
+ * one that has failed.
  *
  * @throws The only failure, or an AggregateError of several
  */
@@ -76,10 +84,14 @@ export async function tryAll(
   steps: readonly TearDownStep[],
 ): Promise<void> {
   const failures: Error[] = [];
-  for (const [label, step] of steps) {
+  const failed = new Set<TearDownStep>();
+  for (const step of steps) {
+    const [label, run, needs] = step;
+    if (needs !== undefined && failed.has(needs)) continue;
     try {
-      await step();
+      await run();
     } catch (error) {
+      failed.add(step);
       failures.push(new Error(`Cannot ${label}`, { cause: error }));
     }
   }

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import { createLog, type Log } from "../../base/log/log.ts";
-import { Rollback, tryAll } from "./rollback.ts";
+import { Rollback, type TearDownStep, tryAll } from "./rollback.ts";
 
 /** What happened, in order, and a log that tells it too. */
 function witness(): { events: string[]; log: Log } {
@@ -112,6 +112,23 @@ Deno.test("tryAll() runs every step in order, whatever fails", async () => {
     "2 steps failed",
   );
   assertEquals(events, ["link", "lease", "rules", "more rules"]);
+});
+
+Deno.test("tryAll() leaves out a step that needs one that has failed", async () => {
+  const { events } = witness();
+  const unlink: TearDownStep = ["delete the link", () => {
+    throw failure;
+  }];
+  const rules: TearDownStep = ["remove the rules", () => {}];
+  await assertRejects(() =>
+    tryAll([
+      unlink,
+      rules,
+      ["release the lease", () => void events.push("lease"), unlink],
+      ["remove the table", () => void events.push("table"), rules],
+    ])
+  );
+  assertEquals(events, ["table"]);
 });
 
 Deno.test("tryAll() returns if nothing fails", async () => {

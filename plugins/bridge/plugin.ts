@@ -24,7 +24,11 @@
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rollback, tryAll } from "../../cni/call/rollback.ts";
+import {
+  Rollback,
+  type TearDownStep,
+  tryAll,
+} from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
@@ -143,13 +147,17 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
-    await tryAll(withRelease(call, [
-      // Before the veth pair, so that the kernel's waits for both coincide.
-      ["remove the masquerade", () => endMasquerade(call, sockets)],
-      [`delete interface "${call.args.ifName}"`, async () => {
+    const unlink: TearDownStep = [
+      `delete interface "${call.args.ifName}"`,
+      async () => {
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isPortOf(host, call.config));
-      }],
+      },
+    ];
+    const steps: TearDownStep[] = [
+      // Before the veth pair, so that the kernel's waits for both coincide.
+      ["remove the masquerade", () => endMasquerade(call, sockets)],
+      unlink,
       ["delete the routes to the addresses", () => {
         const prevResult = readablePrevResult(call);
         if (prevResult === undefined) return;
@@ -165,7 +173,8 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         using host = Rtnl.open(call.hostNetns);
         await tearDownSpoofCheck(host, attachmentOf(call));
       }],
-    ]));
+    ];
+    await tryAll(withRelease(call, steps, unlink));
   },
 
   async status(call): Promise<void> {
@@ -181,13 +190,14 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const { network, hostNetns, config, validAttachments } = call;
+    const unlink: TearDownStep = ["delete stale interfaces", async () => {
+      if (validAttachments === undefined) return;
+      using host = Rtnl.open(hostNetns);
+      await deleteStaleVeths(host, call, validAttachments);
+    }];
     await tryAll([
       ["remove stale masquerades", () => endStaleMasquerades(call)],
-      ["delete stale interfaces", async () => {
-        if (validAttachments === undefined) return;
-        using host = Rtnl.open(hostNetns);
-        await deleteStaleVeths(host, call, validAttachments);
-      }],
+      unlink,
       ["remove stale rules against MAC spoofing", async () => {
         if (!config.macspoofchk || validAttachments === undefined) return;
         const { endStaleSpoofChecks } = await import("./mac_spoofing.ts");
@@ -196,7 +206,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
       }],
       ["release stale addresses", async () => {
         if (config.ipam?.type) await call.ipam.gc();
-      }],
+      }, unlink],
     ]);
   },
 });

@@ -26,7 +26,11 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
-import { Rollback, tryAll } from "../../cni/call/rollback.ts";
+import {
+  Rollback,
+  type TearDownStep,
+  tryAll,
+} from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
@@ -131,8 +135,9 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
         .repairInSandbox(call, scope),
 
     async del(call): Promise<void> {
-      await tryAll(withRelease(call, [
-        ["return the device to the host", async () => {
+      const unlink: TearDownStep = [
+        "return the device to the host",
+        async () => {
           const { returnToHost } = await import("./return_to_host.ts");
           const { config, args: { ifName } } = call;
           returnToHost(
@@ -142,8 +147,9 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
                 getDevice(host, deviceKeysOf(config, sysfs), { sysfs, ifName })
               ) !== undefined,
           );
-        }],
-      ]));
+        },
+      ];
+      await tryAll(withRelease(call, [unlink], unlink));
     },
 
     async status(call): Promise<void> {

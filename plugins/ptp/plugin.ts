@@ -20,7 +20,11 @@
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rollback, tryAll } from "../../cni/call/rollback.ts";
+import {
+  Rollback,
+  type TearDownStep,
+  tryAll,
+} from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -128,19 +132,23 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
-    await tryAll([
-      // Before the veth pair, so that the kernel's waits for both coincide.
-      ["remove the masquerade", () => endMasquerade(call, sockets)],
-      // The veth pair before the lease: once an address is allocated again, it
-      // must no longer be routed to the old container.
-      [`delete interface "${call.args.ifName}"`, async () => {
+    const unlink: TearDownStep = [
+      `delete interface "${call.args.ifName}"`,
+      async () => {
         const { deleteVeth } = await import("../parts/link/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isNoPort);
-      }],
+      },
+    ];
+    await tryAll([
+      // Before the veth pair, so that the kernel's waits for both coincide.
+      ["remove the masquerade", () => endMasquerade(call, sockets)],
+      unlink,
+      // Once an address is allocated again, it must no longer be routed to the
+      // old container.
       ["release the addresses", async () => {
         if (call.config.ipam?.type) await call.ipam.del();
-      }],
+      }, unlink],
     ]);
   },
 
@@ -151,18 +159,16 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const { validAttachments } = call;
+    const unlink: TearDownStep = ["delete stale interfaces", async () => {
+      if (validAttachments === undefined) return;
+      const { deleteStaleVeths } = await import("../parts/link/delete_veth.ts");
+      using host = Rtnl.open(call.hostNetns);
+      await deleteStaleVeths(host, call, validAttachments);
+    }];
     await tryAll([
       ["remove stale masquerades", () => endStaleMasquerades(call)],
-      // As on DEL, the veth pairs before the leases.
-      ["delete stale interfaces", async () => {
-        if (validAttachments === undefined) return;
-        const { deleteStaleVeths } = await import(
-          "../parts/link/delete_veth.ts"
-        );
-        using host = Rtnl.open(call.hostNetns);
-        await deleteStaleVeths(host, call, validAttachments);
-      }],
-      ["release stale addresses", () => call.ipam.gc()],
+      unlink,
+      ["release stale addresses", () => call.ipam.gc(), unlink],
     ]);
   },
 });

@@ -58,16 +58,23 @@ export function asksOverLink(config: Pick<NetConf, "ipam">): boolean {
 /**
  * Adds the release of the addresses to the steps of DEL. The link goes first:
  * once an address is allocated again, the old container must no longer answer
- * for it. An IPAM plugin that asks over the link releases its lease over it.
+ * for it. So they stay leased while the link cannot be deleted. An IPAM plugin that
+ * asks over the link releases its lease over it.
+ *
+ * @param unlink The step, one of them, that takes the link from the container
  */
 export function withRelease(
   call: Pick<Call, "config" | "ipam">,
   steps: readonly TearDownStep[],
+  unlink: TearDownStep,
 ): TearDownStep[] {
-  const release: TearDownStep = ["release the addresses", async () => {
+  const release = async (): Promise<void> => {
     if (call.config.ipam?.type) await call.ipam.del();
-  }];
-  return asksOverLink(call.config) ? [release, ...steps] : [...steps, release];
+  };
+  const label = "release the addresses";
+  return asksOverLink(call.config)
+    ? [[label, release], ...steps]
+    : [...steps, [label, release, unlink]];
 }
 
 function checkHasAddresses({ ips }: Result): void {

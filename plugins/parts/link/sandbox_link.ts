@@ -156,13 +156,11 @@ export async function detach(
   kind: string,
   ...more: readonly TearDownStep[]
 ): Promise<void> {
-  await tryAll(withRelease(call, [
-    [
-      `delete interface "${call.args.ifName}"`,
-      () => deleteSandboxLink(call, kind),
-    ],
-    ...more,
-  ]));
+  const unlink: TearDownStep = [
+    `delete interface "${call.args.ifName}"`,
+    () => deleteSandboxLink(call, kind),
+  ];
+  await tryAll(withRelease(call, [unlink, ...more], unlink));
 }
 
 async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
