@@ -13,7 +13,6 @@ import {
   type IpConfig,
   type Result,
 } from "../../cni/result/result.ts";
-import type { LivingAttachment } from "../../metadata/leftovers.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
@@ -56,7 +55,7 @@ export async function leaseAddresses(
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
   const tryToLease = async (
-    living?: readonly LivingAttachment[],
+    restore?: (store: LeaseStore) => void,
   ): Promise<Candidate[] | undefined> => {
     using store = await LeaseStore.open(
       dataDirOf(call.config),
@@ -64,17 +63,15 @@ export async function leaseAddresses(
       call,
       stickyMs,
     );
-    if (living !== undefined) {
-      const { restoreLeases } = await import("./lost_leases.ts");
-      restoreLeases(living, sets, store, call.log);
-    } else if (store.isUnused) return undefined;
+    if (restore !== undefined) restore(store);
+    else if (store.isUnused) return undefined;
     return leaseEach(requests, call.args, store, call.log, name);
   };
   const lease = async (): Promise<Candidate[]> => {
     const leased = await tryToLease();
     if (leased !== undefined) return leased;
-    const { findLivingAttachments } = await import("./lost_leases.ts");
-    return await tryToLease(await findLivingAttachments(call)) ?? [];
+    const { prepareRestoration } = await import("./lost_leases.ts");
+    return await tryToLease(await prepareRestoration(call, sets)) ?? [];
   };
   let leased: Candidate[];
   try {

@@ -19,46 +19,28 @@ import { findRange, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 
 /**
- * Finds the network's attachments in the namespaces next to the new container's.
- * Never throws.
- */
-export async function findLivingAttachments(
-  { args, network, hostNetns, log }: Pick<
-    Call,
-    "args" | "network" | "hostNetns" | "log"
-  >,
-): Promise<LivingAttachment[]> {
-  const namespaces = listNamespaces(args.netns);
-  if (namespaces.length === 0) return [];
-  try {
-    const { listLiving } = await import(
-      "../../plugins/parts/evidence/attached.ts"
-    );
-    return listLiving(network, hostNetns, namespaces);
-  } catch (error) {
-    log.warn("Cannot find containers that are attached to the network", {
-      error: describeError(error),
-    });
-    return [];
-  }
-}
-
-/** Runtimes keep the namespaces of all containers in one directory. */
-function listNamespaces(netns: string): string[] {
-  if (netns === "" || netns.startsWith("/proc/")) return [];
-  const directory = dirname(netns);
-  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
-  return entries.map(({ name }) => join(directory, name))
-    .filter((path) => isNamespace(findFileId(path)));
-}
-
-/**
- * Leases the addresses that living containers have, as far as the ranges contain
- * them.
+ * Prepares to lease the addresses that living containers have, as far as the ranges
+ * contain them.
  *
- * @throws {CniError} 5 if a lease cannot be written
+ * @returns What does it, and throws a {@linkcode CniError} 5 if a lease cannot be
+ *   written. It looks for the containers while the store is locked: DEL deletes the
+ *   link before it releases the lease, so no lease of an attachment that has ended
+ *   is restored
  */
-export function restoreLeases(
+export async function prepareRestoration(
+  call: RestoringCall,
+  sets: readonly RangeSet[],
+): Promise<(store: LeaseStore) => void> {
+  const { listLiving } = await import(
+    "../../plugins/parts/evidence/attached.ts"
+  );
+  const { network, hostNetns, log } = call;
+  const list: List = (namespaces) => listLiving(network, hostNetns, namespaces);
+  return (store) =>
+    restoreLeases(findLivingAttachments(call, list), sets, store, log);
+}
+
+function restoreLeases(
   living: readonly LivingAttachment[],
   sets: readonly RangeSet[],
   store: LeaseStore,
@@ -74,4 +56,39 @@ export function restoreLeases(
       });
     }
   }
+}
+
+/** A call that hands out the first address of a directory. */
+type RestoringCall = Pick<Call, "args" | "network" | "hostNetns" | "log">;
+
+/** Lists attachments by the host's links and those in namespaces. */
+type List = (namespaces: readonly string[]) => LivingAttachment[];
+
+/**
+ * Finds the network's attachments in the namespaces next to the new container's.
+ * Never throws.
+ */
+function findLivingAttachments(
+  { args, log }: RestoringCall,
+  list: List,
+): LivingAttachment[] {
+  const namespaces = listNamespaces(args.netns);
+  if (namespaces.length === 0) return [];
+  try {
+    return list(namespaces);
+  } catch (error) {
+    log.warn("Cannot find containers that are attached to the network", {
+      error: describeError(error),
+    });
+    return [];
+  }
+}
+
+/** Runtimes keep the namespaces of all containers in one directory. */
+function listNamespaces(netns: string): string[] {
+  if (netns === "" || netns.startsWith("/proc/")) return [];
+  const directory = dirname(netns);
+  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
+  return entries.map(({ name }) => join(directory, name))
+    .filter((path) => isNamespace(findFileId(path)));
 }

@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
+import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { rootTest } from "../../testing/capabilities.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { needsLinks } from "../../tests/_harness/link_kinds.ts";
@@ -135,5 +137,33 @@ rootTest(
       const { ips: [{ address }] } = await node.succeed("ADD", number);
       assertEquals(address, "10.1.2.2/24");
     }
+  },
+);
+
+rootTest(
+  "host-local looks for living containers while it holds the lock",
+  async () => {
+    using node = new Node("ptp", () => ({}));
+    await node.succeed("ADD", 1);
+    node.wipe();
+    const { directory } = node.hosts;
+    const lock = `${directory}/leases/net1/lock`;
+    const isHeld: boolean[] = [];
+    const restore = intercept(NetlinkSocket.prototype, "dump", (_, work) => {
+      const flock = new Deno.Command("flock", { args: ["-n", lock, "true"] });
+      isHeld.push(flock.outputSync().code === 1);
+      return work();
+    });
+    try {
+      await node.hosts.run("host-local", "ADD", {
+        cniVersion: "1.1.0",
+        name: "net1",
+        ipam: node.hosts.hostLocal("10.1.2.0/24"),
+      }, { containerId: "c2", env: { CNI_NETNS: `${directory}/netns/c1` } });
+    } finally {
+      restore();
+    }
+    assertEquals(new Set(isHeld), new Set([true]));
+    assertEquals(node.ownerOf("10.1.2.2"), "c1\r\neth0");
   },
 );
