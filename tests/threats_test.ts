@@ -225,6 +225,18 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "tests/daemon_test.ts",
       "that cannot return from a namespace ends with 70",
     ],
+    [
+      "a container claims all addresses of a network by links that it makes",
+      "host-local restores the addresses that the host knows, and one other of each range set",
+      "ipam/host_local/lost_leases_test.ts",
+      "host-local: a container cannot lease a range by the links that it makes",
+    ],
+    [
+      "a container claims the address of another one, whose lease is lost",
+      "the runtime's cache and the host's routes decide",
+      "plugins/parts/evidence/attached_test.ts",
+      "listLiving() takes addresses and attachments from the runtime's cache",
+    ],
   ],
   "The host's loopback": [
     [

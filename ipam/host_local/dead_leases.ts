@@ -28,7 +28,7 @@ const REST_MS = 10_000;
 /** Directory beside the networks' with a file for each: when the last look was. */
 const MARKS = ".judged";
 /** Default directories of cached attachments. */
-const CACHES = ["/var/lib/cni", MULTUS_CACHE_DIR];
+export const CACHES = ["/var/lib/cni", MULTUS_CACHE_DIR];
 
 /** A call that needs an address. */
 export type AllocatingCall = Pick<

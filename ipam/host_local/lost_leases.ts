@@ -15,12 +15,14 @@ import type { Log } from "../../base/log/log.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { LivingAttachment } from "../../metadata/leftovers.ts";
+import type { Ip } from "../../net/ip.ts";
+import { CACHES } from "./dead_leases.ts";
 import { findRange, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 
 /**
  * Prepares to lease the addresses that living containers have, as far as the ranges
- * contain them.
+ * contain them: at most one of each set for an attachment, as ADD does.
  *
  * @returns What does it, and throws a {@linkcode CniError} 5 if a lease cannot be
  *   written. It looks for the containers while the store is locked: DEL deletes the
@@ -35,7 +37,8 @@ export async function prepareRestoration(
     "../../plugins/parts/evidence/attached.ts"
   );
   const { network, hostNetns, log } = call;
-  const list: List = (namespaces) => listLiving(network, hostNetns, namespaces);
+  const list: List = (namespaces) =>
+    listLiving(network, { hostNetns, namespaces, caches: CACHES });
   return (store) =>
     restoreLeases(findLivingAttachments(call, list), sets, store, log);
 }
@@ -47,9 +50,12 @@ function restoreLeases(
   log: Log,
 ): void {
   for (const { ips, ...owner } of living) {
-    for (const ip of ips) {
-      const isInRange = sets.some((set) => findRange(set, ip) !== undefined);
-      if (!isInRange || !store.reserve(ip, owner)) continue;
+    const leases = store.leasesOf(owner);
+    for (const set of sets) {
+      const isIn = (ip: Ip): boolean => findRange(set, ip) !== undefined;
+      const ip = ips.find(isIn);
+      if (ip === undefined || leases.some((lease) => isIn(lease.ip))) continue;
+      if (!store.reserve(ip, owner)) continue;
       log.warn("Restored the lease of a living container", {
         address: String(ip),
         of: owner.containerId,
@@ -65,8 +71,8 @@ type RestoringCall = Pick<Call, "args" | "network" | "hostNetns" | "log">;
 type List = (namespaces: readonly string[]) => LivingAttachment[];
 
 /**
- * Finds the network's attachments in the namespaces next to the new container's.
- * Never throws.
+ * Finds the network's other attachments in the namespaces next to the new
+ * container's. Never throws.
  */
 function findLivingAttachments(
   { args, log }: RestoringCall,
@@ -75,7 +81,9 @@ function findLivingAttachments(
   const namespaces = listNamespaces(args.netns);
   if (namespaces.length === 0) return [];
   try {
-    return list(namespaces);
+    return list(namespaces).filter(({ containerId, ifName }) =>
+      containerId !== args.containerId || ifName !== args.ifName
+    );
   } catch (error) {
     log.warn("Cannot find containers that are attached to the network", {
       error: describeError(error),

@@ -1,5 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertExists } from "@std/assert";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import type { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -11,6 +12,7 @@ class Node implements Disposable {
   readonly hosts = TestHosts.create();
   readonly #keys: (number: number) => Readonly<Record<string, unknown>>;
   readonly #type: string;
+  readonly #containers = new Map<number, NetNs>();
 
   constructor(
     type: string,
@@ -32,7 +34,9 @@ class Node implements Disposable {
   ): Promise<CallOutput> {
     const netns = `${this.hosts.directory}/netns/c${number}`;
     if (command === "ADD") {
-      Deno.symlinkSync(this.hosts.addNetns().path, netns);
+      const container = this.hosts.addNetns();
+      this.#containers.set(number, container);
+      Deno.symlinkSync(container.path, netns);
     }
     return await this.hosts.run(this.#type, command, {
       cniVersion: "1.1.0",
@@ -52,6 +56,12 @@ class Node implements Disposable {
     const { exitCode, stdout, json } = await this.run(command, number, keys);
     assertEquals(exitCode, 0, stdout);
     return json;
+  }
+
+  netnsOf(number: number): NetNs {
+    const container = this.#containers.get(number);
+    assertExists(container);
+    return container;
   }
 
   /** Deletes all leases. */
@@ -165,5 +175,50 @@ rootTest(
     }
     assertEquals(new Set(isHeld), new Set([true]));
     assertEquals(node.ownerOf("10.1.2.2"), "c1\r\neth0");
+  },
+);
+
+rootTest(
+  "host-local: a container cannot lease a range by the links that it makes",
+  async () => {
+    using node = new Node("ptp", () => ({}));
+    await node.succeed("ADD", 1);
+    const container = node.netnsOf(1);
+    for (const number of [1, 2, 3]) {
+      const name = `fake${number}`;
+      runIn(container, "ip", "tuntap", "add", name, "mode", "tap");
+      const alias = `cni/net1/x${number}/eth0`;
+      runIn(container, "ip", "link", "set", name, "alias", alias);
+      for (let last = 0; last < 5; last++) {
+        const address = `10.1.2.${number * 10 + last}/24`;
+        runIn(container, "ip", "address", "add", address, "dev", name);
+      }
+    }
+    node.wipe();
+    await node.succeed("ADD", 2);
+    // The container's own address, one that it claims, and the new one.
+    assertEquals(
+      node.hosts.leases().filter((ip) => ip.startsWith("10.")),
+      ["10.1.2.10", "10.1.2.2", "10.1.2.3"],
+    );
+  },
+);
+
+rootTest(
+  "host-local restores the addresses that the host routes to a container",
+  async () => {
+    using node = new Node("ptp", () => ({}));
+    await node.succeed("ADD", 1);
+    await node.succeed("ADD", 2);
+    const container = node.netnsOf(1);
+    const dev = ["dev", "eth0"];
+    runIn(container, "ip", "address", "del", "10.1.2.2/24", ...dev);
+    runIn(container, "ip", "address", "add", "10.1.2.3/24", ...dev);
+    runIn(container, "ip", "address", "add", "10.1.2.9/24", ...dev);
+    node.wipe();
+    await node.succeed("ADD", 3);
+    assertEquals(node.ownerOf("10.1.2.2"), "c1\r\neth0");
+    assertEquals(node.ownerOf("10.1.2.3"), "c2\r\neth0");
+    assertEquals(node.ownerOf("10.1.2.4"), "c3\r\neth0");
   },
 );

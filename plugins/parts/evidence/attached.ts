@@ -2,54 +2,118 @@
  * The living attachments of a network, by the links that this project's plugins have
  * named after them.
  *
+ * A container can give its own links any alias and address. So the addresses of an
+ * attachment are those that the host knows: from the runtime's cache, or by the host's
+ * routes. Without both, they are the link's; and a namespace can then have one
+ * attachment of which the host has no link.
+ *
  * @module
  */
 
 import { ifPossible } from "../../../base/files/io.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { CachedAttachment } from "../../../libcni/cache.ts";
 import type { LivingAttachment } from "../../../metadata/leftovers.ts";
+import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";
+import { addressesOf, listCached, netnsOf } from "./evidence.ts";
+
+/** Where to look for attachments. */
+export interface LivingSearch {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** Paths of the containers' namespaces; deleted ones are skipped. */
+  readonly namespaces: readonly string[];
+  /** Directories with caches of attachments; those that cannot be read are skipped. */
+  readonly caches: readonly string[];
+}
+
+/** An attachment, and whether the host knows its addresses. */
+interface Found extends LivingAttachment {
+  readonly isConfirmed: boolean;
+}
 
 /**
  * Lists the attachments of a network: by the host's ends of veth pairs, and by
- * links in containers.
+ * links in containers. Those whose addresses the host knows come first. The others
+ * may have any addresses: the caller must limit them.
  *
- * @param hostNetns Path of the host's namespace
- * @param namespaces Paths of the containers' namespaces; deleted ones are skipped
  * @throws {Error} If the host's links cannot be listed
  */
 export function listLiving(
   network: string,
-  hostNetns: string,
-  namespaces: readonly string[],
+  { hostNetns, namespaces, caches }: LivingSearch,
 ): LivingAttachment[] {
+  const cached = (ifPossible(() => listCached(caches)) ?? [])
+    .filter((attachment) => attachment.network === network);
   const prefix = aliasPrefixOf(network);
   const isOfNetwork = ({ alias }: Link): boolean =>
     alias?.startsWith(prefix) === true;
-  using host = Rtnl.open(hostNetns);
-  return [
-    ...host.link.list().filter(isOfNetwork).flatMap((link) =>
-      describe(link, () => listPeerIps(host, link))
-    ),
+  const found = [
+    ...listOnHost(hostNetns, isOfNetwork, cached),
     ...namespaces.flatMap((path) =>
-      ifPossible(() => {
-        using netns = Rtnl.open(path);
-        return netns.link.list().filter(isOfNetwork).flatMap((link) =>
-          describe(link, () => listIps(netns, { ifindex: link.index }))
-        );
-      }) ?? []
+      ifPossible(() => listInside(path, isOfNetwork, cached)) ?? []
     ),
   ];
+  const confirmed = found.filter(({ isConfirmed }) => isConfirmed);
+  return [...confirmed, ...found.filter((one) => !confirmed.includes(one))]
+    .map(({ containerId, ifName, ips }) => ({ containerId, ifName, ips }));
 }
 
-function describe(link: Link, list: () => Ip[]): LivingAttachment[] {
-  const owner = findLinkOwner(link);
-  if (owner === undefined) return [];
-  const { containerId, ifName } = owner;
-  return [{ containerId, ifName, ips: list() }];
+function listOnHost(
+  hostNetns: string,
+  isOfNetwork: (link: Link) => boolean,
+  cached: readonly CachedAttachment[],
+): Found[] {
+  using host = Rtnl.open(hostNetns);
+  const links = host.link.list().filter(isOfNetwork);
+  const routes = links.length === 0 ? [] : host.route.list();
+  return links.flatMap((link) => {
+    const owner = findLinkOwner(link);
+    if (owner === undefined) return [];
+    const entry = cached.find((one) => isSame(one, owner));
+    const known = entry === undefined
+      ? routes.filter(({ ifindex }) => ifindex === link.index)
+        .filter(({ destination: to }) => to.equals(Cidr.host(to.ip)))
+        .map(({ destination }) => destination.ip)
+      : addressesOf(entry);
+    const isConfirmed = known.length > 0;
+    const ips = isConfirmed ? known : listPeerIps(host, link);
+    return [{ ...owner, ips, isConfirmed }];
+  });
+}
+
+/** Lists the attachments of a container by its own links. */
+function listInside(
+  path: string,
+  isOfNetwork: (link: Link) => boolean,
+  cached: readonly CachedAttachment[],
+): Found[] {
+  const id = findFileId(path);
+  using netns = Rtnl.open(path);
+  const found = netns.link.list().filter(isOfNetwork).flatMap((link) => {
+    const owner = findLinkOwner(link);
+    if (owner === undefined) return [];
+    const entry = cached.find((one) =>
+      isSame(one, owner) && findFileId(netnsOf(one)) === id
+    );
+    const isConfirmed = entry !== undefined;
+    const ips = isConfirmed
+      ? addressesOf(entry)
+      : listIps(netns, { ifindex: link.index });
+    return [{ ...owner, ips, isConfirmed }];
+  });
+  const confirmed = found.filter(({ isConfirmed }) => isConfirmed);
+  return confirmed.length > 0 ? confirmed : found.slice(0, 1);
+}
+
+function isSame(one: AttachmentId, other: AttachmentId): boolean {
+  return one.containerId === other.containerId && one.ifName === other.ifName;
 }
 
 /** Lists the addresses of a veth's other end; none if it is in no other namespace. */
