@@ -51,21 +51,24 @@ class Scene implements AsyncDisposable {
   readonly logs: string[] = [];
   readonly searches: OrphanSearch[] = [];
   found: () => Removal[] = () => [];
-  readonly remover: LeftoverRemover = new LeftoverRemover({
-    search: {} as OrphanSearch,
-    log: createLog({}, (text) => this.logs.push(text)),
-    remove: (search): Promise<Removal[]> => {
-      this.searches.push(search);
-      return Promise.try(() => this.found());
-    },
-    graceMs: 200,
-    sweepMs: 3_600_000,
-    restMs: 0,
-  });
+  readonly remover: LeftoverRemover;
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
 
-  constructor() {
+  /** @param retryMs When it searches again after a failure; hardly ever by default. */
+  constructor(retryMs = 3_600_000) {
+    this.remover = new LeftoverRemover({
+      search: {} as OrphanSearch,
+      log: createLog({}, (text) => this.logs.push(text)),
+      remove: (search): Promise<Removal[]> => {
+        this.searches.push(search);
+        return Promise.try(() => this.found());
+      },
+      graceMs: 200,
+      sweepMs: 3_600_000,
+      retryMs,
+      restMs: 0,
+    });
     const noCalls = { whileIdle: () => Promise.resolve(undefined) };
     this.#running = this.remover.run(noCalls, this.#end.signal);
   }
@@ -194,6 +197,22 @@ test("LeftoverRemover counts what it removes, and logs each failure once", async
       ["cni_daemon_leftovers_failed", [[{}, 1]]],
     ],
   );
+});
+
+test("LeftoverRemover searches again soon after a search that failed", async () => {
+  await using scene = new Scene(1);
+  await scene.untilSearches(2);
+  scene.found = () => {
+    scene.found = () => [{ orphan: ORPHAN }];
+    throw new Error("no");
+  };
+  scene.note("DEL", "/run/no-such-netns", 11);
+  await scene.untilSearches(4);
+  await eventually("it has removed what was left", () => {
+    const { removed, problem } = scene.remover.describe();
+    return removed.lease === 1 && problem === undefined;
+  });
+  assertEquals(scene.searches.length, 4);
 });
 
 test("LeftoverRemover goes on after a failure, but not where processes are hidden", async () => {

@@ -15,6 +15,8 @@ import type { StateDocument } from "../../daemon/server/state_handler.ts";
 
 /** How often the whole node is looked at although nothing was heard, in ms. */
 const SWEEP_MS = 10 * 60_000;
+/** How long after a round that failed the next sweep comes, in ms; then twice that. */
+const RETRY_MS = 10_000;
 
 /** Options of every {@linkcode Reconciler}. */
 export interface ReconcilerOptions {
@@ -23,6 +25,8 @@ export interface ReconcilerOptions {
   readonly restMs?: number;
   /** See {@linkcode SWEEP_MS}. */
   readonly sweepMs?: number;
+  /** See {@linkcode RETRY_MS}. */
+  readonly retryMs?: number;
 }
 
 /** One look at the node. */
@@ -34,7 +38,10 @@ export interface Round {
   readonly signal: AbortSignal;
 }
 
-/** Work of the node daemon: at the start, after events, and every ten minutes. */
+/**
+ * Work of the node daemon: at the start, after events, and every ten minutes. A round
+ * that fails has taken what it was to handle, so a sweep follows soon.
+ */
 export abstract class Reconciler<
   Name extends "leftovers" | "repairs" = "leftovers" | "repairs",
   Options extends ReconcilerOptions = ReconcilerOptions,
@@ -77,13 +84,20 @@ export abstract class Reconciler<
   /** Works until the signal. */
   async run(calls: Round["calls"], signal: AbortSignal): Promise<void> {
     using _stack = this.stack;
-    const { restMs = this.restMs, sweepMs = SWEEP_MS } = this.options;
+    const { restMs = this.restMs, sweepMs = SWEEP_MS, retryMs = RETRY_MS } =
+      this.options;
+    let failures = 0;
     for (let sweepAt = performance.now(); !signal.aborted && !this.#isOver;) {
       const now = performance.now();
       const isSweep = now >= sweepAt;
       if (isSweep) sweepAt = now + sweepMs;
       if (isSweep || now >= this.dueAt()) {
         if (!await this.#tryRound({ isSweep, calls, signal })) continue;
+        failures = this.last.problem === undefined ? 0 : failures + 1;
+        if (failures > 0) {
+          const retryAt = performance.now() + retryMs * 2 ** (failures - 1);
+          sweepAt = Math.min(sweepAt, retryAt);
+        }
         await pause(Math.max(now + restMs - performance.now(), 0), signal);
       } else {
         this.#wake = Promise.withResolvers();
