@@ -619,6 +619,42 @@ onNode("cni gc keeps what was attached while it waited", async (host) => {
   await succeed(host, "check slow blue");
 });
 
+onNode(
+  "cni gc --orphans lets others attach while it waits for a slow one",
+  async (host) => {
+    addScripts(host, { slow: SLOW, other: "echo '{}'" });
+    await succeed(host, "netns add blue");
+    await succeed(host, "netns add green");
+    const gone = crypto.getRandomValues(new Uint8Array(32)).toHex();
+    const lease = "/var/lib/cni/networks/pods/10.7.3.9";
+    const planted = await host.run([
+      ...["sh", "-c"],
+      `mkdir -p \${0%/*} && touch \${0%/*}/lock && printf '${gone}\\r\\neth0' > $0`,
+      lease,
+    ]);
+    assertEquals(planted.code, 0, planted.stderr);
+    const adding = host.start("add slow blue");
+    await waitForCalls(host, "ADD\n");
+    const removing = host.start("gc --orphans --yes --grace 1ms");
+    await waitForGate(host);
+    await succeed(host, "add other green --timeout 60s");
+    await host.run(["touch", "/run/go"]);
+    assertEquals((await adding.output()).code, 0);
+    const { code, stdout, stderr } = await removing.output();
+    const [out, errors] = [stdout, stderr].map((bytes) =>
+      new TextDecoder().decode(bytes)
+    );
+    assertEquals([code, out], [
+      0,
+      `removed lease ${lease} of ${gone.slice(0, 13)}\n`,
+    ], errors);
+    assertMatch(
+      errors ?? "",
+      /Waiting until no .*held by process \d+ \(container/,
+    );
+  },
+);
+
 onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   addPods(host);
   host.addPlugin("hang", HANG);

@@ -10,7 +10,8 @@
  *   unlocked
  * - `.all`: shared by all that have locked a container; exclusive during GC
  * - `.gate`: while GC waits, it keeps others from sharing `.all`, which could
- *   otherwise delay GC forever
+ *   otherwise delay GC forever. It gives the gate back now and then: one slow
+ *   operation must not stop all others
  *
  * The files contain the ID of the process that holds the lock, for people to
  * read. The directory must contain nothing else.
@@ -21,7 +22,7 @@
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../cni/call/args.ts";
 import { CniError, ErrorCode } from "../base/error.ts";
-import { JoinedSignal } from "../base/deadline.ts";
+import { JoinedSignal, pause } from "../base/deadline.ts";
 import { ifPossible, withIoFailure } from "../base/files/io.ts";
 import type { Log } from "../base/log/log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
@@ -33,6 +34,14 @@ import { type PollOptions, pollUntil } from "../base/waiting.ts";
 /** Default time limit of a wait, in ms. */
 const LIMIT_MS = 5 * 60_000;
 
+/**
+ * How long GC keeps others waiting at a time, in ms: less than a runtime waits for
+ * ADD.
+ */
+const GATE_MS = 10_000;
+/** How long others pass before GC takes the gate again, in ms. */
+const PASS_MS = 1000;
+
 /** Options of a wait. */
 export interface LockOptions {
   /** Ends the wait early. */
@@ -43,6 +52,8 @@ export interface LockOptions {
   readonly log?: Log | undefined;
   /** When to log that line, in ms; 5 s by default. */
   readonly noticeMs?: number;
+  /** How long `lockExclusively` keeps others waiting at a time, in ms; 10 s by default. */
+  readonly gateMs?: number;
 }
 
 const ALL = ".all", GATE = ".gate";
@@ -102,7 +113,8 @@ export class AttachmentLocks {
 
   /**
    * Waits until no operation on any container is running, for GC. Later
-   * requests for a container wait until this lock is released.
+   * requests for a container wait until this lock is released, or pass while this
+   * waits for a slow operation: after 10 s, for a second, and so on.
    *
    * @returns The lock, held until disposal
    * @throws {CniError} 5 if the directory cannot be used, 11 on the signal or
@@ -115,10 +127,26 @@ export class AttachmentLocks {
     const gate = waitFor(() => [GATE]);
     const containers = waitFor(() => this.#listContainers());
     stack.use(await this.#waitForTurn(GATE, gate));
-    stack.use(await pollUntil(() => this.#tryGate(), gate));
-    stack.use(await pollUntil(() => this.#tryAll(), containers));
-    this.sweep();
-    return stack.move();
+    for (;;) {
+      using held = new DisposableStack();
+      held.use(await pollUntil(() => this.#tryGate(), gate));
+      const untilMs = performance.now() + (options.gateMs ?? GATE_MS);
+      const isTimeUp = (): true | undefined =>
+        performance.now() >= untilMs || undefined;
+      const all = await pollUntil(
+        () => this.#tryAll() ?? isTimeUp(),
+        containers,
+      );
+      if (all !== true) {
+        held.use(all);
+        this.sweep();
+        stack.use(held.move());
+        return stack.move();
+      }
+      held.dispose();
+      await pause(PASS_MS, limit.signal);
+      if (limit.signal.aborted) throw containers.giveUp();
+    }
   }
 
   /** Prepares to wait for files that others may hold. */

@@ -285,6 +285,20 @@ Deno.test("AttachmentLocks.lockExclusively() takes precedence over later request
   assertEquals(order, ["gc", "c2"]);
 });
 
+Deno.test("AttachmentLocks.lockExclusively() lets others pass while an operation is slow", async () => {
+  await using fixture = new Fixture();
+  const { locks } = fixture;
+  const slow = await locks.lockContainer("c1");
+  const gc = locks.lockExclusively({ gateMs: 50 });
+  for (let turn = 0; turn < 3; turn++) {
+    await assertFree((options) => locks.lockContainer("c2", options));
+    await assertBusy((options) => locks.lockExclusively(options));
+  }
+  slow[Symbol.dispose]();
+  using _gc = await gc;
+  await assertBusy((options) => locks.lockContainer("c2", options));
+});
+
 Deno.test("AttachmentLocks.lockExclusively() does not starve", async () => {
   await using fixture = new Fixture();
   const busy = join(fixture.base, "busy");

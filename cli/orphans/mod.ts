@@ -34,9 +34,14 @@ import {
   type Scene,
   type StatePlaces,
 } from "./search.ts";
-import { pause } from "../../base/deadline.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../libcni/mod.ts";
-import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../base/error.ts";
 
 export type { Orphan, OrphanKind } from "../../metadata/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
@@ -141,6 +146,53 @@ async function listLockDirectories(
 /** Longest time between the two searches, in ms. */
 const BETWEEN_MS = 2000;
 
+/** How long one attempt to lock all caches keeps other operations waiting, in ms. */
+const ATTEMPT_MS = 2000;
+/** How long other operations run freely until the next attempt, in ms. */
+const PASS_MS = 3000;
+/** How long to make attempts, in ms. */
+const LIMIT_MS = 5 * 60_000;
+
+/**
+ * Waits until no operation on the caches is running. Others run while it waits: it
+ * holds no lock between attempts.
+ *
+ * @returns The locks, held until disposal
+ * @throws {CniError} 11 after one attempt if the search is automatic; otherwise after
+ *   the limit or on the signal
+ */
+async function lockCaches(search: OrphanSearch): Promise<Disposable> {
+  const directories = (await listLockDirectories(search)).filter(isDirectory);
+  using limit = new JoinedSignal(LIMIT_MS, search.signal);
+  for (let isFirst = true;; isFirst = false) {
+    try {
+      return await tryLockCaches(directories, limit.signal);
+    } catch (error) {
+      const isBusy = toCniError(error).code === ErrorCode.TryAgainLater;
+      if (search.isAutomatic || limit.signal.aborted || !isBusy) throw error;
+      if (isFirst) {
+        search.log.warn("Waiting until no container is attached or detached", {
+          error: describeError(error),
+        });
+      }
+    }
+    await pause(PASS_MS, limit.signal);
+  }
+}
+
+async function tryLockCaches(
+  directories: readonly string[],
+  signal: AbortSignal,
+): Promise<Disposable> {
+  using attempt = new JoinedSignal(ATTEMPT_MS, signal);
+  using held = new DisposableStack();
+  for (const directory of directories) {
+    const locks = new AttachmentLocks(lockDirectoryOf(directory));
+    held.use(await locks.lockExclusively({ signal: attempt.signal }));
+  }
+  return held.move();
+}
+
 /** The outcome of removing a leftover. */
 export interface Removal {
   readonly orphan: Orphan;
@@ -155,22 +207,17 @@ export interface Removal {
  *
  * @returns What became of each. After a failure, the leases of the same container
  *   are kept, because what is left may name their addresses; all else is removed
- * @throws {CniError} 11 If operations go on until the signal
+ * @throws {CniError} 11 If operations go on, after two seconds if the search is
+ *   automatic, otherwise after five minutes or on the signal
  * @throws {Error} As {@linkcode findOrphans}
  */
 export async function removeOrphans(
   search: OrphanSearch,
 ): Promise<Removal[]> {
-  const options = search.signal ? { signal: search.signal } : {};
   const first = await findOrphans(search);
   if (first.length === 0) return [];
   await pause(Math.min(BETWEEN_MS, search.graceMs), search.signal);
-  using held = new DisposableStack();
-  for (const directory of await listLockDirectories(search)) {
-    if (!isDirectory(directory)) continue;
-    const locks = new AttachmentLocks(lockDirectoryOf(directory));
-    held.use(await locks.lockExclusively({ ...options, log: search.log }));
-  }
+  using _locks = await lockCaches(search);
   search.signal?.throwIfAborted();
   const known = new Set(first.map(identify));
   const again = await findOrphans(search);
