@@ -167,10 +167,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       createRuntime: (cacheDir) =>
         new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
       signal: limit.signal,
-      around: async (attachment, repair) =>
-        this.#deleted.has(keyOf(attachment))
-          ? undefined
-          : await calls.whileIdle(attachment.containerId, repair),
+      isDeleted: (attachment) => this.#deleted.has(keyOf(attachment)),
+      around: ({ containerId }, work) => calls.whileIdle(containerId, work),
     });
   }
 

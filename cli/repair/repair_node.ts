@@ -4,6 +4,7 @@
  * @module
  */
 
+import { pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
@@ -33,13 +34,15 @@ export interface AttachmentRepair {
 export interface NodeRepair extends RepairOptions {
   /** Creates the runtime whose cache is in a directory. */
   readonly createRuntime: (cacheDir: string) => NetworkRuntime;
+  /** Reports whether DEL of an attachment is under way: it is not repaired then. */
+  readonly isDeleted?: (attachment: NodeAttachment) => boolean;
   /**
-   * Repairs an attachment by calling `repair`, or not at all: undefined then. By
+   * Works on an attachment by calling `work`, or not at all: undefined then. By
    * default it is called.
    */
   readonly around?: (
     attachment: NodeAttachment,
-    repair: () => Promise<AttachmentRepair>,
+    work: () => Promise<AttachmentRepair>,
   ) => Promise<AttachmentRepair | undefined>;
 }
 
@@ -55,7 +58,14 @@ const AT_ONCE = 64;
  */
 const RUNNERS = [CHAIN, "multus", "multus-shim"];
 
-/** Repairs attachments; those of a container run one after the other. */
+/** Within this time after a repair, a DEL that was under way has ended, in ms. */
+const DEL_MS = 3000;
+
+/**
+ * Repairs attachments; those of a container run one after the other. If something was
+ * repaired, it takes three seconds longer, to look for attachments that were deleted
+ * meanwhile.
+ */
 export async function repairAttachments(
   attachments: readonly NodeAttachment[],
   options: NodeRepair,
@@ -75,6 +85,7 @@ export async function repairAttachments(
     for (let own = containers.shift(); own; own = containers.shift()) {
       for (const one of own) {
         options.signal?.throwIfAborted();
+        if (options.isDeleted?.(one)) continue;
         const repair = await around(
           one,
           () => repairAttachment(one, runtimeOf(one), options),
@@ -84,7 +95,44 @@ export async function repairAttachments(
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
+  await undoDeleted(done, { ...options, runtimeOf });
   return attachments.flatMap((one) => done.get(one) ?? []);
+}
+
+/**
+ * Looks again at what was repaired, and runs DEL of attachments that are deleted: that
+ * DEL may have passed a plugin before its repair. A runtime clears its cache after the
+ * last DEL, and other runtimes than this project's take no lock.
+ */
+async function undoDeleted(
+  done: Map<NodeAttachment, AttachmentRepair>,
+  { runtimeOf, around = (_, undo) => undo(), signal }: NodeRepair & {
+    readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime;
+  },
+): Promise<void> {
+  const changed = [...done.values()].filter(({ plugins }) =>
+    plugins.some(({ repaired }) => repaired.length > 0)
+  );
+  if (changed.length === 0) return;
+  await pause(DEL_MS, signal);
+  for (const { attachment } of changed) {
+    const runtime = runtimeOf(attachment);
+    const undone = await around(attachment, async () => {
+      const gone = { attachment, plugins: [] };
+      try {
+        const { list, conf } = parse(attachment);
+        const isDeleted = runtime.findCachedConfig(list, conf) === undefined &&
+          // Without a lock, the next ADD may be under way.
+          findLost(attachment) !== undefined;
+        if (!isDeleted) return done.get(attachment) ?? gone;
+        await runtime.delNetworkList(list, conf, { signal });
+        return gone;
+      } catch (error) {
+        return { ...gone, error: describeError(error) };
+      }
+    });
+    if (undone !== undefined) done.set(attachment, undone);
+  }
 }
 
 async function repairAttachment(
@@ -92,25 +140,13 @@ async function repairAttachment(
   runtime: NetworkRuntime,
   options: RepairOptions,
 ): Promise<AttachmentRepair> {
-  const { network, config, containerId, netns, ifName } = attachment;
   try {
-    const lost = findLostInterface(attachment);
+    const lost = hadInterface(attachment) ? findLost(attachment) : undefined;
     if (lost !== undefined) return { attachment, plugins: [], error: lost };
-    const list = parseCached(config);
-    const plugins = unfoldChains(list.plugins)
-      .filter(({ type }) => !RUNNERS.includes(type));
-    if (plugins.length === 0) return { attachment, plugins: [] };
-    const { cniArgs: args, capabilityArgs } = attachment;
-    const conf = { containerId, netns, ifName, args, capabilityArgs };
-    const own = { ...list, name: network, plugins };
-    const repairs = await runtime.repairNetworkList(own, conf, options);
-    const hasChanged = repairs.some(({ repaired }) => repaired.length > 0);
-    if (hasChanged && isDeleted(runtime, attachment, conf)) {
-      // A DEL came in between, and may have found nothing of it.
-      await runtime.delNetworkList(own, conf, { signal: options.signal });
-      return { attachment, plugins: [] };
-    }
-    return { attachment, plugins: repairs };
+    const { list, conf } = parse(attachment);
+    if (list.plugins.length === 0) return { attachment, plugins: [] };
+    const plugins = await runtime.repairNetworkList(list, conf, options);
+    return { attachment, plugins };
   } catch (error) {
     options.signal?.throwIfAborted();
     // Without CHECK, nothing shows what is missing.
@@ -120,21 +156,32 @@ async function repairAttachment(
   }
 }
 
-function isDeleted(
-  runtime: NetworkRuntime,
-  { network }: NodeAttachment,
-  conf: RuntimeConf,
-): boolean {
-  return runtime.findCachedConfig({ name: network }, conf) === undefined;
+/** Returns the plugins to ask of an attachment, and what they are told of it. */
+function parse(
+  attachment: NodeAttachment,
+): {
+  readonly list: ReturnType<typeof parseCached>;
+  readonly conf: RuntimeConf;
+} {
+  const { network, config, containerId, netns, ifName } = attachment;
+  const list = parseCached(config);
+  const plugins = unfoldChains(list.plugins)
+    .filter(({ type }) => !RUNNERS.includes(type));
+  const { cniArgs: args, capabilityArgs } = attachment;
+  return {
+    list: { ...list, name: network, plugins },
+    conf: { containerId, netns, ifName, args, capabilityArgs },
+  };
 }
 
-/** Says that the interface is gone if ADD made one: only another ADD makes it again. */
-function findLostInterface(
-  { netns, ifName, result }: NodeAttachment,
-): string | undefined {
-  const wasMade = ifPossible(() => decodeResult(result ?? {}))?.interfaces
+/** Reports whether ADD made the interface. */
+function hadInterface({ ifName, result }: NodeAttachment): boolean {
+  return ifPossible(() => decodeResult(result ?? {}))?.interfaces
     .some(({ name, sandbox }) => sandbox && name === ifName) ?? false;
-  if (!wasMade) return undefined;
+}
+
+/** Says that the interface is gone, if it is: only another ADD makes it again. */
+function findLost({ netns, ifName }: NodeAttachment): string | undefined {
   try {
     using sandbox = Rtnl.open(netns);
     return sandbox.link.find(ifName) === undefined

@@ -1,0 +1,37 @@
+import { assertEquals } from "@std/assert";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { testRows } from "../../tests/_harness/table.ts";
+import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { repairAttachments } from "./repair_node.ts";
+
+const VERSION =
+  `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"],"commands":["REPAIR"]}'`;
+const REPAIR = `echo '{"cniVersion":"1.1.0","repaired":["x"],"remaining":[]}'`;
+
+testRows("repairAttachments() looks again after a repair", [
+  ["and runs DEL if the runtime's has ended by then", true],
+  ["and keeps what is still attached", false],
+], async ([, isDeleted]) => {
+  using host = new RecordingPlugins();
+  host.add("own", { VERSION, REPAIR });
+  await host.runtime().addNetworkList(host.list(["own"]), host.conf());
+  const repairs = await repairAttachments(listNodeAttachments(host), {
+    createRuntime: () => host.runtime(),
+    around: async (_, work) => {
+      const repair = await work();
+      // A runtime clears its cache after DEL of the last plugin.
+      if (isDeleted && host.cached.length > 0) {
+        await Deno.remove(host.cacheDir, { recursive: true });
+      }
+      return repair;
+    },
+  });
+  assertEquals(
+    repairs.map(({ plugins }) => plugins.flatMap((one) => one.repaired)),
+    [isDeleted ? [] : ["x"]],
+  );
+  assertEquals(
+    host.story.slice(1),
+    ["own VERSION", "own REPAIR", ...isDeleted ? ["own DEL"] : []],
+  );
+});
