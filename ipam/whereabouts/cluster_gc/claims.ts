@@ -13,7 +13,7 @@ import type { ObjectMeta } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { unlessNoAddress } from "../../../net/ip.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import { ALL_CLAIMS, ClaimApi, hasEnded } from "../claims/api.ts";
+import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "../claims/api.ts";
 import {
   CLAIM_UID,
   type ClaimKey,
@@ -269,7 +269,9 @@ export interface ClaimAddresses {
   readonly reservations: readonly Reservation[];
   /** The addresses in the claim's status. */
   readonly ips: readonly string[];
-  /** The pod that uses the claim; undefined if none does. */
+  /** All addresses, without prefix lengths. */
+  readonly addresses: readonly string[];
+  /** A pod that uses the claim, or has an address; undefined if none does. */
   readonly pod: string | undefined;
 }
 
@@ -312,13 +314,23 @@ export async function findClaimAddresses(
   for await (const one of api.listReservations()) {
     if (claimOf(one) && uids.has(claimOf(one))) reservations.push(one);
   }
+  const ips = claim?.status?.ips ?? [];
+  const all = [
+    ...records.map(({ ip }) => String(ip)),
+    ...ips.map((one) => one.split("/")[0] ?? ""),
+  ];
+  // The claim may be gone, or may have been made anew, while a pod runs.
   const holder = claim?.status?.ownerPod?.name;
-  const pod = holder && await claims.findPod(namespace, holder);
+  const pod = (await claims.listPods(namespace, "")).find((pod) =>
+    !hasEnded(pod) && (pod.metadata?.name === holder ||
+      addressesOf(pod).some((address) => all.includes(address)))
+  );
   return {
     records,
     reservations,
-    ips: claim?.status?.ips ?? [],
-    pod: pod && !hasEnded(pod) ? holder : undefined,
+    ips,
+    addresses: [...new Set(all)],
+    pod: pod?.metadata?.name,
   };
 }
 

@@ -210,6 +210,21 @@ Deno.test("cni release gives the claim's next pod another address", async () => 
   ]);
 });
 
+Deno.test("cni release keeps the address that a pod has without its claim", async (t) => {
+  await eachRow(t, Object.entries(EVIDENCE), async ([, evidence]) => {
+    await using scene = await startScene();
+    scene.api.remove("ipamclaims", "test", "a");
+    putRunningPod(scene, "vm", evidence(["10.0.0.1"]));
+    const { stderr, exitCode } = await release(scene, "test/a", "--yes");
+    assertEquals(exitCode, 1);
+    assertMatch(stderr, /pod "test\/vm" uses IPAMClaim "test\/a"/);
+    assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1", "2", "3"]);
+    scene.api.removePod("test", "vm");
+    assertEquals((await release(scene, "test/a", "--yes")).exitCode, 0);
+    assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "3"]);
+  });
+});
+
 Deno.test("cni release knows claims that are gone, and other objects", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");

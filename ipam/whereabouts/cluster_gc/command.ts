@@ -265,13 +265,7 @@ export async function releaseClaim(
   const pools = access.namespace;
   const place = { client, pools, namespace, name, signal };
   const found = await findClaimAddresses(place);
-  const { records, reservations, ips, pod } = found;
-  const addresses = [
-    ...new Set([
-      ...records.map(({ ip }) => String(ip)),
-      ...ips.map((one) => one.split("/")[0] ?? ""),
-    ]),
-  ];
+  const { reservations, addresses, pod } = found;
   const json = { namespace, name, addresses, pod: pod ?? "" };
   if (addresses.length + reservations.length === 0) {
     return {
