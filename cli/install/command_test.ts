@@ -755,6 +755,7 @@ Deno.test({
       ${BIN}/cni install "$0" --only host-local | grep ^daemon
       show
       kill -9 $pid
+      while kill -0 $pid 2>/dev/null; do sleep 0.1; done
       "$0/cni" daemon restart
       show
       "$0/cni" daemon restart

@@ -294,7 +294,13 @@ class Monitored implements AsyncDisposable {
     };
     return this.daemon.call("ptp", command, {
       // The daemon declines calls from other mounts than its own.
-      wrapper: ["nsenter", "--mount", `--target=${this.daemon.pid}`],
+      wrapper: [
+        "nsenter",
+        "--mount",
+        // The tests may run in a chroot.
+        "--root",
+        `--target=${this.daemon.pid}`,
+      ],
       config,
       sandbox: this.scene.hosts.sandbox,
       ifName: "eth9",
