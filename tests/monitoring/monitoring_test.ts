@@ -317,13 +317,15 @@ class Monitored implements AsyncDisposable {
     expected: boolean,
     meanwhile: () => unknown = () => {},
   ): Promise<void> {
-    await eventually(`${alert} ${expected ? "fires" : "clears"}`, async () => {
+    const isSo = async (): Promise<boolean> => {
       await meanwhile();
       const fires = (await this.prometheus.firing(alert)).length > 0;
       // Rules are evaluated twice a second.
       if (fires !== expected) await pause(50);
       return fires === expected;
-    });
+    };
+    const what = `${alert} ${expected ? "fires" : "clears"}`;
+    await eventually(what, isSo, undefined, ALERT_MS);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -331,6 +333,8 @@ class Monitored implements AsyncDisposable {
   }
 }
 
+/** Longest wait for an alert, in ms: pods are looked at twice, 30 s apart, before one. */
+const ALERT_MS = 180_000;
 const METRICS_ADDRESS = "127.0.0.1:9468";
 
 /** Makes seconds of minutes, as far as it goes, and memory scarcer. */
