@@ -51,8 +51,13 @@ export function findEnded({ packets }: Trace): Ended | undefined {
 
 /** Explains a loss with the kernel's drop reason, if that reason is sufficient. */
 export function explainReason(trace: Trace, node: Node): Cause | undefined {
-  const { reason = "NETFILTER_DROP", link } = findEnded(trace) ?? {};
-  if (reason === "NETFILTER_DROP") return explainConntrack(node);
+  const ended = findEnded(trace);
+  const { reason = "NETFILTER_DROP", link } = ended ?? {};
+  if (reason === "NETFILTER_DROP") {
+    return explainConntrack(node) ??
+      // A policy that refuses what this node sends leaves no packet to be dropped.
+      (ended === undefined ? explainPolicy(trace, node) : undefined);
+  }
   if (reason === "XFRM_POLICY") return explainPolicy(trace, node);
   if (reason === "IP_RPFILTER") {
     return {
