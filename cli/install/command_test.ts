@@ -752,10 +752,16 @@ Deno.test({
       "$0/cni" daemon --detach --no-warm-up --no-heal 2>/run/log >/dev/null
       show
       rm "$0/cni" && echo old >"$0/cni"
+      ends() {
+        while kill -0 $1 2>/dev/null; do sleep 0.1; done
+      }
+      old=$pid
       ${BIN}/cni install "$0" --only host-local | grep ^daemon
       show
+      # Until then, it would listen again after the end of the new one.
+      ends $old
       kill -9 $pid
-      while kill -0 $pid 2>/dev/null; do sleep 0.1; done
+      ends $pid
       "$0/cni" daemon restart
       show
       "$0/cni" daemon restart
