@@ -5,7 +5,11 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
-import { DNS_KEY, ON_MASTER_KEYS } from "../parts/link/on_master_keys.ts";
+import {
+  DNS_KEY,
+  HOST_ACCESS_KEYS,
+  ON_MASTER_KEYS,
+} from "../parts/link/on_master_keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -28,19 +32,7 @@ export const keys: PluginKeys = {
       names: "interface",
     },
     ...ON_MASTER_KEYS,
-    "hostAccess": {
-      text:
-        "The host and its containers reach each other ([how](macvlan.md#reach-the-containers-from-the-host)).",
-      type: "boolean",
-      default: "`false`",
-    },
-    "hostAddresses": {
-      text:
-        "Addresses of the host for its containers, without prefix lengths. Each node needs its own.",
-      type: "list of addresses",
-      default: "the host's addresses on the master",
-      example: ["192.168.1.5"],
-    },
+    ...HOST_ACCESS_KEYS,
     "dns": DNS_KEY,
     "mode": {
       text:

@@ -5,7 +5,11 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
-import { DNS_KEY, ON_MASTER_KEYS } from "../parts/link/on_master_keys.ts";
+import {
+  DNS_KEY,
+  HOST_ACCESS_KEYS,
+  ON_MASTER_KEYS,
+} from "../parts/link/on_master_keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -34,18 +38,11 @@ export const keys: PluginKeys = {
       text:
         "With `false`, IPv6 addresses are not checked for duplicates (see below).",
     },
+    ...HOST_ACCESS_KEYS,
     "hostAccess": {
+      ...HOST_ACCESS_KEYS.hostAccess,
       text:
         "The host and its containers reach each other ([how](#reach-the-containers-from-the-host)).",
-      type: "boolean",
-      default: "`false`",
-    },
-    "hostAddresses": {
-      text:
-        "Addresses of the host for its containers, without prefix lengths. Each node needs its own.",
-      type: "list of addresses",
-      default: "the host's addresses on the master",
-      example: ["192.168.1.5"],
     },
     "dns": DNS_KEY,
     "mode": {

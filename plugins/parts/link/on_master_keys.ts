@@ -27,6 +27,23 @@ export const ON_MASTER_KEYS = {
   },
 } as const satisfies Readonly<Record<string, KeyDescription>>;
 
+/** The keys of the host's access; `hostAccess` as other pages than macvlan's say it. */
+export const HOST_ACCESS_KEYS = {
+  "hostAccess": {
+    text:
+      "The host and its containers reach each other ([how](macvlan.md#reach-the-containers-from-the-host)).",
+    type: "boolean",
+    default: "`false`",
+  },
+  "hostAddresses": {
+    text:
+      "Addresses of the host for its containers, without prefix lengths. Each node needs its own.",
+    type: "list of addresses",
+    default: "the host's addresses on the master",
+    example: ["192.168.1.5"],
+  },
+} as const satisfies Readonly<Record<string, KeyDescription>>;
+
 /** The key `dns` of plugins that pass it on. */
 export const DNS_KEY: KeyDescription = {
   text: "`nameservers`, `domain`, `search` and `options` for the container.",
