@@ -254,9 +254,13 @@ export class DoctorScene implements Disposable {
     return runIn(netns, "ip", ...line.split(" "));
   }
 
-  /** Runs a shell script on the host, or in another namespace. */
+  /**
+   * Runs a shell script on the host, or in another namespace. `$SAVED` begins the
+   * names of files in which a script keeps what another one puts back.
+   */
   sh(script: string, netns: NetNs = this.hosts.host): string {
-    return runIn(netns, "sh", "-ec", script);
+    const saved = `SAVED='${this.hosts.directory}/saved-'`;
+    return runIn(netns, "sh", "-ec", `${saved}\n${script}`);
   }
 
   /** Runs a command that `cni doctor` printed, as a person would; returns whether it succeeded. */

@@ -14,7 +14,7 @@ export interface HealthyRow {
 
 /** Runs commands of iptables, one a line, and takes all tables away that had none before. */
 function rules(lines: string, more = "true", undo = "true"): Seed {
-  const saved = "/run/doctor-iptables";
+  const saved = "${SAVED}iptables";
   const commands = lines.trim().split("\n").map((line) => `iptables ${line}`);
   return on(
     "node",

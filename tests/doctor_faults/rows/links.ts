@@ -202,10 +202,10 @@ const NEIGHBOURS: readonly FaultRow[] = [
     cause: /is down/,
     seed: on(
       "node",
-      "ip addr save dev $WEB > /run/doctor-addresses; ip route save dev $WEB > /run/doctor-routes; " +
-        "ip -6 route save dev $WEB > /run/doctor-routes6; ip link set $WEB down",
-      "ip link set $WEB up; ip addr restore < /run/doctor-addresses; ip route restore < /run/doctor-routes; " +
-        "ip -6 route restore < /run/doctor-routes6; rm /run/doctor-*",
+      "ip addr save dev $WEB > ${SAVED}addresses; ip route save dev $WEB > ${SAVED}routes; " +
+        "ip -6 route save dev $WEB > ${SAVED}routes6; ip link set $WEB down",
+      "ip link set $WEB up; ip addr restore < ${SAVED}addresses; ip route restore < ${SAVED}routes; " +
+        "ip -6 route restore < ${SAVED}routes6; rm ${SAVED}*",
     ),
   },
   {
@@ -215,7 +215,7 @@ const NEIGHBOURS: readonly FaultRow[] = [
     // The host's end has the address until the container has asked for it.
     seed: on(
       "web",
-      "ip -6 route save dev eth0 > /run/doctor-routes; ip addr del fd00:1::2/64 dev eth0; " +
+      "ip -6 route save dev eth0 > ${SAVED}routes; ip addr del fd00:1::2/64 dev eth0; " +
         "nsenter --net=$NS_NODE ip addr add fd00:1::2/128 dev $WEB nodad; " +
         "echo 1 > /proc/sys/net/ipv6/conf/eth0/accept_dad; " +
         "ip addr add fd00:1::2/64 dev eth0 noprefixroute; " +
@@ -223,7 +223,7 @@ const NEIGHBOURS: readonly FaultRow[] = [
         "nsenter --net=$NS_NODE ip addr del fd00:1::2/128 dev $WEB",
       "echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad; ip addr del fd00:1::2/64 dev eth0; " +
         "ip addr add fd00:1::2/64 dev eth0 nodad noprefixroute; " +
-        "ip -6 route flush dev eth0; ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
+        "ip -6 route flush dev eth0; ip -6 route restore < ${SAVED}routes; rm ${SAVED}routes",
     ),
   },
 ];

@@ -296,11 +296,11 @@ const INSIDE: readonly FaultRow[] = [
     cause: /IPv6|fd00:1::2/,
     seed: on(
       "web",
-      "ip -6 route save dev eth0 > /run/doctor-routes; " +
+      "ip -6 route save dev eth0 > ${SAVED}routes; " +
         "echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6",
       "echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6; " +
         "ip addr replace fd00:1::2/64 dev eth0 nodad noprefixroute; " +
-        "ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
+        "ip -6 route restore < ${SAVED}routes; rm ${SAVED}routes",
     ),
   },
 ];

@@ -349,9 +349,9 @@ const PORTS: readonly FaultRow[] = [
     cause: /default\/shop eth0 .*portmap/,
     seed: on(
       "node",
-      "iptables -t nat -S CNI-HOSTPORT-DNAT | grep '^-A' > /run/doctor-nat; iptables -t nat -F CNI-HOSTPORT-DNAT",
+      "iptables -t nat -S CNI-HOSTPORT-DNAT | grep '^-A' > ${SAVED}nat; iptables -t nat -F CNI-HOSTPORT-DNAT",
       "iptables -t nat -F CNI-HOSTPORT-DNAT; " +
-        "sed 's/^/iptables -t nat /' /run/doctor-nat | sh; rm /run/doctor-nat",
+        "sed 's/^/iptables -t nat /' ${SAVED}nat | sh; rm ${SAVED}nat",
     ),
   },
 ];

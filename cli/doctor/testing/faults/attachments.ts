@@ -232,8 +232,8 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     checks: ["attachment-changed"],
     message: /default\/web eth0 on "pods": ptp: .* lacks route 10.1.0.2\/32/,
     seed: ip(
-      "ip route show 10.1.0.2 > /run/doctor-route; ip route del 10.1.0.2",
-      "ip route replace $(cat /run/doctor-route); rm /run/doctor-route",
+      "ip route show 10.1.0.2 > ${SAVED}route; ip route del 10.1.0.2",
+      "ip route replace $(cat ${SAVED}route); rm ${SAVED}route",
     ),
     command: /^cni repair default\/web$/m,
     follow: true,
@@ -254,11 +254,11 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     checks: ["attachment-changed"],
     message: /default\/web eth0 on "pods": ptp: .* lacks address fd00:1::2\/64/,
     seed: ip(
-      "ip -6 route save dev eth0 > /run/doctor-routes; " +
+      "ip -6 route save dev eth0 > ${SAVED}routes; " +
         "sysctl -qw net/ipv6/conf/eth0/disable_ipv6=1",
       "sysctl -qw net/ipv6/conf/eth0/disable_ipv6=0; " +
         "ip addr replace fd00:1::2/64 dev eth0 nodad noprefixroute; " +
-        "ip -6 route restore < /run/doctor-routes; rm /run/doctor-routes",
+        "ip -6 route restore < ${SAVED}routes; rm ${SAVED}routes",
       inPod,
     ),
     follow: true,
