@@ -269,8 +269,8 @@ export function readIfLocked(path: string): string {
   }
 }
 
-/** Directory of private locks; a file exists while its lock is held. */
-const PRIVATE_DIRECTORY = "/run/cni/locks";
+/** Directory of private locks; a file exists while its lock is held, or its holder was killed. */
+export const PRIVATE_LOCKS = "/run/cni/locks";
 
 /**
  * Waits for a lock on an object of the node, which only root can hold. A flock(2)
@@ -289,7 +289,7 @@ const PRIVATE_DIRECTORY = "/run/cni/locks";
 export async function lockPrivately(
   name: string,
   wait: LockWait,
-  directory: string = PRIVATE_DIRECTORY,
+  directory: string = PRIVATE_LOCKS,
 ): Promise<Disposable> {
   const path = `${directory}/${name}`;
   const acquire = (): Promise<FileLock> =>

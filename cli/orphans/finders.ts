@@ -15,7 +15,11 @@ import type { LeftoverOwner, Orphan } from "../../metadata/leftovers.ts";
 import { addressesOf, netnsOf } from "../../plugins/parts/evidence/evidence.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";
 import { listFiles } from "../../base/files/listing.ts";
-import { FileLock, readIfLocked } from "../../base/files/lock.ts";
+import {
+  FileLock,
+  PRIVATE_LOCKS,
+  readIfLocked,
+} from "../../base/files/lock.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkOrphan } from "../../plugins/parts/owner/leftovers.ts";
@@ -73,9 +77,9 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
   });
 }
 
-/** Finds locks of processes that were killed. */
+/** Finds locks of processes that were killed, on containers and on the node's objects. */
 export function findLocks(scene: Scene): Orphan[] {
-  return scene.caches.map(lockDirectoryOf)
+  return [...scene.caches.map(lockDirectoryOf), PRIVATE_LOCKS]
     .flatMap((directory) => findLocksIn(scene, directory));
 }
 
@@ -88,7 +92,7 @@ function findLocksIn({ evidence }: Scene, directory: string): Orphan[] {
     .map(({ name }) => ({
       kind: "lock",
       where: `${directory}/${name}`,
-      container: name,
+      container: directory === PRIVATE_LOCKS ? "" : name,
       network: "",
       why: "no process holds it",
       async remove(): Promise<void> {

@@ -39,7 +39,7 @@ temporary=
 if [ "${memory:-0}" -ge 4096 ] && [ -d /srv ] && [ -z "$(ls -A /srv)" ]; then
   mount -t tmpfs -o mode=1777 tmpfs /srv && temporary=/srv
 fi
-mkdir -p /etc/cni/net.d /opt/cni/bin /run/cni/chain /run/lock /run/multus /run/netns
+mkdir -p /etc/cni/net.d /opt/cni/bin /run/cni/chain /run/cni/locks /run/lock /run/multus /run/netns
 
 # Networks of podman, and of a file that nobody can read.
 cat > /etc/cni/net.d/87-podman-bridge.conflist << 'END'

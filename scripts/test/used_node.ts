@@ -21,11 +21,13 @@ const ROOTLESS_UID = 100_000, UIDS = 65_536;
 const DIRECTORIES = ["/etc/cni", "/opt/cni", "/var/lib/cni", "/run"];
 
 /**
- * Gives a process records of chains of its own: their directory cannot be configured,
- * and the daemons and searches of other tests would take them for leftovers.
+ * Gives a process records of chains and private locks of its own: their directories
+ * cannot be configured, the daemons and searches of other tests would take the
+ * records for leftovers, and a call that a test kills leaves its lock's file.
  */
-const OWN_RECORDS =
-  'mount -t tmpfs -o mode=700 tmpfs /run/cni/chain; exec "$@"';
+const OWN_RECORDS = "for directory in chain locks; do " +
+  "mount -t tmpfs -o mode=700 tmpfs /run/cni/$directory; done; " +
+  'exec "$@"';
 
 /** Bytes of a file to quote. */
 const MAX_QUOTED = 500;
