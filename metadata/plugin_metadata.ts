@@ -23,11 +23,20 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 export type PluginStatus = "stable" | "experimental";
 
 /**
- * What the plugins that run an IPAM plugin must consider: it assigns any address that
- * the call asks for, and leases none; or it talks to a server over the container's
- * link.
+ * What the plugins that run an IPAM plugin must consider:
+ *
+ * - `asks over link`: it talks to a server over the container's link.
+ * - `assigns own ranges`: it refuses a requested address outside the ranges of its
+ *   configuration or its server.
+ * - `assigns requests`: it assigns any requested address, and leases none.
+ * - `leases requests`: it assigns any requested address, and keeps those in its
+ *   `range` and `ipRanges` unique.
  */
-export type IpamTrait = "assigns requests" | "asks over link";
+export type IpamTrait =
+  | "asks over link"
+  | "assigns own ranges"
+  | "assigns requests"
+  | "leases requests";
 
 /** BuiltInMetadata about a plugin. */
 export interface PluginMetadata {

@@ -259,7 +259,8 @@ export function checkIpam(
 
 /** Lists capabilities that are declared but unused, or missing. */
 export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
-  const { conf: { type, capabilities }, place, metadata } = plugin;
+  const { conf: { type, capabilities }, place, metadata, ipamMetadata } =
+    plugin;
   const used = metadata?.runs !== undefined
     ? undefined
     : listUsedCapabilities(plugin);
@@ -267,7 +268,8 @@ export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
     .filter((name) => capabilities[name]);
   // podman declares it for every IPAM plugin.
   const isHarmless = (name: string): boolean =>
-    name === "ips" && objectOf(plugin.folded["ipam"])["type"] === "dhcp";
+    name === "ips" &&
+    ipamMetadata?.ipamTraits?.includes("asks over link") === true;
   const useless = used === undefined ? [] : declared
     .filter((name) => !used.includes(name) && !isHarmless(name))
     .map((name) =>

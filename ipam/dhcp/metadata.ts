@@ -11,7 +11,7 @@ export const metadata: BuiltInMetadata = {
   type: "dhcp",
   kind: "ipam",
   status: "stable",
-  ipamTraits: ["asks over link"],
+  ipamTraits: ["asks over link", "assigns own ranges"],
   differences: [{
     text:
       "the daemon of the Go plugin does not answer this plugin: replace the daemon as well",

@@ -48,7 +48,8 @@ const UNFINISHED_FILE = "unfinished";
 
 /**
  * A directory up to this size, a block of most file systems, is always read whole: about
- * 200 leases.
+ * 200 leases. With fewer leases, a call takes longer to write the index than to read
+ * them: with 40 leases, ADD takes a fifth longer, and DEL two thirds.
  */
 const LARGE_BYTES = 4 * 1024;
 

@@ -12,6 +12,7 @@ export const metadata: BuiltInMetadata = {
   type: "host-local",
   kind: "ipam",
   status: "stable",
+  ipamTraits: ["assigns own ranges"],
   differences: [{
     uses: /"ips":true/,
     text: "a second ADD with a requested address is refused",

@@ -15,13 +15,13 @@ import {
   warningAt,
 } from "../../metadata/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
-
+import { typeHas } from "../parts/address/ipam_traits.ts";
 import { gatewayFor } from "./inspect.ts";
 import { MAX_VLAN } from "./trunk.ts";
 
 /** Finds fixed addresses that the bridge itself would have. */
 function lintGateways({ type, addresses }: JsonObject): Problem[] {
-  if (type !== "static") return [];
+  if (!typeHas(type, "assigns requests")) return [];
   return listOf(addresses).flatMap(({ address, gateway }, index) => {
     const own = readCidr(address);
     if (own === undefined) return [];

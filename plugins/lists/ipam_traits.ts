@@ -10,6 +10,8 @@ import type { IpamTrait } from "../../metadata/plugin_metadata.ts";
 
 /** The traits by type. */
 export const IPAM_TRAITS: Readonly<Record<string, readonly IpamTrait[]>> = {
-  "dhcp": ["asks over link"],
+  "dhcp": ["asks over link","assigns own ranges"],
+  "host-local": ["assigns own ranges"],
   "static": ["assigns requests"],
+  "whereabouts": ["leases requests"],
 };

@@ -90,6 +90,7 @@ plugins/multus/pod/
   base/ cni/ kube/ plugins/multus/model/
 plugins/multus/select/
   net/ base/ cni/ libcni/ kube/ metadata/plugin_keys.ts plugins/node_keys.ts
+  plugins/parts/address/ipam_traits.ts
   plugins/multus/model/ plugins/multus/devices/ plugins/multus/pod/
 plugins/multus/attach/
   base/ cni/ libcni/ ffi/rtnl/ plugins/multus/model/ plugins/multus/devices/

@@ -267,7 +267,8 @@ function listStops(probed: readonly Probed[]): Stop[] {
 /** Lists the addresses that a network has for one container. */
 function listStatic({ plugins }: ConfiguredNetwork): string[] {
   return plugins.flatMap((conf) => {
-    if (ipamTypeOf(conf) !== "static") return [];
+    const { ipamTraits } = METADATA.get(ipamTypeOf(conf) ?? "") ?? {};
+    if (!ipamTraits?.includes("assigns requests")) return [];
     const { addresses } = objectOf(conf.document["ipam"]);
     return (Array.isArray(addresses) ? addresses : [])
       .map((one) => String(objectOf(one)["address"]).replace(/\/.*/, ""));

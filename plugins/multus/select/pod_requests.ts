@@ -21,6 +21,7 @@ import {
 } from "../../../base/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
+import { typeHas } from "../../parts/address/ipam_traits.ts";
 import type { MultusConfig } from "../model/config.ts";
 import { type Delegate, pluginsOf } from "../model/delegate.ts";
 import { type NetworkError, refusal } from "../model/network_error.ts";
@@ -43,9 +44,6 @@ const USUAL_ARGS: readonly string[] = [
   // Source: kubevirt pkg/network/multus, for plugins of network bindings.
   "logicnetworkname",
 ];
-
-/** IPAM plugins that assign only addresses of their own ranges to a pod. */
-const OWN_RANGES: readonly unknown[] = ["host-local", "dhcp"];
 
 /**
  * Refuses what a pod requests of a network, unless the network's definition, or
@@ -165,12 +163,11 @@ function findIpProblem(
 ): string | undefined {
   for (const ipam of listIpam(plugins)) {
     const type = findValue(ipam, "type");
-    if (OWN_RANGES.includes(type)) continue;
-    if (type === "whereabouts" && isInRanges(ip, ipam)) continue;
+    if (keepsToRanges(type, ip, ipam)) continue;
     if (!declares(delegate, "ips")) {
       return 'the definition does not offer it by the capability "ips"';
     }
-    const bounds = type === "static" ? listSubnets(ipam) : [];
+    const bounds = typeHas(type, "assigns requests") ? listSubnets(ipam) : [];
     if (bounds.length > 0 && !bounds.some((one) => one.contains(ip))) {
       return `the definition's addresses are in ${bounds.join(", ")}`;
     }
@@ -182,10 +179,19 @@ function findIpProblem(
 export function isBounded(delegate: Delegate, ip: Ip): boolean {
   return listIpam(listPlugins(delegate)).every((ipam) => {
     const type = findValue(ipam, "type");
-    return OWN_RANGES.includes(type) ||
-      type === "whereabouts" && isInRanges(ip, ipam) ||
-      type === "static" && listSubnets(ipam).length > 0;
+    return keepsToRanges(type, ip, ipam) ||
+      typeHas(type, "assigns requests") && listSubnets(ipam).length > 0;
   });
+}
+
+/** Reports whether an IPAM plugin assigns an address from its own ranges only. */
+function keepsToRanges(
+  type: JsonValue | undefined,
+  ip: Ip,
+  ipam: JsonObject,
+): boolean {
+  return typeHas(type, "assigns own ranges") ||
+    typeHas(type, "leases requests") && isInRanges(ip, ipam);
 }
 
 /** Lists the configurations of IPAM plugins, at any depth. */
@@ -206,7 +212,7 @@ function declares({ conf }: Delegate, capability: string): boolean {
     .some(({ capabilities }) => capabilities[capability] === true);
 }
 
-/** Lists the subnets of static's addresses. */
+/** Lists the subnets of the addresses in an IPAM configuration. */
 function listSubnets(ipam: JsonObject): Cidr[] {
   const addresses = findValue(ipam, "addresses");
   if (!Array.isArray(addresses)) return [];
@@ -223,7 +229,7 @@ function parseCidr(value: JsonValue | undefined): Cidr | undefined {
     : undefined;
 }
 
-/** Reports whether an address is of whereabouts' ranges, which keep it unique. */
+/** Reports whether an address is in a range of an IPAM configuration. */
 function isInRanges(ip: Ip, ipam: JsonObject): boolean {
   const more = findValue(ipam, "ipRanges");
   return [ipam, ...Array.isArray(more) ? more.map(objectOf) : []]

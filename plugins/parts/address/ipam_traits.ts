@@ -13,7 +13,11 @@ export function ipamHas(
   { ipam }: Pick<NetConf, "ipam">,
   trait: IpamTrait,
 ): boolean {
-  const type = ipam?.type ?? "";
-  return Object.hasOwn(IPAM_TRAITS, type) &&
+  return typeHas(ipam?.type, trait);
+}
+
+/** Reports whether the IPAM plugin of a type, as a configuration has it, has a trait. */
+export function typeHas(type: unknown, trait: IpamTrait): boolean {
+  return typeof type === "string" && Object.hasOwn(IPAM_TRAITS, type) &&
     IPAM_TRAITS[type]?.includes(trait) === true;
 }
