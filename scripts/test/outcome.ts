@@ -115,10 +115,18 @@ function readCount(name: string, output: string): Outcome | undefined {
 
 /** Lines of the output that show why or where a process ended. */
 const SOME_LINES = 12;
+/** Where `deno test` begins to print errors. */
+const ERRORS = /^\s*ERRORS\s*$/m;
 
+/** Quotes the first errors of failed tests, or else the end of the output. */
 function formatFailure(name: string, trouble: string, output: string): string {
-  const lines = output.split("\n").filter((line) => line.trim() !== "");
-  return [`${name} ${trouble}`, ...lines.slice(-SOME_LINES)].join("\n    ");
+  const [, errors] = output.split(ERRORS);
+  const lines = (errors ?? output).split("\n")
+    .filter((line) => line.trim() !== "");
+  const quoted = errors === undefined
+    ? lines.slice(-SOME_LINES)
+    : lines.slice(0, SOME_LINES);
+  return [`${name} ${trouble}`, ...quoted].join("\n    ");
 }
 
 function describeTrouble(

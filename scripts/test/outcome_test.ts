@@ -140,6 +140,19 @@ testRows<[string, Partial<ProcessEnd>, Tally, string[]]>(
       tally(2, 2, 0),
       ["a has failures\n    1 passed, 2 failed, 0 skipped"],
     ],
+    [
+      "errors",
+      {
+        output:
+          "test ... FAILED\n\n ERRORS \n\ntest => a_test.ts\nerror: why\n" +
+          "at x\n".repeat(20) + "1 passed, 2 failed, 0 skipped\n",
+      },
+      tally(2, 2, 0),
+      [
+        "a has failures\n    test => a_test.ts\n    error: why" +
+        "\n    at x".repeat(10),
+      ],
+    ],
   ],
   ([, end, counts, failures]) => {
     const outcome = readOutcome("a", "counting", { ...GOOD, ...end });
