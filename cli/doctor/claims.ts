@@ -48,7 +48,7 @@ async function findGone(node: Node): Promise<Findings> {
   return seen.filter(({ exists }) => !exists).map(({ claim, ifName }) =>
     warning(
       `the IPAMClaim ${claim.namespace}/${claim.name} of ` +
-        `${claim.namespace}/${claim.pod} ${ifName} is gone`,
+        `${claim.namespace}/${claim.pod} ${ifName} no longer exists`,
       "its addresses are released when the pod ends, and the pod does not " +
         "start again as long as it names the claim",
       {

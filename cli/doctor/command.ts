@@ -21,7 +21,7 @@ import {
   type Unchecked,
 } from "./diagnose.ts";
 import { Node, type Replaced } from "./node.ts";
-import { addressOf } from "./finding.ts";
+import { addressOf, SITE } from "./finding.ts";
 import {
   hang,
   INDENT,
@@ -241,7 +241,10 @@ function formatFinding(
       : [],
     ...labelled(command === undefined ? "fix:" : "note:", advice, style),
     ...labelledCommand("look:", look),
-    ...labelledCommand("see:", `cni explain ${code}, ${urlOf(code)}`),
+    ...labelledCommand(
+      "see:",
+      `cni explain ${code}` + (SITE === undefined ? "" : `, ${urlOf(code)}`),
+    ),
   ].join("\n");
 }
 

@@ -74,7 +74,7 @@ export async function diagnose(
       unchecked.push({
         check: name,
         reason: node.signal.aborted
-          ? "the time is up, or it was interrupted"
+          ? "the time limit expired, or it was interrupted"
           : formatFailureText(error),
         isDenied: isDenied(error),
       });

@@ -81,11 +81,12 @@ function plain(text: Output["text"]): string {
   return typeof text === "string" ? text : text(chooseStyle(false));
 }
 
-Deno.test("docs/findings.md is made of the checks: deno task schemas", () => {
-  const words = (text: string): string =>
-    text.replace(/-{3,}/g, "---").replace(/\s+/g, " ");
-  const page = Deno.readTextFileSync("docs/findings.md");
-  assertEquals(words(page), words(formatFindingsPage()));
+Deno.test("the site's page of findings has a section for each check", () => {
+  const page = formatFindingsPage();
+  const codes = [...page.matchAll(/^### (CNI\d{4})$/gm)].map(([, code]) =>
+    code
+  );
+  assertEquals(codes, CHECKS.map(({ code }) => code).toSorted());
 });
 
 Deno.test("codes of findings are unique, and stay", () => {
@@ -206,7 +207,7 @@ rootTest(
     const forget = attachmentOfNone(scene);
     assertMatch(
       plain((await scene.doctor()).text),
-      /^Attachments +2 on 2 networks; 1 of containers that are gone$/m,
+      /^Attachments +2 on 2 networks; 1 of deleted containers$/m,
     );
     forget();
     const undo = network({ type: "bridge", isGatway: true })(scene);
@@ -243,6 +244,35 @@ rootTest(
     assertEquals(exitCode, 1);
     scene.sh(`${found?.fix}; rm -r ${results}; mv ${results}.kept ${results}`);
     assertEquals(await scene.find({ without: ["leftover"] }), []);
+  },
+);
+
+rootTest(
+  "cni doctor reports a name server without answers once, with all its pods",
+  NEEDS,
+  async () => {
+    using scene = await DoctorScene.create();
+    for (const [at, pod] of ["two", "three"].entries()) {
+      const id = `c${at}`.repeat(8);
+      await scene.attach("10-pods", scene.hosts.addNetns(), id, pod);
+    }
+    const resolvConf = `${scene.hosts.directory}/resolv.conf`;
+    Deno.writeTextFileSync(resolvConf, "nameserver 192.0.2.2\n");
+    const { json } = await scene.doctor({}, { resolvConf });
+    const { findings } = json as {
+      findings: { code: string; message: string; consequence: string }[];
+    };
+    assertEquals(findings.map(({ code, message }) => `${code} ${message}`), [
+      "CNI0607 the name server 192.0.2.2 does not answer",
+    ]);
+    const [{ consequence = "" } = {}] = findings;
+    const [pods = "", server] = consequence.split(" do not reach ");
+    assertEquals(pods.split(", ").toSorted(), [
+      "default/three eth0",
+      "default/two eth0",
+      "default/web eth0",
+    ]);
+    assertEquals(server, "their name server 192.0.2.2");
   },
 );
 
@@ -341,7 +371,7 @@ rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   assertEquals(late.exitCode, 3);
   assertMatch(
     plain(late.text),
-    /\n\nNot checked: no-network, .*, leftover; the time is up.*\n\nNothing is wrong in what was checked$/,
+    /\n\nNot checked: no-network, .*, leftover; the time limit expired.*\n\nNothing is wrong in what was checked$/,
   );
 });
 

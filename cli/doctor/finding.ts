@@ -109,7 +109,8 @@ export function warning(
  * @param look Shows it
  */
 export function removal(command: string, look: string): More {
-  const advice = "and tell the program that added it, or it comes back";
+  const advice = "and remove it from the configuration of the program that " +
+    "added it, or it will return";
   return { command, look, advice };
 }
 
@@ -128,8 +129,8 @@ export function listed(names: readonly string[], most = 4): string {
 export const SITE: string | undefined = undefined;
 
 /**
- * Returns the address of a section: of the published site, else the path of the
- * file in this repository.
+ * Returns the address of a section of the published site or, before it is
+ * published, its path in the site that `deno task docs` builds.
  *
  * @param page Without extension, such as `findings`
  */
@@ -139,6 +140,6 @@ export function addressOf(
   site: string | undefined = SITE,
 ): string {
   return site === undefined
-    ? `docs/${page}.md#${section}`
+    ? `dist/site/${page}.html#${section}`
     : `${site.replace(/\/$/, "")}/${page}.html#${section}`;
 }

@@ -1,5 +1,5 @@
 /**
- * Leftovers of containers that are gone.
+ * Leftovers of deleted containers.
  *
  * @module
  */
@@ -31,8 +31,8 @@ async function findLeftovers(node: Node): Promise<Findings> {
     const things = listed(orphans.map(formatOrphan), 3);
     const owner = network === "" ? "the node" : `"${network}"`;
     return warning(
-      `${owner} has ${count} leftover${count === 1 ? "" : "s"} of containers ` +
-        `that are gone: ${things} (${orphans[0]?.why})`,
+      `${owner} has ${count} leftover${count === 1 ? "" : "s"} of deleted ` +
+        `containers: ${things} (${orphans[0]?.why})`,
       "addresses, links and rules stay in use",
       {
         command: "cni gc --orphans --yes",
@@ -56,7 +56,7 @@ function formatOrphan({ kind, where }: Orphan): string {
   return `${kind} ${where}`;
 }
 
-/** Lists the leftovers of containers that are gone. */
+/** Lists the leftovers of deleted containers. */
 export function listLeftovers(node: Node): Promise<Orphan[]> {
   return findOrphans(searchOf(node));
 }

@@ -140,13 +140,13 @@ function findUnusable(node: Node): Findings {
     if (!link.isUp) {
       findings.push(error(
         `${what} is down`,
-        "containers of that network reach nobody",
+        "containers of that network reach no other host",
         { command: shell`ip link set ${name} up` },
       ));
     } else if (!link.isOperational) {
       findings.push(error(
         `${what} is without carrier`,
-        "containers of that network reach nobody beyond it",
+        "containers of that network reach no host beyond it",
         {
           advice: NO_CARRIER,
           look: shell`ip -details link show ${name}`,
@@ -193,7 +193,7 @@ function findTakenNames(node: Node): Findings {
       "containers of that network do not start",
       {
         advice: adviseOtherLink(network, conf) +
-          (link.kind === "" ? "" : `, or delete "${name}" if nobody uses it`),
+          (link.kind === "" ? "" : `, or delete "${name}" if it is not in use`),
         look: shell`ip -details link show ${name}`,
       },
     )];

@@ -155,7 +155,7 @@ function findWrongPorts(node: Node): Findings {
         "what is sent to that container is lost",
         {
           command: shell`bridge fdb del ${mac} dev ${port} master`,
-          advice: "if it comes back, another machine behind that port has " +
+          advice: "if it returns, another machine behind that port has " +
             "the same MAC: change one of them",
           look: shell`bridge fdb show br ${entry.name} | grep ${mac}`,
           subject: attachment,

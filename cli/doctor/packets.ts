@@ -9,8 +9,13 @@ import { listed } from "./finding.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
-import { describeLoss, probeAll, type Probed } from "../probe/run.ts";
-import { hasHostPorts, listHostPorts, listWanted } from "../probe/targets.ts";
+import { describeLoss, probeAll, type Probed, targetOf } from "../probe/run.ts";
+import {
+  hasHostPorts,
+  listHostPorts,
+  listWanted,
+  type Wanted,
+} from "../probe/targets.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import { type Node, readOnce } from "./node.ts";
 
@@ -50,11 +55,10 @@ async function findLosses(node: Node, check: string): Promise<Findings> {
 
 function describe(some: readonly Probed[]): Finding {
   const [{ cause, wanted } = {}] = some;
-  const losses = [...new Set(some.map(({ wanted }) => describeLoss(wanted)))];
   const { text = "", advice, look } = cause ?? {};
   // A policy needs an exception for each subnet.
   const commands = new Set(some.flatMap(({ cause }) => cause?.command ?? []));
-  return error(text, listed(losses, MOST_LOSSES), {
+  return error(text, describeLosses(some.map(({ wanted }) => wanted)), {
     command: [...commands].join("; ") || undefined,
     advice,
     look,
@@ -66,8 +70,22 @@ function describe(some: readonly Probed[]): Finding {
   });
 }
 
-/** How many lost paths are named. */
-const MOST_LOSSES = 3;
+/** How many containers that lose the same packets are named, and how many others. */
+const MOST_SENDERS = 10, MOST_LOSSES = 3;
+
+/** Describes which containers do not reach what, as the effect of a cause. */
+function describeLosses(all: readonly Wanted[]): string {
+  const sentences = [...Map.groupBy(all, targetOf).values()].map((some) => {
+    const [first] = some;
+    const senders = [...new Set(some.map(({ probe }) => probe.from.name))];
+    if (first === undefined || senders.length === 1) {
+      return first === undefined ? "" : describeLoss(first);
+    }
+    return `${listed(senders, MOST_SENDERS)} do not reach ` +
+      targetOf(first).replace(/^its /, "their ");
+  });
+  return listed(sentences, MOST_LOSSES);
+}
 
 /** Checks of packets that are lost. */
 export const PACKET_CHECKS: readonly Check[] = ([
@@ -128,7 +146,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
     code: "CNI0609",
     name: "rule-stops",
     finds: "a routing rule stops packets of a container",
-    effect: "The container reaches nobody beyond the node.",
+    effect: "The container reaches no host beyond the node.",
     cause: "A rule against leaks of a VPN, or against private addresses.",
     look: "`ip rule`, `ip -6 rule`.",
     fix: "`ip rule del pref PRIORITY`, and in the program that added it.",

@@ -292,8 +292,8 @@ async function askServer(
     await exchange?.answer.body?.cancel();
     const { status = 200 } = exchange?.answer ?? {};
     if (status === 401) {
-      const text = "it refuses the credentials, as it does once the pod that " +
-        "installed them is gone";
+      const text = "it refuses the credentials, as it does after the pod that " +
+        "installed them was deleted";
       return { text, command: REINSTALL, look };
     }
     const text = `it answers with status ${status}`;

@@ -172,7 +172,7 @@ function findHostOverlaps(node: Node): Findings {
               {
                 advice:
                   `give the network another subnet, in ${network.path}, ` +
-                  "or remove the route if nobody needs it",
+                  "or remove the route if it is not needed",
                 look: shell`ip route show ${route.destination}`,
               },
             ),

@@ -98,7 +98,7 @@ function describeAttachments(node: Node): string {
     : `${live.length} on ${networks.size} network${
       networks.size === 1 ? "" : "s"
     }`) +
-    (gone === 0 ? "" : `; ${gone} of containers that are gone`);
+    (gone === 0 ? "" : `; ${gone} of deleted containers`);
 }
 
 function describePools(node: Node): string {

@@ -92,7 +92,7 @@ function findIgnoredRouters(node: Node): Findings {
     return error(
       `the node has no IPv6 default route: "${name}" ignores router ` +
         "advertisements, because accept_ra is 1 and forwarding is on",
-      "the node and its containers reach nobody by IPv6, and the address of " +
+      "the node and its containers reach no other host over IPv6, and the address of " +
         `"${name}" runs out`,
       {
         command: shell`echo ${AcceptRa.always} > /proc/sys/${key}`,

@@ -38,7 +38,7 @@ export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
       error(
         `the uplink "${name}" is without carrier`,
         uplinks.length === 1
-          ? "containers reach nobody outside of the node"
+          ? "containers reach no host outside the node"
           : "packets of containers that leave by it are lost",
         {
           advice: NO_CARRIER,
@@ -86,7 +86,7 @@ function findNoRoute(node: Node, network: string): Findings {
   return [make(
     "the node has no IPv4 default route" +
       (first === undefined ? "" : `, and "${down.join('", "')}" is down`),
-    `containers of "${network}" and others reach nobody outside of the node`,
+    `containers of "${network}" and others reach no host outside the node`,
     {
       command: first && down.length === 1
         ? shell`ip link set ${first} up`

@@ -100,7 +100,7 @@ async function askPlugins(
 /** Reports that the containers of other pods may be alive unseen. */
 export class HiddenProcessesError extends Error {
   override readonly message =
-    "Cannot tell which containers are gone: this PID namespace has neither " +
+    "Cannot determine which containers no longer exist: this PID namespace has neither " +
     "kernel threads nor a container runtime";
 }
 

@@ -108,7 +108,7 @@ rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
       hostNetns: host.path,
       proc,
     });
-    await assertRejects(() => probing, Error, "its namespace is gone");
+    await assertRejects(() => probing, Error, "its namespace no longer exists");
   });
   await t.step("an interface that is down", async () => {
     scene.ip("link set eth0 down", scene.other);

@@ -15,14 +15,15 @@ import { findMaster } from "../doctor/live.ts";
 import type { Node } from "../doctor/node.ts";
 import { findEnded } from "./reasons.ts";
 import type { Trace } from "./trace.ts";
+import { isOnNode } from "./traced_link.ts";
 
 /** Explains by the link at which the kernel ended a packet. */
 export function explainLink(trace: Trace, node: Node): Cause | undefined {
   const ended = findEnded(trace);
   if (ended === undefined) return undefined;
-  const link = node.host.link.find(ended.link);
-  if (link === undefined) return undefined;
-  const { reason = "", location } = ended;
+  const { reason = "", location, last: { link } } = ended;
+  // The names of a container's own links say nothing about the node's.
+  if (link === undefined || !isOnNode(ended.last)) return undefined;
   if (reason === "TC_INGRESS") return explainFilter(node, link, "ingress");
   if (reason === "TC_EGRESS") {
     return explainFilter(node, findFiltered(node, link), "egress");

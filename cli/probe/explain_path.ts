@@ -349,7 +349,7 @@ function explainGateway(lossy: Lossy): Found {
     }
     : {
       text,
-      advice: "look at the gateway, and at what is between it and the link",
+      advice: "check the gateway, and everything between it and the link",
       look: inside(lossy, "ip neighbour"),
     };
 }

@@ -263,7 +263,7 @@ function explainNeighbor(
 
 /** What to do about a link without carrier. */
 export const NO_CARRIER =
-  "look at the cable or at the other end: nothing on this node fixes it";
+  "check the cable or the other end: nothing on this node fixes it";
 
 /** Explains a route of the node by a link on which its next hop does not answer. */
 function explainSilence(
@@ -287,7 +287,7 @@ function explainSilence(
         : ""),
     command,
     advice: command === undefined
-      ? `look at ${nextHop}, or replace the route`
+      ? `check ${nextHop}, or replace the route`
       : "or exclude the containers' packets in the program that added it, such " +
         "as a VPN",
   };

@@ -62,7 +62,7 @@ function explainOne(
       check: "rule-drops",
       text: `${what} sends packets for ${destination}${to}` +
         (port === undefined || port === probe.port ? "" : `, port ${port}`) +
-        (answer.error === undefined ? ", where nobody answers" : ""),
+        (answer.error === undefined ? ", where no host answers" : ""),
       ...help,
     };
   }

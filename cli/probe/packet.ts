@@ -254,12 +254,15 @@ export async function send(
     if (icmp !== undefined) return answerTo(icmp, probe, answer);
     // The destination's kernel answers that nothing listens on the port.
     if (isErrno(error, "ECONNREFUSED", "ECONNRESET")) {
-      return answer(protocol !== "dns", "nothing listens on this port");
+      return answer(protocol !== "dns", UNSERVED);
     }
     return answer(false, explain(error));
   }
   return answer(false);
 }
+
+/** The error of a probe whose destination refused it. */
+export const UNSERVED = "nothing listens on this port";
 
 /** How often to check for an answer, in ms. */
 const LOOK_MS = 20;

@@ -14,11 +14,16 @@ import { type Cause, removal } from "../doctor/finding.ts";
 import type { Node } from "../doctor/node.ts";
 import { readSysctlOf } from "../doctor/sysctls.ts";
 import type { Trace } from "./trace.ts";
+import {
+  describeLink,
+  findLastLink,
+  insideOf,
+  type TracedLink,
+} from "./traced_link.ts";
 
 /** The kernel function that dropped a packet, and the last link that it passed. */
 interface Ended extends PacketEnd {
-  readonly link: string;
-  readonly isSent: boolean;
+  readonly last: TracedLink;
 }
 
 /**
@@ -32,19 +37,21 @@ const DELIVERED =
  * Returns where the kernel dropped the first packet that it did not deliver. If the
  * probe was sent twice, both packets must have ended there.
  */
-export function findEnded({ packets }: Trace): Ended | undefined {
-  const ends = packets.flatMap(({ end, links }): Ended[] => {
-    const last = links.at(-1);
-    if (end === undefined || last === undefined) return [];
+export function findEnded(trace: Trace): Ended | undefined {
+  const { packets } = trace;
+  const ends = packets.flatMap((packet): Ended[] => {
+    const { end } = packet;
+    if (end === undefined) return [];
     if (DELIVERED.test(end.location)) return [];
     // The rules of nftables are traced.
     if (end.location === "nft_do_chain") return [];
-    return [{ ...end, link: last.name, isSent: last.isSent }];
+    const last = findLastLink(trace, packet);
+    return last === undefined ? [] : [{ ...end, last }];
   });
   const isSure = (one: Ended): boolean =>
     packets.length === 1 && one.reason !== "NOT_SPECIFIED" ||
-    ends.filter(({ location, link }) =>
-        location === one.location && link === one.link
+    ends.filter(({ location, last }) =>
+        location === one.location && last.name === one.last.name
       ).length > 1;
   return ends.find(isSure);
 }
@@ -52,21 +59,25 @@ export function findEnded({ packets }: Trace): Ended | undefined {
 /** Explains a loss with the kernel's drop reason, if that reason is sufficient. */
 export function explainReason(trace: Trace, node: Node): Cause | undefined {
   const ended = findEnded(trace);
-  const { reason = "NETFILTER_DROP", link } = ended ?? {};
+  const { reason = "NETFILTER_DROP", last } = ended ?? {};
   if (reason === "NETFILTER_DROP") {
     return explainConntrack(node) ??
       // A policy that refuses what this node sends leaves no packet to be dropped.
       (ended === undefined ? explainPolicy(trace, node) : undefined);
   }
   if (reason === "XFRM_POLICY") return explainPolicy(trace, node);
-  if (reason === "IP_RPFILTER") {
+  if (reason === "IP_RPFILTER" && last !== undefined) {
+    // With slashes, a name may contain dots.
+    const set = (name: string): string =>
+      shell`sysctl -w net/ipv4/conf/${name}/rp_filter=2`;
     return {
       check: "rp-filter",
-      text: `reverse path filtering of "${link}" drops packets: rp_filter is ` +
-        "1 (strict), and the route back is by a different link",
-      command: `sysctl -w net.ipv4.conf.all.rp_filter=2; ` +
-        shell`echo 2 > /proc/sys/net/ipv4/conf/${link}/rp_filter`,
-      look: shell`ip route get ${trace.probe.from.source}`,
+      text: `reverse path filtering of ${describeLink(last)} drops packets: ` +
+        "rp_filter is 1 (strict), and the route back is by a different link",
+      command: ["all", last.name].flatMap((name) =>
+        insideOf(last, set(name)) ?? []
+      ).join("; ") || undefined,
+      look: insideOf(last, shell`ip route get ${trace.probe.from.source}`),
     };
   }
   return undefined;
@@ -76,17 +87,22 @@ export function explainReason(trace: Trace, node: Node): Cause | undefined {
 export function explainEnd(trace: Trace): Cause | undefined {
   const ended = findEnded(trace);
   if (ended === undefined) return undefined;
-  const { location, reason, link, isSent } = ended;
+  const { location, reason, last } = ended;
+  const looks = [
+    shell`ip -details -statistics link show ${last.name}`,
+    "nstat -az",
+  ].flatMap((command) => insideOf(last, command) ?? []);
   return {
     check: "packet-ends",
     text: `the kernel drops packets in ${location}()` +
       (reason === undefined || reason === "NOT_SPECIFIED"
         ? ""
         : ` (${reason})`) +
-      `, after they ${isSent ? "left by" : "came in by"} "${link}"`,
+      `, after they ${last.isSent ? "left by" : "came in by"} ` +
+      describeLink(last),
     isSymptom: true,
     advice: "the function and the reason say what to look for",
-    look: shell`ip -details -statistics link show ${link}; nstat -az`,
+    look: looks.join("; ") || "lsns --type net",
   };
 }
 

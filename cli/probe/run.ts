@@ -23,9 +23,10 @@ import {
   type Hop,
 } from "./explain_route.ts";
 import { explainTranslation } from "./explain_translation.ts";
-import { type Answer, describeProbe, send } from "./packet.ts";
+import { type Answer, describeProbe, send, UNSERVED } from "./packet.ts";
 import { originOfNode, type Wanted } from "./targets.ts";
 import { findDrop, type Place, type Trace, traceAll } from "./trace.ts";
+import { describeLink, findLastLink } from "./traced_link.ts";
 
 /** A probe, its answer and, if it was lost, the cause. */
 export interface Probed {
@@ -394,7 +395,7 @@ async function explainLength(
     check: "packet-ends",
     text: `${text}: the path from ${from.name} has an MTU of about ${most}`,
     command: uplink && shell`ip link set ${uplink.name} mtu ${most}`,
-    advice: "so that senders are told; or find the link that is narrower",
+    advice: "so that senders learn the MTU; or find the link with the smaller MTU",
     look: `tracepath -n ${destination}`,
   };
 }
@@ -418,8 +419,28 @@ function explainRest(
       text:
         `${icmp.sender} refuses packets to ${probe.destination}: ${icmp.text}`,
       isSymptom: true,
-      advice: `look at ${icmp.sender}: its routes and its firewall`,
+      advice: `check the routes and the firewall of ${icmp.sender}`,
       look,
+    };
+  }
+  const isSilent = error === undefined || error === UNSERVED ||
+    icmp !== undefined;
+  if (kind === "name server" && isSilent) {
+    const untranslated = error === undefined && subject.isMasqueraded
+      ? explainUntranslated(traced, node)
+      : undefined;
+    if (untranslated !== undefined) return untranslated;
+    if (error === undefined && probe.protocol !== "dns") return undefined;
+    const reason = error === undefined ? "" : `${error}: `;
+    return {
+      check: "packet-ends",
+      // Without the container's name, so that all containers have one finding.
+      text: `the name server ${probe.destination} does not answer`,
+      advice:
+        `${reason}check the name server, and its route back to the ` +
+        "containers",
+      look: `dig +time=1 @${probe.destination} . NS`,
+      isSymptom: true,
     };
   }
   if (error !== undefined && kind !== "peer") {
@@ -431,7 +452,7 @@ function explainRest(
       advice: kind === "host port"
         ? "find the program or the rule that has the port: restart the " +
           "container once it is free"
-        : "look at its routes and rules",
+        : "check its routes and rules",
       look: kind === "host port"
         ? `ss -lnp 'sport = :${probe.port}'; nft list ruleset | grep ${probe.port}`
         : subject.start.netns === ""
@@ -443,38 +464,26 @@ function explainRest(
     return explainOwn(node.host, probe.destination) ??
       explainUntranslated(traced, node) ?? explainDeparture(traced);
   }
-  const isOut = kind === "outside" || kind === "name server";
-  if (!isOut) return undefined;
-  const untranslated = subject.isMasqueraded
+  return kind === "outside" && subject.isMasqueraded
     ? explainUntranslated(traced, node)
     : undefined;
-  return untranslated ?? (kind === "name server" && probe.protocol === "dns"
-    ? {
-      check: "packet-ends",
-      text: `the name server ${probe.destination} does not answer ` +
-        probe.from.name,
-      advice: "look at the name server, and at its way back to the container",
-      look: `dig +time=1 @${probe.destination} . NS`,
-      isSymptom: true,
-    }
-    : undefined);
 }
 
 /** Describes how a packet left the node, if nothing else is known about it. */
-function explainDeparture({ packets, connection, probe }: Trace): Cause {
-  const last = packets[0]?.links.at(-1);
-  const { destination } = probe;
+function explainDeparture(trace: Trace): Cause {
+  const { packets: [first], connection, probe: { destination } } = trace;
+  const last = first && findLastLink(trace, first);
   const by = last === undefined
     ? ""
-    : ` ${last.isSent ? "leave by" : "arrive at"} "${last.name}"`;
+    : ` ${last.isSent ? "leave by" : "arrive at"} ${describeLink(last)}`;
   const as = connection === undefined
     ? ""
     : ` as ${connection.reply.destination}`;
   return {
     check: "packet-ends",
     text: `packets to ${destination}${by}${as}, and no answer comes back`,
-    advice: "nothing on this node stops them: look at the other end, and at " +
-      "its way back",
+    advice: "nothing on this node stops them: check the other end, and its " +
+      "route back",
     look: `ip route get ${destination}`,
   };
 }
@@ -487,9 +496,14 @@ function listPlaces(node: Node, { subject, peer }: Wanted): Place[] {
     ...listUplinks(node).map(({ name }) => name),
   ];
   return [
-    { netns: node.host.netns, links: [...new Set(links)] },
+    { netns: node.host.netns, owner: undefined, links: [...new Set(links)] },
     ...[subject, peer].flatMap((end) =>
-      end === undefined ? [] : [{ netns: end.origin.netns, links: [] }]
+      end === undefined ? [] : [{
+        netns: end.origin.netns,
+        // Without the interface, which the name ends with.
+        owner: end.origin.name.replace(/ \S+$/, ""),
+        links: [],
+      }]
     ),
   ];
 }
@@ -514,8 +528,11 @@ function listHops(node: Node, { probe, subject, peer }: Wanted): Hop[] {
 }
 
 /** Describes which end does not reach which, as the effect of a cause. */
-export function describeLoss({ probe, kind }: Wanted): string {
-  const { from, to, destination } = probe;
-  const what = kind === "host port" ? "" : ` ${destination}`;
-  return `${from.name} does not reach ${to}${what}`;
+export function describeLoss(wanted: Wanted): string {
+  return `${wanted.probe.from.name} does not reach ${targetOf(wanted)}`;
+}
+
+/** Names the destination of a probe: `its gateway 10.1.0.1`. */
+export function targetOf({ probe: { to, destination }, kind }: Wanted): string {
+  return kind === "host port" ? to : `${to} ${destination}`;
 }

@@ -37,6 +37,8 @@ import {
 /** A namespace that the packets might pass. */
 export interface Place {
   readonly netns: NetNs;
+  /** The container to which the namespace belongs; undefined for the node's own. */
+  readonly owner: string | undefined;
   /** Names of links in the namespace whose own rules are traced. */
   readonly links: readonly string[];
 }
@@ -52,6 +54,8 @@ export interface Trace {
   readonly probe: Probe;
   /** The answer to the traced packet. */
   readonly answer: Answer;
+  /** The namespaces that the packets might pass, the node's first. */
+  readonly places: readonly Place[];
   /** The decisions of rules, in the order of each namespace. */
   readonly steps: readonly PlacedStep[];
   /** The probe's packets and the answers, in order; none without tracepoints. */
@@ -139,6 +143,7 @@ export async function traceAll(
     return {
       probe: one.probe,
       answer: answers[at] as Answer,
+      places: one.places,
       steps: socket === undefined
         ? []
         : selectSteps(steps, socket.flow, connection),
@@ -157,7 +162,7 @@ function mergePlaces(places: readonly Place[]): Place[] {
     .flatMap((some) => {
       const [first] = some;
       const links = [...new Set(some.flatMap(({ links }) => links))];
-      return first === undefined ? [] : [{ netns: first.netns, links }];
+      return first === undefined ? [] : [{ ...first, links }];
     });
 }
 

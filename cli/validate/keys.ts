@@ -174,7 +174,7 @@ export function listStrangeKeys(
         ? `; keys of the plugin that it runs belong in "${inner}"`
         : type === ipamType && own !== undefined &&
             listKnownKeys(own).includes(key)
-        ? '; it belongs beside "ipam"'
+        ? '; it belongs next to "ipam"'
         : didYouMeanWord(key, candidates) || didYouMean(key, candidates);
       const at = type === "dns" ? [...place, "dns"] : place;
       return [unknownKeyAt([...at, ...path], `${type} has no such key${hint}`)];

@@ -86,7 +86,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "an entry of static with a gateway only, where nobody requests an address",
     fixed({ addresses: [{ gateway: "10.60.0.1" }] }),
-    'error plugins[0].ipam.addresses[0].address: missing: without the capability "ips" nobody requests one',
+    'error plugins[0].ipam.addresses[0].address: missing: without the capability "ips" no pod can request one',
   ],
   [
     "a gateway of a destination on the link",
@@ -1182,7 +1182,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
         gateway: "10.2.0.1",
       },
     }]),
-    'warning plugins[0].ipam.gateway: no effect without "subnet" beside it; put it into a range of "ranges"',
+    'warning plugins[0].ipam.gateway: no effect without "subnet" next to it; put it into a range of "ranges"',
   ],
   [
     "usePodCidr outside Calico",

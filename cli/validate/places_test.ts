@@ -80,7 +80,7 @@ const LISTS: readonly Row[] = [
   [
     "a bridge's key in ipam",
     leased('"subnet": "10.1.0.0/24"', '▸"ipMasq": true'),
-    'warning plugins[0].ipam.ipMasq: host-local has no such key; it belongs beside "ipam"',
+    'warning plugins[0].ipam.ipMasq: host-local has no such key; it belongs next to "ipam"',
   ],
   [
     "whereabouts' key for host-local",

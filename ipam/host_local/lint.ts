@@ -62,7 +62,7 @@ function lintRangeKeys(ipam: JsonObject): Problem[] {
     .map((key) =>
       keyWarningAt(
         [key],
-        'no effect without "subnet" beside it; put it into a range of "ranges"',
+        'no effect without "subnet" next to it; put it into a range of "ranges"',
         "no-effect",
       )
     );

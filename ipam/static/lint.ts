@@ -39,7 +39,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
         return [
           errorAt(
             [...place, "address"],
-            'missing: without the capability "ips" nobody requests one',
+            'missing: without the capability "ips" no pod can request one',
           ),
         ];
       }

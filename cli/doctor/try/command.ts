@@ -141,7 +141,7 @@ function formatTrial(trial: Trial, style: Style): string {
     ]),
     ...lost.length > 0 && trial.stops.length === 0
       ? lines(
-        "nothing on this node is known to stop it: look at cni doctor, and " +
+        "nothing on this node is known to stop it: run cni doctor, and " +
           "beyond the node",
       )
       : [],

@@ -376,4 +376,25 @@ export const PACKETS_FAULTS: readonly Fault[] = [
     seed: table("arp", chain("input", "counter drop")),
     follow: true,
   },
+  {
+    name:
+      "a queue inside a container, at a link whose name the node has as well",
+    checks: ["packet-ends"],
+    message: /left by "eth0" \(index \d+ in the namespace of default\/db\)/,
+    command: /^ip -details -statistics link show eth0|nsenter --net=\S+ ip -d/m,
+    seed: (scene) => {
+      scene.sh(
+        "ip link add eth0 type veth peer name odd1; ip link set eth0 up",
+      );
+      const undo = ip(
+        "tc qdisc add dev eth0 root tbf rate 1mbit burst 20 latency 1ms",
+        "tc qdisc del dev eth0 root",
+        inOther,
+      )(scene);
+      return () => {
+        undo();
+        scene.sh("ip link del eth0");
+      };
+    },
+  },
 ];
