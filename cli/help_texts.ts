@@ -36,9 +36,9 @@ const TEXTS: HelpTexts = {
   },
   "repair": {
     about: [
-      "Makes again what CHECK finds missing on the host: rules, addresses, routes, " +
-      "ports of bridges, forwarding. Changes nothing of containers that lack " +
-      "nothing, and nothing inside containers without --sandbox. Exits with 1 if " +
+      "Restores what CHECK finds missing on the host: rules, addresses, routes, " +
+      "bridge ports, forwarding. Does not change containers that lack nothing, " +
+      "and changes nothing inside containers without --sandbox. Exits with 1 if " +
       "something is still missing.",
     ],
     examples: {

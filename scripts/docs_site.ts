@@ -46,7 +46,17 @@ export function installPackages(): number {
  */
 export function buildPages(directory?: string): number {
   const where = directory === undefined ? [] : ["--", "--outDir", directory];
-  return run(DIRECTORY, "npm", "run", "build", ...where);
+  return run(DIRECTORY, "npm", "run", "pages") || completePages() ||
+    run(DIRECTORY, "npm", "run", "build", ...where);
+}
+
+/** Adds to the copies of the pages what is made from the source. */
+function completePages(): number {
+  return run(
+    ...[ROOT, Deno.execPath(), "run", "-A", "--no-config"] as const,
+    ...["scripts/deno.ts", "run", "-A", "scripts/schemas/site_pages.ts"],
+    "docs/site/.pages",
+  );
 }
 
 /** Writes the reference of the modules that deno.json exports to dist/site/api. */

@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import MOVED from "../docs/site/.vitepress/moved.json" with { type: "json" };
+import QUESTIONS from "../docs/site/questions.json" with { type: "json" };
 import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
@@ -396,7 +397,7 @@ const needsBrowser = ignoreUnless(
 );
 
 Deno.test({
-  name: "the site's search answers what operators ask with the right section" +
+  name: "the site's search finds the section or page that answers a question" +
     needsPackages.suffix,
   ignore: needsPackages.ignore,
   fn: async () => {
@@ -420,6 +421,11 @@ Deno.test({
       .map((text) => ({ text, first: search.search(text)[0]?.id as string }))
       .filter(({ text, first }) => !answers(text, first ?? ""));
     assertEquals(wrong, []);
+    const found = Object.keys(QUESTIONS).map((text) => {
+      const [first] = search.search(text);
+      return [text, String(first?.id).replace(/^.*\/|\.html.*$/g, "")];
+    });
+    assertEquals(Object.fromEntries(found), QUESTIONS);
   },
 });
 

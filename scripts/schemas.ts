@@ -1,7 +1,6 @@
 /**
  * Writes what is made from the sources: the lists of plugins in `plugins/lists`,
- * the tables of their keys there, doctor's findings and the plugins' keys in
- * `docs`, and the JSON Schemas in `dist/schemas`: `deno task schemas`.
+ * the tables of their keys there and in `docs`, and the JSON Schemas in `dist/schemas`: `deno task schemas`.
  *
  * @module
  */
@@ -36,8 +35,7 @@ export function listChanged(
 if (import.meta.main) {
   answerHelp(
     `Write the lists of plugins and the tables of their keys to plugins/lists,
-the keys and the findings of cni doctor to docs, and the JSON Schemas to
-dist/schemas.
+the keys to the pages of docs, and the JSON Schemas to dist/schemas.
 
 Usage: deno task schemas`,
   );

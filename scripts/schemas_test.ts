@@ -17,6 +17,8 @@ import { typeOf } from "../cli/explain/explain.ts";
 import { makeSchemas } from "../cli/explain/make.ts";
 import { METADATA } from "../plugins/lists/metadata.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
+import { withPluginParts } from "./schemas/plugin_pages.ts";
+import { linkCodes } from "./schemas/site_pages.ts";
 import { listChanged } from "./schemas.ts";
 import { LAYERS } from "./lint/layers.ts";
 import { writeSchemas } from "./schemas/write.ts";
@@ -241,4 +243,21 @@ Deno.test("schemas names the files that it has changed", () => {
   assertEquals(listChanged(before, before), []);
   const after = new Map([["docs/b", "3"], ["docs/a", "1"], ["cni/c", "4"]]);
   assertEquals(listChanged(before, after), ["cni/c", "docs/b"]);
+});
+
+Deno.test("linkCodes() links codes of findings in prose, and in no code", () => {
+  assertEquals(
+    linkCodes("## CNI0101\n\nSee CNI0403, `CNI0404` and [CNI0405](x.md).\n"),
+    "## CNI0101\n\nSee [CNI0403](findings.md#cni0403), `CNI0404` and " +
+      "[CNI0405](x.md).\n",
+  );
+});
+
+Deno.test("the site has the keys of plugins, and the repository the command", async () => {
+  const page = "<!-- keys of dummy -->\n<!-- end -->\n";
+  assertMatch(
+    await withPluginParts(page),
+    /^<!-- .*\n\n`cni explain dummy` prints the keys, .*\n\n<!-- end -->\n$/,
+  );
+  assertMatch(await withPluginParts(page, { isSite: true }), /^\| `ipam` \|/m);
 });

@@ -257,7 +257,7 @@ rootTest(
       await scene.attach("10-pods", scene.hosts.addNetns(), id, pod);
     }
     const resolvConf = `${scene.hosts.directory}/resolv.conf`;
-    Deno.writeTextFileSync(resolvConf, "nameserver 192.0.2.2\n");
+    await Deno.writeTextFile(resolvConf, "nameserver 192.0.2.2\n");
     const { json } = await scene.doctor({}, { resolvConf });
     const { findings } = json as {
       findings: { code: string; message: string; consequence: string }[];

@@ -292,7 +292,8 @@ async function askServer(
     await exchange?.answer.body?.cancel();
     const { status = 200 } = exchange?.answer ?? {};
     if (status === 401) {
-      const text = "it refuses the credentials, as it does after the pod that " +
+      const text =
+        "it refuses the credentials, as it does after the pod that " +
         "installed them was deleted";
       return { text, command: REINSTALL, look };
     }

@@ -195,7 +195,9 @@ export class Endpoints implements Disposable {
     try {
       found = this.add(netns, attachments, name);
     } catch (cause) {
-      const reason = isMissingNetns(cause) ? ": its namespace no longer exists" : "";
+      const reason = isMissingNetns(cause)
+        ? ": its namespace no longer exists"
+        : "";
       throw new Error(`Cannot look into "${name}"${reason}`, { cause });
     }
     if (found.length > 0) return found;

@@ -395,7 +395,8 @@ async function explainLength(
     check: "packet-ends",
     text: `${text}: the path from ${from.name} has an MTU of about ${most}`,
     command: uplink && shell`ip link set ${uplink.name} mtu ${most}`,
-    advice: "so that senders learn the MTU; or find the link with the smaller MTU",
+    advice:
+      "so that senders learn the MTU; or find the link with the smaller MTU",
     look: `tracepath -n ${destination}`,
   };
 }
@@ -436,8 +437,7 @@ function explainRest(
       check: "packet-ends",
       // Without the container's name, so that all containers have one finding.
       text: `the name server ${probe.destination} does not answer`,
-      advice:
-        `${reason}check the name server, and its route back to the ` +
+      advice: `${reason}check the name server, and its route back to the ` +
         "containers",
       look: `dig +time=1 @${probe.destination} . NS`,
       isSymptom: true,

@@ -1,5 +1,6 @@
 /**
- * Makes docs/findings.md from the table of checks.
+ * Makes the site's page of findings from the table of checks, as `deno doc` makes
+ * the reference of the library: `docs` has no copy of what `cni explain` prints.
  *
  * @module
  */
@@ -11,8 +12,6 @@ const INTRODUCTION = `# Findings
 
 The findings that [\`cni doctor\`](doctor.md) reports, and how each one affects
 pods. \`cni explain CNI0101\` prints a single finding.
-
-<!-- Made from cli/doctor by \`deno task schemas\`. -->
 `;
 
 /** The areas of codes, by their first two digits. */

@@ -9,7 +9,6 @@ import { makeSchemas } from "../../cli/explain/make.ts";
 import { selectSchema } from "../../cli/explain/schemas.ts";
 import { runDeno } from "../compile/project.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { formatFindingsPage } from "./findings_page.ts";
 import { formatIpamTraits, formatKeyTables } from "./key_tables.ts";
 import { withPluginParts } from "./plugin_pages.ts";
 
@@ -35,21 +34,19 @@ export async function writeKeyTables(root: string): Promise<void> {
 }
 
 /**
- * Writes docs/findings.md, and the parts of the plugins' pages that come from the
- * plugins' metadata.
+ * Writes the first paragraphs and the examples of the plugins' pages, which come from
+ * the plugins' metadata.
  *
  * @param root The project's root, which ends in `/`
  */
 export async function writePages(root: string): Promise<void> {
-  const findings = `${root}docs/findings.md`;
-  await Deno.writeTextFile(findings, formatFindingsPage());
   const pages: string[] = [];
   for await (const { name } of Deno.readDir(`${root}docs`)) {
     if (!name.endsWith(".md")) continue;
     const page = `${root}docs/${name}`;
     pages.push(page);
     const text = await Deno.readTextFile(page);
-    const written = await withPluginParts(text, true);
+    const written = await withPluginParts(text, { mayLack: true });
     if (written !== text) await Deno.writeTextFile(page, written);
   }
   await runDeno(["fmt", "--quiet", ...pages], { cwd: root });

@@ -3,6 +3,12 @@
  * stands alone.
  */
 export const SEARCH = {
+  // A question consists mostly of words that every page has.
+  processTerm: (term) =>
+    /^(an?|and|are|be|by|can|cni|did|do|does|for|from|has|have|how|i|in|is|it|its|may|me|must|my|needs?|of|on|or|our|set|should|the|their|there|they|this|that|to|was|we|what|when|where|which|who|why|with|you|your)$/i
+        .test(term)
+      ? null
+      : term.toLowerCase(),
   // "del" begins "delegate", and "in" "interface": only the word that the
   // reader still types may be a beginning, and longer words.
   prefix: (term, index, terms) =>
@@ -10,9 +16,11 @@ export const SEARCH = {
   fuzzy: (term) => term.length > 4 ? 0.2 : false,
   // Operators search more than authors of plugins, and by symptom.
   boostDocument: (id) =>
-    /\/(troubleshooting|doctor|install|migrate|uninstall)\.html/.test(id)
+    /\/(troubleshooting|doctor|install|uninstall)\.html/.test(id)
       ? 1.5
-      : /\/(runtime-library|performance|compatibility)\.html/.test(id)
+      : id.includes("/migrate.html")
+      ? 1.2
+      : /\/(runtime-library|compatibility)\.html/.test(id)
       ? 0.5
       : 1,
 };

@@ -209,7 +209,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
   {
     name: "an IPAMClaim that was deleted before its pod",
     checks: ["claim-gone"],
-    message: /the IPAMClaim test\/vm of test\/vm-1 net1 is gone/,
+    message: /the IPAMClaim test\/vm of test\/vm-1 net1 no longer exists/,
     seed: claimed(({ api }) => api.remove("ipamclaims", "test", "vm")),
   },
   {
