@@ -36,6 +36,12 @@ const NEW_SYMBOLS = {
     parameters: ["i64", "i64", "i64", "buffer", "buffer", "i64"],
     result: "i64",
   },
+  // The same function, for a call whose first argument is a string.
+  syscallWithString: {
+    name: "syscall",
+    parameters: ["i64", "buffer", "i64", "buffer", "buffer", "i64"],
+    result: "i64",
+  },
 } as const;
 
 let namespaces:
@@ -108,19 +114,21 @@ const FSOPEN_CLOEXEC = 1n, FSMOUNT_CLOEXEC = 1n, FSCONFIG_CMD_CREATE = 6n;
  *   have the type; EPERM
  */
 export function mountDetached(type: string): number {
-  const { syscall } = openSymbols(NEW_SYMBOLS);
-  // The address of the second argument is a number for this symbol.
+  const { syscall, syscallWithString } = openSymbols(NEW_SYMBOLS);
   const name = cString(type);
-  const at = Deno.UnsafePointer.value(Deno.UnsafePointer.of(name));
-  const call = (what: string, ...args: [bigint, bigint, bigint]): number =>
+  const context = checked(
+    "fsopen",
+    () =>
+      Number(syscallWithString(FSOPEN, name, FSOPEN_CLOEXEC, null, null, 0n)),
+  );
+  const call = (what: string, number: bigint, argument: bigint): number =>
     checked(
       what,
-      () => Number(syscall(args[0], args[1], args[2], null, null, 0n)),
+      () => Number(syscall(number, BigInt(context), argument, null, null, 0n)),
     );
-  const context = call("fsopen", FSOPEN, at, FSOPEN_CLOEXEC);
   try {
-    call("fsconfig", FSCONFIG, BigInt(context), FSCONFIG_CMD_CREATE);
-    return call("fsmount", FSMOUNT, BigInt(context), FSMOUNT_CLOEXEC);
+    call("fsconfig", FSCONFIG, FSCONFIG_CMD_CREATE);
+    return call("fsmount", FSMOUNT, FSMOUNT_CLOEXEC);
   } finally {
     close(context);
   }

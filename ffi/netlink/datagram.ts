@@ -36,8 +36,11 @@ const EMSGSIZE = 90;
 
 /** Source: include/uapi/linux/time_types.h `struct timeval`. */
 const timeval = struct({ seconds: u64, microseconds: u64 });
-/** How long to wait for an answer before it counts as lost. */
-const RECEIVE_TIMEOUT_SECONDS = 10n;
+/**
+ * How long to wait for an answer before it counts as lost: less than a call waits
+ * for a sign of life of the daemon, in which one kernel request runs at a time.
+ */
+const RECEIVE_TIMEOUT_SECONDS = 3n;
 /**
  * Larger than any message: a dump comes in parts of at most 32 KiB, and one
  * object has a few attributes of at most 64 KiB. Memory that no message has

@@ -141,6 +141,9 @@ function encodeAddress(ifindex: number): Bytes {
   return address;
 }
 
+/** Size of a `struct sock_fprog`. */
+const PROGRAM_BYTES = 16;
+
 /**
  * Lets only unfragmented UDP datagrams to a port through: instructions as
  * `[code, jump if true, jump if false, operand]`.
@@ -168,15 +171,16 @@ function attachFilter(fd: number, port: number): void {
       return bytes;
     }),
   );
-  const memory = new Uint8Array(1024);
-  memory.set(instructions);
-  const address = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
-  const value = new Uint8Array(
-    new BigUint64Array([BigInt(program.length), address]).buffer,
-  );
+  // A `struct sock_fprog` and its instructions share memory, which lives as long
+  // as the first.
+  const memory = new Uint8Array(PROGRAM_BYTES + instructions.length);
+  memory.set(instructions, PROGRAM_BYTES);
+  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  const words = new BigUint64Array(memory.buffer, 0, 2);
+  words.set([BigInt(program.length), base + BigInt(PROGRAM_BYTES)]);
   libc.setSocketOptionBytes(fd, {
     level: SOL_SOCKET,
     name: SO_ATTACH_FILTER,
-    value,
+    value: memory.subarray(0, PROGRAM_BYTES),
   });
 }
