@@ -19,11 +19,11 @@ const { definitions } = await makeSchemas();
  * Kubernetes objects, of rules and of what is in the container.
  */
 const HARMLESS = new Set(
-  `address addresses addSourceHints advmss allmulti
+  `address addresses addressGeneration addSourceHints advmss allmulti
   allowPersistentIPs apiTimeoutSeconds args
   auxiliaryCNIChainName
   backend bandwidth bcqueuelen capabilities cni cniVersion definitionKeys definitionTypes
-  compress containerPort datastore defaultNetworksAreOptional delegate delegates
+  compress containerPort datastore defaultNetworksAreOptional defaultRoute delegate delegates
   delPolicy
   disableContainerInterface dns domain dst egressBurst egressRate
   enable_overlapping_ranges enabledad etcd_password etcd_username exclude
@@ -43,7 +43,7 @@ const HARMLESS = new Set(
   rangeEnd ranges rangeStart readyTimeoutSeconds reconciler_cron_expression
   request retryDeleteOnError routes runtimeConfig scope search selinuxContext
   shapedSubnets skipDefault sleep_for_race snat subnet sysctl systemNamespaces
-  table timeoutSeconds trustedNamespaces txQLen type unshapedSubnets useInterfaceNetwork value vlan vlanId vlanTrunk
+  table temporaryAddresses timeoutSeconds trustedNamespaces txQLen type unshapedSubnets useInterfaceNetwork value vlan vlanId vlanTrunk
   vrfname`.split(/\s+/),
 );
 

@@ -260,6 +260,18 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
   ],
   "Input": [
     [
+      "a name from a router or a DHCP server that is a line of resolv.conf",
+      "only names of domains are accepted",
+      "net/domain_names_test.ts",
+      "isDomainName() refuses other texts",
+    ],
+    [
+      "a router that advertises servers without end",
+      "at most 16",
+      "ipam/slaac/router_options_test.ts",
+      "RouterDns keeps a limited number of servers, each once",
+    ],
+    [
       "malformed text or bytes from anywhere",
       "every parser throws documented errors only",
       "tests/fuzz_parsers_test.ts",

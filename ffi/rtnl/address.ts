@@ -12,8 +12,9 @@ import { delAddress, getAddress, newAddress } from "./address_message.ts";
 import { addressFamily, AF_UNSPEC } from "./constants.ts";
 
 /** Source: include/uapi/linux/if_addr.h. */
-const IFA_F_NODAD = 0x02, IFA_F_DADFAILED = 0x08, IFA_F_TENTATIVE = 0x40;
-const IFA_F_PERMANENT = 0x80, IFA_F_NOPREFIXROUTE = 0x200;
+const IFA_F_TEMPORARY = 0x01, IFA_F_NODAD = 0x02, IFA_F_DADFAILED = 0x08;
+const IFA_F_DEPRECATED = 0x20, IFA_F_TENTATIVE = 0x40, IFA_F_PERMANENT = 0x80;
+const IFA_F_NOPREFIXROUTE = 0x200;
 
 /** An address as the kernel has it. */
 export interface Address {
@@ -27,6 +28,10 @@ export interface Address {
   readonly hasDadFailed: boolean;
   /** Whether it stays until it is removed, unlike one of a router's prefix. */
   readonly isPermanent: boolean;
+  /** Whether the kernel derived it at random, and replaces it after a time. IPv6. */
+  readonly isTemporary: boolean;
+  /** Whether new connections should not use it, because its preferred time is over. */
+  readonly isDeprecated: boolean;
   /** Whether the kernel has added no route to the prefix. */
   readonly noPrefixRoute: boolean;
 }
@@ -141,6 +146,9 @@ export class AddressRequests {
         isTentative: (flags & IFA_F_TENTATIVE) !== 0,
         hasDadFailed: (flags & IFA_F_DADFAILED) !== 0,
         isPermanent: (flags & IFA_F_PERMANENT) !== 0,
+        // In IPv4, the same flag means a secondary address.
+        isTemporary: own.family === 6 && (flags & IFA_F_TEMPORARY) !== 0,
+        isDeprecated: (flags & IFA_F_DEPRECATED) !== 0,
         noPrefixRoute: (flags & IFA_F_NOPREFIXROUTE) !== 0,
       }];
     });

@@ -6,7 +6,6 @@
  */
 
 import { createLog } from "../../base/log/log.ts";
-import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Lease } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
@@ -25,6 +24,7 @@ import {
   TestHosts,
 } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import { Background } from "../../tests/_harness/background.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 
 /** For tests with a DHCP server. */
@@ -37,52 +37,6 @@ export const needsUdhcpd: Needs = ignoreUnless(
   hasCommand("udhcpd"),
   "needs udhcpd",
 );
-
-/** A program in the background: a DHCP server, or a daemon. */
-class Background {
-  readonly #child: Deno.ChildProcess;
-  readonly #reading: Promise<void>;
-  /** Its stderr so far. */
-  log = "";
-
-  /** Starts a program on the bridge. */
-  constructor(hosts: TestHosts, program: string, args: readonly string[]) {
-    this.#child = inNetns(hosts.host, () =>
-      new Deno.Command(program, {
-        args: [...args],
-        stdin: "null",
-        stdout: "null",
-        stderr: "piped",
-      }).spawn());
-    this.#reading = this.#read();
-  }
-
-  async #read(): Promise<void> {
-    const text = this.#child.stderr.pipeThrough(new TextDecoderStream());
-    for await (const chunk of text) this.log += chunk;
-  }
-
-  /** Its process ID. */
-  get pid(): number {
-    return this.#child.pid;
-  }
-
-  /** Waits until its log has a text. */
-  async says(text: string): Promise<void> {
-    await eventually(`it says "${text}"`, () => this.log.includes(text));
-  }
-
-  /** Ends it, and waits until it is gone. */
-  async stop(signal: Deno.Signal = "SIGKILL"): Promise<void> {
-    try {
-      this.#child.kill(signal);
-    } catch {
-      // It has ended.
-    }
-    await this.#child.status;
-    await this.#reading;
-  }
-}
 
 /** The scene. */
 export class DhcpScene implements AsyncDisposable {
@@ -143,7 +97,7 @@ export class DhcpScene implements AsyncDisposable {
 
   /** Starts a program on the host. */
   spawn(program: string, ...args: string[]): Background {
-    const background = new Background(this.hosts, program, args);
+    const background = new Background(this.hosts.host, program, args);
     this.#servers.push(background);
     return background;
   }

@@ -7,6 +7,7 @@
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
+import { isLearned } from "../../cni/result/learned.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Scope } from "../../ffi/rtnl/constants.ts";
@@ -39,8 +40,8 @@ type GatewaySettings = Pick<BridgeSettings, "isGateway" | "isDefaultGateway">;
  * of the container's, and as the default gateway it becomes the container's
  * default route of each family.
  *
- * @throws {CniError} 7 if the IPAM plugin returned no address, or a gateway
- *   that the bridge cannot have
+ * @throws {CniError} 7 if the IPAM plugin returned no address, a gateway that
+ *   the bridge cannot have, or an address of a network that has a router
  */
 export function routedThroughBridge(
   { ips, routes }: Pick<Result, "ips" | "routes">,
@@ -65,6 +66,11 @@ function refuse(message: string): CniError {
 /** Completes an address with the bridge's as its gateway. */
 function withGateway(ip: IpConfig): IpConfig {
   const { address, gateway = gatewayFor(address) } = ip;
+  if (isLearned(ip)) {
+    throw refuse(
+      `Cannot make the bridge the gateway of ${address}: the network has a router`,
+    );
+  }
   if (gateway.family !== address.family || gateway.equals(address.ip)) {
     throw refuse(`IPAM plugin returned gateway ${gateway} for ${address}`);
   }

@@ -12,6 +12,7 @@ import type { IpamTrait } from "../../metadata/plugin_metadata.ts";
 export const IPAM_TRAITS: Readonly<Record<string, readonly IpamTrait[]>> = {
   "dhcp": ["asks over link","assigns own ranges"],
   "host-local": ["assigns own ranges"],
+  "slaac": ["asks over link","assigns own ranges"],
   "static": ["assigns requests"],
   "whereabouts": ["leases requests"],
 };

@@ -31,6 +31,7 @@ export const LOADERS: Readonly<Record<string, () => Promise<Plugin>>> = {
   "ptp": async () => (await import("../ptp/plugin.ts")).ptp,
   "remote": async () => (await import("../remote/plugin.ts")).remote,
   "sbr": async () => (await import("../sbr/plugin.ts")).sbr,
+  "slaac": async () => (await import("../../ipam/slaac/plugin.ts")).slaac,
   "static": async () => (await import("../../ipam/static/plugin.ts")).staticIpam,
   "tap": async () => (await import("../tap/plugin.ts")).tap,
   "tuning": async () => (await import("../tuning/plugin.ts")).tuning,
@@ -44,5 +45,6 @@ export const SERVED_SINCE: Readonly<Record<string, SpecVersion>> = {
   "bandwidth": "0.3.0",
   "firewall": "0.4.0",
   "passthru": "0.3.0",
+  "slaac": "0.3.0",
   "vrf": "0.3.1",
 };

@@ -27,6 +27,7 @@ import { metadata as portmapBuiltInMetadata } from "../portmap/metadata.ts";
 import { metadata as ptpBuiltInMetadata } from "../ptp/metadata.ts";
 import { metadata as remoteBuiltInMetadata } from "../remote/metadata.ts";
 import { metadata as sbrBuiltInMetadata } from "../sbr/metadata.ts";
+import { metadata as slaacBuiltInMetadata } from "../../ipam/slaac/metadata.ts";
 import { metadata as staticBuiltInMetadata } from "../../ipam/static/metadata.ts";
 import { metadata as tapBuiltInMetadata } from "../tap/metadata.ts";
 import { metadata as tuningBuiltInMetadata } from "../tuning/metadata.ts";
@@ -56,6 +57,7 @@ export const METADATA: ReadonlyMap<string, BuiltInMetadata> = new Map([
   ptpBuiltInMetadata,
   remoteBuiltInMetadata,
   sbrBuiltInMetadata,
+  slaacBuiltInMetadata,
   staticBuiltInMetadata,
   tapBuiltInMetadata,
   tuningBuiltInMetadata,

@@ -111,7 +111,9 @@ plugins/*/
 ipam/whereabouts/
   net/ base/ cni/ metadata/ kube/
 ipam/dhcp/
-  net/ ffi/ base/ cni/ metadata/ plugins/parts/link/
+  net/ ffi/ base/ cni/ metadata/ plugins/parts/link/ plugins/parts/address/
+ipam/slaac/
+  net/ ffi/ base/ cni/ metadata/ plugins/parts/
 ipam/host_local/daemon.ts
   base/ ffi/file/directory_watch.ts ipam/host_local/
 ipam/host_local/

@@ -66,6 +66,14 @@ export const FIREWALLD_ROOT: string = decodeURIComponent(
   new URL("../../build/firewalld", import.meta.url).pathname,
 );
 
+/** The same of a router and a DHCPv6 server. */
+const ROUTER_PACKAGES = ["radvd", "isc-dhcp-server"];
+
+/** The root of the files of radvd and the DHCPv6 server. */
+export const ROUTER_ROOT: string = decodeURIComponent(
+  new URL("../../build/router", import.meta.url).pathname,
+);
+
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */
 const APT_OPTIONS = [
   "-o=Acquire::Retries=0",
@@ -221,6 +229,7 @@ export async function installTestPackages(): Promise<void> {
     [FIREWALLD_PACKAGES, FIREWALLD_ROOT],
     [UDEV_PACKAGES, UDEV_ROOT],
     [PROMETHEUS_PACKAGES, PROMETHEUS_ROOT],
+    [ROUTER_PACKAGES, ROUTER_ROOT],
   ] as const;
   for (const [names, root] of Deno.uid() === 0 ? unpacked : []) {
     if (!await ensureUnpacked(names, root)) missing.push(...names);

@@ -220,6 +220,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
 export const WITHOUT_ROW: Readonly<Record<string, string>> = {
   dhcp: "Changes nothing itself. Its daemon's leases: " +
     "`ipam/dhcp/daemon_test.ts`, `ipam/dhcp/process_test.ts`.",
+  slaac: "Sets sysctls of an interface, which end with it.",
   remote:
     "Changes nothing itself: another daemon does the work. Its failures: " +
     "`tests/conformance/remote_test.ts`.",

@@ -8,6 +8,7 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { isAnnouncementSuppressed } from "../../../cni/result/announcement.ts";
+import { isLearned, withoutLearned } from "../../../cni/result/learned.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Rollback, TearDownStep } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
@@ -88,16 +89,18 @@ function checkHasAddresses({ ips }: Result): void {
 /**
  * Gives an interface its addresses, brings it up and adds its routes. The
  * kernel's routes to the subnets stay. Once it is up, the kernel announces its
- * addresses, unless another container still has them.
+ * addresses, unless another container still has them. It already has addresses
+ * and routes that come from the network.
  *
  * @throws {Error} If the kernel refuses
  */
 export function configureInterface(
   sandbox: Rtnl,
   link: LinkEnd,
-  { ips, routes }: Configured,
+  lease: Configured,
   { detectsDuplicates = false }: Ipv6Options,
 ): void {
+  const { ips, routes } = withoutLearned(lease);
   const prepare = isAnnouncementSuppressed({ ips })
     ? disableAnnouncements
     : enableAnnouncements;
@@ -130,8 +133,8 @@ export async function awaitDetection(
   link: LinkEnd,
   { ips }: Pick<Result, "ips">,
 ): Promise<void> {
-  const addresses = ips.map(({ address }) => address)
-    .filter(({ family }) => family === 6);
+  const addresses = ips.filter((ip) => !isLearned(ip))
+    .map(({ address }) => address).filter(({ family }) => family === 6);
   if (addresses.length === 0 || isAnnouncementSuppressed({ ips })) return;
   if (!sandbox.link.get(link.index).isOperational) return;
   const { detectDuplicates } = await import("./duplicates.ts");

@@ -14,6 +14,7 @@ import {
 } from "../../../cni/call/differences.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Interface, Result } from "../../../cni/result/result.ts";
+import { withoutLearned } from "../../../cni/result/learned.ts";
 import { isSameFile } from "../../../base/files/same_file.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -268,7 +269,8 @@ function isSameRoute(wanted: Route, actual: Route): boolean {
 /**
  * Checks an interface of the sandbox with its neighbours on the link: its
  * addresses, the kernel's routes to the subnets, without which no neighbour is
- * reachable, and the result's routes.
+ * reachable, and the result's routes. What comes from the network, the IPAM
+ * plugin checks.
  *
  * @param differences Collects deviations from ADD's result
  */
@@ -276,8 +278,9 @@ export async function checkConfigured(
   differences: Differences,
   sandbox: Rtnl,
   link: Link,
-  result: Result,
+  whole: Result,
 ): Promise<void> {
+  const result = withoutLearned(whole);
   const addresses = result.ips.map(({ address }) => address);
   const subnets = addresses
     .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)

@@ -6,6 +6,7 @@
 
 import type { Call, RepairScope } from "../../../cni/plugin.ts";
 import type { Result } from "../../../cni/result/result.ts";
+import { withoutLearned } from "../../../cni/result/learned.ts";
 import type { SyscallError } from "../../../ffi/errno.ts";
 import { Scope } from "../../../ffi/rtnl/constants.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
@@ -100,7 +101,8 @@ function addInstead(
 }
 
 /** Describes an interface with its neighbours on the link, by its part of a result. */
-export function wantedLinkOf({ ips, routes }: Result): WantedLink {
+export function wantedLinkOf(result: Result): WantedLink {
+  const { ips, routes } = withoutLearned(result);
   const addresses = ips.map(({ address }) => address);
   const subnets = addresses
     .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)

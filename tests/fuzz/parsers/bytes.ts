@@ -37,19 +37,22 @@ import {
 import { Rule } from "../../../ffi/nftables/mod.ts";
 import { decodeRoutes } from "../../../ffi/rtnl/route_body.ts";
 import { newRoute } from "../../../ffi/rtnl/route_message.ts";
+import { routerOptionsIn } from "../../../ffi/rtnl/router_discovery.ts";
 import {
   decodeDatagram,
   encodeDatagram,
 } from "../../../ffi/socket/udp_frame.ts";
-import type { Bytes, Fields } from "../../../net/bytes.ts";
+import { type Bytes, concat, type Fields } from "../../../net/bytes.ts";
 import {
   decodeMessage,
   encodeMessage,
   MessageType as DhcpType,
 } from "../../../net/dhcp/message.ts";
 import { OPTIONS, Options } from "../../../net/dhcp/options.ts";
+import { decodeDomainNames } from "../../../net/domain_names.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
+import { RouterDns } from "../../../ipam/slaac/router_options.ts";
 import {
   message,
   messages,
@@ -261,6 +264,32 @@ function listDhcp(): Parser<Bytes>[] {
   ];
 }
 
+function listRouters(): Parser<Bytes>[] {
+  const server = "20010db8000000000000000000000053";
+  const option = Uint8Array.fromHex(`1903000000000e10${server}`);
+  const header = Uint8Array.fromHex("0a0018000200000086000000" + "00000000");
+  return [
+    bytesParser({
+      name: "option of a router advertisement",
+      samples: [
+        option,
+        Uint8Array.fromHex("1f02000000000e10" + "0161016200000000"),
+      ],
+      parse: (bytes) => new RouterDns().take(bytes),
+    }),
+    bytesParser({
+      name: "option of a router from the kernel",
+      samples: [concat([header, option])],
+      parse: (body) => routerOptionsIn({ type: 68, body }, 2),
+    }),
+    bytesParser({
+      name: "names of domains",
+      samples: [Uint8Array.fromHex("01610162000163" + "0000")],
+      parse: decodeDomainNames,
+    }),
+  ];
+}
+
 function listProtobuf(): Parser<Bytes> {
   const part = message({ name: text(1), ids: texts(2) });
   const whole = message({ name: text(1), parts: messages(3, part) });
@@ -298,6 +327,7 @@ export function listByteParsers(): Parser<Bytes>[] {
     ...listNftables(),
     ...listOtherNetlink(),
     ...listDhcp(),
+    ...listRouters(),
     listProtobuf(),
     listDaemon(),
   ];

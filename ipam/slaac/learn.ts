@@ -1,0 +1,212 @@
+/**
+ * ADD: prepares the interface, and waits until it has addresses.
+ *
+ * @module
+ */
+
+import { JoinedSignal } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { sha512 } from "../../base/process/sha512.ts";
+import { pollUntil } from "../../base/waiting.ts";
+import { parseArgs } from "../../cni/call/args.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { Dns } from "../../cni/result/result.ts";
+import { inNetns } from "../../ffi/netns.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { routerStateOf, RouterWatch } from "../../ffi/rtnl/router_discovery.ts";
+import { writeSysctl } from "../../ffi/sysctl.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+import { acceptRouters } from "../../plugins/parts/address/router_advertisements.ts";
+import {
+  listAddresses,
+  withAction,
+} from "../../plugins/parts/link/configure_link.ts";
+import { isUsable, listLearned } from "./learned_addresses.ts";
+import { RouterDns } from "./router_options.ts";
+import type { SlaacConfig } from "./schema.ts";
+
+/**
+ * Time limit unless configured, in seconds: a router may wait three seconds
+ * before it answers, and its answers may be lost while a bridge learns.
+ */
+export const DEFAULT_SECONDS = 20;
+/** Most default routes of a result. */
+const MOST_ROUTERS = 8;
+
+/** What an interface got from its routers. */
+export interface Learned {
+  readonly addresses: readonly Cidr[];
+  readonly routers: readonly Ip[];
+  readonly dns: Pick<Dns, "nameservers" | "search">;
+}
+
+/**
+ * Brings an interface up, and waits for its addresses.
+ *
+ * @throws {CniError} 11 if no router advertises a prefix in time, or another host has
+ *   the address
+ * @throws {Error} If the interface cannot be prepared
+ */
+export async function learn(
+  call: Call<SlaacConfig>,
+  sandbox: Rtnl,
+  link: Link,
+): Promise<Learned> {
+  const { timeoutSeconds = DEFAULT_SECONDS } = call.config.ipam ?? {};
+  const dns = new RouterDns();
+  // Before the first advertisement can arrive.
+  using watch = RouterWatch.open(sandbox.netns, link.index);
+  await prepare(call, sandbox, link);
+  withAction(`bring "${link.name}" up`, () => {
+    sandbox.link.set(link.index, { isUp: true });
+  });
+  const waiting = new Waiting(sandbox, link, timeoutSeconds);
+  using limit = new JoinedSignal(1000 * timeoutSeconds, call.signal);
+  const { yieldDuring = (wait) => wait() } = call.context;
+  const addresses = await yieldDuring(() =>
+    pollUntil(() => {
+      for (const option of watch.takeOptions()) dns.take(option);
+      return waiting.findAddresses();
+    }, {
+      signal: limit.signal,
+      giveUp: () => waiting.explain(call.signal?.aborted === true),
+    })
+  );
+  const { nameservers, search } = dns;
+  const routers = listRouters(sandbox, link);
+  return { addresses, routers, dns: { nameservers, search } };
+}
+
+/** Sets the sysctls that count when the interface comes up. */
+async function prepare(
+  call: Call<SlaacConfig>,
+  { netns }: Rtnl,
+  { name }: Link,
+): Promise<void> {
+  const { ipam: { addressGeneration = "eui64", ...others } = {} } = call.config;
+  const { temporaryAddresses = false, defaultRoute = true } = others;
+  const isStable = addressGeneration === "stable-privacy";
+  acceptRouters(netns, name, { addresses: true, defaultRoute }, {
+    use_tempaddr: temporaryAddresses ? PREFER_TEMPORARY : "0",
+    ...isStable ? {} : { addr_gen_mode: MODES[addressGeneration] },
+  });
+  if (!isStable) return;
+  const secret = await secretOf(call);
+  withAction(`set how "${name}" chooses its addresses`, () => {
+    // The kernel cannot be asked for a secret that is not set. It also sets the
+    // mode.
+    const key = `net/ipv6/conf/${name}/stable_secret`;
+    inNetns(netns, () => writeSysctl(key, secret));
+  });
+}
+
+/** Source: Documentation/networking/ip-sysctl.rst. */
+const MODES = { eui64: "0", random: "3" } as const, PREFER_TEMPORARY = "2";
+
+/** Derives a secret in the form of an IPv6 address from what stays if a pod is started again. */
+async function secretOf(
+  { network, args: { args, containerId, ifName } }: Call,
+): Promise<string> {
+  const known = parseArgs(args);
+  const names = [known.get("K8S_POD_NAMESPACE"), known.get("K8S_POD_NAME")];
+  const owner = names.every(Boolean) ? names : [containerId];
+  const hash = await sha512(JSON.stringify([network, ...owner, ifName]));
+  return (hash.slice(0, 32).match(/.{4}/g) ?? []).join(":");
+}
+
+/** Lists the routers of the interface's default routes. */
+function listRouters(sandbox: Rtnl, { index, name }: Link): Ip[] {
+  const entries = withAction(
+    `list the routes of "${name}"`,
+    () => sandbox.route.listEntries(),
+  );
+  return entries
+    .filter(({ isDefault, family, origin }) =>
+      isDefault && family === 6 && origin === "router"
+    )
+    .flatMap(({ nextHops }) => nextHops)
+    .flatMap(({ ifindex, gateway }) =>
+      ifindex === index && gateway !== undefined ? gateway : []
+    ).slice(0, MOST_ROUTERS);
+}
+
+/** The wait for addresses, and what it has seen. */
+class Waiting {
+  readonly #sandbox: Rtnl;
+  readonly #link: Link;
+  readonly #seconds: number;
+  /** Addresses that were being checked: the kernel deletes those that another host has. */
+  readonly #checked = new Map<string, Cidr>();
+
+  constructor(sandbox: Rtnl, link: Link, seconds: number) {
+    this.#sandbox = sandbox;
+    this.#link = link;
+    this.#seconds = seconds;
+  }
+
+  /** Returns the addresses once none of them is being checked. */
+  findAddresses(): Cidr[] | undefined {
+    const learned = listLearned(this.#sandbox, this.#link);
+    for (const { address } of learned) this.#checked.set(`${address}`, address);
+    const isBusy = learned.some(({ isTentative, hasDadFailed }) =>
+      isTentative && !hasDadFailed
+    );
+    const usable = learned.filter(isUsable);
+    if (isBusy || usable.length === 0) return undefined;
+    return usable.map(({ address }) => address);
+  }
+
+  /**
+   * Builds the error for the end of the wait.
+   *
+   * @param isEnded Whether the call was cancelled, or its time is over
+   */
+  explain(isEnded: boolean): CniError {
+    const [problem, details] = this.#problem(isEnded);
+    return new CniError(ErrorCode.TryAgainLater, problem, { details });
+  }
+
+  #problem(isEnded: boolean): [problem: string, details: string] {
+    const { name, index } = this.#link;
+    const time = `${this.#seconds} s`;
+    if (isEnded) {
+      return [`Cannot wait for the addresses of "${name}": the call ended`, ""];
+    }
+    const own = listAddresses(this.#sandbox, this.#link);
+    const [failed] = own.filter(({ hasDadFailed }) => hasDadFailed);
+    const [busy] = listLearned(this.#sandbox, this.#link);
+    const [deleted] = this.#checked.values();
+    const { address } = failed ?? busy ?? { address: deleted };
+    if (address !== undefined) {
+      return busy === undefined || failed !== undefined
+        ? [
+          `Cannot use an address on "${name}": another host has ${address.ip}`,
+          "duplicate address detection failed",
+        ]
+        : [
+          `Cannot find out in ${time} whether another host has ${address.ip}`,
+          `"${name}" has the address since shortly before the end`,
+        ];
+    }
+    const { isAdvertised, isManaged } = routerStateOf(
+      this.#sandbox.socket,
+      index,
+    );
+    if (!isAdvertised) {
+      return [
+        `No router advertisement reached "${name}" in ${time}`,
+        this.#sandbox.link.get(index).isOperational
+          ? "check that a router of this network sends them"
+          : "the interface has no carrier",
+      ];
+    }
+    return [
+      `No router advertised a prefix for addresses to "${name}" in ${time}`,
+      isManaged
+        ? 'the router refers to DHCPv6: use the IPAM plugin dhcp with "family": 6'
+        : "a prefix needs the flag for autonomous configuration, 64 bits and a lifetime",
+    ];
+  }
+}

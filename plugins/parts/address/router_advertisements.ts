@@ -1,0 +1,57 @@
+/**
+ * Prepares an interface of the sandbox for the router advertisements of its
+ * network, before it comes up.
+ *
+ * @module
+ */
+
+import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import { ensureSysctl, tryWriteSysctl } from "../../../ffi/sysctl.ts";
+import { AcceptRa, acceptRaOf } from "./ip_forward.ts";
+import { enableIpv6 } from "./ipv6.ts";
+
+/** What an interface takes from router advertisements. */
+export interface RouterTrust {
+  /** Whether it gets addresses of the advertised prefixes. */
+  readonly addresses: boolean;
+  /** Whether it gets default routes. */
+  readonly defaultRoute: boolean;
+}
+
+/**
+ * Makes an interface accept router advertisements, and check its addresses for
+ * duplicates. Nothing is written that already is as it should be: /proc/sys may
+ * be read-only.
+ *
+ * @param more Further sysctls of the interface, by name
+ * @throws {Error} If the kernel has no IPv6, or a sysctl cannot be written
+ */
+export function acceptRouters(
+  sandbox: NetNs,
+  ifName: string,
+  { addresses, defaultRoute }: RouterTrust,
+  more: Readonly<Record<string, string>> = {},
+): void {
+  enableIpv6(sandbox, ifName, { detectsDuplicates: true });
+  inNetns(sandbox, () => {
+    const place = `net/ipv6/conf/${ifName}`;
+    try {
+      // The container might forward packets.
+      ensureSysctl(acceptRaOf(ifName), AcceptRa.always);
+      const values = {
+        accept_ra_pinfo: "1",
+        accept_ra_defrtr: defaultRoute ? "1" : "0",
+        autoconf: addresses ? "1" : "0",
+        ...more,
+      };
+      for (const [name, value] of Object.entries(values)) {
+        ensureSysctl(`${place}/${name}`, value);
+      }
+    } catch (cause) {
+      const problem = `Cannot make "${ifName}" accept router advertisements`;
+      throw new Error(problem, { cause });
+    }
+    // A random pause before the first probe is for machines that start together.
+    tryWriteSysctl(`${place}/router_solicitation_delay`, "0");
+  });
+}
