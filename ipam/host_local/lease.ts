@@ -81,20 +81,11 @@ export function formatSticky({ namespace, pod, ifName }: PodName): string {
   return `stay/${namespace}/${pod}/${ifName}`;
 }
 
-/**
- * Parses the content of a lease; undefined if it is a container's. Before leases
- * that stay were links, the interface was in a second line.
- */
+/** Parses the target of a sticky lease's link; undefined for any other content. */
 export function parseSticky(content: string): PodName | undefined {
   const [, namespace, pod, ifName] =
-    /^stay\/([^/]*)\/([^/]*)(?:\/|\r\n)([^/]*)$/.exec(content) ?? [];
+    /^stay\/([^/]*)\/([^/]*)\/([^/]*)$/.exec(content) ?? [];
   return namespace === undefined || pod === undefined || ifName === undefined
     ? undefined
     : { namespace, pod, ifName };
-}
-
-/** Returns the content of a lease's file in the current format. */
-export function normalizeContent(content: string): string {
-  const name = parseSticky(content);
-  return name === undefined ? content : formatSticky(name);
 }

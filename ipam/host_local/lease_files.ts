@@ -30,7 +30,7 @@ import {
 } from "../../base/files/io.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
-import { normalizeContent, parseSticky } from "./lease.ts";
+import { parseSticky } from "./lease.ts";
 import { LeaseIndex } from "./lease_index.ts";
 import {
   KeptListings,
@@ -178,10 +178,7 @@ export class LeaseFiles implements Disposable {
     return listing;
   }
 
-  /**
-   * Reads all files. Also removes the unfinished file of a killed process, and
-   * makes links of leases that stay, which the Go plugin's GC would remove.
-   */
+  /** Reads all files. Also removes the unfinished file of a killed process. */
   #readAnew(): Listing {
     this.#source = "files";
     return this.#readAll(new ReadListing());
@@ -274,20 +271,15 @@ export class LeaseFiles implements Disposable {
   #readListed({ name, isFile, isSymlink }: ListedFile): string | undefined {
     if (isSymlink) return readLink(this.pathOf(name));
     if (!isFile) return undefined;
-    const content = this.#readBy(Deno.readTextFileSync, name) ?? "";
-    if (parseSticky(content) !== undefined) {
-      ifPossible(() => this.replaceLease(name, content));
-    }
-    return content;
+    return this.#readBy(Deno.readTextFileSync, name) ?? "";
   }
 
   #readBy(read: (path: string) => string, name: string): string | undefined {
     const path = this.pathOf(name);
-    const content = withIoFailure(
+    return withIoFailure(
       `read "${path}"`,
       () => unlessUnreachable(() => read(path).trim()),
     );
-    return content && normalizeContent(content);
   }
 
   /**
@@ -507,7 +499,7 @@ export function isBlank(content: string): boolean {
  */
 export function readLease(path: string): string | undefined {
   return Deno.lstatSync(path).isFile
-    ? normalizeContent(Deno.readTextFileSync(path).trim())
+    ? Deno.readTextFileSync(path).trim()
     : readLink(path);
 }
 

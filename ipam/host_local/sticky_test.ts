@@ -418,36 +418,6 @@ Deno.test("hostLocal stay: CHECK, and a second ADD of a sandbox", async () => {
   assertEquals((await pods.call("CHECK", "a", 1, { conf })).json.code, 999);
 });
 
-Deno.test("hostLocal stay: a lease of an earlier version becomes a link", async (t) => {
-  const before = { "10.1.2.9": "stay/test/a\r\neth0" };
-  const now = { "10.1.2.9": "-> stay/test/a/eth0" };
-  const rows: [name: string, call: (pods: Pods) => Promise<unknown>][] = [
-    ["ADD of another", async (pods) => {
-      assertEquals(await pods.add("b", 1), "10.1.2.2");
-      await pods.del("b", 1, { ipam: { stay: null, stayTime: null } });
-    }],
-    ["DEL of another", (pods) => pods.del("b", 1)],
-    ["GC", (pods) => pods.gc([])],
-    ["ADD of the name", async (pods) => {
-      assertEquals(await pods.add("a", 1), "10.1.2.9");
-      await pods.del("a", 1);
-    }],
-  ];
-  await eachRow(t, rows, async ([, call]) => {
-    using pods = new Pods();
-    pods.data.plant(before);
-    await call(pods);
-    assertEquals(pods.data.leases(), now);
-    assertEquals(await pods.add("a", 2), "10.1.2.9");
-  });
-  await t.step("STATUS changes nothing", async () => {
-    using pods = new Pods();
-    pods.data.plant({ ...before, "lock": "" });
-    assertSuccess(await pods.call("STATUS", "x", 1));
-    assertEquals(pods.data.leases(), before);
-  });
-});
-
 Deno.test("hostLocal stay: other links are foreign", async () => {
   using pods = new Pods(SMALL);
   pods.data.plant({});
