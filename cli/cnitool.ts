@@ -22,9 +22,9 @@ import type {
   Run,
 } from "../base/command_line/command.ts";
 import { type CniCall, pick } from "./flags.ts";
-import { readArgs, readDirectories } from "./networks/network.ts";
-import { createNodeInvoker, readPluginEnv } from "./daemon/node_invoker.ts";
-import { arrangeResult, makeContainerId } from "./attachments/attachment.ts";
+import { readArgs, readDirectories } from "./node/network.ts";
+import { createNodeInvoker, readPluginEnv } from "./node/node_invoker.ts";
+import { arrangeResult, makeContainerId } from "./node/attachment.ts";
 import { BUILT_IN_COMMANDS } from "../base/command_line/built_in_commands.ts";
 
 /** A network, the attachment from the command line, and the runtime. */

@@ -4,7 +4,7 @@
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { findDescribedPlugin } from "../cli/plugins/described_plugin.ts";
+import { findDescribedPlugin } from "../cli/node/described_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { createLog } from "../base/log/log.ts";
 import type { Orphan } from "../metadata/leftovers.ts";

@@ -18,12 +18,9 @@ import {
   type RuntimeConf,
 } from "../../libcni/mod.ts";
 import { pluginFailure } from "../../libcni/operation.ts";
-import {
-  arrangeResult,
-  describeAttachment,
-} from "../attachments/attachment.ts";
-import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
-import { findTarget, findUnknown } from "../attachments/target.ts";
+import { arrangeResult, describeAttachment } from "../node/attachment.ts";
+import { isOfNetns, listAttachments } from "../node/node_attachments.ts";
+import { findTarget, findUnknown } from "../node/target.ts";
 import { type Output, readTimeLimit } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import { formatDuration } from "../../base/duration.ts";
@@ -35,9 +32,9 @@ import {
   getNetwork,
   readDirectories,
   refuseLate,
-} from "../networks/network.ts";
-import { listTypes } from "../plugins/plugin_types.ts";
-import { findMissing, suggestPlugin } from "../plugins/plugin_file.ts";
+} from "../node/network.ts";
+import { listTypes } from "../node/plugin_types.ts";
+import { findMissing, suggestPlugin } from "../node/plugin_file.ts";
 import { showControls } from "../../base/command_line/style.ts";
 
 /** Runs ADD, and DEL if it fails. Returns the result. */

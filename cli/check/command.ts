@@ -16,7 +16,7 @@ import {
   describeMadeAttachment,
   restoreNetwork,
   tryNetwork,
-} from "../attachments/attachment.ts";
+} from "../node/attachment.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -24,7 +24,7 @@ import {
   createRuntime,
   readDirectories,
   refuseLate,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { showControls } from "../../base/command_line/style.ts";
 
 /** A difference from the state that ADD left. */

@@ -20,10 +20,10 @@ import { findFlag } from "../../base/command_line/parse.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
+} from "../node/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { listNamed } from "../netns/named.ts";
-import { listNetworkNames, readDirectories } from "../networks/network.ts";
+import { listNamed } from "../node/named_netns.ts";
+import { listNetworkNames, readDirectories } from "../node/network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
 /** Prints a shell's script. */

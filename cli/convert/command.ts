@@ -27,18 +27,18 @@ import {
   unfoldChains,
   withDaemon,
   type WrittenNetwork,
-} from "../networks/chain_form.ts";
+} from "../node/chain_form.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { whileSignalsKill } from "../../base/command_line/interrupt.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { isBuiltByGo } from "../doctor/plugins.ts";
+import { isBuiltByGo } from "../node/elf_file.ts";
 import {
   getNetworkFile,
   isDirectory,
   readDirectories,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "./diff.ts";
 import { readStdin } from "../../base/process/stdio.ts";

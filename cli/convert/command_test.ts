@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
-import { parseWritten } from "../networks/chain_form.ts";
+import { parseWritten } from "../node/chain_form.ts";
 import { convert, findHiddenFromPodman } from "./command.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { callWith, runCni } from "../../tests/_harness/tool_call.ts";

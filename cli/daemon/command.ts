@@ -29,8 +29,8 @@ import {
 } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
-import { defaultDirectories } from "../networks/network.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import { defaultDirectories } from "../node/network.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
 import { detach } from "./detach.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
 import type { PodMetrics } from "./pod_metrics.ts";
@@ -171,7 +171,7 @@ function createLeftoverRemover(
 /** Lists the attachments in the caches of the node. */
 async function listAttachments(env: Environment): Promise<NodeAttachment[]> {
   const { listNodeAttachments } = await import(
-    "../attachments/node_attachments.ts"
+    "../node/node_attachments.ts"
   );
   return listNodeAttachments(defaultDirectories(env));
 }

@@ -19,7 +19,7 @@ import {
   readNodeDaemon,
   readStart,
   type StateDocument,
-} from "./node_daemon.ts";
+} from "../node/node_daemon.ts";
 import { restartDetached } from "./detach.ts";
 import {
   DaemonService,

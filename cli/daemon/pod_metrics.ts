@@ -20,8 +20,8 @@ import {
   listInterfaces,
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import type { Directories } from "../networks/network.ts";
+} from "../node/node_attachments.ts";
+import type { Directories } from "../node/network.ts";
 
 /** How many interfaces have samples of their own: 10 each. */
 const MOST_INTERFACES = 1000;

@@ -27,8 +27,8 @@ import { pluginNames } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import type { Directories } from "../networks/network.ts";
+} from "../node/node_attachments.ts";
+import type { Directories } from "../node/network.ts";
 import {
   type AttachmentRepair,
   repairAttachments,

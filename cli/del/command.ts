@@ -11,11 +11,8 @@ import {
   describeMadeAttachment,
   restoreNetwork,
   tryNetwork,
-} from "../attachments/attachment.ts";
-import {
-  isOfNetns,
-  listNodeAttachments,
-} from "../attachments/node_attachments.ts";
+} from "../node/attachment.ts";
+import { isOfNetns, listNodeAttachments } from "../node/node_attachments.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -24,7 +21,7 @@ import {
   type Directories,
   readDirectories,
   refuseLate,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 
 /** Runs DEL with the input of ADD, and continues after plugins that fail. */
 export async function del(call: CniCall): Promise<Output> {

@@ -6,25 +6,8 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { join } from "@std/path/posix";
-import type { Difference } from "../../cni/call/differences.ts";
-import { listDifferences } from "../../cni/call/list_differences.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
-import {
-  CheckNotSupportedError,
-  type Network,
-  parseNetworkConf,
-  parseNetworkConfList,
-} from "../../libcni/mod.ts";
-import { METADATA } from "../../plugins/lists/metadata.ts";
-import { isMissingNetns } from "../../ffi/netns.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
-import {
-  isCovered,
-  type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import { isFalseAlarm } from "./false_alarms.ts";
-import { findMissing, findOwnPlugin } from "../plugins/plugin_file.ts";
 import { listNotForwarded } from "./sysctls.ts";
 import {
   type Check,
@@ -33,13 +16,17 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { listLive, nameAttachment } from "./live.ts";
-import { ipamTypeOf, type Node, typesOf } from "./node.ts";
-import { listHeldLocks } from "./storage.ts";
-import { listUplinks } from "./subnets.ts";
+import { listLive, nameAttachment } from "../node/live.ts";
+import {
+  adviseRepair,
+  findDifferences,
+  listChecked,
+} from "../node/differences.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { listUplinks } from "../node/routers.ts";
 
 /** Finds files of the cache that nobody can read. */
-function findBroken(node: Node): Findings {
+function findBroken(node: NodeReader): Findings {
   const directory = join(node.directories.cacheDir, "results");
   const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   const known = new Set(node.attachments.map(({ path }) => path));
@@ -85,7 +72,7 @@ function isOldFormat(path: string): boolean {
 }
 
 /** Runs CHECK for each attachment, except of plugins that cannot be started. */
-async function findChanged(node: Node): Promise<Findings> {
+async function findChanged(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   // Reported once, by ip-forward.
   const known = [...listNotForwarded(node).keys()]
@@ -114,165 +101,11 @@ async function findChanged(node: Node): Promise<Findings> {
   return findings;
 }
 
-/** A difference, and the plugin that found it. */
-export interface PluginDifference extends Difference {
-  /** Its type. */
-  readonly plugin: string;
-}
-
-const DIFFERENCES = new WeakMap<NodeAttachment, Promise<PluginDifference[]>>();
-
-/**
- * Returns what CHECK of each plugin finds, and remembers it. CHECK of multus
- * finds what differs in the networks that it attached.
- */
-export async function findDifferences(
-  node: Node,
-  one: NodeAttachment,
-): Promise<PluginDifference[]> {
-  const attachment = one.via === undefined
-    ? one
-    : listChecked(node).find(({ containerId }) =>
-      containerId === one.containerId
-    );
-  if (attachment === undefined) return [];
-  // CHECK would wait for the lock.
-  const isHeld = (await listHeldLocks(node))
-    .some(({ network }) => network === attachment.network);
-  if (isHeld) return [];
-  const found = DIFFERENCES.get(attachment) ??
-    check(node, attachment);
-  DIFFERENCES.set(attachment, found);
-  return await found;
-}
-
-/**
- * Explains how to restore what CHECK finds missing: by REPAIR of the plugin, which
- * changes nothing else, or by another ADD.
- */
-export async function adviseRepair(
-  { directories: { pluginDirs } }: Node,
-  { pod, containerId, netns }: NodeAttachment,
-  { plugin: type, expected }: PluginDifference,
-): Promise<Pick<Finding, "command" | "advice">> {
-  const isMac = expected?.kind === "link" && expected.mac !== undefined;
-  const plugin = await findOwnPlugin(type, pluginDirs);
-  // The plugins of a chain and the networks of multus are repaired one by one.
-  const hasRepair = plugin?.repair !== undefined ||
-    METADATA.get(type)?.runs !== undefined;
-  const restart = pod === undefined
-    ? "restart the container"
-    : "restart the pod, for instance by " +
-      shell`kubectl -n ${pod.split("/")[0]} delete pod ${pod.split("/")[1]}`;
-  const isInside = expected?.netns === netns;
-  // The kernel adds no route that needs the address.
-  if ((isInside || expected === undefined) && hasDuplicate(netns)) {
-    return {
-      advice: `take the address from the other host; then ${restart}`,
-    };
-  }
-  if (isMac || !hasRepair) {
-    return { advice: `only another ADD sets it up again: ${restart}` };
-  }
-  return {
-    command: shell`cni repair ${pod ?? containerId}` +
-      (isInside ? " --sandbox" : ""),
-    advice: `if something stays missing, ${restart}`,
-  };
-}
-
-/** Reports whether another host has an IPv6 address of a container. */
-function hasDuplicate(netns: string): boolean {
-  using sandbox = Rtnl.open(netns);
-  return sandbox.address.list({ family: 6 })
-    .some(({ hasDadFailed }) => hasDadFailed);
-}
-
-/**
- * Returns a test for types of plugins whose CHECK looks at the container. Other
- * checks report the rest: files that do not work, and missing plugins that a
- * network of the node needs.
- */
-async function findStartable(node: Node): Promise<(type: string) => boolean> {
-  const works = await node.findUsable();
-  const { pluginDirs } = node.directories;
-  const reported = node.networks.flatMap(typesOf);
-  return (type) =>
-    findMissing(type, pluginDirs) === undefined
-      ? works(type)
-      : !reported.includes(type);
-}
-
-/** Lists the attachments that CHECK applies to. multus checks its own. */
-export function listChecked(node: Node): NodeAttachment[] {
-  return node.liveAttachments.filter((one) =>
-    one.via === undefined && !isCovered(one, node.attachments)
-  );
-}
-
-/** Runs CHECK of each plugin that can be started. */
-async function check(
-  node: Node,
-  attachment: NodeAttachment,
-): Promise<PluginDifference[]> {
-  const { runtime, signal } = node;
-  const { network, config } = attachment;
-  const list = ifPossible(() => parseCached(config));
-  if (list === undefined) return [];
-  const { containerId, ifName, netns, cniArgs, capabilityArgs } = attachment;
-  if (!canOpen(netns)) return [];
-  const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
-  const found: PluginDifference[] = [];
-  const isUsable = await findStartable(node);
-  for (const plugin of list.plugins) {
-    if (![plugin.type, ipamTypeOf(plugin) ?? plugin.type].every(isUsable)) {
-      continue;
-    }
-    try {
-      const alone = { ...list, name: network, plugins: [plugin] };
-      await runtime.checkNetworkList(alone, conf, { signal });
-    } catch (error) {
-      if (error instanceof CheckNotSupportedError) return [];
-      if (signal.aborted) throw error;
-      found.push(
-        ...listDifferences(error)
-          .map((one) => ({ ...one, plugin: plugin.type })),
-      );
-    }
-  }
-  return found.filter((one) => !isFalseAlarm(node, attachment, one));
-}
-
-/**
- * Reports whether a namespace still exists.
- *
- * @throws {SyscallError} EPERM, because that is not a difference
- */
-function canOpen(path: string): boolean {
-  try {
-    using _sandbox = Rtnl.open(path);
-    return true;
-  } catch (error) {
-    if (isMissingNetns(error)) return false;
-    throw error;
-  }
-}
-
-/** Parses the configuration with which an attachment was made. */
-export function parseCached(
-  bytes: Uint8Array,
-): Network & { readonly disableCheck?: boolean } {
-  const list = parseNetworkConfList(bytes);
-  if (list.plugins.length > 0) return list;
-  const { name, cniVersion, plugin } = parseNetworkConf(bytes);
-  return { name, cniVersion, plugins: [plugin], bytes };
-}
-
 /** The least MTU with IPv6. Source: RFC 8200, section 5. */
 const LEAST_MTU_IPV6 = 1280;
 
 /** Finds links that drop packets which others send. */
-function findMtu(node: Node): Findings {
+function findMtu(node: NodeReader): Findings {
   const [uplink] = listUplinks(node)
     .sort((left, right) => left.mtu - right.mtu);
   return listLive(node).flatMap(({ attachment, link, hostEnd, ...live }) => {

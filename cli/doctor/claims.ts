@@ -6,10 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { readClaims } from "../../ipam/whereabouts/inspect.ts";
-import {
-  type AttachedClaim,
-  findAttachedClaim,
-} from "../attachments/ipam_claims.ts";
+import { type AttachedClaim, findAttachedClaim } from "../node/ipam_claims.ts";
 import {
   type Check,
   error,
@@ -17,7 +14,7 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { type Node, readOnce } from "./node.ts";
+import { type NodeReader, readOnce } from "../node/node_reader.ts";
 
 /** An attachment's claim, as the API server has it. */
 interface SeenClaim {
@@ -43,7 +40,7 @@ const listSeen = readOnce(async (node): Promise<SeenClaim[]> => {
   });
 });
 
-async function findGone(node: Node): Promise<Findings> {
+async function findGone(node: NodeReader): Promise<Findings> {
   const seen = await listSeen(node);
   return seen.filter(({ exists }) => !exists).map(({ claim, ifName }) =>
     warning(
@@ -60,7 +57,7 @@ async function findGone(node: Node): Promise<Findings> {
   );
 }
 
-async function findUnrecorded(node: Node): Promise<Findings> {
+async function findUnrecorded(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   for (const { claim, ifName, unrecorded } of await listSeen(node)) {
     if (unrecorded.length === 0) continue;

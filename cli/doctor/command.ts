@@ -20,7 +20,7 @@ import {
   type Found,
   type Unchecked,
 } from "./diagnose.ts";
-import { Node, type Replaced } from "./node.ts";
+import { NodeReader, type Replaced } from "../node/node_reader.ts";
 import { addressOf, SITE } from "./finding.ts";
 import {
   hang,
@@ -28,9 +28,9 @@ import {
   labelled,
   labelledCommand,
   LEAST_ROOM,
-} from "./labelled.ts";
+} from "../probe/labelled.ts";
 import { type Line, summarize } from "./summary.ts";
-import { readDirectories } from "../networks/network.ts";
+import { readDirectories } from "../node/network.ts";
 
 /** Runs all checks, or what else the flags say. */
 export async function doctor(
@@ -70,9 +70,9 @@ async function look(
     signal,
     ...replaced,
   };
-  using node = new Node(options);
+  using node = new NodeReader(options);
   if (flags.pod !== undefined) {
-    const { probePod } = await import("./pod.ts");
+    const { probePod } = await import("../probe/pod.ts");
     return await probePod(node, call);
   }
   call.onProgress?.("Checking the node");
@@ -82,7 +82,7 @@ async function look(
     return report(call, found, fixed, await summarize(node));
   }
   // What was fixed is looked at again, with fresh eyes.
-  using again = new Node(options);
+  using again = new NodeReader(options);
   return report(call, await diagnose(again), fixed, await summarize(again));
 }
 

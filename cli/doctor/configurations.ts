@@ -10,8 +10,8 @@ import { isObject, parseJson } from "../../base/json/json.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
-import { isDirectory } from "../networks/network.ts";
-import { findMissing } from "../plugins/plugin_file.ts";
+import { isDirectory } from "../node/network.ts";
+import { findMissing } from "../node/plugin_file.ts";
 import { givenOf, isNamelessLoopback } from "../validate/document.ts";
 import { formatPlace, type Problem } from "../../metadata/problem.ts";
 import { ConfText } from "../validate/conf_text.ts";
@@ -25,14 +25,14 @@ import {
 } from "./finding.ts";
 import {
   type ConfiguredNetwork,
-  type Node,
+  type NodeReader,
   readOnce,
   typesOf,
-} from "./node.ts";
+} from "../node/node_reader.ts";
 
 /** Finds that runtimes have no network at all. */
 function findNoNetwork(
-  { directories: { confDir }, configuration }: Node,
+  { directories: { confDir }, configuration }: NodeReader,
 ): Findings {
   const { networks, unusable } = configuration;
   // Files that cannot be used are reported by conf-unusable.
@@ -51,7 +51,7 @@ function findNoNetwork(
   ];
 }
 
-function findUnreadable({ configuration }: Node): Findings {
+function findUnreadable({ configuration }: NodeReader): Findings {
   const { networks, unusable } = configuration;
   return unusable.filter(({ path }) => {
     const document = ifPossible(() => parseJson(readTextFile(path), path));
@@ -98,7 +98,9 @@ const IGNORED = /\.(ya?ml|jsonc|json5|txt)$|\.(CONFLIST|CONF|JSON)$/;
 const CONFIGURATION = /^[\s{]*["']?(cniVersion|plugins|type)["']?\s*:/m;
 
 /** Finds configurations that no runtime reads because of their names. */
-function findIgnored({ directories: { confDir }, networks }: Node): Findings {
+function findIgnored(
+  { directories: { confDir }, networks }: NodeReader,
+): Findings {
   const entries = ifPossible(() => [...Deno.readDirSync(confDir)]) ?? [];
   const [first] = networks;
   const isMeant = (name: string): boolean =>
@@ -127,7 +129,7 @@ function findIgnored({ directories: { confDir }, networks }: Node): Findings {
 }
 
 /** Finds files that a runtime cannot reach by their network's name. */
-function findSameName({ networks }: Node): Findings {
+function findSameName({ networks }: NodeReader): Findings {
   return networks.flatMap(({ name, path, file }, index) => {
     const first = networks.slice(0, index).find((one) => one.name === name);
     if (first === undefined) return [];
@@ -144,7 +146,7 @@ function findSameName({ networks }: Node): Findings {
 
 /** Finds what `cni validate` finds, without plugins that are not installed. */
 async function findInvalid(
-  node: Node,
+  node: NodeReader,
   severity: Problem["severity"],
 ): Promise<Findings> {
   return (await listProblems(node))
@@ -164,7 +166,7 @@ const listProblems = readOnce(async (node) => {
 
 /** Leaves out what other checks report: plugins that cannot be started. */
 async function validate(
-  node: Node,
+  node: NodeReader,
   network: ConfiguredNetwork,
 ): Promise<readonly Problem[]> {
   const { runtime, directories: { pluginDirs }, signal } = node;
@@ -207,7 +209,9 @@ export interface DefaultNetwork {
 }
 
 /** Returns the network that runtimes give pods; undefined without one. */
-export function findDefault({ networks }: Node): DefaultNetwork | undefined {
+export function findDefault(
+  { networks }: NodeReader,
+): DefaultNetwork | undefined {
   const [first] = networks;
   return first && {
     name: first.name,

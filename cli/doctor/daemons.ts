@@ -19,7 +19,7 @@ import {
 } from "../../daemon/wire/daemon_socket.ts";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { fileExists } from "../../ffi/socket/unix_stream.ts";
-import { type NodeDaemon, type ReasonRow } from "../daemon/node_daemon.ts";
+import { type NodeDaemon, type ReasonRow } from "../node/node_daemon.ts";
 import {
   type Check,
   error,
@@ -28,8 +28,8 @@ import {
   warning,
 } from "./finding.ts";
 import { listRuntimes } from "./runtimes.ts";
-import type { Node } from "./node.ts";
-import { findOwnPlugin } from "../plugins/plugin_file.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { findOwnPlugin } from "../node/plugin_file.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */
@@ -49,7 +49,7 @@ interface Named {
 }
 
 /** Lists the sockets that networks name. */
-function listNamed({ networks }: Node): Named[] {
+function listNamed({ networks }: NodeReader): Named[] {
   const all = networks.flatMap(({ name, plugins }) =>
     plugins.flatMap((conf) => {
       const isNeeded = conf.type === SHIM;
@@ -73,7 +73,7 @@ function listNamed({ networks }: Node): Named[] {
 }
 
 /** Finds sockets that networks name, and at which nobody listens. */
-async function findAbsent(node: Node): Promise<Findings> {
+async function findAbsent(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   for (const { socket, networks, isNeeded } of listNamed(node)) {
     const daemon = await node.daemonAt(socket);
@@ -92,7 +92,7 @@ async function findAbsent(node: Node): Promise<Findings> {
 }
 
 /** Finds daemons that calls cannot use, and calls that do not use them. */
-async function findUnused(node: Node): Promise<Findings> {
+async function findUnused(node: NodeReader): Promise<Findings> {
   const named = listNamed(node).filter(({ isNeeded }) => !isNeeded)
     .map(({ socket }) => socket);
   const findings: Finding[] = [];
@@ -182,7 +182,7 @@ function findDeclined(socket: string, { state }: Running): Finding[] {
 }
 
 /** Finds a daemon that no call asks. */
-async function findIdle(node: Node): Promise<Findings> {
+async function findIdle(node: NodeReader): Promise<Findings> {
   const { daemonSocket, networks, directories: { pluginDirs } } = node;
   if (networks.length === 0) return [];
   const daemon = await node.daemonAt(daemonSocket).catch(() => undefined);
@@ -230,7 +230,7 @@ async function findIdle(node: Node): Promise<Findings> {
 }
 
 /** Reads the environment of a process; "" if it may not be read. */
-function readEnvironment({ proc }: Node, pid: number): string {
+function readEnvironment({ proc }: NodeReader, pid: number): string {
   return ifPossible(() => Deno.readTextFileSync(`${proc}/${pid}/environ`)) ??
     "";
 }

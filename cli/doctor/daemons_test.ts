@@ -8,7 +8,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { Check } from "./finding.ts";
 import { DAEMON_CHECKS } from "./daemons.ts";
 import { diagnose } from "./diagnose.ts";
-import { describeNodeDaemon } from "../daemon/node_daemon.ts";
+import { describeNodeDaemon } from "../node/node_daemon.ts";
 import { UnixListener } from "../../ffi/socket/unix_socket.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { DoctorScene } from "./testing/scene.ts";

@@ -11,7 +11,7 @@ import {
 } from "../../base/command_line/failure.ts";
 import { CHECKS } from "./checks.ts";
 import type { Check, Finding } from "./finding.ts";
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** A finding, with the check that found it. */
 export interface Found extends Finding {
@@ -48,7 +48,7 @@ const ORDER = ["error", "warning", "info"];
  * @param onStart Receives the name of each check before it runs
  */
 export async function diagnose(
-  node: Node,
+  node: NodeReader,
   onStart: (check: string) => void = () => {},
   checks: readonly Check[] = CHECKS,
 ): Promise<Diagnosis> {

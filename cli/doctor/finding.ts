@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /**
  * Error: containers have no network, or will have none. Warning: something may
@@ -49,14 +49,6 @@ export type More = Pick<
   "command" | "advice" | "look" | "subject" | "fix" | "isSymptom" | "about"
 >;
 
-/** The cause of a lost packet. */
-export interface Cause extends Omit<More, "about" | "fix" | "subject"> {
-  /** The check that the cause belongs to, such as `rule-drops`. */
-  readonly check: string;
-  /** What the kernel shows; one sentence without a full stop. */
-  readonly text: string;
-}
-
 /** Things that a check found. */
 export type Findings = readonly Finding[];
 
@@ -81,7 +73,7 @@ export interface Check {
    *
    * @throws {Error} If it cannot look, for instance without permission
    */
-  readonly run: (node: Node) => Findings | Promise<Findings>;
+  readonly run: (node: NodeReader) => Findings | Promise<Findings>;
 }
 
 /** Creates an error. */
@@ -100,18 +92,6 @@ export function warning(
   more: More = {},
 ): Finding {
   return { severity: "warning", message, consequence, ...more };
-}
-
-/**
- * Describes how to remove what another program has added.
- *
- * @param command Removes it
- * @param look Shows it
- */
-export function removal(command: string, look: string): More {
-  const advice = "and remove it from the configuration of the program that " +
-    "added it, or it will return";
-  return { command, look, advice };
 }
 
 /** Joins names for a sentence, and leaves some out if there are many. */

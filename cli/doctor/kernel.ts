@@ -22,11 +22,15 @@ import {
   type Findings,
   listed,
 } from "./finding.ts";
-import type { ConfiguredNetwork, Node, PlacedConf } from "./node.ts";
+import type {
+  ConfiguredNetwork,
+  NodeReader,
+  PlacedConf,
+} from "../node/node_reader.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { findIptables } from "../../plugins/parts/firewall/iptables/find.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
-import { listSubnets } from "./routed.ts";
+import { listSubnets } from "../node/routed.ts";
 
 /** A feature of the kernel. */
 interface Feature extends KernelNeed {
@@ -148,7 +152,7 @@ export function summarizeKernel(): KernelSummary {
   }
 }
 
-function findLacking(node: Node): Findings {
+function findLacking(node: NodeReader): Findings {
   const plugins = node.networks.flatMap((network) =>
     network.plugins.map((conf) => ({ network, conf }))
   );
@@ -199,7 +203,7 @@ function runsIptables({ plugins }: ConfiguredNetwork): boolean {
   );
 }
 
-function findBrokenIptables(node: Node): Findings {
+function findBrokenIptables(node: NodeReader): Findings {
   const users = node.networks.filter(runsIptables);
   if (users.length === 0) return [];
   const hasIpv6 = users.some(({ plugins }) =>
@@ -227,7 +231,7 @@ function findBrokenIptables(node: Node): Findings {
   return findings;
 }
 
-function findPath(family: IpFamily, { env }: Node): string | undefined {
+function findPath(family: IpFamily, { env }: NodeReader): string | undefined {
   try {
     return findIptables(family, env["PATH"])?.path;
   } catch {

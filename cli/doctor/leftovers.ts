@@ -17,10 +17,10 @@ import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { type Check, type Findings, listed, warning } from "./finding.ts";
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** Finds leftovers, by network. */
-async function findLeftovers(node: Node): Promise<Findings> {
+async function findLeftovers(node: NodeReader): Promise<Findings> {
   const search = searchOf(node);
   const byNetwork = Map.groupBy(
     await findOrphans(search),
@@ -57,12 +57,12 @@ function formatOrphan({ kind, where }: Orphan): string {
 }
 
 /** Lists the leftovers of deleted containers. */
-export function listLeftovers(node: Node): Promise<Orphan[]> {
+export function listLeftovers(node: NodeReader): Promise<Orphan[]> {
   return findOrphans(searchOf(node));
 }
 
 function searchOf(
-  { directories, env, hostNetns, signal }: Node,
+  { directories, env, hostNetns, signal }: NodeReader,
 ): OrphanSearch {
   return {
     ...directories,

@@ -17,11 +17,11 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { findMaster } from "./live.ts";
-import type { Node, PlacedConf } from "./node.ts";
-import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
-import { listUplinks } from "./subnets.ts";
-import { nameOfSysctl, readSysctlOf } from "./sysctls.ts";
+import { findMaster } from "../node/live.ts";
+import type { NodeReader, PlacedConf } from "../node/node_reader.ts";
+import { adviseOtherLink, listSubnets, sharedLinkOf } from "../node/routed.ts";
+import { listUplinks } from "../node/routers.ts";
+import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
 
 /** A plugin, and the link that it needs. */
 interface Needed extends PlacedConf {
@@ -31,13 +31,13 @@ interface Needed extends PlacedConf {
 }
 
 /** Lists the plugins of all networks. */
-function listPlaced({ networks }: Node): PlacedConf[] {
+function listPlaced({ networks }: NodeReader): PlacedConf[] {
   return networks.flatMap((network) =>
     network.plugins.map((conf) => ({ network, conf }))
   );
 }
 
-function listNeeded(node: Node): Needed[] {
+function listNeeded(node: NodeReader): Needed[] {
   return listPlaced(node).flatMap(({ network, conf }) => {
     const metadata = METADATA.get(conf.type)?.network;
     const lower = metadata?.lowerLink?.(conf.document);
@@ -49,7 +49,7 @@ function listNeeded(node: Node): Needed[] {
   });
 }
 
-function findMissingLinks(node: Node): Findings {
+function findMissingLinks(node: NodeReader): Findings {
   return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
     // A container may have it.
     const isAway = lower.use === "moved" &&
@@ -83,7 +83,7 @@ function findMissingLinks(node: Node): Findings {
 }
 
 /** The kernel gives the frames of a link to macvlan or to ipvlan, not to both. */
-function findRivals(node: Node): Findings {
+function findRivals(node: NodeReader): Findings {
   const takers = listNeeded(node)
     .filter(({ lower, link }) => lower.use === "receives" && link);
   const byLink = Map.groupBy(takers, ({ link }) => link?.name ?? "");
@@ -105,11 +105,11 @@ function findRivals(node: Node): Findings {
   });
 }
 
-function findUnusableLinks(node: Node): Findings {
+function findUnusableLinks(node: NodeReader): Findings {
   return [...findUnusable(node), ...findRivals(node)];
 }
 
-function findUnusable(node: Node): Findings {
+function findUnusable(node: NodeReader): Findings {
   const uplinks = listUplinks(node);
   return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
     if (link === undefined) return [];
@@ -182,7 +182,7 @@ function findUnusable(node: Node): Findings {
 }
 
 /** Finds other links that have the name of a network's bridge. */
-function findTakenNames(node: Node): Findings {
+function findTakenNames(node: NodeReader): Findings {
   return listPlaced(node).flatMap(({ network, conf }) => {
     const name = sharedLinkOf(conf);
     const link = name === undefined ? undefined : node.host.link.find(name);
@@ -201,7 +201,7 @@ function findTakenNames(node: Node): Findings {
 }
 
 /** Finds networks with IPv6 addresses for links that may not have any. */
-function findNoIpv6(node: Node): Findings {
+function findNoIpv6(node: NodeReader): Findings {
   const keys = new Map<string, string>();
   const ofDefault = "net/ipv6/conf/default/disable_ipv6";
   for (const { network, conf } of listPlaced(node)) {

@@ -10,11 +10,13 @@ import {
   readMissingNetworks,
 } from "../../plugins/multus/inspect.ts";
 import { type Check, error, type Findings, listed } from "./finding.ts";
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 import { readKubeconfigs } from "./services.ts";
 
 /** Asks the node daemon, or the API server if the daemon does not know the pods. */
-async function readMissing(node: Node): Promise<readonly MissingNetworks[]> {
+async function readMissing(
+  node: NodeReader,
+): Promise<readonly MissingNetworks[]> {
   const { env, signal } = node;
   const daemon = await node.daemonAt(node.daemonSocket).catch(() => undefined);
   const state = daemon?.is === "running" ? daemon.state : undefined;
@@ -25,7 +27,7 @@ async function readMissing(node: Node): Promise<readonly MissingNetworks[]> {
   return await readMissingNetworks({ kubeconfig, env, signal, attachments });
 }
 
-async function findMissing(node: Node): Promise<Findings> {
+async function findMissing(node: NodeReader): Promise<Findings> {
   return (await readMissing(node)).map(({ pod, networks }) => {
     const [namespace = "", name = ""] = pod.split("/");
     return error(

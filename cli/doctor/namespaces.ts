@@ -8,11 +8,11 @@ import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
-import { nameAttachment } from "./live.ts";
-import type { Node } from "./node.ts";
+import { nameAttachment } from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** Finds files of namespaces that are no longer mounted. */
-function findUnmounted({ attachments }: Node): Findings {
+function findUnmounted({ attachments }: NodeReader): Findings {
   return attachments.filter(({ isLive, netns, via }) =>
     isLive === false && via === undefined &&
     isTaken(netns)
@@ -36,7 +36,7 @@ function findUnmounted({ attachments }: Node): Findings {
 }
 
 /** Finds pods whose processes cannot reach each other at 127.0.0.1. */
-function findLoopbackDown({ liveAttachments }: Node): Findings {
+function findLoopbackDown({ liveAttachments }: NodeReader): Findings {
   const pods = new Map(
     liveAttachments.filter(({ pod }) => pod !== undefined)
       .map((one) => [one.netns, one]),

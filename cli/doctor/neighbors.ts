@@ -10,14 +10,14 @@ import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
-import { listLive, type LiveInterface } from "./live.ts";
-import type { Node } from "./node.ts";
+import { listLive, type LiveInterface } from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** How often to ask for an address, and how long to listen each time, in ms. */
 const ATTEMPTS = 3, LISTEN_MS = 100;
 
 /** Finds containers with one address, if the node routes to them or they share a bridge. */
-function findTwins(node: Node): Findings {
+function findTwins(node: NodeReader): Findings {
   const owners = listLive(node).flatMap((live) =>
     live.addresses.map(({ ip }) => ({ ip: `${ip}`, live }))
   );
@@ -53,7 +53,7 @@ function areRivals(one: LiveInterface, other: LiveInterface): boolean {
  * Finds others with a container's address. Asks only on bridges with ports that
  * no attachment has: of the others, the cache has the addresses.
  */
-async function findDuplicates(node: Node): Promise<Findings> {
+async function findDuplicates(node: NodeReader): Promise<Findings> {
   const live = listLive(node)
     .filter(({ entry, link }) => entry && isBridge(entry) && link?.mac);
   const byBridge = Map.groupBy(live, ({ entry }) => entry?.index ?? 0);
@@ -72,7 +72,7 @@ async function findDuplicates(node: Node): Promise<Findings> {
 }
 
 async function askOn(
-  { host, signal }: Node,
+  { host, signal }: NodeReader,
   bridge: Link,
   live: readonly LiveInterface[],
 ): Promise<Finding[]> {
@@ -115,7 +115,7 @@ async function askOn(
 }
 
 /** Finds bridges that send a container's frames to another port. */
-function findWrongPorts(node: Node): Findings {
+function findWrongPorts(node: NodeReader): Findings {
   const entries = new NeighborRequests(node.host.socket).listForwarding();
   const live = listLive(node)
     .filter(({ entry, hostEnd }) => entry && isBridge(entry) && hostEnd);

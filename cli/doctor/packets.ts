@@ -17,7 +17,7 @@ import {
   type Wanted,
 } from "../probe/targets.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
-import { type Node, readOnce } from "./node.ts";
+import { type NodeReader, readOnce } from "../node/node_reader.ts";
 
 /** Probes all containers. */
 const probeContainers = readOnce(async (node): Promise<readonly Probed[]> => {
@@ -46,7 +46,7 @@ const probeContainers = readOnce(async (node): Promise<readonly Probed[]> => {
 });
 
 /** Finds the causes of lost packets that belong to a check. */
-async function findLosses(node: Node, check: string): Promise<Findings> {
+async function findLosses(node: NodeReader, check: string): Promise<Findings> {
   const lost = (await probeContainers(node))
     .filter(({ cause }) => cause?.check === check);
   return [...Map.groupBy(lost, ({ cause }) => cause?.text).values()]
@@ -173,7 +173,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
   },
 ] as const).map((check) => ({
   ...check,
-  run: (node: Node) => findLosses(node, check.name),
+  run: (node: NodeReader) => findLosses(node, check.name),
 }));
 
 /** Returns the code of a check of packets. */

@@ -9,8 +9,9 @@ import { dirname } from "@std/path/posix";
 import { readFormat } from "../../cni/invoke/program_format.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { findMissing, type PluginFile } from "../plugins/plugin_file.ts";
-import { isDirectory } from "../networks/network.ts";
+import { findMachine } from "../node/elf_file.ts";
+import { findMissing, type PluginFile } from "../node/plugin_file.ts";
+import { isDirectory } from "../node/network.ts";
 import {
   type Check,
   error,
@@ -19,60 +20,17 @@ import {
   type More,
   warning,
 } from "./finding.ts";
-import { type Node, typesOf } from "./node.ts";
+import { type NodeReader, typesOf } from "../node/node_reader.ts";
 import { listNoExec } from "./writable.ts";
 
-/** Machines by their number in an ELF header. Source: linux/elf-em.h. */
-const MACHINES: Readonly<Record<number, string>> = {
-  3: "i386",
-  8: "mips",
-  20: "ppc",
-  21: "ppc64",
-  22: "s390x",
-  40: "arm",
-  62: "x86_64",
-  183: "aarch64",
-  243: "riscv64",
-  258: "loongarch64",
-};
-/** Where the machine's number is. Source: include/uapi/linux/elf.h `e_machine`. */
-const MACHINE_AT = 18, HEADER_BYTES = 4096;
-
-/** Names the machine that a program is for; undefined for anything but a program. */
-function findMachine(path: string): string | undefined {
-  const bytes = readHead(path);
-  if (bytes === undefined || !isElf(bytes)) return undefined;
-  const number = (bytes[MACHINE_AT] ?? 0) + (bytes[MACHINE_AT + 1] ?? 0) * 256;
-  return MACHINES[number] ?? `machine ${number}`;
-}
-
-/** Reports whether a program was built by Go, which leaves a note at its beginning. */
-export function isBuiltByGo(path: string): boolean {
-  const bytes = readHead(path);
-  return bytes !== undefined && isElf(bytes) &&
-    new TextDecoder("latin1").decode(bytes).includes("Go\0\0");
-}
-
-function isElf(bytes: Uint8Array): boolean {
-  return new TextDecoder("latin1").decode(bytes.subarray(0, 4)) === "\x7fELF";
-}
-
-function readHead(path: string): Uint8Array | undefined {
-  return ifPossible(() => {
-    using file = Deno.openSync(path);
-    const bytes = new Uint8Array(HEADER_BYTES);
-    return bytes.subarray(0, file.readSync(bytes) ?? 0);
-  });
-}
-
 /** Lists the networks that run a plugin type, as a sentence names them. */
-function usersOf({ networks }: Node, type: string): string[] {
+function usersOf({ networks }: NodeReader, type: string): string[] {
   return networks.filter((network) => typesOf(network).includes(type))
     .map(({ name }) => `"${name}"`);
 }
 
 function findMissingDirectories(
-  { directories: { pluginDirs } }: Node,
+  { directories: { pluginDirs } }: NodeReader,
 ): Findings {
   const missing = pluginDirs.filter((directory) => !isDirectory(directory));
   const make = missing.length === pluginDirs.length ? error : warning;
@@ -87,7 +45,7 @@ function findMissingDirectories(
   );
 }
 
-function findMissingPlugins(node: Node): Findings {
+function findMissingPlugins(node: NodeReader): Findings {
   const { pluginDirs } = node.directories;
   const types = [...new Set(node.networks.flatMap(typesOf))];
   return types.flatMap((type) => {
@@ -130,7 +88,10 @@ function defectOf({ problem, path }: PluginFile): Defect | undefined {
 const OWN_MACHINE = findMachine("/proc/self/exe") ?? Deno.build.arch;
 
 /** Finds files that cannot be started for a reason. */
-async function findUnusable(node: Node, defect: Defect): Promise<Findings> {
+async function findUnusable(
+  node: NodeReader,
+  defect: Defect,
+): Promise<Findings> {
   // Reported once, by plugin-noexec.
   const noExec = [...listNoExec(node).values()].flat();
   return (await node.plugins()).filter((file) =>
@@ -183,7 +144,7 @@ function describe(
 }
 
 /** Finds plugins of this project behind others of the same name. */
-async function findShadowed(node: Node): Promise<Findings> {
+async function findShadowed(node: NodeReader): Promise<Findings> {
   const files = await node.plugins();
   return files.flatMap(({ name, path, origin, shadowedBy }) => {
     const first = files.find((other) => other.path === shadowedBy);

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 import type { JsonObject } from "../../base/json/json.ts";
-import { parseWritten, unfoldChains } from "../networks/chain_form.ts";
-import type { ConfiguredNetwork } from "./node.ts";
-import { countPools } from "./pools.ts";
+import { parseWritten, unfoldChains } from "../node/chain_form.ts";
+import type { ConfiguredNetwork } from "../node/node_reader.ts";
+import { countPools } from "../node/pools.ts";
 
 /** Configures a network in a file of its name. */
 function configure(name: string, ...plugins: JsonObject[]): ConfiguredNetwork {

@@ -6,13 +6,10 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { objectOf } from "../../base/json/json.ts";
-import {
-  isOfNetns,
-  type NodeAttachment,
-} from "../attachments/node_attachments.ts";
+import { isOfNetns, type NodeAttachment } from "../node/node_attachments.ts";
 import { type Check, error, type Findings } from "./finding.ts";
-import { nameAttachment } from "./live.ts";
-import type { Node } from "./node.ts";
+import { nameAttachment } from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** A port that a runtime asked for. */
 interface Asked {
@@ -38,7 +35,7 @@ function listAsked(attachment: NodeAttachment): Asked[] {
     });
 }
 
-function findTwice(node: Node): Findings {
+function findTwice(node: NodeReader): Findings {
   const asked = node.liveAttachments.flatMap(listAsked);
   return asked.flatMap((one, at) => {
     const earlier = asked.slice(0, at).find((other) =>

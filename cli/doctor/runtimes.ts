@@ -13,7 +13,7 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 
 /** Where a runtime names its directories; relative to its root. */
@@ -27,7 +27,7 @@ const CONF_DIR = /^\s*(?:conf_dir|network_dir)\s*=\s*["']([^"']+)["']/m;
 const BIN_DIRS =
   /^\s*(?:bin_dirs?|plugin_dirs)\s*=\s*(\[[^\]]*\]|["'][^"']+["'])/m;
 
-function findOtherDirectories(node: Node): Findings {
+function findOtherDirectories(node: NodeReader): Findings {
   const { proc, directories: { confDir, pluginDirs } } = node;
   return listRuntimes(node).flatMap(({ name, pid }) =>
     findFiles(`${proc}/${pid}`, name).flatMap((file) => {
@@ -165,7 +165,7 @@ interface Service {
  * namespace is of another node, such as one that is a container.
  */
 export function listRuntimes(
-  { proc, hostNetns }: Pick<Node, "proc" | "hostNetns">,
+  { proc, hostNetns }: Pick<NodeReader, "proc" | "hostNetns">,
 ): Service[] {
   const own = findFileId(hostNetns);
   const entries = ifPossible(() => [...Deno.readDirSync(proc)]) ?? [];
@@ -182,7 +182,7 @@ export function listRuntimes(
 
 /** Finds limits of running services that are too low for plugins. */
 export function findLowLimits(
-  node: Pick<Node, "proc" | "hostNetns">,
+  node: Pick<NodeReader, "proc" | "hostNetns">,
 ): Finding[] {
   return listRuntimes(node).flatMap((service) => [
     ...findProcessLimits(node, service),
@@ -191,7 +191,7 @@ export function findLowLimits(
 }
 
 function findProcessLimits(
-  { proc }: Pick<Node, "proc">,
+  { proc }: Pick<NodeReader, "proc">,
   { pid, name }: Service,
 ): Finding[] {
   const lines = readText(`${proc}/${pid}/limits`)?.split("\n") ?? [];
@@ -217,7 +217,7 @@ function findProcessLimits(
 }
 
 function findMemoryLimit(
-  { proc }: Pick<Node, "proc">,
+  { proc }: Pick<NodeReader, "proc">,
   { pid, name }: Service,
 ): Finding[] {
   const group = readText(`${proc}/${pid}/cgroup`)

@@ -17,8 +17,8 @@ import {
   formatFailureText,
   isDenied,
 } from "../../base/command_line/failure.ts";
-import { listNetworkNames } from "../networks/network.ts";
-import { findOwnType } from "../plugins/plugin_file.ts";
+import { listNetworkNames } from "../node/network.ts";
+import { findOwnType } from "../node/plugin_file.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
@@ -32,11 +32,11 @@ import {
 import {
   type ConfiguredNetwork,
   ipamTypeOf,
-  type Node,
+  type NodeReader,
   readOnce,
   typesOf,
-} from "./node.ts";
-import { countPools } from "./pools.ts";
+} from "../node/node_reader.ts";
+import { countPools } from "../node/pools.ts";
 
 /** Time limit of an answer over the network, in ms. */
 const ANSWER_TIMEOUT_MS = 3_000;
@@ -48,7 +48,7 @@ const STATUS_TIMEOUT_MS = 5_000;
 const DELEGATING = ["chain", "debug", "multus", "multus-shim"];
 
 /** Runs STATUS of each network's plugins, as far as they are this project's. */
-async function findUnready(node: Node): Promise<Findings> {
+async function findUnready(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   const full = countPools(node).filter(({ used, all }) => used >= all)
     .map(({ network }) => network);
@@ -86,7 +86,7 @@ async function findUnready(node: Node): Promise<Findings> {
 }
 
 async function askStatus(
-  { runtime, signal, directories: { pluginDirs } }: Node,
+  { runtime, signal, directories: { pluginDirs } }: NodeReader,
   { list, plugins }: ConfiguredNetwork,
 ): Promise<string | undefined> {
   const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
@@ -122,7 +122,7 @@ async function askStatus(
 }
 
 /** Finds files of the node that multus waits for or searches. */
-function findMultusNeeds({ networks }: Node): Findings {
+function findMultusNeeds({ networks }: NodeReader): Findings {
   return networks.flatMap(({ name, path, plugins }) =>
     plugins.filter(({ type }) => type === "multus").flatMap(({ document }) => {
       const textOf = (key: string): string => {
@@ -182,7 +182,7 @@ export interface UsedKubeconfig {
 
 /** Reads the kubeconfigs that multus uses. */
 export const readKubeconfigs: (
-  node: Node,
+  node: NodeReader,
 ) => Promise<readonly UsedKubeconfig[]> = readOnce((node) => {
   const used = new Map(
     node.networks.flatMap(({ name, plugins }) =>
@@ -208,7 +208,7 @@ export const readKubeconfigs: (
 const REINSTALL =
   "kubectl -n kube-system rollout restart daemonset/kube-multus-ds";
 
-async function findKubeconfigs(node: Node): Promise<Findings> {
+async function findKubeconfigs(node: NodeReader): Promise<Findings> {
   return (await readKubeconfigs(node)).flatMap(({ network, failure }) => {
     if (failure === undefined) return [];
     if (isDenied(failure)) throw failure;
@@ -225,7 +225,7 @@ async function findKubeconfigs(node: Node): Promise<Findings> {
 /** A token with less time than this left should have been renewed. Tokens live for an hour or longer. */
 const RENEWAL_SECONDS = 300;
 
-async function findTokens(node: Node): Promise<Findings> {
+async function findTokens(node: NodeReader): Promise<Findings> {
   return (await readKubeconfigs(node)).flatMap(({ path, network, access }) => {
     const expiry = access && findExpiry(access);
     if (expiry === undefined) return [];
@@ -261,7 +261,7 @@ function findExpiry({ credentials }: Access): number | undefined {
   });
 }
 
-async function findApiServers(node: Node): Promise<Findings> {
+async function findApiServers(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   for (const { path, network, access } of await readKubeconfigs(node)) {
     if (access === undefined) continue;
@@ -281,7 +281,7 @@ async function findApiServers(node: Node): Promise<Findings> {
 /** Asks an API server for its version, once. Returns why it does not tell. */
 async function askServer(
   kubeconfig: string,
-  { env, signal }: Node,
+  { env, signal }: NodeReader,
 ): Promise<({ readonly text: string } & More) | undefined> {
   const look = `kubectl --kubeconfig ${kubeconfig} version`;
   const advice = "bring the API server back, or correct its address";

@@ -7,12 +7,6 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { dirname, join } from "@std/path/posix";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
-import { FileLock } from "../../base/files/lock.ts";
-import {
-  findLockHolders,
-  type LockHolder,
-} from "../../base/files/lock_holders.ts";
-import { pause } from "../../base/deadline.ts";
 import {
   type FileSystem,
   findMount,
@@ -27,9 +21,10 @@ import {
   listed,
   warning,
 } from "./finding.ts";
-import { isDirectory } from "../networks/network.ts";
-import { type Node, readOnce } from "./node.ts";
-import { listPools } from "./pools.ts";
+import { isDirectory } from "../node/network.ts";
+import { listHeldLocks } from "../node/held_locks.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { listPools } from "../node/pools.ts";
 
 /** A directory that plugins write to, and what it is for. */
 interface State {
@@ -38,7 +33,7 @@ interface State {
 }
 
 /** Lists the directories that ADD writes to. */
-function listState(node: Node): State[] {
+function listState(node: NodeReader): State[] {
   const pools = listPools(node).map(({ network, directory }) => ({
     path: directory,
     what: `the leases of "${network.name}"`,
@@ -68,7 +63,7 @@ interface StateDisk {
 }
 
 /** Lists the file systems of the state, each once. */
-function listDisks(node: Node): StateDisk[] {
+function listDisks(node: NodeReader): StateDisk[] {
   const text = readMounts();
   const found = listState(node).flatMap(({ path, what }) => {
     const existing = findExisting(path);
@@ -97,7 +92,7 @@ const LEAST_BYTES = 256 * 1024, LEAST_FILES = 16;
 /** A file system that is nearly full: a share of it, and bytes. */
 const LOW_SHARE = 0.02, LOW_BYTES = 32 * 1024 * 1024;
 
-function findFullDisks(node: Node): Findings {
+function findFullDisks(node: NodeReader): Findings {
   return listDisks(node).flatMap(({ disk, mount, path, what }) => {
     const { size, free, available, files, freeFiles } = disk;
     const where = mount === undefined
@@ -140,7 +135,7 @@ function findFullDisks(node: Node): Findings {
   });
 }
 
-function findUnwritable(node: Node): Findings {
+function findUnwritable(node: NodeReader): Findings {
   const { cacheDir } = node.directories;
   const files = listState(node).flatMap(({ path: given, what }) => {
     const path = given === cacheDir ? join(cacheDir, "results") : given;
@@ -178,33 +173,7 @@ function findUnwritable(node: Node): Findings {
   return [...files, ...mounts, ...locks];
 }
 
-/** How long a lock may be held until it counts as stuck, and how often to look, in ms. */
-const HELD_MS = 2000, LOOK_MS = 100;
-
-/** A lock of leases that a process keeps. */
-interface HeldLock {
-  readonly network: string;
-  readonly path: string;
-  readonly holder: LockHolder;
-}
-
-/** Lists the locks of host-local that the same process keeps. */
-export const listHeldLocks: (node: Node) => Promise<HeldLock[]> = readOnce(
-  async (node) => {
-    const locks = new Map(
-      listPools(node).map(({ lock, network }) => [lock, network.name]),
-    );
-    const found = await Promise.all(
-      [...locks].map(async ([path, network]) => {
-        const holder = await findHolder(path, node);
-        return holder === undefined ? [] : [{ network, path, holder }];
-      }),
-    );
-    return found.flat();
-  },
-);
-
-async function findHeldLocks(node: Node): Promise<Findings> {
+async function findHeldLocks(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   for (const { network, path, holder } of await listHeldLocks(node)) {
     const { pid, program, isStopped } = holder;
@@ -228,36 +197,6 @@ async function findHeldLocks(node: Node): Promise<Findings> {
     ));
   }
   return findings;
-}
-
-/** Returns the process that keeps a lock all the time; undefined if it is free. */
-async function findHolder(
-  path: string,
-  { signal }: Node,
-): Promise<LockHolder | undefined> {
-  const end = performance.now() + HELD_MS;
-  let first: LockHolder | undefined;
-  for (;;) {
-    const info = ifPossible(() => Deno.statSync(path));
-    if (info === undefined || isFree(path)) return undefined;
-    const [holder = { pid: 0, program: undefined, isStopped: false }] =
-      findLockHolders(info);
-    if (holder.isStopped) return holder;
-    if (first !== undefined && first.pid !== holder.pid) return undefined;
-    first = holder;
-    if (performance.now() >= end) return holder;
-    signal.throwIfAborted();
-    await pause(LOOK_MS);
-  }
-}
-
-function isFree(path: string): boolean {
-  try {
-    using lock = FileLock.tryAcquire(path, { create: false, shared: true });
-    return lock !== undefined;
-  } catch {
-    return true; // It is gone, or another check reports it.
-  }
 }
 
 /** Checks of the state of plugins. */

@@ -6,10 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
-import { Table } from "../../ffi/rtnl/constants.ts";
-import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { Ip, IpFamily } from "../../net/ip.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   gatewayAddressesOf,
@@ -24,13 +21,14 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import type { Node, PlacedConf } from "./node.ts";
-import { listLive } from "./live.ts";
-import { adviseOtherLink, listSubnets, sharedLinkOf } from "./routed.ts";
-import { listPools } from "./pools.ts";
+import type { NodeReader, PlacedConf } from "../node/node_reader.ts";
+import { listLive } from "../node/live.ts";
+import { adviseOtherLink, listSubnets, sharedLinkOf } from "../node/routed.ts";
+import { listPools } from "../node/pools.ts";
+import { listUplinks } from "../node/routers.ts";
 
 /** Finds networks that assign the same addresses. */
-function findOverlaps({ networks }: Node): Findings {
+function findOverlaps({ networks }: NodeReader): Findings {
   const pools = listPools({ networks });
   const places = networks.flatMap((network) =>
     network.plugins.flatMap((conf) =>
@@ -83,7 +81,7 @@ function isSameBridge(one: PlacedConf, other: PlacedConf): boolean {
 }
 
 /** Reports whether plugins, rather than a different program, created a link on the host. */
-function isMade(node: Node, link: Link | undefined): boolean {
+function isMade(node: NodeReader, link: Link | undefined): boolean {
   if (link === undefined) return false;
   if (link.kind === "veth") {
     return !listUplinks(node).some(({ index }) => index === link.index);
@@ -92,51 +90,15 @@ function isMade(node: Node, link: Link | undefined): boolean {
 }
 
 /** Lists the links that containers share, including the defaults of plugins. */
-function listSharedLinks({ networks }: Node): string[] {
+function listSharedLinks({ networks }: NodeReader): string[] {
   return [
     ...[...METADATA.values()].map(({ network }) => network?.sharedLink?.usual),
     ...networks.flatMap(({ plugins }) => plugins.map(sharedLinkOf)),
   ].filter((name) => name !== undefined);
 }
 
-/**
- * Lists the links of the default route: several if it has several next hops, none
- * without one.
- */
-export function listUplinks({ host }: Pick<Node, "host">): Link[] {
-  const [route] = listDefaultRoutes(host)
-    .sort((left, right) => left.priority - right.priority);
-  const indices = new Set(route?.nextHops.map(({ ifindex }) => ifindex));
-  return [...indices].flatMap((ifindex) =>
-    ifindex === undefined ? [] : host.link.find(ifindex) ?? []
-  );
-}
-
-/** Lists the routers of the node's default route. */
-export function listRouters(
-  node: Pick<Node, "host">,
-  family: IpFamily,
-): Ip[] {
-  const uplinks = listUplinks(node).map(({ index }) => index);
-  const routes = node.host.route.list({ family }).filter((one) =>
-    one.destination.prefixLength === 0 && one.gateway !== undefined &&
-    (family === 6 || uplinks.includes(one.ifindex ?? 0))
-  );
-  const [first] = routes
-    .sort((left, right) => (left.priority ?? 0) - (right.priority ?? 0))
-    .flatMap(({ gateway }) => gateway ?? []);
-  return first === undefined ? [] : [first];
-}
-
-/** Lists the default routes of table main. */
-export function listDefaultRoutes({ route }: Node["host"]): RouteEntry[] {
-  return route.listEntries().filter(({ isDefault, isUnicast, table }) =>
-    isDefault && isUnicast && table === Table.Main
-  );
-}
-
 /** Finds networks with addresses to which the host has other routes. */
-function findHostOverlaps(node: Node): Findings {
+function findHostOverlaps(node: NodeReader): Findings {
   const { host, networks } = node;
   const links = new Map(host.link.list().map((link) => [link.index, link]));
   const isOwn = (index: number): boolean => isMade(node, links.get(index));
@@ -183,7 +145,7 @@ function findHostOverlaps(node: Node): Findings {
 }
 
 /** Finds bridges that cannot get the address of their network's gateway. */
-function findBridgeAddresses(node: Node): Findings {
+function findBridgeAddresses(node: NodeReader): Findings {
   const { host, networks } = node;
   const pools = listPools({ networks }).flatMap((pool) => {
     const { type, document } = pool.conf;

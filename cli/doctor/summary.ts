@@ -4,17 +4,17 @@
  * @module
  */
 
-import { listChecked } from "./attachments.ts";
+import { listChecked } from "../node/differences.ts";
 import { findDefault } from "./configurations.ts";
 import { listed } from "./finding.ts";
 import { summarizeKernel } from "./kernel.ts";
 import { listRuntimes } from "./runtimes.ts";
-import { describeNodeDaemon } from "../daemon/node_daemon.ts";
-import { isTool } from "../plugins/plugin_file.ts";
-import type { Node } from "./node.ts";
-import { isBuiltByGo } from "./plugins.ts";
-import { countPools, findPoolProblem } from "./pools.ts";
-import { listUplinks } from "./subnets.ts";
+import { describeNodeDaemon } from "../node/node_daemon.ts";
+import { isTool } from "../node/plugin_file.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { isBuiltByGo } from "../node/elf_file.ts";
+import { countPools, findPoolProblem } from "../node/pools.ts";
+import { listUplinks } from "../node/routers.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { listLegacyTables } from "../probe/legacy_rules.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
@@ -27,7 +27,7 @@ export interface Line {
 }
 
 /** Summarizes a node. Leaves out what cannot be read. */
-export async function summarize(node: Node): Promise<Line[]> {
+export async function summarize(node: NodeReader): Promise<Line[]> {
   const plugins = await summarizePlugins(node).catch(() => "unknown");
   const daemon = await node.daemonAt(node.daemonSocket)
     .then(describeNodeDaemon, () => "unknown");
@@ -54,12 +54,12 @@ function describeKernel(): string {
   return `Linux ${release} ${Deno.build.arch}${without}`;
 }
 
-function describeRuntimes(node: Node): string {
+function describeRuntimes(node: NodeReader): string {
   const names = listRuntimes(node).map(({ name, pid }) => `${name} (${pid})`);
   return names.length === 0 ? "none runs" : names.join(", ");
 }
 
-async function summarizePlugins(node: Node): Promise<string> {
+async function summarizePlugins(node: NodeReader): Promise<string> {
   const files = (await node.plugins())
     .filter((file) => file.shadowedBy === undefined && !isTool(file));
   const ours = files.filter(({ origin }) => origin !== "other").length;
@@ -77,7 +77,7 @@ async function summarizePlugins(node: Node): Promise<string> {
   return parts.join(", ");
 }
 
-function describeNetworks(node: Node): string {
+function describeNetworks(node: NodeReader): string {
   const first = findDefault(node);
   if (first === undefined) return `none in ${node.directories.confDir}`;
   const { name, file, plugins, capabilities } = first;
@@ -89,7 +89,7 @@ function describeNetworks(node: Node): string {
     (others.length === 0 ? "" : `; also ${listed(others)}`);
 }
 
-function describeAttachments(node: Node): string {
+function describeAttachments(node: NodeReader): string {
   const live = listChecked(node);
   const networks = new Set(live.map(({ network }) => network));
   const gone = node.attachments.filter(({ isLive }) => isLive === false).length;
@@ -101,7 +101,7 @@ function describeAttachments(node: Node): string {
     (gone === 0 ? "" : `; ${gone} of deleted containers`);
 }
 
-function describePools(node: Node): string {
+function describePools(node: NodeReader): string {
   const pools = countPools(node).map(({ network, used, all, subnets }) =>
     `${network} ${used} of ${formatSize(all)} (${subnets.join(", ")})`
   );
@@ -120,7 +120,7 @@ function formatSize(all: bigint): string {
 }
 
 /** Reports whether iptables or nftables has nat rules. */
-function describeRules({ hostNetns }: Node): string {
+function describeRules({ hostNetns }: NodeReader): string {
   using netns = NetNs.open(hostNetns);
   const legacy = ([4, 6] as const)
     .filter((family) => listLegacyTables(netns, family).includes("nat"))
@@ -137,7 +137,7 @@ function describeRules({ hostNetns }: Node): string {
   return owners.length === 0 ? "no nat tables" : `nat in ${listed(owners, 6)}`;
 }
 
-function describeUplink(node: Node): string {
+function describeUplink(node: NodeReader): string {
   return listUplinks(node).map(({ name, mtu }) => `${name}, MTU ${mtu}`)
     .join("; ") || "no default route";
 }

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { ConfDirectory, createNode } from "./testing/node.ts";
-import type { Directories } from "../networks/network.ts";
+import type { Directories } from "../node/network.ts";
 import { summarize } from "./summary.ts";
 
 /** Summarizes a node in one line. */

@@ -9,7 +9,7 @@ import type { PluginConf } from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
+import { writeSysctl } from "../../ffi/sysctl.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import {
   AcceptRa,
@@ -19,27 +19,15 @@ import {
   listLearnedAddresses,
 } from "../../plugins/parts/address/ip_forward.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { listLive } from "./live.ts";
+import { listLive } from "../node/live.ts";
+import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 const CALL_IPTABLES = "net/bridge/bridge-nf-call-iptables";
 
-/** Reads a parameter of a namespace; undefined if the kernel does not have it. */
-export function readSysctlOf(
-  { netns }: Pick<Node["host"], "netns">,
-  key: string,
-): string | undefined {
-  return inNetns(netns, () => ifPossible(() => readSysctl(key)));
-}
-
-/** Formats a parameter as sysctl(8) does. Names of links may have dots. */
-export function nameOfSysctl(key: string): string {
-  return key.includes(".") ? key : key.replaceAll("/", ".");
-}
-
 /** Lists the families that the host does not forward, with the number of interfaces that need it. */
-export function listNotForwarded(node: Node): Map<IpFamily, number> {
+export function listNotForwarded(node: NodeReader): Map<IpFamily, number> {
   // ADD turns forwarding on, so it matters only if containers exist.
   const live = listLive(node).filter(({ isRouted }) => isRouted);
   const counts = ([4, 6] as const).flatMap((family) => {
@@ -53,7 +41,7 @@ export function listNotForwarded(node: Node): Map<IpFamily, number> {
   return new Map(counts);
 }
 
-function findForwarding(node: Node): Findings {
+function findForwarding(node: NodeReader): Findings {
   return [...listNotForwarded(node)].map(([family, count]) => {
     const key = FORWARDING[family];
     const name = nameOfSysctl(key);
@@ -78,7 +66,7 @@ function findForwarding(node: Node): Findings {
  * Finds links with an address from a router's advertisements that the kernel
  * ignores since forwarding is on, while the node has no other IPv6 router.
  */
-function findIgnoredRouters(node: Node): Findings {
+function findIgnoredRouters(node: NodeReader): Findings {
   const { host } = node;
   const isDefault = host.route.list({ family: 6 })
     .some(({ destination }) => destination.prefixLength === 0);
@@ -116,7 +104,7 @@ function hasBridge({ type }: PluginConf): boolean {
 }
 
 /** Without it, a Service's address fails if its pod is behind the same bridge. */
-function findBridgeCalls(node: Node): Findings {
+function findBridgeCalls(node: NodeReader): Findings {
   const [first] = node.networks.flatMap((network) =>
     network.plugins.some(hasBridge) ? [{ network }] : []
   );
@@ -141,7 +129,7 @@ function findBridgeCalls(node: Node): Findings {
 }
 
 /** Reports whether kube-proxy has rules, by iptables or nftables. */
-function hasKubeProxy({ hostNetns }: Node): boolean {
+function hasKubeProxy({ hostNetns }: NodeReader): boolean {
   using nftables = openNftables(hostNetns);
   if (nftables === undefined) return false;
   return nftables.hasTable({ family: "ip", name: "kube-proxy" }) ||
@@ -149,7 +137,7 @@ function hasKubeProxy({ hostNetns }: Node): boolean {
 }
 
 /** Finds parameters of containers that the kernel does not have. */
-function findMissing({ networks }: Node): Findings {
+function findMissing({ networks }: NodeReader): Findings {
   const wanted = networks.flatMap((network) =>
     network.plugins.flatMap(({ type, document }) =>
       (METADATA.get(type)?.sysctls?.(document) ?? [])

@@ -14,12 +14,12 @@ import {
   listLive,
   type LiveInterface,
   resultOf,
-} from "./live.ts";
-import type { Node } from "./node.ts";
-import { listRouted } from "./routed.ts";
-import { listDefaultRoutes, listUplinks } from "./subnets.ts";
+} from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { listRouted } from "../node/routed.ts";
+import { listDefaultRoutes, listUplinks } from "../node/routers.ts";
 
-function findNoUplink(node: Node): Findings {
+function findNoUplink(node: NodeReader): Findings {
   const users = listRouted(node).filter(({ subnet }) => subnet.family === 4);
   const [user] = users;
   if (user === undefined) return [];
@@ -31,7 +31,7 @@ function findNoUplink(node: Node): Findings {
 }
 
 /** Finds links of the default route without carrier. */
-export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
+export function findWithoutCarrier(node: Pick<NodeReader, "host">): Findings {
   const uplinks = listUplinks(node);
   return uplinks.filter(({ isUp, isOperational }) => isUp && !isOperational)
     .map(({ name }) =>
@@ -52,7 +52,7 @@ export function findWithoutCarrier(node: Pick<Node, "host">): Findings {
 const VIRTUAL = ["bridge", "dummy", "ifb", "ipip", "sit", "tun", "vxlan"];
 
 /** Lists links with addresses that may lead to the outside. */
-function listOuterLinks(node: Node): Link[] {
+function listOuterLinks(node: NodeReader): Link[] {
   const { host } = node;
   const addressed = new Set(
     host.address.list().filter(({ address: { ip } }) =>
@@ -72,7 +72,7 @@ function listOuterLinks(node: Node): Link[] {
   });
 }
 
-function findNoRoute(node: Node, network: string): Findings {
+function findNoRoute(node: NodeReader, network: string): Findings {
   const outer = listOuterLinks(node);
   const live = listLive(node);
   // A node without uplinks is isolated on purpose, unless it masquerades a container.

@@ -4,7 +4,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { listUplinks } from "./subnets.ts";
+import { listUplinks } from "../node/routers.ts";
 import { findWithoutCarrier } from "./uplinks.ts";
 
 rootTest(

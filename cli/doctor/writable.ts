@@ -8,7 +8,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { findMount, readFileSystem } from "../../ffi/file/file_system.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
-import type { Node } from "./node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** Source: include/uapi/linux/stat.h. */
 const S_IWOTH = 0o002;
@@ -29,14 +29,14 @@ function findWritable(paths: readonly string[]): Findings {
 const ROOT = "any user of the node can become root: runtimes run it as root";
 
 function findWritableConfigurations(
-  { directories: { confDir }, configuration }: Node,
+  { directories: { confDir }, configuration }: NodeReader,
 ): Findings {
   const files = [...configuration.networks, ...configuration.unusable]
     .map(({ path }) => path);
   return findWritable([confDir, ...files]);
 }
 
-async function findWritablePlugins(node: Node): Promise<Findings> {
+async function findWritablePlugins(node: NodeReader): Promise<Findings> {
   const { pluginDirs } = node.directories;
   const files = (await node.plugins()).map(({ path }) => path);
   return findWritable([...pluginDirs, ...files]);
@@ -44,7 +44,7 @@ async function findWritablePlugins(node: Node): Promise<Findings> {
 
 /** Finds mounts below which no plugin can be executed; each once. */
 export function listNoExec(
-  { directories: { pluginDirs } }: Pick<Node, "directories">,
+  { directories: { pluginDirs } }: Pick<NodeReader, "directories">,
 ): Map<string, string[]> {
   const text =
     ifPossible(() => Deno.readTextFileSync("/proc/self/mountinfo")) ?? "";
@@ -61,7 +61,7 @@ export function listNoExec(
   );
 }
 
-function findNoExec(node: Node): Findings {
+function findNoExec(node: NodeReader): Findings {
   return [...listNoExec(node)].map(([target, directories]) =>
     error(
       `"${target}" is mounted with noexec, and plugins are in "${

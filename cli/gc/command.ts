@@ -8,11 +8,11 @@ import { checkInterfaceName } from "../../cni/call/args.ts";
 import type { CachedAttachment, NetworkConfList } from "../../libcni/mod.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
-import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
-import { resolveNetns } from "../attachments/target.ts";
+import { isOfNetns, listAttachments } from "../node/node_attachments.ts";
+import { resolveNetns } from "../node/target.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import { findNetnsProblem, isNetns, pathOfName } from "../netns/named.ts";
+import { findNetnsProblem, isNetns, pathOfName } from "../node/named_netns.ts";
 import {
   createLocks,
   createRuntime,
@@ -20,7 +20,7 @@ import {
   getNetwork,
   readDirectories,
   refuseLate,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { showControls } from "../../base/command_line/style.ts";
 import { UsageError } from "../../base/command_line/usage_error.ts";
 

@@ -20,13 +20,13 @@ import {
   readNodeSubnets,
 } from "./free_subnets.ts";
 import { type Choices, makeNetwork, STARTERS } from "./make_network.ts";
-import { listTypes } from "../plugins/plugin_types.ts";
+import { listTypes } from "../node/plugin_types.ts";
 import {
   createRuntime,
   listNetworks,
   readDirectories,
-} from "../networks/network.ts";
-import { findMissing } from "../plugins/plugin_file.ts";
+} from "../node/network.ts";
+import { findMissing } from "../node/plugin_file.ts";
 import { formatPlace } from "../../metadata/problem.ts";
 import { noteNoPlugins } from "../validate/plugin_calls.ts";
 import { validateNetwork } from "../validate/validate.ts";

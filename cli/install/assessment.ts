@@ -9,9 +9,13 @@ import type { PluginConf } from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/runtimes.ts";
-import { type ConfiguredNetwork, ipamTypeOf, Node } from "../doctor/node.ts";
+import {
+  type ConfiguredNetwork,
+  ipamTypeOf,
+  NodeReader,
+} from "../node/node_reader.ts";
 import type { CniCall } from "../flags.ts";
-import { readDirectories } from "../networks/network.ts";
+import { readDirectories } from "../node/network.ts";
 import { givenOf } from "../validate/document.ts";
 import {
   type ConfigPath,
@@ -20,7 +24,7 @@ import {
 } from "../../metadata/problem.ts";
 import { validateNetwork } from "../validate/validate.ts";
 import type { Change, Undone } from "./installation.ts";
-import { listTypes } from "../plugins/plugin_types.ts";
+import { listTypes } from "../node/plugin_types.ts";
 
 /** The effect of an installation on a network. */
 interface NetworkAssessment {
@@ -49,7 +53,11 @@ export async function assessNode(
   changes: ReadonlyMap<string, Change | Undone>,
 ): Promise<NodeAssessment> {
   const { env, signal } = call;
-  using node = new Node({ directories: readDirectories(call), env, signal });
+  using node = new NodeReader({
+    directories: readDirectories(call),
+    env,
+    signal,
+  });
   const networks: NetworkAssessment[] = [];
   for (const network of node.networks) {
     networks.push(await assess(network, node, changes));
@@ -62,7 +70,7 @@ const NEW: readonly Change[] = ["installed", "updated", "replaced"];
 
 async function assess(
   { name, path, list, plugins: all }: ConfiguredNetwork,
-  { runtime, signal }: Node,
+  { runtime, signal }: NodeReader,
   changes: ReadonlyMap<string, Change | Undone>,
 ): Promise<NetworkAssessment> {
   // Without a directory, the keys of all plugins are checked, installed or not.

@@ -6,8 +6,8 @@
  */
 
 import { join, resolve } from "@std/path/posix";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
-import { listCachedPlugins, nameAttachment } from "../doctor/live.ts";
+import { listNodeAttachments } from "../node/node_attachments.ts";
+import { listCachedPlugins, nameAttachment } from "../node/live.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, withIoFailure } from "../../base/files/io.ts";
 import {
@@ -32,7 +32,7 @@ import {
   Installation,
   requireWritable,
 } from "./installation.ts";
-import { listTypes } from "../plugins/plugin_types.ts";
+import { listTypes } from "../node/plugin_types.ts";
 import {
   type DaemonReport,
   isOfRuntimes,
@@ -40,13 +40,9 @@ import {
   reportPlan,
   type Row,
 } from "./report.ts";
-import {
-  isDirectory,
-  listNetworks,
-  readDirectories,
-} from "../networks/network.ts";
+import { isDirectory, listNetworks, readDirectories } from "../node/network.ts";
 import { restartDetached } from "../daemon/detach.ts";
-import { findDaemonProcess, readExecutable } from "../daemon/node_daemon.ts";
+import { findDaemonProcess, readExecutable } from "../node/node_daemon.ts";
 
 /** This executable. */
 const SOURCE = "/proc/self/exe";

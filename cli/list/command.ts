@@ -9,17 +9,17 @@ import {
   listAddresses,
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import { getPod, shortenId } from "../attachments/target.ts";
+} from "../node/node_attachments.ts";
+import { getPod, shortenId } from "../node/target.ts";
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
-import { readNodeDaemon } from "../daemon/node_daemon.ts";
+import { readNodeDaemon } from "../node/node_daemon.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,
   getNetwork,
   readDirectories,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 
 /** An attachment, as shown. */

@@ -26,14 +26,10 @@ import type { Output } from "../../base/command_line/command.ts";
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { type Column, formatTable } from "../../base/command_line/table.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
-import {
-  type AttachedTarget,
-  getTarget,
-  shortenId,
-} from "../attachments/target.ts";
+import { listNodeAttachments } from "../node/node_attachments.ts";
+import { type AttachedTarget, getTarget, shortenId } from "../node/target.ts";
 import type { CniCall } from "../flags.ts";
-import { readDirectories } from "../networks/network.ts";
+import { readDirectories } from "../node/network.ts";
 
 /** A line of the log, and its values. */
 interface Line {

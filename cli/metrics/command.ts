@@ -13,14 +13,14 @@ import {
   formatFailureText,
   hintAtRoot,
 } from "../../base/command_line/failure.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts";
-import { Node, type Replaced } from "../doctor/node.ts";
-import { countPools, type PoolUse } from "../doctor/pools.ts";
+import { NodeReader, type Replaced } from "../node/node_reader.ts";
+import { countPools, type PoolUse } from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
-import { readDirectories } from "../networks/network.ts";
-import { NODE_DAEMON_STATES } from "../daemon/node_daemon.ts";
+import { readDirectories } from "../node/network.ts";
+import { NODE_DAEMON_STATES } from "../node/node_daemon.ts";
 import { writeTarget } from "../written_file.ts";
 
 type Sample = readonly [labels: Labels, value: number];
@@ -38,7 +38,7 @@ interface Metric {
   readonly name: string;
   readonly help: string;
   readonly read: (
-    node: Node,
+    node: NodeReader,
     shared: Shared,
   ) => readonly Sample[] | Promise<readonly Sample[]>;
 }
@@ -123,7 +123,7 @@ export async function metrics(
   replaced: Replaced = {},
 ): Promise<Output> {
   const { env, signal, flags } = call;
-  using node = new Node({
+  using node = new NodeReader({
     directories: readDirectories(call),
     env,
     signal,
@@ -182,7 +182,7 @@ function formatErrors(
 
 /** Counts attachments by network: those that are configured or attached to. */
 function countByNetwork(
-  { networks, attachments }: Node,
+  { networks, attachments }: NodeReader,
   counted: readonly NodeAttachment[],
 ): Sample[] {
   const names = networks.map(({ name }) => name)

@@ -9,8 +9,8 @@ import {
   isOfNetns,
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import { findTarget, findUnknown } from "../attachments/target.ts";
+} from "../node/node_attachments.ts";
+import { findTarget, findUnknown } from "../node/target.ts";
 import { basename } from "@std/path/posix";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
@@ -23,8 +23,8 @@ import {
   listNamed,
   type NamedNetns,
   pathOfName,
-} from "./named.ts";
-import { readDirectories } from "../networks/network.ts";
+} from "../node/named_netns.ts";
+import { readDirectories } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 
 /** Creates a namespace. */

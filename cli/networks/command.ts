@@ -6,12 +6,16 @@
 
 import { basename } from "@std/path/posix";
 import { ifPossible } from "../../base/files/io.ts";
-import { Node } from "../doctor/node.ts";
-import { listSubnets } from "../doctor/routed.ts";
-import { countPools, findPoolProblem, type PoolUse } from "../doctor/pools.ts";
+import { NodeReader } from "../node/node_reader.ts";
+import { listSubnets } from "../node/routed.ts";
+import { countPools, findPoolProblem, type PoolUse } from "../node/pools.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import { chooseExitCode, isDirectory, readDirectories } from "./network.ts";
+import {
+  chooseExitCode,
+  isDirectory,
+  readDirectories,
+} from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 import { findDaemon, listNetworks, type Row } from "./read_networks.ts";
 
@@ -24,7 +28,7 @@ export async function networks(call: CniCall): Promise<Output> {
     return await describeNetwork(name, call);
   }
   const { env, flags, signal } = call;
-  using node = new Node({ directories, env, signal });
+  using node = new NodeReader({ directories, env, signal });
   const attached = ifPossible(() => node.attachments);
   const pools = countPools(node);
   const rows = await Promise.all(

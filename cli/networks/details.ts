@@ -9,19 +9,19 @@ import { decodeResult } from "../../cni/result/decoding.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
-import { unfoldChains } from "./chain_form.ts";
-import { ipamTypeOf, Node, type NodeOptions } from "../doctor/node.ts";
+import { unfoldChains } from "../node/chain_form.ts";
 import {
-  listSubnets,
-  sharedLinkKeyOf,
-  sharedLinkOf,
-} from "../doctor/routed.ts";
+  ipamTypeOf,
+  NodeReader,
+  type NodeReaderOptions,
+} from "../node/node_reader.ts";
+import { listSubnets, sharedLinkKeyOf, sharedLinkOf } from "../node/routed.ts";
 import {
   countPools,
   findPoolProblem,
   formatUntil,
   listPools,
-} from "../doctor/pools.ts";
+} from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,
@@ -29,8 +29,8 @@ import {
   getNetwork,
   getNetworkFile,
   readDirectories,
-} from "./network.ts";
-import { describeNodeDaemon } from "../daemon/node_daemon.ts";
+} from "../node/network.ts";
+import { describeNodeDaemon } from "../node/node_daemon.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { formatListing, wrap } from "../../base/command_line/table.ts";
@@ -109,11 +109,11 @@ interface Details {
 export async function describeNetwork(
   network: string,
   call: CniCall,
-  replaced: Pick<NodeOptions, "hostNetns"> = {},
+  replaced: Pick<NodeReaderOptions, "hostNetns"> = {},
 ): Promise<Output> {
   const directories = readDirectories(call);
   const { env, signal } = call;
-  using node = new Node({ directories, env, signal, ...replaced });
+  using node = new NodeReader({ directories, env, signal, ...replaced });
   const details = await readDetails(network, node, directories);
   const { attachments } = details;
   return {
@@ -129,7 +129,7 @@ export async function describeNetwork(
 
 async function readDetails(
   network: string,
-  node: Node,
+  node: NodeReader,
   directories: Directories,
 ): Promise<Details> {
   const list = getNetwork(directories, network);
@@ -199,7 +199,7 @@ function unique(texts: readonly string[]): string[] {
 }
 
 /** Finds the host's link that the containers of a plugin share. */
-function findLink(conf: PluginConf, node: Node): NamedLink[] {
+function findLink(conf: PluginConf, node: NodeReader): NamedLink[] {
   const name = sharedLinkOf(conf) ?? valueOf(conf.document, MASTER);
   if (typeof name !== "string" || name === "") return [];
   const link = ifPossible(() => node.host.link.find(name));
@@ -220,7 +220,7 @@ function findLink(conf: PluginConf, node: Node): NamedLink[] {
 /** Reports whether the daemon runs the network's calls, and why not. */
 async function explainDaemon(
   { is, socket = "" }: AskedDaemon,
-  node: Node,
+  node: NodeReader,
 ): Promise<string> {
   switch (is) {
     case null:

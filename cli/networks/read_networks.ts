@@ -13,10 +13,10 @@ import {
   readNetworkConf,
 } from "../../libcni/mod.ts";
 import { listSockets, readKeys } from "../../daemon/wire/daemon_socket.ts";
-import { unfoldChains } from "./chain_form.ts";
-import { type Directories, readNetworkFile } from "./network.ts";
-import { type NodeDaemon, readNodeDaemon } from "../daemon/node_daemon.ts";
-import { findMissing, findOwnPlugin } from "../plugins/plugin_file.ts";
+import { unfoldChains } from "../node/chain_form.ts";
+import { type Directories, readNetworkFile } from "../node/network.ts";
+import { type NodeDaemon, readNodeDaemon } from "../node/node_daemon.ts";
+import { findMissing, findOwnPlugin } from "../node/plugin_file.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 
 /** A configuration, as shown. */

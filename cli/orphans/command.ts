@@ -9,7 +9,7 @@ import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { createLog } from "../../base/log/log.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { shortenId } from "../attachments/target.ts";
+import { shortenId } from "../node/target.ts";
 import {
   findOrphans,
   GRACE_MS,
@@ -26,7 +26,7 @@ import {
   chooseExitCode,
   readDirectories,
   refuseLate,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 
 /** Searches the node, and removes what it finds with `--yes`. */
 export async function gcOrphans(call: CniCall): Promise<Output> {

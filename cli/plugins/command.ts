@@ -11,8 +11,8 @@ import {
   chooseExitCode,
   isDirectory,
   readDirectories,
-} from "../networks/network.ts";
-import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
+} from "../node/network.ts";
+import { listPluginFiles, type PluginFile } from "../node/plugin_file.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 
 /** Asks all plugins for their versions. */

@@ -8,10 +8,10 @@ import type { Output } from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Ip } from "../../net/ip.ts";
-import { Node, type NodeOptions } from "../doctor/node.ts";
-import { report } from "../doctor/pod.ts";
+import { NodeReader, type NodeReaderOptions } from "../node/node_reader.ts";
+import { report } from "./pod.ts";
 import type { CniCall } from "../flags.ts";
-import { readDirectories } from "../networks/network.ts";
+import { readDirectories } from "../node/network.ts";
 import { type Endpoint, Endpoints } from "./endpoint.ts";
 import { probeAll } from "./run.ts";
 import { listNamed, type Wanted } from "./targets.ts";
@@ -19,13 +19,13 @@ import { listNamed, type Wanted } from "./targets.ts";
 /** Pings from A to B and back, and connects from A to B if a port is given. */
 export async function probe(
   call: CniCall,
-  replaced: Pick<NodeOptions, "hostNetns" | "proc"> = {},
+  replaced: Pick<NodeReaderOptions, "hostNetns" | "proc"> = {},
 ): Promise<Output> {
   const [a = "", b = "", portText] = call.args;
   const port = portText === undefined ? undefined : readPort(call, portText);
   const directories = readDirectories(call);
   const { env, signal } = call;
-  using node = new Node({ directories, env, signal, ...replaced });
+  using node = new NodeReader({ directories, env, signal, ...replaced });
   using endpoints = new Endpoints(node);
   if (ifPossible(() => Ip.parse(a)) !== undefined) {
     throw new Error(`"${a}" is an address: probe from a container`);

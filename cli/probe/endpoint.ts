@@ -15,16 +15,16 @@ import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
   listInterfaces,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import { getTarget } from "../attachments/target.ts";
+} from "../node/node_attachments.ts";
+import { getTarget } from "../node/target.ts";
 import {
   findHostSide,
   type HostSide,
   listCachedPlugins,
   nameAttachment,
   resultOf,
-} from "../doctor/live.ts";
-import type { Node } from "../doctor/node.ts";
+} from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 import type { Origin } from "./packet.ts";
 
 /**
@@ -77,7 +77,7 @@ export interface Endpoint extends HostSide {
  * @param name The container's name if it is not in the cache
  */
 function describeEndpoint(
-  node: Node,
+  node: NodeReader,
   sandbox: Rtnl,
   start: Start,
   name = start.netns,
@@ -149,19 +149,19 @@ function listUncached(netns: string): Start[] {
 }
 
 /** Reports whether the node has an address. */
-export function isOnHost({ host }: Pick<Node, "host">, ip: Ip): boolean {
+export function isOnHost({ host }: Pick<NodeReader, "host">, ip: Ip): boolean {
   return host.address.list().some(({ address }) => address.ip.equals(ip));
 }
 
 /** Endpoints with their open namespaces. */
 export class Endpoints implements Disposable {
   readonly #stack = new DisposableStack();
-  readonly #node: Node;
+  readonly #node: NodeReader;
   /** All that were added. */
   readonly all: Endpoint[] = [];
 
   /** @param node Borrowed, not closed */
-  constructor(node: Node) {
+  constructor(node: NodeReader) {
     this.#node = node;
   }
 

@@ -15,8 +15,8 @@ import {
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { type Cause, type More, removal } from "../doctor/finding.ts";
-import type { Node } from "../doctor/node.ts";
+import { type Cause, type Remedy, removal } from "./cause.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 import { explainReason } from "./reasons.ts";
 import { explainLink } from "./explain_link.ts";
 import { deletionOf } from "./legacy_rules.ts";
@@ -32,7 +32,7 @@ export const INTENDED = "intended";
  */
 export function explain(
   trace: Trace,
-  node: Node,
+  node: NodeReader,
   subnet: Cidr,
 ): Cause | typeof INTENDED | undefined {
   return explainRule(trace, node, subnet) ?? explainCounted(trace) ??
@@ -47,7 +47,7 @@ const IDLE = ["counter", "immediate", "reject", "log"];
 
 function explainRule(
   trace: Trace,
-  node: Node,
+  node: NodeReader,
   subnet: Cidr,
 ): Cause | typeof INTENDED | undefined {
   const step = findDrop(trace);
@@ -89,13 +89,13 @@ export interface PassedRule {
   /** The rule in words, such as `rule 7 of the nftables chain "ip nat POSTROUTING"`. */
   readonly what: string;
   /** How to delete the rule. */
-  readonly help: More;
+  readonly help: Remedy;
   /** Whether it is in a table or chain of this project's plugins. */
   readonly isOwn: boolean;
 }
 
 /** Lists the rules that a packet and its answer passed. */
-export function listPassed({ steps }: Trace, node: Node): PassedRule[] {
+export function listPassed({ steps }: Trace, node: NodeReader): PassedRule[] {
   return steps.flatMap((step) => {
     using nftables = openNftables(step.netns);
     const rule = nftables && findRule(nftables, step);
@@ -109,7 +109,7 @@ export function listPassed({ steps }: Trace, node: Node): PassedRule[] {
 function describeRule(
   { table: { family, name }, chain, handle, netns }: PlacedStep,
   rule: Rule | undefined,
-  { hostNetns, host }: Node,
+  { hostNetns, host }: NodeReader,
   base?: HookedChain,
 ): Pick<PassedRule, "what" | "help"> & {
   readonly isOnHost: boolean;
@@ -246,7 +246,7 @@ function explainCounted({ counted, packets }: Trace): Cause | undefined {
  */
 export function explainUntranslated(
   trace: Trace,
-  node: Node,
+  node: NodeReader,
 ): Cause | undefined {
   const { connection, probe: { from } } = trace;
   const isTranslated = connection !== undefined &&

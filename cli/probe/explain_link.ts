@@ -10,15 +10,15 @@ import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
 import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
-import { type Cause, removal } from "../doctor/finding.ts";
-import { findMaster } from "../doctor/live.ts";
-import type { Node } from "../doctor/node.ts";
+import { type Cause, removal } from "./cause.ts";
+import { findMaster } from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 import { findEnded } from "./reasons.ts";
 import type { Trace } from "./trace.ts";
 import { isOnNode } from "./traced_link.ts";
 
 /** Explains by the link at which the kernel ended a packet. */
-export function explainLink(trace: Trace, node: Node): Cause | undefined {
+export function explainLink(trace: Trace, node: NodeReader): Cause | undefined {
   const ended = findEnded(trace);
   if (ended === undefined) return undefined;
   const { reason = "", location, last: { link } } = ended;
@@ -35,7 +35,7 @@ export function explainLink(trace: Trace, node: Node): Cause | undefined {
 
 /** Explains that packets of a container are redirected to a link that leads nowhere. */
 export function explainRedirect(
-  node: Node,
+  node: NodeReader,
   names: readonly string[],
 ): Cause | undefined {
   for (const name of names) {
@@ -65,7 +65,11 @@ export function explainRedirect(
 
 type Side = "ingress" | "egress";
 
-function listFilters({ host }: Node, { index }: Link, side: Side): Filter[] {
+function listFilters(
+  { host }: NodeReader,
+  { index }: Link,
+  side: Side,
+): Filter[] {
   const { filter } = new TrafficControl(host.socket);
   return (side === "ingress"
     ? [Parent.Ingress, Parent.ClsactIngress]
@@ -73,13 +77,13 @@ function listFilters({ host }: Node, { index }: Link, side: Side): Filter[] {
 }
 
 /** The kernel does not report yet by which link a packet was to leave. */
-function findFiltered(node: Node, last: Link): Link {
+function findFiltered(node: NodeReader, last: Link): Link {
   return [last, ...node.host.link.list()].find((link) =>
     listFilters(node, link, "egress").length > 0
   ) ?? last;
 }
 
-function explainFilter(node: Node, link: Link, side: Side): Cause {
+function explainFilter(node: NodeReader, link: Link, side: Side): Cause {
   const { name } = link;
   const filters = listFilters(node, link, side);
   const [filter] = filters;
@@ -94,7 +98,7 @@ function explainFilter(node: Node, link: Link, side: Side): Cause {
   };
 }
 
-function explainQdisc(node: Node, { index, name, mtu }: Link): Cause {
+function explainQdisc(node: NodeReader, { index, name, mtu }: Link): Cause {
   const { kind, bucket } =
     new TrafficControl(node.host.socket).qdisc.find(index, Parent.Root) ?? {};
   const burst = bucket === undefined ? 0 : Math.floor(
@@ -114,7 +118,7 @@ function explainQdisc(node: Node, { index, name, mtu }: Link): Cause {
 }
 
 /** Explains that ports of a bridge do not forward to each other. */
-export function explainPort(node: Node, port: Link): Cause | undefined {
+export function explainPort(node: NodeReader, port: Link): Cause | undefined {
   const bridge = findMaster(node.host, port);
   if (bridge === undefined) return undefined;
   const ports = node.host.link.list()

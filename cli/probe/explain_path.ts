@@ -16,11 +16,11 @@ import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
-import { adviseRepair, findDifferences } from "../doctor/attachments.ts";
-import type { Node } from "../doctor/node.ts";
-import { listUplinks } from "../doctor/subnets.ts";
-import { nameOfSysctl, readSysctlOf } from "../doctor/sysctls.ts";
-import type { Cause } from "../doctor/finding.ts";
+import { adviseRepair, findDifferences } from "../node/differences.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { listUplinks } from "../node/routers.ts";
+import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
+import type { Cause } from "./cause.ts";
 import { type Endpoint, FAR, isOnHost } from "./endpoint.ts";
 import { explainPort } from "./explain_link.ts";
 import { ADD_DEFAULT, explainOwn } from "./explain_route.ts";
@@ -28,7 +28,7 @@ import { decide } from "./routing.ts";
 
 /** A container whose packets are lost, and its open namespace. */
 interface Lossy {
-  readonly node: Node;
+  readonly node: NodeReader;
   readonly end: Endpoint;
   readonly sandbox: Rtnl;
 }
@@ -42,7 +42,7 @@ type Found = Omit<Cause, "check"> & Partial<Pick<Cause, "check">> | undefined;
  * @param isOut Whether the packets are meant to leave the node
  */
 export async function explainPath(
-  node: Node,
+  node: NodeReader,
   end: Endpoint,
   isOut: boolean,
 ): Promise<Cause | undefined> {

@@ -15,8 +15,8 @@ import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { IpProtocol } from "../../ffi/nftables/trace.ts";
 import type { Ip } from "../../net/ip.ts";
-import { type Cause, removal } from "../doctor/finding.ts";
-import { findMaster } from "../doctor/live.ts";
+import { type Cause, removal } from "./cause.ts";
+import { findMaster } from "../node/live.ts";
 import type { Probe } from "./packet.ts";
 import { decide, type Decision, type RoutedPacket } from "./routing.ts";
 

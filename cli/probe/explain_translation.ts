@@ -11,16 +11,16 @@ import {
   setsZone,
   translationOf,
 } from "../../ffi/nftables/expression.ts";
-import type { Node } from "../doctor/node.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 import { isOnHost } from "./endpoint.ts";
-import type { Cause } from "../doctor/finding.ts";
+import type { Cause } from "./cause.ts";
 import { listPassed, type PassedRule } from "./explain.ts";
 import type { Trace } from "./trace.ts";
 
 /** Explains a loss with the first rule that changes packets wrongly. */
 export function explainTranslation(
   trace: Trace,
-  node: Node,
+  node: NodeReader,
 ): Cause | undefined {
   for (const passed of listPassed(trace, node)) {
     if (passed.isOwn) continue;
@@ -33,7 +33,7 @@ export function explainTranslation(
 function explainOne(
   { rule: { expressions }, what, help }: PassedRule,
   { answer, connection, probe }: Trace,
-  node: Node,
+  node: NodeReader,
 ): Cause | undefined {
   if (setsHopLimit(expressions)) {
     return {

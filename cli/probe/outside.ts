@@ -21,8 +21,8 @@ import {
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import type { Node } from "../doctor/node.ts";
-import { listRouters, listUplinks } from "../doctor/subnets.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { listRouters, listUplinks } from "../node/routers.ts";
 import type { Origin } from "./packet.ts";
 
 /** The node's end of the link, then the client's. */
@@ -55,7 +55,7 @@ export class OutsideClient implements Disposable {
    *
    * @throws {SyscallError} EPERM without CAP_NET_ADMIN
    */
-  static async create(node: Pick<Node, "host">): Promise<OutsideClient> {
+  static async create(node: Pick<NodeReader, "host">): Promise<OutsideClient> {
     const { host } = node;
     using stack = new DisposableStack();
     const netns = stack.use(NetNs.create());
@@ -121,7 +121,7 @@ export class OutsideClient implements Disposable {
  * @throws {NetlinkError} ENOENT if the kernel has no filters that redirect packets
  */
 function enterByUplink(
-  node: Pick<Node, "host">,
+  node: Pick<NodeReader, "host">,
   index: number,
   { client, ifindex }: { readonly client: Rtnl; readonly ifindex: number },
 ): Ip | undefined {

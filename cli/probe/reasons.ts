@@ -10,9 +10,9 @@ import type { PacketEnd } from "../../ffi/packet_events.ts";
 import { listXfrmPolicies } from "../../ffi/xfrm.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { type Cause, removal } from "../doctor/finding.ts";
-import type { Node } from "../doctor/node.ts";
-import { readSysctlOf } from "../doctor/sysctls.ts";
+import { type Cause, removal } from "./cause.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { readSysctlOf } from "../node/sysctls.ts";
 import type { Trace } from "./trace.ts";
 import {
   describeLink,
@@ -57,7 +57,10 @@ export function findEnded(trace: Trace): Ended | undefined {
 }
 
 /** Explains a loss with the kernel's drop reason, if that reason is sufficient. */
-export function explainReason(trace: Trace, node: Node): Cause | undefined {
+export function explainReason(
+  trace: Trace,
+  node: NodeReader,
+): Cause | undefined {
   const ended = findEnded(trace);
   const { reason = "NETFILTER_DROP", last } = ended ?? {};
   if (reason === "NETFILTER_DROP") {
@@ -110,7 +113,7 @@ export function explainEnd(trace: Trace): Cause | undefined {
 const FULL_SHARE = 0.95;
 
 /** Explains that connection tracking drops packets of new connections. */
-function explainConntrack(node: Node): Cause | undefined {
+function explainConntrack(node: NodeReader): Cause | undefined {
   const [count = 0, most = 0] = ["count", "max"].map((name) =>
     Number(readSysctlOf(node.host, `net/netfilter/nf_conntrack_${name}`))
   );
@@ -128,7 +131,7 @@ function explainConntrack(node: Node): Cause | undefined {
 /** Finds an IPsec policy that drops packets or answers, or demands a tunnel for them. */
 function explainPolicy(
   { probe: { from, destination: to } }: Trace,
-  node: Node,
+  node: NodeReader,
 ): Cause | undefined {
   const policies = ifPossible(() => listXfrmPolicies(node.hostNetns)) ?? [];
   const covers = (one: Cidr, ip: Ip): boolean =>

@@ -6,10 +6,10 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Node } from "../doctor/node.ts";
-import { listRouters, listUplinks } from "../doctor/subnets.ts";
-import { readSysctlOf } from "../doctor/sysctls.ts";
-import type { Cause } from "../doctor/finding.ts";
+import type { NodeReader } from "../node/node_reader.ts";
+import { listRouters, listUplinks } from "../node/routers.ts";
+import { readSysctlOf } from "../node/sysctls.ts";
+import type { Cause } from "./cause.ts";
 import { type Endpoint, FAR } from "./endpoint.ts";
 import { explain, explainUntranslated, INTENDED } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
@@ -49,7 +49,7 @@ const MOST_ALIKE = 2;
 
 /** Sends probes, and explains which were lost. */
 export async function probeAll(
-  node: Node,
+  node: NodeReader,
   all: readonly Wanted[],
 ): Promise<Probed[]> {
   const answers = new Map<Wanted, Answer>();
@@ -83,7 +83,7 @@ export async function probeAll(
  * them for forwarded packets.
  */
 async function resolveRouters(
-  node: Node,
+  node: NodeReader,
   all: readonly Wanted[],
 ): Promise<void> {
   const routers = new Map(
@@ -123,7 +123,7 @@ function isWell({ isReached, icmp }: Answer): boolean {
  * a rule closes at the uplink.
  */
 async function findTaken(
-  node: Node,
+  node: NodeReader,
   answers: ReadonlyMap<Wanted, Answer>,
 ): Promise<Map<Wanted, Answer>> {
   const asked = [...answers].filter(([{ kind }, { isReached }]) =>
@@ -156,7 +156,7 @@ async function findTaken(
 }
 
 /** Traces lost probes, all at the same time. */
-function traceLost(node: Node, all: readonly Wanted[]): Promise<Trace[]> {
+function traceLost(node: NodeReader, all: readonly Wanted[]): Promise<Trace[]> {
   return traceAll(
     all.map((wanted) => {
       const { kind, subject, tracedFrom } = wanted;
@@ -174,7 +174,7 @@ function traceLost(node: Node, all: readonly Wanted[]): Promise<Trace[]> {
 
 /** Explains lost probes. Of probes that are lost in the same way, some are traced. */
 async function explainAll(
-  node: Node,
+  node: NodeReader,
   all: readonly Wanted[],
   answerOf: (wanted: Wanted) => Answer,
 ): Promise<Map<Wanted, Cause>> {
@@ -223,7 +223,7 @@ async function explainAll(
  * answer might be late.
  */
 async function findSureCause(
-  node: Node,
+  node: NodeReader,
   wanted: Wanted,
   traced: Trace,
   answer: Answer,
@@ -239,7 +239,7 @@ async function findSureCause(
 
 /** Explains a lost probe. */
 async function findCause(
-  node: Node,
+  node: NodeReader,
   wanted: Wanted,
   traced: Trace,
   answer: Answer,
@@ -289,7 +289,7 @@ async function findCause(
  * @returns Undefined if the container's packets are not meant to leave the node
  */
 export async function explainUnsent(
-  node: Node,
+  node: NodeReader,
   subject: Endpoint,
 ): Promise<Probed | undefined> {
   const { origin: from, start, isRouted, hasDefault } = subject;
@@ -362,7 +362,7 @@ const LENGTHS: readonly number[] = [
 
 /** Explains that only long packets are lost: sends packets of several lengths. */
 async function explainLength(
-  node: Node,
+  node: NodeReader,
   { probe, kind, subject, peer }: Wanted,
 ): Promise<Cause | undefined> {
   const { length, destination, from } = probe;
@@ -403,7 +403,7 @@ async function explainLength(
 
 /** Explains a loss with the host that refused the packet, or with how it left the node. */
 function explainRest(
-  node: Node,
+  node: NodeReader,
   { probe, kind, subject }: Wanted,
   traced: Trace,
   { error }: Answer,
@@ -489,7 +489,7 @@ function explainDeparture(trace: Trace): Cause {
 }
 
 /** Lists the namespaces that the packets of a probe pass. */
-function listPlaces(node: Node, { subject, peer }: Wanted): Place[] {
+function listPlaces(node: NodeReader, { subject, peer }: Wanted): Place[] {
   const links = [
     ...subject.hostLinks,
     ...peer?.hostLinks ?? [],
@@ -509,7 +509,7 @@ function listPlaces(node: Node, { subject, peer }: Wanted): Place[] {
 }
 
 /** Lists the namespaces whose routes decide about a probe. */
-function listHops(node: Node, { probe, subject, peer }: Wanted): Hop[] {
+function listHops(node: NodeReader, { probe, subject, peer }: Wanted): Hop[] {
   const { netns } = node.host;
   const { from, destination } = probe;
   if (from.netns.path === netns.path) {

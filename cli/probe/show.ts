@@ -6,7 +6,7 @@
 
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { wrap } from "../../base/command_line/table.ts";
-import { hang, LABEL, labelled, labelledCommand } from "../doctor/labelled.ts";
+import { hang, LABEL, labelled, labelledCommand } from "./labelled.ts";
 import { describeProbe } from "./packet.ts";
 import { arrives, describeLoss, type Probed } from "./run.ts";
 

@@ -10,9 +10,9 @@ import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { objectOf } from "../../base/json/json.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
-import { type Node, readOnce } from "../doctor/node.ts";
-import { resultOf } from "../doctor/live.ts";
-import { listRouters, listUplinks } from "../doctor/subnets.ts";
+import { type NodeReader, readOnce } from "../node/node_reader.ts";
+import { resultOf } from "../node/live.ts";
+import { listRouters, listUplinks } from "../node/routers.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";
 import { DNS_PORT, type Origin, type Probe } from "./packet.ts";
@@ -44,7 +44,10 @@ export interface Wanted {
 const HTTPS_PORT = 443;
 
 /** Returns the node as the sender of packets to an address; undefined without a route. */
-export function originOfNode(node: Node, destination: Ip): Origin | undefined {
+export function originOfNode(
+  node: NodeReader,
+  destination: Ip,
+): Origin | undefined {
   const found = ifPossible(() => node.host.route.lookUp({ destination }));
   const { source } = found ?? {};
   return source && { name: "the node", netns: node.host.netns, source };
@@ -57,7 +60,7 @@ const PING: Shape = { protocol: "ping" };
 
 /** Lists probes from a container, and from the node to the container. */
 export function listWanted(
-  node: Node,
+  node: NodeReader,
   subject: Endpoint,
   peer: Endpoint | undefined,
 ): Wanted[] {
@@ -157,7 +160,7 @@ export function listNamed(
 }
 
 /** Lists the node's own addresses on its uplinks. A tentative one does not answer yet. */
-function listOwn(node: Node, family: IpFamily): Ip[] {
+function listOwn(node: NodeReader, family: IpFamily): Ip[] {
   return listUplinks(node).flatMap(({ index }) =>
     node.host.address.list({ ifindex: index, family })
   ).filter(({ isTentative, address: { ip } }) =>
@@ -179,7 +182,7 @@ export function hasHostPorts(
 
 /** Lists probes from outside to the host ports of a container. */
 export function listHostPorts(
-  node: Node,
+  node: NodeReader,
   subject: Endpoint,
   client: OutsideClient,
 ): Wanted[] {
@@ -216,7 +219,7 @@ export function listHostPorts(
  * Lists the name servers of a container: those in the file of one of its processes
  * or, without a process, those of its network or of the node.
  */
-function listNameServers(node: Node, subject: Endpoint): Ip[] {
+function listNameServers(node: NodeReader, subject: Endpoint): Ip[] {
   const { attachment, netns } = subject.start;
   const own = findProcess(node, netns);
   const ofNetwork = attachment && resultOf(attachment)?.dns.nameservers || [];
@@ -239,7 +242,7 @@ function readServers(path: string): readonly string[] {
 }
 
 /** Finds a process in a namespace that is not the node's. */
-function findProcess(node: Node, netns: string): string | undefined {
+function findProcess(node: NodeReader, netns: string): string | undefined {
   const file = ifPossible(() => Deno.statSync(netns));
   return file && listProcesses(node).get(`${file.dev} ${file.ino}`);
 }

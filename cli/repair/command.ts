@@ -12,8 +12,8 @@ import { Nftables } from "../../ffi/nftables/mod.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import { getTarget, shortenId } from "../attachments/target.ts";
+} from "../node/node_attachments.ts";
+import { getTarget, shortenId } from "../node/target.ts";
 import type { CniCall } from "../flags.ts";
 import {
   createLocks,
@@ -21,7 +21,7 @@ import {
   type Directories,
   readDirectories,
   refuseLate,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { type AttachmentRepair, repairAttachments } from "./repair_node.ts";
 
 /** An attachment, and what became of it. */

@@ -17,9 +17,9 @@ import {
   type RepairOptions,
   type RuntimeConf,
 } from "../../libcni/mod.ts";
-import { parseCached } from "../doctor/attachments.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
-import { CHAIN, unfoldChains } from "../networks/chain_form.ts";
+import { parseCached } from "../node/differences.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
+import { CHAIN, unfoldChains } from "../node/chain_form.ts";
 
 /** What became of an attachment. */
 export interface AttachmentRepair {

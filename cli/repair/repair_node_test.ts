@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { testRows } from "../../tests/_harness/table.ts";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { listNodeAttachments } from "../node/node_attachments.ts";
 import { repairAttachments } from "./repair_node.ts";
 
 const VERSION =

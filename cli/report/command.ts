@@ -13,19 +13,19 @@ import {
 import { DEFAULT_LOG, findLogPath, NO_LOG } from "../../base/log/log_file.ts";
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import type { Output, Run } from "../../base/command_line/command.ts";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { listNodeAttachments } from "../node/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { listTypes } from "../plugins/plugin_types.ts";
+import { listTypes } from "../node/plugin_types.ts";
 import {
   type Directories,
   listNetworks,
   readDirectories,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { Collection } from "./collect.ts";
 import { maskKeys } from "./mask.ts";
 import { makeTarGz } from "./tar.ts";
-import { findDescribedPlugin } from "../plugins/described_plugin.ts";
+import { findDescribedPlugin } from "../node/described_plugin.ts";
 import { requireDirectoryOf } from "../written_file.ts";
 
 /** Commands of the tool in the report, with their arguments. */

@@ -13,13 +13,13 @@ import {
   wantsColor,
 } from "../../base/command_line/style.ts";
 import { UsageError } from "../../base/command_line/usage_error.ts";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
-import { getTarget } from "../attachments/target.ts";
-import { Node } from "../doctor/node.ts";
-import { countPools, formatUntil } from "../doctor/pools.ts";
+import { listNodeAttachments } from "../node/node_attachments.ts";
+import { getTarget } from "../node/target.ts";
+import { NodeReader } from "../node/node_reader.ts";
+import { countPools, formatUntil } from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
-import { listNamed } from "../netns/named.ts";
-import { chooseExitCode, readDirectories } from "../networks/network.ts";
+import { listNamed } from "../node/named_netns.ts";
+import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
 import { formatMermaid, formatTree } from "./tree.ts";
 import type { NodeView, StayingView } from "./model.ts";
@@ -66,7 +66,11 @@ async function read(call: CniCall): Promise<NodeView> {
 
 function listStayingAddresses(call: CniCall): StayingView[] {
   const { env, signal } = call;
-  using node = new Node({ directories: readDirectories(call), env, signal });
+  using node = new NodeReader({
+    directories: readDirectories(call),
+    env,
+    signal,
+  });
   return countPools(node).flatMap(({ network, sticky }) =>
     sticky.map(({ address, namespace, pod, ifName, until }) => ({
       address,

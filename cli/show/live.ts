@@ -11,8 +11,8 @@ import { CURRENT_NETNS, isMissingNetns } from "../../ffi/netns.ts";
 import { filtersVlans } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
-import { pathOfName } from "../netns/named.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
+import { pathOfName } from "../node/named_netns.ts";
 import {
   formatAddresses,
   Host,

@@ -7,7 +7,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import { listNodeAttachments } from "../node/node_attachments.ts";
 import { listWanted } from "./host.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
 import { formatMermaid, formatTree } from "./tree.ts";

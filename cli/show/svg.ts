@@ -15,7 +15,7 @@ import {
   textAt,
 } from "../svg.ts";
 import { shorten } from "../../base/command_line/table.ts";
-import { shortenId } from "../attachments/target.ts";
+import { shortenId } from "../node/target.ts";
 import {
   describeInterface,
   type GroupView,

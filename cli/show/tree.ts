@@ -6,7 +6,7 @@
 
 import { showControls, type Style } from "../../base/command_line/style.ts";
 import { shorten } from "../../base/command_line/table.ts";
-import { shortenId } from "../attachments/target.ts";
+import { shortenId } from "../node/target.ts";
 import {
   describeInterface,
   type GroupView,

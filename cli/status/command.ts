@@ -13,15 +13,11 @@ import {
   CURRENT_VERSION,
   isSpecVersion,
 } from "../../cni/version.ts";
-import { unfoldChains } from "../networks/chain_form.ts";
+import { unfoldChains } from "../node/chain_form.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import {
-  createRuntime,
-  getNetwork,
-  readDirectories,
-} from "../networks/network.ts";
-import { findMissing, findOwnType } from "../plugins/plugin_file.ts";
+import { createRuntime, getNetwork, readDirectories } from "../node/network.ts";
+import { findMissing, findOwnType } from "../node/plugin_file.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */
 export async function status(call: CniCall): Promise<Output> {

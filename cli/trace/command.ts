@@ -31,7 +31,7 @@ import {
   type TraceStep,
 } from "./timeline.ts";
 import { drawTrace } from "./svg.ts";
-import { getNetwork, readDirectories } from "../networks/network.ts";
+import { getNetwork, readDirectories } from "../node/network.ts";
 import { writeTarget } from "../written_file.ts";
 import { add, refuseMissing } from "../add/command.ts";
 import { del } from "../del/command.ts";

@@ -16,7 +16,7 @@ import {
   createRuntime,
   type Directories,
   readDirectories,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { checkNeighbors, type Neighbor } from "./overlaps.ts";
 import {
   FORMATS,

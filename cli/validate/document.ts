@@ -23,7 +23,7 @@ import {
   toNetworkConfList,
 } from "../../libcni/conf.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
-import { CHAIN } from "../networks/chain_form.ts";
+import { CHAIN } from "../node/chain_form.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { advise } from "./advice.ts";
 import {

@@ -37,7 +37,7 @@ import {
   findMissing,
   findNameless,
   findOwnPlugin,
-} from "../plugins/plugin_file.ts";
+} from "../node/plugin_file.ts";
 import { advise } from "./advice.ts";
 import { type CheckedPlugin, findIpamType } from "./keys.ts";
 import {

@@ -9,7 +9,7 @@ import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import type { NetworkConfList } from "../../libcni/mod.ts";
 import { compareVersions, SPEC_VERSIONS } from "../../cni/version.ts";
-import { CHAIN, type PlacedPlugin } from "../networks/chain_form.ts";
+import { CHAIN, type PlacedPlugin } from "../node/chain_form.ts";
 import { type CheckedPlugin, listUsedCapabilities } from "./keys.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import {

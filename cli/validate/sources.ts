@@ -28,7 +28,7 @@ import {
   listNetworks,
   readNetworkFile,
   UnknownNetworkError,
-} from "../networks/network.ts";
+} from "../node/network.ts";
 import { ConfText, type Position } from "./conf_text.ts";
 import { listDefinitions } from "./definitions.ts";
 import type { Given } from "./document.ts";

@@ -23,14 +23,14 @@ import {
   type NetworkConfList,
   type PluginConf,
 } from "../../libcni/conf.ts";
-import { type PlacedPlugin, placePlugins } from "../networks/chain_form.ts";
+import { type PlacedPlugin, placePlugins } from "../node/chain_form.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { findOwnPlugin, findOwnType } from "../plugins/plugin_file.ts";
+import { findOwnPlugin, findOwnType } from "../node/plugin_file.ts";
 import {
   type DescribedPlugin,
   findDescribedPlugin,
-} from "../plugins/described_plugin.ts";
+} from "../node/described_plugin.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   checkAddresses,

@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { makeChain } from "../../cli/networks/chain_form.ts";
+import { makeChain } from "../../cli/node/chain_form.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { decodePluginConf, decodePluginConfs } from "../../libcni/conf.ts";

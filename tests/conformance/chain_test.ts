@@ -7,7 +7,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { makeChain } from "../../cli/networks/chain_form.ts";
+import { makeChain } from "../../cli/node/chain_form.ts";
 import { describeError, toCniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";

@@ -10,7 +10,7 @@ import { waitReadable } from "../../ffi/libc.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { exchange, TcpSocket } from "../../ffi/socket/tcp.ts";
 import { UdpSocket } from "../../ffi/socket/udp_socket.ts";
-import type { Node } from "../../cli/doctor/node.ts";
+import type { NodeReader } from "../../cli/node/node_reader.ts";
 import { parseNetworkConfList, type RuntimeConf } from "../../libcni/mod.ts";
 import { Ip } from "../../net/ip.ts";
 import {
@@ -189,7 +189,7 @@ export function add(file = "30-more"): Control {
 }
 
 async function attachAndDetach(
-  { runtime }: Node,
+  { runtime }: NodeReader,
   path: string,
   conf: RuntimeConf,
 ): Promise<void> {

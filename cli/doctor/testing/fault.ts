@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { NodeOptions } from "../node.ts";
+import type { NodeReaderOptions } from "../../node/node_reader.ts";
 import type { DoctorScene } from "./scene.ts";
 
 /** Fixes what was broken. */
@@ -24,7 +24,7 @@ export interface Fault {
   ) => Undo | Promise<Undo | (() => Promise<void>)>;
   /** The command that the report names. */
   readonly command?: RegExp;
-  readonly options?: (scene: DoctorScene) => Partial<NodeOptions>;
+  readonly options?: (scene: DoctorScene) => Partial<NodeReaderOptions>;
   readonly ignore?: boolean;
   /** Whether the command of the finding is run, and ends it. */
   readonly follow?: boolean;

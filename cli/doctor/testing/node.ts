@@ -4,12 +4,12 @@
  * @module
  */
 
-import { Node } from "../node.ts";
-import type { Directories } from "../../networks/network.ts";
+import { NodeReader } from "../../node/node_reader.ts";
+import type { Directories } from "../../node/network.ts";
 
 /** Creates a node that has only these directories. */
-export function createNode(directories: Partial<Directories>): Node {
-  return new Node({
+export function createNode(directories: Partial<Directories>): NodeReader {
+  return new NodeReader({
     directories: {
       pluginDirs: [],
       confDir: "/nonexistent",

@@ -14,7 +14,7 @@ import { doctor } from "../command.ts";
 import type { CniFlags } from "../../flags.ts";
 import { CHECKS } from "../checks.ts";
 import { diagnose } from "../diagnose.ts";
-import { Node, type NodeOptions } from "../node.ts";
+import { NodeReader, type NodeReaderOptions } from "../../node/node_reader.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { parseNetworkConfList } from "../../../libcni/mod.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
@@ -186,9 +186,9 @@ export class DoctorScene implements Disposable {
   }
 
   /** The node, as the tool sees it. */
-  node(options: Partial<NodeOptions> = {}): Node {
+  node(options: Partial<NodeReaderOptions> = {}): NodeReader {
     const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
-    return new Node({
+    return new NodeReader({
       directories: { pluginDirs: [path], confDir, cacheDir },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       signal: new AbortController().signal,
@@ -206,7 +206,7 @@ export class DoctorScene implements Disposable {
    * @param without Names of checks to leave out
    */
   async find(
-    { without = [], ...options }: Partial<NodeOptions> & {
+    { without = [], ...options }: Partial<NodeReaderOptions> & {
       readonly without?: readonly string[];
     } = {},
   ): Promise<Seen[]> {

@@ -4,11 +4,15 @@
  * @module
  */
 
-import { Node, type NodeOptions, type Replaced } from "../node.ts";
+import {
+  NodeReader,
+  type NodeReaderOptions,
+  type Replaced,
+} from "../../node/node_reader.ts";
 import { drawTrials } from "./svg.ts";
 import { type Party, type Reach, type Trial, tryNetwork } from "./trial.ts";
 import type { CniCall } from "../../flags.ts";
-import { readDirectories } from "../../networks/network.ts";
+import { readDirectories } from "../../node/network.ts";
 import type { Output } from "../../../base/command_line/command.ts";
 import { showControls, type Style } from "../../../base/command_line/style.ts";
 import { formatTable, wrap } from "../../../base/command_line/table.ts";
@@ -21,8 +25,8 @@ export async function tryNetworks(
 ): Promise<Output> {
   const { env, signal, flags } = call;
   const directories = readDirectories(call);
-  const options: NodeOptions = { ...replaced, directories, env, signal };
-  using node = new Node(options);
+  const options: NodeReaderOptions = { ...replaced, directories, env, signal };
+  using node = new NodeReader(options);
   const trials: Trial[] = [];
   const seen = new Set<string>();
   for (const network of node.networks) {

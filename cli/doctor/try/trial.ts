@@ -13,22 +13,23 @@ import {
 } from "../../../libcni/mod.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { valueOf } from "../../../metadata/plugin_metadata.ts";
-import { sharedLinkOf } from "../routed.ts";
+import { sharedLinkOf } from "../../node/routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
-import { createNodeInvoker } from "../../daemon/node_invoker.ts";
+import { createNodeInvoker } from "../../node/node_invoker.ts";
 import { codeOf } from "../packets.ts";
 import { objectOf } from "../../../base/json/json.ts";
 import { shell } from "../../../base/command_line/shell.ts";
-import { listLive } from "../live.ts";
+import { listLive } from "../../node/live.ts";
 import {
   type ConfiguredNetwork,
   ipamTypeOf,
-  Node,
-  type NodeOptions,
-} from "../node.ts";
-import { listNotForwarded, nameOfSysctl } from "../sysctls.ts";
+  NodeReader,
+  type NodeReaderOptions,
+} from "../../node/node_reader.ts";
+import { listNotForwarded } from "../sysctls.ts";
+import { nameOfSysctl } from "../../node/sysctls.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
 import { type Endpoint, Endpoints } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
@@ -87,7 +88,7 @@ const IFNAME = "eth0";
 /** Tests a network, and always detaches what it attached. */
 export async function tryNetwork(
   network: ConfiguredNetwork,
-  options: NodeOptions,
+  options: NodeReaderOptions,
 ): Promise<Trial> {
   const { name, file } = network;
   const trial = {
@@ -99,7 +100,7 @@ export async function tryNetwork(
     stops: [],
     addMilliseconds: null,
   };
-  using node = new Node(options);
+  using node = new NodeReader(options);
   const skipped = findObstacle(node, network) ?? null;
   if (skipped !== null) return { ...trial, skipped };
   const { directories, env, hostNetns } = options;
@@ -176,7 +177,7 @@ function explainOff(family: 4 | 6): Stop {
 function delCommand(
   network: string,
   { containerId, netns, ifName }: RuntimeConf,
-  { directories: { pluginDirs, confDir, cacheDir } }: NodeOptions,
+  { directories: { pluginDirs, confDir, cacheDir } }: NodeReaderOptions,
 ): string {
   return shell`${Deno.execPath()} del ${network} ${netns} ` +
     shell`--container-id ${containerId} --ifname ${ifName} ` +
@@ -187,10 +188,10 @@ function delCommand(
 /** Probes from the ends, to each other, and from the node. */
 async function probeEnds(
   ends: readonly RuntimeConf[],
-  options: NodeOptions,
+  options: NodeReaderOptions,
 ): Promise<readonly Probed[]> {
   // The cache has the ends now.
-  using node = new Node(options);
+  using node = new NodeReader(options);
   using endpoints = new Endpoints(node);
   const found = ends.map(({ containerId, netns }, at) =>
     endpoints.add(
@@ -277,7 +278,7 @@ function listStatic({ plugins }: ConfiguredNetwork): string[] {
 
 /** Explains why a network cannot be tried without harm; undefined if it can. */
 function findObstacle(
-  node: Node,
+  node: NodeReader,
   network: ConfiguredNetwork,
 ): string | undefined {
   const { plugins } = network;
@@ -304,8 +305,8 @@ function findObstacle(
 }
 
 /** Lists the names of the host's links. */
-function listLinks(options: NodeOptions): Set<string> {
-  using node = new Node(options);
+function listLinks(options: NodeReaderOptions): Set<string> {
+  using node = new NodeReader(options);
   return new Set(node.host.link.list().map(({ name }) => name));
 }
 
@@ -320,7 +321,7 @@ async function attachAll(
   runtime: NetworkRuntime,
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
-  options: NodeOptions,
+  options: NodeReaderOptions,
   failures: Failure[],
 ): Promise<Attached> {
   const results: Result[] = [];
@@ -346,7 +347,7 @@ async function checkAll(
   runtime: NetworkRuntime,
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
-  { signal }: NodeOptions,
+  { signal }: NodeReaderOptions,
   failures: Failure[],
 ): Promise<void> {
   using limit = new JoinedSignal(CALLS_MS, signal);

@@ -18,7 +18,7 @@ import { decodeConfigVersion, readRequest } from "../../../cni/call/request.ts";
 import { parsePrevResult } from "../../../cni/result/decoding.ts";
 import { encodeResult } from "../../../cni/result/encoding.ts";
 import { decodeValidAttachments } from "../../../cni/config/types.ts";
-import { parseWritten } from "../../../cli/networks/chain_form.ts";
+import { parseWritten } from "../../../cli/node/chain_form.ts";
 import { ConfText } from "../../../cli/validate/conf_text.ts";
 import { parseResolvConf } from "../../../ipam/host_local/resolv_conf.ts";
 import { describeOwner, findIp } from "../../../ipam/host_local/lease.ts";

@@ -1,10 +1,10 @@
 /** `cni doctor --pod`: where the packets of a container end. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { CniFlags } from "../flags.ts";
-import type { ShownCause, ShownProbe } from "../probe/show.ts";
+import type { ShownCause, ShownProbe } from "./show.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
-import { DoctorScene } from "./testing/scene.ts";
+import { DoctorScene } from "../doctor/testing/scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);

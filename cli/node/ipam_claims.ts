@@ -15,7 +15,7 @@ import {
   parseNetworkConfList,
   type PluginConf,
 } from "../../libcni/mod.ts";
-import { unfoldChains } from "../networks/chain_form.ts";
+import { unfoldChains } from "./chain_form.ts";
 
 export type { AttachedClaim };
 

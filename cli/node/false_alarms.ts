@@ -6,13 +6,10 @@
 
 import { findExecutable } from "../../cni/invoke/find.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import {
-  listAddresses,
-  type NodeAttachment,
-} from "../attachments/node_attachments.ts";
+import { listAddresses, type NodeAttachment } from "./node_attachments.ts";
 import { listCachedPlugins } from "./live.ts";
-import type { Node } from "./node.ts";
-import { isBuiltByGo } from "./plugins.ts";
+import type { NodeReader } from "./node_reader.ts";
+import { isBuiltByGo } from "./elf_file.ts";
 
 type Attachment = Pick<NodeAttachment, "config" | "result">;
 
@@ -57,7 +54,7 @@ function hasFamily(
 
 /** Reports whether a difference is a false alarm of a Go plugin. */
 export function isFalseAlarm(
-  { directories: { pluginDirs } }: Pick<Node, "directories">,
+  { directories: { pluginDirs } }: Pick<NodeReader, "directories">,
   attachment: Attachment,
   { plugin: type, msg }: { readonly plugin: string; readonly msg: string },
 ): boolean {

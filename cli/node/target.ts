@@ -8,8 +8,8 @@ import { resolve } from "@std/path/posix";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { findNearest } from "../../base/command_line/suggest.ts";
-import { findNetnsProblem, listNamed, pathOfName } from "../netns/named.ts";
-import type { Directories } from "../networks/network.ts";
+import { findNetnsProblem, listNamed, pathOfName } from "./named_netns.ts";
+import type { Directories } from "./network.ts";
 import {
   isOfNetns,
   listNodeAttachments,

@@ -26,7 +26,7 @@ import {
   readArgs,
   readDirectories,
   UnknownNetworkError,
-} from "../networks/network.ts";
+} from "./network.ts";
 
 /**
  * Describes a new attachment. The container ID is derived from the namespace's

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { findNetnsProblem, isNetns, pathOfName } from "./named.ts";
+import { findNetnsProblem, isNetns, pathOfName } from "./named_netns.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("pathOfName() accepts the same names as ip netns", async (t) => {

@@ -26,14 +26,14 @@ import {
   listInterfaces,
   listNodeAttachments,
   type NodeAttachment,
-} from "../attachments/node_attachments.ts";
-import { unfoldChains } from "../networks/chain_form.ts";
-import type { Directories } from "../networks/network.ts";
-import { type NodeDaemon, readNodeDaemon } from "../daemon/node_daemon.ts";
-import { listPluginFiles, type PluginFile } from "../plugins/plugin_file.ts";
+} from "./node_attachments.ts";
+import { unfoldChains } from "./chain_form.ts";
+import type { Directories } from "./network.ts";
+import { type NodeDaemon, readNodeDaemon } from "./node_daemon.ts";
+import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
 
 /** Where to look. */
-export interface NodeOptions {
+export interface NodeReaderOptions {
   readonly directories: Directories;
   readonly env: Environment;
   /** Aborted when time is up. */
@@ -50,7 +50,7 @@ export interface NodeOptions {
 
 /** Parts of the node that tests replace. */
 export type Replaced = Pick<
-  NodeOptions,
+  NodeReaderOptions,
   "hostNetns" | "proc" | "daemonSocket" | "resolvConf"
 >;
 
@@ -84,7 +84,7 @@ export interface Configuration {
 const VERSION_TIMEOUT_MS = 5_000;
 
 /** A node. Dispose of it to close its sockets. */
-export class Node implements Disposable {
+export class NodeReader implements Disposable {
   readonly directories: Directories;
   readonly env: Environment;
   readonly signal: AbortSignal;
@@ -105,7 +105,7 @@ export class Node implements Disposable {
   readonly #daemons = new Map<string, Promise<NodeDaemon>>();
 
   /** Opens nothing yet. */
-  constructor(options: NodeOptions) {
+  constructor(options: NodeReaderOptions) {
     const { directories, env } = options;
     this.directories = directories;
     this.env = env;
@@ -197,8 +197,10 @@ export class Node implements Disposable {
 }
 
 /** Returns a function that reads something of each node once. */
-export function readOnce<T>(read: (node: Node) => T): (node: Node) => T {
-  const known = new WeakMap<Node, T>();
+export function readOnce<T>(
+  read: (node: NodeReader) => T,
+): (node: NodeReader) => T {
+  const known = new WeakMap<NodeReader, T>();
   return (node) => {
     const found = known.get(node) ?? read(node);
     known.set(node, found);

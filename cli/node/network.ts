@@ -27,7 +27,7 @@ import {
   toNetworkConfList,
 } from "../../libcni/mod.ts";
 import type { CniCall } from "../flags.ts";
-import { createNodeInvoker, readPluginEnv } from "../daemon/node_invoker.ts";
+import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { formatDuration } from "../../base/duration.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 

@@ -11,9 +11,9 @@ import type { Result } from "../../cni/result/result.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
-import { shortenId } from "../attachments/target.ts";
-import { type Node, readOnce } from "./node.ts";
+import type { NodeAttachment } from "./node_attachments.ts";
+import { shortenId } from "./target.ts";
+import { type NodeReader, readOnce } from "./node_reader.ts";
 
 /** The links of the host that a container's packets pass. */
 export interface HostSide {
@@ -37,14 +37,15 @@ export interface LiveInterface extends HostSide {
 }
 
 /** Lists the interfaces of containers with a namespace that exists. */
-export const listLive: (node: Node) => readonly LiveInterface[] = readOnce(
-  (node) =>
-    node.liveInterfaces.flatMap((cached) =>
-      ifPossible(() => look(node, cached)) ?? []
-    ),
-);
+export const listLive: (node: NodeReader) => readonly LiveInterface[] =
+  readOnce(
+    (node) =>
+      node.liveInterfaces.flatMap((cached) =>
+        ifPossible(() => look(node, cached)) ?? []
+      ),
+  );
 
-function look(node: Node, cached: NodeAttachment): LiveInterface {
+function look(node: NodeReader, cached: NodeAttachment): LiveInterface {
   using sandbox = Rtnl.open(cached.netns);
   const link = sandbox.link.find(cached.ifName);
   const side = findHostSide(node, link);
@@ -65,7 +66,7 @@ function look(node: Node, cached: NodeAttachment): LiveInterface {
 
 /** Finds where a container's packets enter the host. */
 export function findHostSide(
-  { host }: Pick<Node, "host">,
+  { host }: Pick<NodeReader, "host">,
   link: Link | undefined,
 ): HostSide {
   const peer = link?.kind === "veth" && link.linkIndex !== undefined

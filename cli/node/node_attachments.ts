@@ -15,8 +15,8 @@ import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { AttachmentCache, type CachedAttachment } from "../../libcni/mod.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
-import { isNetns } from "../netns/named.ts";
-import type { Directories } from "../networks/network.ts";
+import { isNetns } from "./named_netns.ts";
+import type { Directories } from "./network.ts";
 
 /** An attachment on this node. */
 export interface NodeAttachment extends CachedAttachment {

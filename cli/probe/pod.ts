@@ -10,12 +10,12 @@ import type { Output } from "../../base/command_line/command.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import type { NodeAttachment } from "../attachments/node_attachments.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { type Endpoint, Endpoints } from "../probe/endpoint.ts";
-import { OutsideClient } from "../probe/outside.ts";
-import { arrives, explainUnsent, probeAll, type Probed } from "../probe/run.ts";
-import { formatProbed, toCauses, toShown } from "../probe/show.ts";
+import { type Endpoint, Endpoints } from "./endpoint.ts";
+import { OutsideClient } from "./outside.ts";
+import { arrives, explainUnsent, probeAll, type Probed } from "./run.ts";
+import { formatProbed, toCauses, toShown } from "./show.ts";
 import {
   hasHostPorts,
   listHostPorts,
@@ -23,9 +23,9 @@ import {
   listWanted,
   originOfNode,
   type Wanted,
-} from "../probe/targets.ts";
-import { resultOf } from "./live.ts";
-import type { Node } from "./node.ts";
+} from "./targets.ts";
+import { resultOf } from "../node/live.ts";
+import type { NodeReader } from "../node/node_reader.ts";
 
 /** What `--to` names. */
 interface Destination {
@@ -38,7 +38,10 @@ interface Destination {
  *
  * @throws {Error} If it is unknown, or has no address
  */
-export async function probePod(node: Node, call: CniCall): Promise<Output> {
+export async function probePod(
+  node: NodeReader,
+  call: CniCall,
+): Promise<Output> {
   const { flags: { pod = "", from, to } } = call;
   const destination = readDestination(call, to);
   using endpoints = new Endpoints(node);
@@ -102,7 +105,7 @@ export async function probePod(node: Node, call: CniCall): Promise<Output> {
 
 /** Finds an address of another container. */
 function findOther(
-  node: Node,
+  node: NodeReader,
   endpoints: Endpoints,
   family: IpFamily,
   isMeant: (attachment: NodeAttachment) => boolean,

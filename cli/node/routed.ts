@@ -9,7 +9,7 @@ import { objectOf } from "../../base/json/json.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
-import type { ConfiguredNetwork, Node } from "./node.ts";
+import type { ConfiguredNetwork, NodeReader } from "./node_reader.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 
 /** One subnet of such a network. */
@@ -23,7 +23,7 @@ export interface RoutedNetwork {
 
 /** Lists the subnets for which the node routes. */
 export function listRouted(
-  { networks }: Pick<Node, "networks">,
+  { networks }: Pick<NodeReader, "networks">,
 ): RoutedNetwork[] {
   return networks.flatMap((network) =>
     network.plugins.filter(isRouter).flatMap((conf) =>
