@@ -1,9 +1,9 @@
 /**
  * Measures the plugins beside others: `deno task bench`.
  *
- *     deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
- *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
- *                     [--out DIR]
+ *     deno task bench [--quick] [--rounds N] [--filter TEXT] [--bin DIR]
+ *                     [--peer DIR]... [--go-multus DIR] [--out DIR]
+ *     deno task bench --growth [--sizes N,N...] [--docs]
  *
  * Whole processes, as a container runtime starts them, in turns: A B A B. All
  * of it happens in namespaces that end with this program, so that the machine's
@@ -20,6 +20,8 @@ import { ROOT } from "../compile/project.ts";
 import { answerHelp, readOptions } from "../help.ts";
 import { importFlags } from "../net.ts";
 import { type Answer, measureAll, type Task } from "./bench/measure.ts";
+import { GROWTH } from "./bench/cells.ts";
+import { formatGrowth, writeGrowth } from "./bench/growth.ts";
 import { runIsolated } from "./bench/isolation.ts";
 import { describeMachine, formatReport, type Report } from "./bench/report.ts";
 import { findSubjects, GO_DIRECTORY } from "./bench/subject.ts";
@@ -53,7 +55,10 @@ interface BenchOptions {
   /** Directory of the Go version's multus. */
   readonly goMultus: string | undefined;
   readonly quick: boolean;
-  readonly growth: boolean;
+  /** Numbers of containers on the node, to measure growth alone. */
+  readonly growth: readonly number[] | undefined;
+  /** Whether the growth is written into the pages. */
+  readonly docs: boolean;
   readonly rounds: number | undefined;
   readonly filter: string;
   /** Where the results are written. */
@@ -66,22 +71,36 @@ function parseOptions(): BenchOptions {
   const flag = { type: "boolean" } as const;
   const { bin, peer = [], rounds, filter = "", out, ...more } = readOptions({
     ...{ bin: text, "go-multus": text, rounds: text, filter: text, out: text },
-    ...{ peer: { ...text, multiple: true }, quick: flag, growth: flag },
+    ...{ peer: { ...text, multiple: true }, quick: flag },
+    ...{ growth: flag, sizes: text, docs: flag },
   });
   if (rounds !== undefined && !/^[1-9]\d{0,2}$|^1000$/.test(rounds)) {
     throw new Error(`Cannot use "${rounds}" as --rounds: expected 1 to 1000`);
   }
   const path = (text: string | undefined): string | undefined =>
     text === undefined ? undefined : resolve(text);
-  const { quick = false, growth = false } = more;
+  const { quick = false, sizes, docs = false } = more;
+  if (more.growth !== true && (sizes !== undefined || docs)) {
+    throw new Error("Cannot use --sizes or --docs without --growth");
+  }
   return {
     bin: path(bin),
     peers: peer.map((directory) => resolve(directory)),
     goMultus: path(more["go-multus"]),
     rounds: rounds === undefined ? undefined : Number(rounds),
     out: resolve(out ?? `${ROOT}dist/bench`),
-    ...{ quick, growth, filter },
+    growth: more.growth === true ? parseSizes(sizes) : undefined,
+    ...{ quick, docs, filter },
   };
+}
+
+/** @throws {Error} If it is no list of numbers */
+function parseSizes(text: string | undefined): readonly number[] {
+  if (text === undefined) return GROWTH;
+  if (!/^\d{1,4}(,\d{1,4})*$/.test(text)) {
+    throw new Error(`Cannot use "${text}" as --sizes: expected 0,100 or so`);
+  }
+  return text.split(",").map(Number).sort((a, b) => a - b);
 }
 
 /** Measures, prints and writes; returns the exit status. */
@@ -104,28 +123,36 @@ async function bench(options: BenchOptions): Promise<number> {
     return 1;
   }
   const all = [...notes, ...answer.notes];
-  const report: Report = { machine, quick, growth, filter, notes: all, rows };
-  const text = formatReport(report);
+  const report: Report = { machine, filter, notes: all, rows };
+  const text = growth === undefined
+    ? formatReport(report)
+    : `${formatReport(report)}\n${formatGrowth(rows)}\n`;
   console.log(text);
-  const path = `${out}/${growth ? "growth" : "bench"}`;
+  const path = `${out}/${growth === undefined ? "bench" : "growth"}`;
   await Deno.mkdir(out, { recursive: true });
   await Deno.writeTextFile(`${path}.md`, text);
   await Deno.writeTextFile(
     `${path}.json`,
     `${JSON.stringify(report, null, 2)}\n`,
   );
-  console.error(`Written: ${path}.md, ${path}.json`);
+  const pages = options.docs ? await writeGrowth(ROOT, report) : [];
+  console.error(
+    `Written: ${[`${path}.md`, `${path}.json`, ...pages].join(", ")}`,
+  );
   return 0;
 }
 
 const HELP = `Measure the plugins beside others, in namespaces of their own.
 
-Usage: deno task bench [--quick] [--growth] [--rounds N] [--filter TEXT]
-                       [--bin DIR] [--peer DIR]... [--go-multus DIR]
-                       [--out DIR]
+Usage: deno task bench [--quick] [--rounds N] [--filter TEXT] [--bin DIR]
+                       [--peer DIR]... [--go-multus DIR] [--out DIR]
+       deno task bench --growth [--sizes N,N...] [--docs] [OPTION]...
 
   --quick          a few rounds of the smaller measurements
-  --growth         pods alone, with 0 to 2000 containers on the node
+  --growth         measure a pod beside more and more containers
+  --sizes N,N...   numbers of containers (default ${GROWTH.join(",")})
+  --docs           write the growth to README.md, docs/performance.md and
+                   docs/growth.svg
   --rounds N       rounds that count (1 to 1000)
   --filter TEXT    measure only cells with TEXT in their name
   --bin DIR        our executables (default build them)

@@ -46,13 +46,13 @@ export interface PlanInput {
   readonly rounds?: number | undefined;
   /** Only cells with this text in their name. */
   readonly filter: string;
-  /** Whether to measure pods on a node with more and more containers, and no more. */
-  readonly growth?: boolean;
+  /** Numbers of containers on the node, ascending: only pods beside these are measured. */
+  readonly growth?: readonly number[] | undefined;
 }
 
 /** Chooses how often everything is done. */
 export function chooseRounds({ quick, growth, rounds }: PlanInput): Rounds {
-  const single = rounds ?? (quick ? 3 : growth ? 8 : 20);
+  const single = rounds ?? (quick ? 3 : growth === undefined ? 20 : 8);
   return {
     warmUp: quick ? 1 : 2,
     single,
@@ -75,22 +75,18 @@ const VARIANTS: readonly (readonly [ChainName, masquerade: boolean])[] = [
 /** The kubelet's default for the pods of a node. */
 const DRAINED = 110;
 
-/** Containers on the node, step by step. */
-const GROWTH = [0, 100, 250, 500, 1000, 2000];
-
-/** Plans how calls grow with the containers on the node. */
-function planGrowth({ quick, filter }: PlanInput): Scenario[] {
-  const levels = quick ? GROWTH.slice(0, 3) : GROWTH;
-  const cells = levels.map((containers) =>
-    nameCell("pod", true, { containers, parallel: 1 })
-  ).filter(({ name }) => name.includes(filter));
-  return cells.length > 0 ? [{ chain: "pod", masquerade: true, cells }] : [];
-}
+/** Containers on the node, in the rows of docs/performance.md. */
+export const GROWTH: readonly number[] = [0, 100, 250, 500, 1000, 2000];
 
 /** Lists what to measure. */
 export function planScenarios(input: PlanInput): Scenario[] {
   const { quick, filter } = input;
-  if (input.growth) return planGrowth(input);
+  if (input.growth !== undefined) {
+    const cells = input.growth.map((containers) =>
+      nameCell("pod", true, { containers, parallel: 1 })
+    );
+    return [{ chain: "pod", masquerade: true, cells }];
+  }
   const levels = quick ? [50] : [50, 500];
   const widths = quick ? [4] : [4, 16, 64];
   const empty = { containers: 0, parallel: 1 };

@@ -20,6 +20,7 @@ import { hideSharedDirectories, makeNetns, pause } from "./isolation.ts";
 import { BenchNode, FILL_WIDTH, type Job } from "./node.ts";
 import {
   type Attachment,
+  byDaemon,
   callForVersions,
   type ChainName,
   CHAINS,
@@ -58,7 +59,7 @@ export function measureAll(task: Task): Answer {
   using bench = new Session(task);
   return {
     rows: [
-      ...START.includes(task.filter) && !task.growth
+      ...START.includes(task.filter) && task.growth === undefined
         ? measureStarts(bench)
         : [],
       ...planScenarios(task).flatMap((one) => measureScenario(one, bench)),
@@ -184,6 +185,7 @@ function measureScenario(
       return stack.use(new BenchNode({ ...parts, deno: task.deno }));
     });
   let contestants = nodes.flatMap((node) => listContestants(node, chain))
+    .filter((one) => task.growth === undefined || one.isPluginByPlugin)
     .filter((one) => bench.attempt(one.who, () => one.prepare()));
   return cells.flatMap((cell) => {
     bench.show(cell.name);
@@ -266,9 +268,14 @@ class Contestant {
     return `${this.node.subject.name} ${this.#route.name}`.trim();
   }
 
+  /** Whether it runs each plugin by itself, with or without the node daemon. */
+  get isPluginByPlugin(): boolean {
+    return this.#route === oneByOne || this.#route === byDaemon;
+  }
+
   /** Whether a drain is measured with it: with the daemon, and with others' plugins. */
   get drains(): boolean {
-    return this.#route.daemon === "node" ||
+    return this.#route === byDaemon ||
       this.#route === oneByOne && this.node.subject.name !== OURS;
   }
 

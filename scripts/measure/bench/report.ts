@@ -86,10 +86,6 @@ function run(command: string, ...args: string[]): string {
 /** The results of a run. */
 export interface Report {
   readonly machine: Machine;
-  /** Whether a few rounds of the smaller cells were enough. */
-  readonly quick: boolean;
-  /** Whether pods were measured beside more and more others. */
-  readonly growth?: boolean;
   readonly filter: string;
   /** Skipped cells, and why. */
   readonly notes: readonly string[];
@@ -175,39 +171,8 @@ function explainCell(cell: string, [row]: readonly Row[]): string {
 
 /** Formats the results as a Markdown document. */
 export function formatReport(report: Report): string {
-  const { machine, rows, notes, growth = false } = report;
+  const { machine, rows, notes } = report;
   const list = [...describeLines(machine), ...notes]
     .map((line) => `- ${line}`).join("\n");
-  const parts = [
-    list,
-    ...growth ? [formatGrowth(rows)] : [],
-    formatTables(rows),
-  ];
-  return `# What containers cost\n\n${parts.join("\n\n")}\n`;
-}
-
-/**
- * Formats a table of the medians of each contestant's ADD and DEL by the number of
- * containers, and of how often those of the first column they are.
- */
-function formatGrowth(rows: readonly Row[]): string {
-  const levels = [...new Set(rows.map(({ containers = 0 }) => containers))];
-  const lines = ["ADD", "DEL"].flatMap((step) => {
-    const own = rows.filter((row) => row.step === step);
-    return [...Map.groupBy(own, ({ who }) => who)].map(([who, series]) => {
-      const [first, ...others] = levels.map((level) =>
-        series.find(({ containers }) => containers === level)?.wallMs.median
-      );
-      const cells = others.map((ms) =>
-        ms === undefined || first === undefined
-          ? ms?.toFixed(1) ?? ""
-          : `${ms.toFixed(1)} (${(ms / first).toFixed(2)})`
-      );
-      return [step, who, first?.toFixed(1) ?? "", ...cells];
-    });
-  });
-  const head = ["step", "who", ...levels.map(String)];
-  const rule = head.map((_, at) => at < 2 ? "---" : "--:");
-  return [head, rule, ...lines]
-    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  return `# What containers cost\n\n${list}\n\n${formatTables(rows)}\n`;
 }

@@ -1,7 +1,6 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { formatReport } from "./report.ts";
-import type { Row } from "./summary.ts";
-import { sampleReport, sampleRow, spreadOf } from "./testing.ts";
+import { sampleReport, sampleRow } from "./testing.ts";
 
 Deno.test("formatReport() is a document of headings, lists and aligned tables", () => {
   const ratio = { to: "go", median: 2.5 };
@@ -31,32 +30,6 @@ Deno.test("formatReport() is a document of headings, lists and aligned tables", 
 | step | who  | wall ms | quartiles | CPU ms | per second |
 | ---- | ---- | ------: | --------- | -----: | ---------: |
 | ADD  | ours |    25.0 | 24.0-26.5 |   20.0 |       12.3 |
-`,
-  );
-});
-
-Deno.test("formatReport() compares each contestant with itself on an empty node", () => {
-  const row = (
-    step: string,
-    who: string,
-    containers: number,
-    ms: number,
-  ): Row => sampleRow({ step, who, containers, wallMs: spreadOf(ms) });
-  const rows = [
-    row("ADD", "ours", 0, 10),
-    row("DEL", "ours", 0, 8),
-    row("ADD", "go", 0, 40),
-    row("ADD", "ours", 250, 11),
-    row("DEL", "ours", 250, 10),
-  ];
-  assertStringIncludes(
-    formatReport({ ...sampleReport(rows), growth: true }),
-    `
-| step | who | 0 | 250 |
-| --- | --- | --: | --: |
-| ADD | ours | 10.0 | 11.0 (1.10) |
-| ADD | go | 40.0 |  |
-| DEL | ours | 8.0 | 10.0 (1.25) |
 `,
   );
 });

@@ -46,7 +46,6 @@ export function sampleReport(
       deno: "2.9.6",
       versions: { ours: "v1.0.0", go: "v1.1.1" },
     },
-    quick: false,
     filter: "",
     notes,
     rows,
