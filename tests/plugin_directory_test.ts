@@ -209,8 +209,10 @@ rootTest("a plugin is its directory", needsCheckout, async (t) => {
     ]);
   });
 
-  await t.step("without it, the product type-checks", async () => {
-    const { code, stderr } = await copy.deno("check", "main.ts", "libcni.ts");
+  // The type check of the whole product is for the night.
+  const verb = Deno.env.get("CNI_CONFORM") === "1" ? "check" : "cache";
+  await t.step("without it, nothing imports it", async () => {
+    const { code, stderr } = await copy.deno(verb, "main.ts", "libcni.ts");
     assertEquals(code, 0, stderr);
   });
 
