@@ -424,6 +424,7 @@ rootTest(
     const demands: DemandsOn[] = [
       {
         type: "firewall",
+        withoutProtocol: true,
         keys: () => ({ backend: "firewalld" }),
         except: {
           ...BY_FAULTS,
@@ -432,6 +433,7 @@ rootTest(
       },
       {
         type: "portmap",
+        withoutProtocol: true,
         keys: () => ({ backend: "nftables" }),
         optional: /^NFT_MSG_GET/,
       },

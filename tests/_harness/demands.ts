@@ -23,6 +23,11 @@ import {
   subjectOf,
 } from "../../testing/conform/profiles.ts";
 import { DEMANDS } from "../../testing/conform/rows/all.ts";
+import {
+  ERROR_DEMANDS,
+  INPUT_DEMANDS,
+  VERSION_DEMANDS,
+} from "../../testing/conform/rows/protocol.ts";
 import { isAbout, tryDemand } from "../../testing/conform/run.ts";
 import { type Json, type Known, Scene } from "../../testing/conform/scene.ts";
 import { ProcessWay } from "../../testing/conform/way.ts";
@@ -42,6 +47,8 @@ export interface DemandsOn {
   readonly makes?: readonly (keyof typeof MADE)[];
   /** Demands that do not apply, with the reason. */
   readonly except?: Readonly<Record<string, string>>;
+  /** Whether to leave out what the plugin's own code does not decide: versions, errors, inputs. */
+  readonly withoutProtocol?: boolean;
   /** Whether the gate leaves it to the night. */
   readonly isNightly?: boolean;
   /** Needs of the machine. */
@@ -61,6 +68,9 @@ export interface DemandsOn {
  * night.
  */
 const IS_ALL = Deno.env.get("CNI_CONFORM") === "1";
+
+/** Demands that one code fulfils for all plugins. */
+const PROTOCOL = [...VERSION_DEMANDS, ...ERROR_DEMANDS, ...INPUT_DEMANDS];
 
 /** Demands on CHECK about what only some plugins make. */
 const MADE = {
@@ -171,11 +181,13 @@ function rowsOf(one: DemandsOn, tryRow: TryRow): {
   readonly fn: Row;
   readonly reason: string | undefined;
 }[] {
-  const { makes = [] } = one;
+  const { makes = [], withoutProtocol = false } = one;
   const { kind = "interface", config = {}, except = {} } = profileOf(one);
   const usesIpam = kind === "interface" && "ipam" in config;
   const about = { kind, usesIpam, versions: SPEC_VERSIONS };
-  return DEMANDS.filter((row) => isAbout(row, about)).map((row) => {
+  return DEMANDS.filter((row) =>
+    isAbout(row, about) && !(withoutProtocol && PROTOCOL.includes(row))
+  ).map((row) => {
     const made = Object.entries(MADE)
       .find(([sort]) => row.id === `check-${sort}`);
     const isMade = made === undefined || makes.some((sort) => sort === made[0]);

@@ -3,4 +3,4 @@
 import { demandsOnExecutable } from "../_harness/demands.ts";
 
 demandsOnExecutable({ type: "ptp", makes: ["firewall"] });
-demandsOnExecutable({ type: "host-local" });
+demandsOnExecutable({ type: "host-local", withoutProtocol: true });

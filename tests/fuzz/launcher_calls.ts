@@ -13,7 +13,7 @@ import { isForDaemon } from "../../daemon/wire/daemon_socket.ts";
 import { decodeRequest } from "../../daemon/wire/request.ts";
 import { UnixStream } from "../../ffi/socket/unix_stream.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
-import { readLauncher } from "../../scripts/compile/add_code.ts";
+import { readLauncher } from "../../scripts/stubs/add_code.ts";
 import { makeProgram, ProgramFile } from "../../scripts/launcher/testing.ts";
 import type { Machine } from "../../scripts/mkdenort/elf.ts";
 import { withFacts } from "../../scripts/mkdenort/object.ts";

@@ -197,17 +197,25 @@ function only(
   return { ...trouble, begin };
 }
 
-/** The troubles that no request can have alone. */
-const OF_ALL = ["is not there", "accepts connections and says nothing"];
+/**
+ * The troubles of one request among others, one of each kind: the client is the same
+ * for every request, so the pod's has had them all.
+ */
+const OF_ONE = [
+  "takes a minute for each answer",
+  "closes the connection in the middle of the answer",
+  "does not let us (403)",
+  "is in conflict (409)",
+  "is unavailable (503)",
+  "answers with a page of something else",
+];
 
-/** The troubles that may be some requests' alone, of those only. */
+/** The troubles of one request, of those that a rule selects. */
 function onlyOf(
   rule: Pick<FaultRule, "method" | "path">,
 ): Record<string, Trouble> {
   return Object.fromEntries(
-    Object.entries(TROUBLES)
-      .filter(([name]) => !OF_ALL.includes(name))
-      .map(([name, trouble]) => [name, only(trouble, rule)]),
+    OF_ONE.map((name) => [name, only(TROUBLES[name] as Trouble, rule)]),
   );
 }
 
