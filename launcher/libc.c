@@ -23,7 +23,7 @@
  */
 #include "system.h"
 
-/* The build appends these to the code (scripts/compile/linker_stub.ts). */
+/* The build appends these to the code (scripts/stubs/linker_stub.ts). */
 extern const FACTS struct {
   /* From _start on: where the executable starts; the dynamic tag that can name the
    * path of the libraries; and what the texts of dynamic tags are counted from. */

@@ -9,10 +9,10 @@
  * @module
  */
 
-import { attachCallStub } from "./call_stub.ts";
+import { attachCallStub } from "../stubs/call_stub.ts";
 import { hideSections } from "./hide_sections.ts";
-import { attachLinkerStub } from "./linker_stub.ts";
-import { prelink } from "./prelink.ts";
+import { attachLinkerStub } from "../stubs/linker_stub.ts";
+import { prelink } from "../prelink/prelink.ts";
 
 /** Facts about an executable that steps may need. */
 interface StepFacts {

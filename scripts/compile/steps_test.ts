@@ -29,11 +29,11 @@ Deno.test("applySteps() applies them in order, and names one that fails", () => 
 
 /** Where the function of each step is. */
 const FILES: Readonly<Record<string, string>> = {
-  "link": "link.ts",
-  "linker-stub": "linker_stub.ts",
-  "call-stub": "call_stub.ts",
-  "prelink": "prelink.ts",
-  "hide-sections": "hide_sections.ts",
+  "link": "compile/link.ts",
+  "linker-stub": "stubs/linker_stub.ts",
+  "call-stub": "stubs/call_stub.ts",
+  "prelink": "prelink/prelink.ts",
+  "hide-sections": "compile/hide_sections.ts",
 };
 
 testRows(
@@ -41,7 +41,7 @@ testRows(
   STEP_NAMES,
   async (name) => {
     const text = await Deno.readTextFile(
-      `${ROOT}scripts/compile/${FILES[name]}`,
+      `${ROOT}scripts/${FILES[name]}`,
     );
     const [, head = ""] = /^\/\*\*(.*?)\*\//s.exec(text) ?? [];
     for (const word of ["Reason", "Gain"]) {

@@ -15,6 +15,8 @@ const SOURCES = [
   ...PROGRAM_SOURCES,
   "launcher/objects",
   "scripts/mkdenort",
+  "scripts/prelink",
+  "scripts/stubs",
   "scripts/compile",
   "scripts/compile.ts",
 ] as const;

@@ -22,7 +22,7 @@
 import { dirname } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { hexOfFile } from "../compile/runtime.ts";
-import { LINKERS } from "../compile/linker_stub.ts";
+import { LINKERS } from "../stubs/linker_stub.ts";
 import { ROOT, run } from "../compile/project.ts";
 import { namesOf, type Target } from "../compile/target.ts";
 import { writeTar } from "./archive.ts";

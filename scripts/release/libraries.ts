@@ -7,7 +7,7 @@
 
 import { basename } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
-import { LINKERS } from "../compile/linker_stub.ts";
+import { LINKERS } from "../stubs/linker_stub.ts";
 import { run } from "../compile/project.ts";
 import { hexOfFile } from "../compile/runtime.ts";
 import { getOwnTarget, namesOf, type Target } from "../compile/target.ts";

@@ -209,6 +209,6 @@ export async function writeGrowth(
     [image, drawGrowth(rows)],
   ] as const;
   for (const [path, text] of texts) await Deno.writeTextFile(path, text);
-  await runDeno(["fmt", "--quiet", page, readme], { cwd: root });
+  await runDeno(["fmt", "--quiet", page, readme, image], { cwd: root });
   return texts.map(([path]) => path);
 }

@@ -9,7 +9,7 @@ import { makeSampleElf } from "../mkdenort/testing/sample_elf.ts";
 import { parseElf } from "../mkdenort/elf.ts";
 import { attachCallStub } from "./call_stub.ts";
 import { attachLinkerStub, LINKERS } from "./linker_stub.ts";
-import { prelink } from "./prelink.ts";
+import { prelink } from "../prelink/prelink.ts";
 
 /** An executable in a temporary directory of its own. */
 class Executable implements AsyncDisposable {

@@ -13,9 +13,9 @@ import {
   writeU64,
 } from "../mkdenort/elf.ts";
 import { makeSampleElf } from "../mkdenort/testing/sample_elf.ts";
-import { fetchDeno } from "./runtime.ts";
+import { fetchDeno } from "../compile/runtime.ts";
 import { prelink } from "./prelink.ts";
-import { getOwnTarget, type Target, TARGETS } from "./target.ts";
+import { getOwnTarget, type Target, TARGETS } from "../compile/target.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const BASE = 0x2_0000_0000;

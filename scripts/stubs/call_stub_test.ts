@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { FakeDaemon } from "../../tests/_harness/unix_server.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "../mkdenort/testing/sample_elf.ts";
 import { type Machine, parseElf, SegmentField } from "../mkdenort/elf.ts";
-import { prelink } from "./prelink.ts";
+import { prelink } from "../prelink/prelink.ts";
 import { MACHINES } from "../launcher/objects.ts";
 import { ProgramFile } from "../launcher/testing.ts";
 import { attachCallStub, makeCallStub } from "./call_stub.ts";
