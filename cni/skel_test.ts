@@ -19,7 +19,7 @@ import {
   SILENT,
 } from "../tests/_harness/recorder.ts";
 import { OWN_NETNS } from "../tests/_harness/call_context.ts";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import { Cidr } from "../net/cidr.ts";
 import { type Command, COMMANDS } from "./call/args.ts";
 import type { Environment } from "../base/process/environment.ts";

@@ -5,7 +5,7 @@ import {
   fail,
 } from "@std/assert";
 import { join } from "@std/path/posix";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import { CniError, ErrorCode } from "../base/error.ts";
 import { createLog } from "../base/log/log.ts";
 import { AttachmentLocks, lockDirectoryOf, type LockOptions } from "./lock.ts";

@@ -30,7 +30,7 @@ import { parseCommandLine } from "./compile/command_line.ts";
 import { writeDocuments } from "./compile/documents.ts";
 import { compile, type Executable } from "./compile/executables.ts";
 import { LINK, STEPS } from "./compile/steps.ts";
-import { answerHelp } from "./help.ts";
+import { answerHelp } from "./command_line.ts";
 
 export { compile } from "./compile/executables.ts";
 export { ensureCompiled } from "./compile/up_to_date.ts";

@@ -13,18 +13,14 @@ import { writeDocuments } from "./compile/documents.ts";
 import { fetchDeno, provideDenort } from "./compile/runtime.ts";
 import { checkBudget } from "./compile/executables.ts";
 import type { Program } from "./compile/programs.ts";
-import {
-  LIBRARY_SOURCES,
-  PROGRAM_SOURCES,
-  ROOT,
-  runDeno,
-} from "./compile/project.ts";
+import { ROOT, runDeno } from "./project.ts";
+import { LIBRARY_SOURCES, PROGRAM_SOURCES } from "./compile/sources.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
 import type { Step } from "./compile/steps.ts";
 import { exists } from "../base/files/io.ts";
 import { HeaderField, viewOf, writeU64 } from "./mkdenort/elf.ts";
 import { makeProbe, tryProbe } from "./mkdenort/testing/probe.ts";
-import { importFlags, OFFLINE_IMPORT_MAP } from "./net.ts";
+import { importFlags, OFFLINE_IMPORT_MAP } from "./import_flags.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 

@@ -5,8 +5,8 @@
  */
 
 import { ensureCompiled } from "./compile.ts";
-import { ROOT } from "./compile/project.ts";
-import { answerHelp } from "./help.ts";
+import { ROOT } from "./project.ts";
+import { answerHelp } from "./command_line.ts";
 
 answerHelp(
   `Build the executables and attach two containers to a network, in temporary network

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { foreignImportFlags, importFlags } from "./net.ts";
+import { foreignImportFlags, importFlags } from "./import_flags.ts";
 
 /** Subcommands that resolve imports. */
 const RESOLVING = [

@@ -6,7 +6,7 @@
  */
 
 import project from "../deno.json" with { type: "json" };
-import { answerHelp } from "./help.ts";
+import { answerHelp } from "./command_line.ts";
 
 const DIRECTORY = new URL("../docs/site/", import.meta.url);
 

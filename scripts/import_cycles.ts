@@ -7,9 +7,9 @@
  * @module
  */
 
-import { ROOT_URL, runDeno } from "./compile/project.ts";
+import { ROOT_URL, runDeno } from "./project.ts";
 import { isProduct } from "./lint/project_files.ts";
-import { importFlags } from "./net.ts";
+import { importFlags } from "./import_flags.ts";
 
 /** Which modules each module imports. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>;

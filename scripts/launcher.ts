@@ -8,14 +8,14 @@
 
 import { dirname } from "@std/path/posix";
 import { describeError } from "../base/error.ts";
-import { answerHelp, readOptions } from "./help.ts";
+import { answerHelp, readOptions } from "./command_line.ts";
 import { formatCallFormat } from "./launcher/call_format.ts";
 import {
   compileObject,
   findMissingTools,
   listObjects,
 } from "./launcher/objects.ts";
-import { ROOT } from "./compile/project.ts";
+import { ROOT } from "./project.ts";
 
 const HELP =
   `Compile the programs of launcher/, and write their machine code as text.

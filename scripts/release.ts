@@ -17,14 +17,14 @@ import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { checkRuntime } from "./compile/runtime.ts";
 import { compile } from "./compile/executables.ts";
-import { ROOT, run } from "./compile/project.ts";
+import { ROOT, run } from "./project.ts";
 import {
   namesOf,
   parseTarget,
   type Target,
   TARGETS,
 } from "./compile/target.ts";
-import { answerHelp, readOptions } from "./help.ts";
+import { answerHelp, readOptions } from "./command_line.ts";
 import {
   allEnded,
   ARCHIVE_KINDS,

@@ -7,7 +7,7 @@ import {
 import node from "../package.json" with { type: "json" };
 import { hasCommand } from "../testing/capabilities.ts";
 import { hexOfFile } from "./compile/runtime.ts";
-import { ROOT, run } from "./compile/project.ts";
+import { ROOT, run } from "./project.ts";
 import { addDocuments, checkDirectory, replaceFiles } from "./release.ts";
 import {
   allEnded,

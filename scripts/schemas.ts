@@ -6,7 +6,7 @@
  */
 
 import { ifPossible } from "../base/files/io.ts";
-import { answerHelp } from "./help.ts";
+import { answerHelp } from "./command_line.ts";
 import { writePluginLists } from "./schemas/plugin_lists.ts";
 
 /** Where it writes. */

@@ -17,8 +17,8 @@ import project from "../deno.json" with { type: "json" };
 import { findColumns, Progress } from "../base/command_line/progress.ts";
 import { describeError } from "../base/error.ts";
 import { writeStderr } from "../base/process/stdio.ts";
-import { answerHelp } from "./help.ts";
-import { importFlags } from "./net.ts";
+import { answerHelp } from "./command_line.ts";
+import { importFlags } from "./import_flags.ts";
 import {
   isFast,
   listTestFiles,

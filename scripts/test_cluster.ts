@@ -25,8 +25,8 @@ import {
 } from "./setup/debian_packages.ts";
 import { exists } from "../base/files/io.ts";
 import { startGoPrograms } from "./setup/go_plugins.ts";
-import { answerHelp } from "./help.ts";
-import { importFlags } from "./net.ts";
+import { answerHelp } from "./command_line.ts";
+import { importFlags } from "./import_flags.ts";
 import { createStop } from "./test/run.ts";
 
 const ROOT = new URL("..", import.meta.url);

@@ -13,13 +13,8 @@
 import { describeError } from "../base/error.ts";
 import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
-import {
-  findDenoDirectory,
-  ROOT,
-  ROOT_URL,
-  runDeno,
-} from "./compile/project.ts";
-import { answerHelp } from "./help.ts";
+import { findDenoDirectory, ROOT, ROOT_URL, runDeno } from "./project.ts";
+import { answerHelp } from "./command_line.ts";
 import { boot, type BootEnd, type Kernel } from "./kernel/boot.ts";
 import { ensureKernel, findKernel } from "./kernel/find_kernel.ts";
 import type { InsideRun } from "./kernel/inside.ts";
@@ -30,7 +25,7 @@ import {
   selectKernelPart,
   shareOut,
 } from "./kernel/select.ts";
-import { importFlags } from "./net.ts";
+import { importFlags } from "./import_flags.ts";
 import { listTestFiles, type TestFile } from "./test/files.ts";
 import {
   findTally,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import {
   canUseNetns,
   goPlugin,

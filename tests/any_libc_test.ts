@@ -6,7 +6,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname } from "@std/path/posix";
 import { ensureUnpacked } from "../scripts/setup/debian_packages.ts";
-import { run } from "../scripts/compile/project.ts";
+import { run } from "../scripts/project.ts";
 import {
   allOf,
   hasCommand,

@@ -4,8 +4,8 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { ROOT } from "../scripts/compile/project.ts";
-import { importFlags } from "../scripts/net.ts";
+import { ROOT } from "../scripts/project.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import type { Report } from "../scripts/measure/bench/report.ts";
 import type { Row } from "../scripts/measure/bench/summary.ts";
 import {

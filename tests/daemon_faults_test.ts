@@ -14,7 +14,7 @@ import { inNetns } from "../ffi/netns.ts";
 import type { DispatchInput } from "../cni/call/context.ts";
 import { chain } from "../plugins/chain/plugin.ts";
 import { findPlugin } from "../plugins/registry.ts";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";

@@ -10,7 +10,7 @@ import project from "../deno.json" with { type: "json" };
 import node from "../package.json" with { type: "json" };
 import { cni } from "../cli/commands.ts";
 import { canUseNetns, hasCommand } from "../testing/capabilities.ts";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import { parseCommandLine } from "../base/command_line/parse.ts";
 import {
   CHART,

@@ -159,7 +159,7 @@ Deno.test("docs: errors.md lists messages of the code, below their codes", () =>
       "node",
       "plugins",
     ],
-    ...["daemon", "cli", "testing/conform", "launcher", "scripts/compile"],
+    ...["daemon", "cli", "testing/conform", "launcher", "scripts/stubs"],
   ];
   const sources = new Map(
     directories.flatMap((

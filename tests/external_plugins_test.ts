@@ -11,7 +11,7 @@ import type { Orphan } from "../metadata/leftovers.ts";
 import { dispatch } from "../cni/skel.ts";
 import { findOrphans } from "../cli/orphans/mod.ts";
 import { findPlugin } from "../plugins/registry.ts";
-import { ROOT } from "../scripts/compile/project.ts";
+import { ROOT } from "../scripts/project.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { runCni, runCniOn } from "./_harness/tool_call.ts";

@@ -16,7 +16,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { pluginNames } from "../plugins/registry.ts";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import { canUseNetns } from "../testing/capabilities.ts";
 import { listHardInputs } from "./fuzz/hard_inputs.ts";
 import { type FuzzInput, makeInput } from "./fuzz/input.ts";

@@ -7,7 +7,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { ifPossible } from "../base/files/io.ts";
-import { importFlags } from "../scripts/net.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import {
   allOf,
   canUseNetns,

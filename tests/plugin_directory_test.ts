@@ -5,8 +5,8 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { pluginNames } from "../plugins/registry.ts";
-import { ROOT } from "../scripts/compile/project.ts";
-import { importFlags } from "../scripts/net.ts";
+import { ROOT } from "../scripts/project.ts";
+import { importFlags } from "../scripts/import_flags.ts";
 import { hasCommand, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 
 const SOURCES = [

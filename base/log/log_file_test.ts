@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import { eachAtOnce } from "../../tests/_harness/repetition.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { contextWith } from "../../tests/_harness/call_context.ts";

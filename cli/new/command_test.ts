@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { ROOT } from "../../scripts/compile/project.ts";
+import { ROOT } from "../../scripts/project.ts";
 import {
   hasCommand,
   ignoreUnless,

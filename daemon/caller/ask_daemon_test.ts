@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 
 /** Names no daemon of this machine. */

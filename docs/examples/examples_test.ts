@@ -1,5 +1,5 @@
 import { assertStringIncludes } from "@std/assert";
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import { rootTest, runIn, TestHosts } from "@cni/plugins/testing";
 
 const ROOT = new URL("../..", import.meta.url).pathname;

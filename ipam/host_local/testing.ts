@@ -11,7 +11,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import { removeQuietly } from "../../base/files/io.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import { contextWith } from "../../tests/_harness/call_context.ts";
 import { hostLocal } from "./plugin.ts";
 

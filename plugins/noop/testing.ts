@@ -30,7 +30,7 @@ import {
   parseNetworkConf,
   parseNetworkConfList,
 } from "../../libcni/conf.ts";
-import { OFFLINE_FLAGS } from "../../scripts/net.ts";
+import { OFFLINE_FLAGS } from "../../scripts/import_flags.ts";
 import type { Row } from "../../tests/_harness/conformance.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import type { RecordedArgs, RecordedCall, Script } from "./debug_file.ts";

@@ -11,19 +11,12 @@ import { loadHelpTexts } from "../../cli/help_texts.ts";
 import { loadTemplates } from "../../cli/new/templates.ts";
 import { makeSchemas } from "../../cli/explain/make.ts";
 import { exists } from "../../base/files/io.ts";
-import { foreignImportFlags, importFlags } from "../net.ts";
+import { foreignImportFlags, importFlags } from "../import_flags.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsingDeclarations } from "./keep_using_declarations.ts";
 import { type Chunks, linkChunks, wrapChunk } from "./link.ts";
-import {
-  findChangeTime,
-  GO_ENV,
-  LIBRARY_SOURCES,
-  PROGRAM_SOURCES,
-  ROOT,
-  run,
-  runDeno,
-} from "./project.ts";
+import { findChangeTime, GO_ENV, ROOT, run, runDeno } from "../project.ts";
+import { LIBRARY_SOURCES, PROGRAM_SOURCES } from "./sources.ts";
 
 /** A script on disk. */
 export interface Bundle {

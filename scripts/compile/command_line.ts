@@ -5,7 +5,7 @@
  */
 
 import { basename, dirname, extname, resolve } from "@std/path/posix";
-import { readOptions } from "../help.ts";
+import { readOptions } from "../command_line.ts";
 import type { CompileOptions } from "./executables.ts";
 import type { Program } from "./programs.ts";
 import { STEP_NAMES } from "./steps.ts";

@@ -11,7 +11,7 @@ import { listComponents } from "../release/components.ts";
 import { formatSbom, NAME } from "../release/sbom.ts";
 import type { CompileResult } from "./executables.ts";
 import type { Program } from "./programs.ts";
-import { findChangeTime } from "./project.ts";
+import { findChangeTime } from "../project.ts";
 
 /** The files' names. */
 const SUMS = "SHA256SUMS", SBOM = "sbom.cdx.json";

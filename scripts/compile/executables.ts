@@ -8,7 +8,7 @@ import { isAbsolute, resolve } from "@std/path/posix";
 import { type Bundle, bundle } from "./bundle.ts";
 import { type Denort, provideDenort, V8_FLAGS } from "./runtime.ts";
 import { multiCall, type Program } from "./programs.ts";
-import { ROOT, runDeno } from "./project.ts";
+import { ROOT, runDeno } from "../project.ts";
 import { type Behaviour, findDifference, findFault, observe } from "./start.ts";
 import { applySteps, LINK, type Step, STEPS } from "./steps.ts";
 import { getOwnTarget, type Target } from "./target.ts";

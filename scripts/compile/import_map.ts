@@ -8,8 +8,8 @@
 
 import { dirname, resolve } from "@std/path/posix";
 import { parse, type ParseError } from "jsonc-parser";
-import { isOffline, OFFLINE_IMPORT_MAP } from "../net.ts";
-import { ROOT } from "./project.ts";
+import { isOffline, OFFLINE_IMPORT_MAP } from "../import_flags.ts";
+import { ROOT } from "../project.ts";
 
 /** Targets of imports, by specifier or prefix. */
 type Imports = Readonly<Record<string, string>>;

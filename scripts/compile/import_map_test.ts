@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { makeImportMap } from "./import_map.ts";
-import { ROOT } from "./project.ts";
+import { ROOT } from "../project.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const PROJECT = {

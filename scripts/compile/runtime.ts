@@ -10,9 +10,14 @@
 
 import { exists } from "../../base/files/io.ts";
 import { makeDenortFile } from "../mkdenort/mod.ts";
-import { isReachable } from "../net.ts";
+import { isReachable } from "../import_flags.ts";
 import known from "./digests.json" with { type: "json" };
-import { findChangeTime, findDenoDirectory, ROOT, runDeno } from "./project.ts";
+import {
+  findChangeTime,
+  findDenoDirectory,
+  ROOT,
+  runDeno,
+} from "../project.ts";
 import { getOwnTarget, namesOf, type Target } from "./target.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
-import { ROOT } from "./project.ts";
+import { ROOT } from "../project.ts";
 import { applySteps, LINK, type Step, STEP_NAMES, STEPS } from "./steps.ts";
 
 /** Appends a byte. */

@@ -7,7 +7,8 @@
 import { writeDocuments } from "./documents.ts";
 import { compile, getDefaultOut } from "./executables.ts";
 import { multiCall } from "./programs.ts";
-import { findChangeTime, PROGRAM_SOURCES, ROOT } from "./project.ts";
+import { findChangeTime, ROOT } from "../project.ts";
+import { PROGRAM_SOURCES } from "./sources.ts";
 import { getOwnTarget } from "./target.ts";
 
 /** What the executables depend on: the programs, and how they are made. */

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { run } from "../compile/project.ts";
+import { run } from "../project.ts";
 import { runProcess } from "../test/run.ts";
 
 /** A program that is a kernel. */

@@ -6,7 +6,7 @@
  */
 
 import { hasCommand } from "../../testing/capabilities.ts";
-import { ROOT, run } from "../compile/project.ts";
+import { ROOT, run } from "../project.ts";
 import type { Machine } from "../mkdenort/elf.ts";
 
 /** The version of LLVM that compiles: Debian 12's. Others give other bytes. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
-import { ROOT } from "../compile/project.ts";
+import { ROOT } from "../project.ts";
 import { parseObject, withFacts } from "../mkdenort/object.ts";
 import { formatCallFormat } from "./call_format.ts";
 import {

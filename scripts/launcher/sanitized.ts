@@ -6,7 +6,7 @@
  */
 
 import { buildIdentity } from "../../base/process/build_identity.ts";
-import { ROOT, run } from "../compile/project.ts";
+import { ROOT, run } from "../project.ts";
 import { COMPILER } from "./objects.ts";
 
 const FLAGS: readonly string[] = [

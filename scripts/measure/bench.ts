@@ -16,9 +16,9 @@
 import { resolve } from "@std/path/posix";
 import { describeError } from "../../base/error.ts";
 import { ensureCompiled } from "../compile.ts";
-import { ROOT } from "../compile/project.ts";
-import { answerHelp, readOptions } from "../help.ts";
-import { importFlags } from "../net.ts";
+import { ROOT } from "../project.ts";
+import { answerHelp, readOptions } from "../command_line.ts";
+import { importFlags } from "../import_flags.ts";
 import { type Answer, measureAll, type Task } from "./bench/measure.ts";
 import { GROWTH } from "./bench/cells.ts";
 import { formatGrowth, writeGrowth } from "./bench/growth.ts";

@@ -8,9 +8,9 @@
  * @module
  */
 
-import { ROOT, ROOT_URL } from "../compile/project.ts";
-import { answerHelp, readOptions } from "../help.ts";
-import { importFlags } from "../net.ts";
+import { ROOT, ROOT_URL } from "../project.ts";
+import { answerHelp, readOptions } from "../command_line.ts";
+import { importFlags } from "../import_flags.ts";
 import { installTestPackages } from "../setup/debian_packages.ts";
 import { listTestFiles, planBatches } from "../test/files.ts";
 import { createStop, runAll, testFiles } from "../test/run.ts";

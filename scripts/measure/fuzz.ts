@@ -16,7 +16,7 @@ import {
 } from "../../tests/fuzz/parsers/run.ts";
 import { compareCalls, makeSender } from "../../tests/fuzz/launcher_calls.ts";
 import { hasCommand } from "../../testing/capabilities.ts";
-import { answerHelp, readOptions } from "../help.ts";
+import { answerHelp, readOptions } from "../command_line.ts";
 import { COMPILER } from "../launcher/objects.ts";
 import { fuzzLauncher, SanitizedProgram } from "../launcher/sanitized.ts";
 import { formatTally } from "../test/outcome.ts";

@@ -10,7 +10,7 @@
 import nodeAssert from "node:assert/strict";
 import nodePath from "node:path/posix";
 import project from "../../deno.json" with { type: "json" };
-import { isOffline } from "../net.ts";
+import { isOffline } from "../import_flags.ts";
 import * as assertions from "./assert.ts";
 import * as argumentParser from "./parse_args.ts";
 import * as posix from "./posix.ts";

@@ -6,7 +6,7 @@
  */
 
 import { hexOfFile } from "../compile/runtime.ts";
-import { ROOT, run } from "../compile/project.ts";
+import { ROOT, run } from "../project.ts";
 import type { Release } from "./sbom.ts";
 
 /**

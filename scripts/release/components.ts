@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ROOT, runDeno } from "../compile/project.ts";
-import { importFlags } from "../net.ts";
+import { ROOT, runDeno } from "../project.ts";
+import { importFlags } from "../import_flags.ts";
 import { listCrates } from "./crates.ts";
 
 /** A piece of software: its name, version and license. */

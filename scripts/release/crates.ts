@@ -11,7 +11,7 @@
  */
 
 import node from "../../package.json" with { type: "json" };
-import { run } from "../compile/project.ts";
+import { run } from "../project.ts";
 import type { Part } from "./components.ts";
 
 /** First the version of Deno; then a name, a version and a SHA-256 in each line. */

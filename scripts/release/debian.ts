@@ -11,7 +11,7 @@
  * @module
  */
 
-import { ROOT, run } from "../compile/project.ts";
+import { ROOT, run } from "../project.ts";
 import { hexOfFile } from "../compile/runtime.ts";
 import type { Release } from "./sbom.ts";
 

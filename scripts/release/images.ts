@@ -23,7 +23,7 @@ import { dirname } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { hexOfFile } from "../compile/runtime.ts";
 import { LINKERS } from "../stubs/linker_stub.ts";
-import { ROOT, run } from "../compile/project.ts";
+import { ROOT, run } from "../project.ts";
 import { namesOf, type Target } from "../compile/target.ts";
 import { writeTar } from "./archive.ts";
 import type { Release } from "./sbom.ts";

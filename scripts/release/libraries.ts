@@ -8,7 +8,7 @@
 import { basename } from "@std/path/posix";
 import { LIBRARY_DIRECTORY } from "../../base/files/libraries.ts";
 import { LINKERS } from "../stubs/linker_stub.ts";
-import { run } from "../compile/project.ts";
+import { run } from "../project.ts";
 import { hexOfFile } from "../compile/runtime.ts";
 import { getOwnTarget, namesOf, type Target } from "../compile/target.ts";
 import type { Component, Part } from "./components.ts";

@@ -7,7 +7,7 @@
 
 import { makeSchemas } from "../../cli/explain/make.ts";
 import { selectSchema } from "../../cli/explain/schemas.ts";
-import { runDeno } from "../compile/project.ts";
+import { runDeno } from "../project.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatIpamTraits, formatKeyTables } from "./key_tables.ts";
 import { withPluginParts } from "./plugin_pages.ts";

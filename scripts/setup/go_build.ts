@@ -10,7 +10,7 @@ import { hasCommand } from "../../testing/capabilities.ts";
 import { lockOf } from "../../tests/_harness/peers.ts";
 import { exists } from "../../base/files/io.ts";
 import { describeError } from "../../base/error.ts";
-import { GO_ENV, run } from "../compile/project.ts";
+import { GO_ENV, run } from "../project.ts";
 
 /** A build that is under way. */
 export interface RunningBuild {

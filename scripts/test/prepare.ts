@@ -11,7 +11,7 @@ import {
   needsUserNamespaces,
 } from "../../testing/capabilities.ts";
 import { ensureCompiled } from "../compile.ts";
-import { findDenoDirectory, ROOT, runDeno } from "../compile/project.ts";
+import { findDenoDirectory, ROOT, runDeno } from "../project.ts";
 import { installTestPackages } from "../setup/debian_packages.ts";
 import { startGoPrograms } from "../setup/go_plugins.ts";
 import { ensureKernel } from "../kernel/find_kernel.ts";
@@ -137,7 +137,9 @@ async function downloadAll(
   await runDeno(["cache", "-q", ...flags, ...paths]).catch(() => {});
   if (!bin) return;
   await built;
-  await runDeno(["bundle", "-q", ...flags, "scripts/help.ts"]).catch(() => {});
+  await runDeno(["bundle", "-q", ...flags, "scripts/command_line.ts"]).catch(
+    () => {},
+  );
 }
 
 /** Creates what the tests see of the machine; undefined if they see itself. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 
 /**
  * Returns a URL by which `deno run` runs a script. Unlike `deno eval`, it

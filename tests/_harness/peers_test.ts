@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import { eventually } from "./eventually.ts";
 import { findPeers, lockOf, NEWEST_RELEASE } from "./peers.ts";
 

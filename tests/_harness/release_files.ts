@@ -9,7 +9,7 @@
 
 import project from "../../deno.json" with { type: "json" };
 import { getOwnTarget } from "../../scripts/compile/target.ts";
-import { run } from "../../scripts/compile/project.ts";
+import { run } from "../../scripts/project.ts";
 import { addDocuments } from "../../scripts/release.ts";
 import { writeDeb, writeRepository } from "../../scripts/release/debian.ts";
 import { addLibraries } from "../../scripts/release/libraries.ts";

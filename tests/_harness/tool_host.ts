@@ -13,8 +13,8 @@
  * @module
  */
 
-import { ROOT } from "../../scripts/compile/project.ts";
-import { importFlags } from "../../scripts/net.ts";
+import { ROOT } from "../../scripts/project.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import { PluginDirectory } from "./plugin_directory.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { importFlags } from "../../scripts/net.ts";
+import { importFlags } from "../../scripts/import_flags.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { runIn } from "../../testing/ip_json.ts";
 

@@ -11,8 +11,8 @@
  * @module
  */
 
-import { ROOT } from "../../../scripts/compile/project.ts";
-import { importFlags } from "../../../scripts/net.ts";
+import { ROOT } from "../../../scripts/project.ts";
+import { importFlags } from "../../../scripts/import_flags.ts";
 
 const IMPORT_MAP = "--import-map=";
 /** How long anything may take that is waited for, in ms. */

@@ -13,7 +13,7 @@ import {
   picture,
   textAt,
 } from "../../../cli/svg.ts";
-import { runDeno } from "../../compile/project.ts";
+import { runDeno } from "../../project.ts";
 import type { Report } from "./report.ts";
 import { GO, OURS } from "./subject.ts";
 import type { Row } from "./summary.ts";

@@ -70,7 +70,7 @@ Deno.test("writeGrowth() rewrites its part of the pages, and nothing else", asyn
     );
     assertMatch(image, /^<svg /);
     await write();
-    assertEquals(Deno.readTextFileSync(`${root}README.md`), readme);
+    assertEquals(await Deno.readTextFile(`${root}README.md`), readme);
   } finally {
     await Deno.remove(root, { recursive: true });
   }

@@ -7,7 +7,7 @@
 import { basename } from "@std/path/posix";
 
 /** The project's root, with a slash at the end. */
-export const ROOT_URL: URL = new URL("../../", import.meta.url);
+export const ROOT_URL: URL = new URL("../", import.meta.url);
 
 /** Its path. */
 export const ROOT: string = decodeURIComponent(ROOT_URL.pathname);
@@ -20,37 +20,6 @@ export const GO_ENV: Readonly<Record<string, string>> = {
   GOGC: "off",
   GOMEMLIMIT: "1GiB",
 };
-
-/** What the programs are made of: directories and files in the project's root. */
-export const PROGRAM_SOURCES = [
-  "net",
-  "ffi",
-  "base",
-  "cni",
-  "metadata",
-  "libcni",
-  "ipam",
-  "kube",
-  "plugins",
-  "node",
-  "daemon",
-  "cli",
-  "testing/conform",
-  "testing/ip_json.ts",
-  "main.ts",
-  "deploy/daemon",
-  "scripts/offline",
-  "deno.json",
-  "deno.lock",
-] as const;
-
-/** Further sources, which other programs import by the name of the project. */
-export const LIBRARY_SOURCES = [
-  "mod.ts",
-  "libcni.ts",
-  "nftables.ts",
-  "traffic_control.ts",
-] as const;
 
 /** The surroundings of a program: by default, the project's root. */
 interface RunOptions {
