@@ -4,9 +4,22 @@
  * @module
  */
 
-/** Unpacks a value that `pack()` of scripts/compile/bundle.ts has packed. */
+/**
+ * Unpacks a value that `pack()` of scripts/compile/bundle.ts has packed. A Blob and a
+ * Response would be shorter, and take 5 ms more to load.
+ */
 export async function unpack<T>(packed: string): Promise<T> {
-  const bytes = new Blob([Uint8Array.fromBase64(packed)]).stream()
-    .pipeThrough(new DecompressionStream("brotli"));
-  return await new Response(bytes).json();
+  const { readable, writable } = new DecompressionStream("brotli");
+  const writer = writable.getWriter();
+  const written = Promise.all([
+    writer.write(Uint8Array.fromBase64(packed)),
+    writer.close(),
+  ]);
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const part of readable) {
+    text += decoder.decode(part, { stream: true });
+  }
+  await written;
+  return JSON.parse(text) as T;
 }

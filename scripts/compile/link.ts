@@ -113,11 +113,19 @@ function compress(lines: readonly string[]): string {
   return `//${brotliCompressSync(lines.join("")).toString("base64")}\n`;
 }
 
-/** Returns the code of a function that makes chunks from `first` on readable. */
+/**
+ * Returns the code of a function that makes chunks from `first` on readable. A Blob
+ * and a Response would be shorter, and take 5 ms more to load.
+ */
 function unpacker(first: number): string {
-  return `async n=>{if(n>=${first})packed??=(await new Response(new Blob(` +
-    `[Uint8Array.fromBase64(line(${first}).slice(2).trim())]).stream()` +
-    '.pipeThrough(new DecompressionStream("brotli"))).text()).split("\\n")}';
+  return `async n=>{if(n<${first}||packed)return;` +
+    'const stream=new DecompressionStream("brotli"),' +
+    "writer=stream.writable.getWriter(),decoder=new TextDecoder();" +
+    `writer.write(Uint8Array.fromBase64(line(${first}).slice(2).trim()));` +
+    'writer.close();let text="";' +
+    "for await(const part of stream.readable)" +
+    "text+=decoder.decode(part,{stream:true});" +
+    'packed=text.split("\\n")}';
 }
 
 /**
