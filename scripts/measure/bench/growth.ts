@@ -1,6 +1,6 @@
 /**
  * How ADD and DEL of a pod grow with the containers on the node: the table and the
- * picture of docs/performance.md, and the sentence of README.md.
+ * picture of docs/performance.md, and a row of README.md.
  *
  * @module
  */
@@ -155,28 +155,30 @@ export function drawGrowth(rows: readonly Row[]): string {
 /** The number of containers in the README, unless fewer were measured. */
 const IN_README = 1000;
 
-/** Formats the sentence of the README. */
-export function describeGrowth(rows: readonly Row[]): string {
+/** Formats the row of the README: ADD and DEL of each contestant, in ms. */
+export function formatReadmeRow(rows: readonly Row[]): string {
   const level = listLevels(rows).findLast((level) => level <= IN_README) ?? 0;
-  const [add, del] = STEPS.map((step) => {
-    const [own, go] = [`${step}`, `${step}, Go plugins`].map((name) =>
-      listSeries(rows).find(({ column }) => column === name)?.ms.get(level)
-    );
-    const others = go === undefined ? "" : ` (Go plugins: ${go.toFixed(0)} ms)`;
-    return `takes ${own?.toFixed(0)} ms${others}`;
-  });
-  return `With ${formatCount(level)} containers on the node, ADD with ` +
-    `masquerade ${add}, and DEL ${del}.`;
+  const cells = ON_PAGES.map(({ column }) =>
+    STEPS.map((step) => {
+      const series = listSeries(rows)
+        .find((one) => one.column === step + column);
+      return `${series?.ms.get(level)?.toFixed(0) ?? "?"} ms`;
+    }).join(", ")
+  );
+  const label = `${README_LABEL} ${formatCount(level)} containers`;
+  return `| ${[label, ...cells].join(" | ")} |`;
 }
 
-/** The part of a page that this program writes. */
-const PART = /(<!-- growth -->\n)[^]*?(<!-- end -->)/;
+/** How the row of the README begins. */
+const README_LABEL = "ADD, DEL with masquerade, beside";
+const README_ROW = new RegExp(`^\\| ${README_LABEL} .*$`, "m");
 
-function withPart(page: string, part: string): string {
-  if (PART.test(page)) {
-    return page.replace(PART, (_, begin, end) => `${begin}\n${part}\n\n${end}`);
-  }
-  throw new Error('Cannot write the page: it has no part "<!-- growth -->"');
+/** The part of a page that this program writes. */
+const PART = /<!-- growth -->\n[^]*?<!-- end -->/;
+
+function replacePart(page: string, part: RegExp, text: string): string {
+  if (part.test(page)) return page.replace(part, () => text);
+  throw new Error(`Cannot write the growth: no page has ${part}`);
 }
 
 /**
@@ -196,16 +198,22 @@ export async function writeGrowth(
   const go = versions[GO] === undefined ? "" : `, Go plugins ${versions[GO]}`;
   const page = `${root}docs/performance.md`, readme = `${root}README.md`;
   const image = `${root}docs/growth.svg`;
-  const parts = [
+  const part = [
+    "<!-- growth -->",
     `Median milliseconds of a pod with ptp, bandwidth, sbr and masquerade, and in ` +
     `parentheses the ratio to the first row (${cpus} processors, ${cpu}, Linux ` +
     `${kernel}${go}):`,
     formatGrowth(rows),
     "![ADD and DEL by the containers on the node](growth.svg)",
-  ];
+    "<!-- end -->",
+  ].join("\n\n");
+  const read = (path: string): Promise<string> => Deno.readTextFile(path);
   const texts = [
-    [page, withPart(await Deno.readTextFile(page), parts.join("\n\n"))],
-    [readme, withPart(await Deno.readTextFile(readme), describeGrowth(rows))],
+    [page, replacePart(await read(page), PART, part)],
+    [
+      readme,
+      replacePart(await read(readme), README_ROW, formatReadmeRow(rows)),
+    ],
     [image, drawGrowth(rows)],
   ] as const;
   for (const [path, text] of texts) await Deno.writeTextFile(path, text);

@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import {
-  describeGrowth,
   drawGrowth,
   formatGrowth,
+  formatReadmeRow,
   writeGrowth,
 } from "./growth.ts";
 import type { Row } from "./summary.ts";
@@ -32,11 +32,11 @@ Deno.test("formatGrowth() compares each contestant with itself on an empty node"
   );
 });
 
-Deno.test("describeGrowth() is a sentence about 1 000 containers", () => {
+Deno.test("formatReadmeRow() is about 1 000 containers", () => {
   assertEquals(
-    describeGrowth(ROWS),
-    "With 1 000 containers on the node, ADD with masquerade takes 15 ms " +
-      "(Go plugins: 60 ms), and DEL takes 15 ms (Go plugins: 60 ms).",
+    formatReadmeRow(ROWS),
+    "| ADD, DEL with masquerade, beside 1 000 containers | 15 ms, 15 ms | " +
+      "150 ms, 150 ms | 60 ms, 60 ms |",
   );
 });
 
@@ -49,25 +49,25 @@ Deno.test("writeGrowth() rewrites its part of the pages, and nothing else", asyn
   const root = `${await Deno.makeTempDir()}/`;
   try {
     await Deno.mkdir(`${root}docs`);
-    const page = "a\n\n<!-- growth -->\n\nold\n\n<!-- end -->\n\nb\n";
-    await Deno.writeTextFile(`${root}README.md`, page);
+    const row = "| ADD, DEL with masquerade, beside 7 containers | 1 | 2 | 3 |";
+    const table = `a\n\n| b | c | d | e |\n| - | - | - | - |\n${row}\n`;
+    await Deno.writeTextFile(`${root}README.md`, table);
     const write = (): Promise<string[]> =>
       writeGrowth(root, sampleReport(ROWS));
     await Deno.writeTextFile(`${root}docs/performance.md`, "no part\n");
-    await assertRejects(write, Error, '"<!-- growth -->"');
+    await assertRejects(write, Error, "<!-- growth -->");
+    const page = "a\n\n<!-- growth -->\n\nold\n\n<!-- end -->\n\nb\n";
     await Deno.writeTextFile(`${root}docs/performance.md`, page);
     const names = ["docs/performance.md", "README.md", "docs/growth.svg"];
     assertEquals(await write(), names.map((name) => root + name));
-    const [table = "", readme = "", image = ""] = names
-      .map((name) => Deno.readTextFileSync(root + name));
+    const [written = "", readme = "", image = ""] = await Promise.all(
+      names.map((name) => Deno.readTextFile(root + name)),
+    );
     assertMatch(
-      table,
+      written,
       /^a\n\n<!-- growth -->\n\nMedian [^]*\| 1 000 +\|[^]*<!-- end -->\n\nb\n$/,
     );
-    assertMatch(
-      readme,
-      /^a\n\n<!-- growth -->\n\nWith 1 000 [^]*<!-- end -->\n\nb\n$/,
-    );
+    assertMatch(readme, /^a\n\n\| b [^]*beside 1 000 containers \| 15 ms, 15/);
     assertMatch(image, /^<svg /);
     await write();
     assertEquals(await Deno.readTextFile(`${root}README.md`), readme);
