@@ -15,6 +15,7 @@ import type { EndedCall } from "../../daemon/server/call.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { LeftoversDocument } from "../../daemon/server/state_handler.ts";
 import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
+import { listContainerIds } from "../../plugins/parts/evidence/containers.ts";
 import type { Orphan, OrphanSearch, Removal } from "../orphans/mod.ts";
 import {
   Reconciler,
@@ -40,6 +41,8 @@ export interface LeftoverRemoverOptions extends ReconcilerOptions {
   >;
   /** Removes leftovers; the engine of `cni gc --orphans` by default. */
   readonly remove?: (search: OrphanSearch) => Promise<readonly Removal[]>;
+  /** Lists the containers that runtimes have. */
+  readonly containers?: () => ReadonlySet<string>;
   /** See {@linkcode GRACE_MS}. */
   readonly graceMs?: number;
 }
@@ -53,8 +56,9 @@ interface Followed {
 
 /**
  * Removes leftovers: of a container whose namespace is deleted, or one of whose calls
- * failed, when the grace period is over, unless DEL comes before; and of all others
- * at the start, one grace period later, and every ten minutes.
+ * failed, when the grace period is over and the runtime has removed the container,
+ * unless DEL comes before; and of all others at the start, one grace period later,
+ * and every ten minutes.
  */
 export class LeftoverRemover
   extends Reconciler<"leftovers", LeftoverRemoverOptions> {
@@ -156,15 +160,25 @@ export class LeftoverRemover
     }
   }
 
-  /** Takes the containers that are due; returns whether one has no namespace. */
+  /**
+   * Takes the containers that are due; returns whether one is deleted. A kubelet
+   * removes a stopped sandbox up to a minute later, and nothing tells of it.
+   */
   #takeDead(): boolean {
+    const { containers = listContainerIds } = this.options;
     const now = performance.now();
+    let known: ReadonlySet<string> | undefined;
     let isDead = false;
     for (const [container, at] of this.#due) {
       if (at > now) continue;
-      this.#due.delete(container);
       const { netns = "" } = this.#containers.get(container) ?? {};
-      if (isNamespace(findFileId(netns))) continue;
+      const isLive = isNamespace(findFileId(netns));
+      if (!isLive && (known ??= containers()).has(container)) {
+        this.#suspect(container);
+        continue;
+      }
+      this.#due.delete(container);
+      if (isLive) continue;
       this.#containers.delete(container);
       isDead = true;
     }

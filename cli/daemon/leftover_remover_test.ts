@@ -50,6 +50,9 @@ class Scene implements AsyncDisposable {
   });
   readonly logs: string[] = [];
   readonly searches: OrphanSearch[] = [];
+  /** The containers that the runtime has, and how often they were listed. */
+  readonly containers = new Set<string>();
+  looks = 0;
   found: () => Removal[] = () => [];
   readonly remover: LeftoverRemover;
   readonly #end = new AbortController();
@@ -63,6 +66,10 @@ class Scene implements AsyncDisposable {
       remove: (search): Promise<Removal[]> => {
         this.searches.push(search);
         return Promise.try(() => this.found());
+      },
+      containers: () => {
+        this.looks++;
+        return this.containers;
       },
       graceMs: 200,
       sweepMs: 3_600_000,
@@ -129,6 +136,20 @@ test("LeftoverRemover searches at the start, a grace period later, and when a na
   Deno.removeSync(lost ?? "");
   await scene.untilSearches(3);
   assertEquals(scene.searches.length, 3);
+});
+
+test("LeftoverRemover waits until the runtime has removed a stopped container", async () => {
+  await using scene = new Scene();
+  await scene.untilSearches(2);
+  const netns = scene.addNetns("stopped");
+  scene.note("ADD", netns);
+  scene.containers.add(netns);
+  const { looks } = scene;
+  Deno.removeSync(netns);
+  await eventually("it looks twice", () => scene.looks >= looks + 2);
+  assertEquals(scene.searches.length, 2);
+  scene.containers.delete(netns);
+  await scene.untilSearches(3);
 });
 
 test("LeftoverRemover searches after a call that failed", async () => {
