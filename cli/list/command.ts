@@ -11,7 +11,11 @@ import {
   type NodeAttachment,
 } from "../node/node_attachments.ts";
 import { getPod, shortenId } from "../node/target.ts";
-import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
+import {
+  DEFAULT_SOCKET,
+  SHIM_DIRECTORY,
+  SOCKET_NAME,
+} from "../../daemon/wire/daemon_socket.ts";
 import { readNodeDaemon } from "../node/node_daemon.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
@@ -85,20 +89,26 @@ export async function list(call: CniCall): Promise<Output> {
   };
 }
 
+/** Where a daemon that follows the node's pods listens: alone, or with multus. */
+const SOCKETS = [DEFAULT_SOCKET, `${SHIM_DIRECTORY}/${SOCKET_NAME}`];
+
 /** Asks the node daemon, if there are pods. */
 async function readMissing(
   { signal }: CniCall,
   all: readonly NodeAttachment[],
 ): Promise<MissingByPod> {
   if (all.every(({ pod }) => pod === undefined)) return undefined;
-  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
-    // This user may not ask it.
-    .catch(() => undefined);
-  const state = daemon?.is === "running" ? daemon.state : undefined;
-  return state?.missingNetworks &&
-    new Map(
+  for (const socket of SOCKETS) {
+    const daemon = await readNodeDaemon({ socket, signal })
+      // This user may not ask it.
+      .catch(() => undefined);
+    const state = daemon?.is === "running" ? daemon.state : undefined;
+    if (state?.missingNetworks === undefined) continue;
+    return new Map(
       state.missingNetworks.map(({ pod, networks }) => [pod, networks]),
     );
+  }
+  return undefined;
 }
 
 /** Describes an attachment. */
