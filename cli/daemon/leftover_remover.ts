@@ -191,18 +191,11 @@ export class LeftoverRemover
     if (this.rounds === 0) this.#suspect("");
     if (isSweep) this.#forgetDead();
     if (!this.#takeDead() && !isSweep) return false;
-    const { HiddenProcessesError, removeOrphans } = await import(
-      "./remove_leftovers.ts"
-    );
+    const { removeOrphans } = await import("./remove_leftovers.ts");
     const { remove = removeOrphans } = this.options;
     const confs = [...this.#confs.values()];
     const limits = { graceMs, isAutomatic: true, confs, signal };
-    try {
-      this.#report(await remove({ ...search, ...limits }));
-    } catch (error) {
-      if (error instanceof HiddenProcessesError) this.giveUp();
-      throw error;
-    }
+    this.#report(await remove({ ...search, ...limits }));
     return true;
   }
 

@@ -59,7 +59,6 @@ export abstract class Reconciler<
   /** When the last round ended, and why it failed. */
   protected last: { readonly lastAt?: string; readonly problem?: string } = {};
   #wake = Promise.withResolvers<true>();
-  #isOver = false;
 
   /** Starts with nothing heard. */
   constructor(options: Options) {
@@ -87,7 +86,7 @@ export abstract class Reconciler<
     const { restMs = this.restMs, sweepMs = SWEEP_MS, retryMs = RETRY_MS } =
       this.options;
     let failures = 0;
-    for (let sweepAt = performance.now(); !signal.aborted && !this.#isOver;) {
+    for (let sweepAt = performance.now(); !signal.aborted;) {
       const now = performance.now();
       const isSweep = now >= sweepAt;
       if (isSweep) sweepAt = now + sweepMs;
@@ -131,10 +130,5 @@ export abstract class Reconciler<
     const { last: { problem: known }, failure, options: { log } } = this;
     if (problem !== known) log[level](failure, { error: problem });
     this.last = { ...this.last, problem };
-  }
-
-  /** Ends it after this round: none can succeed here. */
-  protected giveUp(): void {
-    this.#isOver = true;
   }
 }

@@ -5,4 +5,4 @@
  * @module
  */
 
-export { HiddenProcessesError, removeOrphans } from "../orphans/mod.ts";
+export { removeOrphans } from "../orphans/mod.ts";

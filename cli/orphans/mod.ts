@@ -62,7 +62,7 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
   const renew = (): Promise<NodeEvidence> =>
     gatherEvidence(search, { leftovers, places, caches });
   const evidence = await renew();
-  if (search.isAutomatic && !evidence.isWhole) throw new HiddenProcessesError();
+  if (search.isAutomatic && !evidence.isWhole) throw hiddenProcesses();
   const scene: Scene = { ...search, caches, evidence, renew };
   const found = [
     ...findAttachments(scene),
@@ -97,11 +97,15 @@ async function askPlugins(
   return orphans;
 }
 
-/** Reports that the containers of other pods may be alive unseen. */
-export class HiddenProcessesError extends Error {
-  override readonly message =
-    "Cannot determine which containers no longer exist: this PID namespace has neither " +
-    "kernel threads nor a container runtime";
+/**
+ * Builds the error for containers that may be alive unseen: those of other pods, or
+ * those of a runtime that has not started yet.
+ */
+function hiddenProcesses(): Error {
+  return new Error(
+    "Cannot determine which containers no longer exist: this PID namespace " +
+      "has neither kernel threads nor a container runtime",
+  );
 }
 
 async function gatherEvidence(
