@@ -125,9 +125,15 @@ for (const { runtime, needs, withDaemon } of CASES) {
       api.kubectl("rollout", "restart", "statefulset/named");
       api.kubectl("rollout", "status", "statefulset/named", "--timeout=5m");
       await settle(cluster);
-      // containerd has run DEL with the new configuration.
-      if (!runtime.hasGc) {
-        await node.get("/opt/cni/bin/cni gc --orphans --yes --grace=0s");
+      // containerd has run DEL with the new configuration. What it left is kept
+      // until the kubelet has removed the stopped sandboxes.
+      if (!runtime.hasGc && !withDaemon) {
+        await until("the leases of the old network are removed", async () => {
+          await node.get("/opt/cni/bin/cni gc --orphans --yes --grace=0s");
+          return await node.get(
+            "ls /var/lib/cni/networks/pods | grep -c ^10 || true",
+          ) === "0\n";
+        });
       }
     });
 
