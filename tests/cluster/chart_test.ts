@@ -14,7 +14,7 @@ import { findTool, NEWEST_DIRECTORY } from "../_harness/peers.ts";
 import { type Cluster, POD_IMAGE, ptpNetwork } from "./cluster.ts";
 import { clusterTest, needsCluster } from "./cluster_test_case.ts";
 import type { Node } from "./node.ts";
-import { pod, settle } from "./pods.ts";
+import { pod, settle, whileRolling, workload } from "./pods.ts";
 import { containerd } from "./runtime.ts";
 import { until } from "../_harness/eventually.ts";
 
@@ -70,11 +70,15 @@ clusterTest(
         pod(`old-${name}`, { nodeName: name })
       ),
     );
+    api.apply(workload("Deployment", "rolling", 6));
     await settle(cluster);
 
     await step("install", async () => {
-      helm(cluster, "install", "cni", CHART, PLUGINS, ...IMAGES);
-      await untilRolledOut(cluster, "cni-plugins");
+      await whileRolling(cluster, "rolling", () => {
+        helm(cluster, "install", "cni", CHART, PLUGINS, ...IMAGES);
+        untilRolledOut(cluster, "cni-plugins");
+      });
+      await settle(cluster);
       await assertPlugins(cluster, `${BIN}/cni`, [
         "host-local",
         "portmap",
@@ -86,16 +90,22 @@ clusterTest(
     await step("upgrade to another build, with one more plugin", async () => {
       const more = "--set=plugins.only={ptp,host-local,portmap,bridge,vlan}";
       const tag = `--set=image.tag=${NEXT}`;
-      helm(cluster, "upgrade", "cni", CHART, more, tag, ...IMAGES);
-      await untilRolledOut(cluster, "cni-plugins");
+      await whileRolling(cluster, "rolling", () => {
+        helm(cluster, "upgrade", "cni", CHART, more, tag, ...IMAGES);
+        untilRolledOut(cluster, "cni-plugins");
+      });
+      await settle(cluster);
       const names = ["bridge", "host-local", "portmap", "ptp", "vlan"];
       await assertPlugins(cluster, nextOf(cluster), names);
       await tryPods();
     });
 
     await step("rollback", async () => {
-      helm(cluster, "rollback", "cni", "1");
-      await untilRolledOut(cluster, "cni-plugins");
+      await whileRolling(cluster, "rolling", () => {
+        helm(cluster, "rollback", "cni", "1");
+        untilRolledOut(cluster, "cni-plugins");
+      });
+      await settle(cluster);
       await assertPlugins(cluster, `${BIN}/cni`, [
         "host-local",
         "portmap",
@@ -108,7 +118,8 @@ clusterTest(
       const values = [PLUGINS, ...IMAGES];
       const on = "--set=multus.enabled=true";
       helm(cluster, "upgrade", "cni", CHART, ...values, on);
-      await untilRolledOut(cluster, "kube-multus-ds");
+      untilRolledOut(cluster, "kube-multus-ds");
+      await settle(cluster);
       await until("nodes use multus", async () => {
         const found = await Promise.all(
           cluster.nodes.map((node) =>
@@ -140,7 +151,7 @@ clusterTest(
       }, () => names.join(" "));
       await tryPods();
       // Go detaches them again.
-      api.kubectl("delete", "pods", "--all");
+      api.kubectl("delete", "deployments,pods", "--all");
       await settle(cluster);
       assertEquals(await listAllFiles(cluster), before);
     });
@@ -166,10 +177,9 @@ function helm(cluster: Cluster, ...args: readonly string[]): void {
   assertEquals(code, 0, `helm ${args.join(" ")}: ${stdout}${stderr}`);
 }
 
-async function untilRolledOut(cluster: Cluster, name: string): Promise<void> {
+function untilRolledOut({ api }: Cluster, name: string): void {
   const args = ["-n", "kube-system", "rollout", "status", "--timeout=4m"];
-  cluster.api.kubectl(...args, `daemonset/${name}`);
-  await settle(cluster);
+  api.kubectl(...args, `daemonset/${name}`);
 }
 
 /** Checks that nodes have these plugins of an executable, and run its daemon. */
@@ -232,8 +242,8 @@ sed -i "s/$digest/$(echo $digest | rev)/g" "$0"`;
 
 /**
  * Lists the files of each node that have to do with plugins, with mode and digest:
- * all but the lock that daemons take turns by, which is gone after a boot, and the
- * number of the last address.
+ * all but the directory of locks and the lock that daemons take turns by, which are
+ * gone after a boot, and the number of the last address.
  */
 async function listAllFiles({ nodes }: Cluster): Promise<string[]> {
   const places = "/opt/cni /etc/cni /var/lib/cni /run/cni /run/multus";
@@ -241,7 +251,7 @@ async function listAllFiles({ nodes }: Cluster): Promise<string[]> {
     node.get(`{
       find ${places} -printf '%y %m %p %l\\n'
       find ${places} -type f -exec md5sum {} +
-    } 2>/dev/null | grep -vE '/run/cni( |/.lock)|[0-9a-f]{32} .*last_reserved' |
+    } 2>/dev/null | grep -vE '/run/cni( |/.lock|/locks )|[0-9a-f]{32} .*last_reserved' |
       sort`)
   ));
 }

@@ -9,6 +9,8 @@ import type { JsonObject } from "../../base/json/json.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { findReached, ipJson, linkNames } from "../../testing/ip_json.ts";
 import { actingRules } from "../_harness/acting_rules.ts";
+import { DIRECTORY } from "../_harness/kube_apiserver.ts";
+import { spawnIn } from "../_harness/spawn_in.ts";
 import { type Cluster, POD_IMAGE } from "./cluster.ts";
 import type { Node } from "./node.ts";
 import type { Runtime } from "./runtime.ts";
@@ -115,6 +117,57 @@ export async function killSandbox(
 ): Promise<void> {
   const name = path.slice(path.lastIndexOf("/") + 1);
   await node.get(`kill -9 $(ip netns pids ${name}); ip netns delete ${name}`);
+}
+
+/** Programs that clients of the API server need. */
+const CLIENT_PATH = `${DIRECTORY}:/usr/bin:/bin`;
+
+/**
+ * Replaces the pods of a deployment while the body runs, again and again, and
+ * fails if a sandbox could not be created or removed during that time.
+ */
+export async function whileRolling(
+  cluster: Cluster,
+  name: string,
+  body: () => void | Promise<void>,
+): Promise<void> {
+  const { api, hosts: { host, directory } } = cluster;
+  const end = `${directory}/rolling.end`;
+  const before = listSandboxFailures(cluster);
+  const script = `while [ ! -e "$1" ]; do
+    kubectl rollout restart "deployment/$0" || exit 1
+    kubectl rollout status "deployment/$0" --timeout=4m || exit 1
+  done`;
+  const rolling = spawnIn(host, {
+    path: "sh",
+    args: ["-c", script, name, end],
+    env: {
+      PATH: CLIENT_PATH,
+      HOME: directory,
+      KUBECONFIG: api.programs.kubeconfig,
+    },
+    stdin: "",
+  });
+  try {
+    await body();
+  } finally {
+    await Deno.writeTextFile(end, "");
+    const { code, stdout, stderr } = await rolling.output;
+    await Deno.remove(end);
+    assertEquals(code, 0, stdout + stderr);
+  }
+  assertEquals(listSandboxFailures(cluster), before);
+}
+
+/** Lists the events about sandboxes that could not be created or removed. */
+function listSandboxFailures({ api }: Cluster): string[] {
+  return api.get("events").items
+    .filter(({ reason }: Json) =>
+      ["FailedCreatePodSandBox", "FailedKillPod"].includes(reason)
+    )
+    .map(({ involvedObject, message }: Json) =>
+      `${involvedObject.name}: ${message}`
+    ).toSorted();
 }
 
 /**
