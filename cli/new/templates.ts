@@ -44,7 +44,7 @@ export const IDENT = definePlugin({
     checkIfNameIsFree(sandbox, args.ifName);
     await using rollback = new Rollback(log);
     const lease = await ipam.add();
-    rollback.onFailure("release the addresses", () => ipam.del());
+    rollback.onFailureLast("release the addresses", () => ipam.del());
     const name = hostEndOf(call);
     const peer = { netns: sandbox.netns, name: args.ifName };
     const { index: hostIndex } = host.link.addVeth({ name, peer });

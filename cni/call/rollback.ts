@@ -16,7 +16,7 @@ export type Undo = () => void | Promise<void>;
  * ```ts ignore
  * await using rollback = new Rollback(call.log);
  * const lease = await call.ipam.add();
- * rollback.onFailure("release the lease", () => call.ipam.del());
+ * rollback.onFailureLast("release the lease", () => call.ipam.del());
  * // ... more steps, each with its undo on the next line
  * rollback.commit();
  * ```
@@ -28,6 +28,7 @@ export type Undo = () => void | Promise<void>;
 export class Rollback implements AsyncDisposable {
   readonly #log: Log;
   #steps: [label: string, undo: Undo][] = [];
+  #last: [label: string, undo: Undo][] = [];
 
   /**
    * Starts with nothing to undo.
@@ -47,20 +48,44 @@ export class Rollback implements AsyncDisposable {
     this.#steps.push([label, undo]);
   }
 
+  /**
+   * Registers an undo that runs after all of `onFailure`, and not at all if one of
+   * them fails. So an address stays leased, for DEL to release, while a link that
+   * could not be deleted still has it.
+   *
+   * @param label What the undo does, such as "release the lease"
+   */
+  onFailureLast(label: string, undo: Undo): void {
+    this.#last.push([label, undo]);
+  }
+
   /** Keeps what was done. Call it last. */
   commit(): void {
     this.#steps = [];
+    this.#last = [];
   }
 
   /** Undoes what was not committed. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const [label, undo] of this.#steps.splice(0).reverse()) {
+    const steps = this.#steps.splice(0).reverse();
+    const last = this.#last.splice(0).reverse();
+    if (await this.#undoAll(steps)) await this.#undoAll(last);
+  }
+
+  /** Reports whether all have succeeded. */
+  async #undoAll(
+    steps: readonly (readonly [label: string, undo: Undo])[],
+  ): Promise<boolean> {
+    let isUndone = true;
+    for (const [label, undo] of steps) {
       try {
         await undo();
       } catch (error) {
+        isUndone = false;
         this.#log.error(`Cannot ${label}`, { error: describeError(error) });
       }
     }
+    return isUndone;
   }
 }
 

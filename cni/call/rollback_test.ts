@@ -82,6 +82,34 @@ Deno.test("Rollback logs an undo that fails and lets the first error through", a
   ]);
 });
 
+/** Registers the release of a lease before and after the undo of a link. */
+async function lease(
+  { events, log }: { events: string[]; log: Log },
+  deleteLink: () => void,
+): Promise<void> {
+  await using rollback = new Rollback(log);
+  const release = (): void => void events.push("lease");
+  rollback.onFailureLast("release the lease", release);
+  rollback.onFailure("delete veth0", deleteLink);
+  rollback.onFailureLast("release another lease", release);
+}
+
+Deno.test("Rollback undoes last what is registered so", async () => {
+  const seen = witness();
+  await lease(seen, () => void seen.events.push("link"));
+  assertEquals(seen.events, ["link", "lease", "lease"]);
+});
+
+Deno.test("Rollback leaves the last steps to DEL if another one fails", async () => {
+  const seen = witness();
+  await lease(seen, () => {
+    throw new Error("busy");
+  });
+  assertEquals(seen.events, [
+    'level=error msg="Cannot delete veth0" error=busy',
+  ]);
+});
+
 Deno.test("Rollback undoes a step once", async () => {
   const { events, log } = witness();
   const rollback = new Rollback(log);

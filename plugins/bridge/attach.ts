@@ -23,6 +23,7 @@ import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
   awaitDetection,
   configureInterface,
+  releaseOnFailure,
 } from "../parts/address/sandbox_addresses.ts";
 import {
   type ConnectedVeth,
@@ -91,7 +92,7 @@ export async function leaseAddresses(
 ): Promise<Result> {
   if (!settings.isLayer3) return emptyResult();
   const lease = await call.ipam.add();
-  rollback.onFailure("release the addresses", () => call.ipam.del());
+  releaseOnFailure(call, rollback);
   checkRouteValues(lease.routes);
   if (isAnnouncementSuppressed(lease)) {
     const { hideFromNeighbours } = await import(

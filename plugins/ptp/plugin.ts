@@ -68,7 +68,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
 
     const lease = await call.ipam.add();
-    rollback.onFailure("release the addresses", () => call.ipam.del());
+    rollback.onFailureLast("release the addresses", () => call.ipam.del());
     const ips = routedIpsOf(lease);
     checkRouteValues(lease.routes);
     const attachment = attachmentOf(call);

@@ -40,7 +40,8 @@ export function hideFromNeighbours(
     using nftables = getNftables(netns);
     rollback.onFailure("remove the rules for quiet addresses", () => {
       using nftables = getNftables(netns);
-      nftables.commit([delTableOf(table)]);
+      // It may not have come to the table.
+      nftables.commit([addTable(table), delTableOf(table)]);
     });
     nftables.commit([
       addTable(table),

@@ -26,6 +26,8 @@ import { ipamHas } from "./ipam_traits.ts";
 import { enableIpv6, type Ipv6Options } from "./ipv6.ts";
 import type { LinkEnd } from "../link/veth.ts";
 
+const RELEASE = "release the addresses";
+
 /** The part of a lease that an interface gets. */
 export type Configured = Pick<Result, "ips" | "routes">;
 
@@ -36,12 +38,12 @@ export type Configured = Pick<Result, "ips" | "routes">;
  *   invalid route
  */
 export async function leaseAddresses(
-  call: Pick<Call, "ipam" | "args" | "log">,
+  call: Pick<Call, "config" | "ipam" | "args" | "log">,
   rollback: Rollback,
   { mayBeEmpty = false }: { readonly mayBeEmpty?: boolean } = {},
 ): Promise<Result> {
   const lease = await call.ipam.add();
-  rollback.onFailure("release the addresses", () => call.ipam.del());
+  releaseOnFailure(call, rollback);
   if (!mayBeEmpty) checkHasAddresses(lease);
   checkRouteValues(lease.routes);
   if (isAnnouncementSuppressed(lease)) {
@@ -49,6 +51,16 @@ export async function leaseAddresses(
     hideFromNeighbours(call, lease, rollback);
   }
   return lease;
+}
+
+/** Registers the release of the addresses if ADD fails, in the order of DEL. */
+export function releaseOnFailure(
+  call: Pick<Call, "config" | "ipam">,
+  rollback: Rollback,
+): void {
+  const release = (): Promise<void> => call.ipam.del();
+  if (asksOverLink(call.config)) rollback.onFailure(RELEASE, release);
+  else rollback.onFailureLast(RELEASE, release);
 }
 
 /** Reports whether the IPAM plugin talks to a server over the container's link. */
@@ -72,10 +84,9 @@ export function withRelease(
   const release = async (): Promise<void> => {
     if (call.config.ipam?.type) await call.ipam.del();
   };
-  const label = "release the addresses";
   return asksOverLink(call.config)
-    ? [[label, release], ...steps]
-    : [...steps, [label, release, unlink]];
+    ? [[RELEASE, release], ...steps]
+    : [...steps, [RELEASE, release, unlink]];
 }
 
 function checkHasAddresses({ ips }: Result): void {

@@ -44,15 +44,26 @@ class Scene extends PluginScene {
 class Refusal implements Disposable {
   readonly #stack = new DisposableStack();
 
-  constructor(names: readonly string[]) {
+  /** @param from The request with which it begins; by default at once */
+  constructor(names: readonly string[], from?: string) {
+    let hasBegun = from === undefined;
     const refuse = (request: unknown): SyscallError | undefined => {
       const { name } = request as { readonly name: string };
-      return names.includes(name) ? new SyscallError(name, 12) : undefined;
+      hasBegun ||= name === from;
+      return hasBegun && names.includes(name)
+        ? new SyscallError(name, 12)
+        : undefined;
     };
     const { prototype } = NetlinkSocket;
     this.#stack.defer(intercept(prototype, "request", ([type], work) => {
       const refusal = refuse(type);
       if (refusal !== undefined) throw refusal;
+      return work();
+    }));
+    this.#stack.defer(intercept(prototype, "requestAll", ([all], work) => {
+      for (const refusal of (all as unknown[]).map(refuse)) {
+        if (refusal !== undefined) throw refusal;
+      }
       return work();
     }));
     this.#stack.defer(intercept(prototype, "requestEach", ([all], work) => {
@@ -83,6 +94,24 @@ for (const [type, keys, requests] of PLUGINS) {
       }
       assertEquals(scene.hosts.leases(), leases);
       await scene.succeed("DEL", { prevResult });
+      assertEquals(scene.hosts.leases(), []);
+    },
+  );
+
+  rootTest(
+    `${type}.add() that fails keeps the lease until the link is deleted`,
+    needsLinks(type),
+    async () => {
+      using scene = new Scene(type, keys);
+      {
+        const address = "RTM_NEWADDR";
+        using _refusal = new Refusal([address, ...requests], address);
+        const { exitCode, stdout } = await scene.run("ADD");
+        assertEquals(exitCode, 1);
+        assertStringIncludes(stdout, "ENOMEM");
+      }
+      assertEquals(scene.hosts.leases().length, 1);
+      await scene.succeed("DEL");
       assertEquals(scene.hosts.leases(), []);
     },
   );
