@@ -21,7 +21,7 @@
 
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../cni/call/args.ts";
-import { CniError, ErrorCode } from "../base/error.ts";
+import { CniError, ErrorCode, toCniError } from "../base/error.ts";
 import { JoinedSignal, pause } from "../base/deadline.ts";
 import { ifPossible, withIoFailure } from "../base/files/io.ts";
 import type { Log } from "../base/log/log.ts";
@@ -64,6 +64,42 @@ const ALL = ".all", GATE = ".gate";
  */
 export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
   return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
+}
+
+/** How {@linkcode lockByTurns} waits. */
+export interface Turns {
+  /** How long an attempt keeps others waiting, in ms. */
+  readonly attemptMs: number;
+  /** How long others pass until the next one, in ms. */
+  readonly passMs: number;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+  /** Receives the error of an attempt after which others pass. */
+  readonly onBusy?: (error: unknown) => void;
+}
+
+/**
+ * Makes attempts to get what others hold, and gives way between them: one slow
+ * operation must not stop all others.
+ *
+ * @param attempt Holds nothing if it fails
+ * @throws The error of an attempt; one with code 11 only on the signal
+ */
+export async function lockByTurns(
+  attempt: (signal: AbortSignal) => Promise<Disposable>,
+  { attemptMs, passMs, signal, onBusy }: Turns,
+): Promise<Disposable> {
+  for (;;) {
+    using end = new JoinedSignal(attemptMs, signal);
+    try {
+      return await attempt(end.signal);
+    } catch (error) {
+      if (toCniError(error).code !== ErrorCode.TryAgainLater) throw error;
+      if (!signal.aborted) onBusy?.(error);
+      await pause(passMs, signal);
+      if (signal.aborted) throw error;
+    }
+  }
 }
 
 /**
@@ -122,38 +158,39 @@ export class AttachmentLocks {
    */
   async lockExclusively(options: LockOptions = {}): Promise<Disposable> {
     using limit = limitOf(options);
-    const waitFor = this.#createWait("all containers", options, limit);
     using stack = new DisposableStack();
-    const gate = waitFor(() => [GATE]);
-    const containers = waitFor(() => this.#listContainers());
-    stack.use(await this.#waitForTurn(GATE, gate));
-    for (;;) {
-      using held = new DisposableStack();
-      held.use(await pollUntil(() => this.#tryGate(), gate));
-      const untilMs = performance.now() + (options.gateMs ?? GATE_MS);
-      const isTimeUp = (): true | undefined =>
-        performance.now() >= untilMs || undefined;
-      const all = await pollUntil(
-        () => this.#tryAll() ?? isTimeUp(),
-        containers,
-      );
-      if (all !== true) {
-        held.use(all);
-        this.sweep();
-        stack.use(held.move());
-        return stack.move();
-      }
-      held.dispose();
-      await pause(PASS_MS, limit.signal);
-      if (limit.signal.aborted) throw containers.giveUp();
-    }
+    const wait = this.#createWait("all containers", options, limit);
+    stack.use(await this.#waitForTurn(GATE, wait(() => [GATE])));
+    const all = await lockByTurns(
+      (signal) => this.#lockAll({ ...options, signal }),
+      {
+        attemptMs: options.gateMs ?? GATE_MS,
+        passMs: PASS_MS,
+        signal: limit.signal,
+      },
+    );
+    stack.use(all);
+    return stack.move();
+  }
+
+  /** Waits at the gate, where others then wait. */
+  async #lockAll(
+    options: LockOptions & { readonly signal: AbortSignal },
+  ): Promise<Disposable> {
+    const wait = this.#createWait("all containers", options, options);
+    using held = new DisposableStack();
+    held.use(await pollUntil(() => this.#tryGate(), wait(() => [GATE])));
+    const containers = wait(() => this.#listContainers());
+    held.use(await pollUntil(() => this.#tryLock(ALL), containers));
+    this.sweep();
+    return held.move();
   }
 
   /** Prepares to wait for files that others may hold. */
   #createWait(
     what: string,
     { log, ...options }: LockOptions,
-    { signal }: JoinedSignal,
+    { signal }: Pick<JoinedSignal, "signal">,
   ): (listNames: () => string[]) => PollOptions {
     return (listNames) => ({
       ...options,
@@ -189,10 +226,6 @@ export class AttachmentLocks {
     const lock = this.#tryLock(GATE);
     if (lock !== undefined) sign(lock);
     return lock;
-  }
-
-  #tryAll(): Disposable | undefined {
-    return this.#tryLock(ALL);
   }
 
   #tryLock(name: string, options: LockTry = {}): FileLock | undefined {

@@ -36,6 +36,7 @@ import {
 } from "./search.ts";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../libcni/mod.ts";
+import { lockByTurns } from "../../libcni/lock.ts";
 import {
   CniError,
   describeError,
@@ -167,32 +168,34 @@ const LIMIT_MS = 5 * 60_000;
  */
 async function lockCaches(search: OrphanSearch): Promise<Disposable> {
   const directories = (await listLockDirectories(search)).filter(isDirectory);
-  using limit = new JoinedSignal(LIMIT_MS, search.signal);
-  for (let isFirst = true;; isFirst = false) {
-    try {
-      return await tryLockCaches(directories, limit.signal);
-    } catch (error) {
-      const isBusy = toCniError(error).code === ErrorCode.TryAgainLater;
-      if (search.isAutomatic || limit.signal.aborted || !isBusy) throw error;
-      if (isFirst) {
-        search.log.warn("Waiting until no container is attached or detached", {
-          error: describeError(error),
-        });
-      }
-    }
-    await pause(PASS_MS, limit.signal);
-  }
+  const { signal, isAutomatic, log } = search;
+  using limit = new JoinedSignal(
+    isAutomatic ? ATTEMPT_MS : LIMIT_MS,
+    signal,
+  );
+  let isNoticed = false;
+  return await lockByTurns((signal) => tryLockCaches(directories, signal), {
+    attemptMs: ATTEMPT_MS,
+    passMs: PASS_MS,
+    signal: limit.signal,
+    onBusy(error): void {
+      if (isAutomatic || isNoticed) return;
+      isNoticed = true;
+      log.warn("Waiting until no container is attached or detached", {
+        error: describeError(error),
+      });
+    },
+  });
 }
 
 async function tryLockCaches(
   directories: readonly string[],
   signal: AbortSignal,
 ): Promise<Disposable> {
-  using attempt = new JoinedSignal(ATTEMPT_MS, signal);
   using held = new DisposableStack();
   for (const directory of directories) {
     const locks = new AttachmentLocks(lockDirectoryOf(directory));
-    held.use(await locks.lockExclusively({ signal: attempt.signal }));
+    held.use(await locks.lockExclusively({ signal }));
   }
   return held.move();
 }
