@@ -64,10 +64,8 @@ import {
 import { deleteNow } from "./delete_links.ts";
 import type { HostAccessKeys } from "./host_access_schema.ts";
 import { listMissingAddresses } from "./repair_link.ts";
+import { isShimName, shimNameOf } from "./shim_name.ts";
 import { describeLink } from "./veth.ts";
-
-const PREFIX = "cnih";
-const SHIM_NAME = /^cnih[0-9a-f]{11}$/;
 
 /** A call of a plugin whose containers the host can reach. */
 export type HostAccessCall = Call<NetConf & HostAccessKeys>;
@@ -203,7 +201,7 @@ function planAccess(
   const has6 = (kind === "macvlan" || isIpvlan2) &&
     ips.some(({ address }) => address.family === 6);
   return {
-    name: stableName(PREFIX, network, lower.name, `${kind}/${mode}`),
+    name: shimNameOf(network, lower.name, `${kind}/${mode}`),
     info: { kind, data: { mode } } as KindData,
     lower,
     addresses: hostAddresses.map(Cidr.host),
@@ -418,7 +416,7 @@ export function listContainerRoutes(host: Rtnl, { index }: Link): Route[] {
 
 /** Reports whether a link of the host is a shim. */
 export function isShim({ name, kind }: Link): boolean {
-  return SHIM_NAME.test(name) && (kind === "macvlan" || kind === "ipvlan");
+  return isShimName(name) && (kind === "macvlan" || kind === "ipvlan");
 }
 
 /** Returns the alias of a network's shims, which have no container. */

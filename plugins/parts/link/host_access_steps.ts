@@ -1,7 +1,8 @@
 /**
  * The host's access to containers, as steps of plugins' commands. A step does
  * nothing, and loads no further code, unless the configuration sets
- * `hostAccess`.
+ * `hostAccess`. DEL and GC also end an access that the configuration no longer
+ * mentions.
  *
  * @module
  */
@@ -10,7 +11,10 @@ import type { Differences } from "../../../cni/call/differences.ts";
 import type { Rollback } from "../../../cni/call/rollback.ts";
 import type { Interface, Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { readablePrevResult } from "../sandbox/prev_result.ts";
 import type { HostAccessCall } from "./host_access.ts";
+import { isShimName } from "./shim_name.ts";
 
 /**
  * Lets the host reach a container. The rollback undoes it.
@@ -64,7 +68,10 @@ export async function repairHostAccess(call: HostAccessCall): Promise<void> {
  * @throws {Error} If the kernel refuses
  */
 export async function endHostAccess(call: HostAccessCall): Promise<void> {
-  if (!call.config.hostAccess) return;
+  const result = readablePrevResult(call);
+  const hasAccess = call.config.hostAccess ||
+    (result === undefined ? hasShims(call) : listsShim(result));
+  if (!hasAccess) return;
   const { endAccess } = await import("./host_access.ts");
   await endAccess(call);
 }
@@ -75,7 +82,18 @@ export async function endHostAccess(call: HostAccessCall): Promise<void> {
  * @throws {Error} If the kernel refuses
  */
 export async function endStaleHostAccess(call: HostAccessCall): Promise<void> {
-  if (!call.config.hostAccess) return;
+  if (!call.config.hostAccess && !hasShims(call)) return;
   const { endStaleAccess } = await import("./host_access.ts");
   await endStaleAccess(call);
+}
+
+/** Reports whether ADD gave the host a link to the container. */
+function listsShim({ interfaces }: Result): boolean {
+  return interfaces.some(({ name, sandbox }) => !sandbox && isShimName(name));
+}
+
+/** Reports whether the host has such links, of any network. */
+function hasShims({ hostNetns }: HostAccessCall): boolean {
+  using host = Rtnl.open(hostNetns);
+  return host.link.list().some(({ name }) => isShimName(name));
 }
