@@ -42,7 +42,8 @@ export function planRules(
   return { rules, copies: [], hints: [], removals: [] };
 }
 
-function ruleFor(ip: Ip, table: number): NewRule {
+/** Returns the rule that leads packets from an address to its table. */
+export function ruleFor(ip: Ip, table: number): NewRule {
   return { source: Cidr.host(ip), table };
 }
 

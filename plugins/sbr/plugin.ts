@@ -64,6 +64,16 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     checkSources(sandbox, args, { prevResult, ips, config });
   },
 
+  async repair(call, scope): Promise<void> {
+    if (!scope.sandbox) return;
+    const prevResult = requirePrevResult(call, NOT_CHAINED);
+    const ips = requireSources(prevResult, call);
+    const { repairSources } = await import("./repair.ts");
+    using sandbox = openSandbox(call.args);
+    using _lock = await lockSandbox(sandbox, call);
+    repairSources(sandbox, ips, call);
+  },
+
   async del(call): Promise<void> {
     const { releaseSources } = await import("./release.ts");
     using sandbox = findSandbox(call);

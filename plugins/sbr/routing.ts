@@ -107,6 +107,21 @@ export function ownRules(
   );
 }
 
+/** Lists the tables that only this interface uses, and to which no rule leads. */
+export function tablesWithoutRule(
+  { rules, routes }: Routing,
+  ifindex: number,
+): number[] {
+  const tables = new Set(routes.map(({ table }) => table));
+  return [...tables].filter((table) =>
+    table >= FIRST_TABLE && !KERNEL_TABLES.includes(table) &&
+    !rules.some((rule) => rule.table === table) &&
+    !routes.some((route) =>
+      route.table === table && leadsElsewhere(route, ifindex)
+    )
+  ).sort((one, other) => one - other);
+}
+
 /**
  * Reports whether a route uses another interface; unreachable and similar
  * routes use none.

@@ -26,7 +26,7 @@
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { Rollback, throwAll, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
@@ -57,31 +57,7 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
   versions: listVersionsFrom("0.3.1"),
   configSchema: async () => (await import("./schema.ts")).vrfSchema(),
 
-  async add(call): Promise<Result> {
-    const name = vrfNameOf(call.config);
-    const prevResult = requirePrevResult(call, NOT_CHAINED);
-    using sandbox = openSandbox(call.args);
-    using _lock = await lockSandbox(sandbox, call);
-    const link = getLink(sandbox, call.args.ifName);
-    await using rollback = new Rollback(call.log);
-    const vrf = ensureVrf(sandbox, name, call.config.table || 0, rollback);
-    checkHasNoMaster(sandbox, link, vrf);
-    // The kernel deleted what a killed ADD did not restore.
-    const configuration = link.masterIndex === vrf.index
-      ? configurationOf(ownPartOf(prevResult, call.args), link)
-      : readConfiguration(sandbox, link);
-    rollback.onFailure(`take "${link.name}" out of "${name}"`, () => {
-      if (link.masterIndex !== undefined) return;
-      const back = { masterIndex: 0, from: Table.Main, to: Table.Main };
-      const failures = changeMaster(sandbox, configuration, back);
-      throwAll(failures, `${failures.length} objects cannot be restored`);
-    });
-    const into = { masterIndex: vrf.index, from: Table.Main, to: vrf.table };
-    const failures = changeMaster(sandbox, configuration, into);
-    throwAll(failures, `${failures.length} objects cannot be restored`);
-    rollback.commit();
-    return prevResult;
-  },
+  add: (call) => join(call),
 
   async check(call): Promise<void> {
     const name = vrfNameOf(call.config);
@@ -89,6 +65,11 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
     const { checkPort } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
     checkPort(sandbox, call.args, { name, table: call.config.table });
+  },
+
+  // The steps of ADD. The VRF's routes are those of the interface's plugin.
+  async repair(call, scope): Promise<void> {
+    if (scope.sandbox) await join(call);
   },
 
   async del(call): Promise<void> {
@@ -116,6 +97,37 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
     ]);
   },
 });
+
+/**
+ * Puts the interface into the VRF, with its addresses and routes.
+ *
+ * @returns prevResult
+ */
+async function join(call: Call<VrfConfig>): Promise<Result> {
+  const name = vrfNameOf(call.config);
+  const prevResult = requirePrevResult(call, NOT_CHAINED);
+  using sandbox = openSandbox(call.args);
+  using _lock = await lockSandbox(sandbox, call);
+  const link = getLink(sandbox, call.args.ifName);
+  await using rollback = new Rollback(call.log);
+  const vrf = ensureVrf(sandbox, name, call.config.table || 0, rollback);
+  checkHasNoMaster(sandbox, link, vrf);
+  // The kernel deleted what a killed ADD did not restore.
+  const configuration = link.masterIndex === vrf.index
+    ? configurationOf(ownPartOf(prevResult, call.args), link)
+    : readConfiguration(sandbox, link);
+  rollback.onFailure(`take "${link.name}" out of "${name}"`, () => {
+    if (link.masterIndex !== undefined) return;
+    const back = { masterIndex: 0, from: Table.Main, to: Table.Main };
+    const failures = changeMaster(sandbox, configuration, back);
+    throwAll(failures, `${failures.length} objects cannot be restored`);
+  });
+  const into = { masterIndex: vrf.index, from: Table.Main, to: vrf.table };
+  const failures = changeMaster(sandbox, configuration, into);
+  throwAll(failures, `${failures.length} objects cannot be restored`);
+  rollback.commit();
+  return prevResult;
+}
 
 /** Error text for a call without prevResult; clients compare it verbatim. */
 const NOT_CHAINED = "missing prevResult from earlier plugin";

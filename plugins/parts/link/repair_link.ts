@@ -78,7 +78,9 @@ export function repairLink(
     ),
     ...link.isUp ? [] : [bringingUp(sandbox, link)],
   ]);
-  const missing = listMissingRoutes(sandbox, link, routes, "any");
+  const table = findVrfTable(sandbox, link);
+  const missing = listMissingRoutes(sandbox, link, routes, "any")
+    .map((route) => ({ ...route, table: route.table ?? table }));
   makeChanges(
     sandbox,
     missing.map((route) => ({
@@ -86,6 +88,17 @@ export function repairLink(
       recover: (refusal) => addInstead(sandbox, link, route, refusal),
     })),
   );
+}
+
+/** Finds the table in which the kernel looks up what goes out by a port of a VRF. */
+function findVrfTable(
+  { link: links }: Rtnl,
+  { masterIndex }: Link,
+): number | undefined {
+  const data = masterIndex === undefined
+    ? undefined
+    : links.find(masterIndex)?.data;
+  return data?.kind === "vrf" ? data.table : undefined;
 }
 
 /** Replaces a route that lost its source: the kernel takes it away with the address. */
