@@ -1,6 +1,6 @@
 /**
- * Hears what is removed from a namespace: rules of nftables, addresses, routes,
- * ports of bridges, and forwarding. The kernel tells nobody about rules of
+ * Hears what is removed from a namespace: rules of nftables, links, addresses,
+ * routes, queues, ports of bridges, and forwarding. The kernel tells nobody about rules of
  * iptables-legacy.
  *
  * @module
@@ -8,7 +8,7 @@
 
 import { i32, struct, u32, u8 } from "../net/bytes.ts";
 import { isErrno } from "./errno.ts";
-import { attributeSet } from "./netlink/attribute.ts";
+import { attributeSet, cstring, nested } from "./netlink/attribute.ts";
 import { message, type RawMessage } from "./netlink/message.ts";
 import { decodeAnswers } from "./netlink/request.ts";
 import { NetlinkSocket, Protocol } from "./netlink/socket.ts";
@@ -24,14 +24,15 @@ import {
 import { AF_BRIDGE } from "./rtnl/constants.ts";
 import { linkHeader } from "./rtnl/link_message.ts";
 import { delRoute } from "./rtnl/route_message.ts";
+import { trafficHeader } from "./rtnl/traffic_control_message.ts";
 
 /** Source: include/uapi/linux/netfilter/nfnetlink.h `NFNLGRP_NFTABLES`. */
 const NFTABLES_GROUP = 7;
 /**
- * Source: include/uapi/linux/rtnetlink.h `RTNLGRP_*`: links, addresses and routes of
- * IPv4 and IPv6, and their parameters.
+ * Source: include/uapi/linux/rtnetlink.h `RTNLGRP_*`: links, traffic control, addresses
+ * and routes of IPv4 and IPv6, and their parameters.
  */
-const ROUTE_GROUPS = [1, 5, 7, 9, 11, 24, 25];
+const ROUTE_GROUPS = [1, 4, 5, 7, 9, 11, 24, 25];
 /** Source: include/uapi/linux/if.h `IFF_UP`. */
 const IFF_UP = 1;
 /** Source: include/uapi/linux/netconf.h `NETCONFA_IFINDEX_ALL`. */
@@ -39,7 +40,20 @@ const ALL_LINKS = -1;
 
 const NONE = attributeSet({});
 const linkReport = message("RTM_NEWLINK", 16, linkHeader, NONE);
-const linkRemoval = message("RTM_DELLINK", 17, linkHeader, NONE);
+const linkRemoval = message(
+  "RTM_DELLINK",
+  17,
+  linkHeader,
+  attributeSet({
+    name: [3, cstring],
+    info: [18, nested(attributeSet({ kind: [1, cstring] }))],
+  }),
+);
+const queueRemovals = [
+  message("RTM_DELQDISC", 37, trafficHeader, NONE),
+  message("RTM_DELTCLASS", 41, trafficHeader, NONE),
+  message("RTM_DELTFILTER", 45, trafficHeader, NONE),
+];
 /** Source: include/uapi/linux/if_addr.h `struct ifaddrmsg`. */
 const addressRemoval = message(
   "RTM_DELADDR",
@@ -65,10 +79,12 @@ export interface Removals {
   /** Whether forwarding was turned off. */
   readonly isForwarding: boolean;
   /**
-   * Links that were taken down or out of a bridge, or lost an address or a route.
-   * They may be deleted since.
+   * Links that were taken down or out of a bridge, or lost an address, a route or a
+   * queue. They may be deleted since.
    */
   readonly ifindexes: ReadonlySet<number>;
+  /** Names of deleted links. Those of veth pairs are left out: their container's end is gone, too. */
+  readonly deleted: ReadonlySet<string>;
 }
 
 /** Hears of removals until disposal. */
@@ -119,8 +135,9 @@ export class RemovalWatch implements Disposable {
     const areRules = this.#takeRules();
     const routes = this.#takeRoutes();
     const removals = { ...routes, areRules: areRules || routes.areRules };
-    const { isForwarding, ifindexes } = removals;
-    return removals.areRules || isForwarding || ifindexes.size > 0
+    const { isForwarding, ifindexes, deleted } = removals;
+    return removals.areRules || isForwarding || ifindexes.size > 0 ||
+        deleted.size > 0
       ? removals
       : undefined;
   }
@@ -149,6 +166,7 @@ export class RemovalWatch implements Disposable {
         { attributes: { ifindex, forwarding } },
       ) => ifindex === ALL_LINKS && forwarding === 0),
       ifindexes: new Set(listLinks(messages)),
+      deleted: new Set(listDeleted(messages)),
     };
   }
 
@@ -188,5 +206,15 @@ function listLinks(messages: readonly RawMessage[]): number[] {
       .map(({ header: { ifindex } }) => ifindex),
     ...decodeAnswers(messages, delRoute)
       .flatMap(({ attributes: { oif } }) => oif ?? []),
+    ...queueRemovals.flatMap((type) => decodeAnswers(messages, type))
+      .map(({ header: { ifindex } }) => ifindex),
   ];
+}
+
+function listDeleted(messages: readonly RawMessage[]): string[] {
+  return decodeAnswers(messages, linkRemoval)
+    .filter(({ header: { family }, attributes: { info } }) =>
+      family !== AF_BRIDGE && info?.kind !== "veth"
+    )
+    .flatMap(({ attributes: { name } }) => name ?? []);
 }

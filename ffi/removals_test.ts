@@ -13,6 +13,10 @@ const SET_UP = `
   ip link set br0 up
   ip link add v0 type veth peer name v1
   ip link set v0 master br0 up
+  tc qdisc add dev v0 root tbf rate 1mbit burst 10k limit 10k
+  tc qdisc add dev v0 ingress
+  ip link add br1 type bridge
+  ip link add w0 type veth peer name w1
   ip addr add 10.1.0.1/24 dev br0
   ip route add 10.9.0.0/24 via 10.1.0.9 dev br0
   sysctl -qw net.ipv4.ip_forward=1
@@ -30,17 +34,23 @@ const ROWS: readonly [script: string, heard: readonly string[]][] = [
   ]],
   ["ip link set v0 nomaster", ["v0"]],
   ["ip link set br0 down", ["br0"]],
+  ["tc qdisc del dev v0 root", ["v0"]],
+  ["tc qdisc del dev v0 ingress", ["v0"]],
+  ["ip link del br1", ["deleted br1"]],
+  ["ip link del w0", []],
   ["sysctl -qw net.ipv4.ip_forward=0", ["forwarding"]],
 ];
 
 /** Says in words what was removed. */
 function describe(host: NetNs, removals: Removals | undefined): string[] {
   using rtnl = Rtnl.open(host.path);
-  const { areRules, isForwarding, ifindexes = [] } = removals ?? {};
+  const { areRules, isForwarding, ifindexes = [], deleted = [] } = removals ??
+    {};
   return [
     ...areRules ? ["rules"] : [],
     ...isForwarding ? ["forwarding"] : [],
     ...[...ifindexes].map((index) => rtnl.link.find(index)?.name ?? "gone"),
+    ...[...deleted].map((name) => `deleted ${name}`),
   ];
 }
 

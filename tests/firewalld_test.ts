@@ -7,178 +7,32 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { probe } from "../cli/probe/command.ts";
 import type { ShownCause } from "../cli/probe/show.ts";
-import { inNetns } from "../ffi/netns.ts";
 import {
   type Attached,
   PortScene,
   TcpServer,
 } from "../plugins/portmap/testing/port_scene.ts";
-import { FIREWALLD_ROOT } from "../scripts/setup/debian_packages.ts";
-import {
-  allOf,
-  hasCommand,
-  ignoreUnless,
-  isExecutable,
-  type Needs,
-  rootTest,
-} from "../testing/capabilities.ts";
+import { allOf, rootTest } from "../testing/capabilities.ts";
 import type { Json } from "../testing/conform/scene.ts";
 import { findReached, runIn } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
 import { type DemandsOn, listDemands } from "./_harness/demands.ts";
-import { eventually } from "./_harness/eventually.ts";
+import {
+  Firewalld,
+  type FirewalldPlace,
+  needsFirewalld,
+} from "./_harness/firewalld.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsBus, PrivateBus } from "./_harness/fake_firewalld.ts";
 import { callWith } from "./_harness/tool_call.ts";
 import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
 
-const NAME = "org.fedoraproject.FirewallD1";
-
-/** Debian's, for which its modules are. */
-const PYTHON = "/usr/bin/python3";
-const LIBRARIES = `${FIREWALLD_ROOT}/usr/lib/python3/dist-packages`;
-const PROGRAMS = {
-  firewalld: `${FIREWALLD_ROOT}/usr/sbin/firewalld`,
-  "firewall-cmd": `${FIREWALLD_ROOT}/usr/bin/firewall-cmd`,
-};
-
-function canImportModules(): boolean {
-  return new Deno.Command(PYTHON, {
-    args: ["-c", "import dbus, gi, firewall, nftables"],
-    env: { PYTHONPATH: LIBRARIES },
-    stderr: "null",
-  }).outputSync().success;
-}
-
-/** Skips what needs firewalld. */
-const needsFirewalld: Needs = allOf(
-  needsBus,
-  ignoreUnless(hasCommand("dbus-send"), "needs dbus-send"),
-  ignoreUnless(
-    isExecutable(PYTHON) && Object.values(PROGRAMS).every(isExecutable) &&
-      canImportModules(),
-    "needs Debian's firewalld in build/firewalld",
-  ),
-);
-
-/** A running firewalld. */
-class Firewalld implements AsyncDisposable {
-  readonly #hosts: TestHosts;
-  readonly #bus: PrivateBus;
-  #process: Deno.ChildProcess | undefined;
-
-  private constructor(hosts: TestHosts, bus: PrivateBus) {
-    [this.#hosts, this.#bus] = [hosts, bus];
-  }
-
-  /** Starts it with Debian's configuration. */
-  static async start(hosts: TestHosts): Promise<Firewalld> {
-    const bus = await PrivateBus.start(hosts.directory);
-    const firewalld = new Firewalld(hosts, bus);
-    try {
-      await firewalld.start();
-      return firewalld;
-    } catch (error) {
-      await firewalld[Symbol.asyncDispose]();
-      throw error;
-    }
-  }
-
-  /** Environment of programs that speak to it. */
-  get env(): Record<string, string> {
-    return { ...this.#bus.env, PYTHONPATH: LIBRARIES };
-  }
-
-  /** Starts it, and waits until its rules are in place. */
-  async start(): Promise<void> {
-    const { host, directory } = this.#hosts;
-    const config = `${directory}/etc-firewalld`;
-    const log = `${directory}/firewalld.log`;
-    const args = [
-      ...["--mount", "--propagation=private", "sh", "-c"],
-      `mkdir -p ${config} && mount -t tmpfs none /run && exec "$@" 2>>${log}`,
-      ...["sh", PYTHON, PROGRAMS.firewalld, "--nofork", "--nopid"],
-      `--default-config=${FIREWALLD_ROOT}/usr/lib/firewalld`,
-      ...[`--system-config=${config}`, `--log-file=${log}`],
-    ];
-    const { env } = this, stdout = "null", stderr = "null";
-    const process = inNetns(
-      host,
-      () => new Deno.Command("unshare", { args, env, stdout, stderr }).spawn(),
-    );
-    this.#process = process;
-    let hasEnded = false;
-    process.status.then(() => hasEnded = true);
-    // It has its name before its rules; it answers once it has both.
-    await eventually("firewalld answers", () => {
-      if (hasEnded) throw new Error(Deno.readTextFileSync(log));
-      return this.#askZone("trusted").success;
-    });
-  }
-
-  /** Stops it as systemd does. */
-  async stop(): Promise<void> {
-    this.#process?.kill("SIGTERM");
-    await this.#process?.status;
-    this.#process = undefined;
-  }
-
-  /** Runs `firewall-cmd`, which must succeed, and returns what it prints. */
-  command(...args: string[]): string {
-    const options = {
-      args: [PROGRAMS["firewall-cmd"], ...args],
-      env: this.env,
-    };
-    const { success, stdout, stderr } = inNetns(
-      this.#hosts.host,
-      () => new Deno.Command(PYTHON, options).outputSync(),
-    );
-    const decoder = new TextDecoder();
-    if (success) return decoder.decode(stdout).trim();
-    throw new Error(
-      `firewall-cmd ${args.join(" ")}: ${decoder.decode(stderr)}`,
-    );
-  }
-
-  /** Lists the sources of a zone, faster than `firewall-cmd` does. */
-  sources(zone = "trusted"): string[] {
-    const { success, stdout, stderr } = this.#askZone(zone);
-    const decoder = new TextDecoder();
-    if (!success) throw new Error(decoder.decode(stderr));
-    const words = decoder.decode(stdout).split(/\s+/);
-    return words.filter((word) => word.includes("/")).toSorted();
-  }
-
-  /** Removes a source from the zone of containers. */
-  removeSource(source: string): void {
-    this.#ask("removeSource", "trusted", source);
-  }
-
-  #askZone(zone: string): Deno.CommandOutput {
-    return this.#ask("getSources", zone);
-  }
-
-  #ask(method: string, ...values: readonly string[]): Deno.CommandOutput {
-    return new Deno.Command("dbus-send", {
-      args: [
-        ...["--system", "--print-reply=literal", `--dest=${NAME}`],
-        ...[`/${NAME.replaceAll(".", "/")}`, `${NAME}.zone.${method}`],
-        ...values.map((value) => `string:${value}`),
-      ],
-      env: this.env,
-    }).outputSync();
-  }
-
-  /** Ends firewalld, and then the bus. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
-    await this.#bus[Symbol.asyncDispose]();
-  }
-}
-
 const needs = allOf(needsFirewalld, needsInetRules, needsRuleTools);
+
+function placeOf({ host, directory }: TestHosts): FirewalldPlace {
+  return { enter: ["nsenter", `--net=${host.path}`], directory };
+}
 
 /** The sources of the first container, and the addresses of the second one. */
 const SOURCES = ["10.1.2.2/32", "fd00:12::2/128"];
@@ -252,7 +106,7 @@ rootTest(
   needs,
   async () => {
     using hosts = TestHosts.create();
-    await using firewalld = await Firewalld.start(hosts);
+    await using firewalld = await Firewalld.start(placeOf(hosts));
     const container = await Container.connect(hosts, firewalld);
     assertEquals(container.reached, []);
 
@@ -288,7 +142,7 @@ rootTest(
 
 rootTest("firewalld loses its sources on a reload", needs, async () => {
   using hosts = TestHosts.create();
-  await using firewalld = await Firewalld.start(hosts);
+  await using firewalld = await Firewalld.start(placeOf(hosts));
   const container = await Container.connect(hosts, firewalld);
   const missing = [999, NOT_FOUND] as const;
   const hostNetns = hosts.host.path;
@@ -340,7 +194,7 @@ rootTest(
   needs,
   async () => {
     using scene = new PortScene({});
-    await using firewalld = await Firewalld.start(scene.hosts);
+    await using firewalld = await Firewalld.start(placeOf(scene.hosts));
     const attach = (backend: string, hostPort: number): Promise<Attached> =>
       scene.attach([{ hostPort, containerPort: 80, protocol: "tcp" }], {
         containerId: backend,
@@ -415,7 +269,7 @@ rootTest(
   needs,
   async (t) => {
     using hosts = TestHosts.create();
-    await using firewalld = await Firewalld.start(hosts);
+    await using firewalld = await Firewalld.start(placeOf(hosts));
     const ipam = (own: TestHosts): Json => ({
       ...own.hostLocal("10.88.0.0/16", "fd00:88::/64"),
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
@@ -455,7 +309,7 @@ for (const peer of listPeers("firewall with firewalld")) {
     needs,
     async (t) => {
       using hosts = TestHosts.create();
-      await using firewalld = await Firewalld.start(hosts);
+      await using firewalld = await Firewalld.start(placeOf(hosts));
       const { cniVersion } = peer;
       const container = await Container.connect(hosts, firewalld, cniVersion);
       const succeed = async (who: Who, command: string): Promise<void> => {

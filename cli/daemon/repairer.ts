@@ -75,6 +75,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   #lastRemovalMs = 0;
   #repaired = 0;
   #remaining: RepairsDocument["remaining"] = [];
+  /** The last repairs, by what `keyOf` returns. */
+  #done: ReadonlyMap<string, RepairsDocument["done"][number]> = new Map();
 
   note({ call: { env }, command, network, code }: EndedCall): void {
     const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
@@ -120,12 +122,12 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     if (this.#removals === undefined) {
       this.#firstRemovalMs = this.#lastRemovalMs;
     }
-    const { areRules, isForwarding, ifindexes } = this.#removals ??
-      { areRules: false, isForwarding: false, ifindexes: [] };
+    const before = this.#removals ?? removals;
     this.#removals = {
-      areRules: areRules || removals.areRules,
-      isForwarding: isForwarding || removals.isForwarding,
-      ifindexes: new Set([...ifindexes, ...removals.ifindexes]),
+      areRules: before.areRules || removals.areRules,
+      isForwarding: before.isForwarding || removals.isForwarding,
+      ifindexes: before.ifindexes.union(removals.ifindexes),
+      deleted: before.deleted.union(removals.deleted),
     };
     this.wake();
   }
@@ -148,7 +150,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     }
     const startMs = performance.now();
     const repairs = await this.#repair(attachments, round);
-    this.#report(repairs, performance.now() - startMs);
+    this.#report(repairs, attachments, performance.now() - startMs);
     return true;
   }
 
@@ -172,8 +174,13 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     });
   }
 
-  #report(repairs: readonly AttachmentRepair[], ms: number): void {
+  #report(
+    repairs: readonly AttachmentRepair[],
+    attachments: readonly NodeAttachment[],
+    ms: number,
+  ): void {
     const { log } = this.options;
+    this.#noteDone(repairs, attachments);
     const repaired = repairs.filter(({ plugins }) =>
       plugins.some((one) => one.repaired.length > 0)
     );
@@ -210,11 +217,32 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     this.#remaining = remaining;
   }
 
+  /** Notes the repairs, and forgets those of attachments that are gone. */
+  #noteDone(
+    repairs: readonly AttachmentRepair[],
+    attachments: readonly NodeAttachment[],
+  ): void {
+    const at = new Date().toISOString();
+    const done = new Map(this.#done);
+    for (const { attachment, plugins } of repairs) {
+      const repaired = plugins.flatMap(({ type, repaired }) =>
+        repaired.map((text) => `${type}: ${text}`)
+      );
+      if (repaired.length === 0) continue;
+      const { network, containerId: container, ifName: ifname } = attachment;
+      const key = keyOf(attachment);
+      done.set(key, { network, container, ifname, at, repaired });
+    }
+    const known = new Set(attachments.map(keyOf));
+    this.#done = new Map([...done].filter(([key]) => known.has(key)));
+  }
+
   describe(): RepairsDocument {
     return {
       rounds: this.rounds,
       repaired: this.#repaired,
       remaining: this.#remaining,
+      done: [...this.#done.values()],
       ...this.last,
     };
   }
@@ -247,14 +275,14 @@ function keyOf(
   return JSON.stringify([containerId, network, ifName]);
 }
 
-/** Reports whether removals may concern attachments: deleted links do not. */
+/** Reports whether removals may concern attachments. */
 function concern(
   removals: Removals | undefined,
   attachments: readonly NodeAttachment[],
   hostNetns: string,
 ): boolean {
   if (removals === undefined || attachments.length === 0) return false;
-  const { areRules, isForwarding, ifindexes } = removals;
+  const { areRules, isForwarding, ifindexes, deleted } = removals;
   if (areRules || isForwarding) return true;
   const names = new Set(
     attachments.flatMap(({ result }) =>
@@ -262,6 +290,7 @@ function concern(
         .filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
     ),
   );
+  if (!names.isDisjointFrom(deleted)) return true;
   using host = Rtnl.open(hostNetns);
   return [...ifindexes].some((index) =>
     names.has(host.link.find(index)?.name ?? "")

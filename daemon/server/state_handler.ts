@@ -51,6 +51,21 @@ export interface MissingNetworksDocument {
   readonly networks: readonly string[];
 }
 
+/** An attachment that the daemon has looked at. */
+interface RepairedName {
+  readonly network: string;
+  readonly container: string;
+  readonly ifname: string;
+}
+
+/** A repair of an attachment. */
+export interface RepairDocument {
+  /** When, as RFC 3339 has it. */
+  readonly at: string;
+  /** What was missing, each as `plugin: text`. */
+  readonly repaired: readonly string[];
+}
+
 /** What the daemon has repaired since it started. */
 export interface RepairsDocument {
   /** How often it has looked at the attachments. */
@@ -58,12 +73,9 @@ export interface RepairsDocument {
   /** How many attachments it has repaired. */
   readonly repaired: number;
   /** What it could not repair in its last round. */
-  readonly remaining: readonly {
-    readonly network: string;
-    readonly container: string;
-    readonly ifname: string;
-    readonly error: string;
-  }[];
+  readonly remaining: readonly ({ readonly error: string } & RepairedName)[];
+  /** The last repair of each attachment that still exists. */
+  readonly done: readonly (RepairDocument & RepairedName)[];
   /** When its last round ended, as RFC 3339 has it. */
   readonly lastAt?: string;
   /** Why its last round failed. */

@@ -15,7 +15,7 @@ import {
 } from "./traffic_control_kinds.ts";
 
 /** Fixed header of RTM_*QDISC and RTM_*TCLASS. Source: `struct tcmsg`. */
-const trafficHeader = struct({
+export const trafficHeader = struct({
   family: u8,
   padding1: u8,
   padding2: u16,

@@ -1,0 +1,167 @@
+/**
+ * `cni daemon --repair` beside a real firewalld, whose reload takes away the sources of
+ * its zones and all rules of iptables, and beside the table of netavark.
+ */
+
+import { assertEquals } from "@std/assert";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { eventually } from "./_harness/eventually.ts";
+import { needsBin } from "./_harness/executables.ts";
+import { Firewalld, needsFirewalld } from "./_harness/firewalld.ts";
+import { NodeDaemon } from "./_harness/node_daemon.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+import { ToolHost } from "./_harness/tool_host.ts";
+
+const needs = allOf(needsBin, needsFirewalld, needsInetRules, needsRuleTools);
+
+/** How many containers there are; more with `CNI_REPAIR=100`, which also measures. */
+const CONTAINERS = Number(Deno.env.get("CNI_REPAIR") ?? 6);
+const MEASURES = Deno.env.has("CNI_REPAIR");
+/** A daemon begins no round earlier than this after another. */
+const REST_MS = 5000;
+
+/** `outside` answers only what comes from the host's own address. */
+const SET_UP = `
+ip link set lo up
+ip netns add outside
+ip -n outside link set lo up
+ip link add out type veth peer name out netns outside
+ip link set out up
+ip -n outside link set out up
+ip address add 192.0.2.1/24 dev out
+ip -n outside address add 192.0.2.2/24 dev out`;
+
+/** Prints how many containers get no answer from outside. */
+const COUNT = `
+for name in $(ls /run/netns | grep '^c[0-9]'); do
+  { nsenter --net=/run/netns/$name ping -nqc1 -W1 192.0.2.2 >/dev/null || echo; } &
+done | wc -l`;
+
+const LIST = "nft -s list ruleset 2>/dev/null";
+
+/** What netavark makes of one container. Source: netavark src/firewall/nft.rs. */
+const NETAVARK = `
+table inet netavark
+delete table inet netavark
+table inet netavark {
+  chain POSTROUTING {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr 10.88.0.0/16 jump nv_2f259bab_10_88_0_0_nm16
+  }
+  chain nv_2f259bab_10_88_0_0_nm16 {
+    ip daddr 10.88.0.0/16 accept
+    ip daddr != 224.0.0.0/4 masquerade
+  }
+}`;
+
+rootTest(
+  "cni daemon --repair gives containers back what firewalld's reload takes",
+  needs,
+  async (t) => {
+    await using host = await ToolHost.create();
+    const sh = async (script: string): Promise<string> => {
+      const { code, stdout, stderr } = await host.run(["sh", "-ec", script]);
+      assertEquals([code, stderr], [0, ""], script);
+      return stdout;
+    };
+    const cni = async (line: string): Promise<void> => {
+      const { code, stdout, stderr } = await host.cni(line);
+      assertEquals(code, 0, `${line}: ${stdout}${stderr}`);
+    };
+    await sh(SET_UP);
+    using hosts = TestHosts.create();
+    await using firewalld = await Firewalld.start({
+      enter: host.enter,
+      directory: hosts.directory,
+    });
+    Object.assign(host.env, firewalld.env);
+    host.addNetwork("pods", [
+      {
+        type: "bridge",
+        bridge: "br0",
+        isDefaultGateway: true,
+        ipMasq: true,
+        ipMasqBackend: "iptables",
+        ipam: host.hostLocal("10.1.0.0/16"),
+      },
+      {
+        type: "portmap",
+        backend: "iptables",
+        capabilities: { portMappings: true },
+      },
+      { type: "firewall", backend: "firewalld" },
+    ]);
+    for (let number = 1; number <= CONTAINERS; number++) {
+      const port = { hostPort: 8000 + number, containerPort: 80 };
+      host.env["CAP_ARGS"] = JSON.stringify({
+        portMappings: [{ ...port, protocol: "tcp" }],
+      });
+      await cni(`netns add c${number}`);
+      await cni(`add pods c${number}`);
+    }
+    delete host.env["CAP_ARGS"];
+    const countLost = async (): Promise<number> => Number(await sh(COUNT));
+    await eventually("packets flow", async () => await countLost() === 0);
+    await using daemon = await NodeDaemon.start(hosts, {
+      wrapper: host.enter,
+      socketDir: "/run/cni",
+      args: ["--repair"],
+      env: { CNI_PATH: host.path, ...firewalld.env },
+    });
+    const state = async (): Promise<{ rounds: number; lastAt?: string }> =>
+      JSON.parse((await daemon.ask("/state")).body).repairs;
+    const rounds = async (): Promise<number> => (await state()).rounds;
+    /** Waits until the rest after a round is over. */
+    const rested = (): Promise<void> =>
+      eventually("it is ready for a round", async () => {
+        const { lastAt = "" } = await state();
+        return Date.now() - Date.parse(lastAt) > REST_MS;
+      });
+    await eventually("it has swept", async () => await rounds() > 0);
+    await sh(`nft -f - <<'END'${NETAVARK}\nEND`);
+    const ofNetavark = "nft list table inet netavark";
+    const before = await sh(ofNetavark);
+    for (const flag of ["--reload", "--complete-reload"]) {
+      await t.step(`firewall-cmd ${flag}`, async () => {
+        const repaired = await daemon.metric("cni_daemon_repairs_total");
+        await rested();
+        const startMs = performance.now();
+        firewalld.command(flag);
+        const reloadedMs = performance.now();
+        await eventually(
+          "packets of all containers flow",
+          async () => await countLost() === 0,
+          () => daemon.log,
+        );
+        if (MEASURES) {
+          const [all, since] = [startMs, reloadedMs]
+            .map((ms) => (performance.now() - ms).toFixed());
+          console.log(`${flag}: ${all} ms, ${since} ms after firewall-cmd`);
+        }
+        await eventually(
+          "all are repaired",
+          async () =>
+            await daemon.metric("cni_daemon_repairs_total") ===
+              repaired + CONTAINERS,
+          () => daemon.log,
+        );
+        await cni("repair --all --dry-run");
+        assertEquals(firewalld.sources().length, CONTAINERS);
+        assertEquals(await sh(ofNetavark), before);
+      });
+    }
+    await t.step("a table of netavark is its own", async () => {
+      const past = await rounds();
+      const rules = await sh(LIST);
+      await sh(`nft -f - <<'END'${NETAVARK}\nEND`);
+      await eventually("it has looked", async () => await rounds() > past);
+      await sh("nft delete table inet netavark");
+      await eventually("it has looked", async () => await rounds() > past + 1);
+      await sh(`nft -f - <<'END'${NETAVARK}\nEND`);
+      const sorted = (text: string): string[] => text.split("\n").toSorted();
+      assertEquals(sorted(await sh(LIST)), sorted(rules));
+      assertEquals(await sh(ofNetavark), before);
+    });
+  },
+);
