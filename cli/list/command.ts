@@ -11,12 +11,15 @@ import {
   type NodeAttachment,
 } from "../node/node_attachments.ts";
 import { getPod, shortenId } from "../node/target.ts";
-import {
-  DEFAULT_SOCKET,
-  SHIM_DIRECTORY,
-  SOCKET_NAME,
-} from "../../daemon/wire/daemon_socket.ts";
-import { readNodeDaemon } from "../node/node_daemon.ts";
+import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
+import { readNodeDaemon, type StateDocument } from "../daemon/node_daemon.ts";
+import type {
+  RepairDocument,
+  RepairsDocument,
+} from "../../daemon/server/state_handler.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import { decodeResult } from "../../cni/result/decoding.ts";
+import { isShimName } from "../../plugins/parts/link/shim_name.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -48,10 +51,15 @@ export interface AttachmentRow {
    * without a node daemon that follows the node's pods.
    */
   readonly missingNetworks: readonly string[] | null;
+  /** The host's link to it, of `hostAccess`; null without one. */
+  readonly hostAccess: string | null;
+  /**
+   * What the node daemon has repaired last, and why it could not repair something in
+   * its last round; null if it did not.
+   */
+  readonly lastRepair: RepairDocument | null;
+  readonly repairError: string | null;
 }
-
-/** Networks that pods lack, by `namespace/name` of the pod; undefined if unknown. */
-type MissingByPod = ReadonlyMap<string, readonly string[]> | undefined;
 
 /** Reads the attachment cache, and asks the node daemon about pods. */
 export async function list(call: CniCall): Promise<Output> {
@@ -62,12 +70,12 @@ export async function list(call: CniCall): Promise<Output> {
     : network;
   const all = listNodeAttachments(directories);
   const { pod } = call.flags;
-  const missing = await readMissing(call, all);
+  const state = await readState(call, all);
   const rows = all
     .filter((one) => name === undefined || one.network === name)
     .filter((one) => pod === undefined || one.pod === pod)
     .filter((one) => name !== undefined || !isCovered(one, all))
-    .map((one) => toRow(one, missing));
+    .map((one) => toRow(one, state));
   // A network without attachments is fine, but an unknown network is a mistake.
   if (rows.length === 0 && name !== undefined) getNetwork(directories, name);
   if (rows.length === 0 && pod !== undefined) getPod(pod, directories);
@@ -89,34 +97,30 @@ export async function list(call: CniCall): Promise<Output> {
   };
 }
 
-/** Where a daemon that follows the node's pods listens: alone, or with multus. */
-const SOCKETS = [DEFAULT_SOCKET, `${SHIM_DIRECTORY}/${SOCKET_NAME}`];
-
-/** Asks the node daemon, if there are pods. */
-async function readMissing(
+/** Asks the node daemon what it knows of attachments. */
+async function readState(
   { signal }: CniCall,
   all: readonly NodeAttachment[],
-): Promise<MissingByPod> {
-  if (all.every(({ pod }) => pod === undefined)) return undefined;
-  for (const socket of SOCKETS) {
-    const daemon = await readNodeDaemon({ socket, signal })
-      // This user may not ask it.
-      .catch(() => undefined);
-    const state = daemon?.is === "running" ? daemon.state : undefined;
-    if (state?.missingNetworks === undefined) continue;
-    return new Map(
-      state.missingNetworks.map(({ pod, networks }) => [pod, networks]),
-    );
-  }
-  return undefined;
+): Promise<StateDocument | undefined> {
+  if (all.length === 0) return undefined;
+  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
+    // This user may not ask it.
+    .catch(() => undefined);
+  return daemon?.is === "running" ? daemon.state : undefined;
 }
 
 /** Describes an attachment. */
 export function toRow(
   cached: NodeAttachment,
-  missing?: MissingByPod,
+  state?: StateDocument,
 ): AttachmentRow {
-  const { netns, pod, via, definition, isLive } = cached;
+  const { netns, pod, via, definition, isLive, result } = cached;
+  const isOwn = (one: RepairsDocument["done" | "remaining"][number]): boolean =>
+    one.network === cached.network && one.container === cached.containerId &&
+    one.ifname === cached.ifName;
+  const { at, repaired = [] } = state?.repairs?.done?.find(isOwn) ?? {};
+  const shim = ifPossible(() => decodeResult(result ?? {}))?.interfaces
+    .find(({ name, sandbox }) => !sandbox && isShimName(name));
   return {
     network: cached.network,
     pod: pod ?? null,
@@ -128,9 +132,12 @@ export function toRow(
     netns,
     netnsExists: isLive ?? null,
     since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
-    missingNetworks: missing === undefined || pod === undefined
+    missingNetworks: state?.missingNetworks === undefined || pod === undefined
       ? null
-      : missing.get(pod) ?? [],
+      : state.missingNetworks.find((one) => one.pod === pod)?.networks ?? [],
+    hostAccess: shim?.name ?? null,
+    lastRepair: at === undefined ? null : { at, repaired },
+    repairError: state?.repairs?.remaining.find(isOwn)?.error ?? null,
   };
 }
 
@@ -141,7 +148,14 @@ export function chooseColumns(
 ): Column<AttachmentRow>[] {
   const isWide = flags.wide || flags.output === "wide";
   return COLUMNS.filter(({ heading, cell }) =>
-    !["POD", "VIA", "MISSING"].includes(heading) ||
+    ![
+      "POD",
+      "VIA",
+      "MISSING",
+      "HOST ACCESS",
+      "NOT REPAIRED",
+      "REPAIRED",
+    ].includes(heading) ||
     rows.some((row) => cell(row) !== "")
   ).map((column) =>
     column.heading === "CONTAINER" && !isWide
@@ -171,6 +185,22 @@ const COLUMNS: readonly Column<AttachmentRow>[] = [
     cell: ({ missingNetworks }) => missingNetworks?.join(",") ?? "",
     mark: (_row, style) => style.red,
     narrow: "wrap",
+  },
+  {
+    heading: "NOT REPAIRED",
+    cell: ({ repairError }) => repairError ?? "",
+    mark: (_row, style) => style.red,
+    narrow: "wrap",
+  },
+  {
+    heading: "REPAIRED",
+    cell: ({ lastRepair }) => lastRepair?.at.replace(/:\d\d\.\d+Z$/, "Z") ?? "",
+    dropped: 2,
+  },
+  {
+    heading: "HOST ACCESS",
+    cell: ({ hostAccess }) => hostAccess ?? "",
+    dropped: 2,
   },
   { heading: "VIA", cell: ({ via }) => via ?? "", dropped: 2 },
   { heading: "NETNS", cell: ({ netns }) => netns, dropped: 3 },

@@ -9,14 +9,19 @@ import type { CachedAttachment } from "../../libcni/mod.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { sha512 } from "../../base/process/sha512.ts";
 import { splitValues, type Table } from "../../ffi/nftables/change.ts";
-import { Nftables } from "../../ffi/nftables/mod.ts";
+import { Nftables, type Rule } from "../../ffi/nftables/mod.ts";
 import { BridgeVlanRequests } from "../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import { u16be } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
-import type { LimitView } from "./model.ts";
+import {
+  comparedValues,
+  newSourceOf,
+  verdictOf,
+} from "../../ffi/nftables/expression.ts";
+import type { LimitView, MasqueradeView } from "./model.ts";
 
 /** Ticks of a second in which the kernel reports bursts: 64 ns each. */
 const TICKS_PER_SECOND = 15_625_000;
@@ -81,7 +86,7 @@ export function listVlans(host: Rtnl, port: Link): string[] {
 
 /** What NAT does for one interface of a container. */
 export interface Nat {
-  readonly masquerade: boolean;
+  readonly masquerade: MasqueradeView | null;
   readonly portMaps: readonly string[];
 }
 
@@ -98,6 +103,7 @@ const MASQUERADE: Table = {
   name: "cni_plugins_masquerade",
 };
 const PORTMAP: Table = { family: "inet", name: "cni_portmap" };
+const IP6_BYTES = 16;
 /** Digits of the hashes in comments. */
 const HASH = 16;
 
@@ -106,11 +112,15 @@ export function readNat(netns: string): FindNat {
   using nftables = ifPossible(() => Nftables.open(netns));
   const list = <T>(read: (open: Nftables) => T[]): T[] =>
     (nftables && ifPossible(() => read(nftables))) ?? [];
-  const comments = list((open) => open.listRules(MASQUERADE, "masq_checks"))
-    .map(({ comment }) => comment);
+  const checks = list((open) => open.listRules(MASQUERADE, "masq_checks"));
   const rules = XTABLES.flatMap((table) =>
     list((open) => open.listRules(table, "POSTROUTING"))
+      .map((rule) => ({ rule, table }))
   );
+  const listChain = (table: Table, chain: string): Rule[] => {
+    using open = ifPossible(() => Nftables.open(netns));
+    return ifPossible(() => open?.listRules(table, chain)) ?? [];
+  };
   const mapRules = XTABLES.flatMap((table) =>
     list((open) => open.listRules(table, "CNI-HOSTPORT-DNAT"))
   );
@@ -132,14 +142,52 @@ export function readNat(netns: string): FindNat {
       comment.slice(HASH + 1, 2 * HASH + 1) === hash;
     const own = ports.filter(({ comment }) => isOwn(comment));
     const isMapped = mapRules.some((rule) => rule.mentions(names));
+    const jumps = rules.filter(({ rule }) => rule.mentions(names));
     return {
-      masquerade: comments.some(isOwn) ||
-        rules.some((rule) => rule.mentions(names)),
+      masquerade: viewMasquerade([
+        ...checks.filter(({ comment }) => isOwn(comment))
+          .map(({ expressions }) => ({
+            family: comparedValues(expressions)
+                .some(({ length }) => length === IP6_BYTES)
+              ? 6
+              : 4,
+            source: newSourceOf(expressions),
+          })),
+        ...jumps.flatMap(({ rule, table }) => {
+          const { chain = "" } = verdictOf(rule.expressions) ?? {};
+          const family = table.family === "ip6" ? 6 : 4;
+          return listChain(table, chain).map(({ expressions }) => ({
+            family,
+            source: newSourceOf(expressions),
+          }));
+        }),
+      ]),
       portMaps: [
         ...own.map(({ text }) => text),
         ...isMapped ? listWanted(capabilityArgs) : [],
       ],
     };
+  };
+}
+
+/** A rule: what it translates the source to; undefined for nothing, empty for what the kernel chooses. */
+interface Translation {
+  readonly family: number;
+  readonly source: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** Shows rules that translate sources; null for none. */
+function viewMasquerade(
+  rules: readonly Translation[],
+): MasqueradeView | null {
+  const acting = rules.filter(({ source }) => source !== undefined);
+  if (acting.length === 0) return null;
+  const outbound = acting.flatMap(({ source }) =>
+    source === undefined || source.length === 0 ? [] : `${Ip.fromBytes(source)}`
+  );
+  return {
+    families: [...new Set(acting.map(({ family }) => family))].sort(),
+    outboundAddresses: [...new Set(outbound)],
   };
 }
 

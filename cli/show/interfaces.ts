@@ -15,6 +15,8 @@ import type { NodeAttachment } from "../node/node_attachments.ts";
 import { formatRoute, listDifferences, resultOf } from "./differences.ts";
 import { type FindNat, Limits, listVlans, readNat } from "./host.ts";
 import type { InterfaceView } from "./model.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { isShimName } from "../../plugins/parts/link/shim_name.ts";
 
 /** An interface, and what of the node it is connected to. */
 export interface Connected {
@@ -91,7 +93,8 @@ export function viewGone(
     routes: [],
     vlans: [],
     limits: { ingress: null, egress: null },
-    masquerade: false,
+    masquerade: null,
+    hostAccess: null,
     portMaps: [],
     differences: isGone ? ["the namespace no longer exists"] : [],
   };
@@ -207,7 +210,8 @@ function viewInterface(
       ),
     vlans: link.data?.kind === "vlan" ? [`${link.data.id}`] : [],
     limits,
-    masquerade: false,
+    masquerade: null,
+    hostAccess: null,
     portMaps: [],
     differences: result === undefined
       ? []
@@ -215,15 +219,32 @@ function viewInterface(
   };
 }
 
+/** Finds the host's link by which it reaches an interface on the same master. */
+function findShim(
+  { rtnl, links }: Host,
+  { kind, linkIndex }: Link,
+  addresses: readonly string[],
+): string | null {
+  const ips = addresses.map((address) => Cidr.parse(address).ip);
+  return [...links.values()].find((shim) =>
+    isShimName(shim.name) && shim.kind === kind &&
+    shim.linkIndex === linkIndex &&
+    rtnl.route.list({ ifindex: shim.index }).some(({ destination }) =>
+      ips.some((ip) => Cidr.host(ip).equals(destination))
+    )
+  )?.name ?? null;
+}
+
 /** Adds what the node does for an interface. */
 async function connect(
-  { rtnl, links, limits, nat }: Host,
+  host: Host,
   link: Link,
   { attachment, view }: {
     readonly attachment: NodeAttachment | undefined;
     readonly view: InterfaceView;
   },
 ): Promise<Connected> {
+  const { rtnl, links, limits, nat } = host;
   const end = links.get(link.linkIndex ?? 0);
   const isPair = link.kind === "veth" && end?.kind === "veth" &&
     end.linkIndex === link.index;
@@ -232,7 +253,11 @@ async function connect(
   const shown = { ...view, ...translated };
   if (!isPair) {
     const isOnLink = end !== undefined && link.kind !== "veth";
-    return { group: isOnLink ? end.name : INSIDE, view: shown };
+    const hostAccess = findShim(host, link, view.addresses);
+    return {
+      group: isOnLink ? end.name : INSIDE,
+      view: { ...shown, hostAccess },
+    };
   }
   const master = links.get(end.masterIndex ?? 0);
   return {

@@ -90,10 +90,19 @@ export interface InterfaceView {
     readonly ingress: LimitView | null;
     readonly egress: LimitView | null;
   };
-  readonly masquerade: boolean;
+  readonly masquerade: MasqueradeView | null;
+  /** The host's link by which it reaches the addresses; null without one. */
+  readonly hostAccess: string | null;
   readonly portMaps: readonly string[];
   /** Differences between the cached result of ADD and the live state. */
   readonly differences: readonly string[];
+}
+
+/** How the node masquerades an interface's packets. */
+export interface MasqueradeView {
+  readonly families: readonly number[];
+  /** The source addresses that they get; the kernel chooses those of other families. */
+  readonly outboundAddresses: readonly string[];
 }
 
 /** A limit. */
@@ -137,9 +146,26 @@ export function describeInterface(
     ...view.vlans.length > 0 ? [`vlan ${view.vlans.join(", ")}`] : [],
     ...ingress === null ? [] : [`in ≤ ${formatLimit(ingress, hostLink)}`],
     ...egress === null ? [] : [`out ≤ ${formatLimit(egress, hostLink)}`],
-    ...masquerade ? ["masquerade"] : [],
+    ...masquerade === null ? [] : [formatMasquerade(masquerade, view)],
+    ...view.hostAccess === null ? [] : [`host access by ${view.hostAccess}`],
     ...view.portMaps.map((map) => `port ${map}`),
   ];
+}
+
+function formatMasquerade(
+  { families, outboundAddresses }: MasqueradeView,
+  { addresses }: Pick<InterfaceView, "addresses">,
+): string {
+  const isWhole = addresses.every((address) =>
+    families.includes(address.includes(":") ? 6 : 4)
+  );
+  return [
+    "masquerade",
+    ...isWhole ? [] : [`of IPv${families.join(" and IPv")} only`],
+    ...outboundAddresses.length === 0
+      ? []
+      : [`as ${outboundAddresses.join(", ")}`],
+  ].join(" ");
 }
 
 function formatLimit(

@@ -2,7 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AttachmentCache } from "../../libcni/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { rootTest } from "../../testing/capabilities.ts";
+import type { JsonObject } from "../../base/json/json.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { needsKind } from "../../tests/_harness/on_master.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
@@ -11,7 +16,11 @@ import { listNodeAttachments } from "../node/node_attachments.ts";
 import { listWanted } from "./host.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
 import { formatMermaid, formatTree } from "./tree.ts";
-import type { InterfaceView, NodeView } from "./model.ts";
+import {
+  describeInterface,
+  type InterfaceView,
+  type NodeView,
+} from "./model.ts";
 import { drawNode } from "./svg.ts";
 import { watchNetworks } from "./command.ts";
 
@@ -89,7 +98,11 @@ rootTest(
       );
       assertEquals(egress?.bitsPerSecond, 8_000_000);
       assertEquals(egress?.link.slice(0, 3), "bwp");
-      assertEquals(view.masquerade, true);
+      assertEquals(view.masquerade, {
+        families: [4, 6],
+        outboundAddresses: [],
+      });
+      assertEquals(view.hostAccess, null);
       assertEquals(view.addresses, ["10.1.2.2/24", "fd00:1::2/64"]);
       assertEquals(view.routes, ["default via 10.1.2.1"]);
       assertEquals(view.differences, []);
@@ -150,7 +163,8 @@ function crowd(count: number, name: string): NodeView {
     routes: ["fd00:1234:5678:9abc::/64 via fd00:1234:5678:9abc:def0:1:2:3"],
     vlans: [],
     limits: { ingress: null, egress: null },
-    masquerade: true,
+    masquerade: { families: [4, 6], outboundAddresses: [] },
+    hostAccess: null,
     claim: null,
     portMaps: [],
     differences: [`lacks <address> & "more"`],
@@ -241,5 +255,90 @@ rootTest(
     await eventually("it draws after a change", () => drawn > before);
     end.abort();
     await watching;
+  },
+);
+
+rootTest(
+  "cni show shows masquerade by family, host access and limits in the sandbox",
+  allOf(needsRuleTools, needsInetRules, needsKind("macvlan")),
+  async (t) => {
+    const attach = async (
+      hosts: TestHosts,
+      ...plugins: readonly Keys[]
+    ): Promise<InterfaceView> => {
+      let prevResult: unknown;
+      for (const plugin of plugins) {
+        const config = {
+          cniVersion: "1.1.0",
+          name: "pods",
+          ...plugin,
+          ...prevResult ? { prevResult } : {},
+        };
+        const added = await hosts.run(String(plugin["type"]), "ADD", config);
+        assertSuccess(added);
+        prevResult = added.json;
+      }
+      new AttachmentCache(hosts.directory).writeAttachment({
+        network: "pods",
+        containerId: "test-container",
+        ifName: "eth0",
+        netns: hosts.sandbox.path,
+        config: new TextEncoder().encode("{}"),
+        cniArgs: [],
+        capabilityArgs: {},
+      }, prevResult as JsonObject);
+      const sandboxes = listSandboxes(
+        listNodeAttachments({ cacheDir: hosts.directory }),
+      );
+      return eth0Of(await readNode(sandboxes, hosts.host.path));
+    };
+    for (const ipMasqBackend of ["nftables", "iptables"]) {
+      await t.step(`masquerade by ${ipMasqBackend}`, async () => {
+        using hosts = TestHosts.create();
+        const view = await attach(hosts, {
+          type: "ptp",
+          ipMasq: true,
+          ipMasqBackend,
+          ipMasqFamilies: [6],
+          outboundAddresses: ["2001:db8::9"],
+          ipam: hosts.hostLocal("10.1.2.0/24", "fd00:1::/64"),
+        });
+        assertEquals(view.masquerade, {
+          families: [6],
+          outboundAddresses: ["2001:db8::9"],
+        });
+        assert(
+          describeInterface(view)
+            .includes("masquerade of IPv6 only as 2001:db8::9"),
+        );
+      });
+    }
+    await t.step("host access and limits", async () => {
+      using hosts = TestHosts.create();
+      const script = `ip link add lan type veth peer name wire
+        ip link set wire up; ip link set lan up
+        ip address add 10.7.2.200/24 dev lan`;
+      runIn(hosts.host, "sh", "-ec", script);
+      const view = await attach(hosts, {
+        type: "macvlan",
+        master: "lan",
+        hostAccess: true,
+        ipam: hosts.hostLocal("10.7.2.0/24"),
+      }, { type: "bandwidth", ingressRate: 8e6, egressRate: 16e6 });
+      const { limits: { ingress, egress }, hostAccess } = view;
+      assertEquals(
+        [ingress?.bitsPerSecond, egress?.bitsPerSecond, egress?.link],
+        [8e6, 16e6, "eth0"],
+      );
+      const facts = describeInterface(view);
+      assert(facts.includes(`host access by ${hostAccess}`), `${facts}`);
+      assert(facts.some((fact) => fact.startsWith("in ≤ 8 Mbit/s")));
+      runIn(hosts.host, "ip", "link", "del", hostAccess ?? "");
+      const again = await readNode(
+        listSandboxes(listNodeAttachments({ cacheDir: hosts.directory })),
+        hosts.host.path,
+      );
+      assertEquals(eth0Of(again).hostAccess, null);
+    });
   },
 );

@@ -184,6 +184,25 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     }
   });
 
+  test("DEL and GC end it although the key is gone", async () => {
+    using scene = new AccessScene(type);
+    const { state } = scene;
+    const key = "cni.dev/valid-attachments";
+    const without: Keys = { hostAccess: false };
+    const { json: prevResult } = await scene.succeed("ADD");
+    await scene.succeed("DEL", { ...without, prevResult });
+    assertEquals(scene.state, state);
+    await scene.succeed("ADD");
+    await scene.succeed("DEL", without, { env: { CNI_NETNS: "" } });
+    assertEquals([scene.shims, scene.routed], [[], []]);
+    for (const id of ["stays", "goes"]) await scene.addContainer(id);
+    const valid = { containerID: "stays", ifname: "eth0" };
+    await scene.succeed("GC", { ...without, [key]: [valid] });
+    assertEquals(scene.routed.length, 2);
+    await scene.succeed("GC", { ...without, [key]: [] });
+    assertEquals([scene.shims, scene.routed], [[], []]);
+  });
+
   rootTest(
     `${type} with hostAccess: check() notices everything that was changed`,
     needs,
@@ -345,7 +364,11 @@ rootTest(
       await succeed(`netns add ${name}`);
       await succeed(`add lan ${name} --container-id ${name}-container`);
     }
-    assertMatch(await succeed("show"), /10\.7\.2\.3/);
+    assertMatch(
+      await succeed("show"),
+      /10\.7\.2\.3[^]*host access by cnih[0-9a-f]{11}$/m,
+    );
+    assertMatch(await succeed("list"), / HOST ACCESS [^]* cnih[0-9a-f]{11} /);
     const listOrphans = async (flags = ""): Promise<string[]> => {
       const text = await succeed(`gc --orphans --json --grace 0${flags}`);
       const { orphans } = JSON.parse(text);
