@@ -360,9 +360,10 @@ rootTest(
     const ipam = host.hostLocal("10.7.2.0/24");
     const keys = { type: "macvlan", master: MASTER, hostAccess: true, ipam };
     host.addNetwork("lan", [keys]);
+    // Other processes of the machine must not name them.
     for (const name of ["live", "gone"]) {
       await succeed(`netns add ${name}`);
-      await succeed(`add lan ${name} --container-id ${name}-container`);
+      await succeed(`add lan ${name} --container-id ${name}-${Deno.pid}`);
     }
     assertMatch(
       await succeed("show"),
@@ -376,7 +377,7 @@ rootTest(
     };
     assertEquals(await listOrphans(), []);
     await shell(`umount /run/netns/gone; rm /run/netns/gone
-      rm /var/lib/cni/results/lan-gone-container-eth0
+      rm /var/lib/cni/results/lan-gone-${Deno.pid}-eth0
       find /run/leases -exec touch -d '1 hour ago' {} +`);
     assertEquals(await listOrphans(" --yes"), ["route", "lease"]);
     const { stdout } = await host.run(["ip", "route"]);
@@ -385,7 +386,7 @@ rootTest(
     await shell("ip route del 10.7.2.2");
     assertEquals(await listOrphans(" --yes"), ["link"]);
     assertMatch(await succeed("repair --all"), /lacks route|no longer exists/);
-    await succeed("check lan live --container-id live-container");
+    await succeed(`check lan live --container-id live-${Deno.pid}`);
   },
 );
 
