@@ -11,8 +11,12 @@ import {
   type NodeAttachment,
 } from "../node/node_attachments.ts";
 import { getPod, shortenId } from "../node/target.ts";
-import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
-import { readNodeDaemon, type StateDocument } from "../daemon/node_daemon.ts";
+import {
+  DEFAULT_SOCKET,
+  SHIM_DIRECTORY,
+  SOCKET_NAME,
+} from "../../daemon/wire/daemon_socket.ts";
+import { readNodeDaemon, type StateDocument } from "../node/node_daemon.ts";
 import type {
   RepairDocument,
   RepairsDocument,
@@ -97,22 +101,32 @@ export async function list(call: CniCall): Promise<Output> {
   };
 }
 
-/** Asks the node daemon what it knows of attachments. */
+/** Where a node daemon listens: alone, or with multus. */
+const SOCKETS = [DEFAULT_SOCKET, `${SHIM_DIRECTORY}/${SOCKET_NAME}`];
+
+/** What node daemons know of attachments. */
+type State = Pick<StateDocument, "missingNetworks" | "repairs">;
+
+/** Asks the node's daemons what they know of attachments. */
 async function readState(
   { signal }: CniCall,
   all: readonly NodeAttachment[],
-): Promise<StateDocument | undefined> {
-  if (all.length === 0) return undefined;
-  const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
-    // This user may not ask it.
-    .catch(() => undefined);
-  return daemon?.is === "running" ? daemon.state : undefined;
+): Promise<State> {
+  let known: State = {};
+  if (all.length === 0) return known;
+  for (const socket of SOCKETS) {
+    const daemon = await readNodeDaemon({ socket, signal })
+      // This user may not ask it.
+      .catch(() => undefined);
+    if (daemon?.is === "running") known = { ...daemon.state, ...known };
+  }
+  return known;
 }
 
 /** Describes an attachment. */
 export function toRow(
   cached: NodeAttachment,
-  state?: StateDocument,
+  state?: State,
 ): AttachmentRow {
   const { netns, pod, via, definition, isLive, result } = cached;
   const isOwn = (one: RepairsDocument["done" | "remaining"][number]): boolean =>
