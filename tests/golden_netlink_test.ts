@@ -126,6 +126,7 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
     "address_add_taken",
     "address_delete",
     "address_replace",
+    "address_show",
     "link_show",
     "link_show_absent",
     "route_add_ipv6",

@@ -28,7 +28,7 @@ const HARMLESS = new Set(
   disableContainerInterface dns domain dst egressBurst egressRate
   enable_overlapping_ranges enabledad etcd_password etcd_username exclude
   requireDevices podArgs podRequests podRoutes stay stayTime stayWhenScaled
-  exclude_gateway externalSetMarkChain firewalldZone forceAddress fromArg
+  exclude_gateway family externalSetMarkChain firewalldZone forceAddress fromArg
   gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
   hostAccess hostAddresses
   hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate

@@ -266,6 +266,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "isDomainName() refuses other texts",
     ],
     [
+      "an answer of a DHCPv6 server to another client, or with addresses that none has",
+      "ignored",
+      "net/dhcp/message6_test.ts",
+      "decodeAssociation() accepts addresses that a container can have",
+    ],
+    [
       "a router that advertises servers without end",
       "at most 16",
       "ipam/slaac/router_options_test.ts",

@@ -21,6 +21,14 @@ const MESSAGE_SYMBOLS = {
   recvmsg: { parameters: ["i32", "buffer", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
+/** Symbols of sockets that send to several destinations. Six arguments leave no register. */
+const DESTINATION_SYMBOLS = {
+  sendto: {
+    parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"],
+    result: "isize",
+  },
+} as const;
+
 /** Source: include/linux/socket.h. */
 const MSG_DONTWAIT = 0x40, MSG_NOSIGNAL = 0x4000;
 
@@ -83,6 +91,26 @@ export function send(fd: number, message: Bytes, flags: number): number {
     (flags) => symbols.send(fd, message, message.length, flags, PADDING),
   );
   return unlessFailed("send", result);
+}
+
+let destinations:
+  | Deno.DynamicLibrary<typeof DESTINATION_SYMBOLS>["symbols"]
+  | undefined;
+
+/** sendto(2). The address is a `struct sockaddr` of the socket's family. */
+export function sendTo(fd: number, message: Bytes, address: Bytes): void {
+  const { sendto } = destinations ??= openSymbols(DESTINATION_SYMBOLS);
+  checked("sendto", () =>
+    Number(
+      sendto(
+        fd,
+        message,
+        BigInt(message.length),
+        MSG_NOSIGNAL,
+        address,
+        address.length,
+      ),
+    ));
 }
 
 /** recv(2). Returns the bytes received; more than the buffer holds with MSG_TRUNC. */

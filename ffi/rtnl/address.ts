@@ -46,6 +46,11 @@ export interface NewAddress {
   readonly noPrefixRoute?: boolean;
   /** Whether an IPv6 address is checked for duplicates before it can be used. */
   readonly detectsDuplicates?: boolean;
+  /** How many seconds it is preferred and valid; forever if absent. IPv6. */
+  readonly lifetime?: {
+    readonly preferred: number;
+    readonly valid: number;
+  };
 }
 
 /** Addresses of the namespace in which the socket was opened. */
@@ -74,7 +79,8 @@ export class AddressRequests {
   }
 
   /**
-   * Adds an address, or succeeds if the link already has it.
+   * Adds an address, or succeeds if the link already has it, which then gets the
+   * lifetime.
    *
    * @throws {NetlinkError} ENODEV, EACCES if IPv6 is disabled
    */
@@ -83,7 +89,8 @@ export class AddressRequests {
   }
 
   #new(
-    { ifindex, address, noPrefixRoute, detectsDuplicates }: NewAddress,
+    { ifindex, address, noPrefixRoute, detectsDuplicates, lifetime }:
+      NewAddress,
     flags: number,
   ): void {
     const skipsDetection = address.family === 6 && !detectsDuplicates;
@@ -94,6 +101,7 @@ export class AddressRequests {
         address: address.ip,
         local: address.ip,
         broadcast: address.broadcast,
+        lifetimes: lifetime,
         flags: (skipsDetection ? IFA_F_NODAD : 0) |
           (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0),
       },

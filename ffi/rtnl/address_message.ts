@@ -20,12 +20,21 @@ const addressHeader = struct({
   ifindex: u32,
 });
 
+/** Seconds, and times of the kernel. Source: `struct ifa_cacheinfo`. */
+const lifetimes = struct({
+  preferred: u32,
+  valid: u32,
+  created: u32,
+  changed: u32,
+});
+
 /** Attributes of RTM_*ADDR. */
 const addressAttributes = attributeSet({
   address: [1, ip],
   local: [2, ip],
   label: [3, cstring],
   broadcast: [4, ip],
+  lifetimes: [6, lifetimes],
   flags: [8, u32],
   targetNetnsId: [10, i32],
 });

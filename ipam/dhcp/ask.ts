@@ -8,6 +8,7 @@ import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { isObject } from "../../base/json/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
+import type { FamilyKey } from "./lease_directory.ts";
 
 /** Where a daemon listens unless configured. */
 export const DEFAULT_DHCP_SOCKET = "/run/cni/dhcp.sock";
@@ -15,7 +16,8 @@ export const DEFAULT_DHCP_SOCKET = "/run/cni/dhcp.sock";
 /** A request. */
 export type DaemonRequest =
   | { readonly command: "ADD"; readonly request: LeaseRequest }
-  | { readonly command: "CHECK" | "DEL"; readonly key: LeaseKey }
+  | { readonly command: "CHECK"; readonly key: FamilyKey }
+  | { readonly command: "DEL"; readonly key: LeaseKey }
   | {
     readonly command: "GC";
     readonly network: string;

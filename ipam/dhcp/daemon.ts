@@ -16,8 +16,13 @@ import { FileLock } from "../../base/files/lock.ts";
 import type { Log } from "../../base/log/log.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import type { DaemonAnswer, DaemonRequest } from "./ask.ts";
-import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
-import { LeaseDirectory } from "./lease_directory.ts";
+import {
+  isSameInterface,
+  type Lease,
+  type LeaseKey,
+  type LeaseRequest,
+} from "./lease.ts";
+import { LeaseDirectory, nameOf } from "./lease_directory.ts";
 import {
   PrivateSocket,
   type RequestExchange,
@@ -245,29 +250,36 @@ class Leases {
     }
   }
 
+  /** Releases the leases of both address families. */
   async #delete(key: LeaseKey): Promise<undefined> {
-    const name = nameOf(key);
-    this.#endAdds("a DEL of the attachment arrived", name);
-    using _turn = await this.#queue.wait(name);
-    const kept = this.#kept.get(name);
-    this.#kept.delete(name);
-    if (kept === undefined) await this.#context.directory.remove(key);
-    else await kept.release();
+    const { network, containerId, ifName } = key;
+    const families = ([4, 6] as const)
+      .map((family) => ({ network, containerId, ifName, family }));
+    const names = families.map(nameOf);
+    this.#endAdds("a DEL of the attachment arrived", names);
+    await Promise.all(families.map(async (key) => {
+      const name = nameOf(key);
+      using _turn = await this.#queue.wait(name);
+      const kept = this.#kept.get(name);
+      this.#kept.delete(name);
+      if (kept === undefined) await this.#context.directory.remove(key);
+      else await kept.release();
+    }));
   }
 
   async #collect(
     { network, valid }: Extract<DaemonRequest, { command: "GC" }>,
   ): Promise<undefined> {
-    const keys = valid.map((attachment) => nameOf({ network, ...attachment }));
-    const isOver = (kept: KeptLease): boolean =>
-      kept.lease.network === network && !keys.includes(nameOf(kept.lease));
+    const isOver = ({ lease }: KeptLease): boolean =>
+      lease.network === network &&
+      !valid.some((one) => isSameInterface({ network, ...one }, lease));
     const over = [...this.#kept.values()].filter(isOver);
     await Promise.all(over.map(({ lease }) => this.#delete(lease)));
   }
 
-  #endAdds(why: string, only?: string): void {
+  #endAdds(why: string, only?: readonly string[]): void {
     for (const [end, name] of this.#adding) {
-      if (only === undefined || name === only) end.abort(new Error(why));
+      if (only?.includes(name) ?? true) end.abort(new Error(why));
     }
   }
 
@@ -280,10 +292,6 @@ class Leases {
     }
     await Promise.all([...this.#kept.values()].map((kept) => kept.stop()));
   }
-}
-
-function nameOf({ network, containerId, ifName }: LeaseKey): string {
-  return `${network}:${containerId}:${ifName}`;
 }
 
 /** Longest request, in bytes. */

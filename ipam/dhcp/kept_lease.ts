@@ -1,6 +1,6 @@
 /**
- * A lease that is kept: renewed, rebound, lost and restored, until it is
- * released or its link is deleted.
+ * A lease of either address family that is kept: renewed, rebound, lost and
+ * restored, until it is released or its link is deleted.
  *
  * @module
  */
@@ -8,22 +8,14 @@
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
-import { isErrno } from "../../ffi/errno.ts";
-import { type Lease, type LeaseRequest, resultOf } from "./lease.ts";
+import type { Lease, LeaseRequest } from "./lease.ts";
 import type { LeaseDirectory } from "./lease_directory.ts";
-import { OPTIONS, Options } from "../../net/dhcp/options.ts";
-import { kernelRoutesOf } from "../../plugins/parts/link/configure_link.ts";
 import type { Events } from "../../base/service/events.ts";
-import {
-  type ClientOptions,
-  discover,
-  extend,
-  RefusedError,
-  release,
-  retryUntilDone,
-  serverOf,
-} from "./client.ts";
-import { Port, type Reply } from "./port.ts";
+import { type ClientOptions, RefusedError, retryUntilDone } from "./client.ts";
+import { Port } from "./port.ts";
+import type { LeaseProtocol } from "./protocol.ts";
+import { protocol4 } from "./protocol4.ts";
+import { protocol6 } from "./protocol6.ts";
 
 /** The context of all leases of a daemon. */
 export interface LeaseContext extends ClientOptions {
@@ -39,12 +31,15 @@ export interface LeaseContext extends ClientOptions {
 /** Longest time between two looks at the link, and shortest between two tries, in ms. */
 const CHECK_MS = 60_000, SHORTEST_MS = 1000;
 
-/** Source: lease.go: lease time in s, and the parts after which to renew and rebind. */
-const LEASE_TIME = 3600, RENEWAL = 0.5, REBINDING = 0.85;
+/** Returns the protocol of a lease. */
+function protocolOf({ family = 4 }: LeaseRequest): LeaseProtocol<Lease> {
+  return { 4: protocol4, 6: protocol6 }[family];
+}
 
 /** A lease. */
 export class KeptLease {
   readonly #context: LeaseContext;
+  readonly #protocol: LeaseProtocol<Lease>;
   readonly #end = new AbortController();
   #running: Promise<void> | undefined;
   #lease: Lease;
@@ -53,6 +48,7 @@ export class KeptLease {
   private constructor(lease: Lease, context: LeaseContext) {
     this.#lease = lease;
     this.#context = context;
+    this.#protocol = protocolOf(lease);
   }
 
   /** The lease as it is now. */
@@ -76,8 +72,9 @@ export class KeptLease {
     if (port === undefined) throw missingLink(request);
     if (!isSeen(port, request)) throw replaced(request);
     if (!port.link.isUp) port.setUp(true);
-    const reply = await retryUntilDone(
-      (signal) => discover(port, request, { ...context, signal }),
+    const protocol = protocolOf(request);
+    const lease = await retryUntilDone(
+      (signal) => protocol.acquire(port, request, { ...context, signal }),
       {
         ...context,
         signal,
@@ -88,12 +85,12 @@ export class KeptLease {
           }),
       },
     );
-    const kept = new KeptLease(leaseOf(request, port, reply), context);
+    const kept = new KeptLease(lease, context);
     try {
-      resultOf(kept.lease);
-      await context.directory.write(kept.lease);
+      protocol.resultOf(lease);
+      await context.directory.write(lease);
     } catch (error) {
-      release(port, kept.lease);
+      await protocol.release(port, lease);
       throw error;
     }
     kept.#inform("leased");
@@ -121,7 +118,8 @@ export class KeptLease {
 
   /** Keeps the lease by a newer request, also one that is marked as released. */
   async update(request: LeaseRequest): Promise<void> {
-    await this.#save({ ...this.#lease, ...request, isReleased: false });
+    const { family: _, ...newer } = request;
+    await this.#save({ ...this.#lease, ...newer, isReleased: false });
   }
 
   /** Stops keeping the lease; the container has it until it expires. */
@@ -139,7 +137,9 @@ export class KeptLease {
   async #giveBack(): Promise<void> {
     try {
       using port = this.#openPort();
-      if (port !== undefined && !this.#lease.isLost) release(port, this.#lease);
+      if (port !== undefined && !this.#lease.isLost) {
+        await this.#protocol.release(port, this.#lease);
+      }
       this.#inform(
         port === undefined
           ? "dropped, because its link was deleted"
@@ -187,7 +187,9 @@ export class KeptLease {
       return undefined;
     }
     if (this.#lease.isLost) return await this.#regain(port);
-    const { age, renewal, rebinding, expiry } = timesOf(this.#lease);
+    const { age, renewal, rebinding, expiry } = this.#protocol.timesOf(
+      this.#lease,
+    );
     if (age >= expiry) return await this.#lose(port, "it has expired");
     if (age < renewal && !isReboot) {
       return Math.min((renewal - age) * 1000, CHECK_MS);
@@ -210,15 +212,13 @@ export class KeptLease {
     const startMs = performance.now();
     using limit = new JoinedSignal(limitMs, this.#end.signal);
     try {
-      const reply = await extend(port, this.#lease, {
+      const lease = await this.#protocol.extend(port, this.#lease, {
         ...this.#context,
         isReboot,
-        server: asksAll ? undefined : serverOf(this.#lease),
+        asksAll,
         signal: limit.signal,
       });
-      const options = keepMissing(reply.options, this.#lease);
-      await this.#save(leaseOf(this.#lease, port, { ...reply, options }));
-      this.#inform(asksAll ? "confirmed" : "renewed");
+      await this.#replace(lease, asksAll ? "confirmed" : "renewed");
       return 0;
     } catch (error) {
       if (error instanceof RefusedError) return await this.#lose(port, error);
@@ -231,47 +231,39 @@ export class KeptLease {
     }
   }
 
-  /** Takes the address from the container, and its link down. */
+  /** Takes from the container what it has no lease of any more. */
   async #lose(port: Port, reason: unknown): Promise<number> {
-    this.#warn("The lease expired; taking the link down", reason);
-    port.setUp(false);
-    try {
-      const [{ address } = {}] = resultOf(this.#lease).ips;
-      if (address) port.rtnl.address.del(port.link.index, address);
-    } catch (error) {
-      if (!isErrno(error, "EADDRNOTAVAIL")) throw error;
-    }
+    this.#warn(
+      `The lease expired; ${this.#protocol.lossOf(this.#lease)}`,
+      reason,
+    );
+    this.#protocol.lose(port, this.#lease);
     await this.#save({ ...this.#lease, isLost: true });
     this.#failures = 0;
     return 0;
   }
 
-  /**
-   * Tries to get the same address again: the runtime identifies the container
-   * by it.
-   */
   async #regain(port: Port): Promise<number> {
     const { timeoutMs, resendMaxMs } = this.#context;
-    const { address: before } = this.#lease;
     using limit = new JoinedSignal(timeoutMs, this.#end.signal);
-    port.setUp(true);
     try {
-      const options = { ...this.#context, signal: limit.signal, before };
-      const reply = await discover(port, this.#lease, options);
-      const lease = leaseOf(this.#lease, port, reply);
-      if (lease.address !== before) {
-        release(port, lease);
-        throw new Error(`the server offers ${lease.address}, not ${before}`);
-      }
-      restore(port, lease);
-      await this.#save(lease);
-      this.#inform("leased again");
+      const options = { ...this.#context, signal: limit.signal };
+      const lease = await this.#protocol.regain(port, this.#lease, options);
+      await this.#replace(lease, "leased again");
       return 0;
     } catch (error) {
-      port.setUp(false);
       if (this.#end.signal.aborted) return 0;
       this.#warn("Cannot restore the lease", error);
       return Math.min(SHORTEST_MS * 2 ** this.#failures++, resendMaxMs);
+    }
+  }
+
+  async #replace(lease: Lease, what: string): Promise<void> {
+    const { address: before } = this.#lease;
+    await this.#save(lease);
+    this.#inform(what);
+    if (lease.address !== before) {
+      this.#inform("the address changed", { before });
     }
   }
 
@@ -288,9 +280,9 @@ export class KeptLease {
     await this.#context.directory.write(lease);
   }
 
-  #inform(what: string): void {
+  #inform(what: string, more: Record<string, string> = {}): void {
     const { address, expires } = this.#lease;
-    const fields = { ...fieldsOf(this.#lease), address, expires };
+    const fields = { ...fieldsOf(this.#lease), address, expires, ...more };
     this.#context.log.info(what, fields);
   }
 
@@ -328,72 +320,6 @@ function missingLink({ netns, ifName }: LeaseRequest): CniError {
     ErrorCode.Internal,
     `error looking up "${ifName}": no such link in "${netns}"`,
   );
-}
-
-/** Puts back what the container lost with the lease. */
-function restore({ rtnl, link }: Port, lease: Lease): void {
-  const { ips, routes } = resultOf(lease);
-  const ifindex = link.index;
-  for (const { address } of ips) rtnl.address.replace({ ifindex, address });
-  for (const route of kernelRoutesOf({ ips, routes })) {
-    rtnl.route.replace({ ...route, ifindex });
-  }
-}
-
-function leaseOf(request: LeaseRequest, port: Port, reply: Reply): Lease {
-  const lease = {
-    ...request,
-    netnsId: port.netnsId,
-    ifindex: port.link.index,
-    address: `${reply.yourAddress}`,
-    ack: reply.options.toJSON(),
-    serverMac: `${reply.serverMac}`,
-    obtainedAt: uptime(),
-    expires: "",
-    isLost: false,
-  };
-  const endMs = Date.now() + 1000 * timesOf(lease).expiry;
-  return { ...lease, expires: new Date(endMs).toISOString() };
-}
-
-/**
- * Returns the options of a server that extends a lease, and those that it left
- * out: many servers send only what changes. A new lease time has its own times
- * of renewal.
- */
-export function keepMissing(
-  { values }: Options,
-  { ack }: Pick<Lease, "ack">,
-): Options {
-  const before = new Map(Options.fromJSON(ack).values);
-  const { leaseTime, renewalTime, rebindingTime } = OPTIONS;
-  if (values.has(leaseTime[0])) {
-    before.delete(renewalTime[0]);
-    before.delete(rebindingTime[0]);
-  }
-  return new Options(new Map([...before, ...values]));
-}
-
-/** Returns how old a lease is, and at what age something is due, in seconds. */
-function timesOf(
-  { ack, obtainedAt }: Lease,
-): { age: number; renewal: number; rebinding: number; expiry: number } {
-  const options = Options.fromJSON(ack);
-  // A server's 0 counts as missing: else each answer would be due for renewal.
-  const expiry = options.get("leaseTime") || LEASE_TIME;
-  const rebinding = options.get("rebindingTime") || expiry * REBINDING;
-  const renewal = options.get("renewalTime") || expiry * RENEWAL;
-  return {
-    age: uptime() - obtainedAt,
-    renewal: Math.min(renewal, rebinding, expiry),
-    rebinding: Math.min(rebinding, expiry),
-    expiry,
-  };
-}
-
-/** Returns the age of the machine's last start in seconds: a clock that survives this process. */
-function uptime(): number {
-  return Number(Deno.readTextFileSync("/proc/uptime").split(" ")[0]);
 }
 
 function fieldsOf(

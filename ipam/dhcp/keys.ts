@@ -12,7 +12,7 @@ export const keys: PluginKeys = {
   summary: "leases addresses from a DHCP server, through a daemon",
   goPeer: "containernetworking/plugins plugins/ipam/dhcp",
   text:
-    "Gets a container's address from a DHCP server of its network (IPv4). Use it as the IPAM plugin of bridge, macvlan, ipvlan, vlan or host-device. It does not work with ptp, which needs the address before it creates the link.",
+    "Gets a container's addresses from a DHCP server of its network, for IPv4, IPv6 or both. Use it as the IPAM plugin of bridge, macvlan, ipvlan, vlan or host-device. It does not work with ptp, which needs the address before it creates the link.",
   example,
   keys: {
     "daemonSocketPath": {
@@ -26,15 +26,20 @@ export const keys: PluginKeys = {
         "/var/run/cni/dhcp.sock",
       ],
     },
+    "family": {
+      text:
+        '`4`, `6` or `"both"`: the address families. The Go plugin does not have this key.',
+      default: "4",
+    },
     "priority": {
-      text: "Metric of the routes.",
+      text: "Metric of the IPv4 routes.",
       type: "integer",
       default: "the kernel's",
       since: "1.6.0",
     },
     "provide": {
       text:
-        "Options to send: `option`, and `value` or `fromArg`, the name of a value in CNI_ARGS. At most 255 bytes.",
+        "IPv4 options to send: `option`, and `value` or `fromArg`, the name of a value in CNI_ARGS. At most 255 bytes.",
       type: "list of objects",
       since: "1.1.0",
     },
@@ -49,7 +54,7 @@ export const keys: PluginKeys = {
     },
     "request": {
       text:
-        "Options to request in addition to the default. With `skipDefault` in one of them, the default options are not requested.",
+        "IPv4 options to request in addition to the default. With `skipDefault` in one of them, the default options are not requested.",
       type: "list of objects",
       default: "`routers` and `subnet-mask`",
       since: "1.1.0",

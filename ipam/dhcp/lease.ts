@@ -5,21 +5,23 @@
  */
 
 import type { CmdArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
-import { emptyDns, type Result, type Route } from "../../cni/result/result.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
-import { Options } from "../../net/dhcp/options.ts";
 
-/** The interface that a lease is for. */
+/** The interface that leases are for. */
 export interface LeaseKey {
   readonly network: string;
   readonly containerId: string;
   readonly ifName: string;
 }
 
+/** An interface has a lease of each address family. */
+export type LeaseFamily = 4 | 6;
+
 /** A request for a lease. */
 export interface LeaseRequest extends LeaseKey {
+  /** 4 if absent. */
+  readonly family?: LeaseFamily;
+  /** Whether the interface also has a lease of the other family. */
+  readonly isDual?: boolean;
   /** Path of the container's namespace. */
   readonly netns: string;
   /** Device and inode that the path led to when the call began. */
@@ -31,15 +33,15 @@ export interface LeaseRequest extends LeaseKey {
 }
 
 /** A lease. Times are seconds since the machine was started, suspension included. */
-export interface Lease extends LeaseRequest {
+export type Lease = Lease4 | Lease6;
+
+/** What leases of both families have. */
+interface AnyLease extends LeaseRequest {
   /** Device and inode of the namespace, and the link's index. */
   readonly netnsId: string;
   readonly ifindex: number;
+  /** The address; the first one if there are several. */
   readonly address: string;
-  /** The options of the server's last acknowledgement. */
-  readonly ack: Readonly<Record<string, string>>;
-  /** The link-layer address from which it came: the server's, or a relay's. */
-  readonly serverMac: string;
   readonly obtainedAt: number;
   /** For people: when it ends, as an ISO 8601 date. */
   readonly expires: string;
@@ -47,6 +49,35 @@ export interface Lease extends LeaseRequest {
   readonly isLost?: boolean;
   /** Whether it was released while no daemon ran. */
   readonly isReleased?: boolean;
+}
+
+/** A lease of an IPv4 address. */
+export interface Lease4 extends AnyLease {
+  readonly family?: 4;
+  /** The options of the server's last acknowledgement. */
+  readonly ack: Readonly<Record<string, string>>;
+  /** The link-layer address from which it came: the server's, or a relay's. */
+  readonly serverMac: string;
+}
+
+/** A lease of IPv6 addresses. */
+export interface Lease6 extends AnyLease {
+  readonly family: 6;
+  /** The server's identifier, in hexadecimal. */
+  readonly serverId: string;
+  readonly addresses: readonly HeldAddress[];
+  /** When to renew, and when to ask any server, in seconds; 0: at the usual times. */
+  readonly renewal: number;
+  readonly rebinding: number;
+  readonly nameservers: readonly string[];
+  readonly search: readonly string[];
+}
+
+/** An address of a lease, and how many seconds it is preferred and valid. */
+export interface HeldAddress {
+  readonly address: string;
+  readonly preferred: number;
+  readonly valid: number;
 }
 
 /** Returns the key of a call's lease. */
@@ -59,49 +90,13 @@ export function keyOf(
   return { network, containerId, ifName };
 }
 
-/**
- * Builds the result of a lease.
- *
- * @throws {CniError} 999 if the server sent no subnet mask
- */
-export function resultOf({ address, ack, priority }: Lease): Result {
-  const options = Options.fromJSON(ack);
-  const prefixLength = options.get("subnetMask");
-  if (prefixLength === undefined) {
-    throw new CniError(
-      ErrorCode.Internal,
-      "DHCP option Subnet Mask not found in DHCPACK",
-    );
-  }
-  const [gateway] = options.get("routers") ?? [];
-  const nameservers = options.get("nameServers") ?? [];
-  return {
-    interfaces: [],
-    ips: [{ address: new Cidr(Ip.parse(address), prefixLength), gateway }],
-    routes: routesOf(options)
-      .map((route) => priority === 0 ? route : { ...route, priority }),
-    dns: {
-      ...emptyDns(),
-      nameservers: nameservers.map(String),
-      domain: options.get("domainName") ?? "",
-      search: options.get("domainSearch") ?? [],
-    },
-  };
+/** Reports whether two keys are of one interface. */
+export function isSameInterface(one: LeaseKey, other: LeaseKey): boolean {
+  return one.network === other.network && one.ifName === other.ifName &&
+    one.containerId === other.containerId;
 }
 
-const UNSPECIFIED = Ip.parse("0.0.0.0"), SCOPE_LINK = 253;
-
-/** Classless routes replace all others. Source: RFC 3442. */
-function routesOf(options: Options): Route[] {
-  const classless = options.get("classlessRoutes") ?? [];
-  if (classless.length > 0) {
-    return classless.map(({ dst, router: gw }): Route =>
-      gw.equals(UNSPECIFIED) ? { dst, gw, scope: SCOPE_LINK } : { dst, gw }
-    );
-  }
-  const [gw] = options.get("routers") ?? [];
-  const others = (options.get("staticRoutes") ?? [])
-    .map(({ dst, router }): Route => ({ dst, gw: router }));
-  if (gw === undefined) return others;
-  return [...others, { dst: new Cidr(UNSPECIFIED, 0), gw }];
+/** Returns the age of the machine's last start in seconds: a clock that survives this process. */
+export function uptime(): number {
+  return Number(Deno.readTextFileSync("/proc/uptime").split(" ")[0]);
 }

@@ -9,7 +9,10 @@ import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
 import { removeIfThere, withIoFailure } from "../../base/files/io.ts";
 import { replaceFile } from "../../base/files/replace.ts";
 import { sha512 } from "../../base/process/sha512.ts";
-import type { Lease, LeaseKey } from "./lease.ts";
+import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
+
+/** A lease, by its interface and its address family, which is 4 if absent. */
+export type FamilyKey = LeaseKey & { readonly family?: LeaseFamily };
 
 /** Longest name of a file, without its suffix. */
 const NAME_BYTES = 240;
@@ -27,8 +30,8 @@ export class LeaseDirectory {
     );
   }
 
-  async #pathOf({ network, containerId, ifName }: LeaseKey): Promise<string> {
-    const name = `${network}:${containerId}:${ifName}`;
+  async #pathOf(key: FamilyKey): Promise<string> {
+    const name = nameOf(key);
     return `${this.path}/${
       name.length > NAME_BYTES ? await sha512(name) : name
     }.json`;
@@ -42,7 +45,7 @@ export class LeaseDirectory {
   }
 
   /** Reads a lease; returns undefined if it is not there. */
-  async find(key: LeaseKey): Promise<Lease | undefined> {
+  async find(key: FamilyKey): Promise<Lease | undefined> {
     return this.#read(await this.#pathOf(key));
   }
 
@@ -63,7 +66,7 @@ export class LeaseDirectory {
   }
 
   /** @throws {CniError} 5 if it cannot be removed */
-  async remove(key: LeaseKey): Promise<void> {
+  async remove(key: FamilyKey): Promise<void> {
     removeIfThere(await this.#pathOf(key));
   }
 
@@ -73,4 +76,12 @@ export class LeaseDirectory {
       await this.write({ ...lease, isReleased: true });
     }
   }
+}
+
+/** Names a lease. */
+export function nameOf(
+  { network, containerId, ifName, family = 4 }: FamilyKey,
+): string {
+  const name = `${network}:${containerId}:${ifName}`;
+  return family === 4 ? name : `${name}:v${family}`;
 }

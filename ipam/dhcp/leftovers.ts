@@ -10,6 +10,7 @@ import type {
   Orphan,
 } from "../../metadata/leftovers.ts";
 import { Ip } from "../../net/ip.ts";
+import { isSameInterface } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 
 /** See {@linkcode Leftovers}. The state is next to the socket. */
@@ -42,10 +43,7 @@ function findLeases(
         network,
         ...reason,
         remove: () =>
-          directory.markReleased((one) =>
-            one.containerId === containerId && one.ifName === ifName &&
-            one.network === network
-          ),
+          directory.markReleased((one) => isSameInterface(one, lease)),
       }];
     });
   };

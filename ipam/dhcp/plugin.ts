@@ -1,5 +1,5 @@
 /**
- * dhcp: an address from a DHCP server of the container's network.
+ * dhcp: addresses from a DHCP server of the container's network.
  *
  * ```
  *  runtime ──▶ bridge, macvlan, ... ──▶ dhcp ──▶ /run/cni/dhcp.sock ──▶ dhcp daemon
@@ -28,8 +28,17 @@ import {
   DEFAULT_DHCP_SOCKET,
   NoDaemonError,
 } from "./ask.ts";
-import { keyOf, type Lease, resultOf } from "./lease.ts";
+import {
+  isSameInterface,
+  keyOf,
+  type Lease,
+  type Lease4,
+  type Lease6,
+  type LeaseFamily,
+  type LeaseRequest,
+} from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
+import { resultOf4 } from "./result4.ts";
 import type { DhcpConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/ipam/dhcp/main.go. */
@@ -49,38 +58,52 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
       options: wantedOptions(ipam, args.args).toJSON(),
       priority: ipam.priority ?? 0,
     };
-    const lease = await askDaemon(call, { command: "ADD", request });
-    if (lease !== undefined) return resultOf(lease);
-    throw new CniError(ErrorCode.Internal, "The DHCP daemon returned no lease");
+    const families = familiesOf(call.config);
+    const isDual = families.length > 1;
+    if (!families.includes(6)) {
+      return resultOf4(await askForLease(call, { ...request, family: 4 }));
+    }
+    const { addWithIpv6 } = await import("./dual.ts");
+    try {
+      return await addWithIpv6(
+        call,
+        families,
+        (family) => askForLease(call, { ...request, family, isDual }),
+      );
+    } catch (error) {
+      // One of two leases may be there, or still on its way.
+      await releaseOf(call).catch(() => {});
+      throw error;
+    }
   },
 
   async check(call): Promise<void> {
-    const request = { command: "CHECK", key: keyOf(call) } as const;
-    const lease = await askDaemon(call, request);
-    const { ips = [] } = call.prevResult ?? {};
-    const has = ips.some(({ address }) => `${address.ip}` === lease?.address);
-    if (lease !== undefined && !lease.isLost && has) return;
-    const details = lease === undefined
-      ? "the daemon has no lease"
-      : lease.isLost
-      ? `the lease of ${lease.address} is no longer valid`
-      : `prevResult lacks the leased address ${lease.address}`;
-    throw new CniError(
-      ErrorCode.Internal,
-      `dhcp: "${call.args.ifName}" has no valid lease`,
-      { details },
-    );
+    for (const family of familiesOf(call.config)) {
+      const key = { ...keyOf(call), family };
+      const lease = await askDaemon(call, { command: "CHECK", key });
+      const { ips = [] } = call.prevResult ?? {};
+      const held = lease?.family === 6
+        ? await (await import("./dual.ts")).listAddresses(call)
+        : ips.map(({ address }) => address.ip);
+      const has = held.some((ip) => `${ip}` === lease?.address);
+      if (lease !== undefined && !lease.isLost && has) continue;
+      const details = lease === undefined
+        ? "the daemon has no lease"
+        : lease.isLost
+        ? `the lease of ${lease.address} is no longer valid`
+        : `${
+          lease.family === 6 ? "the interface" : "prevResult"
+        } lacks the leased address ${lease.address}`;
+      throw new CniError(
+        ErrorCode.Internal,
+        `dhcp: "${call.args.ifName}" has no valid lease`,
+        { details },
+      );
+    }
   },
 
   async del(call): Promise<void> {
-    const key = keyOf(call);
-    await release(
-      call,
-      { command: "DEL", key },
-      (lease) =>
-        lease.network === key.network && lease.ifName === key.ifName &&
-        lease.containerId === key.containerId,
-    );
+    await releaseOf(call);
   },
 
   async gc(call): Promise<void> {
@@ -92,9 +115,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
       { command: "GC", network, valid },
       (lease) =>
         lease.network === network &&
-        !valid.some(({ containerId, ifName }) =>
-          containerId === lease.containerId && ifName === lease.ifName
-        ),
+        !valid.some((one) => isSameInterface({ network, ...one }, lease)),
     );
   },
 
@@ -113,6 +134,35 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
   },
 });
 
+/** Returns the address families of the container's leases. */
+function familiesOf({ ipam: { family = 4 } = {} }: DhcpConfig): LeaseFamily[] {
+  return family === "both" ? [4, 6] : [family];
+}
+
+/**
+ * Gets a lease.
+ *
+ * @throws {CniError} The daemon's error; 11 if the daemon knows no leases of that
+ *   family
+ */
+async function askForLease<F extends LeaseFamily>(
+  call: Call<DhcpConfig>,
+  request: LeaseRequest & { readonly family: F },
+): Promise<F extends 4 ? Lease4 : Lease6> {
+  const lease = await askDaemon(call, { command: "ADD", request });
+  if (lease === undefined) {
+    throw new CniError(ErrorCode.Internal, "The DHCP daemon returned no lease");
+  }
+  if ((lease.family ?? 4) === request.family) {
+    return lease as F extends 4 ? Lease4 : Lease6;
+  }
+  throw new CniError(
+    ErrorCode.TryAgainLater,
+    "The DHCP daemon is of an earlier release, and leases IPv4 addresses only",
+    { details: "restart it" },
+  );
+}
+
 function socketOf({ config }: Call<DhcpConfig>): string {
   return config.ipam?.daemonSocketPath || DEFAULT_DHCP_SOCKET;
 }
@@ -127,6 +177,13 @@ function askDaemon(
 ): Promise<Lease | undefined> {
   const { signal, context: { yieldDuring = (wait) => wait() } } = call;
   return yieldDuring(() => ask(socketOf(call), request, signal));
+}
+
+/** Has the daemon release the leases of the call's interface. */
+async function releaseOf(call: Call<DhcpConfig>): Promise<void> {
+  const key = keyOf(call);
+  const isOver = (lease: Lease): boolean => isSameInterface(lease, key);
+  await release(call, { command: "DEL", key }, isOver);
 }
 
 /** Has the daemon release leases. Marks them for it if it does not run. */

@@ -33,7 +33,7 @@ const NO_ADDRESS = Ip.parse("0.0.0.0");
  * Time until a message is sent again, in ms; it doubles each time. It starts short:
  * a link that has just come up may lose the first one, such as a new bridge port.
  */
-const RESEND_MS = 250;
+export const RESEND_MS = 250;
 
 /** A server, or a relay before it. */
 export interface Server {
@@ -98,6 +98,11 @@ export class Port implements Disposable {
   /** Its namespace's links, addresses and routes. */
   get rtnl(): Rtnl {
     return this.#rtnl;
+  }
+
+  /** The daemon's loop, for sockets on the link. */
+  get events(): Events {
+    return this.#events;
   }
 
   /** Brings the link up or down. */

@@ -24,6 +24,7 @@ export const dhcpSchema = once(() => {
           error: ({ input }) => `expected an absolute path, got "${input}"`,
         })),
       ),
+      family: optional(z.literal([4, 6, "both"])),
       priority: optional(uint32Schema()),
       provide: optional(z.array(
         z.looseObject({ option: text, value: text, fromArg: text }),

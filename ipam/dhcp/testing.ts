@@ -38,39 +38,25 @@ export const needsUdhcpd: Needs = ignoreUnless(
   "needs udhcpd",
 );
 
-/** The scene. */
-export class DhcpScene implements AsyncDisposable {
-  /** The host, with `br0` at 10.9.0.1/24. */
-  readonly hosts: TestHosts = TestHosts.create();
-  readonly #servers: Background[] = [];
+/** The daemon, in this process. */
+export class TestDaemon {
   #end: AbortController | undefined;
   #running: Promise<void> | undefined;
-  /** Path of the daemon's socket. */
-  readonly socket: string = `${this.hosts.directory}/dhcp.sock`;
-  /** The daemon's leases on disk. */
-  readonly directory: LeaseDirectory = new LeaseDirectory(this.socket);
-  /** The daemon's log. */
+  /** Path of its socket. */
+  readonly socket: string;
+  /** Its leases on disk. */
+  readonly directory: LeaseDirectory;
+  /** Its log. */
   log = "";
 
-  /** Makes the host. */
-  constructor() {
-    using host = Rtnl.open(this.hosts.host.path);
-    const { index: ifindex } = host.link.addBridge({
-      name: "br0",
-      mac: Mac.random(),
-    });
-    host.address.add({ ifindex, address: Cidr.parse("10.9.0.1/24") });
+  /** Takes the path of the socket. */
+  constructor(socket: string) {
+    this.socket = socket;
+    this.directory = new LeaseDirectory(socket);
   }
 
-  /** Creates a scene with a running daemon. */
-  static async start(options: Partial<DhcpOptions> = {}): Promise<DhcpScene> {
-    const scene = new DhcpScene();
-    await scene.startDaemon(options);
-    return scene;
-  }
-
-  /** Starts the daemon, and waits until it listens. */
-  async startDaemon(options: Partial<DhcpOptions> = {}): Promise<void> {
+  /** Starts it, and waits until it listens. */
+  async start(options: Partial<DhcpOptions> = {}): Promise<void> {
     const end = new AbortController();
     const { promise: ready, resolve: onReady } = Promise.withResolvers<void>();
     const running = runDhcp({
@@ -89,10 +75,74 @@ export class DhcpScene implements AsyncDisposable {
     [this.#end, this.#running] = [end, running];
   }
 
-  /** Ends the daemon. */
-  async stopDaemon(): Promise<void> {
+  /** Ends it. */
+  async stop(): Promise<void> {
     this.#end?.abort();
     await this.#running;
+  }
+
+  /** The leases on disk. */
+  get leases(): Lease[] {
+    return this.directory.list();
+  }
+
+  /** Waits until its log has a text, so many times. */
+  async says(text: string, times = 1): Promise<void> {
+    await eventually(
+      `the daemon says "${text}"`,
+      () => this.log.split(text).length > times,
+      () => this.log,
+    );
+  }
+}
+
+/** The scene. */
+export class DhcpScene implements AsyncDisposable {
+  /** The host, with `br0` at 10.9.0.1/24. */
+  readonly hosts: TestHosts = TestHosts.create();
+  readonly #servers: Background[] = [];
+  readonly #daemon = new TestDaemon(`${this.hosts.directory}/dhcp.sock`);
+
+  /** Makes the host. */
+  constructor() {
+    using host = Rtnl.open(this.hosts.host.path);
+    const { index: ifindex } = host.link.addBridge({
+      name: "br0",
+      mac: Mac.random(),
+    });
+    host.address.add({ ifindex, address: Cidr.parse("10.9.0.1/24") });
+  }
+
+  /** Creates a scene with a running daemon. */
+  static async start(options: Partial<DhcpOptions> = {}): Promise<DhcpScene> {
+    const scene = new DhcpScene();
+    await scene.startDaemon(options);
+    return scene;
+  }
+
+  /** Path of the daemon's socket. */
+  get socket(): string {
+    return this.#daemon.socket;
+  }
+
+  /** The daemon's leases on disk. */
+  get directory(): LeaseDirectory {
+    return this.#daemon.directory;
+  }
+
+  /** The daemon's log. */
+  get log(): string {
+    return this.#daemon.log;
+  }
+
+  /** Starts the daemon, and waits until it listens. */
+  async startDaemon(options: Partial<DhcpOptions> = {}): Promise<void> {
+    await this.#daemon.start(options);
+  }
+
+  /** Ends the daemon. */
+  async stopDaemon(): Promise<void> {
+    await this.#daemon.stop();
   }
 
   /** Starts a program on the host. */
@@ -187,15 +237,12 @@ export class DhcpScene implements AsyncDisposable {
 
   /** The leases on disk, by container. */
   get leases(): Lease[] {
-    return this.directory.list();
+    return this.#daemon.leases;
   }
 
   /** Waits until the daemon's log has a text, so many times. */
   async says(text: string, times = 1): Promise<void> {
-    await eventually(
-      `the daemon says "${text}": ${this.log}`,
-      () => this.log.split(text).length > times,
-    );
+    await this.#daemon.says(text, times);
   }
 
   /** The IPv4 addresses of eth0 in the first container. */

@@ -41,9 +41,15 @@ const MAX_VALUE = 255;
  * @throws {CniError} 7 if an option is unknown, or a value too long; names the key
  */
 export function wantedOptions(
-  { provide = [], request = [] }: NonNullable<DhcpConfig["ipam"]>,
+  { family, provide = [], request = [] }: NonNullable<DhcpConfig["ipam"]>,
   cniArgs: string,
 ): Options {
+  if (family === 6) {
+    for (const [key, list] of Object.entries({ provide, request })) {
+      if (list.length === 0) continue;
+      throw invalid(`Cannot use IPv4 options with "family": 6`, `ipam.${key}`);
+    }
+  }
   const args = new Map(
     cniArgs.split(";").flatMap((pair) => {
       const [, key, value] = /^([^=]*)=(.*)$/s.exec(pair) ?? [];

@@ -18,7 +18,10 @@ import { routerStateOf, RouterWatch } from "../../ffi/rtnl/router_discovery.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import { acceptRouters } from "../../plugins/parts/address/router_advertisements.ts";
+import {
+  acceptRouters,
+  listRouters,
+} from "../../plugins/parts/address/router_advertisements.ts";
 import {
   listAddresses,
   withAction,
@@ -32,8 +35,6 @@ import type { SlaacConfig } from "./schema.ts";
  * before it answers, and its answers may be lost while a bridge learns.
  */
 export const DEFAULT_SECONDS = 20;
-/** Most default routes of a result. */
-const MOST_ROUTERS = 8;
 
 /** What an interface got from its routers. */
 export interface Learned {
@@ -114,22 +115,6 @@ async function secretOf(
   const owner = names.every(Boolean) ? names : [containerId];
   const hash = await sha512(JSON.stringify([network, ...owner, ifName]));
   return (hash.slice(0, 32).match(/.{4}/g) ?? []).join(":");
-}
-
-/** Lists the routers of the interface's default routes. */
-function listRouters(sandbox: Rtnl, { index, name }: Link): Ip[] {
-  const entries = withAction(
-    `list the routes of "${name}"`,
-    () => sandbox.route.listEntries(),
-  );
-  return entries
-    .filter(({ isDefault, family, origin }) =>
-      isDefault && family === 6 && origin === "router"
-    )
-    .flatMap(({ nextHops }) => nextHops)
-    .flatMap(({ ifindex, gateway }) =>
-      ifindex === index && gateway !== undefined ? gateway : []
-    ).slice(0, MOST_ROUTERS);
 }
 
 /** The wait for addresses, and what it has seen. */

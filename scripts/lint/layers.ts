@@ -111,7 +111,7 @@ plugins/*/
 ipam/whereabouts/
   net/ base/ cni/ metadata/ kube/
 ipam/dhcp/
-  net/ ffi/ base/ cni/ metadata/ plugins/parts/link/ plugins/parts/address/
+  net/ ffi/ base/ cni/ metadata/ plugins/parts/
 ipam/slaac/
   net/ ffi/ base/ cni/ metadata/ plugins/parts/
 ipam/host_local/daemon.ts

@@ -6,9 +6,16 @@
  */
 
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { ensureSysctl, tryWriteSysctl } from "../../../ffi/sysctl.ts";
+import type { Ip } from "../../../net/ip.ts";
+import { withAction } from "../link/configure_link.ts";
 import { AcceptRa, acceptRaOf } from "./ip_forward.ts";
 import { enableIpv6 } from "./ipv6.ts";
+
+/** Most default routes of a result. */
+const MOST_ROUTERS = 8;
 
 /** What an interface takes from router advertisements. */
 export interface RouterTrust {
@@ -54,4 +61,20 @@ export function acceptRouters(
     // A random pause before the first probe is for machines that start together.
     tryWriteSysctl(`${place}/router_solicitation_delay`, "0");
   });
+}
+
+/** Lists the routers of an interface's default routes, at most {@linkcode MOST_ROUTERS}. */
+export function listRouters(sandbox: Rtnl, { index, name }: Link): Ip[] {
+  const entries = withAction(
+    `list the routes of "${name}"`,
+    () => sandbox.route.listEntries(),
+  );
+  return entries
+    .filter(({ isDefault, family, origin }) =>
+      isDefault && family === 6 && origin === "router"
+    )
+    .flatMap(({ nextHops }) => nextHops)
+    .flatMap(({ ifindex, gateway }) =>
+      ifindex === index && gateway !== undefined ? gateway : []
+    ).slice(0, MOST_ROUTERS);
 }

@@ -48,6 +48,13 @@ import {
   encodeMessage,
   MessageType as DhcpType,
 } from "../../../net/dhcp/message.ts";
+import { decodeMessage6 } from "../../../net/dhcp/message6.ts";
+import {
+  decodeAssociation,
+  domainsIn,
+  nameServersIn,
+  statusIn,
+} from "../../../net/dhcp/options6.ts";
 import { OPTIONS, Options } from "../../../net/dhcp/options.ts";
 import { decodeDomainNames } from "../../../net/domain_names.ts";
 import { AddressError, Ip } from "../../../net/ip.ts";
@@ -251,6 +258,23 @@ function listDhcp(): Parser<Bytes>[] {
           options.get(name as keyof typeof OPTIONS);
         }
         Options.fromJSON(options.toJSON());
+      },
+    }),
+    bytesParser({
+      name: "reply of a DHCPv6 server",
+      samples: [Uint8Array.fromHex(
+        "07123456" + "000100040004aabb" + "000200040003aabb" +
+          "00030028" + "00000007" + "0000003200000050" +
+          "00050018" + "20010db8000100000000000000000100" +
+          "0000003c00000078" + "000d000200000018000401610000",
+      )],
+      parse: (bytes) => {
+        const clientId = Uint8Array.fromHex("0004aabb");
+        const options = decodeMessage6(bytes, clientId)?.options ?? [];
+        for (const [, value] of options) decodeAssociation(value);
+        statusIn(options);
+        nameServersIn(options);
+        domainsIn(options);
       },
     }),
     bytesParser({

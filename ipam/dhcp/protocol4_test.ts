@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { keepMissing } from "./kept_lease.ts";
+import { keepMissing } from "./protocol4.ts";
 import { Options } from "../../net/dhcp/options.ts";
 
 Deno.test("keepMissing() keeps the options that a renewal left out", () => {

@@ -1,9 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../base/error.ts";
-import { type Lease, resultOf } from "./lease.ts";
+import type { Lease4 } from "./lease.ts";
+import { resultOf4 } from "./result4.ts";
 
 /** A lease that a server acknowledged by these options. */
-function leaseOf(ack: Lease["ack"], priority = 0): Lease {
+function leaseOf(ack: Lease4["ack"], priority = 0): Lease4 {
   return {
     network: "net1",
     containerId: "pod",
@@ -22,14 +23,14 @@ function leaseOf(ack: Lease["ack"], priority = 0): Lease {
 }
 
 /** Returns the routes of a result as text. */
-function routesOf(ack: Lease["ack"], priority?: number): string[] {
-  return resultOf(leaseOf({ "1": "ffffff00", ...ack }, priority)).routes
+function routesOf(ack: Lease4["ack"], priority?: number): string[] {
+  return resultOf4(leaseOf({ "1": "ffffff00", ...ack }, priority)).routes
     .map(({ dst, gw, scope, priority }) =>
       [dst, gw, scope, priority].filter((part) => part !== undefined).join(" ")
     );
 }
 
-Deno.test("resultOf() adds a router's default route behind static routes", () => {
+Deno.test("resultOf4() adds a router's default route behind static routes", () => {
   const classful = { "33": "c0000200" + "0a090002" };
   assertEquals(routesOf(classful), ["192.0.2.0/24 10.9.0.2"]);
   assertEquals(routesOf({ ...classful, "3": "0a090001" }, 5), [
@@ -38,7 +39,7 @@ Deno.test("resultOf() adds a router's default route behind static routes", () =>
   ]);
 });
 
-Deno.test("resultOf() prefers classless routes, those on the link in its scope", () => {
+Deno.test("resultOf4() prefers classless routes, those on the link in its scope", () => {
   const classless = "18c63364" + "00000000" + "00" + "0a0900fe";
   assertEquals(routesOf({ "121": classless, "3": "0a090001" }), [
     "198.51.100.0/24 0.0.0.0 253",
@@ -46,9 +47,9 @@ Deno.test("resultOf() prefers classless routes, those on the link in its scope",
   ]);
 });
 
-Deno.test("resultOf() refuses a lease without subnet mask", () => {
+Deno.test("resultOf4() refuses a lease without subnet mask", () => {
   const error = assertThrows(
-    () => resultOf(leaseOf({})),
+    () => resultOf4(leaseOf({})),
     CniError,
     "Subnet Mask",
   );

@@ -1,0 +1,221 @@
+/**
+ * The messages of a DHCPv6 client to servers, and how it evaluates their answers.
+ *
+ * Source: RFC 8415, section 18.2.
+ *
+ * @module
+ */
+
+import { JoinedSignal } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { type Bytes, concat, u16be } from "../../net/bytes.ts";
+import { MessageType6, type ServerMessage6 } from "../../net/dhcp/message6.ts";
+import {
+  Code6,
+  decodeAssociation,
+  encodeAssociation,
+  type IdentityAssociation,
+  type LeasedAddress,
+  type Option6,
+  type Status6,
+  statusIn,
+} from "../../net/dhcp/options6.ts";
+import { Ip } from "../../net/ip.ts";
+import { RefusedError } from "./client.ts";
+import { exchange6, type Identity } from "./exchange6.ts";
+import type { Lease6 } from "./lease.ts";
+import type { Port } from "./port.ts";
+
+/** What a server has granted. */
+export interface Grant {
+  readonly serverId: Bytes;
+  readonly association: IdentityAssociation;
+  readonly options: readonly Option6[];
+}
+
+/** The options to ask for: servers send others unasked. */
+const WANTED = [Code6.nameServers, Code6.domainSearch];
+
+/** Longest wait for the answer to a release or a refusal, in ms. */
+const FAREWELL_MS = 1000;
+/** Longest reason of a server that an error has, in UTF-16 code units. */
+const MAX_REASON = 200;
+
+/**
+ * Gets addresses from the first server that offers some.
+ *
+ * @param hints The addresses to ask for
+ * @throws {RefusedError} If the server takes its offer back
+ * @throws {CniError} 11 if no server offers an address until the signal
+ */
+export async function solicit(
+  port: Port,
+  identity: Identity,
+  { hints, signal }: {
+    readonly hints: readonly Ip[];
+    readonly signal: AbortSignal;
+  },
+): Promise<Grant> {
+  let reason = "";
+  const offer = await exchange6(port, identity, {
+    signal,
+    message: messageOf(MessageType6.Solicit, identity, { ips: hints }),
+    choose: (reply) => {
+      if (reply.type !== MessageType6.Advertise) return undefined;
+      const grant = grantIn(reply, identity);
+      if (grant !== undefined && hasAddress(grant)) return grant;
+      reason = refusalIn(reply, grant) ?? "it offered no address";
+      return undefined;
+    },
+  });
+  if (offer === undefined) {
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      reason === ""
+        ? "No DHCPv6 server made an offer"
+        : `No DHCPv6 server offered an address: ${reason}`,
+    );
+  }
+  const { serverId, association: { addresses } } = offer;
+  const ips = addresses.map(({ ip }) => ip);
+  return await ask(port, identity, {
+    signal,
+    type: MessageType6.Request,
+    ips,
+    serverId,
+  });
+}
+
+/**
+ * Asks to keep addresses: the server that granted them, or any.
+ *
+ * @throws {RefusedError} If the server refuses
+ * @throws {CniError} 11 if no server answers until the signal
+ */
+export async function extend6(
+  port: Port,
+  identity: Identity,
+  { lease: { addresses, serverId }, asksAll, signal }: {
+    readonly lease: Lease6;
+    readonly asksAll: boolean;
+    readonly signal: AbortSignal;
+  },
+): Promise<Grant> {
+  return await ask(port, identity, {
+    signal,
+    type: asksAll ? MessageType6.Rebind : MessageType6.Renew,
+    ips: addresses.map(({ address }) => Ip.parse(address)),
+    ...asksAll ? {} : { serverId: Uint8Array.fromHex(serverId) },
+  });
+}
+
+/** Tells a server that addresses are not needed, or that another host has them. */
+export async function farewell(
+  port: Port,
+  identity: Identity,
+  { type, serverId, ips }: {
+    readonly type:
+      | typeof MessageType6.Release
+      | typeof MessageType6.Decline;
+    readonly serverId: Bytes;
+    readonly ips: readonly Ip[];
+  },
+): Promise<void> {
+  using limit = new JoinedSignal(FAREWELL_MS);
+  await exchange6(port, identity, {
+    signal: limit.signal,
+    message: messageOf(type, identity, { ips, serverId }),
+    choose: ({ type }) => type === MessageType6.Reply ? true : undefined,
+  });
+}
+
+/** Sends a request to which only a reply is an answer. */
+async function ask(
+  port: Port,
+  identity: Identity,
+  { type, ips, serverId, signal }: {
+    readonly type: number;
+    readonly ips: readonly Ip[];
+    readonly serverId?: Bytes;
+    readonly signal: AbortSignal;
+  },
+): Promise<Grant> {
+  const answer = await exchange6(port, identity, {
+    signal,
+    message: messageOf(type, identity, { ips, serverId }),
+    choose: (reply): Grant | string | undefined => {
+      if (reply.type !== MessageType6.Reply) return undefined;
+      const isOther = serverId !== undefined &&
+        serverId.toHex() !== reply.serverId.toHex();
+      if (isOther) return undefined;
+      const grant = grantIn(reply, identity);
+      return refusalIn(reply, grant) ?? grant;
+    },
+  });
+  if (answer === undefined) {
+    throw new CniError(ErrorCode.TryAgainLater, "No DHCPv6 server answered");
+  }
+  if (typeof answer === "string") {
+    throw new RefusedError(`the DHCPv6 server refused the lease: ${answer}`);
+  }
+  if (hasAddress(answer)) return answer;
+  throw new RefusedError("the DHCPv6 server left no address");
+}
+
+function messageOf(
+  type: number,
+  { association: id }: Identity,
+  { ips, serverId }: {
+    readonly ips: readonly Ip[];
+    readonly serverId?: Bytes | undefined;
+  },
+): { type: number; options: Option6[] } {
+  const addresses = ips.map((ip): LeasedAddress => ({
+    ip,
+    preferred: 0,
+    valid: 0,
+  }));
+  const isFarewell = type === MessageType6.Release ||
+    type === MessageType6.Decline;
+  const wanted: Option6 = [
+    Code6.requestList,
+    concat(WANTED.map((code) => u16be.encode(code))),
+  ];
+  return {
+    type,
+    options: [
+      ...serverId === undefined ? [] : [[Code6.serverId, serverId] as const],
+      [Code6.identityAssociation, encodeAssociation({ id, addresses })],
+      ...isFarewell ? [] : [wanted],
+    ],
+  };
+}
+
+/** Returns what an answer grants to the interface; undefined for nothing. */
+function grantIn(
+  { options, serverId }: ServerMessage6,
+  { association: id }: Identity,
+): Grant | undefined {
+  const association = options
+    .filter(([code]) => code === Code6.identityAssociation)
+    .map(([, value]) => decodeAssociation(value))
+    .find((one) => one?.id === id);
+  return association && { serverId, association, options };
+}
+
+/** Returns why a server refuses; undefined if it does not. */
+function refusalIn(
+  { options }: ServerMessage6,
+  grant: Grant | undefined,
+): string | undefined {
+  const success: typeof Status6.success = 0;
+  const status = [statusIn(options), grant?.association.status]
+    .find((one) => one !== undefined && one.code !== success);
+  if (status === undefined) return undefined;
+  const text = status.text.slice(0, MAX_REASON);
+  return `status ${status.code}${text === "" ? "" : `, ${text}`}`;
+}
+
+function hasAddress({ association: { addresses } }: Grant): boolean {
+  return addresses.some(({ valid }) => valid > 0);
+}

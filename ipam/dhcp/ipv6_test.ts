@@ -1,0 +1,264 @@
+/** The plugin dhcp with IPv6, its daemon, and Debian's DHCPv6 server. */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { assertFailure } from "../../tests/_harness/call_outcome.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { needsKind } from "../../tests/_harness/on_master.ts";
+import {
+  needsDhcpd,
+  needsRadvd,
+  RouterNet,
+  type RouterNetType,
+} from "../../tests/_harness/router_net.ts";
+import type { DhcpOptions } from "./daemon.ts";
+import { needsDnsmasq, TestDaemon } from "./testing.ts";
+
+const needs = allOf(needsDhcpd, needsRadvd);
+const LEARNED = { "cni.dev/learned": true };
+
+/** Returns the configuration of a server. */
+function serverOf(
+  { network = 1, last = "1ff", valid = 3600, preferred = 1800, more = "" }: {
+    network?: number;
+    last?: string;
+    valid?: number;
+    preferred?: number;
+    more?: string;
+  } = {},
+): string {
+  const prefix = `2001:db8:${network}::`;
+  return `default-lease-time ${valid}; preferred-lifetime ${preferred};
+    option dhcp6.name-servers 2001:db8::53;
+    option dhcp6.domain-search "example.test";
+    ${more}
+    subnet6 ${prefix}/64 { range6 ${prefix}100 ${prefix}${last}; }
+  `;
+}
+
+/** A network with a router that refers to DHCPv6, and a daemon. */
+class Ipv6Scene extends RouterNet {
+  readonly daemon = new TestDaemon(`${this.hosts.directory}/dhcp.sock`);
+  readonly ipam = {
+    type: "dhcp",
+    family: 6,
+    daemonSocketPath: this.daemon.socket,
+  };
+
+  static async start(
+    type: RouterNetType = "bridge",
+    options: Partial<DhcpOptions> = {},
+  ): Promise<Ipv6Scene> {
+    const scene = new Ipv6Scene(type);
+    scene.addRouterAddress("2001:db8:1::1/64");
+    await scene.advertise(
+      "AdvManagedFlag on; prefix 2001:db8:1::/64 { AdvAutonomous on; };",
+    );
+    await scene.daemon.start(options);
+    return scene;
+  }
+
+  get locals(): string[] {
+    return this.addresses().map(({ local }) => local);
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon.stop();
+    await super[Symbol.asyncDispose]();
+  }
+}
+
+for (const type of ["bridge", "macvlan", "ipvlan", "vlan"] as const) {
+  const kind = type === "bridge" ? [] : [needsKind(type)];
+  rootTest(
+    `dhcp leases an IPv6 address for ${type} until DEL`,
+    allOf(needs, ...kind),
+    async () => {
+      await using scene = await Ipv6Scene.start(type);
+      const { ipam, daemon } = scene;
+      const server = await scene.serve(serverOf());
+      const prevResult = await scene.succeed("ADD", ipam);
+      const [{ local = "", prefixlen, dynamic } = {}, ...others] = scene
+        .addresses();
+      assertEquals([prefixlen, dynamic, others], [128, true, []]);
+      const { gateway } = scene;
+      const [{ interface: position, ...ip }] = prevResult.ips;
+      assertEquals(ip, { address: `${local}/128`, gateway, ...LEARNED });
+      assertEquals(prevResult.interfaces[position].name, "eth0");
+      assertEquals(prevResult.routes, [
+        { dst: "::/0", gw: gateway, ...LEARNED },
+      ]);
+      assertEquals(prevResult.dns, {
+        nameservers: ["2001:db8::53"],
+        search: ["example.test"],
+      });
+      assertEquals(daemon.leases.map(({ address }) => address), [local]);
+      await scene.succeed("CHECK", ipam, { prevResult });
+      await scene.succeed("STATUS", ipam);
+      await scene.succeed("DEL", ipam, { prevResult });
+      await server.says("Release message");
+      assertEquals(daemon.leases, []);
+    },
+  );
+}
+
+rootTest("dhcp renews an IPv6 lease with its server", needs, async () => {
+  await using scene = await Ipv6Scene.start();
+  const { ipam, daemon } = scene;
+  const more = "option dhcp-renewal-time 1; option dhcp-rebinding-time 20;";
+  const server = await scene.serve(serverOf({ more }));
+  const prevResult = await scene.succeed("ADD", ipam);
+  await daemon.says("msg=renewed", 2);
+  await server.says("Renew message");
+  await scene.succeed("CHECK", ipam, { prevResult });
+});
+
+rootTest(
+  "dhcp keeps an IPv6 lease while its daemon is restarted",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { ipam, daemon } = scene;
+    const server = await scene.serve(serverOf());
+    const prevResult = await scene.succeed("ADD", ipam);
+    const before = scene.locals;
+    await daemon.stop();
+    await daemon.start();
+    await daemon.says("msg=confirmed");
+    await server.says("Rebind message");
+    assertEquals(scene.locals, before);
+    await scene.succeed("CHECK", ipam, { prevResult });
+    await daemon.stop();
+    const { exitCode, stderr } = await scene.hosts
+      .run("dhcp", "DEL", scene.config(ipam));
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "No DHCP daemon");
+    await daemon.start();
+    await server.says("Release message");
+    await eventually("the lease is gone", () => daemon.leases.length === 0);
+    assertEquals(scene.locals, []);
+  },
+);
+
+rootTest(
+  "dhcp removes an IPv6 address whose lease ends, and leases one again",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start("bridge", { timeoutMs: 2000 });
+    const { ipam, daemon } = scene;
+    const short = serverOf({ valid: 6, preferred: 4 });
+    const server = await scene.serve(short);
+    const prevResult = await scene.succeed("ADD", ipam);
+    const before = scene.locals;
+    await server.stop();
+    await daemon.says("The lease expired");
+    await eventually("it has no address", () => scene.locals.length === 0);
+    assertFailure(
+      await scene.run("CHECK", ipam, { prevResult }),
+      999,
+      "has no valid lease",
+    );
+    await scene.serve(serverOf());
+    await daemon.says("leased again");
+    assertEquals(scene.locals, before);
+    await scene.succeed("CHECK", ipam, { prevResult });
+  },
+);
+
+rootTest("dhcp follows a DHCPv6 server that renumbers", needs, async () => {
+  await using scene = await Ipv6Scene.start("bridge", { timeoutMs: 2000 });
+  const { ipam, daemon } = scene;
+  const server = await scene.serve(serverOf({ valid: 8, preferred: 6 }));
+  const prevResult = await scene.succeed("ADD", ipam);
+  await server.stop();
+  scene.addRouterAddress("2001:db8:2::1/64");
+  runIn(
+    scene.router,
+    ...["ip", "address", "del", "2001:db8:1::1/64", "dev", "wire"] as const,
+  );
+  await scene.serve(serverOf({ network: 2 }));
+  await daemon.says("the address changed");
+  await scene.gets("2001:db8:2:");
+  await eventually(
+    "the old address is gone",
+    () => scene.locals.every((local) => local.startsWith("2001:db8:2:")),
+  );
+  await scene.succeed("CHECK", ipam, { prevResult });
+});
+
+rootTest(
+  "dhcp declines an IPv6 address that another host has",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { ipam, daemon } = scene;
+    const server = await scene.serve(serverOf());
+    // The server offers a client the same address again.
+    await scene.succeed("ADD", ipam);
+    const [taken = ""] = scene.locals;
+    await scene.succeed("DEL", ipam);
+    scene.addRouterAddress(`${taken}/64`);
+    await scene.succeed("ADD", ipam);
+    await server.says("Decline message");
+    assertStringIncludes(daemon.log, `another host has ${taken}`);
+    assertEquals([scene.locals.length, scene.locals.includes(taken)], [
+      1,
+      false,
+    ]);
+  },
+);
+
+rootTest(
+  "dhcp leases addresses of both families",
+  allOf(needs, needsDnsmasq),
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { daemon } = scene;
+    const ipam = { ...scene.ipam, family: "both" };
+    runIn(
+      scene.router,
+      ...["ip", "address", "add", "10.9.0.1/24", "dev", "wire"] as const,
+    );
+    const dnsmasq = scene.spawn(
+      "dnsmasq",
+      ...["--keep-in-foreground", "--conf-file=/dev/null", "--user=root"],
+      ...["--port=0", "--pid-file=", "--log-facility=-", "--log-dhcp"],
+      ...["--interface=wire", "--bind-interfaces", "--no-ping"],
+      ...["--dhcp-authoritative", "--leasefile-ro"],
+      "--dhcp-range=10.9.0.10,10.9.0.99,255.255.255.0,1h",
+    );
+    await dnsmasq.says("DHCP, ");
+    const server = await scene.serve(serverOf());
+    const prevResult = await scene.succeed("ADD", ipam);
+    const { ips } = prevResult;
+    assertEquals(
+      ips.map(({ address }: { address: string }) => address.slice(0, 6)),
+      ["10.9.0", "2001:d"],
+    );
+    assertEquals(daemon.leases.length, 2);
+    await scene.succeed("CHECK", ipam, { prevResult });
+    await scene.succeed("DEL", ipam, { prevResult });
+    await server.says("Release message");
+    await dnsmasq.says("DHCPRELEASE");
+    assertEquals(daemon.leases, []);
+    // One of the two servers does not answer.
+    await server.stop();
+    await daemon.stop();
+    await daemon.start({ timeoutMs: 3000, resendTimeoutMs: 4000 });
+    assertFailure(await scene.run("ADD", ipam), 11, "no more tries");
+    assertEquals(daemon.leases, []);
+    assert(ipJson(scene.hosts.sandbox, "link").length === 1);
+  },
+);
+
+rootTest("dhcp refuses IPv4 options for IPv6 alone", async () => {
+  await using scene = new Ipv6Scene("bridge");
+  const ipam = {
+    ...scene.ipam,
+    provide: [{ option: "host-name", value: "a" }],
+  };
+  const output = await scene.run("ADD", ipam);
+  assertFailure(output, 7, 'Cannot use IPv4 options with "family": 6');
+  assertStringIncludes(output.json.details, "the key is ipam.provide");
+});

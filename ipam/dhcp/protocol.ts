@@ -1,0 +1,75 @@
+/**
+ * What the daemon needs of DHCP for an address family.
+ *
+ * @module
+ */
+
+import type { Result } from "../../cni/result/result.ts";
+import type { ClientOptions } from "./client.ts";
+import type { Lease, LeaseRequest } from "./lease.ts";
+import type { Port } from "./port.ts";
+
+/** How old a lease is, and at what age something is due, in seconds. */
+export interface LeaseTimes {
+  readonly age: number;
+  readonly renewal: number;
+  readonly rebinding: number;
+  readonly expiry: number;
+}
+
+/** How to ask, and until when. */
+export interface Asking extends ClientOptions {
+  readonly signal: AbortSignal;
+}
+
+/** How to extend a lease. */
+export interface Extending extends Asking {
+  /** Whether any server may answer. */
+  readonly asksAll: boolean;
+  /** Whether this daemon was restarted, and may have missed something. */
+  readonly isReboot: boolean;
+}
+
+/** DHCP for an address family. */
+export interface LeaseProtocol<L extends Lease> {
+  /** Returns what happens to the container when a lease has ended, for a warning. */
+  lossOf(lease: L): string;
+  /**
+   * Makes one attempt to get a lease.
+   *
+   * @throws {CniError} 11 if no server answers until the signal
+   */
+  acquire(port: Port, request: LeaseRequest, asking: Asking): Promise<L>;
+  /**
+   * Extends a lease, and makes the changes of the server in the container.
+   *
+   * @throws {RefusedError} If the server refuses
+   * @throws {CniError} 11 if no server answers until the signal
+   */
+  extend(port: Port, lease: L, extending: Extending): Promise<L>;
+  /** Tells the server that a lease is no longer needed. */
+  release(port: Port, lease: L): Promise<void>;
+  /** Takes from the container what it has no lease of any more. */
+  lose(port: Port, lease: L): void;
+  /** Makes one attempt to get a lease for the container again, and restores it. */
+  regain(port: Port, before: L, asking: Asking): Promise<L>;
+  /** Returns what is due when. */
+  timesOf(lease: L): LeaseTimes;
+  /**
+   * Builds the result of a lease.
+   *
+   * @throws {CniError} 999 if the server has left out what it needs
+   */
+  resultOf(lease: L): Result;
+}
+
+/** Adds the date for people. */
+export function withExpiry<L extends Lease>(
+  lease: L,
+  { expiry }: LeaseTimes,
+): L {
+  return {
+    ...lease,
+    expires: new Date(Date.now() + 1000 * expiry).toISOString(),
+  };
+}

@@ -1,0 +1,222 @@
+/**
+ * Leases of IPv6 addresses: how the daemon gets, assigns, extends, loses and
+ * restores them.
+ *
+ * The kernel knows the lifetimes, so an address ends with its lease even if no
+ * daemon runs. Routes come from router advertisements.
+ *
+ * @module
+ */
+
+import { JoinedSignal } from "../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { pollUntil } from "../../base/waiting.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Bytes } from "../../net/bytes.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { MessageType6 } from "../../net/dhcp/message6.ts";
+import {
+  domainsIn,
+  type LeasedAddress,
+  nameServersIn,
+} from "../../net/dhcp/options6.ts";
+import { Ip } from "../../net/ip.ts";
+import { RefusedError } from "./client.ts";
+import { extend6, farewell, type Grant, solicit } from "./client6.ts";
+import { type Identity, identityOf } from "./exchange6.ts";
+import { type Lease6, type LeaseRequest, uptime } from "./lease.ts";
+import type { Port } from "./port.ts";
+import { type LeaseProtocol, type LeaseTimes, withExpiry } from "./protocol.ts";
+import { resultOf6 } from "./result6.ts";
+
+/** The parts of the preferred time after which to renew and rebind. Source: RFC 8415, section 21.4. */
+const RENEWAL = 0.5, REBINDING = 0.8;
+/** Earliest renewal, in seconds, whatever a server says. */
+const EARLIEST = 1;
+/** Time limit of duplicate address detection, in ms. */
+const DETECTION_MS = 5000;
+
+/** See {@linkcode LeaseProtocol}. */
+export const protocol6: LeaseProtocol<Lease6> = {
+  lossOf: () => "removing its addresses",
+  resultOf: resultOf6,
+  timesOf,
+
+  acquire: (port, request, { signal }) => lease(port, request, [], signal),
+
+  async extend(port, before, { asksAll, signal }): Promise<Lease6> {
+    const identity = await identityOf(before);
+    const asking = { lease: before, asksAll, signal };
+    const grant = await extend6(port, identity, asking);
+    return await accept(port, before, identity, grant);
+  },
+
+  async release(port, { addresses, serverId, ...request }): Promise<void> {
+    remove(port, addresses.map(({ address }) => Ip.parse(address)));
+    await farewell(port, await identityOf(request), {
+      type: MessageType6.Release,
+      serverId: Uint8Array.fromHex(serverId),
+      ips: addresses.map(({ address }) => Ip.parse(address)),
+    });
+  },
+
+  lose(port, { addresses }): void {
+    remove(port, addresses.map(({ address }) => Ip.parse(address)));
+  },
+
+  regain: (port, before, { signal }) =>
+    lease(
+      port,
+      before,
+      before.addresses.map(({ address }) => Ip.parse(address)),
+      signal,
+    ),
+};
+
+async function lease(
+  port: Port,
+  request: LeaseRequest,
+  hints: readonly Ip[],
+  signal: AbortSignal,
+): Promise<Lease6> {
+  const identity = await identityOf(request);
+  const grant = await solicit(port, identity, { hints, signal });
+  return await accept(port, request, identity, grant);
+}
+
+/**
+ * Gives the container what a server has granted, and takes what it has ended.
+ *
+ * @throws {RefusedError} If other hosts have all of the addresses; the server then
+ *   knows
+ */
+async function accept(
+  port: Port,
+  request: LeaseRequest,
+  identity: Identity,
+  { serverId, association, options }: Grant,
+): Promise<Lease6> {
+  const { addresses, renewal, rebinding } = association;
+  const granted = addresses.filter(({ valid }) => valid > 0);
+  remove(
+    port,
+    addresses.filter(({ valid }) => valid === 0).map(({ ip }) => ip),
+  );
+  const taken = await assign(port, granted);
+  if (taken.length > 0) await decline(port, identity, serverId, taken);
+  const kept = granted.filter(({ ip }) =>
+    !taken.some((other) => other.equals(ip))
+  );
+  const [first] = kept.toSorted((one, other) =>
+    other.preferred - one.preferred
+  );
+  if (first === undefined) {
+    throw new RefusedError(`another host has ${taken.join(", ")}`);
+  }
+  const fresh: Lease6 = {
+    ...request,
+    family: 6,
+    netnsId: port.netnsId,
+    ifindex: port.link.index,
+    address: `${first.ip}`,
+    addresses: kept.map(({ ip, preferred, valid }) => ({
+      address: `${ip}`,
+      preferred,
+      valid,
+    })),
+    serverId: serverId.toHex(),
+    renewal,
+    rebinding,
+    nameservers: nameServersIn(options).map(String),
+    search: domainsIn(options),
+    obtainedAt: uptime(),
+    expires: "",
+    isLost: false,
+  };
+  return withExpiry(fresh, timesOf(fresh));
+}
+
+async function decline(
+  port: Port,
+  identity: Identity,
+  serverId: Bytes,
+  ips: readonly Ip[],
+): Promise<void> {
+  remove(port, ips);
+  await farewell(port, identity, {
+    type: MessageType6.Decline,
+    serverId,
+    ips,
+  });
+}
+
+/**
+ * Assigns addresses, and waits until the kernel has checked them for duplicates.
+ *
+ * @returns Those that another host has
+ */
+async function assign(
+  { rtnl, link: { index: ifindex, name } }: Port,
+  addresses: readonly LeasedAddress[],
+): Promise<Ip[]> {
+  for (const { ip, preferred, valid } of addresses) {
+    rtnl.address.replace({
+      ifindex,
+      address: Cidr.host(ip),
+      detectsDuplicates: true,
+      lifetime: { preferred, valid },
+    });
+  }
+  using limit = new JoinedSignal(DETECTION_MS);
+  return await pollUntil(() => {
+    const present = rtnl.address.list({ ifindex, family: 6 });
+    const states = addresses.map(({ ip }) => ({
+      ip,
+      found: present.find(({ address }) => address.ip.equals(ip)),
+    }));
+    const isBusy = states.some(({ found }) =>
+      found?.isTentative === true && !found.hasDadFailed
+    );
+    if (isBusy) return undefined;
+    // The kernel deletes an address that another host has, if it would expire.
+    return states.filter(({ found }) => found?.hasDadFailed !== false)
+      .map(({ ip }) => ip);
+  }, {
+    signal: limit.signal,
+    giveUp: () =>
+      new CniError(
+        ErrorCode.TryAgainLater,
+        `Cannot find out whether another host has an address of "${name}"`,
+      ),
+  });
+}
+
+/** Removes addresses that the container still has. */
+function remove({ rtnl, link }: Port, ips: readonly Ip[]): void {
+  for (const ip of ips) {
+    try {
+      rtnl.address.del(link.index, Cidr.host(ip));
+    } catch (error) {
+      if (!isErrno(error, "EADDRNOTAVAIL")) throw error;
+    }
+  }
+}
+
+/** Returns how old a lease is, and at what age something is due. */
+function timesOf(
+  { addresses, renewal, rebinding, obtainedAt }: Lease6,
+): LeaseTimes {
+  const expiry = Math.max(...addresses.map(({ valid }) => valid));
+  // An address without preferred time is on its way out, and not asked for.
+  const soonest = Math.min(
+    ...addresses.map(({ preferred, valid }) => preferred || valid),
+  );
+  const at = (given: number, part: number): number =>
+    Math.min(Math.max(given || soonest * part, EARLIEST), expiry);
+  return {
+    age: uptime() - obtainedAt,
+    renewal: at(renewal, RENEWAL),
+    rebinding: at(rebinding, REBINDING),
+    expiry,
+  };
+}
