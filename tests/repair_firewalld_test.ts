@@ -137,7 +137,9 @@ rootTest(
         if (MEASURES) {
           const [all, since] = [startMs, reloadedMs]
             .map((ms) => (performance.now() - ms).toFixed());
-          console.log(`${flag}: ${all} ms, ${since} ms after firewall-cmd`);
+          const [line] = daemon.log.split("\n").reverse()
+            .filter((line) => line.includes("Repaired"));
+          console.log(`${flag}: ${all} ms, ${since} ms after it: ${line}`);
         }
         await eventually(
           "all are repaired",
