@@ -10,15 +10,9 @@
 
 import { dirname } from "@std/path/posix";
 import { describeError } from "../base/error.ts";
-import {
-  ifPossible,
-  readTextFile,
-  removeQuietly,
-  writeAll,
-} from "../base/files/io.ts";
-import { isObject } from "../base/json/json.ts";
+import { removeQuietly, writeAll } from "../base/files/io.ts";
 import type { Log } from "../base/log/log.ts";
-import { Steps, type StepsState } from "./steps.ts";
+import { readStates, Steps, type StepsState } from "./steps.ts";
 
 /** The record of an attachment. */
 export class StepRecord implements Disposable {
@@ -43,12 +37,12 @@ export class StepRecord implements Disposable {
    * record, ADD goes on without.
    */
   static begin(path: string, log: Pick<Log, "warn">): StepRecord {
-    return new StepRecord(path, log, readState(path));
+    return new StepRecord(path, log, readStates(path)?.state);
   }
 
   /** Finds a record; undefined if there is none, or it is damaged. */
   static find(path: string, log: Pick<Log, "warn">): StepRecord | undefined {
-    const state = readState(path);
+    const { state } = readStates(path) ?? {};
     return state && new StepRecord(path, log, state);
   }
 
@@ -88,14 +82,4 @@ function openToAppend(path: string): Deno.FsFile {
     Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     return Deno.openSync(path, options);
   }
-}
-
-function readState(path: string): StepsState | undefined {
-  return ifPossible(() => {
-    const lines = readTextFile(path).trimEnd().split("\n");
-    const state: unknown = JSON.parse(lines.at(-1) ?? "");
-    return isObject(state) && Array.isArray(state["left"])
-      ? state as unknown as StepsState
-      : undefined;
-  });
 }

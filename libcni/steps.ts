@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { JsonObject } from "../base/json/json.ts";
+import { ifPossible, readTextFile } from "../base/files/io.ts";
+import { isObject, type JsonObject } from "../base/json/json.ts";
 
 /** The steps of an attachment at one moment. */
 export interface StepsState {
@@ -14,6 +15,27 @@ export interface StepsState {
   readonly open?: number | undefined;
   /** The result of the last plugin whose ADD succeeded; undefined if none has. */
   readonly result?: JsonObject | undefined;
+}
+
+/**
+ * Reads a file of states, each a line that was written before a plugin ran.
+ *
+ * @returns The last state, and the lines before it; undefined if it cannot be read
+ *   or is damaged
+ */
+export function readStates(
+  path: string,
+): { readonly state: StepsState; readonly before: unknown[] } | undefined {
+  return ifPossible(() => {
+    const before = readTextFile(path).trimEnd().split("\n")
+      .map((line): unknown => JSON.parse(line));
+    const state = before.pop();
+    return isState(state) ? { state, before } : undefined;
+  });
+}
+
+function isState(value: unknown): value is StepsState & JsonObject {
+  return isObject(value) && Array.isArray(value["left"]);
 }
 
 /**

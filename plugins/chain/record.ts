@@ -13,19 +13,15 @@
 
 import { join } from "@std/path/posix";
 import { describeError } from "../../base/error.ts";
-import {
-  ifPossible,
-  readTextFile,
-  removeQuietly,
-} from "../../base/files/io.ts";
+import { removeQuietly } from "../../base/files/io.ts";
 import { isSameFile } from "../../base/files/same_file.ts";
-import { isObject, type JsonObject } from "../../base/json/json.ts";
+import { isObject } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import type { PluginConf } from "../../libcni/conf.ts";
-import type { StepsState } from "../../libcni/steps.ts";
+import { readStates, type StepsState } from "../../libcni/steps.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 
@@ -206,19 +202,11 @@ export interface ReadRecord {
 
 /** Reads a record; undefined if it is empty or damaged. */
 export function readRecord(path: string): ReadRecord | undefined {
-  return ifPossible(() => {
-    const lines = readTextFile(path).trimEnd().split("\n");
-    const [input, ...states] = lines.map((line) => JSON.parse(line));
-    const state = states.at(-1);
-    return isInput(input) && isState(state) ? { input, state } : undefined;
-  });
+  const { state, before: [input] = [] } = readStates(path) ?? {};
+  return state && isInput(input) ? { input, state } : undefined;
 }
 
 function isInput(value: unknown): value is RecordedInput {
   return isObject(value) && typeof value["network"] === "string" &&
     typeof value["config"] === "string" && isObject(value["env"]);
-}
-
-function isState(value: unknown): value is StepsState & JsonObject {
-  return isObject(value) && Array.isArray(value["left"]);
 }
