@@ -18,7 +18,7 @@ import { DEMANDS } from "../../testing/conform/rows/all.ts";
 import type { Row } from "../../testing/conform/run.ts";
 import { isExecutable } from "../../testing/conform/trace.ts";
 import {
-  type Configuration,
+  type ConformConfiguration,
   listCandidates,
   listUnused,
   readConfiguration,
@@ -116,7 +116,7 @@ interface Found {
 
 function findCandidates(
   { command, args, flags }: CniCall,
-  configuration: Configuration,
+  configuration: ConformConfiguration,
 ): Found[] {
   const more = flags["cni-path"]?.split(":").map((one) => resolve(one)) ?? [];
   return args.flatMap((given) => {

@@ -23,7 +23,7 @@ export interface Entry extends Profile {
 }
 
 /** The file. */
-export interface Configuration {
+export interface ConformConfiguration {
   readonly plugins: Readonly<Record<string, Entry>>;
 }
 
@@ -60,7 +60,7 @@ const KNOWN: Readonly<Record<string, readonly string[]>> = {
  * @throws {CniError} 5 if it cannot be read, 6 if it is not JSON, 7 if a key is
  *   unknown, or its value cannot be used
  */
-export function readConfiguration(path: string): Configuration {
+export function readConfiguration(path: string): ConformConfiguration {
   const text = withIoFailure(`read "${path}"`, () => readTextFile(path));
   const document = parseJson(text, `"${path}"`);
   const { plugins, ...others } = isObject(document) ? document : {};
@@ -76,7 +76,7 @@ export function readConfiguration(path: string): Configuration {
       if (problem !== undefined) throw refuse(path, `"${name}"${problem}`);
     }
   }
-  return { plugins: plugins as Configuration["plugins"] };
+  return { plugins: plugins as ConformConfiguration["plugins"] };
 }
 
 /** Describes what is wrong with a key of an entry; undefined if nothing is. */
@@ -131,7 +131,7 @@ function refuse(path: string, problem: string): CniError {
 export function listCandidates(
   executable: string,
   path: string,
-  { plugins }: Configuration,
+  { plugins }: ConformConfiguration,
 ): Candidate[] {
   const file = basename(executable);
   const entries = Object.entries(plugins)
@@ -153,7 +153,7 @@ export function listCandidates(
 
 /** Lists the entries of a file that are about none of some executables. */
 export function listUnused(
-  { plugins }: Configuration,
+  { plugins }: ConformConfiguration,
   executables: readonly string[],
 ): string[] {
   const files = new Set(executables.map((one) => basename(one)));

@@ -95,14 +95,14 @@ export const DAEMON_FLAGS = {
 } as const satisfies FlagTable;
 
 /** The command's options. */
-export interface DaemonOptions {
+export interface DaemonSettings {
   readonly socketDir: string;
   readonly maxCalls: number;
   /** Path of a kubeconfig; "" for the pod's service account. */
   readonly kubeconfig: string;
   /** "" if not given. */
   readonly nodeName: string;
-  readonly metricsAddress: Address | undefined;
+  readonly metricsAddress: ListenAddress | undefined;
   /** Path of the socket for the plugin dhcp; "" for none. */
   readonly dhcpSocket: string;
   /** Path of the configuration for calls by multus.sock; "" for none. */
@@ -125,7 +125,7 @@ export interface DaemonOptions {
 }
 
 /** Where a TCP socket listens. */
-export interface Address {
+export interface ListenAddress {
   readonly hostname: string;
   readonly port: number;
 }
@@ -141,7 +141,7 @@ export type DaemonCall = Pick<
  *
  * @throws {UsageError} If a flag is invalid
  */
-export function readDaemonOptions(call: DaemonCall): DaemonOptions {
+export function readDaemonOptions(call: DaemonCall): DaemonSettings {
   const { command, flags, env } = call;
   const socketDir = resolve(flags["socket-dir"]);
   const pidFile = flags["pid-file"] ||
@@ -175,7 +175,7 @@ function readCount(name: string, text: string): number {
 function readAddress(
   name: string,
   text: string,
-): Address | undefined {
+): ListenAddress | undefined {
   if (text === "") return undefined;
   const [, bracketed, plain = "", port = ""] =
     /^(?:\[([\da-f:.]+)\]|([^:[\]]*)):(\d{1,5})$/i.exec(text) ?? [];

@@ -14,10 +14,10 @@ import {
   collapse,
   type Collapsed,
   diagnose,
+  type DiagnosedFinding,
   type Diagnosis,
   fixAll,
   type Fixed,
-  type Found,
   type Unchecked,
 } from "./diagnose.ts";
 import { NodeReader, type Replaced } from "../node/node_reader.ts";
@@ -122,7 +122,7 @@ function report(
   fixed: readonly Fixed[],
   summary: readonly Line[],
 ): Output {
-  const count = (severity: Found["severity"]): number =>
+  const count = (severity: DiagnosedFinding["severity"]): number =>
     findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings] = [count("error"), count("warning")];
   const isWrong = errors > 0 || flags.strict === true && warnings > 0 ||

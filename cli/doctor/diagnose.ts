@@ -14,7 +14,7 @@ import type { Check, Finding } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
 /** A finding, with the check that found it. */
-export interface Found extends Finding {
+export interface DiagnosedFinding extends Finding {
   /** Name of the check. */
   readonly check: string;
   /** The check's code. */
@@ -33,7 +33,7 @@ export interface Unchecked {
 /** The outcome of all checks. */
 export interface Diagnosis {
   /** Errors first. */
-  readonly findings: readonly Found[];
+  readonly findings: readonly DiagnosedFinding[];
   readonly unchecked: readonly Unchecked[];
 }
 
@@ -52,7 +52,7 @@ export async function diagnose(
   onStart: (check: string) => void = () => {},
   checks: readonly Check[] = CHECKS,
 ): Promise<Diagnosis> {
-  const findings: Found[] = [];
+  const findings: DiagnosedFinding[] = [];
   const unchecked: Unchecked[] = [];
   let yieldedAt = performance.now();
   for (const { code, name, run } of checks) {
@@ -91,9 +91,9 @@ export async function diagnose(
  * errors are about a container at one end of each path.
  */
 function isCause(
-  { isSymptom, about = [] }: Found,
+  { isSymptom, about = [] }: DiagnosedFinding,
   _at: number,
-  all: readonly Found[],
+  all: readonly DiagnosedFinding[],
 ): boolean {
   return isSymptom !== true ||
     !about.every((ends) =>
@@ -124,7 +124,7 @@ export interface Fixed {
 
 /** Fixes all findings that can be fixed without harm. */
 export async function fixAll(
-  findings: readonly Found[],
+  findings: readonly DiagnosedFinding[],
 ): Promise<readonly Fixed[]> {
   const done: Fixed[] = [];
   for (const { check, fix } of findings) {
@@ -141,18 +141,18 @@ export async function fixAll(
 }
 
 /** Findings of one kind, shown as the first of them. */
-export interface Collapsed extends Found {
+export interface Collapsed extends DiagnosedFinding {
   /** How many there are. */
   readonly count: number;
   /** The others, unless they say the same. */
-  readonly also: readonly Pick<Found, "message" | "command">[];
+  readonly also: readonly Pick<DiagnosedFinding, "message" | "command">[];
 }
 
 /** More findings of one shape than this are shown as one. */
 const MOST_ALIKE = 3;
 
 /** Makes one finding of several that say the same, or the same of many things. */
-export function collapse(findings: readonly Found[]): Collapsed[] {
+export function collapse(findings: readonly DiagnosedFinding[]): Collapsed[] {
   const groups = Map.groupBy(findings, shapeOf);
   return [...groups.values()].flatMap((some) => {
     const byText = [...Map.groupBy(some, textOf).values()];
@@ -169,12 +169,14 @@ export function collapse(findings: readonly Found[]): Collapsed[] {
   });
 }
 
-function textOf({ message, command = "" }: Found): string {
+function textOf({ message, command = "" }: DiagnosedFinding): string {
   return `${message}\n${command}`;
 }
 
 /** A finding without names, addresses and numbers. */
-function shapeOf({ code, severity, message, subject = "" }: Found): string {
+function shapeOf(
+  { code, severity, message, subject = "" }: DiagnosedFinding,
+): string {
   const text = message.replaceAll(subject === "" ? "\0" : subject, "*")
     .replace(/"[^"]*"/g, '"')
     .replace(/[\w.:-]*\d[\w.:/-]*/g, "#");

@@ -5,7 +5,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CHECKS } from "./checks.ts";
 import { formatFindingsPage } from "../../scripts/schemas/findings_page.ts";
-import { collapse, diagnose, type Found } from "./diagnose.ts";
+import { collapse, diagnose, type DiagnosedFinding } from "./diagnose.ts";
 import { error, type Finding } from "./finding.ts";
 import { PACKET_CHECKS } from "./packets.ts";
 import { parseNetworkConfList } from "../../libcni/mod.ts";
@@ -302,12 +302,12 @@ rootTest("cni doctor --wait looks until nothing is wrong", NEEDS, async () => {
 });
 
 Deno.test("findings of one shape are shown once, with a count", () => {
-  const found = (message: string, more: object = {}): Found => ({
+  const found = (message: string, more: object = {}): DiagnosedFinding => ({
     check: "mtu",
     code: "CNI0703",
     ...error(message, "", more),
   });
-  const of = (list: readonly Found[]): unknown =>
+  const of = (list: readonly DiagnosedFinding[]): unknown =>
     collapse(list).map(({ message, count, also }) => [
       message,
       count,

@@ -33,7 +33,7 @@ import { validateNetwork } from "../validate/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";
 
 /** The world of `cni init`. */
-export interface Setting {
+export interface InitSetting {
   /** Undefined without a terminal. */
   readonly ask: Prompt | undefined;
   /** Reads what the node has. */
@@ -43,7 +43,10 @@ export interface Setting {
 /** Makes, validates and writes a network. */
 export async function init(
   call: CniCall,
-  { ask, readNode }: Setting = { ask: findPrompt(), readNode: readNodeSubnets },
+  { ask, readNode }: InitSetting = {
+    ask: findPrompt(),
+    readNode: readNodeSubnets,
+  },
 ): Promise<Output> {
   const { flags } = call;
   const directories = readDirectories(call);

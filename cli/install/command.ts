@@ -36,9 +36,9 @@ import { listTypes } from "../node/plugin_types.ts";
 import {
   type DaemonReport,
   isOfRuntimes,
+  type PluginRow,
   report,
   reportPlan,
-  type Row,
 } from "./report.ts";
 import { isDirectory, listNetworks, readDirectories } from "../node/network.ts";
 import { restartDetached } from "../daemon/detach.ts";
@@ -86,7 +86,7 @@ export async function install(call: CniCall): Promise<Output> {
     changes.set(name, await installation.compare(SOURCE, name, form));
   }
   const others = installation.listOtherLinks(changes);
-  const rows: Row[] = [];
+  const rows: PluginRow[] = [];
   // First: without them the executable may not start.
   const libraries = isDryRun
     ? await compareLibraries(SOURCE, directory)
@@ -114,7 +114,7 @@ export async function install(call: CniCall): Promise<Output> {
 function compareUndo(
   installation: Installation,
   names: readonly string[] = installation.list(),
-): Row[] {
+): PluginRow[] {
   return names
     .map((name) => ({ name, change: installation.compareUndo(name) }));
 }
@@ -125,7 +125,7 @@ function compareUndo(
  */
 async function updateDaemon(
   call: CniCall,
-  rows: readonly Row[],
+  rows: readonly PluginRow[],
 ): Promise<DaemonReport | undefined> {
   const directory = resolve(call.args[0] ?? "");
   const { flags, signal } = call;
@@ -204,7 +204,7 @@ async function findDaemonOf(
   return isOf ? pid : undefined;
 }
 
-function installedRows(names: readonly string[]): Row[] {
+function installedRows(names: readonly string[]): PluginRow[] {
   return names.map((name) => ({ name, change: "installed" }));
 }
 
@@ -233,7 +233,7 @@ export async function uninstall(call: CniCall): Promise<Output> {
 }
 
 /** Refuses to remove plugins that a configuration uses. */
-function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
+function refuseIfNeeded(call: CniCall, rows: readonly PluginRow[]): void {
   const removed = rows.filter(({ change }) => change === "removed")
     .map(({ name }) => name);
   const { confDir, cacheDir } = readDirectories(call);

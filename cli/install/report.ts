@@ -34,7 +34,7 @@ const RUNTIME_DIRECTORIES: readonly string[] = [
 ];
 
 /** A file, and what was done to it. */
-export interface Row {
+export interface PluginRow {
   readonly name: string;
   readonly change: Change | Undone;
 }
@@ -53,9 +53,9 @@ export function isOfRuntimes(directory: string): boolean {
 }
 
 const COLUMNS: readonly Column<
-  & Pick<DaemonReport | Row, "change">
+  & Pick<DaemonReport | PluginRow, "change">
   & Pick<DaemonReport, "pid">
-  & Pick<Row, "name">
+  & Pick<PluginRow, "name">
 >[] = [
   { heading: "NAME", cell: ({ name }) => name },
   {
@@ -68,7 +68,7 @@ const COLUMNS: readonly Column<
 /** Reports what was done, or would be. */
 export function report(
   call: CniCall,
-  rows: readonly Row[],
+  rows: readonly PluginRow[],
   daemon: DaemonReport | undefined,
 ): Output {
   const [directory = ""] = call.args;
@@ -90,7 +90,7 @@ export function report(
 /** Reports what would change, and what it means for the node's networks. */
 export async function reportPlan(
   call: CniCall,
-  rows: readonly Row[],
+  rows: readonly PluginRow[],
   daemon: DaemonReport | undefined,
 ): Promise<Output> {
   const { json, text, ...others } = report(call, rows, daemon);
@@ -130,7 +130,10 @@ function formatAssessment({ networks, limits }: NodeAssessment): string[] {
 }
 
 /** Explains what becomes of plugins that are links to another program's executable. */
-function explainOthers(directory: string, rows: readonly Row[]): string[] {
+function explainOthers(
+  directory: string,
+  rows: readonly PluginRow[],
+): string[] {
   const links = rows.filter(({ change }) => change === "repointed")
     .map(({ name }) => name);
   return links.length === 0 ? [] : [
@@ -142,7 +145,7 @@ function explainOthers(directory: string, rows: readonly Row[]): string[] {
 /** Explains how to go back, and that a daemon runs another executable. */
 function explainFiles(
   directory: string,
-  rows: readonly Row[],
+  rows: readonly PluginRow[],
   daemon: DaemonReport | undefined,
 ): string[] {
   const notes: string[] = [];

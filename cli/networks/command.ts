@@ -17,7 +17,7 @@ import {
   readDirectories,
 } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
-import { findDaemon, listNetworks, type Row } from "./read_networks.ts";
+import { findDaemon, listNetworks, type NetworkRow } from "./read_networks.ts";
 
 /** Reads all configurations in search order, or tells all about one network. */
 export async function networks(call: CniCall): Promise<Output> {
@@ -32,28 +32,30 @@ export async function networks(call: CniCall): Promise<Output> {
   const attached = ifPossible(() => node.attachments);
   const pools = countPools(node);
   const rows = await Promise.all(
-    listNetworks(directories).map(async ({ confs, ...row }): Promise<Row> => {
-      const pool = findScarcest(pools, row);
-      const known = node.networks.find(({ path }) => path === row.file);
-      const poolProblem = known ? findPoolProblem(known) : null;
-      return {
-        ...row,
-        problems: [
-          ...row.problems,
-          ...poolProblem === null ? [] : [`ipam: ${poolProblem}`],
-        ],
-        subnets: [
-          ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
-        ],
-        used: pool === undefined ? null : Number(pool.used),
-        staying: pool === undefined ? null : pool.sticky.length,
-        addresses: pool === undefined ? null : Number(pool.all),
-        poolProblem,
-        attachments: attached?.filter(({ network }) => network === row.name)
-          .length ?? null,
-        daemon: (await findDaemon(confs, directories, call.signal)).is,
-      };
-    }),
+    listNetworks(directories).map(
+      async ({ confs, ...row }): Promise<NetworkRow> => {
+        const pool = findScarcest(pools, row);
+        const known = node.networks.find(({ path }) => path === row.file);
+        const poolProblem = known ? findPoolProblem(known) : null;
+        return {
+          ...row,
+          problems: [
+            ...row.problems,
+            ...poolProblem === null ? [] : [`ipam: ${poolProblem}`],
+          ],
+          subnets: [
+            ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
+          ],
+          used: pool === undefined ? null : Number(pool.used),
+          staying: pool === undefined ? null : pool.sticky.length,
+          addresses: pool === undefined ? null : Number(pool.all),
+          poolProblem,
+          attachments: attached?.filter(({ network }) => network === row.name)
+            .length ?? null,
+          daemon: (await findDaemon(confs, directories, call.signal)).is,
+        };
+      },
+    ),
   );
   const hasDirectory = isDirectory(directories.confDir);
   const hasProblem = !hasDirectory ||
@@ -79,7 +81,7 @@ export async function networks(call: CniCall): Promise<Output> {
 /** Finds the range set with the fewest addresses left: an ADD needs one of each. */
 function findScarcest(
   pools: readonly PoolUse[],
-  { name, file }: Pick<Row, "name" | "file">,
+  { name, file }: Pick<NetworkRow, "name" | "file">,
 ): PoolUse | undefined {
   const left = ({ all, used, sticky }: PoolUse): bigint =>
     all - used - BigInt(sticky.length);
@@ -87,7 +89,7 @@ function findScarcest(
     .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }
 
-function chooseColumns({ flags }: CniCall): Column<Row>[] {
+function chooseColumns({ flags }: CniCall): Column<NetworkRow>[] {
   const isWide = flags.wide || flags.output === "wide";
   return COLUMNS.map((column) =>
     column.heading === "FILE" && !isWide
@@ -103,7 +105,7 @@ function formatUse(used: number | null, all: number | null): string {
 }
 
 // NAME and FILE identify a network.
-const COLUMNS: readonly Column<Row>[] = [
+const COLUMNS: readonly Column<NetworkRow>[] = [
   { heading: "NAME", cell: ({ name }) => name },
   {
     heading: "SUBNETS",

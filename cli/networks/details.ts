@@ -39,7 +39,7 @@ import {
   type AskedDaemon,
   findDaemon,
   listNetworks,
-  type Row,
+  type NetworkRow,
 } from "./read_networks.ts";
 
 /** The key of plugins on a link of the host. */
@@ -91,9 +91,9 @@ interface Details {
   readonly gateways: readonly string[];
   readonly pools: readonly Pool[];
   /** The problem of its ranges, as `cni networks` has it. */
-  readonly poolProblem: Row["poolProblem"];
+  readonly poolProblem: NetworkRow["poolProblem"];
   /** The state of the daemon's socket, as `cni networks` has it. */
-  readonly daemon: Row["daemon"];
+  readonly daemon: NetworkRow["daemon"];
   /** The same, and why. */
   readonly daemonText: string;
   readonly problems: readonly string[];

@@ -20,7 +20,7 @@ import { findMissing, findOwnPlugin } from "../node/plugin_file.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 
 /** A configuration, as shown. */
-export interface Row {
+export interface NetworkRow {
   /** "" if it cannot be read. */
   readonly name: string;
   readonly cniVersion: string;
@@ -55,7 +55,7 @@ export interface Row {
 /** A network as its file tells. */
 type ReadRow =
   & Pick<
-    Row,
+    NetworkRow,
     "name" | "cniVersion" | "plugins" | "file" | "problems"
   >
   & {
@@ -65,7 +65,7 @@ type ReadRow =
 
 /** A daemon that plugins ask. */
 export interface AskedDaemon {
-  readonly is: Row["daemon"];
+  readonly is: NetworkRow["daemon"];
   /** Undefined if none is asked. */
   readonly socket?: string | undefined;
 }

@@ -14,7 +14,11 @@ import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { type Kind, loadTemplates, type Templates } from "./templates.ts";
+import {
+  loadTemplates,
+  type TemplateKind,
+  type Templates,
+} from "./templates.ts";
 
 /** Writes the files into a new directory of the plugin's name. */
 export async function newPlugin(call: CniCall): Promise<Output> {
@@ -85,7 +89,7 @@ function nameDeno({ env }: CniCall): string {
 
 function makeFiles(
   templates: Templates,
-  kind: Kind,
+  kind: TemplateKind,
   name: string,
   checkout: string | undefined,
 ): Record<string, string> {
@@ -108,7 +112,7 @@ function makeFiles(
 const HOST_LOCAL = { type: "host-local", subnet: "10.88.0.0/24" };
 
 /** Returns the plugins of the example network. */
-function listPlugins(kind: Kind, type: string): object[] {
+function listPlugins(kind: TemplateKind, type: string): object[] {
   switch (kind) {
     case "main":
       return [{ type, ipam: HOST_LOCAL }];

@@ -6,10 +6,10 @@
  */
 
 /** A kind of plugin: the first of a list, one after it, or for addresses. */
-export type Kind = "main" | "chained" | "ipam";
+export type TemplateKind = "main" | "chained" | "ipam";
 
 /** The plugin: `main.ts`. */
-const SOURCES: Readonly<Record<Kind, string>> = {
+const SOURCES: Readonly<Record<TemplateKind, string>> = {
   main: `import {
   type Call,
   checkAddresses,
@@ -204,34 +204,35 @@ if (import.meta.main) await runMain(IDENT);
 };
 
 /** What a kind of plugin tells tools: lines of `about`, a text, and keys. */
-const DESCRIPTIONS: Readonly<Record<Kind, readonly [string, string, string]>> =
-  {
-    main: [
-      `kind: "interface",
+const DESCRIPTIONS: Readonly<
+  Record<TemplateKind, readonly [string, string, string]>
+> = {
+  main: [
+    `kind: "interface",
   ipam: "required",
   makesInterface: true,`,
-      "Connects the container to the host with a veth pair.",
-      "{}",
-    ],
-    chained: [
-      `kind: "chained",
+    "Connects the container to the host with a veth pair.",
+    "{}",
+  ],
+  chained: [
+    `kind: "chained",
   lint,`,
-      "Sets the MTU of the container's interface.",
-      `{
+    "Sets the MTU of the container's interface.",
+    `{
     mtu: { text: "MTU of the interface in bytes.", example: 1400 },
   }`,
-    ],
-    ipam: [
-      'kind: "ipam",',
-      "Derives an address from the container and the interface.",
-      `{
+  ],
+  ipam: [
+    'kind: "ipam",',
+    "Derives an address from the container and the interface.",
+    `{
     subnet: { text: "Network of the addresses.", example: "10.88.0.0/24" },
   }`,
-    ],
-  };
+  ],
+};
 
 /** Returns what the plugin tells tools: `metadata.ts`. */
-function formatMetadata(kind: Kind): string {
+function formatMetadata(kind: TemplateKind): string {
   const [metadata, text, keys] = DESCRIPTIONS[kind];
   const has = (lines: string): string => kind === "chained" ? lines : "";
   return `import {
@@ -273,7 +274,7 @@ export function answer(
 }
 
 /** Configurations of the list in the test, the tested plugin last. */
-const LISTS: Readonly<Record<Kind, string>> = {
+const LISTS: Readonly<Record<TemplateKind, string>> = {
   main: `conformPlugin(IDENT, (hosts) => [
   { type: "NAME", ipam: hosts.hostLocal("10.1.2.0/24") },
 ]);`,
@@ -287,7 +288,7 @@ const LISTS: Readonly<Record<Kind, string>> = {
 };
 
 /** Returns the test: `plugin_test.ts`. */
-function formatTest(kind: Kind): string {
+function formatTest(kind: TemplateKind): string {
   return `import { conformPlugin } from "@cni/plugins/testing";
 import { IDENT } from "./main.ts";
 
@@ -301,8 +302,10 @@ export type Templates = Readonly<
 >;
 
 /** Loads the texts. The build packs what this returns. */
-export function loadTemplates(): Promise<Readonly<Record<Kind, Templates>>> {
-  const build = (kind: Kind): Templates => ({
+export function loadTemplates(): Promise<
+  Readonly<Record<TemplateKind, Templates>>
+> {
+  const build = (kind: TemplateKind): Templates => ({
     "main.ts": SOURCES[kind],
     "plugin_test.ts": formatTest(kind),
     "metadata.ts": formatMetadata(kind),

@@ -75,7 +75,7 @@ export interface UnusableFile {
 }
 
 /** The files of the configuration directory, in the order of runtimes. */
-export interface Configuration {
+export interface ConfigurationFiles {
   readonly networks: readonly ConfiguredNetwork[];
   readonly unusable: readonly UnusableFile[];
 }
@@ -99,7 +99,7 @@ export class NodeReader implements Disposable {
   /** Runs plugins. Their log is not shown. */
   readonly runtime: NetworkRuntime;
   #host: Rtnl | undefined;
-  #configuration: Configuration | undefined;
+  #configuration: ConfigurationFiles | undefined;
   #attachments: readonly NodeAttachment[] | undefined;
   #plugins: Promise<readonly PluginFile[]> | undefined;
   readonly #daemons = new Map<string, Promise<NodeDaemon>>();
@@ -130,7 +130,7 @@ export class NodeReader implements Disposable {
   }
 
   /** The configuration directory. An unreadable directory is an unusable file. */
-  get configuration(): Configuration {
+  get configuration(): ConfigurationFiles {
     return this.#configuration ??= readConfiguration(this.directories.confDir);
   }
 
@@ -214,7 +214,7 @@ export interface PlacedConf {
   readonly conf: PluginConf;
 }
 
-function readConfiguration(confDir: string): Configuration {
+function readConfiguration(confDir: string): ConfigurationFiles {
   const unusable: UnusableFile[] = [];
   const skip = (path: string, error: CniError): void => {
     unusable.push({ path, file: basename(path), error });

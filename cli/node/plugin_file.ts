@@ -34,13 +34,13 @@ const OWN_EXECUTABLE = "/proc/self/exe";
 const TOOLS = ["cnitool", "cni-multus"];
 
 /** The origin of a file: this executable, a copy of it, or another program. */
-export type Origin = "ours" | "copy" | "other";
+export type FileOrigin = "ours" | "copy" | "other";
 
 /** A file in a directory of CNI_PATH. */
 export interface PluginFile {
   readonly name: string;
   readonly path: string;
-  readonly origin: Origin;
+  readonly origin: FileOrigin;
   /** The plugin of this project that it is; undefined for other programs. */
   readonly plugin: string | undefined;
   /** The versions of the specification that it supports; empty if unknown. */
@@ -198,7 +198,7 @@ async function askVersions(
 }
 
 /** Finds the origin of a file. */
-async function findOrigin(path: string): Promise<Origin> {
+async function findOrigin(path: string): Promise<FileOrigin> {
   if (isSameFile(path, OWN_EXECUTABLE)) return "ours";
   return await isCopy(path) ? "copy" : "other";
 }

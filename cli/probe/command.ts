@@ -12,7 +12,7 @@ import { NodeReader, type NodeReaderOptions } from "../node/node_reader.ts";
 import { report } from "./pod.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../node/network.ts";
-import { type Endpoint, Endpoints } from "./endpoint.ts";
+import { Endpoints, type ProbeEndpoint } from "./endpoint.ts";
 import { probeAll } from "./run.ts";
 import { listNamed, type Wanted } from "./targets.ts";
 
@@ -39,7 +39,7 @@ export async function probe(
       : listTo(subject, undefined, b, address, port)
   );
   if (wanted.length > 0) return report(await probeAll(node, wanted));
-  const listAll = (some: readonly Endpoint[]): string =>
+  const listAll = (some: readonly ProbeEndpoint[]): string =>
     some.map(({ origin: { source } }) => source).join(", ");
   throw new Error(
     `"${a}" and "${b}" have no address family in common: ` +
@@ -55,8 +55,8 @@ function readPort(call: CniCall, text: string): number {
 
 /** Lists probes from one address to another and back. */
 function listPair(
-  subject: Endpoint,
-  peer: Endpoint,
+  subject: ProbeEndpoint,
+  peer: ProbeEndpoint,
   port: number | undefined,
 ): Wanted[] {
   const [one, other] = [subject, peer].map(({ origin }) => origin);
@@ -68,8 +68,8 @@ function listPair(
 }
 
 function listTo(
-  subject: Endpoint,
-  peer: Endpoint | undefined,
+  subject: ProbeEndpoint,
+  peer: ProbeEndpoint | undefined,
   to: string,
   address: Ip,
   port: number | undefined,

@@ -25,7 +25,7 @@ import {
   resultOf,
 } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
-import type { Origin } from "./packet.ts";
+import type { PacketOrigin } from "./packet.ts";
 
 /**
  * A destination far away. Nothing is sent to it; only routes are looked up.
@@ -49,9 +49,9 @@ export interface Start {
 }
 
 /** An address of a container, and how it is connected with the node. */
-export interface Endpoint extends HostSide {
+export interface ProbeEndpoint extends HostSide {
   readonly start: Start;
-  readonly origin: Origin;
+  readonly origin: PacketOrigin;
   /** Name of its network; "" if the network is unknown. */
   readonly network: string;
   /** The plugins that attached it. */
@@ -81,7 +81,7 @@ function describeEndpoint(
   sandbox: Rtnl,
   start: Start,
   name = start.netns,
-): Endpoint {
+): ProbeEndpoint {
   const { attachment, ifName, address: { ip, family } } = start;
   const link = sandbox.link.find(ifName);
   const side = findHostSide(node, link);
@@ -158,7 +158,7 @@ export class Endpoints implements Disposable {
   readonly #stack = new DisposableStack();
   readonly #node: NodeReader;
   /** All that were added. */
-  readonly all: Endpoint[] = [];
+  readonly all: ProbeEndpoint[] = [];
 
   /** @param node Borrowed, not closed */
   constructor(node: NodeReader) {
@@ -175,7 +175,7 @@ export class Endpoints implements Disposable {
     netns: string,
     attachments: readonly NodeAttachment[],
     name?: string,
-  ): Endpoint[] {
+  ): ProbeEndpoint[] {
     const sandbox = this.#stack.use(Rtnl.open(netns));
     const found = listStarts(netns, attachments)
       .map((start) => describeEndpoint(this.#node, sandbox, start, name));
@@ -188,10 +188,10 @@ export class Endpoints implements Disposable {
    *
    * @throws {Error} If it is unknown, cannot be opened, or has no address
    */
-  addNamed(name: string): Endpoint[] {
+  addNamed(name: string): ProbeEndpoint[] {
     const { netns, attachments } = getTarget(name, this.#node.directories);
     if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
-    let found: Endpoint[];
+    let found: ProbeEndpoint[];
     try {
       found = this.add(netns, attachments, name);
     } catch (cause) {

@@ -21,7 +21,7 @@ import type { NodeReader } from "../node/node_reader.ts";
 import { listUplinks } from "../node/routers.ts";
 import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
 import type { Cause } from "./cause.ts";
-import { type Endpoint, FAR, isOnHost } from "./endpoint.ts";
+import { FAR, isOnHost, type ProbeEndpoint } from "./endpoint.ts";
 import { explainPort } from "./explain_link.ts";
 import { ADD_DEFAULT, explainOwn } from "./explain_route.ts";
 import { decide } from "./routing.ts";
@@ -29,7 +29,7 @@ import { decide } from "./routing.ts";
 /** A container whose packets are lost, and its open namespace. */
 interface Lossy {
   readonly node: NodeReader;
-  readonly end: Endpoint;
+  readonly end: ProbeEndpoint;
   readonly sandbox: Rtnl;
 }
 
@@ -43,7 +43,7 @@ type Found = Omit<Cause, "check"> & Partial<Pick<Cause, "check">> | undefined;
  */
 export async function explainPath(
   node: NodeReader,
-  end: Endpoint,
+  end: ProbeEndpoint,
   isOut: boolean,
 ): Promise<Cause | undefined> {
   using sandbox = Rtnl.open(end.start.netns);
@@ -66,7 +66,7 @@ export async function explainPath(
 }
 
 function causeOf(
-  { origin: { name } }: Endpoint,
+  { origin: { name } }: ProbeEndpoint,
   { text, ...help }: NonNullable<Found>,
 ): Cause {
   return {

@@ -23,7 +23,7 @@ import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
-import type { Origin } from "./packet.ts";
+import type { PacketOrigin } from "./packet.ts";
 
 /** The node's end of the link, then the client's. */
 const ENDS: Readonly<Record<IpFamily, readonly [string, string]>> = {
@@ -42,7 +42,7 @@ export class OutsideClient implements Disposable {
    * Where packets start that enter the node by its uplink, as if its router sent them:
    * the router gets the answers. Undefined without an IPv4 router.
    */
-  readonly byUplink: Origin | undefined;
+  readonly byUplink: PacketOrigin | undefined;
 
   private constructor(stack: DisposableStack, netns: NetNs, router?: Ip) {
     this.#stack = stack;
@@ -101,7 +101,7 @@ export class OutsideClient implements Disposable {
   }
 
   /** Returns where its packets of a family start. */
-  origin(family: IpFamily): Origin {
+  origin(family: IpFamily): PacketOrigin {
     const source = Cidr.parse(ENDS[family][1]).ip;
     return { name: "outside", netns: this.#netns, source };
   }

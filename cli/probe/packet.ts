@@ -18,7 +18,7 @@ import type { Ip } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 
 /** The sender of a packet. */
-export interface Origin {
+export interface PacketOrigin {
   /** The name in texts: `default/web eth0`, or `the node`. */
   readonly name: string;
   readonly netns: NetNs;
@@ -28,7 +28,7 @@ export interface Origin {
 
 /** A packet to send. */
 export interface Probe {
-  readonly from: Origin;
+  readonly from: PacketOrigin;
   /** The destination's name in texts: `the gateway`, or `default/db eth0`. */
   readonly to: string;
   readonly destination: Ip;

@@ -12,7 +12,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { type Endpoint, Endpoints } from "./endpoint.ts";
+import { Endpoints, type ProbeEndpoint } from "./endpoint.ts";
 import { OutsideClient } from "./outside.ts";
 import { arrives, explainUnsent, probeAll, type Probed } from "./run.ts";
 import { formatProbed, toCauses, toShown } from "./show.ts";
@@ -109,16 +109,16 @@ function findOther(
   endpoints: Endpoints,
   family: IpFamily,
   isMeant: (attachment: NodeAttachment) => boolean,
-): Endpoint | undefined {
+): ProbeEndpoint | undefined {
   const one = node.liveInterfaces.find(isMeant);
   const found = one && ifPossible(() => endpoints.add(one.netns, [one]));
   return found && findIn(found, family);
 }
 
 function findIn(
-  endpoints: readonly Endpoint[],
+  endpoints: readonly ProbeEndpoint[],
   family: IpFamily,
-): Endpoint | undefined {
+): ProbeEndpoint | undefined {
   return endpoints.find(({ start: { address } }) => address.family === family);
 }
 

@@ -10,7 +10,7 @@ import type { NodeReader } from "../node/node_reader.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
 import { readSysctlOf } from "../node/sysctls.ts";
 import type { Cause } from "./cause.ts";
-import { type Endpoint, FAR } from "./endpoint.ts";
+import { FAR, type ProbeEndpoint } from "./endpoint.ts";
 import { explain, explainUntranslated, INTENDED } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
 import { explainRedirect } from "./explain_link.ts";
@@ -290,7 +290,7 @@ async function findCause(
  */
 export async function explainUnsent(
   node: NodeReader,
-  subject: Endpoint,
+  subject: ProbeEndpoint,
 ): Promise<Probed | undefined> {
   const { origin: from, start, isRouted, hasDefault } = subject;
   const { family } = start.address;
@@ -325,7 +325,7 @@ const FEW_HOPS = 16;
 function explainTtl(
   { icmp }: Answer,
   traced: Trace,
-  { start, origin }: Endpoint,
+  { start, origin }: ProbeEndpoint,
 ): Cause | undefined {
   const isReported = icmp?.isExpired || traced.answer.icmp?.isExpired ||
     findEnded(traced)?.location === "ip_forward";

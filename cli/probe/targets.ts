@@ -13,12 +13,12 @@ import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import { type NodeReader, readOnce } from "../node/node_reader.ts";
 import { resultOf } from "../node/live.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { ProbeEndpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";
-import { DNS_PORT, type Origin, type Probe } from "./packet.ts";
+import { DNS_PORT, type PacketOrigin, type Probe } from "./packet.ts";
 
 /** The end of a probe that is not the container. */
-export type Kind =
+export type ProbeKind =
   | "gateway"
   | "node"
   | "back"
@@ -31,13 +31,13 @@ export type Kind =
 /** A probe for a container. */
 export interface Wanted {
   readonly probe: Probe;
-  readonly kind: Kind;
+  readonly kind: ProbeKind;
   /** The container whose network is tested. */
-  readonly subject: Endpoint;
+  readonly subject: ProbeEndpoint;
   /** The other container, if the probe has two. */
-  readonly peer?: Endpoint | undefined;
+  readonly peer?: ProbeEndpoint | undefined;
   /** The sender of a traced packet, if it differs; the answer then goes elsewhere. */
-  readonly tracedFrom?: Origin | undefined;
+  readonly tracedFrom?: PacketOrigin | undefined;
 }
 
 /** A port that most firewalls forward. */
@@ -47,7 +47,7 @@ const HTTPS_PORT = 443;
 export function originOfNode(
   node: NodeReader,
   destination: Ip,
-): Origin | undefined {
+): PacketOrigin | undefined {
   const found = ifPossible(() => node.host.route.lookUp({ destination }));
   const { source } = found ?? {};
   return source && { name: "the node", netns: node.host.netns, source };
@@ -61,18 +61,18 @@ const PING: Shape = { protocol: "ping" };
 /** Lists probes from a container, and from the node to the container. */
 export function listWanted(
   node: NodeReader,
-  subject: Endpoint,
-  peer: Endpoint | undefined,
+  subject: ProbeEndpoint,
+  peer: ProbeEndpoint | undefined,
 ): Wanted[] {
   const { origin, start: { address }, gateway, isRouted, hasDefault } = subject;
   const { ip, family } = address;
   const wanted: Wanted[] = [];
   const add = (
-    kind: Kind,
+    kind: ProbeKind,
     to: string,
     destination: Ip,
     shapes: readonly Shape[],
-    ends: Pick<Wanted, "peer"> & { readonly from?: Origin } = {},
+    ends: Pick<Wanted, "peer"> & { readonly from?: PacketOrigin } = {},
   ): void => {
     const { from = origin, peer } = ends;
     for (const shape of shapes) {
@@ -136,14 +136,14 @@ const GATEWAY = "its gateway";
  * @param sender The container that sends, if it is a different one
  */
 export function listNamed(
-  from: Origin,
-  subject: Endpoint,
+  from: PacketOrigin,
+  subject: ProbeEndpoint,
   to: string,
   { address, port }: {
     readonly address: Ip;
     readonly port: number | undefined;
   },
-  sender?: Endpoint,
+  sender?: ProbeEndpoint,
 ): Wanted[] {
   const length = (sender ?? subject).link?.mtu;
   const shapes: readonly Shape[] = port === undefined
@@ -171,7 +171,7 @@ function listOwn(node: NodeReader, family: IpFamily): Ip[] {
 
 /** Reports whether a container was attached with host ports. */
 export function hasHostPorts(
-  { start: { attachment }, plugins }: Endpoint,
+  { start: { attachment }, plugins }: ProbeEndpoint,
 ): boolean {
   // multus offers the pod's ports to every network.
   return Array.isArray(attachment?.capabilityArgs["portMappings"]) &&
@@ -183,7 +183,7 @@ export function hasHostPorts(
 /** Lists probes from outside to the host ports of a container. */
 export function listHostPorts(
   node: NodeReader,
-  subject: Endpoint,
+  subject: ProbeEndpoint,
   client: OutsideClient,
 ): Wanted[] {
   const { attachment, address: { ip: { family } } } = subject.start;
@@ -219,7 +219,7 @@ export function listHostPorts(
  * Lists the name servers of a container: those in the file of one of its processes
  * or, without a process, those of its network or of the node.
  */
-function listNameServers(node: NodeReader, subject: Endpoint): Ip[] {
+function listNameServers(node: NodeReader, subject: ProbeEndpoint): Ip[] {
   const { attachment, netns } = subject.start;
   const own = findProcess(node, netns);
   const ofNetwork = attachment && resultOf(attachment)?.dns.nameservers || [];

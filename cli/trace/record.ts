@@ -8,7 +8,7 @@
 import { isObject, type JsonObject } from "../../base/json/json.ts";
 
 /** Kinds of records. */
-export type Kind =
+export type StepKind =
   | "call"
   | "plugin"
   | "netlink"
@@ -20,7 +20,7 @@ export type Kind =
 
 /** Something that took time. */
 export interface TraceRecord {
-  readonly kind: Kind;
+  readonly kind: StepKind;
   /** The request, operation or program. */
   readonly name: string;
   /** The object of the operation; "" for none. */

@@ -5,12 +5,12 @@
  */
 
 import type { JsonObject } from "../../base/json/json.ts";
-import type { Kind } from "./record.ts";
+import type { StepKind } from "./record.ts";
 import type { SpanAttributes } from "./span.ts";
 
 /** The description of an operation before it starts. */
 export interface Subject {
-  readonly kind: Kind;
+  readonly kind: StepKind;
   readonly name: string;
   readonly object?: string;
   /** More about it, for records. */

@@ -9,7 +9,7 @@ import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Environment } from "../../base/process/environment.ts";
 import { describeError } from "../../base/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
-import type { Kind } from "./record.ts";
+import type { StepKind } from "./record.ts";
 import { maskSecrets } from "./record.ts";
 import type { OtelSettings } from "./otel_settings.ts";
 import { type Begun, type Ending, Recorder, type Subject } from "./recorder.ts";
@@ -133,13 +133,13 @@ function readOrigin(): number {
     : performance.timeOrigin;
 }
 
-const KINDS: Partial<Record<Kind, Span["kind"]>> = {
+const KINDS: Partial<Record<StepKind, Span["kind"]>> = {
   call: SpanKind.server,
   process: SpanKind.client,
 };
 
 /** Plugins often ask the kernel for what need not exist. */
-const MAY_FAIL: readonly Kind[] = ["netlink", "nftables", "file", "system"];
+const MAY_FAIL: readonly StepKind[] = ["netlink", "nftables", "file", "system"];
 
 function toSpan(
   { kind, name, object, attributes }: Subject,

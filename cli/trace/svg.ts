@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { Kind } from "./record.ts";
+import type { StepKind } from "./record.ts";
 import {
   CHARACTER_WIDTH,
   chooseTicks,
@@ -108,7 +108,7 @@ export function drawTrace(title: string, steps: readonly TraceStep[]): string {
 
 /** Lists the lanes of a process. Steps that overlap get lanes of their own. */
 function listLanes(steps: readonly TraceStep[]): Lane[] {
-  const kinds: readonly Kind[] = [
+  const kinds: readonly StepKind[] = [
     ...["call", "plugin", "netlink", "nftables"] as const,
     ...["file", "process", "wait", "system"] as const,
   ];

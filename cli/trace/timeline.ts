@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Kind, TraceRecord } from "./record.ts";
+import type { StepKind, TraceRecord } from "./record.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 
 /** A record and its place. */
@@ -42,13 +42,13 @@ function endOf({ startUs, durationUs }: TraceRecord): number {
 
 /** The time and number of the records of one kind. */
 export interface Total {
-  readonly kind: Kind;
+  readonly kind: StepKind;
   readonly count: number;
   readonly tookMs: number;
 }
 
 /** Names of kinds for people. */
-export const KIND_NAMES: Readonly<Record<Kind, string>> = {
+export const KIND_NAMES: Readonly<Record<StepKind, string>> = {
   call: "processes of plugins",
   plugin: "plugins",
   netlink: "netlink",

@@ -30,7 +30,7 @@ import {
   WARNING_CODES,
   warningAt,
 } from "../../metadata/problem.ts";
-import { locate, readFile, readSources, type Source } from "./sources.ts";
+import { locate, readSourceFile, readSources, type Source } from "./sources.ts";
 import { noteNoPlugins, type Validator } from "./plugin_calls.ts";
 import { validateNetwork, type Validation } from "./validate.ts";
 
@@ -206,7 +206,7 @@ async function readOthers(
     const file of ifPossible(() => listConfFiles(confDir, CONF_FILES)) ?? []
   ) {
     if (isNamed(file)) continue;
-    for (const source of await readFile(file).catch((): Source[] => [])) {
+    for (const source of await readSourceFile(file).catch((): Source[] => [])) {
       const validation = await validateSource(source, validator);
       others.push({ label: source.label, file, validation });
     }

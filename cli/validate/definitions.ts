@@ -31,7 +31,7 @@ export interface Definition {
 }
 
 /** The content of a YAML file. */
-export interface Found {
+export interface FoundDefinition {
   readonly definitions: readonly Definition[];
   /** Whether it has Kubernetes objects, with or without networks. */
   readonly hasObjects: boolean;
@@ -62,7 +62,7 @@ const CNI_FILE = /\.conf(list)?$|^cni-conf\.json$/;
  *
  * @returns With a definition that has only a problem if it is not YAML
  */
-export async function listDefinitions(yaml: string): Promise<Found> {
+export async function listDefinitions(yaml: string): Promise<FoundDefinition> {
   const template = TEMPLATE.exec(yaml);
   if (template !== null) {
     const problem =

@@ -104,7 +104,7 @@ export async function readSources(
     } else {
       for (const file of listFiles(arg, directories)) {
         sources.push(
-          ...await readFile(file, file === arg).catch((error) => {
+          ...await readSourceFile(file, file === arg).catch((error) => {
             if (file === arg) throw error;
             return [describeFailure(file, error)];
           }),
@@ -171,7 +171,7 @@ function listOf({ confDir }: Directories, name: string): string[] {
  *
  * @param isNamed Whether the user names it: it may be a pipe then
  */
-export async function readFile(
+export async function readSourceFile(
   file: string,
   isNamed = false,
 ): Promise<Source[]> {

@@ -10,7 +10,7 @@ import {
   type Replaced,
 } from "../../node/node_reader.ts";
 import { drawTrials } from "./svg.ts";
-import { type Party, type Reach, type Trial, tryNetwork } from "./trial.ts";
+import { type Party, type Reach, runTrial, type Trial } from "./trial.ts";
 import type { CniCall } from "../../flags.ts";
 import { readDirectories } from "../../node/network.ts";
 import type { Output } from "../../../base/command_line/command.ts";
@@ -33,7 +33,7 @@ export async function tryNetworks(
     if (seen.has(network.name)) continue;
     seen.add(network.name);
     call.onProgress?.(`Trying ${network.name}`);
-    trials.push(await tryNetwork(network, options));
+    trials.push(await runTrial(network, options));
   }
   const isWell = trials.every(isGood);
   const ok = isWell && trials.some(({ skipped }) => skipped === null);

@@ -31,7 +31,7 @@ import {
 import { listNotForwarded } from "../sysctls.ts";
 import { nameOfSysctl } from "../../node/sysctls.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
-import { type Endpoint, Endpoints } from "../../probe/endpoint.ts";
+import { Endpoints, type ProbeEndpoint } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
 import { listWanted } from "../../probe/targets.ts";
 import { Guard } from "./put_back.ts";
@@ -46,7 +46,7 @@ export interface Trial {
   readonly addresses: readonly (readonly string[])[];
   readonly attempts: readonly Reach[];
   /** What failed: ADD, CHECK, DEL, or something that is left. */
-  readonly failures: readonly Failure[];
+  readonly failures: readonly FailedCall[];
   /** Where packets were stopped, as far as known. */
   readonly stops: readonly Stop[];
   /** How long ADD of A took. */
@@ -54,7 +54,7 @@ export interface Trial {
 }
 
 /** A call that failed. */
-export interface Failure {
+export interface FailedCall {
   readonly command: "ADD" | "CHECK" | "DEL" | "left";
   readonly message: string;
 }
@@ -86,7 +86,7 @@ const CALLS_MS = 60_000, DEL_MS = 30_000;
 const IFNAME = "eth0";
 
 /** Tests a network, and always detaches what it attached. */
-export async function tryNetwork(
+export async function runTrial(
   network: ConfiguredNetwork,
   options: NodeReaderOptions,
 ): Promise<Trial> {
@@ -122,7 +122,7 @@ export async function tryNetwork(
     netns: netns.path,
     ifName: IFNAME,
   }));
-  const failures: Failure[] = [];
+  const failures: FailedCall[] = [];
   const before = listLinks(options);
   const off = [...listNotForwarded(node).keys()];
   await using _guard = Guard.start(
@@ -197,7 +197,7 @@ async function probeEnds(
     endpoints.add(
       netns,
       node.attachments.filter((one) => one.containerId === containerId),
-    ).map((end): Endpoint => ({
+    ).map((end): ProbeEndpoint => ({
       ...end,
       origin: { ...end.origin, name: at === 0 ? "A" : "B" },
     }))
@@ -322,7 +322,7 @@ async function attachAll(
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
   options: NodeReaderOptions,
-  failures: Failure[],
+  failures: FailedCall[],
 ): Promise<Attached> {
   const results: Result[] = [];
   let milliseconds: number | null = null;
@@ -348,7 +348,7 @@ async function checkAll(
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
   { signal }: NodeReaderOptions,
-  failures: Failure[],
+  failures: FailedCall[],
 ): Promise<void> {
   using limit = new JoinedSignal(CALLS_MS, signal);
   for (const end of ends) {
@@ -366,7 +366,7 @@ async function detachAll(
   runtime: NetworkRuntime,
   { list }: ConfiguredNetwork,
   ends: readonly RuntimeConf[],
-  failures: Failure[],
+  failures: FailedCall[],
 ): Promise<void> {
   for (const end of ends) {
     try {
