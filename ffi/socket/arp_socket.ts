@@ -1,5 +1,5 @@
 /**
- * ARP probes: asks who has an IPv4 address, and hears everybody who answers.
+ * ARP: asks who has an IPv4 address, and hears everybody who answers.
  *
  * Source: RFC 5227, section 2.1.1.
  *
@@ -9,15 +9,11 @@
 import { type Bytes, viewOf } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import { Fd } from "../file/fd.ts";
+import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
-import { inNetns, type NetNs } from "../netns.ts";
+import type { NetNs } from "../netns.ts";
+import { openLinkSocket } from "./link_socket.ts";
 
-/** Source: include/linux/socket.h, include/linux/net.h. */
-const AF_PACKET = 17,
-  SOCK_RAW = 3,
-  SOCK_NONBLOCK = 0o4000,
-  SOCK_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/if_ether.h, if_arp.h. */
 const ETH_P_ARP = 0x0806, ETH_P_IP = 0x0800, ARPHRD_ETHER = 1;
 const REQUEST = 1, REPLY = 2;
@@ -35,6 +31,14 @@ const Layout = {
 export interface AddressOwner {
   readonly ip: Ip;
   readonly mac: Mac;
+}
+
+/** A request or an answer. */
+interface ArpMessage {
+  readonly operation: number;
+  readonly sender: AddressOwner;
+  /** The address that a request is about. */
+  readonly target: Ip;
 }
 
 /** A socket for ARP on one link. */
@@ -57,14 +61,11 @@ export class ArpSocket implements Disposable {
     netns: NetNs,
     { index, mac }: { readonly index: number; readonly mac: Mac },
   ): ArpSocket {
-    using stack = new DisposableStack();
-    const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    const fd = stack.use(
-      new Fd(inNetns(netns, () => libc.socket(AF_PACKET, type, 0))),
+    const etherType = ETH_P_ARP;
+    return new ArpSocket(
+      openLinkSocket(netns, { ifindex: index, etherType }),
+      mac,
     );
-    libc.bind(fd.number, encodeAddress(index));
-    stack.move();
-    return new ArpSocket(fd, mac);
   }
 
   /** The descriptor's number, to wait until it is readable. */
@@ -98,15 +99,43 @@ export class ArpSocket implements Disposable {
 
   /** Returns the next answer; undefined before one comes. */
   receive(): AddressOwner | undefined {
+    for (let message = this.#next(); message; message = this.#next()) {
+      if (message.operation === REPLY) return message.sender;
+    }
+    return undefined;
+  }
+
+  /**
+   * Returns the next other host that has an address, or asks whether it may have
+   * it; undefined before one speaks.
+   *
+   * Source: RFC 5227, section 2.1.1.
+   */
+  receiveClaim(): AddressOwner | undefined {
+    for (let message = this.#next(); message; message = this.#next()) {
+      const { operation, sender, target } = message;
+      // Its own request, which a switch has sent back.
+      if (operation === REQUEST && sender.mac.equals(this.#mac)) continue;
+      if (!sender.ip.isUnspecified) return sender;
+      if (operation === REQUEST) return { ip: target, mac: sender.mac };
+    }
+    return undefined;
+  }
+
+  #next(): ArpMessage | undefined {
     for (;;) {
       const length = libc.recvNow(this.fd, this.#buffer);
       if (length === undefined) return undefined;
-      const frame = this.#buffer.subarray(0, length);
       if (length < Layout.end) continue;
-      if (viewOf(frame).getUint16(Layout.operation) !== REPLY) continue;
+      const frame = this.#buffer.subarray(0, length);
+      const ipAt = (at: number): Ip => Ip.fromBytes(frame.slice(at, at + 4));
       return {
-        ip: Ip.fromBytes(frame.slice(Layout.ip, Layout.ip + 4)),
-        mac: new Mac(frame.slice(Layout.sender, Layout.sender + 6)),
+        operation: viewOf(frame).getUint16(Layout.operation),
+        sender: {
+          ip: ipAt(Layout.ip),
+          mac: new Mac(frame.slice(Layout.sender, Layout.sender + 6)),
+        },
+        target: ipAt(Layout.end - 4),
       };
     }
   }
@@ -115,14 +144,4 @@ export class ArpSocket implements Disposable {
   [Symbol.dispose](): void {
     this.#fd[Symbol.dispose]();
   }
-}
-
-/** Encodes a `struct sockaddr_ll`. Source: include/uapi/linux/if_packet.h. */
-function encodeAddress(ifindex: number): Bytes {
-  const address = new Uint8Array(20);
-  const view = viewOf(address);
-  view.setUint16(0, AF_PACKET, true);
-  view.setUint16(2, ETH_P_ARP);
-  view.setInt32(4, ifindex, true);
-  return address;
 }

@@ -6,9 +6,10 @@
  */
 
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
-import { Fd } from "../file/fd.ts";
+import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
-import { inNetns, type NetNs } from "../netns.ts";
+import type { NetNs } from "../netns.ts";
+import { openLinkSocket } from "./link_socket.ts";
 import {
   type Datagram,
   decodeDatagram,
@@ -16,12 +17,8 @@ import {
   ETHERTYPE_IPV4,
 } from "./udp_frame.ts";
 
-/** Source: include/linux/socket.h, include/linux/net.h. */
-const AF_PACKET = 17,
-  SOCK_RAW = 3,
-  SOCK_NONBLOCK = 0o4000,
-  SOCK_CLOEXEC = 0o2000000,
-  SOL_PACKET = 263;
+/** Source: include/linux/socket.h. */
+const SOL_PACKET = 263;
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_ATTACH_FILTER = 26;
 /** Source: include/uapi/linux/if_packet.h. */
@@ -59,18 +56,15 @@ export class PacketSocket implements Disposable {
     netns: NetNs,
     { ifindex, port }: { ifindex: number; port: number },
   ): PacketSocket {
-    using stack = new DisposableStack();
-    const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    // Protocol 0 receives nothing until the filter is attached.
-    const fd = stack.use(
-      new Fd(inNetns(netns, () => libc.socket(AF_PACKET, type, 0))),
+    const prepare = (fd: number): void => {
+      const option = { level: SOL_PACKET, name: PACKET_AUXDATA, value: 1 };
+      libc.setSocketOption(fd, option);
+      attachFilter(fd, port);
+    };
+    const etherType = ETHERTYPE_IPV4;
+    return new PacketSocket(
+      openLinkSocket(netns, { ifindex, etherType, prepare }),
     );
-    const option = { level: SOL_PACKET, name: PACKET_AUXDATA, value: 1 };
-    libc.setSocketOption(fd.number, option);
-    attachFilter(fd.number, port);
-    libc.bind(fd.number, encodeAddress(ifindex));
-    stack.move();
-    return new PacketSocket(fd);
   }
 
   /** The descriptor's number. */
@@ -129,16 +123,6 @@ function layOutMessage(): Bytes {
   words[Layout.vector / 8] = base + BigInt(Layout.frame);
   words[Layout.vector / 8 + 1] = BigInt(FRAME_BYTES);
   return memory;
-}
-
-/** Encodes a `struct sockaddr_ll`. Source: include/uapi/linux/if_packet.h. */
-function encodeAddress(ifindex: number): Bytes {
-  const address = new Uint8Array(20);
-  const view = viewOf(address);
-  view.setUint16(0, AF_PACKET, true);
-  view.setUint16(2, ETHERTYPE_IPV4);
-  view.setInt32(4, ifindex, true);
-  return address;
 }
 
 /** Size of a `struct sock_fprog`. */

@@ -145,7 +145,7 @@ function pseudoHeader(source: Ip, destination: Ip, length: number): Bytes {
 }
 
 /** Returns the Internet checksum; 0 for bytes with their right one. Source: RFC 1071. */
-function checksumOf(bytes: Bytes): number {
+export function checksumOf(bytes: Bytes): number {
   const view = viewOf(bytes);
   let sum = 0;
   for (let at = 0; at + 1 < bytes.length; at += 2) sum += view.getUint16(at);

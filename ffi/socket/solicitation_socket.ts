@@ -1,0 +1,191 @@
+/**
+ * Neighbour discovery before an IPv6 address is assigned: asks whether another
+ * host has it, as duplicate address detection does, and hears who answers.
+ *
+ * Source: RFC 4862, section 5.4; RFC 4861, section 4.
+ *
+ * @module
+ */
+
+import { type Bytes, concat, u16be, u32be, viewOf } from "../../net/bytes.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import type { Fd } from "../file/fd.ts";
+import * as libc from "../libc.ts";
+import type { NetNs } from "../netns.ts";
+import type { AddressOwner } from "./arp_socket.ts";
+import { openLinkSocket } from "./link_socket.ts";
+import { checksumOf } from "./udp_frame.ts";
+
+/** Source: include/uapi/linux/if_ether.h, in.h. */
+const ETH_P_IPV6 = 0x86dd, PROTOCOL_ICMPV6 = 58;
+/** Source: include/linux/socket.h, include/uapi/linux/if_packet.h. */
+const SOL_PACKET = 263, PACKET_ADD_MEMBERSHIP = 1, PACKET_MR_MULTICAST = 0;
+/** Types of messages. Source: include/net/ndisc.h. */
+const SOLICITATION = 135, ADVERTISEMENT = 136;
+/** The option with the MAC of the address in an advertisement. */
+const TARGET_MAC = 2;
+/** Version 6; messages that a router has forwarded do not count. */
+const VERSION = 0x60000000, HOPS = 255;
+/** Where the fields of a frame are. */
+const Layout = {
+  sender: 6,
+  type: 12,
+  protocol: 20,
+  hops: 21,
+  source: 22,
+  icmp: 54,
+  target: 62,
+  options: 78,
+};
+/** Longest frame to read, in bytes; the options come first. */
+const FRAME_BYTES = 256;
+
+const NONE = Ip.parse("::");
+/** Where hosts advertise an address to a host that has none yet. */
+const ALL_NODES = Ip.parse("ff02::1");
+const SOLICITED_NODE = Ip.parse("ff02::1:ff00:0");
+
+/** A socket for neighbour discovery on one link. */
+export class SolicitationSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #mac: Mac;
+  readonly #buffer: Bytes = new Uint8Array(FRAME_BYTES);
+
+  private constructor(fd: Fd, mac: Mac) {
+    this.#fd = fd;
+    this.#mac = mac;
+  }
+
+  /**
+   * Opens a socket on a link. It stays in the link's namespace.
+   *
+   * @param ips The addresses to ask about
+   * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
+   */
+  static open(
+    netns: NetNs,
+    { index, mac }: { readonly index: number; readonly mac: Mac },
+    ips: readonly Ip[],
+  ): SolicitationSocket {
+    // The link need not have IPv6, which joins these groups.
+    const groups = [ALL_NODES, ...ips.map(groupOf)];
+    const prepare = (fd: number): void => {
+      for (const group of groups) join(fd, index, macOf(group));
+    };
+    const frames = { ifindex: index, etherType: ETH_P_IPV6, prepare };
+    return new SolicitationSocket(openLinkSocket(netns, frames), mac);
+  }
+
+  /**
+   * Asks who has an address.
+   *
+   * @throws {SyscallError} ENETDOWN
+   */
+  ask(ip: Ip): void {
+    const group = groupOf(ip);
+    const body = concat([new Uint8Array(4), ip.toBytes()]);
+    const head = (checksum: number): Bytes =>
+      concat([new Uint8Array([SOLICITATION, 0]), u16be.encode(checksum)]);
+    const length = 4 + body.length;
+    const pseudo = concat([
+      NONE.toBytes(),
+      group.toBytes(),
+      u32be.encode(length),
+      u32be.encode(PROTOCOL_ICMPV6),
+    ]);
+    const checksum = checksumOf(concat([pseudo, head(0), body]));
+    const frame = concat([
+      macOf(group).toBytes(),
+      this.#mac.toBytes(),
+      u16be.encode(ETH_P_IPV6),
+      u32be.encode(VERSION),
+      u16be.encode(length),
+      new Uint8Array([PROTOCOL_ICMPV6, HOPS]),
+      NONE.toBytes(),
+      group.toBytes(),
+      head(checksum),
+      body,
+    ]);
+    libc.send(this.#fd.number, frame, 0);
+  }
+
+  /**
+   * Returns the next other host that has an address, or asks whether it may have
+   * it; undefined before one speaks.
+   */
+  receiveClaim(): AddressOwner | undefined {
+    for (;;) {
+      const length = libc.recvNow(this.#fd.number, this.#buffer);
+      if (length === undefined) return undefined;
+      const owner = this.#decode(this.#buffer.subarray(0, length));
+      if (owner !== undefined) return owner;
+    }
+  }
+
+  #decode(frame: Bytes): AddressOwner | undefined {
+    const isDiscovery = frame.length >= Layout.options &&
+      frame[Layout.protocol] === PROTOCOL_ICMPV6 &&
+      frame[Layout.hops] === HOPS;
+    if (!isDiscovery) return undefined;
+    const ipAt = (at: number): Ip => Ip.fromBytes(frame.slice(at, at + 16));
+    const ip = ipAt(Layout.target);
+    const sender = Mac.fromBytes(frame.slice(Layout.sender, Layout.type));
+    switch (frame[Layout.icmp]) {
+      case ADVERTISEMENT:
+        return { ip, mac: findTargetMac(frame) ?? sender };
+      case SOLICITATION:
+        // Others resolve an address; a host that has none yet wants it.
+        return ipAt(Layout.source).isUnspecified && !sender.equals(this.#mac)
+          ? { ip, mac: sender }
+          : undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  /** Closes the socket. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+}
+
+/** Reads the MAC of an advertised address. Options have lengths in units of 8 bytes. */
+function findTargetMac(frame: Bytes): Mac | undefined {
+  for (let at = Layout.options; at + 8 <= frame.length;) {
+    const [type, units = 0] = frame.subarray(at);
+    if (type === TARGET_MAC && units === 1) {
+      return Mac.fromBytes(frame.slice(at + 2, at + 8));
+    }
+    if (units === 0) return undefined;
+    at += 8 * units;
+  }
+  return undefined;
+}
+
+/** Returns the solicited-node group of an address. Source: RFC 4291, section 2.7.1. */
+function groupOf({ value }: Ip): Ip {
+  return SOLICITED_NODE.add(value & 0xffffffn);
+}
+
+/** Returns the MAC of a group. Source: RFC 2464, section 7. */
+function macOf(group: Ip): Mac {
+  const bytes = new Uint8Array([0x33, 0x33, 0, 0, 0, 0]);
+  bytes.set(group.toBytes().subarray(12), 2);
+  return Mac.fromBytes(bytes);
+}
+
+/** Receives the frames for a group. Source: `struct packet_mreq`. */
+function join(fd: number, ifindex: number, group: Mac): void {
+  const value = new Uint8Array(16);
+  const view = viewOf(value);
+  view.setInt32(0, ifindex, true);
+  view.setUint16(4, PACKET_MR_MULTICAST, true);
+  view.setUint16(6, 6, true);
+  value.set(group.toBytes(), 8);
+  libc.setSocketOptionBytes(fd, {
+    level: SOL_PACKET,
+    name: PACKET_ADD_MEMBERSHIP,
+    value,
+  });
+}
