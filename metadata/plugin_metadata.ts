@@ -31,12 +31,15 @@ export type PluginStatus = "stable" | "experimental";
  * - `assigns requests`: it assigns any requested address, and leases none.
  * - `leases requests`: it assigns any requested address, and keeps those in its
  *   `range` and `ipRanges` unique.
+ * - `replaces addresses`: it gives a different address for one that another machine
+ *   has.
  */
 export type IpamTrait =
   | "asks over link"
   | "assigns own ranges"
   | "assigns requests"
-  | "leases requests";
+  | "leases requests"
+  | "replaces addresses";
 
 /** BuiltInMetadata about a plugin. */
 export interface PluginMetadata {

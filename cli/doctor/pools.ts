@@ -59,6 +59,25 @@ function findStickyPools(node: NodeReader): Findings {
   );
 }
 
+/** Finds addresses that ADD has set aside. */
+function findSetAside(node: Node): Findings {
+  return countPools(node).flatMap(({ network, path, setAside }) =>
+    setAside.map(({ address, mac, until }) =>
+      warning(
+        `"${network}" does without ${address} until ${formatUntil(until)}: ` +
+          `${mac} has it`,
+        "no container gets the address while another one is free",
+        {
+          advice:
+            "take the address from that machine, or exclude it from the " +
+            `range in ${path}`,
+          look: shell`cni networks ${network}`,
+        },
+      )
+    )
+  );
+}
+
 /** Checks of pools. */
 export const POOL_CHECKS: readonly Check[] = [
   {
@@ -84,5 +103,16 @@ export const POOL_CHECKS: readonly Check[] = [
     fix:
       "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
     run: findStickyPools,
+  },
+  {
+    code: "CNI0513",
+    name: "address-set-aside",
+    finds: "another machine has an address of a network's range",
+    effect: "The range has an address less, for ten minutes at a time.",
+    cause:
+      "The range overlaps with addresses that a DHCP server or an administrator gives to machines on the same network.",
+    look: "`cni networks NAME`, which prints the MAC.",
+    fix: "Exclude the address from the range, or take it from the machine.",
+    run: findSetAside,
   },
 ];

@@ -83,8 +83,8 @@ function findScarcest(
   pools: readonly PoolUse[],
   { name, file }: Pick<NetworkRow, "name" | "file">,
 ): PoolUse | undefined {
-  const left = ({ all, used, sticky }: PoolUse): bigint =>
-    all - used - BigInt(sticky.length);
+  const left = ({ all, used, sticky, setAside }: PoolUse): bigint =>
+    all - used - BigInt(sticky.length + setAside.length);
   return pools.filter(({ network, path }) => network === name || path === file)
     .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }

@@ -71,6 +71,12 @@ interface Pool {
     readonly interface: string;
     readonly until: string;
   }[];
+  /** Addresses that other machines have. */
+  readonly setAside: readonly {
+    readonly address: string;
+    readonly mac: string;
+    readonly until: string;
+  }[];
   readonly free: number;
   /** The directory with the leases. */
   readonly leases: string;
@@ -141,7 +147,10 @@ async function readDetails(
   const known = { name, path: file, file, list, plugins: confs };
   const sets = listPools({ networks: [known] }).flatMap(({ sets }) => sets);
   const pools = countPools({ networks: [known] })
-    .map(({ subnets, used, all, sticky, directory }, index): Pool => ({
+    .map((
+      { subnets, used, all, sticky, setAside, directory },
+      index,
+    ): Pool => ({
       subnets,
       gateways: sets[index]?.flatMap(({ gateway }) => gateway ?? [])
         .map(String) ?? [],
@@ -152,7 +161,11 @@ async function readDetails(
         interface: ifName,
         until: formatUntil(until),
       })),
-      free: Number(all - used) - sticky.length,
+      setAside: setAside.map(({ until, ...one }) => ({
+        ...one,
+        until: formatUntil(until),
+      })),
+      free: Number(all - used) - sticky.length - setAside.length,
       leases: directory,
     }));
   const attached = ifPossible(() => node.attachments)
@@ -256,6 +269,11 @@ function formatDetails(details: Details, call: CniCall, style: Style): string {
     ...details.pools.flatMap(({ staying }) =>
       staying.map((one) => ["Stays", formatStaying(one)] as const)
     ),
+    ...details.pools.flatMap(({ setAside }) =>
+      setAside.map(({ address, mac, until }) =>
+        ["Set aside", `${address}, which ${mac} has, until ${until}`] as const
+      )
+    ),
     ["Daemon", details.daemonText],
     ["Attached", attachments === null ? "unknown" : `${attachments.length}`],
     ...details.problems.map((problem) => ["Problem", problem] as const),
@@ -303,10 +321,13 @@ function formatStaying(
   return `${address} for ${pod} ${ifName}, until ${until}`;
 }
 
-function formatPool({ subnets, used, staying, free, leases }: Pool): string {
+function formatPool(
+  { subnets, used, staying, setAside, free, leases }: Pool,
+): string {
   const stay = staying.length > 0 ? `${staying.length} stay, ` : "";
+  const aside = setAside.length > 0 ? `${setAside.length} set aside, ` : "";
   const left = free < 1e6 ? `${free}` : free.toExponential(0).replace("+", "");
   return `${
     subnets.join(", ")
-  }: ${used} used, ${stay}${left} free; leases in ${leases}`;
+  }: ${used} used, ${stay}${aside}${left} free; leases in ${leases}`;
 }

@@ -65,6 +65,26 @@ export function optional<S extends z.core.$ZodType>(
 }
 
 /**
+ * Extends a schema to refuse a key that does not go with others.
+ *
+ * @param findProblem Returns what is wrong; undefined if nothing is
+ */
+export function refusing<C>(
+  config: Schema<C>,
+  key: string,
+  findProblem: (keys: C) => string | undefined,
+): Schema<C> {
+  const check = z.refine<C>((keys) => findProblem(keys) === undefined, {
+    path: [key],
+    error: ({ input }) => findProblem(input as C),
+    // Checked even if other keys are invalid: DEL drops all invalid keys
+    // together.
+    when: ({ value }) => typeof value === "object" && value !== null,
+  });
+  return (config as unknown as z.ZodMiniType<C>).check(check);
+}
+
+/**
  * Defers building a schema to its first use.
  *
  * zod needs 1 to 2 ms for the first schemas of a process, and not every call
@@ -224,6 +244,20 @@ export const VALID_KEYS: readonly string[] = [VALID, OLD_VALID];
  * attachments.
  */
 export const MULTUS_CACHE_DIR = "/var/lib/cni/multus";
+
+/**
+ * The key with addresses that other machines have, of which `conflicts.ts` says
+ * more. Here, because few calls load that.
+ */
+export const CONFLICTS = "cni.dev/conflicts";
+
+/**
+ * How long an address is set aside that another machine has, in ms: that machine
+ * might be on the network for a short time only.
+ *
+ * Source: dnsmasq src/config.h `DECLINE_BACKOFF`.
+ */
+export const SET_ASIDE_MS = 600_000;
 
 function listsValid(config: object): boolean {
   return Object.keys(config)

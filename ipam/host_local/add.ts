@@ -6,7 +6,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
+import { type AttachmentId, CONFLICTS } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
 import {
   emptyDns,
@@ -29,10 +29,16 @@ import {
   requestedIpsOf,
   stickyMsOf,
 } from "./config.ts";
-import { describeOwner, type Lease, type PodName } from "./lease.ts";
+import {
+  describeOwner,
+  type Lease,
+  parseSetAside,
+  type PodName,
+} from "./lease.ts";
 import { findRange, listWithheld, type RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
+import type { Replacement } from "./set_aside.ts";
 import { LeaseStore } from "./store.ts";
 
 /**
@@ -52,6 +58,9 @@ export async function leaseAddresses(
   const requests = distribute(requestedIpsOf(call.config, call.args), sets);
   const stickyMs = stickyMsOf(call.config);
   const name = isSticky(call.config) ? podNameOf(call) : undefined;
+  const replacement = CONFLICTS in call.config
+    ? (await import("./set_aside.ts")).readReplacement(call.config)
+    : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
   const tryToLease = async (
@@ -65,7 +74,7 @@ export async function leaseAddresses(
     );
     if (restore !== undefined) restore(store);
     else if (store.isUnused) return undefined;
-    return leaseEach(requests, call.args, store, call.log, name);
+    return leaseEach(requests, call.args, store, call.log, name, replacement);
   };
   const lease = async (): Promise<Candidate[]> => {
     const leased = await tryToLease();
@@ -123,6 +132,8 @@ export function distribute(
 /** A lease that was made, and the one that it replaces. */
 interface NewLease extends Candidate {
   readonly before?: Lease;
+  /** Whether the owner had it before. */
+  readonly isHeld?: boolean;
 }
 
 /** The owner of new leases. */
@@ -136,6 +147,7 @@ export interface LeaseOwner extends AttachmentId {
  *
  * @param log Receives failures to undo leases, and warnings
  * @param name The name whose addresses stay
+ * @param replacement Replaces addresses that the owner has
  * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
  *   already, 7 if an address must not be handed out, 5 if a lease cannot be
  *   written
@@ -146,16 +158,21 @@ export function leaseEach(
   store: LeaseStore,
   log: Log,
   name?: PodName,
+  replacement?: Replacement,
 ): Candidate[] {
-  refuseSecondLease(requests, owner, store.leasesOf(owner));
+  const before = store.leasesOf(owner);
+  if (replacement === undefined) refuseSecondLease(requests, owner, before);
+  const held = replacement?.setAside(requests, before, store) ?? [];
   const kept = name === undefined ? [] : claimLeasesOfName(name, owner, store);
   const leased: NewLease[] = [];
   for (const [position, request] of requests.entries()) {
     try {
-      const lease = reuseLease(request, kept, owner, store) ??
-        leaseNew(request, position, owner, store, log);
+      const lease = findHeld(request, held) ??
+        reuseLease(request, kept, owner, store) ??
+        leaseNew(request, position, owner, store, log, replacement);
       leased.push(lease);
-      const isNew = !kept.some(({ ip }) => ip.equals(lease.ip));
+      const isNew = !lease.isHeld &&
+        !kept.some(({ ip }) => ip.equals(lease.ip));
       if (isNew) store.setLastReserved(position, lease.ip);
     } catch (error) {
       undoLeases(leased, store, log);
@@ -171,6 +188,18 @@ export function leaseEach(
     }
   }
   return leased;
+}
+
+/** Finds the address of a set that the owner keeps, while another is replaced. */
+function findHeld(
+  { set }: AddressRequest,
+  held: readonly Lease[],
+): NewLease | undefined {
+  for (const { ip } of held) {
+    const range = findRange(set, ip);
+    if (range !== undefined) return { ip, range, isHeld: true };
+  }
+  return undefined;
 }
 
 /** Takes the address that the name has in a set. */
@@ -245,18 +274,21 @@ function leaseNew(
   owner: AttachmentId,
   store: LeaseStore,
   log: Log,
+  replacement: Replacement | undefined,
 ): NewLease {
-  const reserve = (ip: Ip): boolean => store.reserve(ip, owner);
+  const isUsed = (ip: Ip): boolean => replacement?.isUsed(ip) === true;
+  const reserve = (ip: Ip): boolean =>
+    !isUsed(ip) && store.reserve(ip, owner, requested !== undefined);
   try {
     return requested === undefined
       ? allocate(set, store.lastReserved(position), reserve)
       : allocateRequested(set, requested, reserve);
   } catch (error) {
     if (!(error instanceof NotFreeError)) throw error;
-    const sticky = requested === undefined
-      ? takeOldestSticky(set, owner, store, log)
+    const kept = requested === undefined
+      ? takeOldestKept(set, owner, store, log, isUsed)
       : undefined;
-    if (sticky !== undefined) return sticky;
+    if (kept !== undefined) return kept;
     throw withDetails(
       error,
       requested === undefined
@@ -266,22 +298,29 @@ function leaseNew(
   }
 }
 
-/** A full set: takes the address that has stayed longest for a name. */
-function takeOldestSticky(
+/**
+ * A full set: takes the address that has stayed longest for a name, or been set
+ * aside.
+ */
+function takeOldestKept(
   set: RangeSet,
   owner: AttachmentId,
   store: LeaseStore,
   log: Log,
+  isUsed: (ip: Ip) => boolean,
 ): NewLease | undefined {
-  const before = store.findOldestSticky((ip) => {
+  const before = store.findOldestKept((ip) => {
     const range = findRange(set, ip);
-    return range !== undefined &&
+    return range !== undefined && !isUsed(ip) &&
       !listWithheld(range).some((block) => block.contains(ip));
   });
   const range = before && findRange(set, before.ip);
   if (before === undefined || range === undefined) return undefined;
   store.assignLease(before, owner);
-  log.warn("The range is full: reusing a persistent address", {
+  const message = parseSetAside(before.content) === undefined
+    ? "The range is full: reusing a persistent address"
+    : "The range is full: reusing an address that is set aside";
+  log.warn(message, {
     address: String(before.ip),
     of: describeOwner(before.content),
   });
@@ -294,7 +333,8 @@ function undoLeases(
   store: LeaseStore,
   log: Log,
 ): void {
-  for (const { ip, before } of leased) {
+  for (const { ip, before, isHeld } of leased) {
+    if (isHeld) continue;
     try {
       if (before === undefined) store.removeLease(ip);
       else store.restoreLease(before);

@@ -13,7 +13,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, NotFreeError } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf, stickyMsOf } from "./config.ts";
-import { findIp, parseSticky } from "./lease.ts";
+import { findIp, isOfLink } from "./lease.ts";
 import {
   isBlank,
   lastReservedName,
@@ -113,12 +113,12 @@ function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
   allocate(set, last, (ip) => isFree(files, ip));
 }
 
-/** If no other address is free, an ADD takes one that stays for a name. */
+/** If no other address is free, an ADD takes one that stays or is set aside. */
 function isFree(files: LeaseFiles, ip: Ip): boolean {
   return unlessUnreachable(() => {
     const content = readLease(files.pathOf(`${ip}`));
     return content !== undefined &&
-      (isBlank(content) || parseSticky(content) !== undefined);
+      (isBlank(content) || isOfLink(content));
   }) ?? true;
 }
 

@@ -6,9 +6,16 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
+import { SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { metadata } from "./metadata.ts";
 import { dataDirOf, isSticky, rangeSetsOf } from "./config.ts";
-import { findIp, parseSticky, type PodName } from "./lease.ts";
+import {
+  findIp,
+  isOfLink,
+  parseSetAside,
+  parseSticky,
+  type PodName,
+} from "./lease.ts";
 import { LOCK_FILE, readLease } from "./lease_files.ts";
 import { countAddresses, findRange, type RangeSet } from "./range.ts";
 import { hostLocalSchema } from "./schema.ts";
@@ -52,6 +59,13 @@ export interface StickyAddress extends PodName {
   readonly until: Date;
 }
 
+/** An address that is set aside, the machine that has it, and until when. */
+export interface SetAsideAddress {
+  readonly address: string;
+  readonly mac: string;
+  readonly until: Date;
+}
+
 /** How many addresses of a range set are in use. */
 export interface SetUse {
   /** The subnets, as configured. */
@@ -60,6 +74,8 @@ export interface SetUse {
   readonly used: bigint;
   /** Those that stay for names of pods; ADD takes them if no other is free. */
   readonly sticky: readonly StickyAddress[];
+  /** Those that other machines have; ADD takes them if no other is free. */
+  readonly setAside: readonly SetAsideAddress[];
   readonly all: bigint;
 }
 
@@ -70,23 +86,47 @@ export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
     const ip = findIp(name);
     return ip === undefined ? [] : [{ name, ip }];
   });
-  const sticky = stickyMs === 0 ? [] : addresses.flatMap(({ name, ip }) => {
+  const links = addresses.flatMap(({ name, ip }) => {
     const path = `${directory}/${name}`;
-    const podName = parseSticky(ifPossible(() => readLease(path)) ?? "");
-    const since = podName && ifPossible(() => Deno.lstatSync(path).mtime);
-    if (!podName || !since) return [];
-    const until = new Date(since.getTime() + stickyMs);
-    return [{ ...podName, address: name, ip, until }];
-  }).sort((one, other) => one.until.getTime() - other.until.getTime());
+    const content = ifPossible(() => readLease(path)) ?? "";
+    const since = isOfLink(content) &&
+      ifPossible(() => Deno.lstatSync(path).mtime);
+    if (!since) return [];
+    const untilAfter = (ms: number): Date => new Date(since.getTime() + ms);
+    return [{ address: name, ip, content, untilAfter }];
+  });
+  const sticky = stickyMs === 0 ? [] : links.flatMap(
+    ({ address, ip, content, untilAfter }) => {
+      const podName = parseSticky(content);
+      const until = untilAfter(stickyMs);
+      return podName ? [{ ...podName, address, ip, until }] : [];
+    },
+  ).sort(byEnd);
+  const setAside = links.flatMap(({ address, ip, content, untilAfter }) => {
+    const mac = parseSetAside(content), until = untilAfter(SET_ASIDE_MS);
+    return mac === undefined ? [] : [{ address, ip, mac, until }];
+  }).sort(byEnd);
+  const kept = [...sticky, ...setAside];
   const leased = addresses.filter(({ name }) =>
-    !sticky.some(({ address }) => address === name)
+    !kept.some(({ address }) => address === name)
   );
+  const now = Date.now();
   return sets.map((set) => ({
     subnets: set.map(({ subnet }) => `${subnet}`),
     used: BigInt(leased.filter(({ ip }) => findRange(set, ip)).length),
     sticky: sticky.filter(({ ip, until }) =>
-      until.getTime() > Date.now() && findRange(set, ip)
+      until.getTime() > now && findRange(set, ip)
+    ).map(({ ip: _, ...one }) => one),
+    setAside: setAside.filter(({ ip, until }) =>
+      until.getTime() > now && findRange(set, ip)
     ).map(({ ip: _, ...one }) => one),
     all: countAddresses(set),
   }));
+}
+
+function byEnd(
+  one: { readonly until: Date },
+  other: { readonly until: Date },
+): number {
+  return one.until.getTime() - other.until.getTime();
 }

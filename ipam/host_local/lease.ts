@@ -8,6 +8,9 @@
  * container releases the lease, because nothing can be read; and GC looks at
  * regular files only. When the link was made, its time began.
  *
+ * An address that is set aside, because another machine has it, is such a link to
+ * `conflict/<MAC>`.
+ *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/disk/backend.go.
  *
@@ -16,6 +19,7 @@
 
 import type { AttachmentId } from "../../cni/config/types.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
+import type { Mac } from "../../net/mac.ts";
 
 /** A lease. */
 export interface Lease {
@@ -53,6 +57,10 @@ export function formatContainer(containerId: string): string {
 
 /** Describes the owner of a lease. */
 export function describeOwner(content: string): string {
+  const mac = parseSetAside(content);
+  if (mac !== undefined) {
+    return `another machine, ${mac}, because of which it is set aside`;
+  }
   const name = parseSticky(content);
   if (name !== undefined) {
     const { namespace, pod, ifName } = name;
@@ -88,4 +96,20 @@ export function parseSticky(content: string): PodName | undefined {
   return namespace === undefined || pod === undefined || ifName === undefined
     ? undefined
     : { namespace, pod, ifName };
+}
+
+/** Formats the content of an address that is set aside: where its link leads. */
+export function formatSetAside(mac: Mac): string {
+  return `conflict/${mac}`;
+}
+
+/** Returns the MAC of the machine that has an address that is set aside. */
+export function parseSetAside(content: string): string | undefined {
+  return /^conflict\/([\da-f]{2}(?::[\da-f]{2}){5})$/.exec(content)?.[1];
+}
+
+/** Reports whether a content is where a link leads: of no container. */
+export function isOfLink(content: string): boolean {
+  return parseSticky(content) !== undefined ||
+    parseSetAside(content) !== undefined;
 }

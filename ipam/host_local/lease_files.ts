@@ -6,7 +6,7 @@
  *
  * - `lock`: empty; flock(2) on it guards everything else
  * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it is
- *   sticky
+ *   sticky or set aside
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
  * - `unfinished`: one of these while it is written; left only by a plugin that
  *   was killed meanwhile, and then meaningless
@@ -30,7 +30,7 @@ import {
 } from "../../base/files/io.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
-import { parseSticky } from "./lease.ts";
+import { isOfLink } from "./lease.ts";
 import { LeaseIndex } from "./lease_index.ts";
 import {
   KeptListings,
@@ -349,9 +349,8 @@ export class LeaseFiles implements Disposable {
    */
   replaceLease(name: string, content: string): void {
     const path = this.pathOf(name);
-    const isSticky = parseSticky(content) !== undefined;
     withIoFailure(`write "${path}"`, () => {
-      if (isSticky) this.#linkUnfinished(content);
+      if (isOfLink(content)) this.#linkUnfinished(content);
       else this.#writeSynced(content);
       this.#rename(path);
     });
@@ -495,7 +494,7 @@ export function isBlank(content: string): boolean {
 
 /**
  * Reads a lease without surrounding blanks; undefined if it is neither a file nor
- * the link of a lease that stays.
+ * a link of this plugin.
  */
 export function readLease(path: string): string | undefined {
   return Deno.lstatSync(path).isFile
@@ -503,8 +502,11 @@ export function readLease(path: string): string | undefined {
     : readLink(path);
 }
 
-/** Reads the link of a lease that stays; undefined if it is anything else. */
+/**
+ * Reads the link of a lease that stays, or of an address that is set aside;
+ * undefined if it is anything else.
+ */
 function readLink(path: string): string | undefined {
   const target = ifPossible(() => Deno.readLinkSync(path)) ?? "";
-  return parseSticky(target) && target;
+  return isOfLink(target) ? target : undefined;
 }

@@ -446,6 +446,32 @@ for (const peer of listPeers("host-local")) {
       });
     });
   });
+
+  Deno.test(`host-local's addresses set aside outlive Go's calls (${peer.name})`, async () => {
+    using directory = new DataDirectory();
+    const range = { subnet: "10.1.2.0/29", rangeStart: "10.1.2.4" };
+    const { cniVersion } = peer;
+    const config = directory.config(range, { cniVersion });
+    const conflicts = [{ ip: "10.1.2.4", mac: "02:00:00:00:00:09" }];
+    assertSuccess(await runOurs("ADD", config));
+    const again = { ...config, "cni.dev/conflicts": conflicts };
+    assertSuccess(await runOurs("ADD", again));
+    const aside = { "10.1.2.4": "-> conflict/02:00:00:00:00:09" };
+    const env = { CNI_CONTAINERID: "other" };
+    for (const command of ["ADD", "CHECK", "DEL"]) {
+      const prevResult = {
+        cniVersion,
+        ips: [{ address: "10.1.2.6/29" }],
+      };
+      const input = command === "CHECK" ? { ...config, prevResult } : config;
+      const { exitCode, stdout } = await runGo(command, input, env);
+      assertEquals(exitCode, 0, stdout);
+    }
+    const none = { ...config, "cni.dev/valid-attachments": [] };
+    if (hasGc(peer)) await runGo("GC", none);
+    assertEquals((await runGo("DEL", config)).exitCode, 0);
+    assertEquals(directory.leases(), aside);
+  });
 }
 
 /** Reports whether a peer's host-local has GC. */

@@ -4,19 +4,22 @@
  * @module
  */
 
-import type { AttachmentId } from "../../cni/config/types.ts";
+import { type AttachmentId, SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, isUnreachable } from "../../base/files/io.ts";
 import type { FileLock } from "../../base/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
+import type { Mac } from "../../net/mac.ts";
 import {
   describeOwner,
   findIp,
   formatContainer,
   formatOwner,
+  formatSetAside,
   formatSticky,
   type Lease,
+  parseSetAside,
   parseSticky,
   type PodName,
 } from "./lease.ts";
@@ -145,7 +148,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lists the leases of all other owners. A lease with only the container's ID
+   * Lists the leases of all other owners, but no address that is set aside. A lease with only the container's ID
    * belongs to all owners of that container.
    *
    * @throws {CniError} 5 if the leases cannot be read
@@ -156,7 +159,9 @@ export class LeaseStore implements Disposable {
       formatContainer(owner.containerId),
     ]));
     return [...this.#files.listAll().entries()]
-      .filter((entry) => !known.has(entry[1]))
+      .filter(([, content = ""]) =>
+        !known.has(content) && parseSetAside(content) === undefined
+      )
       .flatMap((entry) => this.#toLease(...entry));
   }
 
@@ -221,19 +226,62 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Finds the lease that has stayed for a name for the longest time.
+   * Finds the lease that has stayed for a name for the longest time; if there is
+   * none, the address that has been set aside for the longest time.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
-  findOldestSticky(isWanted: (ip: Ip) => boolean): Lease | undefined {
+  findOldestKept(isWanted: (ip: Ip) => boolean): Lease | undefined {
+    return this.#findOldest(parseSticky, isWanted) ??
+      this.#findOldest(parseSetAside, isWanted);
+  }
+
+  #findOldest(
+    parse: (content: string) => unknown,
+    isWanted: (ip: Ip) => boolean,
+  ): Lease | undefined {
     const sinceMs = ({ ip }: Lease): number =>
       this.#files.writtenMs(ip.toString()) ?? 0;
-    return [...this.#files.list().entries()]
-      .filter(([, content]) => parseSticky(content ?? "") !== undefined)
-      .flatMap((entry) => this.#toLease(...entry))
+    return this.#listParsed(parse)
       .filter(({ ip }) => isWanted(ip))
       .map((lease) => ({ lease, ms: sinceMs(lease) }))
       .sort((one, other) => one.ms - other.ms)[0]?.lease;
+  }
+
+  /** Lists the leases whose content can be parsed. */
+  #listParsed(parse: (content: string) => unknown): Lease[] {
+    return [...this.#files.list().entries()]
+      .filter(([, content = ""]) => parse(content) !== undefined)
+      .flatMap((entry) => this.#toLease(...entry));
+  }
+
+  /**
+   * Sets the address of a lease aside, because another machine has it: no ADD gets
+   * it for a time, unless no other address is free.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  setAside({ ip }: Pick<Lease, "ip">, mac: Mac): void {
+    this.#files.replaceLease(ip.toString(), formatSetAside(mac));
+  }
+
+  /**
+   * Lists the addresses that are set aside, after it has released those whose time
+   * has expired.
+   *
+   * @throws {CniError} 5 if one cannot be released
+   */
+  listSetAside(): Lease[] {
+    const all = this.#listParsed(parseSetAside);
+    const over = all.filter(({ ip }) => this.#isSetAsideOver(ip.toString()));
+    this.release(over);
+    return all.filter((lease) => !over.includes(lease));
+  }
+
+  #isSetAsideOver(address: string): boolean {
+    const sinceMs = this.#files.writtenMs(address) ?? 0;
+    // The clock might have been set back.
+    return Math.abs(Date.now() - sinceMs) >= SET_ASIDE_MS;
   }
 
   /**
@@ -305,6 +353,7 @@ export class LeaseStore implements Disposable {
    * @throws {AggregateError} If several cannot
    */
   collect(valid: readonly AttachmentId[]): void {
+    this.listSetAside();
     const others = this.leasesOfOthers(valid);
     if (this.#stickyMs === 0) return this.release(others);
     const isSticky = ({ content }: Lease): boolean =>
@@ -332,20 +381,24 @@ export class LeaseStore implements Disposable {
   /**
    * Leases an address.
    *
+   * @param isRequested Whether no other address will do: then it may be set aside
    * @returns False if the address is leased
    * @throws {CniError} 5 if the lease cannot be written
    */
-  reserve(ip: Ip, owner: AttachmentId): boolean {
+  reserve(ip: Ip, owner: AttachmentId, isRequested = false): boolean {
     const address = ip.toString(), content = formatOwner(owner);
-    const isFree = (found: string): boolean => this.#isFree(address, found);
+    const isFree = (found: string): boolean =>
+      this.#isFree(address, found) ||
+      isRequested && parseSetAside(found) !== undefined;
     const listed = this.#files.list().get(address);
     if (listed !== undefined && !isFree(listed)) return false;
     return this.#files.addLease(address, content, isFree);
   }
 
-  /** A persistent address whose time has expired is also free. */
+  /** An address that stays or is set aside is also free when its time has expired. */
   #isFree(address: string, content: string): boolean {
     return isBlank(content) ||
+      parseSetAside(content) !== undefined && this.#isSetAsideOver(address) ||
       parseSticky(content) !== undefined && this.#isOver(address);
   }
 

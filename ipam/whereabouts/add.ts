@@ -9,6 +9,8 @@ import {
   checkGatewayFamily,
   checkOnePerFamily,
 } from "../../cni/result/one_per_family.ts";
+import type { Conflict } from "../../cni/config/conflicts.ts";
+import { CONFLICTS } from "../../cni/config/types.ts";
 import { CLAIM_REFERENCE } from "../../kube/pod_evidence.ts";
 import {
   emptyDns,
@@ -69,6 +71,8 @@ async function claimAll(
     if (ips !== undefined) return ips;
   }
   const { settings, api, owner, signal, call: { log } } = session;
+  const pools = await session.pools();
+  const conflicts = await setConflictsAside(session, requested, pools);
   const claimer = new Claimer({
     api,
     owner: podOwner({
@@ -78,17 +82,14 @@ async function claimAll(
     }),
     networkName: settings.networkName,
     isOverlapping: settings.isOverlapping,
+    isUsed: (ip) => conflicts.some((one) => one.ip.equals(ip)),
     signal,
     log,
   });
   try {
     const ips: IpConfig[] = [];
     for (
-      const [pool, wanted] of chooseRequested(
-        session,
-        requested,
-        await session.pools(),
-      )
+      const [pool, wanted] of chooseRequested(session, requested, pools)
     ) {
       const { ip } = await claimRequested(claimer, pool, wanted);
       const address = Cidr.of(ip, pool.range.prefixLength);
@@ -101,6 +102,25 @@ async function claimAll(
     await claimer.undo(session.spareApi());
     throw error;
   }
+}
+
+/**
+ * Sets the addresses aside that other machines have, if the call replaces some. A
+ * requested address is not replaced.
+ */
+async function setConflictsAside(
+  session: Session,
+  requested: readonly Cidr[],
+  pools: readonly Pool[],
+): Promise<readonly Conflict[]> {
+  const { config } = session.call;
+  if (!(CONFLICTS in config)) return [];
+  const { decodeConflicts, setAside } = await import("./set_aside.ts");
+  const conflicts = decodeConflicts(config).filter(({ ip }) =>
+    !requested.some((one) => one.ip.equals(ip))
+  );
+  await setAside(session, pools, conflicts);
+  return conflicts;
 }
 
 /**

@@ -28,6 +28,7 @@ import { contains, rangeIsFull } from "../range.ts";
 import type { PoolAllocation } from "../allocation_files.ts";
 import type { RecordOwner } from "../record_owner.ts";
 import { releaseClaim, undoClaim } from "../release.ts";
+import { isSetAsideOver, parseSetAside } from "../set_aside_record.ts";
 
 /**
  * How often a patch of an unchanged pool may be refused: more often, and it is
@@ -43,6 +44,8 @@ export interface ClaimerOptions {
   readonly networkName: string;
   /** Whether addresses are unique in all ranges of the network name. */
   readonly isOverlapping: boolean;
+  /** Reports whether another machine has an address. */
+  readonly isUsed?: (ip: Ip) => boolean;
   readonly signal: AbortSignal;
   readonly log: Log;
   /** Returns a number from 0, inclusive, to 1, exclusive. */
@@ -307,7 +310,9 @@ export class Claimer {
     attempt: Attempt,
   ): Promise<At<NextState<"restoring">>> {
     const { pool: { name, range } } = attempt;
-    const holder = records.find((record) => record.ip.equals(ip));
+    const holder = records.find((record) =>
+      record.ip.equals(ip) && parseSetAside(record.value) === undefined
+    );
     if (holder !== undefined) {
       const { podref, id } = holder.value;
       throw conflict(ip, `IPPool "${name}" has it for "${podref || id}"`);
@@ -346,7 +351,8 @@ export class Claimer {
         { op: "test", path: "/spec/allocations", value: null } as const,
         { op: "add", path: "/spec/allocations", value: {} } as const,
       ],
-      { op: "test", path, value: null },
+      // The record of an address that is set aside.
+      { op: "test", path, value: current.spec.allocations?.[key] ?? null },
       { op: "add", path, value: owner.record },
     ]);
     if (after !== undefined) return { claim, after };
@@ -359,15 +365,22 @@ export class Claimer {
     { pool: { range }, conflicts }: Attempt,
     records: readonly PoolRecord[],
   ): Ip {
-    const taken = new Set(records.map(({ offset }) => offset));
+    const { isUsed = () => false } = this.#options;
     const { network } = range.cidr;
-    const ip = chooseAddress({
-      range,
-      attempt: conflicts,
-      random: this.#random,
-      isTaken: (offset) =>
-        taken.has(offset) || this.#isForeign(network.add(offset)),
-    });
+    const choose = (records: readonly PoolRecord[]): Ip | undefined => {
+      const taken = new Set(records.map(({ offset }) => offset));
+      return chooseAddress({
+        range,
+        attempt: conflicts,
+        random: this.#random,
+        isTaken: (offset) =>
+          taken.has(offset) || isUsed(network.add(offset)) ||
+          this.#isForeign(network.add(offset)),
+      });
+    };
+    // An address that is set aside comes last.
+    const ip = choose(records.filter(isKept)) ??
+      choose(records.filter(({ value }) => !parseSetAside(value)));
     if (ip === undefined) throw rangeIsFull(range, countLasting(records));
     return ip;
   }
@@ -495,6 +508,12 @@ export class Claimer {
       { details: `after ${conflicts + 1} conflicts with other writers` },
     );
   }
+}
+
+/** Reports whether a record is of a pod, or of an address that is set aside. */
+function isKept({ value }: PoolRecord): boolean {
+  const aside = parseSetAside(value);
+  return aside === undefined || !isSetAsideOver(aside);
 }
 
 function nameOf({ pool, key }: PoolAllocation): string {

@@ -227,9 +227,12 @@ function formatNote({ pools, held }: Survey, outcome: string): string {
       `IPPool ${pool} has ${allocations} allocations; the API server refuses ` +
       "pools from about 7500 on"
     );
-  const staying = held.length === 0
-    ? ""
-    : `, ${held.length} of them for IPAMClaims`;
+  const claimed = held.filter(({ claim }) => claim !== "").length;
+  const aside = held.length - claimed;
+  const staying = [
+    ...claimed > 0 ? [`, ${claimed} of them for IPAMClaims`] : [],
+    ...aside > 0 ? [`, ${aside} set aside`] : [],
+  ].join("");
   const counted = `${count(total, "address", "addresses")} in ${
     count(pools.length, "pool", "pools")
   }${staying}: ${outcome}`;

@@ -11,13 +11,14 @@
 import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import { addressesOf, attachedAddressesOf, hasEnded } from "../claims/api.ts";
-import { CLAIM_UID, findClaimKey } from "../claims/ipam_claim.ts";
+import { CLAIM_UID, findClaimKey, formatTime } from "../claims/ipam_claim.ts";
 import {
   type Allocation,
   isReservationOf,
   type Reservation,
 } from "../objects.ts";
 import { listRecords } from "../pools.ts";
+import { isSetAsideOver, parseSetAside } from "../set_aside_record.ts";
 import { hasStatus } from "../../../kube/kube_error.ts";
 import type { Pod } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
@@ -195,7 +196,9 @@ async function survey(options: SurveyOptions): Promise<Survey> {
       ...ofClaims.filter((one) => !isThere(one))
         .flatMap((one) => describeUnclaimed(one, records, stale)),
     ],
-    held: records.flatMap((record) => describeHeld(record, claims) ?? []),
+    held: records.flatMap((record) =>
+      describeHeld(record, claims) ?? describeSetAside(record) ?? []
+    ),
     deleted: ofClaims.filter((one) =>
       isThere(one) && one.metadata?.deletionTimestamp !== undefined
     ),
@@ -294,10 +297,39 @@ function findStale(
   return records.flatMap((record) => {
     const { pool, value: { podref, ifname = "" } } = record;
     const twins = interfaces.get(`${pool} ${podref} ${ifname}`) ?? [];
-    const why = whyEnded(podref, pods) ??
+    const why = whyNoLongerSetAside(record) ?? whyEnded(podref, pods) ??
       whySuperseded(record, twins, pods.get(podref)?.attached ?? []);
     return why === undefined ? [] : [{ ...record, why }];
   });
+}
+
+function whyNoLongerSetAside({ value }: PlacedRecord): string | undefined {
+  const aside = parseSetAside(value);
+  return aside !== undefined && isSetAsideOver(aside)
+    ? `it was set aside because of ${aside.mac} until ${
+      formatTime(new Date(aside.untilMs))
+    }`
+    : undefined;
+}
+
+/** Describes an address that no pod gets, because another machine has it. */
+function describeSetAside(
+  { ip, pool, value }: PlacedRecord,
+): HeldAddress | undefined {
+  const aside = parseSetAside(value);
+  if (aside === undefined || isSetAsideOver(aside)) return undefined;
+  const { mac, sinceMs, untilMs } = aside;
+  const until = formatTime(new Date(untilMs));
+  return {
+    ip,
+    pool,
+    claim: "",
+    pod: "",
+    owner: "",
+    since: formatTime(new Date(sinceMs)),
+    until,
+    why: `it is set aside until ${until}: ${mac} has it`,
+  };
 }
 
 /** An interface has one address of a pool: if it has another one, not this. */

@@ -81,6 +81,20 @@ export const STORAGE_FAULTS: readonly Fault[] = [
     ),
   },
   {
+    name: "an address that another machine has",
+    checks: ["address-set-aside"],
+    message: /"more" does without 10.9.0.2 until .*: 02:00:00:00:00:09 has it/,
+    seed: both(
+      leasesOfMore((directory) =>
+        Deno.symlinkSync("conflict/02:00:00:00:00:09", `${directory}/10.9.0.2`)
+      ),
+      network(({ hosts }) => ({
+        type: "ptp",
+        ipam: hosts.hostLocal("10.9.0.0/24"),
+      })),
+    ),
+  },
+  {
     name: "no address left",
     checks: ["pool-full"],
     message: /"more" has 0 of 1 addresses of 10.9.0.0\/30 left/,

@@ -1,0 +1,52 @@
+/**
+ * Addresses that other machines on the network have: a plugin that finds one runs
+ * ADD of its IPAM plugin again, with the conflicts in the configuration. An IPAM
+ * plugin with the trait "replaces addresses" then sets those of the attachment's
+ * addresses aside, and gives it different ones; it keeps the rest.
+ *
+ * No other program sets this key, and others ignore it.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import { decode } from "../../base/json/json.ts";
+import type { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import { CONFLICTS, ipSchema, optional, parsedText } from "./types.ts";
+
+/** An address, and who else has it. */
+export interface Conflict {
+  readonly ip: Ip;
+  readonly mac: Mac;
+}
+
+/**
+ * Decodes the conflicts in a configuration.
+ *
+ * @throws {CniError} 7 if they are malformed
+ */
+export function decodeConflicts(config: object): readonly Conflict[] {
+  const conflict = z.object({ ip: ipSchema(), mac: parsedText(Mac.parse) });
+  const { [CONFLICTS]: conflicts = [] } = decode(
+    z.looseObject({ [CONFLICTS]: optional(z.array(conflict)) }),
+    config,
+    "network configuration",
+  );
+  return conflicts;
+}
+
+/** One in so many addresses of a range may be set aside, and no more than `MOST`. */
+const SHARE = 4n, MOST = 64n;
+
+/**
+ * Reports whether one more address of a range may be set aside: a machine that
+ * answers for every address must not exhaust it.
+ *
+ * @param count The number of addresses that are set aside
+ * @param all The number of addresses of the range
+ */
+export function maySetAside(count: number, all: bigint): boolean {
+  const share = all / SHARE;
+  return count < (share < 1n ? 1n : share < MOST ? share : MOST);
+}

@@ -1,0 +1,28 @@
+/**
+ * The key `conflictCheck`, for tools.
+ *
+ * @module
+ */
+
+import type { KeyDescription } from "../../../metadata/plugin_keys.ts";
+import type { Linted } from "../../../metadata/plugin_metadata.ts";
+import { keyWarningAt, type Problem } from "../../../metadata/problem.ts";
+import { objectOf } from "../../../base/json/json.ts";
+
+/** The key, as other pages than macvlan's say it. */
+export const CONFLICT_CHECK_KEY = {
+  text:
+    "ADD [asks the network](macvlan.md#somebody-elses-address) whether another machine has an address of the container.",
+  type: "boolean",
+  default: "`false`",
+} as const satisfies KeyDescription;
+
+/** Finds a check that has nothing to check. */
+export function lintConflictCheck(
+  { conf }: Pick<Linted, "conf">,
+): Problem[] {
+  const hasIpam = Boolean(objectOf(conf["ipam"])["type"]);
+  return conf["conflictCheck"] === true && !hasIpam
+    ? [keyWarningAt(["conflictCheck"], 'no effect without "ipam"', "no-effect")]
+    : [];
+}
