@@ -23,7 +23,7 @@ const HARMLESS = new Set(
   allowPersistentIPs apiTimeoutSeconds args
   auxiliaryCNIChainName
   backend bandwidth bcqueuelen capabilities cni cniVersion definitionKeys definitionTypes
-  compress containerPort datastore defaultNetworksAreOptional defaultRoute delegate delegates
+  compress conflictCheck containerPort datastore defaultNetworksAreOptional defaultRoute delegate delegates
   delPolicy
   disableContainerInterface dns domain dst egressBurst egressRate
   enable_overlapping_ranges enabledad etcd_password etcd_username exclude

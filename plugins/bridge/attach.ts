@@ -167,6 +167,35 @@ export async function dropSpoofedFrames(
 }
 
 /**
+ * Replaces addresses that other machines on the bridge have, if the configuration
+ * says so. The container's end is then up.
+ *
+ * @throws {CniError} 11 if the IPAM plugin gives no other address
+ */
+export async function avoidConflicts(
+  { call, settings, host, sandbox }: Adding,
+  veth: Veth,
+  lease: Result,
+): Promise<Result> {
+  if (!settings.checksConflicts || !settings.isLayer3) return lease;
+  const { findUnusedAddresses } = await import(
+    "../parts/address/conflict_check.ts"
+  );
+  // configureContainer() announces the addresses.
+  using checked = await findUnusedAddresses({
+    call,
+    sandbox,
+    link: veth.container,
+    lease,
+    ipv6: settings,
+    settle: () => settlePort(host, sandbox, veth),
+  });
+  return checked.lease === lease
+    ? lease
+    : { ...checked.lease, ...routedThroughBridge(checked.lease, settings) };
+}
+
+/**
  * Configures the container's end, and announces it to its neighbours once the
  * bridge forwards its frames.
  *

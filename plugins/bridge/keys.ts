@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
+import { CONFLICT_CHECK_KEY } from "../parts/address/conflict_check_key.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -131,6 +132,7 @@ export const keys: PluginKeys = {
       default: "`false`",
       since: "1.1.0",
     },
+    "conflictCheck": CONFLICT_CHECK_KEY,
     "disableContainerInterface": {
       text:
         "Leaves the container's interface down. Cannot be combined with `ipam`.",

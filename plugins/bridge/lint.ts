@@ -38,8 +38,13 @@ function lintGateways({ type, addresses }: JsonObject): Problem[] {
 /** See {@linkcode Lint}. */
 export function lint({ conf }: Linted): Problem[] {
   const hasIpam = Boolean(objectOf(conf["ipam"])["type"]);
-  const idle = ["isGateway", "isDefaultGateway", "ipMasq", "forceAddress"]
-    .filter((key) => conf[key] === true && !hasIpam)
+  const idle = [
+    "isGateway",
+    "isDefaultGateway",
+    "ipMasq",
+    "forceAddress",
+    "conflictCheck",
+  ].filter((key) => conf[key] === true && !hasIpam)
     .map((key) => keyWarningAt([key], 'no effect without "ipam"', "no-effect"));
   const trunk = listOf(conf["vlanTrunk"]).flatMap((item, index) =>
     ["id", "minID", "maxID"]

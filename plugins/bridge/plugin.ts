@@ -58,6 +58,7 @@ import {
 import { describeLink, describeVeth } from "../parts/link/veth.ts";
 import {
   type Adding,
+  avoidConflicts,
   becomeGateway,
   configureContainer,
   connectToBridge,
@@ -94,7 +95,8 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const link = ensureBridge(host, settings);
     const veth = await connectToBridge(adding, link);
     await dropSpoofedFrames(adding, veth);
-    const lease = early ?? await leaseAddresses(adding);
+    const leased = early ?? await leaseAddresses(adding);
+    const lease = await avoidConflicts(adding, veth, leased);
     const ends = await configureContainer(adding, veth, lease);
     const addresses = lease.ips.map(({ address }) => address);
     await startMasquerade(call, addresses, { veth, rollback });

@@ -35,6 +35,7 @@ export const bridgeSchema = once(() => {
     preserveDefaultVlan: flag,
     macspoofchk: flag,
     enabledad: flag,
+    conflictCheck: flag,
     disableContainerInterface: flag,
     portIsolation: flag,
     dns: dnsOverrideSchema(),

@@ -47,6 +47,8 @@ export interface BridgeSettings {
   readonly checksSpoofing: boolean;
   /** Whether to wait for duplicate address detection of IPv6 addresses. */
   readonly detectsDuplicates: boolean;
+  /** Whether to ask the network about an address before the container uses it. */
+  readonly checksConflicts: boolean;
   /** Whether the container's interface stays down. */
   readonly leavesContainerDown: boolean;
   /** MAC of the container's end; random unless configured. */
@@ -83,6 +85,7 @@ export function settingsOf(call: Call<BridgeConfig>): BridgeSettings {
     preservesDefaultVlan: config.preserveDefaultVlan === true,
     checksSpoofing: config.macspoofchk === true,
     detectsDuplicates: config.enabledad === true,
+    checksConflicts: config.conflictCheck === true,
     leavesContainerDown: config.disableContainerInterface === true,
     mac: mac ?? Mac.random(),
     hasChosenMac: mac !== undefined,

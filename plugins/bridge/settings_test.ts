@@ -31,6 +31,7 @@ const DEFAULTS: Omit<BridgeSettings, "mac"> = {
   preservesDefaultVlan: false,
   checksSpoofing: false,
   detectsDuplicates: false,
+  checksConflicts: false,
   leavesContainerDown: false,
 };
 

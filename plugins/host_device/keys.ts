@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
+import { CONFLICT_CHECK_KEY } from "../parts/address/conflict_check_key.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -56,6 +57,7 @@ export const keys: PluginKeys = {
         "Whether the container gets the addresses, routes and rules that the device has on the host (see below).",
       type: "boolean",
     },
+    "conflictCheck": CONFLICT_CHECK_KEY,
     "dataDir": {
       text:
         "Directory of the records of devices that are in containers. The default is `/run/cni/host-device`.",

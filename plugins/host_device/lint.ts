@@ -6,6 +6,7 @@
 
 import type { Linted } from "../../metadata/plugin_metadata.ts";
 import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
+import { lintConflictCheck } from "../parts/address/conflict_check_key.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 
@@ -16,7 +17,8 @@ const DEVICE_KEYS = ["device", "hwaddr", "kernelpath", "pciBusID"];
 const PCI_ADDRESS = /^[\da-f]{4,}:[\da-f]{2}:[\da-f]{2}\.[0-7]$/i;
 
 /** See {@linkcode Lint}. */
-export function lint({ conf, capabilities, hasDevice }: Linted): Problem[] {
+export function lint(linted: Linted): Problem[] {
+  const { conf, capabilities, hasDevice } = linted;
   const [first, ...more] = DEVICE_KEYS.filter((key) => conf[key]);
   const { pciBusID, hwaddr } = conf;
   const isNamed = hasDevice || capabilities["deviceID"] === true ||
@@ -44,6 +46,7 @@ export function lint({ conf, capabilities, hasDevice }: Linted): Problem[] {
         unlessNoAddress(() => Mac.parse(hwaddr)) === undefined
       ? [errorAt(["hwaddr"], `invalid MAC address: ${hwaddr}`)]
       : [],
+    ...lintConflictCheck(linted),
     ...more.map((key) =>
       warningAt([key], `only one key may name the device: "${first}" does`)
     ),

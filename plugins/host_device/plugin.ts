@@ -102,9 +102,15 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       const toRecord = { file, hostNetwork };
       const link = device &&
         moveIn({ host, sandbox, call }, device, toRecord, rollback);
-      const leased = early ?? await requestLease();
+      const first = early ?? await requestLease();
+      using checked = link !== undefined && config.conflictCheck
+        ? await (await import("../parts/address/conflict_check.ts"))
+          .findUnusedAddresses({ call, sandbox, link, lease: first })
+        : undefined;
+      const leased = checked?.lease ?? first;
       let lease = hostNetwork ? withAddresses(leased, hostNetwork) : leased;
       if (link !== undefined) configureInterface(sandbox, link, lease, {});
+      checked?.announce();
       if (link !== undefined && hostNetwork !== undefined) {
         addRoutesAndRules(sandbox, link, hostNetwork, rollback);
         lease = withRoutes(lease, hostNetwork);
@@ -182,15 +188,20 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
   });
 }
 
-/** @throws {CniError} 7 if the device has no network that it could keep */
+/** @throws {CniError} 7 if a key needs a link, and the device has none */
 function checkHasNetwork(
-  { useInterfaceNetwork }: HostDeviceConfig,
+  { useInterfaceNetwork, conflictCheck }: HostDeviceConfig,
   hasLink: boolean,
 ): void {
-  if (!useInterfaceNetwork || hasLink) return;
+  const key = useInterfaceNetwork
+    ? "useInterfaceNetwork"
+    : conflictCheck
+    ? "conflictCheck"
+    : undefined;
+  if (key === undefined || hasLink) return;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    "useInterfaceNetwork is not supported for dpdk-bound devices",
+    `${key} is not supported for dpdk-bound devices`,
   );
 }
 

@@ -32,6 +32,8 @@ export const hostDeviceSchema = once(() => {
     pciBusID: optional(parsedText(parseDeviceId)),
     /** Whether the device keeps the addresses, routes and rules of the host. */
     useInterfaceNetwork: optional(z.boolean()),
+    /** Whether to ask the network about an address before the container uses it. */
+    conflictCheck: optional(z.boolean()),
     /** Directory of the records. */
     dataDir: text,
     runtimeConfig: optional(

@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../base/json/json.ts";
-import { netConf, once, optional } from "../../cni/config/types.ts";
+import { netConf, once, optional, refusing } from "../../cni/config/types.ts";
 import {
   hostAccessKeys,
   withHostAccess,
@@ -18,14 +18,22 @@ import { masterKeys } from "../parts/link/on_master_schema.ts";
  *
  * Source: containernetworking/plugins plugins/main/ipvlan/ipvlan.go `NetConf`.
  */
-export const ipvlanSchema = once(() =>
-  withHostAccess(netConf({
+export const ipvlanSchema = once(() => {
+  const config = netConf({
     ...masterKeys(),
     ...hostAccessKeys(),
     /** `l2` if absent. */
     mode: optional(z.string()),
-  }))
-);
+  });
+  return refusing(
+    withHostAccess(config),
+    "conflictCheck",
+    ({ conflictCheck, mode }) =>
+      conflictCheck && (mode || "l2") !== "l2"
+        ? `needs mode "l2", got "${mode}": other modes ask nobody`
+        : undefined,
+  );
+});
 
 /** The decoded configuration. */
 export type IpvlanConfig = SchemaOutput<ReturnType<typeof ipvlanSchema>>;

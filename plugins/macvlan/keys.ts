@@ -38,6 +38,11 @@ export const keys: PluginKeys = {
       text:
         "With `false`, IPv6 addresses are not checked for duplicates (see below).",
     },
+    "conflictCheck": {
+      ...ON_MASTER_KEYS.conflictCheck,
+      text:
+        "ADD [asks the network](#somebody-elses-address) whether another machine has an address of the container.",
+    },
     ...HOST_ACCESS_KEYS,
     "hostAccess": {
       ...HOST_ACCESS_KEYS.hostAccess,

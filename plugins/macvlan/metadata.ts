@@ -8,6 +8,7 @@ import {
   type BuiltInMetadata,
   masterOf,
 } from "../../metadata/plugin_metadata.ts";
+import { lintConflictCheck } from "../parts/address/conflict_check_key.ts";
 import { linkNeed } from "../parts/kernel_needs.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
@@ -26,6 +27,7 @@ export const metadata: BuiltInMetadata = {
     text: "the IPAM plugin's DNS is in the result",
   }],
   start: { rank: 3, keys: () => ({ mode: "bridge" }), asks: ["master"] },
+  lint: lintConflictCheck,
   needs: [linkNeed("macvlan", "macvlan", { kind: "macvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
   leftovers: async () => ({

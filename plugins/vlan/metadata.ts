@@ -9,6 +9,7 @@ import {
   type Linted,
   masterOf,
 } from "../../metadata/plugin_metadata.ts";
+import { lintConflictCheck } from "../parts/address/conflict_check_key.ts";
 import { linkNeed } from "../parts/kernel_needs.ts";
 import { type Problem, warningAt } from "../../metadata/problem.ts";
 
@@ -34,11 +35,15 @@ export const metadata: BuiltInMetadata = {
 };
 
 /** See {@linkcode Lint}. */
-function lint({ conf: { vlanId } }: Linted): Problem[] {
-  return vlanId !== undefined && vlanId !== null ? [] : [
-    warningAt(
-      ["vlanId"],
-      "missing, which means 0: frames have a priority tag and no VLAN",
-    ),
+function lint(linted: Linted): Problem[] {
+  const { vlanId } = linted.conf;
+  return [
+    ...vlanId !== undefined && vlanId !== null ? [] : [
+      warningAt(
+        ["vlanId"],
+        "missing, which means 0: frames have a priority tag and no VLAN",
+      ),
+    ],
+    ...lintConflictCheck(linted),
   ];
 }

@@ -19,7 +19,8 @@ import {
   type OnMasterType,
   readQuickly,
 } from "./on_master.ts";
-import { testSandboxLink } from "./sandbox_link_cases.ts";
+import { type ConflictScene, testConflicts } from "./conflict_cases.ts";
+import { OPTIONAL_STEPS, testSandboxLink } from "./sandbox_link_cases.ts";
 
 /** Another program renames the master. */
 const RENAME =
@@ -164,5 +165,26 @@ export function testOnMaster(
       'Cannot add address 2001:db8:1::2/64 to "eth0": another host has it';
     await scene.fail("ADD", [999, text]);
     assertEquals(scene.state, before);
+  });
+}
+
+/** Registers the tests of a plugin with `conflictCheck`. */
+export function testConflictsOnMaster(
+  type: OnMasterType,
+  { atLeast }: Pick<OnMasterTests, "atLeast">,
+): void {
+  testConflicts(type, {
+    needs: needsKind(type),
+    make(extras): ConflictScene {
+      const scene = new MasterScene(type, extras);
+      return {
+        scene,
+        neighbour: scene.neighbour,
+        dev: type === "vlan" ? "tagged" : "wire",
+        [Symbol.dispose]: () => scene[Symbol.dispose](),
+      };
+    },
+    atLeast,
+    optional: OPTIONAL_STEPS,
   });
 }

@@ -98,11 +98,32 @@ function checkHasAddresses({ ips }: Result): void {
 }
 
 /**
- * Gives an interface its addresses, brings it up and adds its routes. The
- * kernel's routes to the subnets stay. Once it is up, the kernel announces its
- * addresses, unless another container still has them. It already has addresses
- * and routes that come from the network.
+ * Prepares an interface for its addresses: once it is up, the kernel announces
+ * them, unless another container still has them.
  *
+ * @throws {Error} If the kernel has no IPv6 and an address is one
+ */
+export function prepareInterface(
+  sandbox: Rtnl,
+  { name }: LinkEnd,
+  { ips }: Pick<Result, "ips">,
+  { detectsDuplicates = false }: Ipv6Options = {},
+): void {
+  const prepare = isAnnouncementSuppressed({ ips })
+    ? disableAnnouncements
+    : enableAnnouncements;
+  if (ips.length > 0) prepare(sandbox.netns, name);
+  if (ips.some(({ address }) => address.family === 6)) {
+    enableIpv6(sandbox.netns, name, { detectsDuplicates });
+  }
+}
+
+/**
+ * Gives an interface its addresses, brings it up and adds its routes. The
+ * kernel's routes to the subnets stay. It already has addresses and routes that
+ * come from the network.
+ *
+ * @param isChecked Whether no other machine has the addresses
  * @throws {Error} If the kernel refuses
  */
 export function configureInterface(
@@ -110,21 +131,16 @@ export function configureInterface(
   link: LinkEnd,
   lease: Configured,
   { detectsDuplicates = false }: Ipv6Options,
+  isChecked = false,
 ): void {
   const { ips, routes } = withoutLearned(lease);
-  const prepare = isAnnouncementSuppressed({ ips })
-    ? disableAnnouncements
-    : enableAnnouncements;
-  if (ips.length > 0) prepare(sandbox.netns, link.name);
   const detects = isAnnouncementSuppressed({ ips }) ? false : detectsDuplicates;
-  if (ips.some(({ address }) => address.family === 6)) {
-    enableIpv6(sandbox.netns, link.name, { detectsDuplicates: detects });
-  }
+  prepareInterface(sandbox, link, { ips }, { detectsDuplicates: detects });
   makeChanges(sandbox, [
     ...ips.map(({ address }) =>
       addingAddress(sandbox, link, {
         address,
-        detectsDuplicates: Boolean(detects),
+        detectsDuplicates: Boolean(detects) && !isChecked,
       })
     ),
     bringingUp(sandbox, link),

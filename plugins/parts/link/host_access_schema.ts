@@ -6,7 +6,12 @@
 
 import * as z from "zod/mini";
 import type { Schema } from "../../../base/json/json.ts";
-import { ipSchema, once, optional } from "../../../cni/config/types.ts";
+import {
+  ipSchema,
+  once,
+  optional,
+  refusing,
+} from "../../../cni/config/types.ts";
 import type { Ip } from "../../../net/ip.ts";
 
 /** The keys of a configuration. */
@@ -41,18 +46,10 @@ export function withHostAccess<C extends DependentKeys>(
   config: Schema<C>,
   mode?: string,
 ): Schema<C> {
-  const findProblem = (keys: DependentKeys): string | undefined => {
+  return refusing(config, "hostAccess", (keys) => {
     if (!keys.hostAccess) return undefined;
     if (keys.linkInContainer) return "linkInContainer has no link on the host";
     if (mode === undefined || (keys.mode || mode) === mode) return undefined;
     return `needs mode "${mode}", got "${keys.mode}"`;
-  };
-  const check = z.refine<C>((keys) => findProblem(keys) === undefined, {
-    path: ["hostAccess"],
-    error: ({ input }) => findProblem(input as C),
-    // Checked even if other keys are invalid: DEL drops all invalid keys
-    // together.
-    when: ({ value }) => typeof value === "object" && value !== null,
   });
-  return (config as unknown as z.ZodMiniType<C>).check(check);
 }

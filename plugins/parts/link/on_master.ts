@@ -35,6 +35,8 @@ export interface MasterConfig extends NetConf {
   readonly linkInContainer?: boolean | undefined;
   /** False: IPv6 addresses are not checked for duplicates. Else as the kernel is set. */
   readonly enabledad?: boolean | undefined;
+  /** Whether to ask the network about an address before the container uses it. */
+  readonly conflictCheck?: boolean | undefined;
   readonly dns?: Dns | undefined;
 }
 
@@ -95,21 +97,46 @@ export async function attachToMaster(
         mac,
       }),
   );
-  const lease = await obtain(rollback);
+  const first = await obtain(rollback);
   // A VLAN is a network of its own.
-  if (host !== undefined && info.kind !== "vlan") {
-    for (const ip of requestedIpsOf(lease, config)) {
+  const isOnNetworkOfMaster = info.kind !== "vlan";
+  if (host !== undefined && isOnNetworkOfMaster) {
+    for (const ip of requestedIpsOf(first, config)) {
       checkNotOfHost(host, ip, lower);
     }
   }
   const detectsDuplicates = config.enabledad === false ? false : "default";
+  using checked = config.conflictCheck && config.ipam?.type
+    ? await (await import("../address/conflict_check.ts")).findUnusedAddresses({
+      call,
+      sandbox,
+      link,
+      lease: first,
+      ipv6: { detectsDuplicates },
+      host: isOnNetworkOfMaster
+        ? { rtnl: place, link: lower, hasSameMac: info.kind === "ipvlan" }
+        : undefined,
+    })
+    : undefined;
+  const lease = checked?.lease ?? first;
+  const isChecked = checked?.isChecked && config.enabledad === undefined;
   explained(
     planned,
     lower,
     settings,
-    () => configureInterface(sandbox, link, lease, { detectsDuplicates }),
+    () =>
+      configureInterface(
+        sandbox,
+        link,
+        lease,
+        { detectsDuplicates },
+        isChecked,
+      ),
   );
-  if (detectsDuplicates) await awaitDetection(sandbox, link, lease);
+  checked?.announce();
+  if (detectsDuplicates && !isChecked) {
+    await awaitDetection(sandbox, link, lease);
+  }
   const onHost = await planned.onHost?.(link, lease, rollback) ?? [];
   rollback.commit();
   const { interfaces, ...result } = resultOf(call, link, lease);

@@ -5,6 +5,7 @@
  */
 
 import type { KeyDescription } from "../../../metadata/plugin_keys.ts";
+import { CONFLICT_CHECK_KEY } from "../address/conflict_check_key.ts";
 
 /** The keys by name; `enabledad` as other pages than macvlan's say it. */
 export const ON_MASTER_KEYS = {
@@ -25,6 +26,7 @@ export const ON_MASTER_KEYS = {
     type: "boolean",
     default: "the kernel's setting",
   },
+  "conflictCheck": CONFLICT_CHECK_KEY,
 } as const satisfies Readonly<Record<string, KeyDescription>>;
 
 /** The keys of the host's access; `hostAccess` as other pages than macvlan's say it. */

@@ -14,5 +14,6 @@ export const masterKeys = once(() => ({
   mtu: optional(z.int()),
   linkInContainer: optional(z.boolean()),
   enabledad: optional(z.boolean()),
+  conflictCheck: optional(z.boolean()),
   dns: dnsOverrideSchema(),
 }));

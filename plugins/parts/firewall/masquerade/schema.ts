@@ -6,7 +6,12 @@
 
 import * as z from "zod/mini";
 import type { Schema } from "../../../../base/json/json.ts";
-import { ipSchema, once, optional } from "../../../../cni/config/types.ts";
+import {
+  ipSchema,
+  once,
+  optional,
+  refusing,
+} from "../../../../cni/config/types.ts";
 import type { Ip, IpFamily } from "../../../../net/ip.ts";
 
 /** Where the rules are kept. */
@@ -47,24 +52,20 @@ export const masqueradeKeys: () => {
 export function withMasquerade<C extends MasqueradeKeys>(
   config: Schema<C>,
 ): Schema<C> {
-  const isKnown = ({ ipMasq, ipMasqBackend }: MasqueradeKeys): boolean =>
-    !ipMasq || ipMasqBackend === undefined || BACKENDS.includes(ipMasqBackend);
-  const check = z.refine<C>(isKnown, {
-    path: ["ipMasqBackend"],
-    error: ({ input }) =>
-      `expected ${BACKENDS.map(quote).join(" or ")}, got ${
-        quote((input as MasqueradeKeys).ipMasqBackend)
-      }`,
-    // Checked even if other keys are invalid: DEL drops all invalid keys
-    // together.
-    when: ({ value }) => typeof value === "object" && value !== null,
-  });
-  const outbound = z.refine<C>((keys) => findProblem(keys) === undefined, {
-    path: ["outboundAddresses"],
-    error: ({ input }) => findProblem(input as MasqueradeKeys),
-    when: ({ value }) => typeof value === "object" && value !== null,
-  });
-  return (config as unknown as z.ZodMiniType<C>).check(check, outbound);
+  const known = refusing(config, "ipMasqBackend", findUnknownBackend);
+  return refusing(known, "outboundAddresses", findProblem);
+}
+
+function findUnknownBackend(
+  { ipMasq, ipMasqBackend }: MasqueradeKeys,
+): string | undefined {
+  const isKnown = !ipMasq || ipMasqBackend === undefined ||
+    BACKENDS.includes(ipMasqBackend);
+  return isKnown
+    ? undefined
+    : `expected ${BACKENDS.map(quote).join(" or ")}, got ${
+      quote(ipMasqBackend)
+    }`;
 }
 
 /** Finds an outbound address that no packet would have. */

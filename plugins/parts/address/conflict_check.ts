@@ -1,0 +1,329 @@
+/**
+ * Finds out whether another machine has an address before a container uses it: the
+ * link asks by ARP and neighbour discovery.
+ *
+ * @module
+ */
+
+import { JoinedSignal, pause } from "../../../base/deadline.ts";
+import { CniError } from "../../../base/error.ts";
+import { type JsonObject, parseJson } from "../../../base/json/json.ts";
+import { encodeJson } from "../../../base/json/json_bytes.ts";
+import type { Conflict } from "../../../cni/config/conflicts.ts";
+import { CONFLICTS } from "../../../cni/config/types.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import { isAnnouncementSuppressed } from "../../../cni/result/announcement.ts";
+import type { Result } from "../../../cni/result/result.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { ArpSocket } from "../../../ffi/socket/arp_socket.ts";
+import { SolicitationSocket } from "../../../ffi/socket/solicitation_socket.ts";
+import type { Ip } from "../../../net/ip.ts";
+import type { Mac } from "../../../net/mac.ts";
+import {
+  bringingUp,
+  checkRouteValues,
+  listAddresses,
+  makeChanges,
+  withAction,
+} from "../link/configure_link.ts";
+import type { LinkEnd } from "../link/veth.ts";
+import { addressInUseError } from "./free_ip.ts";
+import type { Ipv6Options } from "./ipv6.ts";
+import { ipamHas } from "./ipam_traits.ts";
+import { prepareInterface } from "./sandbox_addresses.ts";
+
+/** How often to ask, and how long to wait for answers each time, in ms. */
+const PROBES = 3, PROBE_MS = 50;
+/** How long to wait until the link passes frames, in ms. */
+const CARRIER_MS = 100;
+/** How long to wait for further answers after the first one, in ms. */
+const MORE_MS = 2;
+/** How often an ADD may get addresses of other machines before it fails. */
+const MOST_ROUNDS = 8;
+
+/** The key of plugins that check. */
+export interface ConflictCheckConfig {
+  /** Whether to ask the network about an address before a container uses it. */
+  readonly conflictCheck?: boolean | undefined;
+}
+
+/** An ADD whose addresses are checked. */
+export interface Checking {
+  readonly call: Pick<
+    Call,
+    "config" | "stdin" | "delegate" | "ipam" | "log" | "signal"
+  >;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  /** The container's interface, which has no addresses yet. */
+  readonly link: LinkEnd;
+  readonly lease: Result;
+  readonly ipv6?: Ipv6Options;
+  /** Waits until the network can answer; for the carrier if absent. */
+  readonly settle?: () => Promise<unknown>;
+  /** The host's link to the same network: its addresses are not free. */
+  readonly host?: {
+    readonly rtnl: Rtnl;
+    readonly link: Link;
+    /** Whether some answers arrive at this link only: ipvlan has its MAC. */
+    readonly hasSameMac: boolean;
+  } | undefined;
+}
+
+/** Addresses that no other machine has. Dispose of it after the announcement. */
+export class CheckedLease implements Disposable {
+  /** The IPAM plugin's last result. */
+  readonly lease: Result;
+  /** Whether the network was asked. */
+  readonly isChecked: boolean;
+  readonly #arp: ArpSocket | undefined;
+
+  constructor(lease: Result, isChecked: boolean, arp?: ArpSocket) {
+    this.lease = lease;
+    this.isChecked = isChecked;
+    this.#arp = arp;
+  }
+
+  /**
+   * Announces the IPv4 addresses, once the interface has them: the kernel does
+   * when an interface comes up, which it did before.
+   *
+   * Source: RFC 5227, section 2.3.
+   */
+  announce(): void {
+    for (const { address: { ip, family } } of this.lease.ips) {
+      if (family === 4) this.#arp?.ask(ip, ip);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#arp?.[Symbol.dispose]();
+  }
+}
+
+/**
+ * Finds addresses that nobody else has: asks the IPAM plugin for different ones as
+ * long as somebody has one. Brings the interface up.
+ *
+ * An address that another container of this network still has, since its virtual
+ * machine migrates, is not checked.
+ *
+ * @throws {CniError} 11 if another machine has an address, and the IPAM plugin gives
+ *   no other one
+ */
+export async function findUnusedAddresses(
+  checking: Checking,
+): Promise<CheckedLease> {
+  const { call, lease } = checking;
+  // What comes from the network is on the interface already.
+  const { ips } = withoutLearned(lease);
+  if (ips.length === 0 || isAnnouncementSuppressed(lease)) {
+    return new CheckedLease(lease, false);
+  }
+  const link = await bringUp(checking);
+  if (link === undefined) {
+    call.log.warn("Cannot ask whether other machines have the addresses", {
+      addresses: lease.ips.map(({ address }) => String(address.ip)),
+      problem: `"${checking.link.name}" has no carrier`,
+    });
+    return new CheckedLease(lease, false);
+  }
+  using stack = new DisposableStack();
+  const arp = lease.ips.some(({ address }) => address.family === 4)
+    ? stack.use(ArpSocket.open(checking.sandbox.netns, link))
+    : undefined;
+  const usable = await replaceWhileUsed(checking, link, arp);
+  stack.move();
+  return new CheckedLease(usable, true, arp);
+}
+
+async function replaceWhileUsed(
+  checking: Checking,
+  link: ProbingLink,
+  arp: ArpSocket | undefined,
+): Promise<Result> {
+  const { call } = checking;
+  const conflicts: Conflict[] = [];
+  for (let { lease } = checking, round = 1;; round++) {
+    const found = await findConflicts(checking, link, lease, arp);
+    const [first] = found;
+    if (first === undefined) return lease;
+    conflicts.push(...found);
+    const error = addressInUseError(first.ip, describe(first, checking));
+    if (round === MOST_ROUNDS) {
+      throw withReason(error, `so are ${conflicts.length - 1} other addresses`);
+    }
+    lease = await replace(call, conflicts, error);
+    for (const { ip, mac } of found) {
+      call.log.warn("Another machine has an address: using a different one", {
+        address: String(ip),
+        mac: String(mac),
+        instead: lease.ips.map(({ address }) => String(address.ip))
+          .find((text) => text.includes(":") === (ip.family === 6)),
+      });
+    }
+  }
+}
+
+/** Runs ADD of the IPAM plugin again. */
+async function replace(
+  { config, stdin, delegate }: Checking["call"],
+  conflicts: readonly Conflict[],
+  error: CniError,
+): Promise<Result> {
+  const type = config.ipam?.type ?? "";
+  if (!ipamHas(config, "replaces addresses")) {
+    throw withReason(error, `the IPAM plugin "${type}" gives no other address`);
+  }
+  const again = {
+    ...parseJson(stdin) as JsonObject,
+    [CONFLICTS]: conflicts.map(({ ip, mac }) => ({
+      ip: String(ip),
+      mac: String(mac),
+    })),
+  };
+  let lease: Result;
+  try {
+    lease = await delegate(type, encodeJson(again)).add();
+  } catch (cause) {
+    throw withReason(error, "the IPAM plugin gives no other address", cause);
+  }
+  // Other programs of that name, such as the Go plugin, ignore the conflicts.
+  const isSame = conflicts.some(({ ip }) =>
+    lease.ips.some(({ address }) => address.ip.equals(ip))
+  );
+  if (isSame) {
+    throw withReason(error, "the IPAM plugin gives the same address again");
+  }
+  checkRouteValues(lease.routes);
+  return lease;
+}
+
+function withReason(
+  { code, message }: CniError,
+  details: string,
+  cause?: unknown,
+): CniError {
+  return new CniError(code, message, {
+    details,
+    ...cause !== undefined && { cause },
+  });
+}
+
+/** A link that can ask. */
+interface ProbingLink extends Link {
+  readonly mac: Mac;
+}
+
+/** @returns Undefined if the link passes no frames now */
+async function bringUp(checking: Checking): Promise<ProbingLink | undefined> {
+  const { sandbox, link, lease, ipv6, call, settle } = checking;
+  prepareInterface(sandbox, link, lease, ipv6);
+  makeChanges(sandbox, [bringingUp(sandbox, link)]);
+  if (settle !== undefined) await settle();
+  using limit = new JoinedSignal(CARRIER_MS, call.signal);
+  for (let pauseMs = 1;; pauseMs *= 2) {
+    const { mac, ...rest } = sandbox.link.get(link.index);
+    if (mac !== undefined && rest.isOperational) return { ...rest, mac };
+    if (limit.signal.aborted || mac === undefined) return undefined;
+    await pause(pauseMs, limit.signal);
+  }
+}
+
+/** Who hears answers. */
+interface Listener {
+  receiveClaim(): Conflict | undefined;
+}
+
+/** Finds addresses of a lease that somebody else has. */
+async function findConflicts(
+  checking: Checking,
+  link: ProbingLink,
+  { ips }: Result,
+  arp: ArpSocket | undefined,
+): Promise<Conflict[]> {
+  const { call, sandbox, host } = checking;
+  const all = ips.map(({ address }) => address.ip);
+  const ofHost = host === undefined ? [] : findHostAddresses(host, all);
+  if (ofHost.length > 0) return ofHost;
+  const v4 = all.filter(({ family }) => family === 4);
+  const v6 = all.filter(({ family }) => family === 6);
+  using stack = new DisposableStack();
+  const listeners: Listener[] = arp === undefined ? [] : [arp];
+  if (arp !== undefined && host?.hasSameMac) {
+    const { rtnl: { netns }, link: { index } } = host;
+    const { mac } = link;
+    listeners.push(stack.use(ArpSocket.open(netns, { index, mac })));
+  }
+  const ndp = v6.length === 0
+    ? undefined
+    : stack.use(SolicitationSocket.open(sandbox.netns, link, v6));
+  if (ndp !== undefined) listeners.push(ndp);
+  for (let probe = 0; probe < PROBES; probe++) {
+    withAction(`ask for the addresses of "${link.name}"`, () => {
+      for (const ip of v4) arp?.ask(ip);
+      for (const ip of v6) ndp?.ask(ip);
+    });
+    const found = await listen(listeners, all, call.signal);
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+function findHostAddresses(
+  { rtnl, link }: NonNullable<Checking["host"]>,
+  ips: readonly Ip[],
+): Conflict[] {
+  const { mac } = link;
+  if (mac === undefined) return [];
+  const present = listAddresses(rtnl, link);
+  return ips.filter((ip) =>
+    present.some(({ address }) => address.ip.equals(ip))
+  )
+    .map((ip) => ({ ip, mac }));
+}
+
+/** Waits for the first answers about some addresses. */
+async function listen(
+  listeners: readonly Listener[],
+  ips: readonly Ip[],
+  signal: AbortSignal | undefined,
+): Promise<Conflict[]> {
+  using limit = new JoinedSignal(PROBE_MS, signal);
+  for (let pauseMs = 1;; pauseMs *= 2) {
+    const isOver = limit.signal.aborted;
+    const found = hear(listeners, ips);
+    if (found.size > 0) {
+      await pause(MORE_MS, signal);
+      return [...new Map([...found, ...hear(listeners, ips)]).values()];
+    }
+    signal?.throwIfAborted();
+    if (isOver) return [];
+    await pause(pauseMs, limit.signal);
+  }
+}
+
+/** Reads the answers that have come, by address. */
+function hear(
+  listeners: readonly Listener[],
+  ips: readonly Ip[],
+): Map<string, Conflict> {
+  const found = new Map<string, Conflict>();
+  for (const listener of listeners) {
+    for (let one; (one = listener.receiveClaim());) {
+      const { ip } = one;
+      if (ips.some((own) => own.equals(ip))) found.set(String(ip), one);
+    }
+  }
+  return found;
+}
+
+function describe(
+  { mac }: Conflict,
+  { host, link }: Checking,
+): string {
+  return host?.link.mac?.equals(mac)
+    ? `${mac}, the host's "${host.link.name}"`
+    : `${mac} on the network of "${link.name}"`;
+}

@@ -1,0 +1,330 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
+
+/**
+ * What happens when another machine has a container's address, as tests of each
+ * plugin with `conflictCheck`.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { NetNs } from "../../ffi/netns.ts";
+import { type Needs, rootTest } from "../../testing/capabilities.ts";
+import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "./eventually.ts";
+import { writeFakeIpam } from "./fake_ipam.ts";
+import { Crash, eachStep, testFaultsOfAdd } from "./fault_steps.ts";
+import type { Keys, PluginScene } from "./plugin_scene.ts";
+
+/** A host whose network has another machine. */
+export interface ConflictScene extends Disposable {
+  readonly scene: PluginScene;
+  /** The other machine, and its interface. */
+  readonly neighbour: NetNs;
+  readonly dev: string;
+}
+
+/** The tests of one plugin. */
+export interface ConflictTests {
+  readonly needs: Needs;
+  /**
+   * Creates a host on which the first container gets 10.1.2.2 and 2001:db8:1::2.
+   *
+   * @param extras Keys of the configuration
+   */
+  readonly make: (extras: Keys) => ConflictScene;
+  /** How many steps ADD undoes, at the least. */
+  readonly atLeast: number;
+  /** Steps that may fail without failing ADD. */
+  readonly optional: RegExp;
+}
+
+/** How many squatters each test of all has. */
+const SQUATTERS = 5;
+
+/** Registers the tests of a plugin. */
+export function testConflicts(
+  type: string,
+  { needs, make, atLeast, optional }: ConflictTests,
+): void {
+  const test = (
+    name: string,
+    body: (t: Deno.TestContext) => void | Promise<void>,
+  ): void => rootTest(`${type}.${name}`, needs, body);
+  const checked = (extras: Keys = {}): ConflictScene =>
+    make({ conflictCheck: true, ...extras });
+
+  test("add() does without addresses that another machine has", async () => {
+    using conflict = checked();
+    const { scene } = conflict;
+    for (let host = 2; host < 2 + SQUATTERS; host++) squat(conflict, host);
+    const { exitCode, stdout, stderr, json } = await scene.run("ADD");
+    assertEquals(exitCode, 0, stdout);
+    const next = 2 + SQUATTERS;
+    assertEquals(addressesOf(json), [`10.1.2.${next}`, `2001:db8:1::${next}`]);
+    assertEquals(readAddresses(scene.hosts), addressesOf(json));
+    assertStringIncludes(stderr, macOf(conflict));
+    assertEquals(
+      readSetAside(scene.hosts),
+      Array.from({ length: SQUATTERS }, (_, index) => [
+        [`10.1.2.${2 + index}`, `conflict/${macOf(conflict)}`],
+        [`2001:db8:1::${2 + index}`, `conflict/${macOf(conflict)}`],
+      ]).flat().sort(),
+    );
+    await scene.succeed("CHECK", { prevResult: json });
+    await scene.succeed("GC", { "cni.dev/valid-attachments": [] });
+    assertEquals(readSetAside(scene.hosts).length, 2 * SQUATTERS);
+    await scene.succeed("DEL", { prevResult: json });
+    assertEquals(linkNames(scene.hosts.sandbox).includes("eth0"), false);
+    // The next one does not meet them again.
+    const again = await scene.succeed("ADD");
+    assertEquals(addressesOf(again.json), [
+      `10.1.2.${next + 1}`,
+      `2001:db8:1::${next + 1}`,
+    ]);
+  });
+
+  test("add() asks nobody without conflictCheck", async () => {
+    using conflict = make({ conflictCheck: false });
+    squat(conflict, 2);
+    const { json } = await conflict.scene.succeed("ADD");
+    assertEquals(addressesOf(json), ["10.1.2.2", "2001:db8:1::2"]);
+  });
+
+  test("add() announces the addresses that it has checked", async () => {
+    using conflict = checked();
+    const { neighbour, dev, scene } = conflict;
+    runIn(
+      neighbour,
+      "sh",
+      "-ec",
+      `ip address replace 10.1.2.1/24 dev ${dev}
+       ip neighbor add 10.1.2.2 lladdr 02:00:00:00:00:01 dev ${dev} nud stale`,
+    );
+    const { json } = await scene.succeed("ADD");
+    const own = json.interfaces.find(({ sandbox }: Keys) => sandbox).mac;
+    const known = (): string =>
+      runIn(neighbour, "ip", "neighbor", "show", "10.1.2.2");
+    await eventually(
+      "the neighbour knows the MAC",
+      () => known().includes(`lladdr ${own} `),
+      known,
+    );
+  });
+
+  test("add() fails if the IPAM plugin gives no other address", async (t) => {
+    using conflict = checked();
+    const { scene } = conflict;
+    const { hosts } = scene;
+    squat(conflict, 2);
+    const fake = (type: string): Keys => {
+      const directory = `${hosts.directory}/${type}`;
+      Deno.mkdirSync(directory);
+      writeFakeIpam(directory, {
+        ADD: {
+          stdout: { cniVersion: "1.1.0", ips: [{ address: "10.1.2.2/24" }] },
+        },
+      });
+      // One that ignores the conflicts, as the Go plugin does.
+      Deno.renameSync(`${directory}/fake-ipam`, `${directory}/${type}`);
+      return { ipam: { type }, path: directory };
+    };
+    const rows: readonly [name: string, keys: Keys, details: string][] = [
+      [
+        "static",
+        {
+          ipam: { type: "static", addresses: [{ address: "10.1.2.2/24" }] },
+        },
+        'the IPAM plugin "static" gives no other address',
+      ],
+      ["another one", fake("other"), 'the IPAM plugin "other" gives no other'],
+      [
+        "another host-local",
+        fake("host-local"),
+        "the IPAM plugin gives the same address again",
+      ],
+    ];
+    const before = scene.state;
+    for (const [name, { path, ...keys }, details] of rows) {
+      await t.step(name, async () => {
+        const env = path ? { CNI_PATH: `${path}:${hosts.path}` } : {};
+        const { exitCode, json } = await scene.run("ADD", keys, { env });
+        assertEquals([exitCode, json.code], [1, 11], json.msg);
+        assertStringIncludes(
+          json.msg,
+          `Cannot give the container 10.1.2.2: 10.1.2.2 is in use by ${
+            macOf(conflict)
+          }`,
+        );
+        assertStringIncludes(json.details, details);
+        assertEquals(scene.state, before);
+      });
+    }
+  });
+
+  test("add() gives up on a machine that has every address", async () => {
+    using conflict = checked();
+    const { scene } = conflict;
+    haveAll(conflict);
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const { exitCode, json } = await scene.run("ADD", smallRange(scene));
+      assertEquals([exitCode, json.code], [1, 11], json.msg);
+      assertStringIncludes(json.msg, `is in use by ${macOf(conflict)}`);
+      // A quarter of 13 addresses.
+      assertEquals(readSetAside(scene.hosts).length, 3);
+      assertEquals(scene.hosts.leases().length, 3);
+    }
+    haveNone(conflict);
+    await scene.succeed("ADD", smallRange(scene));
+  });
+
+  test("add() takes what is set aside if nothing else is free", async () => {
+    using conflict = checked();
+    const { scene } = conflict;
+    const { hosts } = scene;
+    const ipam = {
+      ...hosts.hostLocal(),
+      ranges: [[{
+        subnet: "10.1.2.0/24",
+        rangeStart: "10.1.2.2",
+        rangeEnd: "10.1.2.3",
+      }]],
+    };
+    squat(conflict, 2);
+    const { json: prevResult } = await scene.run("ADD", { ipam });
+    await scene.succeed("STATUS", { ipam });
+    await scene.succeed("DEL", { ipam, prevResult });
+    const lease = `${hosts.directory}/leases/net1/10.1.2.3`;
+    Deno.writeTextFileSync(lease, "other\r\neth0");
+    const refused = await scene.run("ADD", { ipam });
+    assertEquals([refused.exitCode, refused.json.code], [1, 11]);
+    assertStringIncludes(refused.json.msg, "10.1.2.2 is in use by");
+    assertEquals(readSetAside(hosts).length, 1);
+    leave(conflict, 2);
+    const { exitCode, json } = await scene.run("ADD", { ipam });
+    assertEquals([exitCode, addressesOf(json)], [0, ["10.1.2.2"]]);
+  });
+
+  test("add() asks nobody about an address that migrates", async () => {
+    using conflict = checked();
+    const { scene } = conflict;
+    squat(conflict, 2);
+    const { type } = writeFakeIpam(scene.hosts.path, {
+      ADD: {
+        stdout: {
+          cniVersion: "1.1.0",
+          ips: [{ address: "10.1.2.2/24", "cni.dev/quiet": true }],
+        },
+      },
+    });
+    const { json } = await scene.succeed("ADD", { ipam: { type } });
+    assertEquals(addressesOf(json), ["10.1.2.2"]);
+  });
+
+  if (!needs.ignore) {
+    testFaultsOfAdd(type, " and conflicts are checked", {
+      make: () => asFaultScene(checked()),
+      atLeast,
+      optional,
+    });
+  }
+
+  test("add() of a replaced address is undone after kill -9", async (t) => {
+    const steps = await eachStep(t, async (step) => {
+      using conflict = checked();
+      const { scene } = conflict;
+      squat(conflict, 2);
+      const before = readOwned(scene);
+      const crash = new Crash(step);
+      await scene.run("ADD");
+      crash[Symbol.dispose]();
+      await scene.succeed("DEL");
+      assertEquals(readOwned(scene), before);
+      const { exitCode, stdout, json } = await scene.run("ADD");
+      assertEquals(exitCode, 0, stdout);
+      await scene.succeed("CHECK", { prevResult: json });
+      return crash.hasHappened ? true : undefined;
+    });
+    assert(steps.length >= 5, `only ${steps.length} steps`);
+  });
+}
+
+/** Gives the other machine addresses. */
+export function squat({ neighbour, dev }: ConflictScene, host: number): void {
+  const script = `
+    ip address add 10.1.2.${host}/24 dev ${dev}
+    ip address add 2001:db8:1::${host}/64 dev ${dev} nodad`;
+  runIn(neighbour, "sh", "-ec", script);
+}
+
+/** Takes an address from the other machine. */
+function leave({ neighbour, dev }: ConflictScene, host: number): void {
+  runIn(neighbour, "ip", "address", "del", `10.1.2.${host}/24`, "dev", dev);
+}
+
+const ALL = ["route", "add", "local", "10.1.2.0/24", "dev", "lo"];
+
+/** Lets the other machine answer for every address. */
+function haveAll({ neighbour }: ConflictScene): void {
+  runIn(neighbour, "ip", ...ALL);
+}
+
+function haveNone({ neighbour }: ConflictScene): void {
+  runIn(neighbour, "ip", ...ALL.with(1, "del"));
+}
+
+function smallRange({ hosts }: PluginScene): Keys {
+  return { ipam: hosts.hostLocal("10.1.2.0/28") };
+}
+
+function macOf({ neighbour, dev }: ConflictScene): string {
+  return ipJson(neighbour, "link", "show", dev)[0].address;
+}
+
+/** Lists the addresses of a result, which has a prefix length for each. */
+function addressesOf(
+  { ips }: { ips: readonly { readonly address: string }[] },
+): string[] {
+  return ips.map(({ address }) => address.split("/")[0] ?? "");
+}
+
+function readAddresses({ sandbox }: TestHosts): string[] {
+  return ipJson(sandbox, "address", "show", "dev", "eth0", "scope", "global")
+    .flatMap(({ addr_info }: Keys) => addr_info as Keys[])
+    .flatMap(({ local }: Keys) => local ? [String(local)] : []);
+}
+
+/** Lists the addresses that are set aside, and where their links lead. */
+function readSetAside(hosts: TestHosts): string[][] {
+  return hosts.leases().flatMap((name) => {
+    const path = `${hosts.directory}/leases/net1/${name}`;
+    return Deno.lstatSync(path).isSymlink
+      ? [[name, Deno.readLinkSync(path)]]
+      : [];
+  });
+}
+
+/** Reads all that an attachment changes, without what is set aside. */
+function readOwned({ hosts, state }: PluginScene): unknown {
+  const aside = readSetAside(hosts).map(([name]) => name);
+  return [
+    linkNames(hosts.sandbox),
+    (state as unknown[]).slice(0, -1),
+    hosts.leases().filter((name) => !aside.includes(name)),
+  ];
+}
+
+function asFaultScene(conflict: ConflictScene): Disposable & {
+  readonly state: unknown;
+  run: PluginScene["run"];
+} {
+  const { scene } = conflict;
+  return {
+    get state(): unknown {
+      return scene.state;
+    },
+    run: (...args) => scene.run(...args),
+    [Symbol.dispose]: () => conflict[Symbol.dispose](),
+  };
+}
