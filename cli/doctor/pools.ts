@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import type { NodeReader } from "../node/node_reader.ts";
-import { countPools } from "../node/pools.ts";
+import { countPools, formatUntil } from "../node/pools.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 
 /** A pool with less than a tenth left is nearly full. */
@@ -60,7 +60,7 @@ function findStickyPools(node: NodeReader): Findings {
 }
 
 /** Finds addresses that ADD has set aside. */
-function findSetAside(node: Node): Findings {
+function findSetAside(node: NodeReader): Findings {
   return countPools(node).flatMap(({ network, path, setAside }) =>
     setAside.map(({ address, mac, until }) =>
       warning(

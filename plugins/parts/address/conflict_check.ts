@@ -13,6 +13,7 @@ import type { Conflict } from "../../../cni/config/conflicts.ts";
 import { CONFLICTS } from "../../../cni/config/types.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { isAnnouncementSuppressed } from "../../../cni/result/announcement.ts";
+import { withoutLearned } from "../../../cni/result/learned.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
