@@ -21,7 +21,6 @@ import {
   removeAll,
   settle,
 } from "./pods.ts";
-import { startDaemon } from "./runtime.ts";
 
 const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 const STATUS = "k8s.v1.cni.cncf.io/network-status";
@@ -45,8 +44,12 @@ clusterTest("two nodes take addresses at the same time", {
 }, async (cluster, step) => {
   const { api, nodes } = cluster;
   await applyManifests(cluster, true);
-  // The daemon of multus runs multus only: whereabouts is a different executable.
-  for (const node of nodes) await startDaemon(node);
+  // As --plugins of the DaemonSet: the daemon of multus runs plugins of its own
+  // executable only, and looks after the claims of pods that it has attached.
+  for (const node of nodes) {
+    await node.get(`cd /opt/cni/bin
+      for name in macvlan whereabouts; do ln -sf cni-multus $name; done`);
+  }
   const account = "--serviceaccount=kube-system:multus";
   const grant = ["create", "clusterrolebinding", "multus-claims", account];
   api.kubectl(...grant, "--clusterrole=cni-whereabouts-claims");
