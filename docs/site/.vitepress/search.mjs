@@ -16,7 +16,9 @@ export const SEARCH = {
   fuzzy: (term) => term.length > 4 ? 0.2 : false,
   // Operators search more than authors of plugins, and by symptom.
   boostDocument: (id) =>
-    /\/(troubleshooting|doctor|install|uninstall)\.html/.test(id)
+    id.includes("/uninstall.html")
+      ? 1.7
+      : /\/(troubleshooting|doctor|install)\.html/.test(id)
       ? 1.5
       : id.includes("/migrate.html")
       ? 1.2
