@@ -9,17 +9,21 @@ import { type Bytes, i32, struct, u16, u32, u8 } from "../../net/bytes.ts";
 import { isErrno } from "../errno.ts";
 import { attributeSet, nested } from "../netlink/attribute.ts";
 import { message, type RawMessage } from "../netlink/message.ts";
+import { decodeAnswers } from "../netlink/request.ts";
 import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import type { NetNs } from "../netns.ts";
+import type { Ip } from "../../net/ip.ts";
+import { delAddress } from "./address_message.ts";
 import { getLink, linkHeader } from "./link_message.ts";
 
 /** Source: include/net/if_inet6.h `IF_RA_*`. */
 const IF_RA_MANAGED = 0x40, IF_RA_RCVD = 0x20;
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTM_NEWNDUSEROPT = 68, RTNLGRP_ND_USEROPT = 20;
+const RTNLGRP_IPV6_IFADDR = 9;
 /** Source: RFC 4861, section 4.2. */
 const ROUTER_ADVERTISEMENT = 134;
-/** Room for options that have not been received yet, in bytes. */
+/** Room for what has not been received yet, in bytes. */
 const UNREAD_BYTES = 256 * 1024;
 
 /** Fixed header of RTM_NEWNDUSEROPT. Source: `struct nduseroptmsg`. */
@@ -57,6 +61,14 @@ export interface RouterState {
   readonly isManaged: boolean;
 }
 
+/** What has happened on a link. */
+export interface RouterNews {
+  /** Options of advertisements, as the router sent them. */
+  readonly options: readonly Bytes[];
+  /** Addresses that the kernel has deleted, such as those that another host has. */
+  readonly deleted: readonly Ip[];
+}
+
 /** Hears the routers of one link. */
 export class RouterWatch implements Disposable {
   readonly #socket: NetlinkSocket;
@@ -75,25 +87,32 @@ export class RouterWatch implements Disposable {
   static open(netns: NetNs, ifindex: number): RouterWatch {
     using stack = new DisposableStack();
     const socket = stack.use(NetlinkSocket.open(netns, Protocol.Route));
-    socket.subscribe(RTNLGRP_ND_USEROPT, UNREAD_BYTES);
+    for (const group of [RTNLGRP_ND_USEROPT, RTNLGRP_IPV6_IFADDR]) {
+      socket.subscribe(group, UNREAD_BYTES);
+    }
     stack.move();
     return new RouterWatch(socket, ifindex);
   }
 
-  /** Takes the options that have arrived, as the router sent them; some may be lost. */
-  takeOptions(): Bytes[] {
-    const options: Bytes[] = [];
+  /** Takes what has happened since the last time; some may be lost. */
+  take(): RouterNews {
+    const messages: RawMessage[] = [];
     for (;;) {
       try {
-        const messages = this.#socket.receiveNotice();
-        if (messages === undefined) return options;
-        options.push(
-          ...messages.flatMap((one) => routerOptionsIn(one, this.#ifindex)),
-        );
+        const notice = this.#socket.receiveNotice();
+        if (notice === undefined) break;
+        messages.push(...notice);
       } catch (error) {
         if (!isErrno(error, "ENOBUFS")) throw error;
       }
     }
+    return {
+      options: messages.flatMap((one) => routerOptionsIn(one, this.#ifindex)),
+      deleted: decodeAnswers(messages, delAddress).flatMap(
+        ({ header: { ifindex }, attributes: { address } }) =>
+          ifindex === this.#ifindex && address !== undefined ? address : [],
+      ),
+    };
   }
 
   /** Stops listening. */

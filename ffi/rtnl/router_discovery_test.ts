@@ -38,7 +38,7 @@ Deno.test(requireRoot("a link without a router has no state"), () => {
   using rtnl = Rtnl.open(hosts.sandbox.path);
   const { index } = rtnl.link.get("lo");
   using watch = RouterWatch.open(hosts.sandbox, index);
-  assertEquals(watch.takeOptions(), []);
+  assertEquals(watch.take(), { options: [], deleted: [] });
   assertEquals(routerStateOf(rtnl.socket, index), {
     isAdvertised: false,
     isManaged: false,

@@ -68,8 +68,9 @@ export async function learn(
   const { yieldDuring = (wait) => wait() } = call.context;
   const addresses = await yieldDuring(() =>
     pollUntil(() => {
-      for (const option of watch.takeOptions()) dns.take(option);
-      return waiting.findAddresses();
+      const { options, deleted } = watch.take();
+      for (const option of options) dns.take(option);
+      return waiting.findAddresses(deleted);
     }, {
       signal: limit.signal,
       giveUp: () => waiting.explain(call.signal?.aborted === true),
@@ -122,8 +123,8 @@ class Waiting {
   readonly #sandbox: Rtnl;
   readonly #link: Link;
   readonly #seconds: number;
-  /** Addresses that were being checked: the kernel deletes those that another host has. */
-  readonly #checked = new Map<string, Cidr>();
+  /** The last address that the kernel has deleted, because another host has it. */
+  #deleted: Ip | undefined;
 
   constructor(sandbox: Rtnl, link: Link, seconds: number) {
     this.#sandbox = sandbox;
@@ -131,10 +132,14 @@ class Waiting {
     this.#seconds = seconds;
   }
 
-  /** Returns the addresses once none of them is being checked. */
-  findAddresses(): Cidr[] | undefined {
+  /**
+   * Returns the addresses once none of them is being checked.
+   *
+   * @param deleted Addresses that the kernel has deleted since the last time
+   */
+  findAddresses(deleted: readonly Ip[]): Cidr[] | undefined {
+    this.#deleted = deleted.at(-1) ?? this.#deleted;
     const learned = listLearned(this.#sandbox, this.#link);
-    for (const { address } of learned) this.#checked.set(`${address}`, address);
     const isBusy = learned.some(({ isTentative, hasDadFailed }) =>
       isTentative && !hasDadFailed
     );
@@ -160,20 +165,20 @@ class Waiting {
       return [`Cannot wait for the addresses of "${name}": the call ended`, ""];
     }
     const own = listAddresses(this.#sandbox, this.#link);
-    const [failed] = own.filter(({ hasDadFailed }) => hasDadFailed);
+    const failed = own.find(({ hasDadFailed }) => hasDadFailed);
+    const taken = failed?.address.ip ?? this.#deleted;
+    if (taken !== undefined) {
+      return [
+        `Cannot use an address on "${name}": another host has ${taken}`,
+        "duplicate address detection failed",
+      ];
+    }
     const [busy] = listLearned(this.#sandbox, this.#link);
-    const [deleted] = this.#checked.values();
-    const { address } = failed ?? busy ?? { address: deleted };
-    if (address !== undefined) {
-      return busy === undefined || failed !== undefined
-        ? [
-          `Cannot use an address on "${name}": another host has ${address.ip}`,
-          "duplicate address detection failed",
-        ]
-        : [
-          `Cannot find out in ${time} whether another host has ${address.ip}`,
-          `"${name}" has the address since shortly before the end`,
-        ];
+    if (busy !== undefined) {
+      return [
+        `Cannot find out in ${time} whether another host has ${busy.address.ip}`,
+        `"${name}" has the address since shortly before the end`,
+      ];
     }
     const { isAdvertised, isManaged } = routerStateOf(
       this.#sandbox.socket,
