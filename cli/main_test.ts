@@ -311,6 +311,9 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
     netns: "/var/run/netns/blue",
     netnsExists: true,
     missingNetworks: null,
+    hostAccess: null,
+    lastRepair: null,
+    repairError: null,
   });
   assertMatch(await succeed(host, "netns list"), /^blue .* pods\/eth0$/m);
   await succeed(host, "del pods blue");

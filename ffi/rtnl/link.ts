@@ -75,8 +75,8 @@ export function filtersVlans({ data }: Link): boolean {
   return data?.kind === "bridge" && data.vlanFiltering;
 }
 
-/** The loopback link of each namespace. Source: include/linux/netdevice.h. */
-const LOOPBACK_INDEX = 1;
+/** The loopback link of each namespace. Source: include/net/net_namespace.h `LOOPBACK_IFINDEX`. */
+export const LOOPBACK_INDEX = 1;
 
 /** Links of the namespace in which the socket was opened. */
 export class LinkRequests {

@@ -22,7 +22,7 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyDns, type Result } from "../../cni/result/result.ts";
 import { markLearned } from "../../cni/result/learned.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { type Link, LOOPBACK_INDEX } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { openSandbox } from "../../plugins/parts/sandbox/sandbox.ts";
@@ -73,9 +73,18 @@ export const slaac: Plugin<SlaacConfig> = definePlugin({
   },
 });
 
-/** @throws {CniError} 999 if the plugin of the interface has not created it */
+/**
+ * @throws {CniError} 4 if it is the loopback interface; 999 if the plugin of the
+ *   interface has not created it
+ */
 function getLink(sandbox: Rtnl, { args }: Call): Link {
   const link = sandbox.link.find(args.ifName);
+  if (link?.index === LOOPBACK_INDEX) {
+    throw new CniError(
+      ErrorCode.InvalidEnvironmentVariables,
+      `slaac: "${link.name}" is the loopback interface, which no router reaches`,
+    );
+  }
   if (link !== undefined) return link;
   throw new CniError(
     ErrorCode.Internal,

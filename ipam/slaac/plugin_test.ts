@@ -247,4 +247,9 @@ rootTest("slaac.status() succeeds, and add() needs an interface", async () => {
     999,
     'Cannot find interface "eth0"',
   );
+  assertFailure(
+    await net.hosts.run("slaac", "ADD", net.config(IPAM), { ifName: "lo" }),
+    4,
+    '"lo" is the loopback interface',
+  );
 });

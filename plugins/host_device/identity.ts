@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { type Link, LOOPBACK_INDEX } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import { isGivenBack } from "./find_device.ts";
@@ -28,12 +28,11 @@ export interface ContainerLinks {
 
 /** Reads the links of a container. */
 export function readContainerLinks(sandbox: Rtnl, host: Rtnl): ContainerLinks {
-  const links = sandbox.link.list().filter(({ index }) => index !== LOOPBACK);
+  const links = sandbox.link.list().filter(({ index }) =>
+    index !== LOOPBACK_INDEX
+  );
   return { links, hostNumber: numberOfNetns(sandbox, host.netns) };
 }
-
-/** The index of `lo`. Source: include/net/net_namespace.h `LOOPBACK_IFINDEX`. */
-const LOOPBACK = 1;
 
 /** Returns what identifies a link. */
 export function identityOf(link: Link): KernelIdentity {
