@@ -318,14 +318,10 @@ function answers(text: string, address: string): boolean {
   return SEARCHED[text]?.some((one) => section.startsWith(one)) ?? false;
 }
 
-/** Building the site takes as much as a hundred tests. */
-const isNight = Deno.env.get("CNI_CONFORM") === "1";
-
 /** Whether npm has the site's packages here, or could install them. */
-const hasPackages = isNight &&
-  (exists(MINISEARCH.pathname) ||
-    Deno.env.get("CNI_TEST_NO_INSTALL") !== "1" && hasCommand("npm") &&
-      installPackages() === 0);
+const hasPackages = exists(MINISEARCH.pathname) ||
+  Deno.env.get("CNI_TEST_NO_INSTALL") !== "1" && hasCommand("npm") &&
+    installPackages() === 0;
 
 /** The site, built once for all tests of this file. */
 let built: string | undefined;
@@ -392,14 +388,12 @@ Deno.test("deno task docs says what it needs without a network", async () => {
 
 const needsPackages = ignoreUnless(
   hasPackages,
-  `needs ${isNight ? "the site's packages of npm" : "CNI_CONFORM=1"}`,
+  "needs the site's packages of npm",
 );
 
 const needsBrowser = ignoreUnless(
   hasPackages && hasCommand("chromium"),
-  `needs ${
-    isNight ? "the site's packages of npm, and chromium" : "CNI_CONFORM=1"
-  }`,
+  "needs the site's packages of npm, and chromium",
 );
 
 Deno.test({

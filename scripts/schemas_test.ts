@@ -17,7 +17,6 @@ import { typeOf } from "../cli/explain/explain.ts";
 import { makeSchemas } from "../cli/explain/make.ts";
 import { METADATA } from "../plugins/lists/metadata.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
-import { withPluginParts } from "./schemas/plugin_pages.ts";
 import { linkCodes } from "./schemas/site_pages.ts";
 import { listChanged } from "./schemas.ts";
 import { LAYERS } from "./lint/layers.ts";
@@ -251,13 +250,4 @@ Deno.test("linkCodes() links codes of findings in prose, and in no code", () => 
     "## CNI0101\n\nSee [CNI0403](findings.md#cni0403), `CNI0404` and " +
       "[CNI0405](x.md).\n",
   );
-});
-
-Deno.test("the site has the keys of plugins, and the repository the command", async () => {
-  const page = "<!-- keys of dummy -->\n<!-- end -->\n";
-  assertMatch(
-    await withPluginParts(page),
-    /^<!-- .*\n\n`cni explain dummy` prints the keys, .*\n\n<!-- end -->\n$/,
-  );
-  assertMatch(await withPluginParts(page, { isSite: true }), /^\| `ipam` \|/m);
 });

@@ -8,9 +8,6 @@
  * `<!-- keys of host-local: ranges[][].subnet ranges[][].gateway -->`. `common`
  * stands for the keys that several plugins share.
  *
- * The site has the tables of keys. The repository keeps no copy of them, except of
- * `common`: its pages name the command that prints the keys.
- *
  * @module
  */
 
@@ -32,15 +29,12 @@ const COLUMNS = [
  * Writes the parts of a page anew, not formatted.
  *
  * @param options `mayLack` leaves parts of plugins that do not exist, such as a plugin
- * whose directory was moved out; `isSite` writes all tables of keys
+ * whose directory was moved out
  * @throws {Error} If a part names a plugin or a key that does not exist
  */
 export async function withPluginParts(
   page: string,
-  { mayLack = false, isSite = false }: {
-    readonly mayLack?: boolean;
-    readonly isSite?: boolean;
-  } = {},
+  { mayLack = false }: { readonly mayLack?: boolean } = {},
 ): Promise<string> {
   const types = [...page.matchAll(PART)].map(([, , , type = ""]) => type);
   const plugins = new Map<string, PluginKeys>([
@@ -56,10 +50,7 @@ export async function withPluginParts(
     (whole, begin, kind, type, names, end) => {
       const plugin = plugins.get(type);
       if (plugin === undefined) return whole;
-      const hasTable = isSite || type === "common";
-      const part = kind === "keys" && !hasTable
-        ? `\`cni explain ${type}\` prints the keys, with their defaults and ranges.`
-        : formatPart(kind, plugin, names?.split(/\s+/));
+      const part = formatPart(kind, plugin, names?.split(/\s+/));
       return `${begin}\n${part}\n\n${end}`;
     },
   );

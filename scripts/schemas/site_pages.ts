@@ -1,12 +1,11 @@
 /**
- * Adds to the pages of the site what is made from the source: the tables of keys, the
- * page of findings, and links from each code of a finding to its section.
+ * Adds to the pages of the site what is made from the source: the page of findings,
+ * and links from each code of a finding to its section.
  *
  * @module
  */
 
 import { formatFindingsPage } from "./findings_page.ts";
-import { withPluginParts } from "./plugin_pages.ts";
 
 /** The parts of a page that stay as they are: code, links, headings. */
 const KEPT = /^```[^]*?^```|`[^`\n]*`|\[[^\]]*\]\([^)]*\)|^#+ .*$/gm;
@@ -34,8 +33,7 @@ async function completePages(directory: string): Promise<void> {
     if (!name.endsWith(".md")) continue;
     const path = `${directory}/${name}`;
     const page = await Deno.readTextFile(path);
-    const whole = await withPluginParts(page, { isSite: true });
-    await Deno.writeTextFile(path, linkCodes(whole));
+    await Deno.writeTextFile(path, linkCodes(page));
   }
   await Deno.writeTextFile(`${directory}/findings.md`, formatFindingsPage());
 }
