@@ -83,6 +83,21 @@ const LISTS: readonly Row[] = [
     'warning plugins[0].ipam.ipMasq: host-local has no such key; it belongs next to "ipam"',
   ],
   [
+    "a check of addresses in a mode that asks nobody",
+    joined("ipvlan", '"conflictCheck": ▸true', '"mode": "l3"'),
+    'error plugins[0].conflictCheck: needs mode "l2", got "l3": other modes ask nobody',
+  ],
+  [
+    "a check of addresses without addresses",
+    pods(`{
+      "type": "vlan",
+      "master": "eth1",
+      "vlanId": 5,
+      ▸"conflictCheck": true
+    }`),
+    'warning plugins[0].conflictCheck: no effect without "ipam"',
+  ],
+  [
     "whereabouts' key for host-local",
     leased('"subnet": "10.1.0.0/24"', '▸"range": "10.1.0.0/24"'),
     'warning plugins[0].ipam.range: host-local has no such key; did you mean "rangeStart"?',

@@ -16,6 +16,7 @@ import {
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
+  type AddressRequest,
   allocate,
   allocateRequested,
   type Candidate,
@@ -96,14 +97,6 @@ export async function leaseAddresses(
 
 function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
   return { address: Cidr.of(ip, subnet.prefixLength), gateway };
-}
-
-/**
- * A range set that still needs an address; any address unless one is requested.
- */
-export interface AddressRequest {
-  readonly set: RangeSet;
-  readonly requested: Ip | undefined;
 }
 
 /**

@@ -27,6 +27,14 @@ export interface Candidate {
 }
 
 /**
+ * A range set that still needs an address; any address unless one is requested.
+ */
+export interface AddressRequest {
+  readonly set: RangeSet;
+  readonly requested: Ip | undefined;
+}
+
+/**
  * Lists the addresses of a set in the order in which to try them: from the
  * successor of the last one handed out, through all ranges, to that last one
  * itself. So a released address rests as long as possible.

@@ -12,7 +12,7 @@ import {
   maySetAside,
 } from "../../cni/config/conflicts.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { AddressRequest } from "./add.ts";
+import type { AddressRequest } from "./allocator.ts";
 import type { Lease } from "./lease.ts";
 import { countAddresses, findRange } from "./range.ts";
 import type { LeaseStore } from "./store.ts";

@@ -125,13 +125,13 @@ export async function findUnusedAddresses(
   const link = await bringUp(checking);
   if (link === undefined) {
     call.log.warn("Cannot ask whether other machines have the addresses", {
-      addresses: lease.ips.map(({ address }) => String(address.ip)),
+      addresses: ips.map(({ address }) => String(address.ip)),
       problem: `"${checking.link.name}" has no carrier`,
     });
     return new CheckedLease(lease, false);
   }
   using stack = new DisposableStack();
-  const arp = lease.ips.some(({ address }) => address.family === 4)
+  const arp = ips.some(({ address }) => address.family === 4)
     ? stack.use(ArpSocket.open(checking.sandbox.netns, link))
     : undefined;
   const usable = await replaceWhileUsed(checking, link, arp);
@@ -241,11 +241,11 @@ interface Listener {
 async function findConflicts(
   checking: Checking,
   link: ProbingLink,
-  { ips }: Result,
+  lease: Result,
   arp: ArpSocket | undefined,
 ): Promise<Conflict[]> {
   const { call, sandbox, host } = checking;
-  const all = ips.map(({ address }) => address.ip);
+  const all = withoutLearned(lease).ips.map(({ address }) => address.ip);
   const ofHost = host === undefined ? [] : findHostAddresses(host, all);
   if (ofHost.length > 0) return ofHost;
   const v4 = all.filter(({ family }) => family === 4);
