@@ -81,7 +81,7 @@ function getLink(sandbox: Rtnl, { args }: Call): Link {
   const link = sandbox.link.find(args.ifName);
   if (link?.index === LOOPBACK_INDEX) {
     throw new CniError(
-      ErrorCode.InvalidEnvironmentVariables,
+      ErrorCode.InvalidEnvironment,
       `slaac: "${link.name}" is the loopback interface, which no router reaches`,
     );
   }
