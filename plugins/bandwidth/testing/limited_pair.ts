@@ -183,7 +183,9 @@ export function hostLimits(
   return {
     links,
     qdiscs: lines.filter(isQdisc).filter((line) => !line.includes("noqueue")),
-    filters: lines.filter((line) => !isQdisc(line)),
+    // The kernel numbers the actions of a namespace.
+    filters: lines.filter((line) => !isQdisc(line))
+      .map((line) => line.replace(/\bindex \d+ ref\b/, "ref")),
   };
 }
 
