@@ -58,18 +58,21 @@ export class KeyedQueue {
    * @param key Undefined for a task that runs alongside all others
    * @param signal Ends the wait; those behind it still wait for those before it
    * @param untilSlot Ends the wait only when the earlier tasks of the key have ended
+   * @param work Something else to wait for, before a slot is taken
    * @returns The slot; undefined if a signal came first
    */
   async wait(
     key: string | undefined,
     signal: AbortSignal = NEVER,
     untilSlot: AbortSignal = NEVER,
+    work?: Promise<unknown>,
   ): Promise<Slot | undefined> {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const before = key === undefined ? undefined : this.#enter(key, ended);
     this.#waiting++;
     try {
       if (before !== undefined) await waitUntil(before, signal);
+      if (work !== undefined) await waitUntil(work, signal);
       if (!await this.#takeSlot(signal, untilSlot)) {
         if (before === undefined) end();
         else before.then(end);

@@ -120,10 +120,9 @@ export class Calls {
     // Even a call that is declined waits for the earlier ones of its attachment: run
     // by its caller, it would overtake them.
     const untilSlot = isFull ? AbortSignal.abort() : this.#stop.signal;
-    const turn = this.#queue.wait(subject.queueKey, signal, untilSlot);
+    const { queueKey } = subject;
     const work = this.#work.get(call.env["CNI_CONTAINERID"] ?? "");
-    if (work !== undefined) await waitUntil(work, signal);
-    using slot = await turn;
+    using slot = await this.#queue.wait(queueKey, signal, untilSlot, work);
     if (slot === undefined) {
       if (signal.aborted) return cancelledOutcome(subject, signal);
       return { declined: isFull ? "too many calls wait" : "the daemon ends" };

@@ -431,8 +431,8 @@ Deno.test("Calls: one that waits for a DHCP server holds up no others", async ()
   }
 });
 
-Deno.test("Calls.whileIdle() has calls of the container wait, and no others", async () => {
-  const told = new Told();
+Deno.test("Calls.whileIdle() has calls of the container wait, without a slot, and no others", async () => {
+  const told = new Told(1);
   const { promise, resolve } = Promise.withResolvers<void>();
   const working = told.calls.whileIdle("c1", async () => {
     told.story.push("work begins");
