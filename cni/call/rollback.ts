@@ -91,7 +91,7 @@ export class Rollback implements AsyncDisposable {
 
 /**
  * A step: what it does, such as "release the lease", and how. It is left out if an
- * earlier step that it needs has failed, for a retry to do.
+ * earlier step that it needs has failed or was left out, for a retry to do.
  */
 export type TearDownStep = readonly [
   label: string,
@@ -101,7 +101,7 @@ export type TearDownStep = readonly [
 
 /**
  * Runs all steps of a tear-down in order, even if some fail, except those that need
- * one that has failed.
+ * one that has failed or was left out.
  *
  * @throws The only failure, or an AggregateError of several
  */
@@ -109,14 +109,18 @@ export async function tryAll(
   steps: readonly TearDownStep[],
 ): Promise<void> {
   const failures: Error[] = [];
-  const failed = new Set<TearDownStep>();
+  /** Those that have failed or were left out. */
+  const undone = new Set<TearDownStep>();
   for (const step of steps) {
     const [label, run, needs] = step;
-    if (needs !== undefined && failed.has(needs)) continue;
+    if (needs !== undefined && undone.has(needs)) {
+      undone.add(step);
+      continue;
+    }
     try {
       await run();
     } catch (error) {
-      failed.add(step);
+      undone.add(step);
       failures.push(new Error(`Cannot ${label}`, { cause: error }));
     }
   }

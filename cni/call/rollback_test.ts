@@ -148,11 +148,17 @@ Deno.test("tryAll() leaves out a step that needs one that has failed", async () 
     throw failure;
   }];
   const rules: TearDownStep = ["remove the rules", () => {}];
+  const lease: TearDownStep = [
+    "release the lease",
+    () => void events.push("lease"),
+    unlink,
+  ];
   await assertRejects(() =>
     tryAll([
       unlink,
       rules,
-      ["release the lease", () => void events.push("lease"), unlink],
+      lease,
+      ["forget the lease", () => void events.push("forgotten"), lease],
       ["remove the table", () => void events.push("table"), rules],
     ])
   );
