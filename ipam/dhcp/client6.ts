@@ -17,7 +17,7 @@ import {
   type IdentityAssociation,
   type LeasedAddress,
   type Option6,
-  type Status6,
+  Status6,
   statusIn,
 } from "../../net/dhcp/options6.ts";
 import { Ip } from "../../net/ip.ts";
@@ -86,8 +86,21 @@ export async function solicit(
   });
 }
 
+/** A server does not know the addresses of an interface. */
+class NoBindingError extends RefusedError {
+  readonly serverId: Bytes;
+
+  constructor(message: string, serverId: Bytes) {
+    super(message);
+    this.serverId = serverId;
+  }
+}
+
 /**
- * Asks to keep addresses: the server that granted them, or any.
+ * Asks to keep addresses: the server that granted them, or any. A server that does
+ * not know them is asked to grant them anew.
+ *
+ * Source: RFC 8415, section 18.2.10.1.
  *
  * @throws {RefusedError} If the server refuses
  * @throws {CniError} 11 if no server answers until the signal
@@ -101,12 +114,20 @@ export async function extend6(
     readonly signal: AbortSignal;
   },
 ): Promise<Grant> {
-  return await ask(port, identity, {
-    signal,
-    type: asksAll ? MessageType6.Rebind : MessageType6.Renew,
-    ips: addresses.map(({ address }) => Ip.parse(address)),
-    ...asksAll ? {} : { serverId: Uint8Array.fromHex(serverId) },
-  });
+  const ips = addresses.map(({ address }) => Ip.parse(address));
+  try {
+    return await ask(port, identity, {
+      signal,
+      type: asksAll ? MessageType6.Rebind : MessageType6.Renew,
+      ips,
+      ...asksAll ? {} : { serverId: Uint8Array.fromHex(serverId) },
+    });
+  } catch (error) {
+    if (!(error instanceof NoBindingError) || signal.aborted) throw error;
+    const { serverId } = error;
+    const type = MessageType6.Request;
+    return await ask(port, identity, { signal, type, ips, serverId });
+  }
 }
 
 /** Tells a server that addresses are not needed, or that another host has them. */
@@ -143,23 +164,20 @@ async function ask(
   const answer = await exchange6(port, identity, {
     signal,
     message: messageOf(type, identity, { ips, serverId }),
-    choose: (reply): Grant | string | undefined => {
+    choose: (reply): Grant | RefusedError | undefined => {
       if (reply.type !== MessageType6.Reply) return undefined;
       const isOther = serverId !== undefined &&
         serverId.toHex() !== reply.serverId.toHex();
       if (isOther) return undefined;
       const grant = grantIn(reply, identity);
-      return refusalIn(reply, grant) ?? grant;
+      return errorIn(reply, grant) ?? grant;
     },
   });
   if (answer === undefined) {
     throw new CniError(ErrorCode.TryAgainLater, "No DHCPv6 server answered");
   }
-  if (typeof answer === "string") {
-    throw new RefusedError(`the DHCPv6 server refused the lease: ${answer}`);
-  }
-  if (hasAddress(answer)) return answer;
-  throw new RefusedError("the DHCPv6 server left no address");
+  if (answer instanceof RefusedError) throw answer;
+  return answer;
 }
 
 function messageOf(
@@ -203,14 +221,29 @@ function grantIn(
   return association && { serverId, association, options };
 }
 
+/** Returns the error of a reply; undefined if the server does not refuse. */
+function errorIn(
+  reply: ServerMessage6,
+  grant: Grant | undefined,
+): RefusedError | undefined {
+  const reason = refusalIn(reply, grant);
+  if (reason !== undefined) {
+    const text = `the DHCPv6 server refused the lease: ${reason}`;
+    return grant?.association.status?.code === Status6.noBinding
+      ? new NoBindingError(text, reply.serverId)
+      : new RefusedError(text);
+  }
+  if (grant === undefined || hasAddress(grant)) return undefined;
+  return new RefusedError("the DHCPv6 server left no address");
+}
+
 /** Returns why a server refuses; undefined if it does not. */
 function refusalIn(
   { options }: ServerMessage6,
   grant: Grant | undefined,
 ): string | undefined {
-  const success: typeof Status6.success = 0;
   const status = [statusIn(options), grant?.association.status]
-    .find((one) => one !== undefined && one.code !== success);
+    .find((one) => one !== undefined && one.code !== Status6.success);
   if (status === undefined) return undefined;
   const text = status.text.slice(0, MAX_REASON);
   return `status ${status.code}${text === "" ? "" : `, ${text}`}`;

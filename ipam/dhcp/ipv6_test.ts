@@ -115,6 +115,28 @@ rootTest("dhcp renews an IPv6 lease with its server", needs, async () => {
 });
 
 rootTest(
+  "dhcp asks a DHCPv6 server that lost its leases for the same address",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { ipam, daemon } = scene;
+    const more = `server-duid LL ethernet 02:00:5e:00:53:01;
+      option dhcp-renewal-time 5; option dhcp-rebinding-time 200;`;
+    const server = await scene.serve(serverOf({ more }));
+    await scene.succeed("ADD", ipam);
+    const before = scene.locals;
+    await server.stop();
+    await Deno.remove(`${scene.hosts.directory}/dhcpd.leases`);
+    const forgetful = await scene.serve(serverOf({ more }));
+    await daemon.says("msg=renewed");
+    await forgetful.says("Renew message");
+    await forgetful.says("Request message");
+    assert(!daemon.log.includes("The lease expired"), daemon.log);
+    assertEquals(scene.locals, before);
+  },
+);
+
+rootTest(
   "dhcp keeps an IPv6 lease while its daemon is restarted",
   needs,
   async () => {
