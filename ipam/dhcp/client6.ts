@@ -6,7 +6,7 @@
  * @module
  */
 
-import { JoinedSignal } from "../../base/deadline.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Bytes, concat, u16be } from "../../net/bytes.ts";
 import { MessageType6, type ServerMessage6 } from "../../net/dhcp/message6.ts";
@@ -38,6 +38,11 @@ const WANTED = [Code6.nameServers, Code6.domainSearch];
 
 /** Longest wait for the answer to a release or a refusal, in ms. */
 const FAREWELL_MS = 1000;
+/**
+ * How long other servers may grant what one has refused, in ms: time for two more
+ * messages.
+ */
+const OTHERS_MS = 4000;
 /** Longest reason of a server that an error has, in UTF-16 code units. */
 const MAX_REASON = 200;
 
@@ -150,7 +155,10 @@ export async function farewell(
   });
 }
 
-/** Sends a request to which only a reply is an answer. */
+/**
+ * Sends a request to which only a reply is an answer. If any server may answer,
+ * one that grants addresses wins over those that refuse.
+ */
 async function ask(
   port: Port,
   identity: Identity,
@@ -161,8 +169,11 @@ async function ask(
     readonly signal: AbortSignal;
   },
 ): Promise<Grant> {
+  const over = new AbortController();
+  using limit = new JoinedSignal(signal, over.signal);
+  let refusal: RefusedError | undefined;
   const answer = await exchange6(port, identity, {
-    signal,
+    signal: limit.signal,
     message: messageOf(type, identity, { ips, serverId }),
     choose: (reply): Grant | RefusedError | undefined => {
       if (reply.type !== MessageType6.Reply) return undefined;
@@ -170,9 +181,16 @@ async function ask(
         serverId.toHex() !== reply.serverId.toHex();
       if (isOther) return undefined;
       const grant = grantIn(reply, identity);
-      return errorIn(reply, grant) ?? grant;
+      const error = errorIn(reply, grant);
+      if (error === undefined) return grant;
+      if (serverId !== undefined) return error;
+      if (refusal === undefined) {
+        pause(OTHERS_MS, limit.signal).then(() => over.abort());
+      }
+      refusal = error instanceof NoBindingError ? error : refusal ?? error;
+      return undefined;
     },
-  });
+  }).finally(() => over.abort()) ?? refusal;
   if (answer === undefined) {
     throw new CniError(ErrorCode.TryAgainLater, "No DHCPv6 server answered");
   }

@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { Background } from "../../tests/_harness/background.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { needsKind } from "../../tests/_harness/on_master.ts";
@@ -160,6 +161,39 @@ rootTest(
     await server.says("Release message");
     await eventually("the lease is gone", () => daemon.leases.length === 0);
     assertEquals(scene.locals, []);
+  },
+);
+
+rootTest(
+  "dhcp keeps an IPv6 lease that one of two DHCPv6 servers refuses",
+  allOf(needs, needsDnsmasq),
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { ipam, daemon, hosts: { host } } = scene;
+    const server = await scene.serve(serverOf());
+    await scene.succeed("ADD", ipam);
+    const before = scene.locals;
+    await daemon.stop();
+    runIn(
+      host,
+      ...["ip", "address", "add", "2001:db8:2::1/64", "dev", "br0"] as const,
+    );
+    const other = new Background(host, "dnsmasq", [
+      ...["--keep-in-foreground", "--conf-file=/dev/null", "--user=root"],
+      ...["--port=0", "--pid-file=", "--log-facility=-", "--log-dhcp"],
+      ...["--interface=br0", "--bind-interfaces", "--dhcp-authoritative"],
+      ...["--leasefile-ro", "--dhcp-range=2001:db8:2::100,2001:db8:2::1ff,1h"],
+    ]);
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => other.stop());
+    await other.says("DHCPv6, ");
+    Deno.kill(server.pid, "SIGSTOP");
+    await daemon.start();
+    await other.says("DHCPREPLY");
+    Deno.kill(server.pid, "SIGCONT");
+    await daemon.says("msg=confirmed");
+    assert(!daemon.log.includes("The lease expired"), daemon.log);
+    assertEquals(scene.locals, before);
   },
 );
 
