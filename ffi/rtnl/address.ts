@@ -14,7 +14,17 @@ import { addressFamily, AF_UNSPEC } from "./constants.ts";
 /** Source: include/uapi/linux/if_addr.h. */
 const IFA_F_TEMPORARY = 0x01, IFA_F_NODAD = 0x02, IFA_F_DADFAILED = 0x08;
 const IFA_F_DEPRECATED = 0x20, IFA_F_TENTATIVE = 0x40, IFA_F_PERMANENT = 0x80;
-const IFA_F_NOPREFIXROUTE = 0x200;
+const IFA_F_MANAGETEMPADDR = 0x100, IFA_F_NOPREFIXROUTE = 0x200;
+/** Seconds that mean forever. Source: include/net/addrconf.h `INFINITY_LIFE_TIME`. */
+const FOREVER = 0xffffffff;
+
+/** How many seconds an address may be used. */
+export interface AddressLifetime {
+  /** For new connections. */
+  readonly preferred: number;
+  /** At all. */
+  readonly valid: number;
+}
 
 /** An address as the kernel has it. */
 export interface Address {
@@ -34,6 +44,10 @@ export interface Address {
   readonly isDeprecated: boolean;
   /** Whether the kernel has added no route to the prefix. */
   readonly noPrefixRoute: boolean;
+  /** Whether the kernel derives temporary addresses from it. IPv6. */
+  readonly makesTemporary: boolean;
+  /** What remains of its lifetime; undefined if that is forever. */
+  readonly lifetime: AddressLifetime | undefined;
 }
 
 /** An address to add. */
@@ -46,11 +60,10 @@ export interface NewAddress {
   readonly noPrefixRoute?: boolean;
   /** Whether an IPv6 address is checked for duplicates before it can be used. */
   readonly detectsDuplicates?: boolean;
-  /** How many seconds it is preferred and valid; forever if absent. IPv6. */
-  readonly lifetime?: {
-    readonly preferred: number;
-    readonly valid: number;
-  };
+  /** Whether the kernel derives temporary addresses from it. IPv6. */
+  readonly makesTemporary?: boolean;
+  /** Its lifetime; forever if absent. IPv6. */
+  readonly lifetime?: AddressLifetime | undefined;
 }
 
 /** Addresses of the namespace in which the socket was opened. */
@@ -89,10 +102,10 @@ export class AddressRequests {
   }
 
   #new(
-    { ifindex, address, noPrefixRoute, detectsDuplicates, lifetime }:
-      NewAddress,
+    given: NewAddress,
     flags: number,
   ): void {
+    const { ifindex, address, noPrefixRoute, detectsDuplicates } = given;
     const skipsDetection = address.family === 6 && !detectsDuplicates;
     this.#socket.request(newAddress, {
       flags,
@@ -101,9 +114,10 @@ export class AddressRequests {
         address: address.ip,
         local: address.ip,
         broadcast: address.broadcast,
-        lifetimes: lifetime,
+        lifetimes: given.lifetime,
         flags: (skipsDetection ? IFA_F_NODAD : 0) |
-          (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0),
+          (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0) |
+          (given.makesTemporary ? IFA_F_MANAGETEMPADDR : 0),
       },
     });
   }
@@ -158,9 +172,20 @@ export class AddressRequests {
         isTemporary: own.family === 6 && (flags & IFA_F_TEMPORARY) !== 0,
         isDeprecated: (flags & IFA_F_DEPRECATED) !== 0,
         noPrefixRoute: (flags & IFA_F_NOPREFIXROUTE) !== 0,
+        makesTemporary: own.family === 6 &&
+          (flags & IFA_F_MANAGETEMPADDR) !== 0,
+        lifetime: lifetimeOf(attributes.lifetimes),
       }];
     });
   }
+}
+
+function lifetimeOf(
+  { preferred = FOREVER, valid = FOREVER }: Partial<AddressLifetime> = {},
+): AddressLifetime | undefined {
+  return preferred === FOREVER && valid === FOREVER
+    ? undefined
+    : { preferred, valid };
 }
 
 function headerOf(

@@ -2,15 +2,17 @@
  * Moving an interface into a VRF, and out of it.
  *
  * The kernel takes the interface down and up for that, and so deletes all of
- * its routes, and IPv6 addresses unless `keep_addr_on_down` is set.
+ * its routes and its IPv6 addresses. With `keep_addr_on_down` it keeps those that
+ * have no lifetime.
  *
  * @module
  */
 
+import { withoutLearned } from "../../cni/result/learned.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
-import type { Address } from "../../ffi/rtnl/address.ts";
+import type { NewAddress } from "../../ffi/rtnl/address.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
@@ -21,7 +23,7 @@ import { kernelRoutesOf, listAddresses } from "../parts/link/configure_link.ts";
 export interface Configuration {
   readonly link: Pick<Link, "index" | "name">;
   /** The IPv6 addresses to restore: the kernel keeps IPv4 addresses itself. */
-  readonly addresses: readonly Pick<Address, "address" | "noPrefixRoute">[];
+  readonly addresses: readonly Omit<NewAddress, "ifindex">[];
   /** The routes of all tables except the kernel's own. */
   readonly routes: readonly RouteEntry[];
   /**
@@ -53,9 +55,17 @@ export function readConfiguration(sandbox: Rtnl, link: Link): Configuration {
   const all = routesOver(sandbox, link);
   return {
     link,
-    addresses: listAddresses(sandbox, link).filter(({ address, isPermanent }) =>
-      address.family === 6 && isPermanent
-    ),
+    // The kernel derives new temporary addresses from the address of a prefix.
+    addresses: listAddresses(sandbox, link)
+      .filter(({ address, isTemporary }) =>
+        address.family === 6 && !isTemporary
+      )
+      .map(({ address, noPrefixRoute, makesTemporary, lifetime }) => ({
+        address,
+        noPrefixRoute,
+        makesTemporary,
+        lifetime,
+      })),
     routes: all.filter(({ origin }) => origin === "others"),
     split: unicastRoutes(sandbox).filter((entry) =>
       entry.origin === "others" && entry.over(link.index) !== undefined &&
@@ -66,12 +76,13 @@ export function readConfiguration(sandbox: Rtnl, link: Link): Configuration {
   };
 }
 
-/** Returns what an interface should have, by its part of a result. */
-export function configurationOf(
-  { ips, routes }: Result,
-  link: Link,
-): Configuration {
+/**
+ * Returns what an interface should have, by its part of a result. The network
+ * changes the rest.
+ */
+export function configurationOf(result: Result, link: Link): Configuration {
   const { index: ifindex } = link;
+  const { ips, routes } = withoutLearned(result);
   return {
     link,
     addresses: ips.filter(({ address }) => address.family === 6)
@@ -125,7 +136,8 @@ export function changeMaster(
     throw new Error(`could not change the master of ${link.name}`, { cause });
   }
   const present = listAddresses(sandbox, link);
-  for (const { address, noPrefixRoute } of addresses) {
+  for (const wanted of addresses) {
+    const { address } = wanted;
     const found = present.find((one) => one.address.equals(address));
     // Without duplicate address detection, which the address had before:
     // routes cannot have a tentative address as their source.
@@ -135,7 +147,8 @@ export function changeMaster(
     const { index: ifindex } = link;
     attempt(`restore address ${address} of "${link.name}"`, () => {
       if (found !== undefined) sandbox.address.del(ifindex, address);
-      sandbox.address.add({ ifindex, address, noPrefixRoute });
+      if (wanted.lifetime?.valid === 0) return;
+      sandbox.address.add({ ...wanted, ifindex });
     });
   }
   const now = routesOver(sandbox, link);

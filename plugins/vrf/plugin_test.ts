@@ -1,11 +1,15 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { Rollback } from "../../cni/call/rollback.ts";
 import { inNetns } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { createLog } from "../../base/log/log.ts";
 import { ETH0, needsVrf, VrfScene } from "./testing.ts";
+import { ensureVrf } from "./vrf_link.ts";
 
 const KEYS = { vrfname: "blue" };
 
@@ -35,6 +39,77 @@ rootTest(
     await scene.succeed("CHECK", { prevResult });
     await scene.succeed("DEL", { prevResult });
     assertEquals(scene.state, before);
+  },
+);
+
+rootTest(
+  "vrf keeps addresses with a lifetime, and what remains of it",
+  needsVrf,
+  async () => {
+    using scene = new VrfScene(KEYS, []);
+    const key = "net/ipv6/conf/eth0/keep_addr_on_down";
+    inNetns(scene.hosts.sandbox, () => writeSysctl(key, "1"));
+    const leased = "2001:db8::9/128", derived = "2001:db8:c::9/64";
+    const times = "nodad valid_lft 1800 preferred_lft 900";
+    scene.ip(
+      ...ETH0,
+      `address add ${leased} dev eth0 ${times}`,
+      `address add ${derived} dev eth0 mngtmpaddr ${times}`,
+    );
+    const { state: before } = scene;
+    const isInTime = (): boolean => {
+      using rtnl = Rtnl.open(scene.hosts.sandbox.path);
+      const all = rtnl.address.list({ family: 6 });
+      return [leased, derived].every((text) => {
+        const found = all.find(({ address }) => String(address) === text);
+        const { preferred = 0, valid = 0 } = found?.lifetime ?? {};
+        return preferred > 0 && preferred <= 900 && valid > 900 &&
+          valid <= 1800;
+      });
+    };
+    const learned = { "cni.dev/learned": true };
+    const { ips, routes } = scene.prevResult as Record<string, Keys[]>;
+    const prevResult = {
+      ...scene.prevResult,
+      ips: [...ips ?? [], { interface: 0, address: leased, ...learned }],
+      routes: [
+        ...routes ?? [],
+        { dst: "2001:db8:8::/48", gw: "fe80::aa", ...learned },
+      ],
+    };
+    await scene.succeed("ADD", { prevResult });
+    assert(isInTime(), "after ADD");
+    const { state } = scene;
+    await scene.succeed("ADD", { prevResult });
+    assertEquals(scene.state, state);
+    await scene.succeed("DEL", { prevResult });
+    assert(isInTime(), "after DEL");
+    assertEquals(scene.state, before);
+
+    await scene.succeed("ADD", { prevResult });
+    scene.ip(`address del ${leased} dev eth0`);
+    const { state: expired } = scene;
+    await scene.succeed("ADD", { prevResult });
+    assertEquals(scene.state, expired);
+  },
+);
+
+rootTest(
+  "vrf leaves alone a link that appears beside it",
+  needsVrf,
+  async () => {
+    using scene = new VrfScene(KEYS, []);
+    using rtnl = Rtnl.open(scene.hosts.sandbox.path);
+    const list = rtnl.link.list.bind(rtnl.link);
+    rtnl.link.list = () => {
+      scene.ip("link add blue type vrf table 9");
+      return list();
+    };
+    {
+      await using rollback = new Rollback(createLog({}, () => {}));
+      assertThrows(() => ensureVrf(rtnl, "blue", 0, rollback), Error, "blue");
+    }
+    assertEquals(scene.links, ["eth0", "eth1", "blue 9"]);
   },
 );
 

@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Rollback } from "../../cni/call/rollback.ts";
+import { isErrno } from "../../ffi/errno.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -54,12 +55,15 @@ export function ensureVrf(
     );
   }
   const chosen = table || freeTable(link.list());
+  let isOthers = false;
   rollback.onFailure(`delete VRF "${name}"`, () => {
-    link.ensureGone(name);
+    if (!isOthers) link.ensureGone(name);
   });
   try {
     return { index: link.addVrf({ name, table: chosen }).index, table: chosen };
   } catch (cause) {
+    // Something else in the container has just created a link of that name.
+    isOthers = isErrno(cause, "EEXIST");
     throw new Error(`could not add VRF ${name}`, { cause });
   }
 }
