@@ -423,6 +423,7 @@ Deno.test("cni networks NAME tells all about a network", async (t) => {
       gateways: ["10.22.0.1"],
       used: 3,
       staying: [],
+      setAside: [],
       free: 250,
       leases: "/leases/pods",
     }]);
