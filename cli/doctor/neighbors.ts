@@ -86,8 +86,7 @@ async function askOn(
       for (const { ip, family } of addresses) if (family === 4) socket.ask(ip);
     }
     await pause(LISTEN_MS);
-    for (let owner = socket.receive(); owner; owner = socket.receive()) {
-      const { ip, mac } = owner;
+    for (const { ip, mac } of socket.receive()) {
       const right = live.find(({ addresses }) =>
         addresses.some((one) => one.ip.equals(ip))
       );

@@ -131,18 +131,18 @@ export class EchoSocket implements Disposable {
     libc.send(this.fd, encodeRequest(request, this.id, this.#length), 0);
   }
 
-  /** Reports whether a reply has arrived. */
+  /** Reports whether a reply has arrived: one look. */
   hasReply(): boolean {
     const { reply } = FAMILIES[this.#family];
-    for (;;) {
-      const length = receive(this.fd, this.#buffer);
-      if (length === undefined) return false;
+    const read = (): number | undefined => receive(this.fd, this.#buffer);
+    for (const length of libc.readTogether(read)) {
       const message = skipIpHeader(this.#buffer.subarray(0, length), reply);
       const id = message.length < HEADER_BYTES
         ? undefined
         : viewOf(message).getUint16(4);
       if (message[0] === reply && id === this.id) return true;
     }
+    return false;
   }
 
   /** Closes the socket. A second call does nothing. */

@@ -115,13 +115,14 @@ export class IcmpErrorSocket implements Disposable {
     );
   }
 
-  /** Returns the errors that have arrived. */
+  /** Returns errors that have arrived: one look. */
   receive(): IcmpError[] {
     const found: IcmpError[] = [];
-    for (;;) {
+    const read = (): number | undefined => {
       viewOf(this.#memory).setUint32(Layout.header + 8, NAME_BYTES, true);
-      const length = libc.receiveMessage(this.#fd.number, this.#memory);
-      if (length === undefined) return found;
+      return libc.receiveMessage(this.#fd.number, this.#memory);
+    };
+    for (const length of libc.readTogether(read)) {
       const packet = this.#memory.slice(
         Layout.packet,
         Layout.packet + Math.min(length, PACKET_BYTES),
@@ -130,6 +131,7 @@ export class IcmpErrorSocket implements Disposable {
       const error = decodeError(packet, name, this.#family);
       if (error !== undefined) found.push(error);
     }
+    return found;
   }
 
   /** Closes the socket. A second call does nothing. */

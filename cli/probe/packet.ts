@@ -155,12 +155,12 @@ function openArp({ from, destination, link }: Probe): Opened {
   // No IP packet has this protocol and identifier.
   const flow = { protocol: 0, source: from.source, id: 0 };
   return {
-    ...opened(ask, flow, ARP_BYTES, () => {
-      for (let one = socket.receive(); one; one = socket.receive()) {
-        if (one.ip.equals(destination)) return true;
-      }
-      return false;
-    }),
+    ...opened(
+      ask,
+      flow,
+      ARP_BYTES,
+      () => socket.receive().some(({ ip }) => ip.equals(destination)),
+    ),
     [Symbol.dispose]: () => socket[Symbol.dispose](),
   };
 }

@@ -123,6 +123,21 @@ export function recv(fd: number, buffer: Bytes, flags: number): number {
   return unlessFailed("recv", result);
 }
 
+/**
+ * Most datagrams of the network that are read together: then the event loop runs,
+ * however fast others send. A receive buffer of the default size holds fewer.
+ */
+export const MOST_DATAGRAMS = 512;
+
+/** Yields datagrams as long as there are any, but no more than those of one look. */
+export function* readTogether<T>(read: () => T | undefined): Generator<T> {
+  for (let count = 0; count < MOST_DATAGRAMS; count++) {
+    const datagram = read();
+    if (datagram === undefined) return;
+    yield datagram;
+  }
+}
+
 /** recv(2) of a non-blocking socket; undefined before data comes. */
 export function recvNow(fd: number, buffer: Bytes): number | undefined {
   const { symbols } = libc();

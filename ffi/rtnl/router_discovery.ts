@@ -7,6 +7,7 @@
 
 import { type Bytes, i32, struct, u16, u32, u8 } from "../../net/bytes.ts";
 import { isErrno } from "../errno.ts";
+import { readTogether } from "../libc.ts";
 import { attributeSet, nested } from "../netlink/attribute.ts";
 import { message, type RawMessage } from "../netlink/message.ts";
 import { decodeAnswers } from "../netlink/request.ts";
@@ -18,6 +19,8 @@ import { getLink, linkHeader } from "./link_message.ts";
 
 /** Source: include/net/if_inet6.h `IF_RA_*`. */
 const IF_RA_MANAGED = 0x40, IF_RA_RCVD = 0x20;
+/** Source: include/uapi/linux/if_addr.h. */
+const IFA_F_DADFAILED = 0x08;
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTM_NEWNDUSEROPT = 68, RTNLGRP_ND_USEROPT = 20;
 const RTNLGRP_IPV6_IFADDR = 9;
@@ -65,7 +68,7 @@ export interface RouterState {
 export interface RouterNews {
   /** Options of advertisements, as the router sent them. */
   readonly options: readonly Bytes[];
-  /** Addresses that the kernel has deleted, such as those that another host has. */
+  /** Addresses that the kernel has deleted because another host has them. */
   readonly deleted: readonly Ip[];
 }
 
@@ -94,23 +97,25 @@ export class RouterWatch implements Disposable {
     return new RouterWatch(socket, ifindex);
   }
 
-  /** Takes what has happened since the last time; some may be lost. */
+  /** Takes what has happened since the last time: one look; some may be lost. */
   take(): RouterNews {
     const messages: RawMessage[] = [];
-    for (;;) {
+    const read = (): RawMessage[] | undefined => {
       try {
-        const notice = this.#socket.receiveNotice();
-        if (notice === undefined) break;
-        messages.push(...notice);
+        return this.#socket.receiveNotice();
       } catch (error) {
-        if (!isErrno(error, "ENOBUFS")) throw error;
+        if (isErrno(error, "ENOBUFS")) return [];
+        throw error;
       }
-    }
+    };
+    for (const notice of readTogether(read)) messages.push(...notice);
     return {
       options: messages.flatMap((one) => routerOptionsIn(one, this.#ifindex)),
       deleted: decodeAnswers(messages, delAddress).flatMap(
-        ({ header: { ifindex }, attributes: { address } }) =>
-          ifindex === this.#ifindex && address !== undefined ? address : [],
+        ({ header: { ifindex }, attributes: { address, flags = 0 } }) =>
+          ifindex === this.#ifindex && (flags & IFA_F_DADFAILED) !== 0
+            ? address ?? []
+            : [],
       ),
     };
   }

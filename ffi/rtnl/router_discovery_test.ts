@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { requireRoot, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { Rtnl } from "./mod.ts";
 import {
@@ -43,4 +44,17 @@ Deno.test(requireRoot("a link without a router has no state"), () => {
     isAdvertised: false,
     isManaged: false,
   });
+});
+
+rootTest("an address that was taken away is not another host's", () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.sandbox.path);
+  const { index } = rtnl.link.get("lo");
+  runIn(hosts.sandbox, "ip", "link", "set", "lo", "up");
+  using watch = RouterWatch.open(hosts.sandbox, index);
+  for (const verb of ["add", "del"]) {
+    const address = ["2001:db8::1/64", "dev", "lo"];
+    runIn(hosts.sandbox, "ip", "address", verb, ...address);
+  }
+  assertEquals(watch.take().deleted, []);
 });

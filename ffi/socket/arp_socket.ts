@@ -97,39 +97,35 @@ export class ArpSocket implements Disposable {
     libc.send(this.fd, frame, 0);
   }
 
-  /** Returns the next answer; undefined before one comes. */
-  receive(): AddressOwner | undefined {
-    for (let message = this.#next(); message; message = this.#next()) {
-      if (message.operation === REPLY) return message.sender;
+  /** Receives answers that have come: one look. */
+  *receive(): Generator<AddressOwner> {
+    for (const { operation, sender } of this.#messages()) {
+      if (operation === REPLY) yield sender;
     }
-    return undefined;
   }
 
   /**
-   * Returns the next other host that has an address, or asks whether it may have
-   * it; undefined before one speaks.
+   * Receives the other hosts that have an address, or ask whether they may have
+   * it: one look.
    *
    * Source: RFC 5227, section 2.1.1.
    */
-  receiveClaim(): AddressOwner | undefined {
-    for (let message = this.#next(); message; message = this.#next()) {
-      const { operation, sender, target } = message;
+  *receiveClaims(): Generator<AddressOwner> {
+    for (const { operation, sender, target } of this.#messages()) {
       // Its own request, which a switch has sent back.
       if (operation === REQUEST && sender.mac.equals(this.#mac)) continue;
-      if (!sender.ip.isUnspecified) return sender;
-      if (operation === REQUEST) return { ip: target, mac: sender.mac };
+      if (!sender.ip.isUnspecified) yield sender;
+      else if (operation === REQUEST) yield { ip: target, mac: sender.mac };
     }
-    return undefined;
   }
 
-  #next(): ArpMessage | undefined {
-    for (;;) {
-      const length = libc.recvNow(this.fd, this.#buffer);
-      if (length === undefined) return undefined;
+  *#messages(): Generator<ArpMessage> {
+    const read = (): number | undefined => libc.recvNow(this.fd, this.#buffer);
+    for (const length of libc.readTogether(read)) {
       if (length < Layout.end) continue;
       const frame = this.#buffer.subarray(0, length);
       const ipAt = (at: number): Ip => Ip.fromBytes(frame.slice(at, at + 4));
-      return {
+      yield {
         operation: viewOf(frame).getUint16(Layout.operation),
         sender: {
           ip: ipAt(Layout.ip),

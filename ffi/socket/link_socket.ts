@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type Bytes, viewOf } from "../../net/bytes.ts";
+import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
 import { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { inNetns, type NetNs } from "../netns.ts";
@@ -14,6 +14,24 @@ const AF_PACKET = 17,
   SOCK_RAW = 3,
   SOCK_NONBLOCK = 0o4000,
   SOCK_CLOEXEC = 0o2000000;
+
+/** Source: include/uapi/asm-generic/socket.h. */
+const SOL_SOCKET = 1, SO_ATTACH_FILTER = 26;
+/** Size of a `struct sock_fprog`. */
+const PROGRAM_BYTES = 16;
+
+/**
+ * Which frames a socket receives: instructions as
+ * `[code, jump if true, jump if false, operand]`.
+ *
+ * Source: include/uapi/linux/filter.h, bpf_common.h.
+ */
+export type Filter = readonly (readonly [
+  code: number,
+  yes: number,
+  no: number,
+  operand: number,
+])[];
 
 /** The frames that a socket receives. */
 export interface LinkFrames {
@@ -54,4 +72,27 @@ function encodeAddress(ifindex: number, etherType: number): Bytes {
   view.setUint16(2, etherType);
   view.setInt32(4, ifindex, true);
   return address;
+}
+
+/** Has the kernel drop the frames that a filter returns 0 for. */
+export function attachFilter(fd: number, program: Filter): void {
+  const instructions = concat(
+    program.map(([code, yes, no, operand]) => {
+      const bytes = new Uint8Array([code, 0, yes, no, 0, 0, 0, 0]);
+      viewOf(bytes).setUint32(4, operand, true);
+      return bytes;
+    }),
+  );
+  // A `struct sock_fprog` and its instructions share memory, which lives as long
+  // as the first.
+  const memory = new Uint8Array(PROGRAM_BYTES + instructions.length);
+  memory.set(instructions, PROGRAM_BYTES);
+  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  const words = new BigUint64Array(memory.buffer, 0, 2);
+  words.set([BigInt(program.length), base + BigInt(PROGRAM_BYTES)]);
+  libc.setSocketOptionBytes(fd, {
+    level: SOL_SOCKET,
+    name: SO_ATTACH_FILTER,
+    value: memory.subarray(0, PROGRAM_BYTES),
+  });
 }

@@ -5,11 +5,11 @@
  * @module
  */
 
-import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
+import { type Bytes, viewOf } from "../../net/bytes.ts";
 import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import type { NetNs } from "../netns.ts";
-import { openLinkSocket } from "./link_socket.ts";
+import { attachFilter, type Filter, openLinkSocket } from "./link_socket.ts";
 import {
   type Datagram,
   decodeDatagram,
@@ -19,8 +19,6 @@ import {
 
 /** Source: include/linux/socket.h. */
 const SOL_PACKET = 263;
-/** Source: include/uapi/asm-generic/socket.h. */
-const SOL_SOCKET = 1, SO_ATTACH_FILTER = 26;
 /** Source: include/uapi/linux/if_packet.h. */
 const PACKET_AUXDATA = 8, TP_STATUS_CSUMNOTREADY = 8;
 
@@ -59,7 +57,7 @@ export class PacketSocket implements Disposable {
     const prepare = (fd: number): void => {
       const option = { level: SOL_PACKET, name: PACKET_AUXDATA, value: 1 };
       libc.setSocketOption(fd, option);
-      attachFilter(fd, port);
+      attachFilter(fd, datagramsTo(port));
     };
     const etherType = ETHERTYPE_IPV4;
     return new PacketSocket(
@@ -82,17 +80,17 @@ export class PacketSocket implements Disposable {
   }
 
   /**
-   * Receives the next valid datagram.
+   * Receives valid datagrams that have arrived: one look.
    *
-   * @returns Undefined if none has arrived
    * @throws {SyscallError} ENETDOWN
    */
-  receive(): Datagram | undefined {
+  *receive(): Generator<Datagram> {
     const view = viewOf(this.#memory);
-    for (;;) {
+    const read = (): number | undefined => {
       view.setBigUint64(CONTROL_LENGTH, BigInt(CONTROL_BYTES), true);
-      const length = libc.receiveMessage(this.fd, this.#memory);
-      if (length === undefined) return undefined;
+      return libc.receiveMessage(this.fd, this.#memory);
+    };
+    for (const length of libc.readTogether(read)) {
       const status = view.getBigUint64(CONTROL_LENGTH, true) === 0n
         ? 0
         : view.getUint32(STATUS, true);
@@ -102,7 +100,7 @@ export class PacketSocket implements Disposable {
       // never reaches.
       const hasChecksum = (status & TP_STATUS_CSUMNOTREADY) === 0;
       const datagram = decodeDatagram(frame, hasChecksum);
-      if (datagram !== undefined) return datagram;
+      if (datagram !== undefined) yield datagram;
     }
   }
 
@@ -125,17 +123,9 @@ function layOutMessage(): Bytes {
   return memory;
 }
 
-/** Size of a `struct sock_fprog`. */
-const PROGRAM_BYTES = 16;
-
-/**
- * Lets only unfragmented UDP datagrams to a port through: instructions as
- * `[code, jump if true, jump if false, operand]`.
- *
- * Source: include/uapi/linux/filter.h, bpf_common.h.
- */
-function attachFilter(fd: number, port: number): void {
-  const program = [
+/** Lets only unfragmented UDP datagrams to a port through. */
+function datagramsTo(port: number): Filter {
+  return [
     [0x28, 0, 0, 12], // the EtherType
     [0x15, 0, 8, ETHERTYPE_IPV4],
     [0x30, 0, 0, 23], // the protocol
@@ -147,24 +137,5 @@ function attachFilter(fd: number, port: number): void {
     [0x15, 0, 1, port],
     [0x06, 0, 0, FRAME_BYTES],
     [0x06, 0, 0, 0],
-  ] as const;
-  const instructions = concat(
-    program.map(([code, yes, no, operand]) => {
-      const bytes = new Uint8Array([code, 0, yes, no, 0, 0, 0, 0]);
-      viewOf(bytes).setUint32(4, operand, true);
-      return bytes;
-    }),
-  );
-  // A `struct sock_fprog` and its instructions share memory, which lives as long
-  // as the first.
-  const memory = new Uint8Array(PROGRAM_BYTES + instructions.length);
-  memory.set(instructions, PROGRAM_BYTES);
-  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
-  const words = new BigUint64Array(memory.buffer, 0, 2);
-  words.set([BigInt(program.length), base + BigInt(PROGRAM_BYTES)]);
-  libc.setSocketOptionBytes(fd, {
-    level: SOL_SOCKET,
-    name: SO_ATTACH_FILTER,
-    value: memory.subarray(0, PROGRAM_BYTES),
-  });
+  ];
 }

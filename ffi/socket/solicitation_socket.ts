@@ -14,7 +14,7 @@ import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import type { NetNs } from "../netns.ts";
 import type { AddressOwner } from "./arp_socket.ts";
-import { openLinkSocket } from "./link_socket.ts";
+import { attachFilter, type Filter, openLinkSocket } from "./link_socket.ts";
 import { checksumOf } from "./udp_frame.ts";
 
 /** Source: include/uapi/linux/if_ether.h, in.h. */
@@ -40,6 +40,17 @@ const Layout = {
 };
 /** Longest frame to read, in bytes; the options come first. */
 const FRAME_BYTES = 256;
+
+/** Lets only neighbour discovery through, not the link's other traffic. */
+const DISCOVERY: Filter = [
+  [0x30, 0, 0, Layout.protocol],
+  [0x15, 0, 4, PROTOCOL_ICMPV6],
+  [0x30, 0, 0, Layout.icmp],
+  [0x15, 1, 0, SOLICITATION],
+  [0x15, 0, 1, ADVERTISEMENT],
+  [0x06, 0, 0, FRAME_BYTES],
+  [0x06, 0, 0, 0],
+];
 
 const NONE = Ip.parse("::");
 /** Where hosts advertise an address to a host that has none yet. */
@@ -71,6 +82,7 @@ export class SolicitationSocket implements Disposable {
     // The link need not have IPv6, which joins these groups.
     const groups = [ALL_NODES, ...ips.map(groupOf)];
     const prepare = (fd: number): void => {
+      attachFilter(fd, DISCOVERY);
       for (const group of groups) join(fd, index, macOf(group));
     };
     const frames = { ifindex: index, etherType: ETH_P_IPV6, prepare };
@@ -111,15 +123,15 @@ export class SolicitationSocket implements Disposable {
   }
 
   /**
-   * Returns the next other host that has an address, or asks whether it may have
-   * it; undefined before one speaks.
+   * Receives the other hosts that have an address, or ask whether they may have
+   * it: one look.
    */
-  receiveClaim(): AddressOwner | undefined {
-    for (;;) {
-      const length = libc.recvNow(this.#fd.number, this.#buffer);
-      if (length === undefined) return undefined;
+  *receiveClaims(): Generator<AddressOwner> {
+    const read = (): number | undefined =>
+      libc.recvNow(this.#fd.number, this.#buffer);
+    for (const length of libc.readTogether(read)) {
       const owner = this.#decode(this.#buffer.subarray(0, length));
-      if (owner !== undefined) return owner;
+      if (owner !== undefined) yield owner;
     }
   }
 

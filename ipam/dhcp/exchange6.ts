@@ -7,6 +7,7 @@
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { pollUntil } from "../../base/waiting.ts";
+import { readTogether } from "../../ffi/libc.ts";
 import { LinkUdpSocket } from "../../ffi/socket/link_udp_socket.ts";
 import { type Bytes, concat, u16be, u32be } from "../../net/bytes.ts";
 import {
@@ -26,8 +27,6 @@ const ALL_SERVERS = Ip.parse("ff02::1:2"), SERVER_PORT = 547, CLIENT_PORT = 546;
 
 /** DUID-UUID. Source: RFC 6355, section 4. */
 const DUID_UUID = 4, UUID_BYTES = 16;
-/** Most datagrams that are looked at together: other work goes on. */
-const MOST_DATAGRAMS = 64;
 
 /** Who a client is, and for which interface it asks. */
 export interface Identity {
@@ -89,9 +88,7 @@ export async function exchange6<T>(
   const transaction = newTransaction6();
   const { promise, resolve } = Promise.withResolvers<T>();
   port.events.add(socket.fd, () => {
-    for (let count = 0; count < MOST_DATAGRAMS; count++) {
-      const bytes = receiveUnlessDown(socket);
-      if (bytes === undefined) return;
+    for (const bytes of readTogether(() => receiveUnlessDown(socket))) {
       const reply = decodeMessage6(bytes, clientId);
       if (reply?.transaction !== transaction) continue;
       const chosen = choose(reply);

@@ -173,8 +173,9 @@ async function releaseOf(who: Who): Promise<string> {
   await succeedAs(who, hosts, { type: "dhcp", config: after, command: "DEL" });
   let source = "";
   await eventually("the lease is released", () => {
-    const datagram = server.receive();
-    if (datagram === undefined || !isRelease(datagram.payload)) return false;
+    const datagram = server.receive()
+      .find(({ payload }) => isRelease(payload));
+    if (datagram === undefined) return false;
     source = `${datagram.source.ip}`;
     return true;
   });

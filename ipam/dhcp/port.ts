@@ -185,15 +185,14 @@ export class Port implements Disposable {
     transaction: number,
     choose: (reply: Reply) => T | undefined,
   ): T | undefined {
-    for (;;) {
-      const datagram = receiveUnlessDown(socket);
-      if (datagram === undefined) return undefined;
+    for (const datagram of receiveUnlessDown(socket)) {
       const message = decodeMessage(datagram.payload, this.#mac);
       if (message?.transaction !== transaction) continue;
       const serverMac = datagram.source.mac;
       const chosen = choose({ ...message, serverMac });
       if (chosen !== undefined) return chosen;
     }
+    return undefined;
   }
 
   /** Closes it. A second call does nothing. */
@@ -203,13 +202,13 @@ export class Port implements Disposable {
 }
 
 /** Sending reports a link that is down. */
-function receiveUnlessDown(
+function* receiveUnlessDown(
   socket: PacketSocket,
 ): ReturnType<PacketSocket["receive"]> {
   try {
-    return socket.receive();
+    yield* socket.receive();
   } catch {
-    return undefined;
+    // What comes later is received by the next look.
   }
 }
 

@@ -135,7 +135,8 @@ class Waiting {
   /**
    * Returns the addresses once none of them is being checked.
    *
-   * @param deleted Addresses that the kernel has deleted since the last time
+   * @param deleted Addresses of other hosts that the kernel has deleted since the
+   *   last time
    */
   findAddresses(deleted: readonly Ip[]): Cidr[] | undefined {
     this.#deleted = deleted.at(-1) ?? this.#deleted;

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { JoinedSignal, pause } from "../../../base/deadline.ts";
-import { CniError } from "../../../base/error.ts";
+import { formatAbort, JoinedSignal, pause } from "../../../base/deadline.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import { type JsonObject, parseJson } from "../../../base/json/json.ts";
 import { encodeJson } from "../../../base/json/json_bytes.ts";
 import type { Conflict } from "../../../cni/config/conflicts.ts";
@@ -227,14 +227,25 @@ async function bringUp(checking: Checking): Promise<ProbingLink | undefined> {
   for (let pauseMs = 1;; pauseMs *= 2) {
     const { mac, ...rest } = sandbox.link.get(link.index);
     if (mac !== undefined && rest.isOperational) return { ...rest, mac };
+    throwIfEnded(checking);
     if (limit.signal.aborted || mac === undefined) return undefined;
     await pause(pauseMs, limit.signal);
   }
 }
 
+/** An address that was not asked about is not used. */
+function throwIfEnded({ call: { signal }, link: { name } }: Checking): void {
+  if (!signal?.aborted) return;
+  throw new CniError(
+    ErrorCode.TryAgainLater,
+    `Cannot ask whether other machines have the addresses of "${name}": the call ended`,
+    { details: formatAbort(signal) },
+  );
+}
+
 /** Who hears answers. */
 interface Listener {
-  receiveClaim(): Conflict | undefined;
+  receiveClaims(): Iterable<Conflict>;
 }
 
 /** Finds addresses of a lease that somebody else has. */
@@ -244,7 +255,7 @@ async function findConflicts(
   lease: Result,
   arp: ArpSocket | undefined,
 ): Promise<Conflict[]> {
-  const { call, sandbox, host } = checking;
+  const { sandbox, host } = checking;
   const all = withoutLearned(lease).ips.map(({ address }) => address.ip);
   const ofHost = host === undefined ? [] : findHostAddresses(host, all);
   if (ofHost.length > 0) return ofHost;
@@ -266,7 +277,7 @@ async function findConflicts(
       for (const ip of v4) arp?.ask(ip);
       for (const ip of v6) ndp?.ask(ip);
     });
-    const found = await listen(listeners, all, call.signal);
+    const found = await listen(listeners, all, checking);
     if (found.length > 0) return found;
   }
   return [];
@@ -289,8 +300,9 @@ function findHostAddresses(
 async function listen(
   listeners: readonly Listener[],
   ips: readonly Ip[],
-  signal: AbortSignal | undefined,
+  checking: Checking,
 ): Promise<Conflict[]> {
+  const { signal } = checking.call;
   using limit = new JoinedSignal(PROBE_MS, signal);
   for (let pauseMs = 1;; pauseMs *= 2) {
     const isOver = limit.signal.aborted;
@@ -299,7 +311,7 @@ async function listen(
       await pause(MORE_MS, signal);
       return [...new Map([...found, ...hear(listeners, ips)]).values()];
     }
-    signal?.throwIfAborted();
+    throwIfEnded(checking);
     if (isOver) return [];
     await pause(pauseMs, limit.signal);
   }
@@ -312,7 +324,7 @@ function hear(
 ): Map<string, Conflict> {
   const found = new Map<string, Conflict>();
   for (const listener of listeners) {
-    for (let one; (one = listener.receiveClaim());) {
+    for (const one of listener.receiveClaims()) {
       const { ip } = one;
       if (ips.some((own) => own.equals(ip))) found.set(String(ip), one);
     }
