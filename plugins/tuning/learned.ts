@@ -6,6 +6,7 @@
  */
 
 import { isErrno } from "../../ffi/errno.ts";
+import type { Address } from "../../ffi/rtnl/address.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { listAddresses, withAction } from "../parts/link/configure_link.ts";
@@ -46,7 +47,8 @@ export function forgetLearned(
   const { addresses, prefixes, routers } = ignored;
   const all = listAddresses(sandbox, link)
     .filter(({ address }) => address.family === 6);
-  const lasting = all.filter(({ isPermanent }) => isPermanent);
+  const derived = all.filter(isDerived);
+  const lasting = all.filter((one) => !derived.includes(one));
   const isLearned = (route: RouteEntry): boolean => {
     const { origin, destination, isDefault, isUnicast } = route;
     if (!isUnicast || route.family !== 6 || !route.isOnlyOver(link.index)) {
@@ -61,8 +63,7 @@ export function forgetLearned(
       !lasting.some(({ address }) => address.masked().equals(destination));
   };
   if (addresses) {
-    for (const { address, isPermanent } of all) {
-      if (isPermanent) continue;
+    for (const { address } of derived) {
       deleteIfThere(
         `address ${address} of "${ifName}"`,
         () => sandbox.address.del(link.index, address),
@@ -75,6 +76,16 @@ export function forgetLearned(
       () => sandbox.route.delEntry(route),
     );
   }
+}
+
+/**
+ * Reports whether the kernel derived an address from a prefix of a router. One of
+ * a DHCPv6 lease has a lifetime, too.
+ */
+function isDerived(
+  { isPermanent, isTemporary, makesTemporary }: Address,
+): boolean {
+  return !isPermanent && (isTemporary || makesTemporary);
 }
 
 /** It might have expired, or been deleted with its address. */

@@ -13,6 +13,8 @@ const LEARNED = "2001:db8:ffff:0:858:aff:fe01:203/64";
 const LEARNED_TOO = "2001:db8:eeee:0:858:aff:fe01:203/64";
 /** One for ever, without addresses. */
 const ON_LINK = "2001:db8:dddd::/64";
+/** Of a DHCPv6 server. */
+const LEASED = "2001:db8:cccc::7/128";
 const OWN = "2001:db8:eeee::5/64", OWN_ROUTE = "2001:db8:aaaa::/64";
 
 /** Lists the global addresses and the routes of the container. */
@@ -39,6 +41,7 @@ async function advertise(scene: TunedLink): Promise<void> {
   const ip = (line: string): void =>
     void runIn(sandbox, "ip", "-6", ...line.split(" "));
   ip(`address add ${OWN} dev eth0 nodad`);
+  ip(`address add ${LEASED} dev eth0 nodad valid_lft 1800 preferred_lft 900`);
   ip(`route add ${OWN_ROUTE} via 2001:db8:eeee::1 dev eth0`);
   await eventually("the container has learned the router", () => {
     for (const prefix of [PREFIX, SHARED]) {
@@ -53,9 +56,21 @@ async function advertise(scene: TunedLink): Promise<void> {
   });
 }
 
-const KEPT = [OWN, `boot ${OWN_ROUTE}`, `kernel ${SHARED}`];
+const LEASED_ROUTE = "kernel 2001:db8:cccc::7";
+const KEPT = [
+  ...[LEASED, OWN, `boot ${OWN_ROUTE}`],
+  ...[LEASED_ROUTE, `kernel ${SHARED}`],
+];
 const ALL = [
-  ...[OWN, LEARNED, LEARNED_TOO, `boot ${OWN_ROUTE}`, "ra default"],
+  ...[
+    LEASED,
+    OWN,
+    LEARNED,
+    LEARNED_TOO,
+    LEASED_ROUTE,
+    `boot ${OWN_ROUTE}`,
+    "ra default",
+  ],
   ...[`kernel ${ON_LINK}`, `kernel ${PREFIX}`, `kernel ${SHARED}`],
 ];
 const without = (...gone: string[]): string[] =>
