@@ -4,7 +4,7 @@
  * @module
  */
 
-import { pause } from "../../base/deadline.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
@@ -60,11 +60,13 @@ const RUNNERS = [CHAIN, "multus", "multus-shim"];
 
 /** Within this time after a repair, a DEL that was under way has ended, in ms. */
 const DEL_MS = 3000;
+/** Time for the DELs of attachments that were deleted meanwhile, in ms. */
+const UNDO_MS = 10_000;
 
 /**
  * Repairs attachments; those of a container run one after the other. If something was
  * repaired, it takes three seconds longer, to look for attachments that were deleted
- * meanwhile.
+ * meanwhile. It does so even if the signal ends the repairs.
  */
 export async function repairAttachments(
   attachments: readonly NodeAttachment[],
@@ -75,6 +77,8 @@ export async function repairAttachments(
     ...Map.groupBy(attachments, ({ containerId }) => containerId).values(),
   ];
   const done = new Map<NodeAttachment, AttachmentRepair>();
+  // Nothing tells what was repaired of these.
+  const interrupted = new Set<NodeAttachment>();
   const runtimes = new Map<string, NetworkRuntime>();
   const runtimeOf = ({ cacheDir }: NodeAttachment): NetworkRuntime => {
     const runtime = runtimes.get(cacheDir) ?? createRuntime(cacheDir);
@@ -86,16 +90,25 @@ export async function repairAttachments(
       for (const one of own) {
         options.signal?.throwIfAborted();
         if (options.isDeleted?.(one)) continue;
-        const repair = await around(
-          one,
-          () => repairAttachment(one, runtimeOf(one), options),
-        );
+        const repair = await around(one, async () => {
+          try {
+            return await repairAttachment(one, runtimeOf(one), options);
+          } finally {
+            if (options.signal?.aborted) interrupted.add(one);
+          }
+        });
         if (repair !== undefined) done.set(one, repair);
       }
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
-  await undoDeleted(done, { ...options, runtimeOf });
+  const ended = await Promise.allSettled(
+    Array.from({ length: AT_ONCE }, work),
+  );
+  if (!options.dryRun) {
+    await undoDeleted(done, interrupted, { around, runtimeOf });
+  }
+  const failed = ended.find(({ status }) => status === "rejected");
+  if (failed?.status === "rejected") throw failed.reason;
   return attachments.flatMap((one) => done.get(one) ?? []);
 }
 
@@ -106,16 +119,21 @@ export async function repairAttachments(
  */
 async function undoDeleted(
   done: Map<NodeAttachment, AttachmentRepair>,
-  { runtimeOf, around = (_, undo) => undo(), signal }: NodeRepair & {
+  interrupted: ReadonlySet<NodeAttachment>,
+  { runtimeOf, around }: Pick<Required<NodeRepair>, "around"> & {
     readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime;
   },
 ): Promise<void> {
-  const changed = [...done.values()].filter(({ plugins }) =>
+  const repaired = [...done.values()].filter(({ plugins }) =>
     plugins.some(({ repaired }) => repaired.length > 0)
   );
-  if (changed.length === 0) return;
-  await pause(DEL_MS, signal);
-  for (const { attachment } of changed) {
+  const changed = new Set(repaired.map(({ attachment }) => attachment));
+  if (changed.union(interrupted).size === 0) return;
+  await pause(DEL_MS);
+  using limit = new JoinedSignal(UNDO_MS);
+  const { signal } = limit;
+  for (const attachment of changed.union(interrupted)) {
+    if (signal.aborted) return;
     const runtime = runtimeOf(attachment);
     const undone = await around(attachment, async () => {
       const gone = { attachment, plugins: [] };

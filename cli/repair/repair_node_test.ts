@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { listNodeAttachments } from "../node/node_attachments.ts";
@@ -34,4 +34,33 @@ testRows("repairAttachments() looks again after a repair", [
     host.story.slice(1),
     ["own VERSION", "own REPAIR", ...isDeleted ? ["own DEL"] : []],
   );
+});
+
+Deno.test("repairAttachments() looks again although the signal has ended the repairs", async () => {
+  using host = new RecordingPlugins();
+  host.add("own", { VERSION, REPAIR });
+  for (const ifName of ["eth0", "eth1"]) {
+    await host.runtime().addNetworkList(
+      host.list(["own"]),
+      host.conf({ ifName }),
+    );
+  }
+  const end = new AbortController();
+  await assertRejects(
+    () =>
+      repairAttachments(listNodeAttachments(host), {
+        createRuntime: () => host.runtime(),
+        signal: end.signal,
+        around: async (_, work) => {
+          const repair = await work();
+          if (end.signal.aborted) return repair;
+          await Deno.remove(host.cacheDir, { recursive: true });
+          end.abort(new Error("the round ends"));
+          return repair;
+        },
+      }),
+    Error,
+    "the round ends",
+  );
+  assertEquals(host.story.slice(2), ["own VERSION", "own REPAIR", "own DEL"]);
 });
