@@ -4,11 +4,13 @@
  * @module
  */
 
-import { JoinedSignal } from "../../base/deadline.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
+import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import type { Environment } from "../../base/process/environment.ts";
+import { throwAll } from "../../cni/call/rollback.ts";
 import {
   createInvoker,
   type PluginLookup,
@@ -47,6 +49,15 @@ const MOST_MS = 2000;
 const CHECK_MS = 1000;
 /** A round that takes longer is ended, in ms. */
 const ROUND_MS = 60_000;
+/** How long after the watch has failed it is opened again, in ms. */
+const REOPEN_MS = 60_000;
+/** What may have been removed while nothing was heard. */
+const ANYTHING: Removals = {
+  areRules: true,
+  isForwarding: true,
+  ifindexes: new Set(),
+  deleted: new Set(),
+};
 /** How many deleted attachments are remembered. */
 const MOST_DELETED = 10_000;
 
@@ -58,6 +69,8 @@ export interface RepairerOptions extends ReconcilerOptions {
   readonly env: Environment;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
+  /** See {@linkcode REOPEN_MS}. */
+  readonly reopenMs?: number;
 }
 
 /**
@@ -70,6 +83,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   protected readonly restMs = 5000;
   /** Attachments of which a DEL has succeeded, and no ADD has ended since. */
   readonly #deleted = new Set<string>();
+  /** Why it hears of no removals; only sweeps find what is missing then. */
+  #deafness: string | undefined;
   #removals: Removals | undefined;
   #firstRemovalMs = 0;
   #lastRemovalMs = 0;
@@ -92,17 +107,47 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     calls: Round["calls"],
     signal: AbortSignal,
   ): Promise<void> {
-    try {
-      using netns = NetNs.open(this.options.hostNetns);
-      const watch = this.stack.use(RemovalWatch.open(netns, isOwnProcess()));
-      await Promise.all([
-        ...watch.descriptors.map((fd) => this.#listen(watch, fd, signal)),
-        super.run(calls, signal),
-      ]);
-    } catch (error) {
-      if (signal.aborted) return;
-      this.fail(error, "error");
+    await Promise.all([this.#keepListening(signal), super.run(calls, signal)]);
+  }
+
+  /** Listens until the signal, and again some time after that has failed. */
+  async #keepListening(signal: AbortSignal): Promise<void> {
+    const { log, reopenMs = REOPEN_MS } = this.options;
+    while (!signal.aborted) {
+      try {
+        await this.#listenToAll(signal);
+      } catch (error) {
+        const problem = describeError(error);
+        if (problem !== this.#deafness) {
+          log.error("Cannot hear what is removed", { error: problem });
+        }
+        this.#deafness = problem;
+        await pause(reopenMs, signal);
+      }
     }
+  }
+
+  async #listenToAll(signal: AbortSignal): Promise<void> {
+    using netns = NetNs.open(this.options.hostNetns);
+    using watch = RemovalWatch.open(netns, isOwnProcess());
+    if (this.#deafness !== undefined) this.#hear(ANYTHING);
+    this.#deafness = undefined;
+    const failure = new AbortController();
+    using over = new JoinedSignal(signal, failure.signal);
+    // The watch must stay open until nobody listens any more.
+    const ended = await Promise.allSettled(
+      watch.descriptors.map(async (fd) => {
+        try {
+          await this.#listen(watch, fd, over.signal);
+        } finally {
+          failure.abort();
+        }
+      }),
+    );
+    const failures = ended.flatMap((one) =>
+      one.status === "rejected" ? [one.reason] : []
+    );
+    throwAll(failures, "both sockets failed");
   }
 
   async #listen(
@@ -170,7 +215,10 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
         new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
       signal: limit.signal,
       isDeleted: (attachment) => this.#deleted.has(keyOf(attachment)),
-      around: ({ containerId }, work) => calls.whileIdle(containerId, work),
+      // Once the daemon's calls have ended, deleted attachments must still be undone.
+      around: async ({ containerId }, work) =>
+        await calls.whileIdle(containerId, work) ??
+          (signal.aborted ? await work() : undefined),
     });
   }
 
@@ -243,6 +291,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       repaired: this.#repaired,
       remaining: this.#remaining,
       done: [...this.#done.values()],
+      ...this.#deafness === undefined ? {} : { problem: this.#deafness },
       ...this.last,
     };
   }
