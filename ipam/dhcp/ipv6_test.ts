@@ -266,6 +266,36 @@ rootTest(
 );
 
 rootTest(
+  "dhcp assigns an IPv6 address again that is removed while it is checked",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { ipam, daemon, hosts: { sandbox } } = scene;
+    const server = await scene.serve(serverOf());
+    const adding = scene.succeed("ADD", ipam);
+    await eventually("it has an address", () => {
+      const [link] = ipJson(
+        sandbox,
+        "-6",
+        "address",
+        "show",
+        "scope",
+        "global",
+      );
+      return link?.addr_info?.some(
+        ({ tentative }: { tentative?: boolean }) => tentative === true,
+      );
+    });
+    const [{ local = "" } = {}] = scene.addresses();
+    runIn(sandbox, "ip", "-6", "address", "flush", "scope", "global");
+    await adding;
+    assertEquals(scene.locals, [local]);
+    assert(!server.log.includes("Decline message"), server.log);
+    assert(!daemon.log.includes("another host"), daemon.log);
+  },
+);
+
+rootTest(
   "dhcp leases addresses of both families",
   allOf(needs, needsDnsmasq),
   async () => {

@@ -12,6 +12,8 @@ import { JoinedSignal } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { pollUntil } from "../../base/waiting.ts";
 import { isErrno } from "../../ffi/errno.ts";
+import type { Address } from "../../ffi/rtnl/address.ts";
+import { RouterWatch } from "../../ffi/rtnl/router_discovery.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { MessageType6 } from "../../net/dhcp/message6.ts";
@@ -154,33 +156,50 @@ async function decline(
  * Assigns addresses, and waits until the kernel has checked them for duplicates.
  *
  * @returns Those that another host has
+ * @throws {CniError} 11 if the check takes too long, or an address is removed
+ *   twice meanwhile
  */
 async function assign(
   { rtnl, link: { index: ifindex, name } }: Port,
   addresses: readonly LeasedAddress[],
 ): Promise<Ip[]> {
-  for (const { ip, preferred, valid } of addresses) {
+  // The kernel deletes an address that another host has, if it would expire.
+  using watch = RouterWatch.open(rtnl.netns, ifindex);
+  const add = ({ ip, preferred, valid }: LeasedAddress): void =>
     rtnl.address.replace({
       ifindex,
       address: Cidr.host(ip),
       detectsDuplicates: true,
       lifetime: { preferred, valid },
     });
-  }
+  addresses.forEach(add);
+  const [taken, again] = [new Set<string>(), new Set<string>()];
   using limit = new JoinedSignal(DETECTION_MS);
   return await pollUntil(() => {
     const present = rtnl.address.list({ ifindex, family: 6 });
-    const states = addresses.map(({ ip }) => ({
-      ip,
-      found: present.find(({ address }) => address.ip.equals(ip)),
-    }));
-    const isBusy = states.some(({ found }) =>
-      found?.isTentative === true && !found.hasDadFailed
-    );
+    const stateOf = (ip: Ip): Address | undefined =>
+      present.find(({ address }) => address.ip.equals(ip));
+    for (const ip of watch.take().deleted) taken.add(`${ip}`);
+    for (const { ip } of addresses) {
+      if (stateOf(ip)?.hasDadFailed) taken.add(`${ip}`);
+    }
+    const free = addresses.filter(({ ip }) => !taken.has(`${ip}`));
+    const missing = free.filter(({ ip }) => stateOf(ip) === undefined);
+    for (const address of missing) {
+      const key = `${address.ip}`;
+      if (again.has(key)) {
+        throw new CniError(
+          ErrorCode.TryAgainLater,
+          `Cannot assign an address to "${name}": ${key} was removed`,
+        );
+      }
+      again.add(key);
+      add(address);
+    }
+    const isBusy = missing.length > 0 ||
+      free.some(({ ip }) => stateOf(ip)?.isTentative);
     if (isBusy) return undefined;
-    // The kernel deletes an address that another host has, if it would expire.
-    return states.filter(({ found }) => found?.hasDadFailed !== false)
-      .map(({ ip }) => ip);
+    return addresses.map(({ ip }) => ip).filter((ip) => taken.has(`${ip}`));
   }, {
     signal: limit.signal,
     giveUp: () =>
