@@ -233,7 +233,7 @@ class Leases {
       const before = this.#kept.get(name);
       if (before?.isFor(request)) {
         await before.update(request);
-        return before.lease;
+        if (!before.lease.isLost) return before.lease;
       }
       // The server knows the new link as the same client.
       await before?.stop();

@@ -296,6 +296,27 @@ rootTest(
 );
 
 rootTest(
+  "dhcp puts back a leased IPv6 address that is missing",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    const { ipam, daemon, hosts: { sandbox } } = scene;
+    await scene.serve(serverOf());
+    await scene.succeed("ADD", ipam);
+    const before = scene.locals;
+    runIn(sandbox, "ip", "-6", "address", "flush", "scope", "global");
+    const config = scene.config(ipam);
+    const output = await scene.hosts.run("dhcp", "ADD", config);
+    assertEquals(output.exitCode, 0);
+    const [{ local, valid_life_time: valid } = { valid_life_time: 0 }] = scene
+      .addresses();
+    assertEquals([local], before);
+    assert(valid > 0 && valid < 3600, `${valid}`);
+    await daemon.says("put back a missing address");
+  },
+);
+
+rootTest(
   "dhcp leases addresses of both families",
   allOf(needs, needsDnsmasq),
   async () => {

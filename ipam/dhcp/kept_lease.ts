@@ -120,6 +120,9 @@ export class KeptLease {
   async update(request: LeaseRequest): Promise<void> {
     const { family: _, ...newer } = request;
     await this.#save({ ...this.#lease, ...newer, isReleased: false });
+    using port = this.#openPort();
+    const taken = port && await this.#putBack(port);
+    if (port && taken) await this.#lose(port, taken);
   }
 
   /** Stops keeping the lease; the container has it until it expires. */
@@ -191,12 +194,30 @@ export class KeptLease {
       this.#lease,
     );
     if (age >= expiry) return await this.#lose(port, "it has expired");
+    const taken = await this.#putBack(port);
+    if (taken !== undefined) return await this.#lose(port, taken);
     if (age < renewal && !isReboot) {
       return Math.min((renewal - age) * 1000, CHECK_MS);
     }
     const asksAll = isReboot || age >= rebinding;
     const leftMs = ((asksAll ? expiry : rebinding) - age) * 1000;
     return await this.#extend(port, { isReboot, asksAll, leftMs });
+  }
+
+  /**
+   * Puts back what the container lacks of the lease.
+   *
+   * @returns The error if another host has an address
+   */
+  async #putBack(port: Port): Promise<RefusedError | undefined> {
+    try {
+      const isChanged = await this.#protocol.putBack?.(port, this.#lease);
+      if (isChanged) this.#inform("put back a missing address");
+    } catch (error) {
+      if (error instanceof RefusedError) return error;
+      this.#warn("Cannot put back a missing address", error);
+    }
+    return undefined;
   }
 
   async #extend(

@@ -51,6 +51,14 @@ export interface LeaseProtocol<L extends Lease> {
   release(port: Port, lease: L): Promise<void>;
   /** Takes from the container what it has no lease of any more. */
   lose(port: Port, lease: L): void;
+  /**
+   * Puts back addresses that the container lacks, if it is the daemon that assigns
+   * them.
+   *
+   * @returns Whether there were any
+   * @throws {RefusedError} If another host has one of them; the server then knows
+   */
+  putBack?(port: Port, lease: L): Promise<boolean>;
   /** Makes one attempt to get a lease for the container again, and restores it. */
   regain(port: Port, before: L, asking: Asking): Promise<L>;
   /** Returns what is due when. */

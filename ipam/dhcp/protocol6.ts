@@ -19,6 +19,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { MessageType6 } from "../../net/dhcp/message6.ts";
 import {
   domainsIn,
+  INFINITE_SECONDS,
   type LeasedAddress,
   nameServersIn,
 } from "../../net/dhcp/options6.ts";
@@ -64,6 +65,22 @@ export const protocol6: LeaseProtocol<Lease6> = {
 
   lose(port, { addresses }): void {
     remove(port, addresses.map(({ address }) => Ip.parse(address)));
+  },
+
+  async putBack(port, held): Promise<boolean> {
+    const { rtnl, link: { index: ifindex, isUp } } = port;
+    // The kernel checks no address on a link that is down.
+    if (!isUp) return false;
+    const present = rtnl.address.list({ ifindex, family: 6 });
+    const missing = leftOf(held).filter(({ ip }) =>
+      !present.some(({ address }) => address.ip.equals(ip))
+    );
+    if (missing.length === 0) return false;
+    const taken = await assign(port, missing);
+    if (taken.length === 0) return true;
+    const serverId = Uint8Array.fromHex(held.serverId);
+    await decline(port, await identityOf(held), serverId, taken);
+    throw new RefusedError(`another host has ${taken.join(", ")}`);
   },
 
   regain: (port, before, { signal }) =>
@@ -219,6 +236,18 @@ function remove({ rtnl, link }: Port, ips: readonly Ip[]): void {
       if (!isErrno(error, "EADDRNOTAVAIL")) throw error;
     }
   }
+}
+
+/** Lists the addresses of a lease that are still valid, with the time that is left. */
+function leftOf({ addresses, obtainedAt }: Lease6): LeasedAddress[] {
+  const age = Math.ceil(uptime() - obtainedAt);
+  const left = (seconds: number): number =>
+    seconds === INFINITE_SECONDS ? seconds : Math.max(0, seconds - age);
+  return addresses.map(({ address, preferred, valid }) => ({
+    ip: Ip.parse(address),
+    preferred: left(preferred),
+    valid: left(valid),
+  })).filter(({ valid }) => valid > 0);
 }
 
 /** Returns how old a lease is, and at what age something is due. */
