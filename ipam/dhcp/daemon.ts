@@ -262,8 +262,11 @@ class Leases {
       using _turn = await this.#queue.wait(name);
       const kept = this.#kept.get(name);
       this.#kept.delete(name);
-      if (kept === undefined) await this.#context.directory.remove(key);
-      else await kept.release();
+      if (kept !== undefined) return await kept.release();
+      // It is no longer kept if an ADD for another link has failed.
+      const lease = await this.#context.directory.find(key);
+      if (lease === undefined) await this.#context.directory.remove(key);
+      else await KeptLease.release(lease, this.#context);
     }));
   }
 

@@ -315,6 +315,29 @@ rootTest("dhcp.add() twice returns the same lease", needsDnsmasq, async () => {
 });
 
 rootTest(
+  "dhcp.del() releases the lease after an ADD for another link has failed",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start(IMPATIENT);
+    const server = await scene.startDnsmasq();
+    await scene.succeed("ADD");
+    const { hosts } = scene;
+    const other = hosts.addNetns();
+    runIn(other, "ip", "link", "add", "eth0", "type", "veth");
+    const env = { CNI_NETNS: other.path };
+    const config = scene.config();
+    assertFailure(
+      await hosts.run("dhcp", "ADD", config, { env }),
+      11,
+      "No DHCP server made an offer",
+    );
+    assertSuccess(await hosts.run("dhcp", "DEL", config, { env }));
+    await server.says("DHCPRELEASE");
+    assertEquals(scene.leases, []);
+  },
+);
+
+rootTest(
   "dhcp without a daemon fails, and DEL marks the lease",
   needsDnsmasq,
   async () => {

@@ -109,6 +109,11 @@ export class KeptLease {
     return kept;
   }
 
+  /** Gives a lease back that is not kept. */
+  static async release(lease: Lease, context: LeaseContext): Promise<void> {
+    await new KeptLease(lease, context).#giveBack();
+  }
+
   /** Reports whether this is a valid lease of the link that a request is for. */
   isFor(request: LeaseRequest): boolean {
     using port = this.#openPort(request);
