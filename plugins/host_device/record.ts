@@ -11,7 +11,6 @@ import * as z from "zod/mini";
 import {
   ifPossible,
   readFile,
-  removeIfThere,
   unlessUnreachable,
   withIoFailure,
 } from "../../base/files/io.ts";
@@ -131,12 +130,15 @@ export class RecordFile {
   }
 
   /**
-   * Removes the record, if it exists.
+   * Removes the record, if it exists and can exist.
    *
    * @throws {CniError} 5 if it cannot be removed
    */
   remove(): void {
-    removeIfThere(this.#path);
+    withIoFailure(
+      `remove "${this.#path}"`,
+      () => unlessUnreachable(() => Deno.removeSync(this.#path)),
+    );
   }
 
   /** Lists the records of all attachments. */
