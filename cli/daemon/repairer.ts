@@ -119,7 +119,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       } catch (error) {
         const problem = describeError(error);
         if (problem !== this.#deafness) {
-          log.error("Cannot hear what is removed", { error: problem });
+          log.error("Cannot listen for removals", { error: problem });
         }
         this.#deafness = problem;
         await pause(reopenMs, signal);

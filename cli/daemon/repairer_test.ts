@@ -33,7 +33,7 @@ rootTest(
     try {
       await eventually("it sweeps", () => repairer.describe().rounds > 2);
       assertEquals(repairer.describe().problem, "open: ENOENT");
-      assertEquals(errors, ["Cannot hear what is removed"]);
+      assertEquals(errors, ["Cannot listen for removals"]);
       await Deno.symlink(hosts.host.path, hostNetns);
       await eventually(
         "it hears",

@@ -133,7 +133,7 @@ function findMtu(node: NodeReader): Findings {
       findings.push(warning(
         `the MTU of ${attachment} is ${mtu}, and that of the uplink ` +
           `"${uplink.name}" only ${uplink.mtu}`,
-        "large packets are cut up or lost on their way out",
+        "large packets are fragmented or lost on their way out",
         {
           command: `${set} mtu ${uplink.mtu}` +
             (hostEnd === undefined
@@ -177,7 +177,7 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     finds: "a container's MTU does not match its other end, IPv6 or the uplink",
     effect: "Large packets are lost, or IPv6 addresses disappear.",
     cause:
-      "One end was set by hand, or the uplink's is smaller, as with tunnels.",
+      "One end was set by hand, or the uplink's MTU is smaller, as with tunnels.",
     look: "`ip link show`, in the container and on the node.",
     fix: "`ip link set LINK mtu N`, and `mtu` in the configuration.",
     run: findMtu,

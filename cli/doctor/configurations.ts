@@ -137,7 +137,7 @@ function findSameName({ networks }: NodeReader): Findings {
       warning(
         `"${file}" is not used: "${first.file}" has the name "${name}" too, ` +
           "and comes first",
-        "changes of that file have no effect",
+        "changes to that file have no effect",
         { command: shell`mv ${path} ${path}.unused` },
       ),
     ];
@@ -195,7 +195,7 @@ function describeProblem(
     `"${path}": ${text}`,
     isError
       ? `containers of "${name}" do not start`
-      : `"${name}" may not do what it was written for`,
+      : `"${name}" might not do what it was written for`,
     { advice: `correct it in that file`, look: shell`cni validate ${path}` },
   );
 }

@@ -129,7 +129,7 @@ function describe(socket: string, daemon: NodeDaemon): Finding[] {
         `the node daemon at "${socket}" does not answer` +
           (daemon.isStopped ? `: process ${daemon.pid} is stopped` : ""),
         isOff(socket)
-          ? `ten calls within a minute got no answer, and others do not ask; ${SLOWER}`
+          ? `ten calls within a minute got no answer, so other calls no longer ask it; ${SLOWER}`
           : "each call waits a second for it, and then does the work itself",
         { command: daemon.isStopped ? `kill -CONT ${daemon.pid}` : RESTART },
       )];

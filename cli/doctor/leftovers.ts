@@ -49,7 +49,7 @@ async function findLeftovers(node: NodeReader): Promise<Findings> {
 async function remove(search: OrphanSearch): Promise<void> {
   const removals = await removeOrphans(search);
   const failures = removals.flatMap(({ error }) => error ?? []);
-  throwAll(failures, "several leftovers stay");
+  throwAll(failures, "several leftovers remain");
 }
 
 function formatOrphan({ kind, where }: Orphan): string {

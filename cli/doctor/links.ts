@@ -59,7 +59,7 @@ function findMissingLinks(node: NodeReader): Findings {
     if (lower.name === undefined) {
       return [error(
         `"${network.name}" names no ${lower.key} for ${conf.type}, and the node ` +
-          "has no default route, whose link it would take",
+          "has no default route, whose link it would use",
         so,
         {
           advice: `set "${lower.key}" in ${network.path}`,

@@ -78,7 +78,7 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
     finds: "the loopback interface of a pod is down",
     effect: "Containers of the pod do not reach each other at 127.0.0.1.",
     cause:
-      "The plugin loopback failed or was missing, or a program in the pod set it down.",
+      "The plugin loopback failed or was missing, or a program in the pod brought it down.",
     look: "`nsenter --net=PATH ip link show lo`.",
     fix: "`nsenter --net=PATH ip link set lo up`.",
     run: findLoopbackDown,

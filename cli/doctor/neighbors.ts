@@ -30,7 +30,7 @@ function findTwins(node: NodeReader): Findings {
     if (first === undefined) return [];
     return [error(
       `${first.attachment} and ${second?.attachment} both have ${ip}`,
-      "packets to that address reach one of the containers only",
+      "packets to that address reach only one of the containers",
       {
         advice: "give each its own address, and restart the one that has it " +
           "wrongly: static addresses are for one container, and leases that " +

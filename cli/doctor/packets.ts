@@ -94,7 +94,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
     name: "neighbor-wrong",
     finds: "a static neighbour has a different MAC than the link",
     effect: "Packets in that direction are lost.",
-    cause: "It was set by hand, and the container was restarted since.",
+    cause: "It was set by hand, and the container has been restarted since.",
     look: "`ip neigh`, on the node and by nsenter in the container.",
     fix: "`ip neigh del ADDRESS dev LINK`.",
   },

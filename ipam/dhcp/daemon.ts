@@ -303,7 +303,7 @@ const MAX_REQUEST = 16 * 1024 * 1024;
 /** The Go plugin shows the status line. */
 const TO_GO =
   "HTTP/1.0 501 this DHCP daemon does not serve the Go plugin dhcp; " +
-  "use both of the same release\r\n\r\n";
+  "use both from the same release\r\n\r\n";
 
 interface ConversationOptions {
   readonly serve: Leases["serve"];

@@ -158,7 +158,7 @@ async function askForLease<F extends LeaseFamily>(
   }
   throw new CniError(
     ErrorCode.TryAgainLater,
-    "The DHCP daemon is of an earlier release, and leases IPv4 addresses only",
+    "The DHCP daemon is from an earlier release, and leases only IPv4 addresses",
     { details: "restart it" },
   );
 }

@@ -178,7 +178,7 @@ class Waiting {
     if (busy !== undefined) {
       return [
         `Cannot find out in ${time} whether another host has ${busy.address.ip}`,
-        `"${name}" has the address since shortly before the end`,
+        `"${name}" got the address shortly before the time limit`,
       ];
     }
     const { isAdvertised, isManaged } = routerStateOf(
