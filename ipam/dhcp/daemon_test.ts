@@ -318,7 +318,10 @@ rootTest(
   "dhcp.del() releases the lease after an ADD for another link has failed",
   needsDnsmasq,
   async () => {
-    await using scene = await DhcpScene.start(IMPATIENT);
+    await using scene = await DhcpScene.start({
+      timeoutMs: 5000,
+      resendTimeoutMs: 5000,
+    });
     const server = await scene.startDnsmasq();
     await scene.succeed("ADD");
     const { hosts } = scene;
