@@ -4,7 +4,6 @@
  * @module
  */
 
-import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { pollUntil } from "../../base/waiting.ts";
 import { readTogether } from "../../ffi/libc.ts";
@@ -20,7 +19,7 @@ import { Code6, type Option6 } from "../../net/dhcp/options6.ts";
 import { Ip } from "../../net/ip.ts";
 import { sha512 } from "../../base/process/sha512.ts";
 import type { LeaseKey } from "./lease.ts";
-import { type Port, RESEND_MS } from "./port.ts";
+import { type Port, sendUntilAnswered } from "./port.ts";
 
 /** Source: RFC 8415, sections 7.1 and 7.2. */
 const ALL_SERVERS = Ip.parse("ff02::1:2"), SERVER_PORT = 547, CLIENT_PORT = 546;
@@ -86,18 +85,9 @@ export async function exchange6<T>(
     port: CLIENT_PORT,
   });
   const transaction = newTransaction6();
-  const { promise, resolve } = Promise.withResolvers<T>();
-  port.events.add(socket.fd, () => {
-    for (const bytes of readTogether(() => receiveUnlessDown(socket))) {
-      const reply = decodeMessage6(bytes, clientId);
-      if (reply?.transaction !== transaction) continue;
-      const chosen = choose(reply);
-      if (chosen !== undefined) resolve(chosen);
-    }
-  });
   const startMs = performance.now();
-  try {
-    for (let ms = RESEND_MS; !signal.aborted; ms *= 2) {
+  return await sendUntilAnswered(port.events, socket.fd, {
+    send: () => {
       const elapsed = Math.min((performance.now() - startMs) / 10, 0xffff);
       const datagram = encodeMessage6({
         type,
@@ -109,14 +99,18 @@ export async function exchange6<T>(
         ],
       });
       socket.send(ALL_SERVERS, SERVER_PORT, datagram);
-      using limit = new JoinedSignal(ms, signal);
-      const chosen = await waitUntil(promise, limit.signal);
-      if (chosen !== undefined) return chosen;
-    }
-    return undefined;
-  } finally {
-    port.events.remove(socket.fd);
-  }
+    },
+    receive: () => {
+      for (const bytes of readTogether(() => receiveUnlessDown(socket))) {
+        const reply = decodeMessage6(bytes, clientId);
+        if (reply?.transaction !== transaction) continue;
+        const chosen = choose(reply);
+        if (chosen !== undefined) return chosen;
+      }
+      return undefined;
+    },
+    signal,
+  });
 }
 
 /** Sending reports a link that is down. */

@@ -33,7 +33,7 @@ const NO_ADDRESS = Ip.parse("0.0.0.0");
  * Time until a message is sent again, in ms; it doubles each time. It starts short:
  * a link that has just come up may lose the first one, such as a new bridge port.
  */
-export const RESEND_MS = 250;
+const RESEND_MS = 250;
 
 /** A server, or a relay before it. */
 export interface Server {
@@ -133,23 +133,11 @@ export class Port implements Disposable {
     },
   ): Promise<T | undefined> {
     using socket = this.#openSocket();
-    const { promise, resolve } = Promise.withResolvers<T>();
-    const { fd } = socket;
-    this.#events.add(fd, () => {
-      const chosen = this.#receive(socket, transaction, choose);
-      if (chosen !== undefined) resolve(chosen);
+    return await sendUntilAnswered(this.#events, socket.fd, {
+      send: () => this.#send(socket, { ...message, transaction }, server),
+      receive: () => this.#receive(socket, transaction, choose),
+      signal,
     });
-    try {
-      for (let ms = RESEND_MS; !signal.aborted; ms *= 2) {
-        this.#send(socket, { ...message, transaction }, server);
-        using limit = new JoinedSignal(ms, signal);
-        const chosen = await waitUntil(promise, limit.signal);
-        if (chosen !== undefined) return chosen;
-      }
-      return undefined;
-    } finally {
-      this.#events.remove(fd);
-    }
   }
 
   #openSocket(): PacketSocket {
@@ -198,6 +186,40 @@ export class Port implements Disposable {
   /** Closes it. A second call does nothing. */
   [Symbol.dispose](): void {
     this.#rtnl[Symbol.dispose]();
+  }
+}
+
+/**
+ * Sends a message, again and again, until there is an answer.
+ *
+ * @param fd The socket's, which becomes readable when an answer arrives
+ * @returns What `receive` returned first; undefined if nothing until the signal
+ */
+export async function sendUntilAnswered<T>(
+  events: Events,
+  fd: number,
+  { send, receive, signal }: {
+    readonly send: () => void;
+    /** Returns the wanted part of what has arrived, if anything of it is wanted. */
+    readonly receive: () => T | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<T | undefined> {
+  const { promise, resolve } = Promise.withResolvers<T>();
+  events.add(fd, () => {
+    const chosen = receive();
+    if (chosen !== undefined) resolve(chosen);
+  });
+  try {
+    for (let ms = RESEND_MS; !signal.aborted; ms *= 2) {
+      send();
+      using limit = new JoinedSignal(ms, signal);
+      const chosen = await waitUntil(promise, limit.signal);
+      if (chosen !== undefined) return chosen;
+    }
+    return undefined;
+  } finally {
+    events.remove(fd);
   }
 }
 
