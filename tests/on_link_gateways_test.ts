@@ -182,7 +182,7 @@ for (const [type, [keys, ...via]] of Object.entries(CHAINED)) {
       await call("CHECK", prevResult);
       for (const [position, far] of FAR.entries()) {
         const source = ADDRESSES[position] as string;
-        const ping = ["ping", "-c1", "-W2", "-I", source, far];
+        const ping = ["ping", "-c1", "-i0.2", "-w2", "-I", source, far];
         runIn(hosts.sandbox, ...[...via, ...ping] as [string]);
       }
       await call("DEL", prevResult);
@@ -211,7 +211,7 @@ rootTest("sbr routes through a gateway that no route has named", async () => {
   assertSuccess(await hosts.run("sbr", "CHECK", config));
   for (const [position, far] of FAR.entries()) {
     const source = ADDRESSES[position] as string;
-    runIn(hosts.sandbox, "ping", "-c1", "-W2", "-I", source, far);
+    runIn(hosts.sandbox, "ping", "-c1", "-i0.2", "-w2", "-I", source, far);
   }
 });
 

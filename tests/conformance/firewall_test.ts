@@ -92,7 +92,7 @@ async function reachWithPolicy(
 /** Reports whether an address answers. Pings without an answer take a second. */
 async function pings(netns: NetNs, address: string): Promise<boolean> {
   const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
-  const args = ["-c1", "-W1", address];
+  const args = ["-c1", "-i0.2", "-w1", address];
   const ping = spawnIn(netns, { path: "ping", args, env, stdin: "" });
   return (await ping.output).code === 0;
 }

@@ -137,7 +137,7 @@ conformance("macvlan", {
     };
     const { json } = await run("ADD");
     assertEquals([linkIn(scene).address, linkIn(scene).mtu], [CONFIG, 1300]);
-    const ping = ["-c1", "-W2", "-I", "10.1.2.2", "10.1.2.1"];
+    const ping = ["-c1", "-i0.2", "-w2", "-I", "10.1.2.2", "10.1.2.1"];
     runIn(hosts.sandbox, "ping", ...ping);
     await run("CHECK", json);
     await run("DEL", json);

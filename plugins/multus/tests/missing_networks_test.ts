@@ -6,7 +6,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { AttachmentCache } from "../../../libcni/mod.ts";
-import { eventually } from "../../../tests/_harness/eventually.ts";
+import { until } from "../../../tests/_harness/eventually.ts";
 import { NodeDaemon } from "../../../tests/_harness/node_daemon.ts";
 import { spawnIn } from "../../../tests/_harness/spawn_in.ts";
 import { BIN, type HostPod, hostTest, MultusHost } from "../testing/host.ts";
@@ -143,7 +143,8 @@ hostTest(
     scene.report(scene.addPod("done", "green"), ended);
     scene.report(scene.addPod("new", "green"), { phase: "Pending" });
 
-    await eventually("three are reported", () => scene.warnings.length >= 3);
+    // Each is seen in two looks, which are 30 seconds apart.
+    await until("three are reported", () => scene.warnings.length >= 3);
     const all =
       ". To attach what it requests, delete the pod and create it again";
     assertEquals(scene.warnings, [
