@@ -56,12 +56,19 @@ function findCpuModel(text: string): string {
     (part ? `implementer ${implementer}, part ${part}` : "unknown");
 }
 
-/** Asks an executable for its version, and dpkg if that says it does not know. */
+/**
+ * Asks an executable for its version; if it does not know, the Go module that
+ * is recorded in it, and then dpkg.
+ */
 function findVersion(bin: string): string {
   const file = `${bin}/host-local`;
   const said = run(file);
   const [, version = "unknown"] = / (?:version )?(\S+)$/m.exec(said) ?? [];
   if (version !== "unknown") return version;
+  const module = "containernetworking/plugins\tv[0-9.]*";
+  const recorded = run("grep", "--text", "--only-matching", module, file);
+  const [, built] = /\tv(\S+)/.exec(recorded) ?? [];
+  if (built !== undefined) return built;
   const [owner] = run("dpkg", "-S", file).split(":");
   const format = "--showformat=${Package} ${Version}";
   return owner ? run("dpkg-query", "--show", format, owner) : version;
