@@ -318,7 +318,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       {
         ...ATTACHED,
         name: "B",
-        summary: "the same, or an IP address",
+        summary: "as A, or an IP address",
       },
       { name: "PORT", summary: "TCP port of B", isOptional: true },
     ],
@@ -328,7 +328,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "metrics",
-    summary: "Show pools, attachments and leftovers as metrics",
+    summary: "Show pools, attachments and orphans as metrics",
     flags: pick("textfile", "findings", ...DIRECTORIES),
     timeout: "2m",
     load: async () => (await import("./metrics/command.ts")).metrics,
@@ -450,7 +450,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
       ...pick("call-timeout", "junit", "html"),
       "cni-path": {
         ...FLAGS["cni-path"],
-        summary: "colon-separated directories of IPAM plugins and others",
+        summary: "colon-separated directories of other plugins, such as IPAM",
       },
     },
     timeout: "0",

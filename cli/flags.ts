@@ -32,12 +32,12 @@ export const FLAGS = {
     summary: "remove all attachments; takes no namespaces",
   },
   "orphans": {
-    summary: "find leftovers of deleted containers in all networks",
+    summary: "find resources of deleted containers in all networks",
   },
-  "yes": { summary: "with --orphans: remove the leftovers" },
+  "yes": { summary: "with --orphans: remove the orphans" },
   "grace": {
     value: "TIME",
-    summary: "with --orphans: keep younger leftovers (default 5m)",
+    summary: "with --orphans: keep younger orphans (default 5m)",
   },
   "sandbox": { summary: "also repair the interface in the container" },
   "dry-run": { summary: "show what would change without changing it" },
@@ -61,7 +61,7 @@ export const FLAGS = {
     completes: ["chain", "list"],
   },
   "daemon": {
-    summary: "have the node daemon run the plugins: set daemonSocket to " +
+    summary: "let the node daemon run the plugins: set daemonSocket to " +
       DEFAULT_SOCKET,
   },
   "no-daemon": {

@@ -63,16 +63,16 @@ const TEXTS: HelpTexts = {
     about: [
       "Keeps the attachments of the given namespaces and deletes all other " +
       "attachments to the network. Then the network's plugins remove other " +
-      "leftovers. Do not run it while a runtime attaches or detaches containers.",
-      "With --orphans, finds leftovers of deleted containers in all networks, " +
-      "including leftovers of the Go plugins: leases, cached attachments, files, " +
-      "links and firewall rules. It can run at any time. Lists the leftovers; " +
-      "with --yes, removes them.",
+      "orphans. Do not run it while a runtime attaches or detaches containers.",
+      "With --orphans, finds resources of deleted containers in all networks, even " +
+      "if the Go plugins created them: leases, cached attachments, files, links and " +
+      "firewall rules. It can run at any time. Lists the orphans; with --yes, " +
+      "removes them.",
     ],
     examples: {
-      "cni gc --orphans": "show leftovers of deleted containers",
+      "cni gc --orphans": "show resources of deleted containers",
       "cni gc --orphans --yes --grace 1h":
-        "remove leftovers that are older than an hour",
+        "remove orphans that are older than an hour",
       "cni gc pods blue green:net1":
         "keep these attachments, remove all others",
       "cni gc pods blue --dry-run": "show what would be deleted",
@@ -218,8 +218,8 @@ const TEXTS: HelpTexts = {
       "Reads the live state from the kernel: bridges and uplinks, the namespaces " +
       "that are connected to them, and the addresses, routes, rules, limits, " +
       "masquerade, port maps and VLANs of their interfaces. Marks differences " +
-      "from the cached results of ADD, and marks as foreign what belongs to no " +
-      "attachment.",
+      "from the cached results of ADD, and marks objects of no attachment as " +
+      "foreign.",
     ],
     examples: {
       "cni show": "show the node",
@@ -296,8 +296,8 @@ const TEXTS: HelpTexts = {
     about: [
       "Pings from A to B and back, from inside their namespaces. With PORT, also " +
       "opens a TCP connection from A to B. Needs no program in the containers. If " +
-      "something does not arrive, shows what stops it, as cni doctor --pod does, " +
-      "and exits with 1.",
+      "a packet does not arrive, shows where it stops, as cni doctor --pod does, and " +
+      "exits with 1.",
     ],
     examples: {
       "cni probe default/web default/db 5432":
@@ -308,7 +308,7 @@ const TEXTS: HelpTexts = {
   "metrics": {
     about: [
       "Prints gauges in the text format of Prometheus. --textfile replaces a " +
-      "file atomically. If a metric cannot be read, it is missing, " +
+      "file atomically. A metric that cannot be read is omitted: " +
       "cni_metric_failed is 1 for it, and the exit code is 1. --findings runs the " +
       "checks of cni doctor, and counts their findings instead.",
     ],
@@ -416,11 +416,11 @@ const TEXTS: HelpTexts = {
       "Calls executables as a runtime would, in temporary network and mount " +
       "namespaces, and tests each requirement of the CNI specification: versions, " +
       "errors, inputs, ADD, DEL, CHECK, GC, STATUS, 20 containers at the same " +
-      "time, and an ADD that is killed at each system call. Prints the results, " +
-      "what shows a defect, and what the executable needs. Needs root and " +
+      "time, and an ADD that is killed at each system call. Prints the results, the " +
+      "calls that show a defect, and what the executable needs. Needs root and " +
       "iproute2 and, for some requirements, strace and setpriv.",
       "What a plugin needs is derived from its type, or stated in --config. Exits " +
-      "with 1 if a MUST is broken (with --strict also a SHOULD), and with 3 if " +
+      "with 1 if a MUST fails (with --strict also a SHOULD), and with 3 if " +
       "nothing could be tested.",
     ],
     examples: {

@@ -721,7 +721,7 @@ onNode("cni add gives up undoing in time", async (host, t) => {
     assertEquals(code, 1);
     assertMatch(
       stderr,
-      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 3s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nLeftovers might remain: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
+      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 3s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nResources might remain: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
     );
   });
   await t.step("also as a document", async () => {

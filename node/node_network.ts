@@ -252,7 +252,7 @@ export class NodeNetwork {
     if (slot !== undefined) return slot;
     throw new CniError(
       ErrorCode.TryAgainLater,
-      `Cannot lock pod "${key}": another operation on it is under way`,
+      `Cannot lock pod "${key}": another operation on it is in progress`,
       { cause: signal.reason },
     );
   }

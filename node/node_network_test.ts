@@ -201,7 +201,7 @@ Deno.test("NodeNetwork gives up on a pod that somebody else is at", async () => 
   assertEquals(error.code, 11);
   assertStringIncludes(
     describeError(error),
-    'Cannot lock pod "default/pod1": another operation on it is under way',
+    'Cannot lock pod "default/pod1": another operation on it is in progress',
   );
   assertEquals((await first).network, "net1");
 });

@@ -84,5 +84,5 @@ hostTest("one of many pods gets the address that all request", async () => {
     (_, index) => host.addPod(`web-${index}`, { networks }),
   );
   const adds = pods.map((pod) => host.start("ADD", pod));
-  await assertOneGets(adds, "address 10.30.0.7 over network");
+  await assertOneGets(adds, "address 10.30.0.7 on network");
 });

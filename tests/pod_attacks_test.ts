@@ -44,7 +44,7 @@ const WITH_KUBELET: readonly string[] = [
 
 const NO_IPS = 'not offer it by the capability "ips"';
 const NO_MAC = 'not offer it by the capability "mac"';
-const NO_ARG = 'of "cni-args" over network';
+const NO_ARG = 'of "cni-args" on network';
 const NO_DEVICE = "neither the kubelet nor a resource claim allocated it";
 const TAKEN = 'pod "default/victim" has it';
 
@@ -212,7 +212,7 @@ const ATTACKS: readonly Attack[] = [
   attack(
     "a directory on the node by cni-args",
     args("leases", { labels: [{ dataDir: "/etc" }] }),
-    'Refused "cni-args" over network "default/leases": "labels[0].dataDir" names',
+    'Refused "cni-args" on network "default/leases": "labels[0].dataDir" names',
   ),
   attack(
     "the same over a network of a trusted namespace",
@@ -220,12 +220,12 @@ const ATTACKS: readonly Attack[] = [
       namespace: "trusted",
       "cni-args": { labels: [{ dataDir: "/etc" }] },
     }),
-    'Refused "cni-args" over network "trusted/trusted"',
+    'Refused "cni-args" on network "trusted/trusted"',
   ),
   attack(
     "the same over a network in a file",
     args("file", { labels: [{ dataDir: "/etc" }] }),
-    'Refused "cni-args" over network "default/file"',
+    'Refused "cni-args" on network "default/file"',
   ),
   attack(
     "a program of the node by cni-args",

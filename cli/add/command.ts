@@ -171,7 +171,7 @@ async function undo(
         ? "run"
         : `DEL also needs ${missing}. Correct its type or install it, then run`;
       const lines = `Cannot undo ADD: ${texts.join("\n")}\n` +
-        `Leftovers might remain: ${retry} cni del ${list.name} ${netns} --ifname ${ifName}`;
+        `Resources might remain: ${retry} cni del ${list.name} ${netns} --ifname ${ifName}`;
       call.onStderr(
         `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
       );

@@ -105,7 +105,7 @@ function formatNeeds({ needs }: Report, style: Style): string[] {
     ["reads", needs.reads],
     ["writes", needs.writes],
     ["connects to", needs.sockets],
-    ["stays after DEL", needs.stays],
+    ["remains after DEL", needs.stays],
   ];
   return [
     "",
@@ -131,7 +131,7 @@ function lines(
 }
 
 function formatVerdict(reports: readonly Report[], style: Style): string {
-  if (reports.length === 0) return "No plugin was tried";
+  if (reports.length === 0) return "No plugin was tested";
   return reports.map(({ name, rows }) => {
     const { kept, broken, untried } = count(rows);
     const text = `${name}: ${kept} kept; broken: ${broken.MUST} MUST, ` +

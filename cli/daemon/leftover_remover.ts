@@ -206,9 +206,9 @@ export class LeftoverRemover
       const about = { kind, where: orphan.where, container, network, why };
       if (error === undefined) {
         this.#removed.set(kind, (this.#removed.get(kind) ?? 0) + 1);
-        log.info("Removed a leftover of a deleted container", about);
+        log.info("Removed a resource of a deleted container", about);
       } else if (!this.#failed.some((known) => isSame(known.orphan, orphan))) {
-        log.warn("Cannot remove a leftover of a deleted container", {
+        log.warn("Cannot remove a resource of a deleted container", {
           ...about,
           error: describeError(error),
         });
@@ -235,13 +235,13 @@ export class LeftoverRemover
       {
         name: "cni_daemon_leftovers_removed_total",
         type: "counter",
-        help: "Leftovers of deleted containers that the daemon has removed.",
+        help: "Resources of deleted containers that the daemon has removed.",
         read: () =>
           ORPHAN_KINDS.map((kind) => [{ kind }, this.#removed.get(kind) ?? 0]),
       },
       {
         name: "cni_daemon_leftovers_failed",
-        help: "Leftovers that the daemon could not remove in its last search.",
+        help: "Orphans that the daemon could not remove in its last search.",
         read: () => [[{}, this.#failed.length]],
       },
     ];

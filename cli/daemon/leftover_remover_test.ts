@@ -197,8 +197,8 @@ test("LeftoverRemover counts what it removes, and logs each failure once", async
   assertMatch(lastAt ?? "", /^\d{4}-/);
   const [first = "", , third = ""] = scene.logs;
   assertEquals(scene.logs.length, 4);
-  assertStringIncludes(first, "Removed a leftover of a deleted container");
-  assertStringIncludes(third, "Removed a leftover of a deleted container");
+  assertStringIncludes(first, "Removed a resource of a deleted container");
+  assertStringIncludes(third, "Removed a resource of a deleted container");
   assertEquals(
     scene.remover.listGauges().map(({ name, read }) => [name, read()]),
     [

@@ -219,7 +219,7 @@ function countAttachments(count: number): string {
 }
 
 function countLeftovers(count: number): string {
-  return count === 1 ? "1 leftover" : `${count} leftovers`;
+  return count === 1 ? "1 resource" : `${count} resources`;
 }
 
 function describeMetrics(address: string, problem: string): string {

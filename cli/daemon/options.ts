@@ -66,7 +66,7 @@ export const DAEMON_FLAGS = {
       "also serve /metrics, /state, /healthz and /readyz at this address",
   },
   "no-heal": {
-    summary: "do not remove leftovers of deleted containers",
+    summary: "do not remove resources of deleted containers",
   },
   "repair": {
     summary: "restore what other programs remove from running containers",

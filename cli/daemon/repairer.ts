@@ -307,7 +307,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       {
         name: "cni_daemon_repairs_failed",
         help:
-          "Attachments that lacked something after the daemon's last round.",
+          "Attachments that the daemon could not fully repair in its last round.",
         read: () => [[{}, this.#remaining.length]],
       },
     ];

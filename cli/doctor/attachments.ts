@@ -168,7 +168,7 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     cause: "Links, routes, rules or leases were changed after ADD.",
     look: "`cni doctor --pod NAME` shows the path of its packets.",
     fix:
-      "`cni repair NAME`, with `--sandbox` for what is inside the container; restart the pod if something stays missing.",
+      "`cni repair NAME`, with `--sandbox` for what is inside the container; restart the pod if something is still missing.",
     run: findChanged,
   },
   {

@@ -49,7 +49,7 @@ async function findGone(node: NodeReader): Promise<Findings> {
       "its addresses are released when the pod ends, and the pod does not " +
         "start again as long as it names the claim",
       {
-        advice: "create the claim again, or end the pod",
+        advice: "create the claim again, or delete the pod",
         look: shell`kubectl -n ${claim.namespace} get ipamclaim ${claim.name}`,
         subject: `${claim.namespace}/${claim.pod}`,
       },
@@ -84,7 +84,7 @@ export const CLAIM_CHECKS: readonly Check[] = [
     name: "claim-gone",
     finds: "the IPAMClaim of a pod's addresses no longer exists",
     effect:
-      "The addresses are released when the pod ends, and it does not start again.",
+      "The addresses are released when the pod ends, and the pod cannot start again.",
     cause: "The claim, or what owns it, was deleted before the pod.",
     look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
     fix: "Create the claim again, or delete the pod.",

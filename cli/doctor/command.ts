@@ -289,7 +289,7 @@ function formatVerdict(
   if (errors + warnings === 0) {
     return isWhole
       ? style.green("Nothing is wrong")
-      : style.yellow("Nothing is wrong in what was checked");
+      : style.yellow("The checks that ran found no problem");
   }
   const plural = (count: number, word: string): string =>
     `${count} ${word}${count === 1 ? "" : "s"}`;

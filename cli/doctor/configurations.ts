@@ -44,7 +44,7 @@ function findNoNetwork(
         : `the directory "${confDir}" does not exist`,
       "the runtime reports NetworkPluginNotReady, and no pod starts",
       {
-        advice: `write one by cni init, or start what writes it`,
+        advice: `write one with cni init, or start the program that writes it`,
         look: shell`ls -l ${confDir}`,
       },
     ),
@@ -229,7 +229,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "no network is configured",
     effect: "The runtime reports NetworkPluginNotReady, and no pod starts.",
     cause:
-      "Nothing has written one yet, or the runtime uses another directory.",
+      "No program has written a network yet, or the runtime uses a different directory.",
     look: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
     fix:
       "`cni init`, or start the program that writes it, such as the DaemonSet of flannel or multus.",
@@ -240,7 +240,7 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     name: "conf-unusable",
     finds: "a file of the configuration directory cannot be used",
     effect:
-      "Runtimes skip the file, and may take the next one as the default network.",
+      "Runtimes skip the file, and might use the next file as the default network.",
     cause: "It is not JSON, or has no plugins or an invalid name.",
     look: "`cni validate FILE` shows the line.",
     fix: "Correct the file, or move it away.",

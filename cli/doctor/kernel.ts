@@ -172,7 +172,7 @@ function findLacking(node: NodeReader): Findings {
           command: shell`modprobe ${word}`,
           advice:
             "if modprobe does not find it, the kernel was built without " +
-            "it: nothing on this node fixes it",
+            "it: install a different kernel",
         },
       ),
     ];

@@ -31,13 +31,13 @@ async function findLeftovers(node: NodeReader): Promise<Findings> {
     const things = listed(orphans.map(formatOrphan), 3);
     const owner = network === "" ? "the node" : `"${network}"`;
     return warning(
-      `${owner} has ${count} leftover${count === 1 ? "" : "s"} of deleted ` +
+      `${owner} has ${count} orphan${count === 1 ? "" : "s"} of deleted ` +
         `containers: ${things} (${orphans[0]?.why})`,
       "addresses, links and rules stay in use",
       {
         command: "cni gc --orphans --yes",
         fix: {
-          did: `removed leftovers of ${owner}: ${things}`,
+          did: `removed orphans of ${owner}: ${things}`,
           run: () => remove(search),
         },
       },
@@ -49,7 +49,7 @@ async function findLeftovers(node: NodeReader): Promise<Findings> {
 async function remove(search: OrphanSearch): Promise<void> {
   const removals = await removeOrphans(search);
   const failures = removals.flatMap(({ error }) => error ?? []);
-  throwAll(failures, "several leftovers remain");
+  throwAll(failures, "several orphans remain");
 }
 
 function formatOrphan({ kind, where }: Orphan): string {

@@ -96,7 +96,7 @@ function findRivals(node: NodeReader): Findings {
         `(${first.conf.type}) and of "${other.network.name}" (${other.conf.type})`,
       "containers of the one do not start while the other has any",
       {
-        advice: "have both networks use the same type, or another link, " +
+        advice: "use the same type in both networks, or a different link, " +
           `in ${other.network.path}`,
         look: "ip -details link show type macvlan; " +
           "ip -details link show type ipvlan",
@@ -252,7 +252,7 @@ export const LINK_CHECKS: readonly Check[] = [
     code: "CNI0502",
     name: "link-unusable",
     finds:
-      "the master or the device of a network is down, taken, too small or the uplink",
+      "the master or the device of a network is down, is in use, has too small an MTU, or is the uplink",
     effect:
       "Containers reach nothing, ADD fails, or with host-device the node loses its uplink.",
     cause:

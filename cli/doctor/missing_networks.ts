@@ -50,7 +50,7 @@ export const MISSING_NETWORKS_CHECKS: readonly Check[] = [
     finds: "a pod runs without a network that it requests",
     effect: "The pod is Running, and does not have the network.",
     cause:
-      "When it started, the configuration of multus was missing, so the runtime used another one. Or its annotation was changed later.",
+      "When it started, the configuration of multus was missing, so the runtime used a different one. Or its annotation was changed later.",
     look: "`kubectl describe pod`, and `ls /etc/cni/net.d`.",
     fix:
       "Delete the pod, and create it again. [Keep the configuration of multus](multus-operation.md#pods-without-net1) while the daemon is not running.",

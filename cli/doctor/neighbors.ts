@@ -32,9 +32,10 @@ function findTwins(node: NodeReader): Findings {
       `${first.attachment} and ${second?.attachment} both have ${ip}`,
       "packets to that address reach only one of the containers",
       {
-        advice: "give each its own address, and restart the one that has it " +
-          "wrongly: static addresses are for one container, and leases that " +
-          "were lost are handed out again",
+        advice:
+          "give each container its own address, and restart the one that " +
+          "must not have this address: static addresses are for one " +
+          "container, and lost leases are allocated again",
         look: shell`cni show --json | grep ${ip}`,
         subject: second?.attachment,
         about: [[first.attachment], [second?.attachment ?? ""]],
@@ -101,7 +102,7 @@ async function askOn(
           `${mac} on "${name}" has ${ip}, too, the address of ${right.attachment}`,
           "packets to that container go to the other one now and then",
           {
-            advice: "take the address from the other one, which no plugin " +
+            advice: "remove the address from the other one, which no plugin " +
               "attached, or exclude it from the network's range",
             look: shell`bridge fdb show br ${name} | grep ${mac}`,
             subject: right.attachment,
@@ -133,7 +134,7 @@ function findWrongPorts(node: NodeReader): Findings {
           "the bridge sends the frames of both to the one that spoke last",
           {
             advice:
-              "give one of them another MAC, in its pod or its network, " +
+              "give one of them a different MAC, in its pod or its network, " +
               "and restart it",
             look: shell`bridge fdb show br ${entry.name} | grep ${mac}`,
             subject: attachment,
@@ -184,7 +185,7 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     finds: "another port of a bridge also has a container's MAC",
     effect: "Frames for the container reach the other port, or are lost.",
     cause:
-      "Two containers were given the same MAC, or the bridge has a leftover static entry.",
+      "Two containers were given the same MAC, or the bridge has a stale static entry.",
     look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
     fix:
       "Change the MAC of one of them; `bridge fdb del MAC dev PORT master` for an entry.",

@@ -113,8 +113,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     name: "rule-drops",
     finds: "a firewall rule drops packets of a container",
     effect:
-      "Containers of the network do not reach others, or are unreachable.",
-    cause: "A firewall rule, such as a rule against private addresses.",
+      "Containers of the network cannot reach other hosts, or are unreachable.",
+    cause: "A firewall rule, such as a rule that blocks private addresses.",
     look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
     fix:
       "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
@@ -135,8 +135,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     name: "ipsec-blocks",
     finds: "an IPsec policy drops packets of a container",
     effect:
-      "Containers of the network do not reach others, or are unreachable.",
-    cause: "A VPN policy against unencrypted packets, or a leftover policy " +
+      "Containers of the network cannot reach other hosts, or are unreachable.",
+    cause: "A VPN policy against unencrypted packets, or a stale policy " +
       "of a program.",
     look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
       "/proc/net/xfrm_stat.",
@@ -147,7 +147,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
     name: "rule-stops",
     finds: "a routing rule stops packets of a container",
     effect: "The container reaches no host beyond the node.",
-    cause: "A rule against leaks of a VPN, or against private addresses.",
+    cause: "A rule that prevents VPN leaks, or blocks private addresses.",
     look: "`ip rule`, `ip -6 rule`.",
     fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
   },
@@ -156,7 +156,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
     name: "rp-filter",
     finds: "strict reverse path filtering drops a container's packets",
     effect: "The node drops what that container sends, or the answers.",
-    cause: "Strict filtering, and a route to the sender by another link.",
+    cause: "Strict filtering, and a route to the sender over a different link.",
     look: "`ip route get ADDRESS`.",
     fix: "Remove the route, or set `rp_filter` of the link to 2.",
   },

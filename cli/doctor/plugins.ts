@@ -156,7 +156,7 @@ async function findShadowed(node: NodeReader): Promise<Findings> {
         `"${path}" is not used: "${first.path}" of another project comes first`,
         `${listed(users)} runs the other one`,
         {
-          advice: "change the order of CNI_PATH, or move the other one away",
+          advice: "change the order of CNI_PATH, or move the other plugin away",
           look: "cni plugins",
         },
       ),
@@ -170,7 +170,7 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     code: "CNI0201",
     name: "plugin-directory",
     finds: "a directory of CNI_PATH does not exist",
-    effect: "Plugins are searched elsewhere, or nowhere.",
+    effect: "Plugins are found elsewhere, or not at all.",
     cause: "Plugins were not installed, or are elsewhere.",
     look: "The runtime's `bin_dir`, and `ls` of the directory.",
     fix: "`cni install DIRECTORY`.",
@@ -211,10 +211,10 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     code: "CNI0205",
     name: "plugin-broken",
     finds:
-      "a plugin is cut off, a dangling link, or does not print its versions",
+      "a plugin is truncated, is a dangling link, or does not print its versions",
     effect: "Containers of the networks that need it do not start.",
     cause:
-      "A copy was cut off, a link leads nowhere, or a library or interpreter is missing.",
+      "A copy was truncated, a link leads nowhere, or a library or interpreter is missing.",
     look: "Run it with `CNI_COMMAND=VERSION`.",
     fix: "Install it again.",
     run: (node) => findUnusable(node, "other"),

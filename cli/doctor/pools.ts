@@ -29,7 +29,7 @@ function findFullPools(node: NodeReader): Findings {
           {
             command: "cni gc --orphans --yes",
             advice:
-              "if nothing is left over, the range is too small: enlarge it " +
+              "if there are no orphans, the range is too small: enlarge it " +
               `in ${path}`,
             look: "cni gc --orphans",
           },
@@ -69,7 +69,7 @@ function findSetAside(node: NodeReader): Findings {
         "no container gets the address while another one is free",
         {
           advice:
-            "take the address from that machine, or exclude it from the " +
+            "remove the address from that machine, or exclude it from the " +
             `range in ${path}`,
           look: shell`cni networks ${network}`,
         },
@@ -108,11 +108,11 @@ export const POOL_CHECKS: readonly Check[] = [
     code: "CNI0513",
     name: "address-set-aside",
     finds: "another machine has an address of a network's range",
-    effect: "The range has an address less, for ten minutes at a time.",
+    effect: "The range has one address less for ten minutes.",
     cause:
       "The range overlaps with addresses that a DHCP server or an administrator gives to machines on the same network.",
     look: "`cni networks NAME`, which prints the MAC.",
-    fix: "Exclude the address from the range, or take it from the machine.",
+    fix: "Exclude the address from the range, or remove it from the machine.",
     run: findSetAside,
   },
 ];

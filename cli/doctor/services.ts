@@ -65,7 +65,7 @@ async function findUnready(node: NodeReader): Promise<Findings> {
         `"${network.name}" is not ready: ${refusal}`,
         "containers of that network do not start",
         {
-          advice: "remove the keys, or have them in a file of that directory",
+          advice: "remove the keys, or set them in a file in that directory",
           look: shell`cat ${network.path}`,
         },
       ));
@@ -343,7 +343,7 @@ export const SERVICE_CHECKS: readonly Check[] = [
     name: "multus-token",
     finds: "the token of multus has expired, or is about to",
     effect: "No pod starts.",
-    cause: "The pod of multus that renews the token does not run.",
+    cause: "The multus pod that renews the token is not running.",
     look: "`kubectl -n kube-system get pods -l app=multus`.",
     fix: "Restart the DaemonSet of multus.",
     run: findTokens,

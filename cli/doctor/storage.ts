@@ -104,8 +104,9 @@ function findFullDisks(node: NodeReader): Findings {
         `${where} is full: it has ${what}`,
         "ADD fails, because it cannot write the lease and the result",
         {
-          advice: `remove files there, or enlarge it; nothing of ${what} may ` +
-            "be removed by hand",
+          advice:
+            `remove files there, or enlarge it; do not remove anything of ` +
+            `${what} by hand`,
           look: shell`du -xh ${target} | sort -h | tail`,
         },
       )];
@@ -187,11 +188,11 @@ async function findHeldLocks(node: NodeReader): Promise<Findings> {
       `ADD and DEL of "${network}" wait for it until they fail`,
       isStopped ? { command: `kill -CONT ${pid}` } : pid === 0
         ? {
-          advice: "find the process in its container, and end it",
+          advice: "find the process in its container, and stop it",
           look: "lslocks",
         }
         : {
-          advice: "wait until it ends, or end it if it hangs",
+          advice: "wait until it exits, or stop it if it hangs",
           look: `ps -o pid,ppid,etime,stat,args -p ${pid}`,
         },
     ));
@@ -209,7 +210,7 @@ export const STORAGE_CHECKS: readonly Check[] = [
     cause: "A program filled the disk or used all inodes.",
     look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
     fix:
-      "Remove other files, or enlarge the file system. `cni gc --orphans` lists leftover leases.",
+      "Remove other files, or enlarge the file system. `cni gc --orphans` lists leases of deleted containers.",
     run: findFullDisks,
   },
   {

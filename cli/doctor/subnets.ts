@@ -60,7 +60,8 @@ function findOverlaps({ networks }: NodeReader): Findings {
             ? "the node reaches the containers of one of them only"
             : "two containers may get the same address",
           {
-            advice: `give one of them another subnet, in ${one.network.path}`,
+            advice:
+              `give one of them a different subnet, in ${one.network.path}`,
             look: shell`cni validate ${one.network.path}`,
           },
         ),
@@ -133,7 +134,7 @@ function findHostOverlaps(node: NodeReader): Findings {
                 "containers are not reached",
               {
                 advice:
-                  `give the network another subnet, in ${network.path}, ` +
+                  `give the network a different subnet, in ${network.path}, ` +
                   "or remove the route if it is not needed",
                 look: shell`ip route show ${route.destination}`,
               },
@@ -208,9 +209,8 @@ export const SUBNET_CHECKS: readonly Check[] = [
   {
     code: "CNI0508",
     name: "subnet-host",
-    finds: "a network has addresses that the host has a route to",
-    effect:
-      "The node does not reach hosts there, or containers are not reached.",
+    finds: "the host has a route to addresses of a network",
+    effect: "The node cannot reach hosts there, or containers are unreachable.",
     cause: "It is also the subnet of the node, a VPN or another program.",
     look: "`ip route`.",
     fix: "Change the subnet; `cni init` suggests a free one.",

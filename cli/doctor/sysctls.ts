@@ -84,7 +84,7 @@ function findIgnoredRouters(node: NodeReader): Findings {
         `"${name}" runs out`,
       {
         command: shell`echo ${AcceptRa.always} > /proc/sys/${key}`,
-        advice: "the default route is back with the next advertisement",
+        advice: "the default route returns with the next advertisement",
         look: "ip -6 route show default",
         fix: {
           did: `set accept_ra of "${name}" to ${AcceptRa.always}`,
@@ -161,9 +161,8 @@ function findMissing({ networks }: NodeReader): Findings {
         `"${network.name}" sets`,
       "ADD fails, and containers of that network do not start",
       {
-        advice:
-          `correct or remove it in ${network.path}; some parameters are ` +
-          "of the whole node, or need a module",
+        advice: `correct or remove it in ${network.path}; some parameters ` +
+          "belong to the whole node, or need a module",
         look: shell`unshare -n sysctl ${nameOfSysctl(key)}`,
       },
     )

@@ -115,7 +115,7 @@ export const UPLINK_CHECKS: readonly Check[] = [
     name: "uplink",
     finds: "the node has no default route, or an uplink without carrier",
     effect: "Containers reach nothing outside the node.",
-    cause: "A link was set down, DHCP has failed, or a cable is out.",
+    cause: "A link was set down, DHCP has failed, or a cable is unplugged.",
     look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
     fix:
       "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",

@@ -75,7 +75,7 @@ function preview(
     text: stale.map((one) => `would delete ${formatAttachment(one)}`)
       .join("\n"),
     note: findOmission(list) ??
-      `The plugins of "${list.name}" may remove more than the cache shows`,
+      `The plugins of "${list.name}" might remove more than the cache shows`,
   };
 }
 

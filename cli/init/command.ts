@@ -232,7 +232,7 @@ async function check(
     : `; run cni install ${pluginDirs[0]} --only ${missing.join(",")}`;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot make the network "${name}": ${texts.join("; ")}${command}`,
+    `Cannot create the network "${name}": ${texts.join("; ")}${command}`,
   );
 }
 

@@ -31,7 +31,7 @@ interface NetworkAssessment {
   readonly network: string;
   readonly file: string;
   /** The changes of its plugins, by type. */
-  readonly plugins: Readonly<Record<string, Change | Undone | "stays">>;
+  readonly plugins: Readonly<Record<string, Change | Undone | "kept">>;
   /** Keys that the new plugins do not know: what they stand for is not done. */
   readonly unknownKeys: readonly string[];
   /** Differences from the Go plugins, for the keys that it uses. */
@@ -92,7 +92,7 @@ async function assess(
     .filter((type) => pluginNames.includes(type));
   const ipam = all.flatMap((conf) => ipamTypeOf(conf) ?? []);
   const plugins = [...new Set([...types, ...ipam, ...known])]
-    .map((type) => [type, changes.get(type) ?? "stays"] as const);
+    .map((type) => [type, changes.get(type) ?? "kept"] as const);
   const isAt = (place: ConfigPath, among: readonly string[]): boolean =>
     listChanged(findPart(list.plugins, place), among).length > 0;
   return {

@@ -407,7 +407,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     plugins: {
       "ptp": "replaced",
       "sbr": "installed",
-      "istio-cni": "stays",
+      "istio-cni": "kept",
       "host-local": "replaced",
     },
     differences: [
@@ -440,7 +440,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
     network: "many",
     file: join(node.conf, "30-multus.conflist"),
     plugins: {
-      "multus": "stays",
+      "multus": "kept",
       "bridge": "replaced",
       "ptp": "replaced",
       "host-local": "replaced",
@@ -722,7 +722,7 @@ Deno.test({
     );
     const stillRuns =
       "The node daemon is still running: systemd did not start it. To stop it: " +
-      `kill ${pid}, or stop what runs it\n`;
+      `kill ${pid}, or stop the program that runs it\n`;
     assertEquals(notes.split(stillRuns).length, 3);
     assertMatch(
       text,

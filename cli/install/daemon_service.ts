@@ -74,7 +74,7 @@ export function noteNotStarted(executable: string, pid?: number): string {
 /** Explains `running`: how to end a daemon. */
 export function noteStillRuns(pid: number): string {
   return "The node daemon is still running: systemd did not start it. To stop it: " +
-    `kill ${pid}, or stop what runs it`;
+    `kill ${pid}, or stop the program that runs it`;
 }
 
 /** The service's state in systemd. */

@@ -111,7 +111,7 @@ const METRICS: readonly Metric[] = [
   },
   {
     name: "cni_orphans",
-    help: "Leftovers of deleted containers; see cni gc --orphans.",
+    help: "Resources of deleted containers; see cni gc --orphans.",
     read: async (node) =>
       countBy(await listLeftovers(node), "kind", ORPHAN_KINDS),
   },

@@ -114,7 +114,7 @@ function bindConfigFiles(name: string, warn: (text: string) => void): void {
       libc.mount(`${directory}/${file}`, `/etc/${file}`, MS_BIND);
     } catch (error) {
       const why = describeError(error);
-      warn(`Cannot bind "${directory}/${file}" to "/etc/${file}": ${why}`);
+      warn(`Cannot mount "${directory}/${file}" on "/etc/${file}": ${why}`);
     }
   }
 }

@@ -78,7 +78,7 @@ export async function describeMadeAttachment(
   if (made.length === 1) return { ...conf, containerId: only.containerId };
   const ids = made.map(({ containerId }) => containerId).join(", ");
   throw new Error(
-    `Cannot tell which attachment of "${conf.netns}" to "${network}" is meant: choose one with ` +
+    `Cannot choose among the attachments of "${conf.netns}" to "${network}": name one with ` +
       `--container-id: ${ids}`,
   );
 }

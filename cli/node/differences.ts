@@ -86,7 +86,7 @@ export async function adviseRepair(
   return {
     command: shell`cni repair ${pod ?? containerId}` +
       (isInside ? " --sandbox" : ""),
-    advice: `if something stays missing, ${restart}`,
+    advice: `if something is still missing, ${restart}`,
   };
 }
 

@@ -252,7 +252,7 @@ export async function removeOrphans(
 function keptFor({ kind, where }: Orphan): CniError {
   return new CniError(
     ErrorCode.TryAgainLater,
-    `Cannot release it yet: ${kind} ${where} of the container is still there`,
+    `Cannot release the lease yet: ${kind} ${where} of the container still exists`,
   );
 }
 

@@ -198,7 +198,7 @@ export class Endpoints implements Disposable {
       const reason = isMissingNetns(cause)
         ? ": its namespace no longer exists"
         : "";
-      throw new Error(`Cannot look into "${name}"${reason}`, { cause });
+      throw new Error(`Cannot inspect "${name}"${reason}`, { cause });
     }
     if (found.length > 0) return found;
     throw new Error(`"${name}" has no address: no plugin has attached it`);

@@ -236,7 +236,7 @@ function explainReturn(lossy: Lossy): Found {
   return {
     text: back === undefined
       ? `the host has no route back to ${ip}`
-      : `the route back to ${ip} is by "${
+      : `the route back to ${ip} is over "${
         nameOf(host, back.ifindex)
       }" instead of "${entry?.name}"`,
     ...explainBack(lossy),
@@ -303,9 +303,9 @@ function explainBack(
       .map(({ ifindex }) => nameOf(host, ifindex)),
   );
   return {
-    advice: `remove the route to ${destination} by "${
+    advice: `remove the route to ${destination} over "${
       [...by].join('" and "')
-    }", or give the network another subnet: a VPN or another program has added it`,
+    }", or give the network a different subnet: a VPN or another program has added it`,
     look,
   };
 }

@@ -146,7 +146,9 @@ function openOnce(probe: Probe): Opened {
 const ARP_BYTES = 28;
 
 function openArp({ from, destination, link }: Probe): Opened {
-  if (link === undefined) throw new Error("Cannot ask by ARP without a link");
+  if (link === undefined) {
+    throw new Error("Cannot send ARP requests without a link");
+  }
   const socket = ArpSocket.open(from.netns, link);
   const ask = {
     fd: socket.fd,
@@ -283,7 +285,7 @@ function explain(error: SyscallError): string {
   if (isErrno(error, "EHOSTUNREACH")) return "the next hop does not answer";
   if (isErrno(error, "EPERM")) return "refused by rules of the sender";
   if (isErrno(error, "EADDRNOTAVAIL")) return "the sender lacks its address";
-  if (isErrno(error, "EMSGSIZE")) return "longer than the link takes";
+  if (isErrno(error, "EMSGSIZE")) return "longer than the MTU of the link";
   return error.message;
 }
 

@@ -149,7 +149,7 @@ function explainPolicy(
     text: `the IPsec policy "${policy}" ` +
       (isBlock
         ? "drops packets"
-        : "demands a tunnel, which packets do not have"),
+        : "requires a tunnel, which the packets do not use"),
     ...removal(
       `ip xfrm policy delete ${policy}`,
       "ip xfrm policy; ip xfrm state",

@@ -143,7 +143,7 @@ function summarize(rows: readonly Row[], dryRun: boolean): string {
         `${rows.length} attachments` +
         (left === 0 ? "" : `; ${left} still lack something`),
     ...[...unsupported].map((type) =>
-      `The plugin ${type} was only checked: it cannot repair`
+      `The plugin ${type} cannot repair: it was only checked`
     ),
   ].join("\n");
 }

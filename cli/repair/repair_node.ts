@@ -203,7 +203,7 @@ function findLost({ netns, ifName }: NodeAttachment): string | undefined {
   try {
     using sandbox = Rtnl.open(netns);
     return sandbox.link.find(ifName) === undefined
-      ? `Interface "${ifName}" is gone: only restarting the container helps`
+      ? `Interface "${ifName}" was deleted: restart the container`
       : undefined;
   } catch (error) {
     if (isMissingNetns(error)) return `"${netns}" is gone`;

@@ -60,7 +60,7 @@ export async function validate(
     json: document,
     text: (style) => format?.(confs, style) ?? "",
     note: sources.length === 0
-      ? `No configuration of a network is in ${named.join(", ")}`
+      ? `No network configuration is in ${named.join(", ")}`
       : missing &&
         `${missing}, so missing ones are not reported`,
     exitCode: isValid ? 0 : 1,

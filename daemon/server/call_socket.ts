@@ -247,7 +247,7 @@ class CallExchange implements RequestExchange {
         return this.#decline("malformed request");
       }
       // A declined call is run by its caller, and this one may have changed things.
-      log.warn("Cannot run a call to its end", description);
+      log.warn("Cannot finish a call", description);
       if (!this.#hasEnded) this.#answer(formatFailure(error, CURRENT_VERSION));
     }
   }

@@ -165,7 +165,7 @@ class HttpExchange implements RequestExchange {
       const poll = (): void => this.#connection.poll();
       await this.#send(await respond(request, { signal, poll }));
     } catch (error) {
-      log.warn("Cannot answer", { error: describeError(error) });
+      log.warn("Cannot send an answer", { error: describeError(error) });
       this.#refuse(500);
     }
   }

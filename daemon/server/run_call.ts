@@ -142,9 +142,12 @@ async function undo(
   const { call } = running;
   const container = call.env["CNI_CONTAINERID"];
   if (await running.isSuperseded(pollSockets)) {
-    return log.info("The container was attached again: its ADD is kept", {
-      container,
-    });
+    return log.info(
+      "The container was attached again: the new attachment is kept",
+      {
+        container,
+      },
+    );
   }
   const hasResult = exitCode === 0 && stdout !== "";
   const stdin = hasResult ? withPrevResult(call.stdin, stdout) : call.stdin;

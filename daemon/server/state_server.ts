@@ -83,7 +83,7 @@ export class StateServer implements AsyncDisposable {
       signal: this.#end.signal,
       onListen(): void {},
       onError(error: unknown): Response {
-        log.warn("Cannot answer", { error: describeError(error) });
+        log.warn("Cannot send an answer", { error: describeError(error) });
         return new Response(null, { status: 500 });
       },
     }, respond);

@@ -89,7 +89,9 @@ export class Connection {
     requests: readonly EncodedRequest[],
   ): Batch & { readonly bytes: Bytes } {
     const [begin] = requests;
-    if (begin === undefined) throw new Error("Cannot send no requests");
+    if (begin === undefined) {
+      throw new Error("Cannot send an empty list of requests");
+    }
     if (this.#sequence + requests.length > MAX_SEQUENCE) this.#sequence = 0;
     const first = this.#sequence + 1;
     const bytes = concat(

@@ -144,7 +144,9 @@ export class NetlinkSocket implements Disposable {
       } finally {
         this.#collected = undefined;
       }
-      throw new Error("Cannot make changes together: one is not one request");
+      throw new Error(
+        "Cannot batch the changes: one of them is not a single request",
+      );
     });
     try {
       return this.requestEach(requests);

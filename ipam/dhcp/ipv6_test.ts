@@ -312,7 +312,7 @@ rootTest(
       .addresses();
     assertEquals([local], before);
     assert(valid > 0 && valid < 3600, `${valid}`);
-    await daemon.says("put back a missing address");
+    await daemon.says("restored a missing address");
   },
 );
 

@@ -217,10 +217,10 @@ export class KeptLease {
   async #putBack(port: Port): Promise<RefusedError | undefined> {
     try {
       const isChanged = await this.#protocol.putBack?.(port, this.#lease);
-      if (isChanged) this.#inform("put back a missing address");
+      if (isChanged) this.#inform("restored a missing address");
     } catch (error) {
       if (error instanceof RefusedError) return error;
-      this.#warn("Cannot put back a missing address", error);
+      this.#warn("Cannot restore a missing address", error);
     }
     return undefined;
   }

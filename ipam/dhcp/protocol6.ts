@@ -222,7 +222,7 @@ async function assign(
     giveUp: () =>
       new CniError(
         ErrorCode.TryAgainLater,
-        `Cannot find out whether another host has an address of "${name}"`,
+        `Cannot determine whether another host has an address of "${name}"`,
       ),
   });
 }

@@ -61,7 +61,7 @@ export async function endDeadLeases(
   store?.releaseOrKeep(dead);
   for (const lease of dead) {
     call.log.warn(
-      "No address is free: ended the lease of a deleted container",
+      "No address is free: released the lease of a deleted container",
       {
         address: String(lease.ip),
         of: containerOf(lease.content),
@@ -135,9 +135,11 @@ async function gather(
     const sight = { hostNetns, caches: CACHES, leases, graceMs };
     const evidence = await NodeEvidence.gather(sight);
     if (evidence.isWhole) return evidence;
-    log.debug("Cannot tell which containers are deleted: processes are hidden");
+    log.debug(
+      "Cannot determine which containers were deleted: processes are hidden",
+    );
   } catch (error) {
-    log.warn("Cannot tell which containers are deleted", {
+    log.warn("Cannot determine which containers were deleted", {
       error: describeError(error),
     });
   }

@@ -106,7 +106,7 @@ rootTest(
     assertEquals(node.hosts.leases().length, 1);
     assertStringIncludes(
       stderr,
-      "No address is free: ended the lease of a deleted container",
+      "No address is free: released the lease of a deleted container",
     );
     // So does an address that is requested.
     await node.lease(ip(4), randomId());

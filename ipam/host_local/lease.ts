@@ -64,7 +64,7 @@ export function describeOwner(content: string): string {
   const name = parseSticky(content);
   if (name !== undefined) {
     const { namespace, pod, ifName } = name;
-    return `pod "${namespace}/${pod}", interface "${ifName}", for which it stays`;
+    return `pod "${namespace}/${pod}", interface "${ifName}", for which it is reserved`;
   }
   const [containerId, ifName] = content.split(LINE_END);
   return ifName === undefined

@@ -187,7 +187,7 @@ Deno.test("hostLocal stay: two sandboxes of a name have no address together", as
   assertFailure(
     output,
     11,
-    '10.1.2.2 stays for pod "test/db-0", and its container "db-0-1" has it ' +
+    '10.1.2.2 is reserved for pod "test/db-0", and its container "db-0-1" holds it ' +
       "until its DEL",
   );
   assertEquals(output.json.details, `"${HERE}" exists`);

@@ -187,8 +187,8 @@ export class LeaseStore implements Disposable {
     if (first !== undefined && isSandboxThere(record.sandbox)) {
       throw new CniError(
         ErrorCode.TryAgainLater,
-        `${first.ip} stays for pod "${name.namespace}/${name.pod}", and ` +
-          `its container "${record.containerId}" has it until its DEL`,
+        `${first.ip} is reserved for pod "${name.namespace}/${name.pod}", and ` +
+          `its container "${record.containerId}" holds it until its DEL`,
         { details: `"${record.sandbox.netns}" exists` },
       );
     }
@@ -196,7 +196,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lets a lease stay for a name, if it does not yet.
+   * Keeps a lease for a name, if it is not kept yet.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -440,7 +440,7 @@ export class LeaseStore implements Disposable {
         failures.push(error);
       }
     }
-    throwAll(failures, `Cannot end ${failures.length} leases`);
+    throwAll(failures, `Cannot release ${failures.length} leases`);
   }
 
   /**

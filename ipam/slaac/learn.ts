@@ -177,7 +177,7 @@ class Waiting {
     const [busy] = listLearned(this.#sandbox, this.#link);
     if (busy !== undefined) {
       return [
-        `Cannot find out in ${time} whether another host has ${busy.address.ip}`,
+        `Cannot determine in ${time} whether another host has ${busy.address.ip}`,
         `"${name}" got the address shortly before the time limit`,
       ];
     }

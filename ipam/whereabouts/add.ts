@@ -144,7 +144,7 @@ function chooseRequested(
   if (other === undefined) return chosen;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot take the requested address ${other}: its range does not allocate ` +
+    `Cannot allocate the requested address ${other}: its range does not allocate ` +
       "it, or allocates a different address to the pod",
   );
 }
@@ -165,7 +165,7 @@ async function claimRequested(
     if (wanted === undefined || !(error instanceof ConflictError)) throw error;
     throw new CniError(
       error.code,
-      `Cannot take the requested address ${wanted}: ${error.why}`,
+      `Cannot allocate the requested address ${wanted}: ${error.why}`,
     );
   }
 }

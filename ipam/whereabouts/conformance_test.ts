@@ -493,7 +493,7 @@ conformance("whereabouts config", {
       const taken = await scene.failure(ipam, other);
       assertEquals([taken.code, taken.msg], [
         11,
-        'error at storage engine: Cannot take the requested address 10.0.0.9: IPPool "10.0.0.0-24" has it for "test/p1"',
+        'error at storage engine: Cannot allocate the requested address 10.0.0.9: IPPool "10.0.0.0-24" has it for "test/p1"',
       ]);
       for (const ip of ["10.0.0.4", "10.0.0.255"]) {
         const { code, msg } = await scene.failure(ipam, {

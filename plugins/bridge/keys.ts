@@ -60,14 +60,14 @@ export const keys: PluginKeys = {
       text:
         "The address with which packets leave, at most one for each family ([how](ptp.md#masquerade)).",
       type: "list of addresses",
-      default: "the address of the link by which they leave",
+      default: "the outgoing link's address",
       example: ["192.0.2.10"],
     },
     "ipMasqBackend": {
       text:
         "Where the rules are kept: `nftables` or `iptables`. See [ptp](ptp.md#masquerade).",
       type: "string",
-      default: "the host's",
+      default: "what the host supports",
       since: "1.6.0",
     },
     "mtu": {

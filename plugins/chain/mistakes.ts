@@ -48,6 +48,6 @@ export function refuseMistakes(
   if (mistakes.length === 0) return;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot serve network "${network}" in full: ${mistakes.join("; ")}`,
+    `Cannot fully serve network "${network}": ${mistakes.join("; ")}`,
   );
 }

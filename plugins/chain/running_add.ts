@@ -229,7 +229,9 @@ function tryOpen(recorded: Recorded): RecordFile | undefined {
     return file;
   }
   const path = recordPathOf(recorded);
-  throw new Error(`Cannot lock "${path}": it is another file each time`);
+  throw new Error(
+    `Cannot lock "${path}": another program keeps replacing the file`,
+  );
 }
 
 /**

@@ -23,7 +23,7 @@ export const metadata: BuiltInMetadata = {
     summary: "creates an interface that is connected to nothing",
     goPeer: "containernetworking/plugins plugins/main/dummy",
     text:
-      "Gives a container an interface that no packet leaves, for addresses that do not need a network.",
+      "Gives a container an interface that is connected to nothing, for addresses that need no network.",
     example,
     required: [
       "ipam",

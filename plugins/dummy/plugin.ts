@@ -1,5 +1,5 @@
 /**
- * dummy: an interface that no packet leaves. A container uses it for addresses
+ * dummy: an interface that is connected to nothing. A container uses it for addresses
  * that it owns without a network, such as a service's.
  *
  * ```

@@ -29,7 +29,7 @@ export const metadata: BuiltInMetadata = {
       "backend": {
         text: "Where the rules are kept (see below).",
         type: "`iptables`, `firewalld` or `nftables`",
-        default: "the host decides",
+        default: "depends on the host",
       },
       "iptablesAdminChainName": {
         text: "The chain of iptables for your own rules, which come first.",

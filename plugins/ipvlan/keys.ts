@@ -26,7 +26,8 @@ export const keys: PluginKeys = {
       type: "object",
     },
     "master": {
-      text: "The link whose network the container joins. In a chain see below.",
+      text:
+        "The link whose network the container joins. As a chained plugin, see below.",
       type: "string",
       default: "the link of the default route",
       names: "interface",

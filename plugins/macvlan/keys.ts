@@ -41,7 +41,7 @@ export const keys: PluginKeys = {
     "conflictCheck": {
       ...ON_MASTER_KEYS.conflictCheck,
       text:
-        "ADD [asks the network](#somebody-elses-address) whether another machine has an address of the container.",
+        "ADD [checks](#address-conflicts) that no other machine uses an address of the container.",
     },
     ...HOST_ACCESS_KEYS,
     "hostAccess": {

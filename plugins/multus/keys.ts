@@ -180,7 +180,7 @@ export const keys: PluginKeys = {
         "Name of a network that every pod is attached to last: [`passthru`](multus-networks.md#passthru), then each plugin from a file `*.conf` in the directory of this name next to `clusterNetwork`, which must be a path. If a file is malformed, multus skips the network and logs that.",
     },
     "retryDeleteOnError": {
-      text: "No effect: a failed DEL always keeps what the next one needs.",
+      text: "No effect: a failed DEL always keeps what the next DEL needs.",
       default: "`false`",
     },
     "daemonSocketDir": {

@@ -19,7 +19,7 @@ export const keys: PluginKeys = {
       text:
         "`iptables` or `nftables`. The default is iptables, unless only nftables works on the host for the container's families.",
       type: "string",
-      default: "what the host has",
+      default: "what the host supports",
       since: "1.6.0",
     },
     "snat": {

@@ -43,14 +43,14 @@ export const keys: PluginKeys = {
       text:
         "The address with which packets leave, at most one for each family ([how](#masquerade)).",
       type: "list of addresses",
-      default: "the address of the link by which they leave",
+      default: "the outgoing link's address",
       example: ["192.0.2.10"],
     },
     "ipMasqBackend": {
       text:
         "Which firewall backend to use (see below). Ignored unless `ipMasq` is true.",
       type: "`nftables`, `iptables`",
-      default: "what the host has",
+      default: "what the host supports",
       since: "1.6.0",
     },
     "dns": {

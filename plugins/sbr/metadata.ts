@@ -16,7 +16,7 @@ export const metadata: BuiltInMetadata = {
   type: "sbr",
   kind: "chained",
   status: "stable",
-  differences: [{ text: "link-local IPv6 stays in table main" }],
+  differences: [{ text: "link-local IPv6 routes remain in table main" }],
   lint,
   keys: () => ({
     summary: "sends replies through the interface that received the request",

@@ -67,7 +67,7 @@ function format(
       `${bad.map(({ network }) => network).join(", ")}: something failed`,
     )
     : tried.length === 0
-    ? style.yellow("No network could be tried")
+    ? style.yellow("No network could be tested")
     : style.green(
       tried.length === 1
         ? "The network works"

@@ -126,7 +126,7 @@ export function describeHeld(
     owner: owner ? `${owner.kind}/${owner.name}` : "",
     since,
     until,
-    why: `it stays for the IPAMClaim${whose}${when}`,
+    why: `it is reserved for the IPAMClaim${whose}${when}`,
   };
 }
 

@@ -58,8 +58,18 @@ Deno.test("cni cluster-gc keeps the addresses of IPAMClaims while these exist", 
   assertEquals(
     stdout.trim().split("\n").slice(1).map((line) => line.split(/ {2,}/)),
     [
-      ["10.0.0.1", `IPPool ${POOL}`, "test/a", "it stays for the IPAMClaim"],
-      ["10.0.0.2", `IPPool ${POOL}`, "test/b", "it stays for the IPAMClaim"],
+      [
+        "10.0.0.1",
+        `IPPool ${POOL}`,
+        "test/a",
+        "it is reserved for the IPAMClaim",
+      ],
+      [
+        "10.0.0.2",
+        `IPPool ${POOL}`,
+        "test/b",
+        "it is reserved for the IPAMClaim",
+      ],
     ],
   );
   assertMatch(stderr, /3 addresses in 1 pool, 2 of them for IPAMClaims/);
@@ -169,7 +179,7 @@ Deno.test("cni cluster-gc --dry-run tells whose an address is, and until when", 
     owner: "StatefulSet/db",
     since: "",
     until: "",
-    why: "it stays for the IPAMClaim of StatefulSet db",
+    why: "it is reserved for the IPAMClaim of StatefulSet db",
   });
   const { stdout } = await gc(scene, "--dry-run", "--wide");
   assertMatch(

@@ -185,23 +185,23 @@ function unframe(body: Bytes): Bytes {
   if (body.length < PREFIX_LENGTH) throw cutOff();
   const length = u32be.decode(body.subarray(u8.size));
   if (u8.decode(body) !== 0) {
-    throw new RangeError("Cannot take a compressed message");
+    throw new RangeError("Cannot read a compressed message");
   }
   if (length > MESSAGE_LIMIT) throw tooLarge(length);
   if (message.length < length) throw cutOff();
   if (message.length > length) {
     throw new RangeError(
-      `Cannot take ${message.length - length} bytes after the message`,
+      `Cannot read ${message.length - length} bytes after the message`,
     );
   }
   return message;
 }
 
 function tooLarge(length: number): RangeError {
-  return new RangeError(`Cannot take a message of ${length} bytes`);
+  return new RangeError(`Cannot read a message of ${length} bytes`);
 }
 
 /** Builds the error for a lost connection. */
 function cutOff(): Error {
-  return new Error("The answer ends too early");
+  return new Error("The answer is truncated");
 }

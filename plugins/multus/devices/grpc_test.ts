@@ -125,18 +125,18 @@ testRows("GrpcClient.call() reports the cause of a missing response", [
   [
     "a stream that is reset",
     () => callFaulty({ drop: "stream" }),
-    "The answer ends too early",
+    "The answer is truncated",
   ],
   [
     "a connection that ends",
     () => callFaulty({ drop: "connection" }),
-    "The answer ends too early",
+    "The answer is truncated",
   ],
-  ["no length", () => callFaulty({ body: Uint8Array.of(0) }), "too early"],
+  ["no length", () => callFaulty({ body: Uint8Array.of(0) }), "truncated"],
   [
     "part of a length",
     () => callFaulty({ body: Uint8Array.of(0, 0, 0, 0) }),
-    "too early",
+    "truncated",
   ],
 ], async ([, call, text]: [string, () => Promise<unknown>, string]) => {
   const error = await assertRejects(call, Error);

@@ -83,8 +83,8 @@ class Node implements Disposable {
   }
 }
 
-const ADDRESS = 'address 10.1.1.5 over network "b/n": pod "a/web" has it';
-const MAC = 'MAC 02:00:00:00:00:0a over network "b/n": pod "a/web" has it';
+const ADDRESS = 'address 10.1.1.5 on network "b/n": pod "a/web" has it';
+const MAC = 'MAC 02:00:00:00:00:0a on network "b/n": pod "a/web" has it';
 
 rootTest(
   "a pod gets no address and MAC that another container has",
@@ -103,7 +103,7 @@ rootTest(
       [
         "the node's own",
         { ips: ["192.0.2.7/24"] },
-        'address 192.0.2.7 over network "b/n": the node has it',
+        'address 192.0.2.7 on network "b/n": the node has it',
       ],
     ];
     using node = new Node();
@@ -148,7 +148,7 @@ rootTest(
     const ptp = { name: "x", type: "ptp", ipam: { type: "static" } };
     assertEquals(
       node.refuses(request, ptp),
-      'address 192.0.2.9 over network "b/n": the node\'s network 192.0.2.0/24 has it',
+      'address 192.0.2.9 on network "b/n": the node\'s network 192.0.2.0/24 has it',
     );
     node.check(request, BRIDGE);
     node.check({ ips: ["192.0.3.9/24"] }, ptp);

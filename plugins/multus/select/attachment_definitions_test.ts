@@ -271,7 +271,7 @@ Deno.test("AttachmentDefinitions.resolve() refuses a device that is not the pod'
     assertEquals([error.code, error.event.reason, error.message], [
       7,
       "NetworkRefused",
-      'Refused device "../../../../run/podvol" over network "ns/nad": neither ' +
+      'Refused device "../../../../run/podvol" on network "ns/nad": neither ' +
       "the kubelet nor a resource claim allocated it to the pod; " +
       '"podRequests" of the node\'s multus configuration can allow it',
     ]);

@@ -124,7 +124,7 @@ export function checkArguments(cniArgs: JsonObject, name: string): void {
   const problem = findProblem(cniArgs, [], "", none);
   if (problem === undefined) return;
   const [what] = problem.split(";");
-  throw refusal(`Refused "cni-args" over network "${name}": ${what}`);
+  throw refusal(`Refused "cni-args" on network "${name}": ${what}`);
 }
 
 type Path = readonly PropertyKey[];

@@ -305,7 +305,7 @@ Deno.test("checkArguments() lets pods name nothing of the node", () => {
     assertThrows(
       () => checkArguments(cniArgs, "a/n"),
       NetworkError,
-      `Refused "cni-args" over network "a/n": ${expected}`,
+      `Refused "cni-args" on network "a/n": ${expected}`,
     );
   }
   checkArguments({ ips: ["10.1.1.1/24"], labels: [{ key: "a/b" }] }, "a/n");

@@ -83,7 +83,7 @@ export function refuse(
   problem: string,
 ): NetworkError {
   return refusal(
-    `Refused ${what} over network "${name}": ${problem}; ` +
+    `Refused ${what} on network "${name}": ${problem}; ` +
       '"podRequests" of the node\'s multus configuration can allow it',
   );
 }
@@ -140,7 +140,7 @@ function checkArgs(
   );
   if (refused === undefined) return;
   throw refusal(
-    `Refused ${JSON.stringify(refused[0].slice(0, 100))} of "cni-args" over ` +
+    `Refused ${JSON.stringify(refused[0].slice(0, 100))} of "cni-args" on ` +
       `network "${name}": the definition does not offer it in "args.cni"; ` +
       '"podArgs" of the node\'s multus configuration can allow it',
   );

@@ -124,7 +124,7 @@ export async function findUnusedAddresses(
   }
   const link = await bringUp(checking);
   if (link === undefined) {
-    call.log.warn("Cannot ask whether other machines have the addresses", {
+    call.log.warn("Cannot check whether other machines use the addresses", {
       addresses: ips.map(({ address }) => String(address.ip)),
       problem: `"${checking.link.name}" has no carrier`,
     });
@@ -157,12 +157,15 @@ async function replaceWhileUsed(
     }
     lease = await replace(call, conflicts, error);
     for (const { ip, mac } of found) {
-      call.log.warn("Another machine has an address: using a different one", {
-        address: String(ip),
-        mac: String(mac),
-        instead: lease.ips.map(({ address }) => String(address.ip))
-          .find((text) => text.includes(":") === (ip.family === 6)),
-      });
+      call.log.warn(
+        "Another machine uses an address: trying a different address",
+        {
+          address: String(ip),
+          mac: String(mac),
+          instead: lease.ips.map(({ address }) => String(address.ip))
+            .find((text) => text.includes(":") === (ip.family === 6)),
+        },
+      );
     }
   }
 }
@@ -238,7 +241,7 @@ function throwIfEnded({ call: { signal }, link: { name } }: Checking): void {
   if (!signal?.aborted) return;
   throw new CniError(
     ErrorCode.TryAgainLater,
-    `Cannot ask whether other machines have the addresses of "${name}": the call ended`,
+    `Cannot check whether other machines use the addresses of "${name}": the call ended`,
     { details: formatAbort(signal) },
   );
 }

@@ -12,7 +12,7 @@ import { objectOf } from "../../../base/json/json.ts";
 /** The key, as other pages than macvlan's say it. */
 export const CONFLICT_CHECK_KEY = {
   text:
-    "ADD [asks the network](macvlan.md#somebody-elses-address) whether another machine has an address of the container.",
+    "ADD [checks](macvlan.md#address-conflicts) that no other machine uses an address of the container.",
   type: "boolean",
   default: "`false`",
 } as const satisfies KeyDescription;

@@ -33,7 +33,7 @@ for (const [what, state] of [["a", "up"], ["no", "down"]] as const) {
       const error = await assertRejects(
         () => findUnusedAddresses({ call, sandbox, link, lease }),
         CniError,
-        'Cannot ask whether other machines have the addresses of "v0"',
+        'Cannot check whether other machines use the addresses of "v0"',
       );
       assertEquals([error.code, warnings], [11, []]);
     },

@@ -41,7 +41,7 @@ export async function detectDuplicates(
     signal: limit.signal,
     giveUp: () =>
       new Error(
-        `Cannot find out whether another host has an address of "${link.name}"`,
+        `Cannot determine whether another host has an address of "${link.name}"`,
       ),
   });
 }

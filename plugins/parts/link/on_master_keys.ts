@@ -39,7 +39,7 @@ export const HOST_ACCESS_KEYS = {
   },
   "hostAddresses": {
     text:
-      "Addresses of the host for its containers, without prefix lengths. Each node needs its own.",
+      "Addresses of the host for its containers, without prefix lengths, different on each node.",
     type: "list of addresses",
     default: "the host's addresses on the master",
     example: ["192.168.1.5"],

@@ -170,7 +170,7 @@ export function formatReadmeRow(rows: readonly Row[]): string {
 }
 
 /** How the row of the README begins. */
-const README_LABEL = "ADD, DEL with masquerade, beside";
+const README_LABEL = "ADD, DEL with masquerade, on a node with";
 const README_ROW = new RegExp(`^\\| ${README_LABEL} .*$`, "m");
 
 /** The part of a page that this program writes. */

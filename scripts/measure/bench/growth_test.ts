@@ -35,7 +35,7 @@ Deno.test("formatGrowth() compares each contestant with itself on an empty node"
 Deno.test("formatReadmeRow() is about 1 000 containers", () => {
   assertEquals(
     formatReadmeRow(ROWS),
-    "| ADD, DEL with masquerade, beside 1 000 containers | 15 ms, 15 ms | " +
+    "| ADD, DEL with masquerade, on a node with 1 000 containers | 15 ms, 15 ms | " +
       "150 ms, 150 ms | 60 ms, 60 ms |",
   );
 });
@@ -49,7 +49,8 @@ Deno.test("writeGrowth() rewrites its part of the pages, and nothing else", asyn
   const root = `${await Deno.makeTempDir()}/`;
   try {
     await Deno.mkdir(`${root}docs`);
-    const row = "| ADD, DEL with masquerade, beside 7 containers | 1 | 2 | 3 |";
+    const row =
+      "| ADD, DEL with masquerade, on a node with 7 containers | 1 | 2 | 3 |";
     const table = `a\n\n| b | c | d | e |\n| - | - | - | - |\n${row}\n`;
     await Deno.writeTextFile(`${root}README.md`, table);
     const write = (): Promise<string[]> =>
@@ -67,7 +68,10 @@ Deno.test("writeGrowth() rewrites its part of the pages, and nothing else", asyn
       written,
       /^a\n\n<!-- growth -->\n\nMedian [^]*\| 1 000 +\|[^]*<!-- end -->\n\nb\n$/,
     );
-    assertMatch(readme, /^a\n\n\| b [^]*beside 1 000 containers \| 15 ms, 15/);
+    assertMatch(
+      readme,
+      /^a\n\n\| b [^]*on a node with 1 000 containers \| 15 ms, 15/,
+    );
     assertMatch(image, /^<svg /);
     await write();
     assertEquals(await Deno.readTextFile(`${root}README.md`), readme);

@@ -45,7 +45,7 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
   {
     name: "strict reverse path filtering against a route",
     checks: ["packet-ends", "subnet-host"],
-    message: /the route back to 10.2.0.2 is by "out0" instead of "lan0"/,
+    message: /the route back to 10.2.0.2 is over "out0" instead of "lan0"/,
     seed: ip(
       "echo 1 > /proc/sys/net/ipv4/conf/lan0/rp_filter; ip route add 10.2.0.2 dev out0",
       "echo 0 > /proc/sys/net/ipv4/conf/lan0/rp_filter; ip route del 10.2.0.2 dev out0",

@@ -146,7 +146,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "a local route to a bridge's subnet",
     checks: ["packet-ends"],
-    message: /the route back to 10.2.0.2 is by "lo" instead of "lan0"/,
+    message: /the route back to 10.2.0.2 is over "lo" instead of "lan0"/,
     seed: ip(
       "ip route add local 10.2.0.0/24 dev lo",
       "ip route del local 10.2.0.0/24 table local || true",
@@ -156,13 +156,13 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "a VPN's route to a part of a bridge's subnet",
     checks: ["packet-ends"],
-    message: /the route back to 10.2.0.2 is by "tun9" instead of "lan0"/,
+    message: /the route back to 10.2.0.2 is over "tun9" instead of "lan0"/,
     seed: tunnel("ip route add 10.2.0.0/25 dev tun9"),
   },
   {
     name: "a routing rule that leads to a VPN's table",
     checks: ["packet-ends"],
-    message: /the route back to 10.2.0.2 is by "tun9" instead of "lan0"/,
+    message: /the route back to 10.2.0.2 is over "tun9" instead of "lan0"/,
     seed: tunnel(
       "ip rule add to 10.2.0.0/24 lookup 77 pref 100; " +
         "ip route add default dev tun9 table 77",
@@ -183,7 +183,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "a bridge's route is gone",
     checks: ["packet-ends"],
-    message: /the route back to 10.2.0.2 is by "out0" instead of "lan0"/,
+    message: /the route back to 10.2.0.2 is over "out0" instead of "lan0"/,
     seed: ip(
       "ip route del 10.2.0.0/24 dev lan0",
       "ip route replace 10.2.0.0/24 dev lan0 src 10.2.0.1",

@@ -140,13 +140,13 @@ export const STORAGE_FAULTS: readonly Fault[] = [
   {
     name: "a container that ended without DEL",
     checks: ["leftover"],
-    message: new RegExp(`"lan" has 1 leftover of .*: attachment .*${GONE_ID}`),
+    message: new RegExp(`"lan" has 1 orphan of .*: attachment .*${GONE_ID}`),
     seed: attachmentOfNone,
   },
   {
     name: "a lease of no container",
     checks: ["leftover"],
-    message: /"lan" has 1 leftover of .*: lease .*10.2.0.200/,
+    message: /"lan" has 1 orphan of .*: lease .*10.2.0.200/,
     seed: leaseOfNone,
   },
   {
