@@ -1008,7 +1008,7 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
     assertEquals((await host.run(["sh", "-c", script])).code, 0);
     const { stdout, stderr } = await exec("cat", "/etc/hostname");
     assertEquals(stdout, "mine\n");
-    assertStringIncludes(stderr, 'to "/etc/not-in-etc": mount: ENOENT');
+    assertStringIncludes(stderr, 'on "/etc/not-in-etc": mount: ENOENT');
   });
 });
 

@@ -177,7 +177,7 @@ rootTest(
       await scene.sh("ip -n c2 link del eth0");
       const { code, stdout } = await host.cni("repair c2");
       assertEquals(code, 1);
-      assertStringIncludes(stdout, "only restarting the container helps");
+      assertStringIncludes(stdout, "was deleted: restart the container");
     });
     await t.step("wrong command lines", async () => {
       const lines: [line: string, text: string][] = [
