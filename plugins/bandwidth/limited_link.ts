@@ -9,6 +9,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findHostEnd } from "../parts/link/host_end.ts";
 import type { LimitedLink } from "./directions.ts";
 import type { IfbContext } from "./ifb.ts";
 
@@ -42,7 +43,7 @@ export function getLimitedLink(
     return { host: sandbox, end: link, isInside: true };
   }
   const peerIndex = peerIndexOf(ifName, link);
-  const end = findPeer(host, link);
+  const end = findHostEnd(host, link);
   if (end === undefined) {
     throw refusal(`veth peer with index ${peerIndex} is not in host ns`);
   }
@@ -66,7 +67,7 @@ export function findLimitedLink(
     return { host: sandbox, end: link, isInside: true, hasSandbox: true };
   }
   const hasSandbox = sandbox !== undefined;
-  return { host, end: findPeer(host, link), isInside: false, hasSandbox };
+  return { host, end: findHostEnd(host, link), isInside: false, hasSandbox };
 }
 
 function peerIndexOf(ifName: string, end: Link | undefined): number {
@@ -77,17 +78,6 @@ function peerIndexOf(ifName: string, end: Link | undefined): number {
     `${what}: its kind is "${end.kind}"`,
     "bandwidth limits veth pairs, such as those of ptp and bridge, and interfaces of macvlan, ipvlan, vlan and host-device",
   );
-}
-
-/**
- * Finds the other end. Indexes are local to a namespace: if the peer is in a
- * third one, its index may be any link's here.
- */
-function findPeer(host: Rtnl, end: Link | undefined): Link | undefined {
-  if (end?.kind !== "veth" || !end.linkIndex) return undefined;
-  const peer = host.link.find(end.linkIndex);
-  const isPeer = peer?.kind === "veth" && peer.linkIndex === end.index;
-  return isPeer ? peer : undefined;
 }
 
 function refusal(message: string, details = ""): CniError {

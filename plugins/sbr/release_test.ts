@@ -5,6 +5,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { simulateNewerKernel } from "../../ffi/rtnl/testing.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { IP4, IP6, SbrScene } from "./testing.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
@@ -308,3 +309,40 @@ rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
     assertEquals(scene.state, before);
   });
 });
+
+rootTest(
+  "sbr.del() without prevResult leaves the interface of another attachment alone",
+  async (t) => {
+    const ptp = (hosts: TestHosts): Keys => ({
+      type: "ptp",
+      ipam: hosts.hostLocal("10.1.2.0/24"),
+    });
+    const rows: [name: string, otherId: Keys, keys: Keys][] = [
+      ["another container's", { containerId: "late" }, {}],
+      ["another network's", {}, { name: "second" }],
+    ];
+    await eachRow(t, rows, async ([, other, more]) => {
+      using hosts = TestHosts.create();
+      const config = { cniVersion: "1.0.0", name: "net1", ...ptp(hosts) };
+      const { json: prevResult } = await hosts.run("ptp", "ADD", config);
+      const keys = { ...config, type: "sbr" };
+      assertSuccess(await hosts.run("sbr", "ADD", { ...keys, prevResult }));
+      const before = ipJson(hosts.sandbox, "rule");
+      // The name is taken, or the namespace has been used again since.
+      const deleted = await hosts.run("sbr", "DEL", { ...keys, ...more }, other);
+      assertSuccess(deleted);
+      assertEquals(ipJson(hosts.sandbox, "rule"), before);
+      assertSuccess(await hosts.run("sbr", "CHECK", { ...keys, prevResult }));
+      assertSuccess(await hosts.run("sbr", "DEL", keys));
+      assertEquals(ipJson(hosts.sandbox, "rule").length, before.length - 1);
+    });
+    await t.step("by the alias of a link without a host end", async () => {
+      using scene = new SbrScene();
+      await scene.succeed("ADD");
+      const before = scene.state;
+      scene.ip("link set dev net1 alias cni/network/other/net1");
+      await scene.succeed("DEL", { prevResult: undefined });
+      assertEquals(scene.state, before);
+    });
+  },
+);

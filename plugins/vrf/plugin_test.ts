@@ -282,6 +282,20 @@ rootTest("vrf.del() needs nothing", needsVrf, async (t) => {
 });
 
 rootTest(
+  "vrf.del() without prevResult leaves the interface of another attachment alone",
+  needsVrf,
+  async () => {
+    using scene = new VrfScene(KEYS);
+    await scene.succeed("ADD");
+    const { state: added } = scene;
+    const alias = ["alias", "cni/net1/other/eth0"];
+    runIn(scene.hosts.host, "ip", "link", "set", "host-eth0", ...alias);
+    await scene.succeed("DEL", { prevResult: undefined });
+    assertEquals(scene.state, added);
+  },
+);
+
+rootTest(
   "vrf.del() leaves an interface of another master alone",
   needsVrf,
   async () => {

@@ -14,9 +14,11 @@ import type {
 } from "../../../cni/result/result.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
-import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { listAddresses } from "../link/configure_link.ts";
+import { findHostEnd } from "../link/host_end.ts";
+import { attachmentOf, isOfAnother } from "../owner/attachment.ts";
 import { netnsIdOf } from "./sandbox.ts";
 
 /**
@@ -84,16 +86,17 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
  * the MACs and addresses of the interfaces in prevResult. A value that is
  * missing on either side is not compared. Another MAC alone proves nothing if
  * the interface has one of its addresses: bonds, VRRP and virtual machines
- * change MACs.
+ * change MACs. Without a prevResult, the interface's owner decides, if a link
+ * names it.
  *
  * @param sandbox The namespace that CNI_NETNS refers to now
  */
 export function isOfAnotherPod(
   sandbox: Rtnl,
-  call: Pick<Call, "prevResult" | "log" | "args">,
+  call: Pick<Call, "prevResult" | "log" | "args" | "network" | "hostNetns">,
 ): boolean {
   const prevResult = readablePrevResult(call);
-  if (prevResult === undefined) return false;
+  if (prevResult === undefined) return hasAnotherOwner(sandbox, call);
   const { interfaces, ips } = prevResult;
   const { ifName, netns } = call.args;
   const listed = interfaces.some(({ sandbox }) => sandbox)
@@ -109,6 +112,25 @@ export function isOfAnotherPod(
     );
     return isOtherLink(sandbox, one, addresses);
   });
+}
+
+/**
+ * Reports whether the call's interface certainly belongs to another attachment. A
+ * DEL without prevResult follows an ADD that failed, perhaps because that one had
+ * the name, or it is late, and the namespace has been used again.
+ */
+function hasAnotherOwner(
+  sandbox: Rtnl,
+  call: Pick<Call, "args" | "network" | "hostNetns">,
+): boolean {
+  const link = sandbox.link.find(call.args.ifName);
+  if (link === undefined) return false;
+  const attachment = attachmentOf(call);
+  if (isOfAnother(link, attachment)) return true;
+  if (link.kind !== "veth") return false;
+  using host = Rtnl.open(call.hostNetns);
+  const end = findHostEnd(host, link);
+  return end !== undefined && isOfAnother(end, attachment);
 }
 
 /** Reports whether a path certainly leads to another namespace. */
