@@ -166,12 +166,13 @@ async function createCall(run: Run): Promise<Call> {
       if (command !== "GC") return delegate(type);
       return {
         ...delegate(type),
-        async gc(): Promise<void> {
+        async gc(more = []): Promise<void> {
           const valid = readValid();
           // An IPAM plugin may take a missing list for an empty one.
           if (valid === undefined) return;
           const { configOfGc } = await import("./valid_attachments.ts");
-          await delegate(type, configOfGc(request, valid)).gc();
+          const kept = [...valid, ...more];
+          await delegate(type, configOfGc(request, kept)).gc();
         },
       };
     },

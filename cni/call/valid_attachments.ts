@@ -56,11 +56,11 @@ export function listValidAttachments(
 
 /**
  * Returns the configuration of an IPAM plugin for GC: byte for byte, unless the
- * runtime does not list all valid attachments. The IPAM plugin might be
+ * runtime does not list all attachments to keep. The IPAM plugin might be
  * third-party, and not know the attachments of multus. The Go plugin host-local
  * would release their addresses.
  *
- * @param valid The attachments of {@linkcode listValidAttachments}
+ * @param valid The attachments of {@linkcode listValidAttachments}, and maybe more
  */
 export function configOfGc(
   { bytes, document }: { bytes: Uint8Array; document: object },

@@ -7,6 +7,7 @@
 import type { Command } from "../call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
+import type { AttachmentId } from "../config/types.ts";
 import type { Result } from "../result/result.ts";
 import { Rollback } from "../call/rollback.ts";
 import type { CallContext } from "../call/context.ts";
@@ -34,8 +35,12 @@ export interface DelegatedPlugin {
   repair(): Promise<void>;
   /** Runs DEL. */
   del(): Promise<void>;
-  /** Runs GC. */
-  gc(): Promise<void>;
+  /**
+   * Runs GC.
+   *
+   * @param more Attachments that an IPAM plugin keeps besides the valid ones
+   */
+  gc(more?: readonly AttachmentId[]): Promise<void>;
   /** Runs STATUS. */
   status(): Promise<void>;
 }

@@ -33,7 +33,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import {
-  deleteStaleVeths,
+  collectVeths,
   deleteVeth,
   type PeerTest,
 } from "../parts/link/delete_veth.ts";
@@ -192,23 +192,18 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const { network, hostNetns, config, validAttachments } = call;
-    const unlink: TearDownStep = ["delete stale interfaces", async () => {
-      if (validAttachments === undefined) return;
-      using host = Rtnl.open(hostNetns);
-      await deleteStaleVeths(host, call, validAttachments);
-    }];
-    await tryAll([
-      ["remove stale masquerades", () => endStaleMasquerades(call)],
-      unlink,
-      ["remove stale rules against MAC spoofing", async () => {
+    const endSpoofChecks: TearDownStep = [
+      "remove stale rules against MAC spoofing",
+      async () => {
         if (!config.macspoofchk || validAttachments === undefined) return;
         const { endStaleSpoofChecks } = await import("./mac_spoofing.ts");
         using host = Rtnl.open(hostNetns);
         await endStaleSpoofChecks(host, network, validAttachments);
-      }],
-      ["release stale addresses", async () => {
-        if (config.ipam?.type) await call.ipam.gc();
-      }, unlink],
+      },
+    ];
+    await tryAll([
+      ["remove stale masquerades", () => endStaleMasquerades(call)],
+      ...collectVeths(call, endSpoofChecks),
     ]);
   },
 });

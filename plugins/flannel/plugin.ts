@@ -101,7 +101,7 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     await tryAll([
-      ...listStale(call),
+      ["release stale containers", () => tryAll(listStale(call))],
       ["run GC of the delegate", () => collectGarbage(call)],
     ]);
   },

@@ -29,6 +29,7 @@ import { emptyResult, type Result } from "../../cni/result/result.ts";
 import {
   Rollback,
   type TearDownStep,
+  throwAll,
   tryAll,
 } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
@@ -208,6 +209,8 @@ function checkHasNetwork(
 /**
  * Restores the devices that the kernel has returned to the host because their
  * containers ended without a DEL, and removes their records.
+ *
+ * @throws {Error} If one cannot be restored, after all others are
  */
 function reclaimStale(
   host: Rtnl,
@@ -215,11 +218,17 @@ function reclaimStale(
   log: Log,
   isMeant: (record: DeviceRecord) => boolean = () => true,
 ): void {
+  const failures: unknown[] = [];
   for (const { path, record } of file.list()) {
     if (!isSandboxGone(record) || !isMeant(record)) continue;
-    const isOver = reclaim({ host, log }, record) ||
-      // A virtual device is deleted with its namespace.
-      !isPhysical(record) && !isInOtherNetns(record);
-    if (isOver) removeIfThere(path);
+    try {
+      const isOver = reclaim({ host, log }, record) ||
+        // A virtual device is deleted with its namespace.
+        !isPhysical(record) && !isInOtherNetns(record);
+      if (isOver) removeIfThere(path);
+    } catch (error) {
+      failures.push(error);
+    }
   }
+  throwAll(failures, `${failures.length} devices cannot be restored`);
 }

@@ -158,17 +158,10 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async gc(call): Promise<void> {
-    const { validAttachments } = call;
-    const unlink: TearDownStep = ["delete stale interfaces", async () => {
-      if (validAttachments === undefined) return;
-      const { deleteStaleVeths } = await import("../parts/link/delete_veth.ts");
-      using host = Rtnl.open(call.hostNetns);
-      await deleteStaleVeths(host, call, validAttachments);
-    }];
+    const { collectVeths } = await import("../parts/link/delete_veth.ts");
     await tryAll([
       ["remove stale masquerades", () => endStaleMasquerades(call)],
-      unlink,
-      ["release stale addresses", () => call.ipam.gc(), unlink],
+      ...collectVeths(call),
     ]);
   },
 });

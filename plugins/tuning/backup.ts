@@ -18,6 +18,7 @@ import {
 import { replaceFile } from "../../base/files/replace.ts";
 import { decodeLeniently, isObject, parseJson } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
+import { tryAll } from "../../cni/call/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { LinkSettings } from "../parts/link/link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";
@@ -108,11 +109,12 @@ export class Backup {
  * Removes the backups of stale attachments to the network. The Go plugin's do
  * not name their network, so they stay.
  *
- * @throws {CniError} 5 if the directory cannot be read or one cannot be removed
+ * @throws {CniError} 5 if the directory cannot be read
+ * @throws {Error} If one cannot be removed, after all others are
  */
-export function removeStaleBackups(
+export async function removeStaleBackups(
   { config, network, validAttachments }: Call<TuningConfig>,
-): void {
+): Promise<void> {
   if (validAttachments === undefined) return;
   const directory = directoryOf(config);
   const spared = new Set(validAttachments.map(fileNameOf));
@@ -120,10 +122,13 @@ export function removeStaleBackups(
     `list "${directory}"`,
     () => unlessUnreachable(() => [...Deno.readDirSync(directory)]) ?? [],
   );
-  for (const { name } of entries) {
-    const path = join(directory, name);
-    if (!spared.has(name) && networkOf(path) === network) removeIfThere(path);
-  }
+  const stale = entries.map(({ name }) => name)
+    .filter((name) => !spared.has(name))
+    .map((name) => join(directory, name))
+    .filter((path) => networkOf(path) === network);
+  await tryAll(
+    stale.map((path) => [`remove "${path}"`, () => removeIfThere(path)]),
+  );
 }
 
 /** Returns undefined for what is not a backup. */

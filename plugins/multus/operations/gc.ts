@@ -37,8 +37,12 @@ export async function gc(session: Session): Promise<void> {
     () => waitUntilReady(config.readinessIndicatorFile, signal),
   );
   const failures: unknown[] = [];
-  if (valid !== undefined) {
-    failures.push(...await releaseStaleContainers(session, valid));
+  try {
+    if (valid !== undefined) {
+      failures.push(...await releaseStaleContainers(session, valid));
+    }
+  } catch (error) {
+    failures.push(error);
   }
   new AttachmentLocks(lockDirectoryOf(config.cniDir)).sweep();
   try {

@@ -9,9 +9,15 @@ import type { Call } from "../../../cni/plugin.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
-import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { attachmentOf, staleLinkTest } from "../owner/attachment.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import type { TearDownStep } from "../../../cni/call/rollback.ts";
+import {
+  attachmentOf,
+  findLinkOwner,
+  staleLinkTest,
+} from "../owner/attachment.ts";
 import { deleteNow } from "./delete_links.ts";
+import { findHostEnd } from "./host_end.ts";
 import { readablePrevResult } from "../sandbox/prev_result.ts";
 import { findSandbox } from "../sandbox/sandbox.ts";
 import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
@@ -62,11 +68,8 @@ async function findByName(
   isLikelyPeer: PeerTest,
 ): Promise<Link | undefined> {
   const link = sandbox.link.find(call.args.ifName);
-  if (link?.kind !== "veth") return undefined;
-  if (link.linkIndex === undefined) return undefined;
-  const peer = host.link.find(link.linkIndex);
-  // Another namespace's link may have the same index.
-  if (peer?.kind !== "veth" || peer.linkIndex !== link.index) return undefined;
+  const peer = findHostEnd(host, link);
+  if (link === undefined || peer === undefined) return undefined;
   if (isOurHostEnd(peer.name) || !isLikelyPeer(peer)) return undefined;
   if (!isAtLeast(call.cniVersion, "0.4.0")) return peer;
   const prevResult = readablePrevResult(call);
@@ -107,18 +110,59 @@ async function findByResult(
 }
 
 /**
- * Deletes the veth pairs of attachments to the network that are no longer valid.
+ * Lists the steps of GC: the veth pairs of stale attachments to the network are
+ * deleted, then their addresses are released. The addresses of a veth pair that
+ * could not be deleted stay leased: once an address is allocated again, it must no
+ * longer be routed to the old container.
  *
- * @throws {Error} If the kernel refuses; names the link
+ * @param more Steps in between
  */
-export async function deleteStaleVeths(
-  host: Rtnl,
+export function collectVeths(
   call: Call,
+  ...more: readonly TearDownStep[]
+): TearDownStep[] {
+  const { hostNetns, validAttachments: valid, config } = call;
+  let isLeft = false;
+  return [
+    ["delete stale interfaces", async () => {
+      if (valid === undefined) return;
+      using host = Rtnl.open(hostNetns);
+      try {
+        // The next GC finds the links that an incomplete list misses.
+        const list = host.link.list({ mayBeIncomplete: true });
+        await deleteNow(staleAmong(list, call, valid), call);
+      } catch (error) {
+        isLeft = true;
+        throw error;
+      }
+    }],
+    ...more,
+    ["release stale addresses", async () => {
+      if (!config.ipam?.type) return;
+      await call.ipam.gc(isLeft && valid ? listLeft(call, valid) : []);
+    }],
+  ];
+}
+
+function staleAmong(
+  links: readonly Link[],
+  { network }: Call,
   valid: readonly AttachmentId[],
-): Promise<void> {
-  const isStale = staleLinkTest(call.network, valid);
-  // The next GC finds the links that an incomplete list misses.
-  const stale = host.link.list({ mayBeIncomplete: true })
-    .filter((link) => isOurHostEnd(link.name) && isStale(link));
-  await deleteNow(stale, call);
+): Link[] {
+  const isStale = staleLinkTest(network, valid);
+  return links.filter((link) => isOurHostEnd(link.name) && isStale(link));
+}
+
+/**
+ * Lists the stale attachments whose veth pairs still exist.
+ *
+ * @throws {Error} If a veth pair names its attachment only in part
+ */
+function listLeft(call: Call, valid: readonly AttachmentId[]): AttachmentId[] {
+  using host = Rtnl.open(call.hostNetns);
+  return staleAmong(host.link.list(), call, valid).map((link) => {
+    const owner = findLinkOwner(link);
+    if (owner !== undefined && !owner.isTruncated) return owner;
+    throw new Error(`the alias of "${link.name}" does not name all of its owner`);
+  });
 }

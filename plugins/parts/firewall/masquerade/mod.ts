@@ -140,10 +140,16 @@ export async function collectMasqueradeGarbage(
   });
   // All interfaces of a container share its chain.
   const containers = new Set(valid.map(({ containerId }) => containerId));
-  const staleOf = (ids: readonly string[]): Promise<MasqueradeNames[]> =>
-    Promise.all(
+  const delEach = (
+    ids: readonly string[],
+    del: (stale: MasqueradeNames) => Promise<void>,
+  ): Promise<void> =>
+    tryAll(
       [...new Set(ids)].filter((id) => !containers.has(id))
-        .map((containerId) => namesOf({ network, containerId, ifName: "" })),
+        .map((containerId) => [
+          `remove the rules of container "${containerId}"`,
+          async () => await del(await namesOf({ network, containerId, ifName: "" })),
+        ]),
     );
   using nftables = openNftables(host.hostNetns);
   await tryAll([
@@ -156,9 +162,10 @@ export async function collectMasqueradeGarbage(
       const { delIptablesNftMasquerade, listIptablesNftContainers } =
         await import("./iptables_nft.ts");
       const ids = listIptablesNftContainers(nftables, network);
-      for (const stale of await staleOf(ids)) {
-        await delIptablesNftMasquerade(nftables, stale, undefined);
-      }
+      await delEach(
+        ids,
+        (stale) => delIptablesNftMasquerade(nftables, stale, undefined),
+      );
     }],
     [
       "remove stale rules of iptables-legacy",
@@ -169,9 +176,10 @@ export async function collectMasqueradeGarbage(
               "./iptables.ts"
             );
           const ids = await listIptablesContainers(iptables, network);
-          for (const stale of await staleOf(ids)) {
-            await delIptablesMasquerade(iptables, stale, undefined);
-          }
+          await delEach(
+            ids,
+            (stale) => delIptablesMasquerade(iptables, stale, undefined),
+          );
         }),
     ],
   ]);
