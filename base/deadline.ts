@@ -24,7 +24,7 @@ export function deadline(timeoutMs: number): AbortSignal {
 const TICK_MS = 100;
 
 /**
- * Counts how long this process waits: the time limit in ticks of at most
+ * Counts how long this process waits: the time limit in equal ticks of at most
  * {@linkcode TICK_MS}, each of which counts for no more than that however late it
  * ends. A tick that ends late is never the last one: what came meanwhile has not
  * been looked at.
@@ -32,20 +32,21 @@ const TICK_MS = 100;
 class Countdown {
   readonly #tickMs: number;
   readonly #onOver: (timer: AbortSignal) => void;
-  #leftMs: number;
+  /** How many ticks are left. */
+  #left: number;
   #timer: AbortSignal;
   #startMs = 0;
 
   /** Starts. Keeps the process alive until it ends or is stopped. */
   constructor(limitMs: number, onOver: (timer: AbortSignal) => void) {
-    this.#leftMs = limitMs;
-    this.#tickMs = Math.min(limitMs, TICK_MS);
+    this.#left = Math.max(1, Math.ceil(limitMs / TICK_MS));
+    this.#tickMs = Math.ceil(limitMs / this.#left);
     this.#onOver = onOver;
     this.#timer = this.#start();
   }
 
   get leftMs(): number {
-    return this.#leftMs;
+    return this.#left * this.#tickMs;
   }
 
   stop(): void {
@@ -61,9 +62,9 @@ class Countdown {
 
   #onTick = (): void => {
     const isLate = performance.now() - this.#startMs > 2 * this.#tickMs;
-    const isLast = this.#leftMs <= 0;
-    this.#leftMs -= this.#tickMs;
-    const isOver = this.#leftMs <= 0 && (isLast || !isLate);
+    const isLast = this.#left <= 0;
+    this.#left--;
+    const isOver = this.#left <= 0 && (isLast || !isLate);
     if (isOver) this.#onOver(this.#timer);
     else this.#timer = this.#start();
   };

@@ -126,6 +126,18 @@ Deno.test("a limit of JoinedSignal does not count what the process cannot see", 
     block(2 * limitMs + 300);
     assertEquals(await waitUntil(answer, limit.signal), 1);
   }, (limitMs) => `${limitMs} ms`);
+  await t.step("and ends on time, whatever its length", async () => {
+    const spentMs: number[] = [];
+    for (let count = 0; count < 5; count++) {
+      const startMs = performance.now();
+      using limit = new JoinedSignal(110);
+      await waitUntil(never, limit.signal);
+      spentMs.push(performance.now() - startMs);
+    }
+    // Of several, as this process may get no CPU time.
+    const leastMs = Math.min(...spentMs);
+    assert(leastMs >= 109 && leastMs < 160, `${spentMs}`);
+  });
   await t.step("but ends, however often the process is late", async () => {
     using limit = new JoinedSignal(300);
     let turns = 0;
