@@ -5,6 +5,7 @@
  */
 
 import type { PluginKeys } from "../../metadata/plugin_keys.ts";
+import { MASQUERADE_KEYS } from "../parts/firewall/masquerade/keys.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode PluginKeys}. */
@@ -33,19 +34,7 @@ export const keys: PluginKeys = {
       type: "boolean",
       default: "`false`",
     },
-    "ipMasqFamilies": {
-      text: "The address families to masquerade: 4, 6.",
-      type: "list of integers",
-      default: "`[4, 6]`",
-      example: [4],
-    },
-    "outboundAddresses": {
-      text:
-        "The address with which packets leave, at most one for each family ([how](#masquerade)).",
-      type: "list of addresses",
-      default: "the outgoing link's address",
-      example: ["192.0.2.10"],
-    },
+    ...MASQUERADE_KEYS,
     "ipMasqBackend": {
       text:
         "Which firewall backend to use (see below). Ignored unless `ipMasq` is true.",
