@@ -102,7 +102,7 @@ class Scene implements AsyncDisposable {
 
   static async start(): Promise<Scene> {
     const scene = new Scene(await ToolHost.create());
-    await scene.sh(SET_UP);
+    await scene.host.sh(SET_UP);
     return scene;
   }
 
@@ -143,23 +143,9 @@ class Scene implements AsyncDisposable {
     const networks = ["ptp", "bridge", "macvlan"];
     if (HAS_IPVLAN) networks.push("ipvlan");
     for (const [index, kind] of networks.entries()) {
-      await this.cni(`netns add c${index + 1}`);
-      await this.cni(`add net-${kind} c${index + 1}`);
+      await this.host.succeed(`netns add c${index + 1}`);
+      await this.host.succeed(`add net-${kind} c${index + 1}`);
     }
-  }
-
-  /** Runs a script on the node, which must succeed; returns what it prints. */
-  async sh(script: string): Promise<string> {
-    const { code, stdout, stderr } = await this.host.run(["sh", "-ec", script]);
-    assertEquals([code, stderr], [0, ""], script);
-    return stdout;
-  }
-
-  /** Runs the tool, which must succeed. */
-  async cni(line: string): Promise<string> {
-    const { code, stdout, stderr } = await this.host.cni(line);
-    assertEquals(code, 0, `${line}: ${stdout}${stderr}`);
-    return stdout;
   }
 
   /** Lists which pings get an answer. */
@@ -201,31 +187,31 @@ rootTest(
     await scene.attachAll();
     await scene.assertAnswered(ALL);
     const rules = "nft -s list ruleset 2>/dev/null";
-    const before = await scene.sh(rules);
+    const before = await scene.host.sh(rules);
     await eachRow(t, LOSSES, async ([, script, lost]) => {
-      await scene.sh(script);
+      await scene.host.sh(script);
       await scene.assertLost(lost);
-      await scene.cni("repair --all");
+      await scene.host.succeed("repair --all");
       await scene.assertAnswered(ALL);
       assertEquals(
-        (await scene.sh(rules)).split("\n").sort(),
+        (await scene.host.sh(rules)).split("\n").sort(),
         before.split("\n").sort(),
       );
     });
     const limits = ["c2", "c3"].map((name) =>
       name === "c2" ? "tc qdisc show" : `tc -n ${name} qdisc show`
     ).map((command) => `${command} | grep -o 'tbf.*\\|ingress.*'`).join("; ");
-    const limited = await scene.sh(limits);
+    const limited = await scene.host.sh(limits);
     await t.step("tc qdisc del, on the host and in the container", async () => {
       const port = "$(ip -o link show master br0 | grep -o 'veth[0-9a-f]*')";
       for (const parent of ["root", "ingress"]) {
-        await scene.sh(`tc qdisc del dev ${port} ${parent}`);
-        await scene.sh(`tc -n c3 qdisc del dev eth0 ${parent}`);
+        await scene.host.sh(`tc qdisc del dev ${port} ${parent}`);
+        await scene.host.sh(`tc -n c3 qdisc del dev eth0 ${parent}`);
         const { code } = await scene.host.cni("repair --all");
         assertEquals(code, 1, "the container's own limits are kept");
-        await scene.cni("repair --all --sandbox");
+        await scene.host.succeed("repair --all --sandbox");
         assertEquals(
-          (await scene.sh(limits)).split("\n").sort(),
+          (await scene.host.sh(limits)).split("\n").sort(),
           limited.split("\n").sort(),
         );
       }
@@ -254,7 +240,7 @@ rootTest(
     ];
     await eachRow(t, [...LOSSES, queue], async ([, script]) => {
       const repaired = await daemon.metric("cni_daemon_repairs_total");
-      await scene.sh(script);
+      await scene.host.sh(script);
       await eventually(
         "it has repaired something",
         async () =>
@@ -266,14 +252,14 @@ rootTest(
       assertEquals(await daemon.metric("cni_daemon_repairs_failed"), 0);
     });
     await t.step("cni list says so", async () => {
-      const rows = JSON.parse(await scene.cni("list --json"));
+      const rows = JSON.parse(await scene.host.succeed("list --json"));
       const [row] = rows.filter((
         { network }: { network: string },
       ) => network === "net-bridge");
       assertEquals(row.lastRepair.repaired.length, 1);
       assertMatch(row.lastRepair.repaired[0], /^bandwidth: /);
       assertEquals([row.hostAccess, row.repairError], [null, null]);
-      assertMatch(await scene.cni("list --wide"), /REPAIRED .*HOST ACCESS/);
+      assertMatch(await scene.host.succeed("list --wide"), /REPAIRED .*HOST ACCESS/);
     });
   },
 );
@@ -310,25 +296,25 @@ rootTest(
       },
       { type: "sbr" },
     ]);
-    await scene.cni("netns add c1");
-    await scene.cni("add pods c1");
-    await scene.cni("add net-sbr c1 --ifname net1");
+    await scene.host.succeed("netns add c1");
+    await scene.host.succeed("add pods c1");
+    await scene.host.succeed("add net-sbr c1 --ifname net1");
     await scene.assertAnswered([BY_NET1]);
     const rule = "ip -n c1 rule show from 10.7.2.2";
-    const [, before] = (await scene.sh(rule)).split(":");
+    const [, before] = (await scene.host.sh(rule)).split(":");
     await eachRow(t, POLICY_LOSSES, async ([, script]) => {
-      await scene.sh(script);
+      await scene.host.sh(script);
       await scene.assertLost([BY_NET1]);
       const { code } = await host.cni("repair c1");
       assertEquals(code, 1, "the container's own rules are kept");
-      await scene.cni("repair c1 --sandbox");
+      await scene.host.succeed("repair c1 --sandbox");
       await scene.assertAnswered([BY_NET1]);
-      assertEquals((await scene.sh(rule)).split(":")[1], before);
-      await scene.cni("check net-sbr c1 --ifname net1");
+      assertEquals((await scene.host.sh(rule)).split(":")[1], before);
+      await scene.host.succeed("check net-sbr c1 --ifname net1");
     });
-    await scene.cni("del net-sbr c1 --ifname net1");
+    await scene.host.succeed("del net-sbr c1 --ifname net1");
     assertEquals(
-      await scene.sh(`${rule}; ip -n c1 route show table all`)
+      await scene.host.sh(`${rule}; ip -n c1 route show table all`)
         .then((text) => / table 10\d |10\.7\.2\./.test(text)),
       false,
     );
@@ -347,24 +333,24 @@ rootTest(
       { type: "macvlan", master: "lan", ipam: { ...lan, routes } },
       { type: "vrf", vrfname: "blue" },
     ]);
-    await scene.cni("netns add c1");
-    await scene.cni("add net-vrf c1 --ifname net1");
+    await scene.host.succeed("netns add c1");
+    await scene.host.succeed("add net-vrf c1 --ifname net1");
     const byVrf: Ping = ["c1", "-I blue 198.51.100.1"];
     await scene.assertAnswered([byVrf]);
     // The kernel's own route to the subnet comes back as one of the plugin's.
     const table = "ip -n c1 route show vrf blue | sed 's/proto kernel //'";
-    const before = await scene.sh(table);
+    const before = await scene.host.sh(table);
     await eachRow(t, [
       ["it leaves the VRF", "ip -n c1 link set net1 nomaster"],
       ["the VRF is deleted", "ip -n c1 link del blue"],
       ["its table is flushed", "ip -n c1 route flush vrf blue"],
     ], async ([, script = ""]) => {
-      await scene.sh(script);
+      await scene.host.sh(script);
       await scene.assertLost([byVrf]);
-      await scene.cni("repair c1 --sandbox");
+      await scene.host.succeed("repair c1 --sandbox");
       await scene.assertAnswered([byVrf]);
-      assertEquals(await scene.sh(table), before);
-      await scene.cni("check net-vrf c1 --ifname net1");
+      assertEquals(await scene.host.sh(table), before);
+      await scene.host.succeed("check net-vrf c1 --ifname net1");
     });
   },
 );

@@ -52,7 +52,7 @@ class Scene implements AsyncDisposable {
   static async start(): Promise<Scene> {
     const scene = new Scene(await ToolHost.create());
     const { host } = scene;
-    await scene.sh("ip link set lo up");
+    await scene.host.sh("ip link set lo up");
     host.addNetwork("pods", [
       {
         type: "bridge",
@@ -72,30 +72,16 @@ class Scene implements AsyncDisposable {
           protocol: "tcp",
         }],
       });
-      await scene.cni(`netns add c${number}`);
-      await scene.cni(`add pods c${number}`);
+      await scene.host.succeed(`netns add c${number}`);
+      await scene.host.succeed(`add pods c${number}`);
     }
     delete host.env["CAP_ARGS"];
     return scene;
   }
 
-  /** Runs a script on the node, which must succeed; returns what it prints. */
-  async sh(script: string): Promise<string> {
-    const { code, stdout, stderr } = await this.host.run(["sh", "-ec", script]);
-    assertEquals([code, stderr], [0, ""], script);
-    return stdout;
-  }
-
-  /** Runs the tool, which must succeed. */
-  async cni(line: string): Promise<string> {
-    const { code, stdout, stderr } = await this.host.cni(line);
-    assertEquals(code, 0, `${line}: ${stdout}${stderr}`);
-    return stdout;
-  }
-
   /** All rules of the node, in any order. */
   async rules(): Promise<string[]> {
-    const text = await this.sh("nft -s list ruleset 2>/dev/null");
+    const text = await this.host.sh("nft -s list ruleset 2>/dev/null");
     // What attachments share names the one that came first.
     return text.replaceAll(/ comment "[^"]*"/g, "").split("\n").toSorted();
   }
@@ -108,7 +94,7 @@ class Scene implements AsyncDisposable {
   /** Asserts that all containers pass CHECK. */
   async assertWhole(): Promise<void> {
     for (let number = 1; number <= CONTAINERS; number++) {
-      await this.cni(`check pods c${number} --no-daemon`);
+      await this.host.succeed(`check pods c${number} --no-daemon`);
     }
   }
 
@@ -125,7 +111,7 @@ rootTest(
     const { host } = scene;
     const rules = await scene.rules();
     await eachRow(t, LOSSES, async ([, script, text]) => {
-      await scene.sh(script);
+      await scene.host.sh(script);
       const looked = await host.cni("repair --all --dry-run");
       assertEquals(looked.code, 1);
       assertStringIncludes(looked.stdout, text);
@@ -145,14 +131,14 @@ rootTest(
       assertMatch(stderr, /Repaired 0 of/);
     });
     await t.step("by plugins that are processes", async () => {
-      await scene.sh("nft flush ruleset");
+      await scene.host.sh("nft flush ruleset");
       host.env["CNI_NO_INPROCESS"] = "1";
-      await scene.cni("repair --all");
+      await scene.host.succeed("repair --all");
       delete host.env["CNI_NO_INPROCESS"];
       assertEquals(await scene.rules(), rules);
     });
     await t.step("one container", async () => {
-      await scene.sh("nft flush ruleset");
+      await scene.host.sh("nft flush ruleset");
       const { stdout } = await host.cni("repair c1 --json");
       const [row, ...others] = JSON.parse(stdout);
       assertEquals(others, []);
@@ -163,18 +149,18 @@ rootTest(
       ]);
       const { code } = await host.cni("repair --all --dry-run");
       assertEquals(code, 1);
-      await scene.cni("repair --all");
+      await scene.host.succeed("repair --all");
     });
     await t.step("an interface in a container", async () => {
-      await scene.sh("ip -n c1 addr flush dev eth0");
+      await scene.host.sh("ip -n c1 addr flush dev eth0");
       const { code, stdout } = await host.cni("repair c1");
       assertEquals(code, 1);
       assertMatch(stdout, /^kept .* lacks address/m);
-      await scene.cni("repair c1 --sandbox");
+      await scene.host.succeed("repair c1 --sandbox");
       await scene.assertWhole();
     });
     await t.step("an interface that is gone", async () => {
-      await scene.sh("ip -n c2 link del eth0");
+      await scene.host.sh("ip -n c2 link del eth0");
       const { code, stdout } = await host.cni("repair c2");
       assertEquals(code, 1);
       assertStringIncludes(stdout, "was deleted: restart the container");
@@ -229,7 +215,7 @@ rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
     daemon.metric("cni_daemon_repairs_total");
   await eachRow(t, LOSSES, async ([, script]) => {
     const before = await repaired();
-    await scene.sh(script);
+    await scene.host.sh(script);
     await eventually(
       "all are repaired",
       async () => await repaired() > before && await scene.isWhole(),
@@ -243,9 +229,9 @@ rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
     host.addNetwork("second", [
       { type: "ptp", ipam: host.hostLocal("10.2.0.0/16") },
     ]);
-    await scene.cni("add second c1 --ifname eth1");
-    await scene.cni("del second c1 --ifname eth1");
-    const [{ containerID }] = JSON.parse(await scene.cni("repair c1 --json"));
+    await scene.host.succeed("add second c1 --ifname eth1");
+    await scene.host.succeed("del second c1 --ifname eth1");
+    const [{ containerID }] = JSON.parse(await scene.host.succeed("repair c1 --json"));
     const failed = await host.run([
       ...["env", "CNI_COMMAND=DEL", `CNI_CONTAINERID=${containerID}`],
       ...[
@@ -258,7 +244,7 @@ rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
     ]);
     assertEquals(failed.code, 1);
     const before = await repaired();
-    await scene.sh("nft flush ruleset");
+    await scene.host.sh("nft flush ruleset");
     // CHECK of a container keeps the daemon from it: not before its round.
     await eventually(
       "all are repaired",

@@ -13,6 +13,7 @@
  * @module
  */
 
+import { assertEquals } from "@std/assert";
 import { ROOT } from "../../scripts/project.ts";
 import { importFlags } from "../../scripts/import_flags.ts";
 import { PluginDirectory } from "./plugin_directory.ts";
@@ -135,6 +136,20 @@ export class ToolHost implements AsyncDisposable {
       new TextDecoder().decode(bytes);
     const [stdout, stderr] = [decode(output.stdout), decode(output.stderr)];
     return { code: output.code, stdout, stderr };
+  }
+
+  /** Runs a script on the node, which must succeed; returns what it prints. */
+  async sh(script: string): Promise<string> {
+    const { code, stdout, stderr } = await this.run(["sh", "-ec", script]);
+    assertEquals([code, stderr], [0, ""], script);
+    return stdout;
+  }
+
+  /** Runs `cni`, which must succeed; returns what it prints. */
+  async succeed(line: string): Promise<string> {
+    const { code, stdout, stderr } = await this.cni(line);
+    assertEquals(code, 0, `${line}: ${stdout}${stderr}`);
+    return stdout;
   }
 
   /** Starts `cni`; its pid is its own. */
