@@ -7,8 +7,6 @@
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { haveSameContent } from "../../base/files/same_content.ts";
-import { findFileId } from "../../base/files/same_file.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import {
@@ -35,6 +33,7 @@ import {
   type AttachmentRepair,
   repairAttachments,
 } from "../repair/repair_node.ts";
+import { OwnFiles } from "./own_files.ts";
 import {
   Reconciler,
   type ReconcilerOptions,
@@ -83,6 +82,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   protected readonly restMs = 5000;
   /** Attachments of which a DEL has succeeded, and no ADD has ended since. */
   readonly #deleted = new Set<string>();
+  readonly #ownFiles = new OwnFiles(pluginNames);
   /** Why it hears of no removals; only sweeps find what is missing then. */
   #deafness: string | undefined;
   #removals: Removals | undefined;
@@ -207,7 +207,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     const { pluginDirs } = directories;
     const callers = attachments.length === 0
       ? []
-      : await listOwnFiles(pluginDirs);
+      : await this.#ownFiles.list(pluginDirs);
     const invoker = createInvoker(dispatch, lookup, { callers });
     using limit = new JoinedSignal(ROUND_MS, signal);
     return await repairAttachments(attachments, {
@@ -357,27 +357,4 @@ function isOwnProcess(): (name: string) => boolean {
     ...pluginNames.map((name) => name.slice(0, NAME_BYTES)),
   ]);
   return (name) => names.has(name);
-}
-
-/** Files of plugins that were compared with this executable. */
-const COMPARED = new Map<string, boolean>();
-
-/**
- * Lists the files of plugins that have this executable's content, as `findFileId`
- * identifies them. A daemon in a container runs from a file of its own.
- */
-async function listOwnFiles(directories: readonly string[]): Promise<string[]> {
-  const paths = new Map<string, string>();
-  for (const directory of directories) {
-    for (const name of pluginNames) {
-      const path = `${directory}/${name}`, id = findFileId(path);
-      if (id !== undefined) paths.set(id, path);
-    }
-  }
-  for (const [id, path] of paths) {
-    const isOwn = COMPARED.get(id) ??
-      await haveSameContent("/proc/self/exe", path).catch(() => false);
-    COMPARED.set(id, isOwn);
-  }
-  return [...paths.keys()].filter((id) => COMPARED.get(id));
 }
