@@ -329,7 +329,12 @@ rootTest(
       assertSuccess(await hosts.run("sbr", "ADD", { ...keys, prevResult }));
       const before = ipJson(hosts.sandbox, "rule");
       // The name is taken, or the namespace has been used again since.
-      const deleted = await hosts.run("sbr", "DEL", { ...keys, ...more }, other);
+      const deleted = await hosts.run(
+        "sbr",
+        "DEL",
+        { ...keys, ...more },
+        other,
+      );
       assertSuccess(deleted);
       assertEquals(ipJson(hosts.sandbox, "rule"), before);
       assertSuccess(await hosts.run("sbr", "CHECK", { ...keys, prevResult }));

@@ -163,6 +163,8 @@ function listLeft(call: Call, valid: readonly AttachmentId[]): AttachmentId[] {
   return staleAmong(host.link.list(), call, valid).map((link) => {
     const owner = findLinkOwner(link);
     if (owner !== undefined && !owner.isTruncated) return owner;
-    throw new Error(`the alias of "${link.name}" does not name all of its owner`);
+    throw new Error(
+      `the alias of "${link.name}" does not name all of its owner`,
+    );
   });
 }

@@ -33,7 +33,9 @@ rootTest(
       const stuck = hostIfNameOf({ network, containerId: "stuck", ifName });
       const owners = (): string[] =>
         hosts.leases().map((ip) =>
-          Deno.readTextFileSync(`${ipam.dataDir}/${network}/${ip}`).split("\r")[0]
+          Deno.readTextFileSync(`${ipam.dataDir}/${network}/${ip}`).split(
+            "\r",
+          )[0]
         ).sort() as string[];
       const failed = await hosts.run(type, "GC", gc, {
         linkDeletion: refusing(stuck),

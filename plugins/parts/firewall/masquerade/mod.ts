@@ -148,7 +148,8 @@ export async function collectMasqueradeGarbage(
       [...new Set(ids)].filter((id) => !containers.has(id))
         .map((containerId) => [
           `remove the rules of container "${containerId}"`,
-          async () => await del(await namesOf({ network, containerId, ifName: "" })),
+          async () =>
+            await del(await namesOf({ network, containerId, ifName: "" })),
         ]),
     );
   using nftables = openNftables(host.hostNetns);
