@@ -1127,6 +1127,23 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     }]),
     'error plugins[0].ipam.request[0].option: Can not parse option "x"',
   ],
+  [
+    "dhcp IPv4 defaultRoute",
+    list([{
+      type: "macvlan",
+      master: "eth0",
+      ipam: { type: "dhcp", defaultRoute: false },
+    }]),
+    'error plugins[0].ipam.defaultRoute: Cannot use "defaultRoute" without IPv6: routes of IPv4 come with the lease',
+  ],
+  [
+    "dhcp IPv6 defaultRoute",
+    list([{
+      type: "macvlan",
+      master: "eth0",
+      ipam: { type: "dhcp", family: 6, defaultRoute: false },
+    }]),
+  ],
   ["gateway in rangestart", leased({ rangeStart: "10.60.0.1" })],
   [
     "broadcast end",

@@ -50,7 +50,8 @@ export async function addWithIpv6(
   }
   using sandbox = openSandbox(call.args);
   const link = getLink(sandbox, call);
-  const trust = { addresses: false, defaultRoute: true };
+  const { defaultRoute = true } = call.config.ipam ?? {};
+  const trust = { addresses: false, defaultRoute };
   acceptRouters(sandbox.netns, link.name, trust);
   const results = (await Promise.all(families.map(askFor)))
     .map((lease) => lease.family === 6 ? resultOf6(lease) : resultOf4(lease));

@@ -104,6 +104,28 @@ for (const type of ["bridge", "macvlan", "ipvlan", "vlan"] as const) {
   );
 }
 
+rootTest(
+  "dhcp adds no IPv6 default route if it must not",
+  needs,
+  async () => {
+    await using scene = await Ipv6Scene.start();
+    await scene.serve(serverOf());
+    const ipam = { ...scene.ipam, defaultRoute: false };
+    const { ips, routes } = await scene.succeed("ADD", ipam);
+    assertEquals([ips.length, ips[0].gateway, routes], [
+      1,
+      undefined,
+      undefined,
+    ]);
+    const { sandbox } = scene.hosts;
+    assertEquals(ipJson(sandbox, "-6", "route", "show", "default"), []);
+    // The prefix is still on the link.
+    assert(
+      ipJson(sandbox, "-6", "route", "show", "2001:db8:1::/64").length === 1,
+    );
+  },
+);
+
 rootTest("dhcp renews an IPv6 lease with its server", needs, async () => {
   await using scene = await Ipv6Scene.start();
   const { ipam, daemon } = scene;

@@ -31,6 +31,11 @@ export const keys: PluginKeys = {
         '`4`, `6` or `"both"`: the address families. The Go plugin does not have this key.',
       default: "4",
     },
+    "defaultRoute": {
+      text:
+        "Whether the IPv6 router becomes a default route. `false` for an additional network of a pod. Only with IPv6: in IPv4, the server sends the routes.",
+      default: "true",
+    },
     "priority": {
       text: "Metric of the IPv4 routes.",
       type: "integer",

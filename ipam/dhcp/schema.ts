@@ -25,6 +25,7 @@ export const dhcpSchema = once(() => {
         })),
       ),
       family: optional(z.literal([4, 6, "both"])),
+      defaultRoute: optional(z.boolean()),
       priority: optional(uint32Schema()),
       provide: optional(z.array(
         z.looseObject({ option: text, value: text, fromArg: text }),

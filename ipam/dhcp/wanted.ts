@@ -38,12 +38,20 @@ const MAX_VALUE = 255;
  * Returns the options of every request.
  *
  * @param cniArgs The value of CNI_ARGS; pairs without `=` are ignored
- * @throws {CniError} 7 if an option is unknown, or a value too long; names the key
+ * @throws {CniError} 7 if an option is unknown, a value too long, or a key is for
+ *   the other address family; names the key
  */
 export function wantedOptions(
-  { family, provide = [], request = [] }: NonNullable<DhcpConfig["ipam"]>,
+  ipam: NonNullable<DhcpConfig["ipam"]>,
   cniArgs: string,
 ): Options {
+  const { family = 4, defaultRoute, provide = [], request = [] } = ipam;
+  if (family === 4 && defaultRoute !== undefined) {
+    throw invalid(
+      'Cannot use "defaultRoute" without IPv6: routes of IPv4 come with the lease',
+      "ipam.defaultRoute",
+    );
+  }
   if (family === 6) {
     for (const [key, list] of Object.entries({ provide, request })) {
       if (list.length === 0) continue;

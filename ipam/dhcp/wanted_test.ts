@@ -12,6 +12,23 @@ function provided(option: string, value = "", fromArg = ""): {
   return { option, value, fromArg };
 }
 
+Deno.test("wantedOptions() refuses keys of the other address family", () => {
+  const provide = [provided("host-name", "a")];
+  for (
+    const [ipam, message] of [
+      [{ family: 6, provide }, 'Cannot use IPv4 options with "family": 6'],
+      [{ defaultRoute: false }, 'Cannot use "defaultRoute" without IPv6'],
+      [
+        { family: 4, defaultRoute: true },
+        'Cannot use "defaultRoute" without IPv6',
+      ],
+    ] as const
+  ) {
+    assertThrows(() => wantedOptions(ipam, ""), CniError, message);
+  }
+  wantedOptions({ family: "both", provide, defaultRoute: false }, "");
+});
+
 Deno.test("wantedOptions() sends values of the configuration and of CNI_ARGS", () => {
   const provide = [
     provided("host-name", "fixed"),
