@@ -7,6 +7,7 @@
 import { readAnswer } from "./answer.ts";
 import type { Channel, ConnectionOptions } from "./connection.ts";
 import {
+  type AnnotationChange,
   type Annotations,
   PodAnnotator,
   type PodKey,
@@ -25,7 +26,13 @@ import type {
 } from "./types.ts";
 import { openWatch, type WatchOptions } from "./watch.ts";
 
-export type { Annotations, KubeRequest, PodKey, WatchOptions };
+export type {
+  AnnotationChange,
+  Annotations,
+  KubeRequest,
+  PodKey,
+  WatchOptions,
+};
 
 export type RequestOptions = TimeLimits;
 
@@ -151,6 +158,23 @@ export class KubeClient implements Disposable {
   ): Promise<void> {
     const limits = { ...this.#limits, ...options };
     return this.#annotator.remove(pod, key, value, limits);
+  }
+
+  /**
+   * Replaces the value of an annotation of a pod, unless another program has
+   * changed it.
+   *
+   * @returns Whether it is replaced; false if the value has changed, or the pod was
+   *   deleted
+   * @throws {KubeError}
+   */
+  replacePodAnnotation(
+    pod: PodKey,
+    change: Required<AnnotationChange>,
+    options: RequestOptions = {},
+  ): Promise<boolean> {
+    const limits = { ...this.#limits, ...options };
+    return this.#annotator.replace(pod, change, limits);
   }
 
   /**

@@ -27,6 +27,15 @@ export interface PodKey {
 /** Values by key. */
 export type Annotations = Readonly<Record<string, string>>;
 
+/** A change of one annotation that has a certain value. */
+export interface AnnotationChange {
+  readonly key: string;
+  /** The value that it must have. */
+  readonly value: string;
+  /** The value that it gets; undefined to remove it. */
+  readonly next?: string;
+}
+
 /** Sends a request; returns the answer's JSON. */
 type Send = <T>(request: KubeRequest, limits: TimeLimits) => Promise<T>;
 
@@ -80,20 +89,52 @@ export class PodAnnotator {
     value: string,
     given: TimeLimits,
   ): Promise<void> {
+    await this.#exchange(pod, { key, value }, given);
+  }
+
+  /**
+   * Replaces the value of an annotation of a pod, unless another program has
+   * changed it.
+   *
+   * @returns Whether it is replaced; false if the value has changed, or the pod was
+   *   deleted
+   * @throws {KubeError}
+   */
+  async replace(
+    pod: PodKey,
+    change: Required<AnnotationChange>,
+    given: TimeLimits,
+  ): Promise<boolean> {
+    return await this.#exchange(pod, change, given);
+  }
+
+  /** @returns Whether the annotation had the value */
+  async #exchange(
+    pod: PodKey,
+    change: AnnotationChange,
+    given: TimeLimits,
+  ): Promise<boolean> {
+    const { key, value, next } = change;
+    let had = true;
     try {
       await this.#write(
         given,
-        (limits) => this.#patchAway(pod, key, value, limits),
+        (limits) => this.#patchValue(pod, change, limits),
         (limits) =>
           this.#put(
             pod,
-            ({ [key]: current, ...others }) =>
-              current === value ? others : undefined,
+            ({ [key]: current, ...others }) => {
+              had = current === value;
+              if (!had) return undefined;
+              return next === undefined ? others : { ...others, [key]: next };
+            },
             limits,
           ),
       );
+      return had;
     } catch (error) {
       if (!hasStatus(error, 404, 409, 422)) throw error;
+      return false;
     }
   }
 
@@ -139,10 +180,9 @@ export class PodAnnotator {
     }
   }
 
-  async #patchAway(
+  async #patchValue(
     pod: PodKey,
-    key: string,
-    value: string,
+    { key, value, next }: AnnotationChange,
     limits: TimeLimits,
   ): Promise<void> {
     const { uid } = pod;
@@ -155,7 +195,9 @@ export class PodAnnotator {
       body: [
         ...uid ? [{ op: "test", path: "/metadata/uid", value: uid }] : [],
         { op: "test", path, value },
-        { op: "remove", path },
+        next === undefined
+          ? { op: "remove", path }
+          : { op: "replace", path, value: next },
       ],
     }, limits);
   }

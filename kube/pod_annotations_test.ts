@@ -219,6 +219,34 @@ Deno.test("PodAnnotator removes an annotation that has the value", async (t) => 
   });
 });
 
+Deno.test("PodAnnotator replaces an annotation that has the value", async (t) => {
+  const key = "example.com/a";
+  const rows: [what: string, value: string, name: string, uid: string][] = [
+    ["the value", "before", "p1", "u1"],
+    ["a value that another program has written", "old", "p1", "u1"],
+    ["another pod", "before", "p1", "u0"],
+    ["a deleted pod", "before", "p2", "u1"],
+  ];
+  for (const isAllowed of [true, false]) {
+    await eachRow(t, rows, async ([what, value, name, uid]) => {
+      const { scene, client } = await startScene();
+      await using _ = scene;
+      using __ = client;
+      await client.setPodAnnotations(POD, { [key]: "before" });
+      if (!isAllowed) scene.api.forbid("patch", "pods/status");
+      const pod = { namespace: "test", name, uid };
+      const change = { key, value, next: "after" };
+      const isReplaced = await client.replacePodAnnotation(pod, change);
+      assertEquals(isReplaced, what === "the value");
+      assertEquals(scene.api.pod("test", "p1")?.metadata.annotations, {
+        kept: "1",
+        changed: "old",
+        [key]: isReplaced ? "after" : "before",
+      });
+    }, ([name]) => `${name}, ${isAllowed ? "by PATCH" : "by PUT"}`);
+  }
+});
+
 Deno.test("PodAnnotator keeps its time limit", async () => {
   const { scene, client } = await startScene();
   await using _ = scene;

@@ -26,7 +26,10 @@ import {
   listAddresses,
   withAction,
 } from "../../plugins/parts/link/configure_link.ts";
-import { isUsable, listLearned } from "./learned_addresses.ts";
+import {
+  isUsable,
+  listLearned,
+} from "../../plugins/parts/address/learned_addresses.ts";
 import { RouterDns } from "./router_options.ts";
 import type { SlaacConfig } from "./schema.ts";
 

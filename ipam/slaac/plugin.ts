@@ -26,7 +26,10 @@ import { type Link, LOOPBACK_INDEX } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { openSandbox } from "../../plugins/parts/sandbox/sandbox.ts";
-import { isUsable, listLearned } from "./learned_addresses.ts";
+import {
+  isUsable,
+  listLearned,
+} from "../../plugins/parts/address/learned_addresses.ts";
 import type { SlaacConfig } from "./schema.ts";
 
 const ANYWHERE = Cidr.parse("::/0");

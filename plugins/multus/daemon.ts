@@ -1,7 +1,7 @@
 /**
  * multus in the node daemon: the plugin, which finds pods and definitions in
- * memory, the calls of `multus-shim` and of hot-plug controllers, and pods that
- * lack networks.
+ * memory, the calls of `multus-shim` and of hot-plug controllers, pods that lack
+ * networks, and pods whose networks change addresses.
  *
  * @module
  */
@@ -24,6 +24,7 @@ import {
   MissingNetworksWatch,
   type PodAttachment,
 } from "./missing_networks.ts";
+import { type AddressedAttachment, AddressWatch } from "./address_watch.ts";
 import { createMultus } from "./plugin.ts";
 import {
   ResidentCluster,
@@ -39,7 +40,9 @@ export interface MultusServiceOptions extends ResidentOptions {
   /** Receives log text of multus. */
   readonly onStderr: (text: string) => void;
   /** Lists the attachments that are recorded on the node. */
-  readonly attachments: () => Promise<readonly PodAttachment[]>;
+  readonly attachments: () => Promise<
+    readonly (PodAttachment & AddressedAttachment)[]
+  >;
 }
 
 /** multus in a daemon, which disposes of it at the end. */
@@ -50,6 +53,7 @@ export class MultusService implements Disposable {
   readonly #overlay: JsonObject;
   readonly #cluster: ResidentCluster | undefined;
   readonly #missing: MissingNetworksWatch | undefined;
+  readonly #addresses: AddressWatch | undefined;
 
   /**
    * Opens it. The API server is asked when it runs.
@@ -61,7 +65,14 @@ export class MultusService implements Disposable {
     this.#options = options;
     this.#overlay = readOverlay(options.config);
     this.#cluster = ResidentCluster.open(options);
-    const { openCluster, pods } = this.#cluster ?? {};
+    const { openCluster, pods, definitions } = this.#cluster ?? {};
+    this.#addresses = pods && definitions && new AddressWatch({
+      ...options,
+      pods,
+      definitions,
+      replace: async (pod, change, signal) =>
+        await this.#cluster?.replaceAnnotation(pod, change, signal) ?? false,
+    });
     this.#missing = pods && new MissingNetworksWatch({
       ...options,
       pods,
@@ -115,6 +126,7 @@ export class MultusService implements Disposable {
     await Promise.all([
       this.#cluster?.run(signal),
       this.#missing?.run(signal),
+      this.#addresses?.run(signal),
     ]);
   }
 
@@ -132,8 +144,15 @@ export class MultusService implements Disposable {
   /** Values for the daemon's metrics. */
   listGauges(): Gauge[] {
     const cluster = this.#cluster, missing = this.#missing;
+    const addresses = this.#addresses;
     if (cluster === undefined) return [];
     return [
+      ...addresses === undefined ? [] : [{
+        name: "cni_daemon_network_status_updates_total",
+        type: "counter" as const,
+        help: "Statuses of pods written because a network changed addresses.",
+        read: (): ReturnType<Gauge["read"]> => [[{}, addresses.updates]],
+      }],
       ...missing === undefined ? [] : [{
         name: "cni_daemon_pods_missing_networks",
         help: "Pods that run without a network that they request.",

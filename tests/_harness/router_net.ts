@@ -64,16 +64,23 @@ export interface ShownAddress {
 /** The network. */
 export class RouterNet implements AsyncDisposable {
   /** The host, with the router beyond its link. */
-  readonly hosts: TestHosts = TestHosts.create();
+  readonly hosts: TestHosts;
   /** The router's namespace. */
-  readonly router: NetNs = this.hosts.addNetns();
+  readonly router: NetNs;
+  readonly #stack = new DisposableStack();
   readonly #type: RouterNetType;
   readonly #dev: string;
   readonly #programs: Background[] = [];
   #radvd: Background | undefined;
 
-  /** Connects the host and the router; `vlan` has the router in the VLAN. */
-  constructor(type: RouterNetType) {
+  /**
+   * Connects the host and the router; `vlan` has the router in the VLAN.
+   *
+   * @param hosts Borrowed; a host of its own by default
+   */
+  constructor(type: RouterNetType, hosts?: TestHosts) {
+    this.hosts = hosts ?? this.#stack.use(TestHosts.create());
+    this.router = this.hosts.addNetns();
     this.#type = type;
     this.#dev = type === "vlan" ? "tagged" : "wire";
     const { host } = this.hosts;
@@ -116,6 +123,11 @@ export class RouterNet implements AsyncDisposable {
   addRouterAddress(address: string): void {
     const { router } = this;
     runIn(router, "ip", "address", "add", address, "dev", this.#dev, "nodad");
+  }
+
+  /** Takes an address from the router. */
+  removeRouterAddress(address: string): void {
+    runIn(this.router, "ip", "address", "del", address, "dev", this.#dev);
   }
 
   /** The router's address on the link. */
@@ -230,9 +242,9 @@ export class RouterNet implements AsyncDisposable {
     );
   }
 
-  /** Ends the programs, and removes the host. */
+  /** Ends the programs, and removes its own host. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const program of this.#programs) await program.stop();
-    this.hosts[Symbol.dispose]();
+    this.#stack.dispose();
   }
 }

@@ -199,18 +199,28 @@ export function isOwnConf(conf: NetworkConfList | NetworkConf): boolean {
   return pluginsOf(conf).some(({ document }) => runsMultus(document));
 }
 
-/**
- * Reports whether a configuration runs multus, at any level. Keys are compared
- * case-insensitively, as plugins do.
- */
+/** Reports whether a configuration runs multus, at any level. */
 export function runsMultus(value: JsonValue): boolean {
-  if (Array.isArray(value)) return value.some(runsMultus);
+  return runsType(value, isOwnType);
+}
+
+/**
+ * Reports whether a configuration runs a plugin of a type, at any level. Keys are
+ * compared case-insensitively, as plugins do.
+ */
+export function runsType(
+  value: JsonValue,
+  isWanted: (type: JsonValue) => boolean,
+): boolean {
+  if (Array.isArray(value)) {
+    return value.some((item) => runsType(item, isWanted));
+  }
   if (typeof value !== "object" || value === null) return false;
   return Object.entries(value).some(([key, item]) => {
     const folded = foldKey(key);
     return folded === "type"
-      ? isOwnType(item)
-      : INNER_PLUGINS.includes(folded) && runsMultus(item);
+      ? isWanted(item)
+      : INNER_PLUGINS.includes(folded) && runsType(item, isWanted);
   });
 }
 

@@ -8,7 +8,11 @@
 import type { Environment } from "../../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { Log } from "../../../base/log/log.ts";
-import { KubeClient } from "../../../kube/client.ts";
+import {
+  type AnnotationChange,
+  KubeClient,
+  type PodKey,
+} from "../../../kube/client.ts";
 import { type Channel, openConnection } from "../../../kube/connection.ts";
 import { findServer } from "../../../kube/in_cluster.ts";
 import type {
@@ -43,9 +47,13 @@ export interface WatchState {
   readonly size: number;
 }
 
+/** Time limit for the replacement of an annotation, in ms. */
+const REPLACE_MS = 10_000;
+
 /** The cluster of a resident process. Dispose of it to close its connections. */
 export class ResidentCluster implements Disposable {
   readonly #upstream: Upstream;
+  readonly #client: KubeClient;
   readonly #events: EventQueue;
   readonly #parts: ClusterParts;
 
@@ -54,6 +62,7 @@ export class ResidentCluster implements Disposable {
     const open = (): Promise<Channel> => connect(options);
     this.#upstream = new Upstream({ open, log });
     const client = new KubeClient(this.#upstream);
+    this.#client = client;
     this.#events = new EventQueue({
       post: (event, limits) =>
         client.createEvent(event.metadata.namespace ?? "", event, limits),
@@ -106,6 +115,27 @@ export class ResidentCluster implements Disposable {
   /** The node's pods; undefined if the node's name is unknown. */
   get pods(): Informer<Pod> | undefined {
     return this.#parts.pods;
+  }
+
+  /** The network attachment definitions. */
+  get definitions(): Informer<NetworkAttachmentDefinition> {
+    return this.#parts.definitions;
+  }
+
+  /**
+   * Replaces the value of an annotation of a pod, unless another program has
+   * changed it.
+   *
+   * @returns Whether it is replaced
+   * @throws {KubeError}
+   */
+  async replaceAnnotation(
+    pod: PodKey,
+    change: Required<AnnotationChange>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const limits = { signal, overallMs: REPLACE_MS };
+    return await this.#client.replacePodAnnotation(pod, change, limits);
   }
 
   /** Posts an event in the background. */

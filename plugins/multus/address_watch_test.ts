@@ -1,0 +1,246 @@
+/** Addresses of sandboxes that change, and what is written of them. */
+
+import { assertEquals } from "@std/assert";
+import type { JsonObject } from "../../base/json/json.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import type { CachedObject } from "../../kube/resident/informer.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { type AddressedAttachment, AddressWatch } from "./address_watch.ts";
+import { cachedDefinition, cachedPod } from "./pod/cached_objects.ts";
+import { NETWORK_STATUS } from "./report/network_status.ts";
+
+const MAC = "02:00:00:00:00:01";
+const MASTER = {
+  name: "pods",
+  interface: "eth0",
+  ips: ["10.1.0.2"],
+  default: true,
+  dns: {},
+};
+const IPAMS: Readonly<Record<string, JsonObject>> = {
+  lan: { type: "slaac" },
+  leased: { type: "dhcp" },
+  own: { type: "host-local" },
+};
+
+/** Pods, what is recorded of them, and the writes. */
+class Scene implements AsyncDisposable {
+  readonly hosts = TestHosts.create();
+  readonly statuses = new Map<string, JsonObject[]>();
+  readonly attachments: AddressedAttachment[] = [];
+  /** What the next write answers. */
+  answer: () => Promise<boolean> = () => Promise.resolve(true);
+  writes: string[] = [];
+  looks = 0;
+  reads = 0;
+  readonly warnings: unknown[] = [];
+  readonly #end = new AbortController();
+  readonly watch = new AddressWatch({
+    pods: { isCurrent: true, list: () => this.#listPods() },
+    definitions: {
+      find: (namespace, name): CachedObject | undefined => {
+        const ipam = IPAMS[name];
+        const config = JSON.stringify({ name, type: "macvlan", ipam });
+        const metadata = { namespace, name, uid: name };
+        return ipam && cachedDefinition({ metadata, spec: { config } });
+      },
+    },
+    attachments: () => {
+      this.reads++;
+      return Promise.resolve(this.attachments);
+    },
+    replace: async ({ name }, { key, value, next }) => {
+      assertEquals([key, value], [
+        NETWORK_STATUS,
+        JSON.stringify(this.statuses.get(name)),
+      ]);
+      const isReplaced = await this.answer();
+      if (isReplaced) {
+        const entries = JSON.parse(next);
+        this.statuses.set(name, entries);
+        this.writes.push(`${name} ${(entries[1].ips ?? []).join(",")}`);
+      }
+      return isReplaced;
+    },
+    log: {
+      info(): void {},
+      warn: (_text, fields) => this.warnings.push(fields),
+    },
+    lookMs: 1,
+  });
+  #running: Promise<void> | undefined;
+
+  #listPods(): CachedObject[] {
+    this.looks++;
+    return [...this.statuses].flatMap(([name, entries]) =>
+      cachedPod({
+        metadata: {
+          namespace: "test",
+          name,
+          uid: name,
+          annotations: { [NETWORK_STATUS]: JSON.stringify(entries) },
+        },
+      }) ?? []
+    );
+  }
+
+  /** Adds a pod with net1, as ADD left it. */
+  add(name: string, network: string, ips: readonly JsonObject[]): NetNs {
+    const sandbox = this.hosts.addNetns();
+    runIn(
+      sandbox,
+      "sh",
+      "-ec",
+      `ip link add net1 address ${MAC} type veth peer name other
+      echo 0 > /proc/sys/net/ipv6/conf/net1/accept_dad
+      ip link set net1 up; ip link set other up`,
+    );
+    this.statuses.set(name, [MASTER, {
+      name: `test/${network}`,
+      interface: "net1",
+      ips: ips.map(({ address }) => String(address).split("/")[0] ?? ""),
+      mac: MAC,
+      dns: {},
+    }]);
+    this.attachments.push({
+      pod: `test/${name}`,
+      ifName: "net1",
+      netns: sandbox.path,
+      isLive: true,
+      via: "multus",
+      since: new Date(),
+      config: new TextEncoder().encode(JSON.stringify({
+        name: network,
+        plugins: [{ type: "macvlan", ipam: IPAMS[network] ?? {} }],
+      })),
+      result: { cniVersion: "1.1.0", ips: [...ips] },
+    });
+    return sandbox;
+  }
+
+  start(): void {
+    this.#running = this.watch.run(this.#end.signal);
+  }
+
+  /** Waits for a number of whole looks from now on. */
+  async rest(looks = 5): Promise<void> {
+    const from = this.looks;
+    await eventually("it looks", () => this.looks > from + looks);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#end.abort();
+    await this.#running;
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+const LEARNED = { "cni.dev/learned": true };
+const FIRST = { address: "2001:db8:1::5/64", ...LEARNED };
+const address = (netns: NetNs, line: string): string =>
+  runIn(netns, "ip", ...`address ${line} dev net1`.split(" "));
+const FOR_30 = "valid_lft 30 preferred_lft 20";
+
+rootTest(
+  "AddressWatch follows a network that renumbers, and writes each change once",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    address(sandbox, `add ${FIRST.address} ${FOR_30}`);
+    scene.start();
+    await scene.rest();
+    assertEquals(scene.writes, []);
+    address(sandbox, `add 2001:db8:2::5/64 ${FOR_30}`);
+    await eventually("it has both", () => scene.writes.length === 1);
+    address(sandbox, "del 2001:db8:1::5/64");
+    await eventually("it has the new one", () => scene.writes.length === 2);
+    address(sandbox, "del 2001:db8:2::5/64");
+    await eventually("it has none", () => scene.writes.length === 3);
+    // Addresses that somebody has added are not of the network.
+    address(sandbox, "add 2001:db8:9::1/64");
+    address(sandbox, "add 10.9.9.9/24");
+    await scene.rest();
+    address(sandbox, `add 2001:db8:3::5/64 ${FOR_30}`);
+    await eventually("it has one again", () => scene.writes.length === 4);
+    assertEquals(scene.writes, [
+      "web 2001:db8:1::5,2001:db8:2::5",
+      "web 2001:db8:2::5",
+      "web ",
+      "web 2001:db8:3::5",
+    ]);
+    assertEquals(scene.statuses.get("web")?.[0], MASTER);
+    assertEquals(scene.watch.updates, 4);
+  },
+);
+
+rootTest(
+  "AddressWatch follows an IPv4 lease that expires, and is granted again",
+  async () => {
+    await using scene = new Scene();
+    const given = "10.9.0.7/24";
+    const sandbox = scene.add("web", "leased", [{ address: given }]);
+    address(sandbox, `add ${given}`);
+    scene.start();
+    await scene.rest();
+    address(sandbox, `del ${given}`);
+    await eventually("it is written", () => scene.writes.length === 1);
+    address(sandbox, `add ${given}`);
+    await eventually("it is written", () => scene.writes.length === 2);
+    assertEquals(scene.writes, ["web ", "web 10.9.0.7"]);
+  },
+);
+
+rootTest(
+  "AddressWatch leaves other networks alone, and reads nothing for them",
+  async () => {
+    await using scene = new Scene();
+    const given = { address: "10.9.0.7/24" };
+    scene.add("web", "own", [given]);
+    scene.start();
+    await scene.rest();
+    assertEquals([scene.writes, scene.reads], [[], 0]);
+    // A network without a definition is known by its record alone, read once.
+    scene.add("other", "file", [given]);
+    await scene.rest();
+    assertEquals([scene.writes, scene.reads], [[], 1]);
+  },
+);
+
+rootTest(
+  "AddressWatch yields to others that write the status, and goes on after an error",
+  async () => {
+    await using scene = new Scene();
+    scene.add("web", "lan", [FIRST]);
+    let refused = 0;
+    scene.answer = () => Promise.resolve(++refused > 3);
+    scene.start();
+    await eventually("it is written", () => scene.writes.length === 1);
+    scene.answer = () => Promise.reject(new Error("no API server"));
+    scene.add("broken", "lan", [FIRST]);
+    await eventually("it warns", () => scene.warnings.length > 0);
+    await scene.rest();
+    assertEquals(scene.warnings, [{ error: "no API server" }]);
+    // Others are written although one failed a moment ago.
+    scene.answer = () => Promise.resolve(true);
+    scene.add("later", "lan", [FIRST]);
+    await eventually("another is", () => scene.writes.length === 2);
+    assertEquals(scene.writes, ["web ", "later "]);
+  },
+);
+
+rootTest("AddressWatch says nothing of a deleted sandbox", async () => {
+  await using scene = new Scene();
+  const sandbox = scene.add("web", "lan", [FIRST]);
+  runIn(sandbox, "ip", "link", "del", "net1");
+  scene.start();
+  await scene.rest();
+  const [attachment] = scene.attachments;
+  if (attachment === undefined) throw new Error("no attachment");
+  scene.attachments[0] = { ...attachment, netns: "/run/netns/none" };
+  scene.statuses.set("web", [...scene.statuses.get("web") ?? []].reverse());
+  await scene.rest();
+  assertEquals(scene.writes, []);
+});
