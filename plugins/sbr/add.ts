@@ -11,7 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { applyPlan } from "./apply_plan.ts";
 import type { SbrConfig } from "./schema.ts";
 import { type Plan, planMove, planRules } from "./plan.ts";
-import { readRouting } from "./routing.ts";
+import { listedTables, readRouting } from "./routing.ts";
 
 /**
  * Routes packets from an interface's addresses by tables of their own.
@@ -33,7 +33,7 @@ export function routeBySource(
 function planFor(
   sandbox: Rtnl,
   ips: readonly IpConfig[],
-  { args: { ifName }, config, log }: Call<SbrConfig>,
+  { args: { ifName }, config, prevResult, log }: Call<SbrConfig>,
 ): Plan {
   const routing = readRouting(sandbox);
   const { table, gateways, addSourceHints } = config;
@@ -57,5 +57,6 @@ function planFor(
     ifindex: link.index,
     gateways: gateways ?? {},
     addSourceHints: addSourceHints ?? false,
+    listed: listedTables(prevResult),
   });
 }

@@ -16,6 +16,7 @@ import type { SbrConfig } from "./schema.ts";
 import {
   listedDefaults,
   listedRoutes,
+  listedTables,
   ownRules,
   readRouting,
   routerOf,
@@ -53,8 +54,9 @@ export function checkSources(
   const ofTable = (table: number): RouteEntry[] =>
     routes.filter((route) => route.table === table);
   const { table, addSourceHints } = given.config;
+  const listed = listedTables(given.prevResult);
   const tables = given.ips.map((ip) => {
-    const owner = { sources: [ip.address.ip], ifindex, table };
+    const owner = { sources: [ip.address.ip], ifindex, table, listed };
     return { ip, routes: ofTable(checkRule(routing, owner).table) };
   });
   checkListedRoutes(tables.flatMap((own) => own.routes), given);

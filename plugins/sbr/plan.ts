@@ -90,12 +90,13 @@ interface Assignment {
 
 function assignTables(
   routing: Routing,
-  { ips, ifindex }: RoutingRequest,
+  { ips, ifindex, listed }: RoutingRequest,
 ): Assignment[] {
   const free = freeTables(routing);
   return ips.map((ip) => {
     const sources = [ip.address.ip];
-    const [rule] = ownRules(routing, { sources, ifindex, table: undefined });
+    const own = { sources, ifindex, table: undefined, listed };
+    const [rule] = ownRules(routing, own);
     return rule === undefined
       ? { ip, table: free.next().value, isNew: true }
       : { ip, table: rule.table, isNew: false };

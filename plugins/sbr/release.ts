@@ -27,6 +27,7 @@ import { nearestFirst } from "./plan.ts";
 import { USUAL_PRIORITY } from "./table.ts";
 import {
   listedDefaults,
+  listedTables,
   ownRules,
   readRouting,
   type Routing,
@@ -117,9 +118,11 @@ function findRemains(
 }
 
 function planRelease(routing: Routing, remains: Remains): ReleasePlan {
-  const { addresses, ifindex, config: { table, addSourceHints } } = remains;
+  const { addresses, ifindex, prevResult, config } = remains;
+  const { table, addSourceHints } = config;
   const sources = addresses.map(({ ip }) => ip);
-  const rules = ownRules(routing, { sources, ifindex, table });
+  const listed = listedTables(prevResult);
+  const rules = ownRules(routing, { sources, ifindex, table, listed });
   if (ifindex === undefined || table !== undefined || rules.length === 0) {
     return { hints: [], returning: [], emptied: [], rules };
   }

@@ -12,7 +12,12 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { routeBySource } from "./add.ts";
 import { ruleFor } from "./plan.ts";
-import { ownRules, readRouting, tablesWithoutRule } from "./routing.ts";
+import {
+  listedTables,
+  ownRules,
+  readRouting,
+  tablesWithoutRule,
+} from "./routing.ts";
 import type { SbrConfig } from "./schema.ts";
 import { isFor } from "./table.ts";
 
@@ -36,15 +41,18 @@ export function repairSources(
 function findLostRules(
   sandbox: Rtnl,
   ips: readonly IpConfig[],
-  { args, config: { table } }: Call<SbrConfig>,
+  { args, config: { table }, prevResult }: Call<SbrConfig>,
 ): NewRule[] {
   const ifindex = sandbox.link.find(args.ifName)?.index;
   if (table !== undefined || ifindex === undefined) return [];
   const routing = readRouting(sandbox);
-  const tables = tablesWithoutRule(routing, ifindex);
+  const listed = listedTables(prevResult);
+  const tables = tablesWithoutRule(routing, { ifindex, listed });
   return ips.flatMap((ip) => {
-    const own = { sources: [ip.address.ip], ifindex, table };
-    if (ownRules(routing, own).length > 0) return [];
+    const own = { sources: [ip.address.ip], ifindex, table, listed };
+    const hasOwn = ownRules(routing, own)
+      .some((rule) => !listed.includes(rule.table));
+    if (hasOwn) return [];
     const found = tables.find((table) =>
       routing.routes.some((route) => route.table === table && isFor(route, ip))
     );

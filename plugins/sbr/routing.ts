@@ -84,15 +84,18 @@ export interface RuleSelector {
   readonly ifindex: number | undefined;
   /** The configured table; undefined if the plugin chooses one. */
   readonly table: number | undefined;
+  /** See {@linkcode listedTables}. */
+  readonly listed?: readonly number[];
 }
 
 /**
  * Lists an attachment's rules: rules for exactly one of its addresses, to the
- * configured table or, without one, to a table that no other interface uses.
+ * configured table or, without one, to a table that no other interface uses. A
+ * table that another plugin fills is taken only if the address has no other.
  */
 export function ownRules(
   { rules, routes }: Routing,
-  { sources, ifindex, table }: RuleSelector,
+  { sources, ifindex, table, listed = [] }: RuleSelector,
 ): Rule[] {
   const isOwnTable = (candidate: number): boolean =>
     table === undefined
@@ -101,20 +104,37 @@ export function ownRules(
           route.table === candidate && leadsElsewhere(route, ifindex)
         )
       : candidate === table;
-  return rules.filter((rule) =>
+  const found = rules.filter((rule) =>
     rule.isBySource && isOwnTable(rule.table) &&
     sources.some((ip) => rule.source.equals(Cidr.host(ip)))
   );
+  const chosen = found.filter((rule) => !listed.includes(rule.table));
+  return found.filter((rule) =>
+    chosen.includes(rule) || table !== undefined ||
+    !chosen.some(({ source }) => source.equals(rule.source))
+  );
 }
 
-/** Lists the tables that only this interface uses, and to which no rule leads. */
+/** Lists the tables which another plugin fills, by the routes of the result. */
+export function listedTables(result: Result | undefined): number[] {
+  return result?.routes.flatMap(({ table }) => table || []) ?? [];
+}
+
+/**
+ * Lists the tables that only this interface uses, which no other plugin fills, and
+ * to which no rule leads.
+ */
 export function tablesWithoutRule(
   { rules, routes }: Routing,
-  ifindex: number,
+  { ifindex, listed }: {
+    readonly ifindex: number;
+    readonly listed: readonly number[];
+  },
 ): number[] {
   const tables = new Set(routes.map(({ table }) => table));
   return [...tables].filter((table) =>
     table >= FIRST_TABLE && !KERNEL_TABLES.includes(table) &&
+    !listed.includes(table) &&
     !rules.some((rule) => rule.table === table) &&
     !routes.some((route) =>
       route.table === table && leadsElsewhere(route, ifindex)

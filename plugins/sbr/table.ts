@@ -23,6 +23,8 @@ export interface RoutingRequest {
   readonly gateways: Gateways;
   /** Whether the addresses' subnets stay in table main. */
   readonly addSourceHints: boolean;
+  /** Tables that another plugin fills. */
+  readonly listed: readonly number[];
 }
 
 /** Input of a table's plan. */
