@@ -213,6 +213,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     return await repairAttachments(attachments, {
       createRuntime: (cacheDir) =>
         new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
+      hostNetns,
       signal: limit.signal,
       isDeleted: (attachment) => this.#deleted.has(keyOf(attachment)),
       // Once the daemon's calls have ended, deleted attachments must still be undone.

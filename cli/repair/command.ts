@@ -68,6 +68,7 @@ export async function repair(call: CniCall): Promise<Output> {
   const repairs = await repairAttachments([...new Set(attachments)], {
     createRuntime: (cacheDir) =>
       createRuntime(call, { ...directories, cacheDir }, locks),
+    hostNetns: OWN_NETNS,
     sandbox: flags.sandbox === true,
     dryRun,
     signal,

@@ -7,6 +7,7 @@
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -17,6 +18,7 @@ import {
   type RepairOptions,
   type RuntimeConf,
 } from "../../libcni/mod.ts";
+import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCached } from "../node/differences.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { CHAIN, unfoldChains } from "../node/chain_form.ts";
@@ -34,6 +36,8 @@ export interface AttachmentRepair {
 export interface NodeRepair extends RepairOptions {
   /** Creates the runtime whose cache is in a directory. */
   readonly createRuntime: (cacheDir: string) => NetworkRuntime;
+  /** Path of the host's namespace, in which plugins run. */
+  readonly hostNetns: string;
   /** Reports whether DEL of an attachment is under way: it is not repaired then. */
   readonly isDeleted?: (attachment: NodeAttachment) => boolean;
   /**
@@ -58,15 +62,19 @@ const AT_ONCE = 64;
  */
 const RUNNERS = [CHAIN, "multus", "multus-shim"];
 
-/** Within this time after a repair, a DEL that was under way has ended, in ms. */
-const DEL_MS = 3000;
+/** The longest wait for DELs that are under way, in ms. */
+const MOST_DEL_MS = 10_000;
+/** A runtime calls the next plugin of a DEL within this time, in ms. */
+const BETWEEN_PLUGINS_MS = 500;
+/** How often plugins that run DEL are looked for, in ms. */
+const LOOK_MS = 100;
 /** Time for the DELs of attachments that were deleted meanwhile, in ms. */
 const UNDO_MS = 10_000;
 
 /**
  * Repairs attachments; those of a container run one after the other. If something was
- * repaired, it takes three seconds longer, to look for attachments that were deleted
- * meanwhile. It does so even if the signal ends the repairs.
+ * repaired, it then waits until no plugin runs DEL of it, to look for attachments that
+ * were deleted meanwhile. It does so even if the signal ends the repairs.
  */
 export async function repairAttachments(
   attachments: readonly NodeAttachment[],
@@ -105,7 +113,8 @@ export async function repairAttachments(
     Array.from({ length: AT_ONCE }, work),
   );
   if (!options.dryRun) {
-    await undoDeleted(done, interrupted, { around, runtimeOf });
+    const { hostNetns } = options;
+    await undoDeleted(done, interrupted, { hostNetns, around, runtimeOf });
   }
   const failed = ended.find(({ status }) => status === "rejected");
   if (failed?.status === "rejected") throw failed.reason;
@@ -120,19 +129,20 @@ export async function repairAttachments(
 async function undoDeleted(
   done: Map<NodeAttachment, AttachmentRepair>,
   interrupted: ReadonlySet<NodeAttachment>,
-  { runtimeOf, around }: Pick<Required<NodeRepair>, "around"> & {
-    readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime;
-  },
+  { hostNetns, around, runtimeOf }:
+    & Pick<Required<NodeRepair>, "hostNetns" | "around">
+    & { readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime },
 ): Promise<void> {
   const repaired = [...done.values()].filter(({ plugins }) =>
     plugins.some(({ repaired }) => repaired.length > 0)
   );
-  const changed = new Set(repaired.map(({ attachment }) => attachment));
-  if (changed.union(interrupted).size === 0) return;
-  await pause(DEL_MS);
+  const changed = new Set(repaired.map(({ attachment }) => attachment))
+    .union(interrupted);
+  if (changed.size === 0) return;
+  await waitForDels([...changed].map((one) => one.containerId), hostNetns);
   using limit = new JoinedSignal(UNDO_MS);
   const { signal } = limit;
-  for (const attachment of changed.union(interrupted)) {
+  for (const attachment of changed) {
     if (signal.aborted) return;
     const runtime = runtimeOf(attachment);
     const undone = await around(attachment, async () => {
@@ -150,6 +160,29 @@ async function undoDeleted(
       }
     });
     if (undone !== undefined) done.set(attachment, undone);
+  }
+}
+
+/** Waits until no plugin runs DEL of these containers, nor is about to. */
+async function waitForDels(
+  containers: readonly string[],
+  hostNetns: string,
+): Promise<void> {
+  const hostId = findFileId(hostNetns);
+  const startMs = performance.now();
+  let seenMs = startMs;
+  for (;;) {
+    const plugins = await listRunningPlugins();
+    const now = performance.now();
+    if (
+      plugins.some(({ command, container, namespaceId }) =>
+        command === "DEL" && containers.includes(container) &&
+        namespaceId === hostId
+      )
+    ) seenMs = now;
+    if (now - seenMs >= BETWEEN_PLUGINS_MS) return;
+    if (now - startMs >= MOST_DEL_MS) return;
+    await pause(LOOK_MS);
   }
 }
 

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { listNodeAttachments } from "../node/node_attachments.ts";
@@ -17,6 +18,7 @@ testRows("repairAttachments() looks again after a repair", [
   await host.runtime().addNetworkList(host.list(["own"]), host.conf());
   const repairs = await repairAttachments(listNodeAttachments(host), {
     createRuntime: () => host.runtime(),
+    hostNetns: OWN_NETNS,
     around: async (_, work) => {
       const repair = await work();
       // A runtime clears its cache after DEL of the last plugin.
@@ -36,6 +38,25 @@ testRows("repairAttachments() looks again after a repair", [
   );
 });
 
+Deno.test("repairAttachments() waits for a DEL that takes long", async () => {
+  using host = new RecordingPlugins();
+  host.add("own", { VERSION, REPAIR });
+  // The ID is in no other test: its processes are looked for on the whole machine.
+  const containerId = `long-${Deno.pid}`;
+  const conf = host.conf({ containerId });
+  await host.runtime().addNetworkList(host.list(["own"]), conf);
+  const del = new Deno.Command("sh", {
+    args: ["-c", `sleep 4; rm -r ${host.cacheDir}`],
+    env: { CNI_COMMAND: "DEL", CNI_CONTAINERID: containerId },
+  }).spawn();
+  await repairAttachments(listNodeAttachments(host), {
+    createRuntime: () => host.runtime(),
+    hostNetns: OWN_NETNS,
+  });
+  await del.status;
+  assertEquals(host.story.slice(1), ["own VERSION", "own REPAIR", "own DEL"]);
+});
+
 Deno.test("repairAttachments() looks again although the signal has ended the repairs", async () => {
   using host = new RecordingPlugins();
   host.add("own", { VERSION, REPAIR });
@@ -50,6 +71,7 @@ Deno.test("repairAttachments() looks again although the signal has ended the rep
     () =>
       repairAttachments(listNodeAttachments(host), {
         createRuntime: () => host.runtime(),
+        hostNetns: OWN_NETNS,
         signal: end.signal,
         around: async (_, work) => {
           const repair = await work();

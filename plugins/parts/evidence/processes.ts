@@ -11,15 +11,20 @@ import { isMissingNetns } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../../net/ip.ts";
 
+/** A CNI plugin that is running. */
+export interface RunningPlugin {
+  readonly command: string;
+  /** The ID of the container for which it runs. */
+  readonly container: string;
+  /** The namespace in which it runs. */
+  readonly namespaceId: string | undefined;
+}
+
 /** A view of this machine's processes. */
 export interface Processes {
   /** A path of each network namespace, by the namespace's device and inode. */
   readonly namespaces: ReadonlyMap<string, string>;
-  /** The containers for which a CNI plugin is running, and in which namespace. */
-  readonly plugins: readonly {
-    readonly container: string;
-    readonly namespaceId: string | undefined;
-  }[];
+  readonly plugins: readonly RunningPlugin[];
   /**
    * The roots of other mount namespaces in which namespaces are mounted: the
    * host's as a container sees it, or a runtime's whose service has its own.
@@ -47,7 +52,7 @@ const OF_NODES =
 export async function readProcesses(): Promise<Processes> {
   let areAll = false;
   const namespaces = new Map<string, string>();
-  const plugins: Processes["plugins"][number][] = [], texts: string[] = [];
+  const plugins: RunningPlugin[] = [], texts: string[] = [];
   const mounts = new Map([[findFileId("/proc/self/ns/mnt"), "/proc/self"]]);
   for (const name of listPids()) {
     await yieldToEventLoop();
@@ -63,16 +68,10 @@ export async function readProcesses(): Promise<Processes> {
     if (Number(name) === Deno.pid) continue;
     const mountId = findFileId(`/proc/${name}/ns/mnt`);
     if (!mounts.has(mountId)) mounts.set(mountId, `/proc/${name}`);
-    const read = (file: string): string =>
-      ifPossible(() => Deno.readTextFileSync(`/proc/${name}/${file}`)) ?? "";
-    texts.push(read("cmdline"), read("cgroup"));
-    areAll ||= OF_NODES.test(read("comm").trimEnd());
-    const environment = `\0${read("environ")}`;
-    const container = /\0CNI_CONTAINERID=([^\0]+)/.exec(environment)?.[1];
-    const isPlugin = /\0CNI_COMMAND=[^\0]/.test(environment);
-    if (container !== undefined && isPlugin) {
-      plugins.push({ container, namespaceId: id });
-    }
+    texts.push(readOf(name, "cmdline"), readOf(name, "cgroup"));
+    areAll ||= OF_NODES.test(readOf(name, "comm").trimEnd());
+    const plugin = findPlugin(name);
+    if (plugin !== undefined) plugins.push({ ...plugin, namespaceId: id });
   }
   const roots: string[] = [], mounted = new Map<string, string>();
   for (const directory of mounts.values()) {
@@ -87,6 +86,39 @@ export async function readProcesses(): Promise<Processes> {
   // A mount outlives the processes in its namespace.
   const all = new Map([...namespaces, ...mounted]);
   return { namespaces: all, roots, plugins, texts, areAll };
+}
+
+/**
+ * Lists the plugins that are running, of all processes that this one may look at. Lets
+ * the event loop run.
+ */
+export async function listRunningPlugins(): Promise<RunningPlugin[]> {
+  const plugins: RunningPlugin[] = [];
+  for (const name of listPids()) {
+    await yieldToEventLoop();
+    const plugin = Number(name) === Deno.pid ? undefined : findPlugin(name);
+    if (plugin === undefined) continue;
+    const namespaceId = findFileId(`/proc/${name}/ns/net`);
+    plugins.push({ ...plugin, namespaceId });
+  }
+  return plugins;
+}
+
+/** Returns what the environment of a process says of a plugin's call, if it is one. */
+function findPlugin(
+  pid: string,
+): Pick<RunningPlugin, "command" | "container"> | undefined {
+  const environment = `\0${readOf(pid, "environ")}`;
+  const command = /\0CNI_COMMAND=([^\0]+)/.exec(environment)?.[1];
+  const container = /\0CNI_CONTAINERID=([^\0]+)/.exec(environment)?.[1];
+  return command === undefined || container === undefined
+    ? undefined
+    : { command, container };
+}
+
+/** Reads a file of a process; empty if that is not possible. */
+function readOf(pid: string, file: string): string {
+  return ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/${file}`)) ?? "";
 }
 
 function listPids(): string[] {
