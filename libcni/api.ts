@@ -396,6 +396,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       onProcess: options.onProcess,
       linkDeletion: options.linkDeletion,
       yieldDuring: options.yieldDuring,
+      onConflict: options.onConflict,
       keepsAddresses: options.keepsAddresses,
     },
     cache: new AttachmentCache(options.cacheDir),

@@ -79,7 +79,7 @@ async function askOn(
 ): Promise<Finding[]> {
   const { name, index, mac } = bridge;
   if (mac === undefined || !bridge.isUp) return [];
-  using socket = ArpSocket.open(host.netns, { index, mac });
+  using socket = new ArpSocket(host.netns, { index, mac });
   const found = new Map<string, Finding>();
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     signal.throwIfAborted();

@@ -149,7 +149,7 @@ function openArp({ from, destination, link }: Probe): Opened {
   if (link === undefined) {
     throw new Error("Cannot send ARP requests without a link");
   }
-  const socket = ArpSocket.open(from.netns, link);
+  const socket = new ArpSocket(from.netns, link);
   const ask = {
     fd: socket.fd,
     send: () => socket.ask(destination, from.source),

@@ -5,6 +5,8 @@
  */
 
 import type { CmdArgs } from "./args.ts";
+import type { Conflict } from "../config/conflicts.ts";
+import type { Ip } from "../../net/ip.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import type { Result } from "../result/result.ts";
 import type { LinkDeletion } from "./link_deletion.ts";
@@ -46,6 +48,19 @@ export interface CallControl {
   readonly onProcess?: (() => Promise<Starter | void>) | undefined;
   /** Lets other calls run during a long wait; undefined if this call runs alone. */
   readonly yieldDuring?: YieldDuring | undefined;
+  /**
+   * Receives the addresses that containers do not get because other machines have
+   * them. Plugins that run as processes only log them.
+   */
+  readonly onConflict?: ((conflict: AddressConflict) => void) | undefined;
+}
+
+/** An address that a container does not get because another machine has it. */
+export interface AddressConflict extends Conflict {
+  readonly network: string;
+  readonly ifName: string;
+  /** The address that the container gets; undefined if ADD fails. */
+  readonly instead: Ip | undefined;
 }
 
 /** What the plugins of a network list in one process share. */

@@ -27,8 +27,22 @@ export class Fd implements Disposable {
 
   /** Closes the descriptor; a second call does nothing. */
   [Symbol.dispose](): void {
+    const fd = this.#release();
+    if (fd >= 0) libc.close(fd);
+  }
+
+  /**
+   * Closes the descriptor on another thread, if the kernel takes long to close it; a
+   * second call does nothing.
+   */
+  closeInBackground(): PromiseLike<unknown> | undefined {
+    const fd = this.#release();
+    return fd >= 0 ? libc.closeInBackground(fd) : undefined;
+  }
+
+  #release(): number {
     const fd = this.#fd;
     this.#fd = -1;
-    if (fd >= 0) libc.close(fd);
+    return fd;
   }
 }

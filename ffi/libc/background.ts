@@ -7,7 +7,7 @@
 import type { Bytes } from "../../net/bytes.ts";
 import { openSymbols } from "./call.ts";
 
-/** Symbols that a resident process calls on other threads, with their own errno. */
+/** Symbols that are called on other threads, with their own errno. */
 const THREADED_SYMBOLS = {
   send: {
     parameters: ["i32", "buffer", "i32", "i32"],
@@ -19,6 +19,12 @@ const THREADED_SYMBOLS = {
     parameters: ["buffer", "u64", "i32"],
     result: "i32",
     // deno-lint-ignore cni/kernel-is-sync -- a socket stays in its namespace
+    nonblocking: true,
+  },
+  close: {
+    parameters: ["i32"],
+    result: "i32",
+    // deno-lint-ignore cni/kernel-is-sync -- closes a socket in any namespace
     nonblocking: true,
   },
 } as const;
@@ -66,4 +72,15 @@ export function waitReadable(
 ): PromiseLike<number> {
   const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
   return lend(request, threadedCalls().poll(request, 1n, timeoutMs));
+}
+
+/**
+ * close(2) on another thread, for sockets that the kernel takes long to close. The
+ * number may be used again as soon as the thread has begun.
+ *
+ * @returns Negative if the kernel reports an error; the descriptor is closed all the
+ *   same
+ */
+export function closeInBackground(fd: number): PromiseLike<number> {
+  return threadedCalls().close(fd);
 }

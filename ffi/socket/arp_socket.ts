@@ -6,13 +6,12 @@
  * @module
  */
 
-import { type Bytes, viewOf } from "../../net/bytes.ts";
+import { viewOf } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import type { NetNs } from "../netns.ts";
-import { openLinkSocket } from "./link_socket.ts";
+import { LinkSocket, type SocketLink } from "./link_socket.ts";
 
 /** Source: include/uapi/linux/if_ether.h, if_arp.h. */
 const ETH_P_ARP = 0x0806, ETH_P_IP = 0x0800, ARPHRD_ETHER = 1;
@@ -26,6 +25,8 @@ const Layout = {
   ip: 28,
   end: 42,
 };
+/** Longest frame to read, in bytes. */
+const FRAME_BYTES = 64;
 
 /** Somebody who has an address. */
 export interface AddressOwner {
@@ -42,35 +43,17 @@ interface ArpMessage {
 }
 
 /** A socket for ARP on one link. */
-export class ArpSocket implements Disposable {
-  readonly #fd: Fd;
+export class ArpSocket extends LinkSocket {
   readonly #mac: Mac;
-  readonly #buffer: Bytes = new Uint8Array(64);
-
-  private constructor(fd: Fd, mac: Mac) {
-    this.#fd = fd;
-    this.#mac = mac;
-  }
 
   /**
    * Opens a socket on a link. It stays in the link's namespace.
    *
    * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
    */
-  static open(
-    netns: NetNs,
-    { index, mac }: { readonly index: number; readonly mac: Mac },
-  ): ArpSocket {
-    const etherType = ETH_P_ARP;
-    return new ArpSocket(
-      openLinkSocket(netns, { ifindex: index, etherType }),
-      mac,
-    );
-  }
-
-  /** The descriptor's number, to wait until it is readable. */
-  get fd(): number {
-    return this.#fd.number;
+  constructor(netns: NetNs, { index, mac }: SocketLink) {
+    super(netns, { ifindex: index, etherType: ETH_P_ARP }, FRAME_BYTES);
+    this.#mac = mac;
   }
 
   /**
@@ -120,10 +103,8 @@ export class ArpSocket implements Disposable {
   }
 
   *#messages(): Generator<ArpMessage> {
-    const read = (): number | undefined => libc.recvNow(this.fd, this.#buffer);
-    for (const length of libc.readTogether(read)) {
-      if (length < Layout.end) continue;
-      const frame = this.#buffer.subarray(0, length);
+    for (const frame of this.frames()) {
+      if (frame.length < Layout.end) continue;
       const ipAt = (at: number): Ip => Ip.fromBytes(frame.slice(at, at + 4));
       yield {
         operation: viewOf(frame).getUint16(Layout.operation),
@@ -134,10 +115,5 @@ export class ArpSocket implements Disposable {
         target: ipAt(Layout.end - 4),
       };
     }
-  }
-
-  /** Closes the socket. A second call does nothing. */
-  [Symbol.dispose](): void {
-    this.#fd[Symbol.dispose]();
   }
 }

@@ -5,6 +5,7 @@
  */
 
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
+import type { Mac } from "../../net/mac.ts";
 import { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { inNetns, type NetNs } from "../netns.ts";
@@ -32,6 +33,57 @@ export type Filter = readonly (readonly [
   no: number,
   operand: number,
 ])[];
+
+/** A link, as its sockets see it. */
+export interface SocketLink {
+  readonly index: number;
+  readonly mac: Mac;
+}
+
+/**
+ * A socket for the frames of one EtherType on one link. It does not wait.
+ *
+ * Closing it takes the kernel 10 ms and more, until no CPU uses it. Other threads can
+ * wait for that, for several sockets at the same time.
+ */
+export abstract class LinkSocket implements Disposable {
+  readonly #fd: Fd;
+  readonly #buffer: Bytes;
+
+  /**
+   * Opens a socket on a link. It stays in the link's namespace.
+   *
+   * @param frameBytes How much of a frame to receive
+   * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
+   */
+  constructor(netns: NetNs, frames: LinkFrames, frameBytes: number) {
+    this.#fd = openLinkSocket(netns, frames);
+    this.#buffer = new Uint8Array(frameBytes);
+  }
+
+  /** The descriptor's number, to wait until it is readable. */
+  get fd(): number {
+    return this.#fd.number;
+  }
+
+  /** Receives frames that have come: one look. Each is valid until the next one. */
+  protected *frames(): Generator<Bytes> {
+    const read = (): number | undefined => libc.recvNow(this.fd, this.#buffer);
+    for (const length of libc.readTogether(read)) {
+      yield this.#buffer.subarray(0, length);
+    }
+  }
+
+  /** Closes the socket. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+  }
+
+  /** Closes the socket on another thread. A second call does nothing. */
+  closeInBackground(): PromiseLike<unknown> | undefined {
+    return this.#fd.closeInBackground();
+  }
+}
 
 /** The frames that a socket receives. */
 export interface LinkFrames {

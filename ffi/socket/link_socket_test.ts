@@ -31,14 +31,14 @@ const FLOODS: Readonly<
 > = {
   ArpSocket(netns, end, other): Flood {
     using stack = new DisposableStack();
-    const socket = stack.use(ArpSocket.open(netns, end));
-    const sender = stack.use(ArpSocket.open(netns, other));
+    const socket = stack.use(new ArpSocket(netns, end));
+    const sender = stack.use(new ArpSocket(netns, other));
     return keep(stack, () => socket.receiveClaims(), () => sender.ask(V4));
   },
   SolicitationSocket(netns, end, other): Flood {
     using stack = new DisposableStack();
-    const socket = stack.use(SolicitationSocket.open(netns, end, [V6]));
-    const sender = stack.use(SolicitationSocket.open(netns, other, []));
+    const socket = stack.use(new SolicitationSocket(netns, end));
+    const sender = stack.use(new SolicitationSocket(netns, other));
     return keep(stack, () => socket.receiveClaims(), () => sender.ask(V6));
   },
   PacketSocket(netns, end, other): Flood {

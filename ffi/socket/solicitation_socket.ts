@@ -10,11 +10,15 @@
 import { type Bytes, concat, u16be, u32be, viewOf } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import type { NetNs } from "../netns.ts";
 import type { AddressOwner } from "./arp_socket.ts";
-import { attachFilter, type Filter, openLinkSocket } from "./link_socket.ts";
+import {
+  attachFilter,
+  type Filter,
+  LinkSocket,
+  type SocketLink,
+} from "./link_socket.ts";
 import { checksumOf } from "./udp_frame.ts";
 
 /** Source: include/uapi/linux/if_ether.h, in.h. */
@@ -58,44 +62,47 @@ const ALL_NODES = Ip.parse("ff02::1");
 const SOLICITED_NODE = Ip.parse("ff02::1:ff00:0");
 
 /** A socket for neighbour discovery on one link. */
-export class SolicitationSocket implements Disposable {
-  readonly #fd: Fd;
-  readonly #mac: Mac;
-  readonly #buffer: Bytes = new Uint8Array(FRAME_BYTES);
-
-  private constructor(fd: Fd, mac: Mac) {
-    this.#fd = fd;
-    this.#mac = mac;
-  }
+export class SolicitationSocket extends LinkSocket {
+  readonly #link: SocketLink;
 
   /**
    * Opens a socket on a link. It stays in the link's namespace.
    *
-   * @param ips The addresses to ask about
    * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
    */
-  static open(
-    netns: NetNs,
-    { index, mac }: { readonly index: number; readonly mac: Mac },
-    ips: readonly Ip[],
-  ): SolicitationSocket {
-    // The link need not have IPv6, which joins these groups.
-    const groups = [ALL_NODES, ...ips.map(groupOf)];
-    const prepare = (fd: number): void => {
-      attachFilter(fd, DISCOVERY);
-      for (const group of groups) join(fd, index, macOf(group));
-    };
-    const frames = { ifindex: index, etherType: ETH_P_IPV6, prepare };
-    return new SolicitationSocket(openLinkSocket(netns, frames), mac);
+  constructor(netns: NetNs, link: SocketLink) {
+    const prepare = (fd: number): void => attachFilter(fd, DISCOVERY);
+    const { index: ifindex } = link;
+    super(netns, { ifindex, etherType: ETH_P_IPV6, prepare }, FRAME_BYTES);
+    this.#link = link;
   }
 
   /**
-   * Asks who has an address.
+   * Receives the frames for a group; the link need not have IPv6, which joins it. A
+   * second call does nothing.
+   *
+   * Source: `struct packet_mreq`.
+   */
+  #join(group: Ip): void {
+    const value = new Uint8Array(16);
+    const view = viewOf(value);
+    view.setInt32(0, this.#link.index, true);
+    view.setUint16(4, PACKET_MR_MULTICAST, true);
+    view.setUint16(6, 6, true);
+    value.set(macOf(group).toBytes(), 8);
+    const option = { level: SOL_PACKET, name: PACKET_ADD_MEMBERSHIP, value };
+    libc.setSocketOptionBytes(this.fd, option);
+  }
+
+  /**
+   * Asks who has an address, and from then on hears others that ask for it.
    *
    * @throws {SyscallError} ENETDOWN
    */
   ask(ip: Ip): void {
     const group = groupOf(ip);
+    this.#join(ALL_NODES);
+    this.#join(group);
     const body = concat([new Uint8Array(4), ip.toBytes()]);
     const head = (checksum: number): Bytes =>
       concat([new Uint8Array([SOLICITATION, 0]), u16be.encode(checksum)]);
@@ -109,7 +116,7 @@ export class SolicitationSocket implements Disposable {
     const checksum = checksumOf(concat([pseudo, head(0), body]));
     const frame = concat([
       macOf(group).toBytes(),
-      this.#mac.toBytes(),
+      this.#link.mac.toBytes(),
       u16be.encode(ETH_P_IPV6),
       u32be.encode(VERSION),
       u16be.encode(length),
@@ -119,7 +126,7 @@ export class SolicitationSocket implements Disposable {
       head(checksum),
       body,
     ]);
-    libc.send(this.#fd.number, frame, 0);
+    libc.send(this.fd, frame, 0);
   }
 
   /**
@@ -127,10 +134,8 @@ export class SolicitationSocket implements Disposable {
    * it: one look.
    */
   *receiveClaims(): Generator<AddressOwner> {
-    const read = (): number | undefined =>
-      libc.recvNow(this.#fd.number, this.#buffer);
-    for (const length of libc.readTogether(read)) {
-      const owner = this.#decode(this.#buffer.subarray(0, length));
+    for (const frame of this.frames()) {
+      const owner = this.#decode(frame);
       if (owner !== undefined) yield owner;
     }
   }
@@ -148,17 +153,12 @@ export class SolicitationSocket implements Disposable {
         return { ip, mac: findTargetMac(frame) ?? sender };
       case SOLICITATION:
         // Others resolve an address; a host that has none yet wants it.
-        return ipAt(Layout.source).isUnspecified && !sender.equals(this.#mac)
+        return ipAt(Layout.source).isUnspecified && !sender.equals(this.#link.mac)
           ? { ip, mac: sender }
           : undefined;
       default:
         return undefined;
     }
-  }
-
-  /** Closes the socket. A second call does nothing. */
-  [Symbol.dispose](): void {
-    this.#fd[Symbol.dispose]();
   }
 }
 
@@ -185,19 +185,4 @@ function macOf(group: Ip): Mac {
   const bytes = new Uint8Array([0x33, 0x33, 0, 0, 0, 0]);
   bytes.set(group.toBytes().subarray(12), 2);
   return Mac.fromBytes(bytes);
-}
-
-/** Receives the frames for a group. Source: `struct packet_mreq`. */
-function join(fd: number, ifindex: number, group: Mac): void {
-  const value = new Uint8Array(16);
-  const view = viewOf(value);
-  view.setInt32(0, ifindex, true);
-  view.setUint16(4, PACKET_MR_MULTICAST, true);
-  view.setUint16(6, 6, true);
-  value.set(group.toBytes(), 8);
-  libc.setSocketOptionBytes(fd, {
-    level: SOL_PACKET,
-    name: PACKET_ADD_MEMBERSHIP,
-    value,
-  });
 }

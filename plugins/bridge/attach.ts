@@ -182,7 +182,7 @@ export async function avoidConflicts(
     "../parts/address/conflict_check.ts"
   );
   // configureContainer() announces the addresses.
-  using checked = await findUnusedAddresses({
+  await using checked = await findUnusedAddresses({
     call,
     sandbox,
     link: veth.container,

@@ -104,7 +104,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       const link = device &&
         moveIn({ host, sandbox, call }, device, toRecord, rollback);
       const first = early ?? await requestLease();
-      using checked = link !== undefined && config.conflictCheck
+      await using checked = link !== undefined && config.conflictCheck
         ? await (await import("../parts/address/conflict_check.ts"))
           .findUnusedAddresses({ call, sandbox, link, lease: first })
         : undefined;

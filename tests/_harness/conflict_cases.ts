@@ -9,13 +9,18 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { type Needs, rootTest } from "../../testing/capabilities.ts";
+import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "./eventually.ts";
+import { needsBin, startPlugin } from "./executables.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";
 import { Crash, eachStep, testFaultsOfAdd } from "./fault_steps.ts";
 import type { Keys, PluginScene } from "./plugin_scene.ts";
+import { howOften } from "./repetition.ts";
 
 /** A host whose network has another machine. */
 export interface ConflictScene extends Disposable {
@@ -40,8 +45,10 @@ export interface ConflictTests {
   readonly optional: RegExp;
 }
 
-/** How many squatters each test of all has. */
+/** How many squatters one call meets. */
 const SQUATTERS = 5;
+/** How many calls meet one each. More addresses than 10.1.2.0/24 has are too many. */
+const TIMES = Math.min(howOften(3), 120);
 
 /** Registers the tests of a plugin. */
 export function testConflicts(
@@ -222,6 +229,46 @@ export function testConflicts(
     assertEquals(addressesOf(json), ["10.1.2.2"]);
   });
 
+  test(`add() finds ${TIMES} of ${TIMES} squatters, one in each call`, async () => {
+    using conflict = checked();
+    const { scene } = conflict;
+    for (let host = 2; host < 2 + 2 * TIMES; host += 2) {
+      squat(conflict, host);
+      const { exitCode, stdout, json } = await scene.run("ADD");
+      assertEquals(exitCode, 0, stdout);
+      assertEquals(addressesOf(json), [
+        `10.1.2.${host + 1}`,
+        String(Ip.parse("2001:db8:1::").add(BigInt(host + 1))),
+      ]);
+      await scene.succeed("DEL", { prevResult: json });
+    }
+  });
+
+  rootTest(
+    `${type}.add() leaves nothing if its process is killed while it asks`,
+    allOf(needs, needsBin),
+    async (t) => {
+      for (const [name, squatters] of [["once", 0], ["again", 1]] as const) {
+        await t.step(name, async () => {
+          using conflict = checked();
+          if (squatters > 0) squat(conflict, 2);
+          const before = readOwned(conflict.scene);
+          await killWhileAsking(conflict, type, Ip.parse("10.1.2.2").add(
+            BigInt(squatters),
+          ));
+          const { scene } = conflict;
+          const { host, sandbox } = scene.hosts;
+          assertEquals([host, sandbox].flatMap(listPacketSockets), []);
+          await scene.succeed("DEL");
+          assertEquals(readOwned(scene), before);
+          const { exitCode, stdout, json } = await scene.run("ADD");
+          assertEquals(exitCode, 0, stdout);
+          await scene.succeed("CHECK", { prevResult: json });
+        });
+      }
+    },
+  );
+
   if (!needs.ignore) {
     testFaultsOfAdd(type, " and conflicts are checked", {
       make: () => asFaultScene(checked()),
@@ -256,6 +303,32 @@ export function squat({ neighbour, dev }: ConflictScene, host: number): void {
     ip address add 10.1.2.${host}/24 dev ${dev}
     ip address add 2001:db8:1::${host}/64 dev ${dev} nodad`;
   runIn(neighbour, "sh", "-ec", script);
+}
+
+/**
+ * Kills ADD while it asks for an address. An ADD that ends before that, on a machine
+ * that is busy, is tried again.
+ */
+async function killWhileAsking(
+  { scene, neighbour, dev }: ConflictScene,
+  type: string,
+  ip: Ip,
+): Promise<void> {
+  const [{ ifindex: index, address }] = ipJson(neighbour, "link", "show", dev);
+  using socket = new ArpSocket(neighbour, { index, mac: Mac.parse(address) });
+  for (let attempt = 0; attempt < 10; attempt++) {
+    for (const _ of socket.receiveClaims());
+    const { hosts, config } = scene;
+    const add = startPlugin(hosts, { type, command: "ADD", config });
+    const isAsked = (): boolean =>
+      [...socket.receiveClaims()].some((claim) => claim.ip.equals(ip));
+    await eventually(`ADD asks for ${ip}`, isAsked);
+    add.kill();
+    if ((await add.output).code !== 0) return;
+    await scene.succeed("DEL");
+    Deno.removeSync(hosts.hostLocal().dataDir, { recursive: true });
+  }
+  throw new Error("ADD always ends first");
 }
 
 /** Takes an address from the other machine. */
@@ -293,6 +366,13 @@ function readAddresses({ sandbox }: TestHosts): string[] {
   return ipJson(sandbox, "address", "show", "dev", "eth0", "scope", "global")
     .flatMap(({ addr_info }: Keys) => addr_info as Keys[])
     .flatMap(({ local }: Keys) => local ? [String(local)] : []);
+}
+
+/** Lists the packet sockets of a namespace, by their inodes. */
+export function listPacketSockets(netns: NetNs): string[] {
+  const [, ...lines] = runIn(netns, "cat", "/proc/net/packet").trim()
+    .split("\n");
+  return lines.map((line) => line.trim().split(/\s+/).at(-1) ?? "");
 }
 
 /** Lists the addresses that are set aside, and where their links lead. */

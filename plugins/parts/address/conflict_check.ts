@@ -17,8 +17,6 @@ import { withoutLearned } from "../../../cni/result/learned.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { ArpSocket } from "../../../ffi/socket/arp_socket.ts";
-import { SolicitationSocket } from "../../../ffi/socket/solicitation_socket.ts";
 import type { Ip } from "../../../net/ip.ts";
 import type { Mac } from "../../../net/mac.ts";
 import {
@@ -32,6 +30,7 @@ import type { LinkEnd } from "../link/veth.ts";
 import { addressInUseError } from "./free_ip.ts";
 import type { Ipv6Options } from "./ipv6.ts";
 import { ipamHas } from "./ipam_traits.ts";
+import { Probes } from "./probes.ts";
 import { prepareInterface } from "./sandbox_addresses.ts";
 
 /** How often to ask, and how long to wait for answers each time, in ms. */
@@ -40,7 +39,14 @@ const PROBES = 3, PROBE_MS = 50;
 const CARRIER_MS = 100;
 /** How long to wait for further answers after the first one, in ms. */
 const MORE_MS = 2;
-/** How often an ADD may get addresses of other machines before it fails. */
+/**
+ * How often an ADD may get addresses of other machines before it fails.
+ *
+ * It asks about one lease at a time. To probe for an address is to claim it, so a
+ * node that probed for the next addresses as well would take them from other nodes'
+ * ADDs, which have leased them. The first answer ends a round: only the last one lasts
+ * until nobody has answered.
+ */
 const MOST_ROUNDS = 8;
 
 /** The key of plugins that check. */
@@ -53,7 +59,14 @@ export interface ConflictCheckConfig {
 export interface Checking {
   readonly call: Pick<
     Call,
-    "config" | "stdin" | "delegate" | "ipam" | "log" | "signal"
+    | "args"
+    | "config"
+    | "context"
+    | "delegate"
+    | "log"
+    | "network"
+    | "signal"
+    | "stdin"
   >;
   /** The container's namespace. */
   readonly sandbox: Rtnl;
@@ -73,33 +86,34 @@ export interface Checking {
 }
 
 /** Addresses that no other machine has. Dispose of it after the announcement. */
-export class CheckedLease implements Disposable {
+export class CheckedLease implements AsyncDisposable {
   /** The IPAM plugin's last result. */
   readonly lease: Result;
-  /** Whether the network was asked. */
-  readonly isChecked: boolean;
-  readonly #arp: ArpSocket | undefined;
+  readonly #probes: Probes | undefined;
 
-  constructor(lease: Result, isChecked: boolean, arp?: ArpSocket) {
+  /** @param probes What the network was asked with; undefined if it was not */
+  constructor(lease: Result, probes?: Probes) {
     this.lease = lease;
-    this.isChecked = isChecked;
-    this.#arp = arp;
+    this.#probes = probes;
+  }
+
+  /** Whether the network was asked. */
+  get isChecked(): boolean {
+    return this.#probes !== undefined;
   }
 
   /**
    * Announces the IPv4 addresses, once the interface has them: the kernel does
    * when an interface comes up, which it did before.
-   *
-   * Source: RFC 5227, section 2.3.
    */
   announce(): void {
-    for (const { address: { ip, family } } of this.lease.ips) {
-      if (family === 4) this.#arp?.ask(ip, ip);
+    for (const { address } of this.lease.ips) {
+      this.#probes?.announce(address.ip);
     }
   }
 
-  [Symbol.dispose](): void {
-    this.#arp?.[Symbol.dispose]();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#probes?.[Symbol.asyncDispose]();
   }
 }
 
@@ -120,53 +134,73 @@ export async function findUnusedAddresses(
   // What comes from the network is on the interface already.
   const { ips } = withoutLearned(lease);
   if (ips.length === 0 || isAnnouncementSuppressed(lease)) {
-    return new CheckedLease(lease, false);
+    return new CheckedLease(lease);
   }
+  const addresses = ips.map(({ address: { ip } }) => ip);
   const link = await bringUp(checking);
   if (link === undefined) {
     call.log.warn("Cannot check whether other machines use the addresses", {
-      addresses: ips.map(({ address }) => String(address.ip)),
+      addresses: addresses.map(String),
       problem: `"${checking.link.name}" has no carrier`,
     });
-    return new CheckedLease(lease, false);
+    return new CheckedLease(lease);
   }
-  using stack = new DisposableStack();
-  const arp = ips.some(({ address }) => address.family === 4)
-    ? stack.use(ArpSocket.open(checking.sandbox.netns, link))
-    : undefined;
-  const usable = await replaceWhileUsed(checking, link, arp);
-  stack.move();
-  return new CheckedLease(usable, true, arp);
+  const probes = Probes.open(checking, link, addresses);
+  try {
+    return new CheckedLease(await replaceWhileUsed(checking, probes), probes);
+  } catch (error) {
+    await probes[Symbol.asyncDispose]();
+    throw error;
+  }
 }
 
 async function replaceWhileUsed(
   checking: Checking,
-  link: ProbingLink,
-  arp: ArpSocket | undefined,
+  probes: Probes,
 ): Promise<Result> {
   const { call } = checking;
   const conflicts: Conflict[] = [];
   for (let { lease } = checking, round = 1;; round++) {
-    const found = await findConflicts(checking, link, lease, arp);
+    const found = await findConflicts(checking, lease, probes);
     const [first] = found;
     if (first === undefined) return lease;
     conflicts.push(...found);
-    const error = addressInUseError(first.ip, describe(first, checking));
-    if (round === MOST_ROUNDS) {
-      throw withReason(error, `so are ${conflicts.length - 1} other addresses`);
+    try {
+      const error = addressInUseError(first.ip, describe(first, checking));
+      if (round === MOST_ROUNDS) {
+        const others = conflicts.length - 1;
+        throw withReason(error, `so are ${others} other addresses`);
+      }
+      lease = await replace(call, conflicts, error);
+    } catch (error) {
+      report(call, found);
+      throw error;
     }
-    lease = await replace(call, conflicts, error);
-    for (const { ip, mac } of found) {
-      call.log.warn(
-        "Another machine uses an address: trying a different address",
-        {
-          address: String(ip),
-          mac: String(mac),
-          instead: lease.ips.map(({ address }) => String(address.ip))
-            .find((text) => text.includes(":") === (ip.family === 6)),
-        },
-      );
+    report(call, found, lease);
+  }
+}
+
+/**
+ * Reports addresses that the container does not get.
+ *
+ * @param lease What it gets; undefined if ADD fails
+ */
+function report(
+  { log, context, network, args: { ifName } }: Checking["call"],
+  conflicts: readonly Conflict[],
+  lease?: Result,
+): void {
+  for (const { ip, mac } of conflicts) {
+    const instead = lease?.ips.map(({ address }) => address.ip)
+      .find(({ family }) => family === ip.family);
+    if (lease !== undefined) {
+      log.warn("Another machine uses an address: trying a different address", {
+        address: String(ip),
+        mac: String(mac),
+        instead: instead && String(instead),
+      });
     }
+    context.onConflict?.({ network, ifName, ip, mac, instead });
   }
 }
 
@@ -246,41 +280,21 @@ function throwIfEnded({ call: { signal }, link: { name } }: Checking): void {
   );
 }
 
-/** Who hears answers. */
-interface Listener {
-  receiveClaims(): Iterable<Conflict>;
-}
-
 /** Finds addresses of a lease that somebody else has. */
 async function findConflicts(
   checking: Checking,
-  link: ProbingLink,
   lease: Result,
-  arp: ArpSocket | undefined,
+  probes: Probes,
 ): Promise<Conflict[]> {
-  const { sandbox, host } = checking;
-  const all = withoutLearned(lease).ips.map(({ address }) => address.ip);
-  const ofHost = host === undefined ? [] : findHostAddresses(host, all);
+  const { host, link } = checking;
+  const ips = withoutLearned(lease).ips.map(({ address }) => address.ip);
+  const ofHost = host === undefined ? [] : findHostAddresses(host, ips);
   if (ofHost.length > 0) return ofHost;
-  const v4 = all.filter(({ family }) => family === 4);
-  const v6 = all.filter(({ family }) => family === 6);
-  using stack = new DisposableStack();
-  const listeners: Listener[] = arp === undefined ? [] : [arp];
-  if (arp !== undefined && host?.hasSameMac) {
-    const { rtnl: { netns }, link: { index } } = host;
-    const { mac } = link;
-    listeners.push(stack.use(ArpSocket.open(netns, { index, mac })));
-  }
-  const ndp = v6.length === 0
-    ? undefined
-    : stack.use(SolicitationSocket.open(sandbox.netns, link, v6));
-  if (ndp !== undefined) listeners.push(ndp);
   for (let probe = 0; probe < PROBES; probe++) {
     withAction(`ask for the addresses of "${link.name}"`, () => {
-      for (const ip of v4) arp?.ask(ip);
-      for (const ip of v6) ndp?.ask(ip);
+      for (const ip of ips) probes.ask(ip);
     });
-    const found = await listen(listeners, all, checking);
+    const found = await listen(probes, ips, checking);
     if (found.length > 0) return found;
   }
   return [];
@@ -301,7 +315,7 @@ function findHostAddresses(
 
 /** Waits for the first answers about some addresses. */
 async function listen(
-  listeners: readonly Listener[],
+  probes: Probes,
   ips: readonly Ip[],
   checking: Checking,
 ): Promise<Conflict[]> {
@@ -309,30 +323,15 @@ async function listen(
   using limit = new JoinedSignal(PROBE_MS, signal);
   for (let pauseMs = 1;; pauseMs *= 2) {
     const isOver = limit.signal.aborted;
-    const found = hear(listeners, ips);
+    const found = probes.hear(ips);
     if (found.size > 0) {
       await pause(MORE_MS, signal);
-      return [...new Map([...found, ...hear(listeners, ips)]).values()];
+      return [...new Map([...found, ...probes.hear(ips)]).values()];
     }
     throwIfEnded(checking);
     if (isOver) return [];
     await pause(pauseMs, limit.signal);
   }
-}
-
-/** Reads the answers that have come, by address. */
-function hear(
-  listeners: readonly Listener[],
-  ips: readonly Ip[],
-): Map<string, Conflict> {
-  const found = new Map<string, Conflict>();
-  for (const listener of listeners) {
-    for (const one of listener.receiveClaims()) {
-      const { ip } = one;
-      if (ips.some((own) => own.equals(ip))) found.set(String(ip), one);
-    }
-  }
-  return found;
 }
 
 function describe(

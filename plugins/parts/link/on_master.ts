@@ -106,7 +106,7 @@ export async function attachToMaster(
     }
   }
   const detectsDuplicates = config.enabledad === false ? false : "default";
-  using checked = config.conflictCheck && config.ipam?.type
+  await using checked = config.conflictCheck && config.ipam?.type
     ? await (await import("../address/conflict_check.ts")).findUnusedAddresses({
       call,
       sandbox,

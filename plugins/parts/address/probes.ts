@@ -1,0 +1,112 @@
+/**
+ * The sockets with which a link asks its network about addresses, by ARP and
+ * neighbour discovery, and hears who has them.
+ *
+ * @module
+ */
+
+import type { Conflict } from "../../../cni/config/conflicts.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { ArpSocket } from "../../../ffi/socket/arp_socket.ts";
+import type { SocketLink } from "../../../ffi/socket/link_socket.ts";
+import { SolicitationSocket } from "../../../ffi/socket/solicitation_socket.ts";
+import type { Ip } from "../../../net/ip.ts";
+
+/** Where a link is, and where answers to it arrive. */
+export interface ProbingPlace {
+  /** The link's namespace. */
+  readonly sandbox: Pick<Rtnl, "netns">;
+  /** The host's link to the same network. */
+  readonly host?: {
+    readonly rtnl: Pick<Rtnl, "netns">;
+    readonly link: Pick<Link, "index">;
+    /** Whether some answers arrive at this link only: ipvlan has its MAC. */
+    readonly hasSameMac: boolean;
+  } | undefined;
+}
+
+/**
+ * Sockets that ask and listen. They stay open while addresses are replaced, because
+ * each takes the kernel 10 ms and more to close.
+ */
+export class Probes implements AsyncDisposable {
+  readonly #arp: ArpSocket | undefined;
+  readonly #ndp: SolicitationSocket | undefined;
+  readonly #all: readonly (ArpSocket | SolicitationSocket)[];
+
+  private constructor(
+    arp: ArpSocket | undefined,
+    hostArp: ArpSocket | undefined,
+    ndp: SolicitationSocket | undefined,
+  ) {
+    this.#arp = arp;
+    this.#ndp = ndp;
+    this.#all = [arp, hostArp, ndp].filter((socket) => socket !== undefined);
+  }
+
+  /**
+   * Opens the sockets for addresses of some families.
+   *
+   * @throws {SyscallError} ENODEV, ENETDOWN; EPERM without CAP_NET_RAW
+   */
+  static open(
+    { sandbox: { netns }, host }: ProbingPlace,
+    link: SocketLink,
+    ips: readonly Ip[],
+  ): Probes {
+    using stack = new DisposableStack();
+    const has = (wanted: Ip["family"]): boolean =>
+      ips.some(({ family }) => family === wanted);
+    const arp = has(4) ? stack.use(new ArpSocket(netns, link)) : undefined;
+    const hostArp = arp !== undefined && host?.hasSameMac
+      ? stack.use(
+        new ArpSocket(host.rtnl.netns, {
+          index: host.link.index,
+          mac: link.mac,
+        }),
+      )
+      : undefined;
+    const ndp = has(6)
+      ? stack.use(new SolicitationSocket(netns, link))
+      : undefined;
+    stack.move();
+    return new Probes(arp, hostArp, ndp);
+  }
+
+  /**
+   * Asks who has an address.
+   *
+   * @throws {SyscallError} ENETDOWN
+   */
+  ask(ip: Ip): void {
+    if (ip.family === 4) this.#arp?.ask(ip);
+    else this.#ndp?.ask(ip);
+  }
+
+  /** Reads the answers about some addresses that have come, by address: one look. */
+  hear(ips: readonly Ip[]): Map<string, Conflict> {
+    const found = new Map<string, Conflict>();
+    for (const socket of this.#all) {
+      for (const one of socket.receiveClaims()) {
+        const { ip } = one;
+        if (ips.some((own) => own.equals(ip))) found.set(String(ip), one);
+      }
+    }
+    return found;
+  }
+
+  /**
+   * Announces that the link has an IPv4 address.
+   *
+   * Source: RFC 5227, section 2.3.
+   */
+  announce(ip: Ip): void {
+    if (ip.family === 4) this.#arp?.ask(ip, ip);
+  }
+
+  /** Closes the sockets, all at the same time. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#all.map((one) => one.closeInBackground()));
+  }
+}
