@@ -176,6 +176,7 @@ class NodeDaemon {
       trace,
       log,
       onChild: openPluginCgroup(),
+      onConflict: (conflict) => this.#metrics.countConflict(conflict),
       pollSockets: () => this.#pollSockets(),
       onEnded: (call): void => {
         this.#metrics.countCall(call);

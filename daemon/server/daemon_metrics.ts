@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { AddressConflict } from "../../cni/call/context.ts";
 import type { EndedCall } from "./call.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
@@ -35,6 +36,10 @@ export class DaemonMetrics {
     "cni_daemon_call_wait_seconds",
     "Time that calls waited in the queue.",
   );
+  readonly #conflicts = new Counter(
+    "cni_daemon_address_conflicts_total",
+    "Addresses that other machines had, by what the container gets instead.",
+  );
   readonly #gauges: readonly Gauge[];
   readonly #networks = new Set<string>();
 
@@ -52,6 +57,14 @@ export class DaemonMetrics {
     this.#calls.add({ ...labels, code });
     this.#durations.observe(labels, ms / 1000);
     this.#waits.observe({}, waitedMs / 1000);
+  }
+
+  /** Counts an address that a container does not get. */
+  countConflict(
+    { network, instead }: Pick<AddressConflict, "network" | "instead">,
+  ): void {
+    const outcome = instead === undefined ? "failed" : "replaced";
+    this.#conflicts.add({ network: this.#label(network), outcome });
   }
 
   /** Bounds the number of samples. */
@@ -72,6 +85,7 @@ export class DaemonMetrics {
       this.#declined,
       this.#durations,
       this.#waits,
+      this.#conflicts,
     ].map((metric) => metric.format()).join("") +
       this.#gauges.map(formatGauge).join("");
   }

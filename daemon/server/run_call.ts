@@ -38,6 +38,7 @@ export interface RunOptions {
   readonly log: Pick<Log, "info" | "warn">;
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
+  readonly onConflict?: CallContext["onConflict"];
   /** Records calls that have arrived and have had no event yet. */
   readonly pollSockets?: () => void;
   /** How long an undo may wait for other plugins, in ms. */
@@ -79,7 +80,7 @@ async function runPlugin(
   options: RunOptions,
 ): Promise<DispatchOutput> {
   const { plugin, onStderr, exe } = running.call;
-  const { lookup, hostNetns, onChild } = options;
+  const { lookup, hostNetns, onChild, onConflict } = options;
   return await dispatch(plugin, {
     env: { ...env, [NO_DAEMON]: "1" },
     invoker: createInvoker(dispatch, lookup, {
@@ -89,6 +90,7 @@ async function runPlugin(
     }),
     hostNetns,
     linkDeletion: linkDeletionFor(running, options),
+    onConflict,
     onStderr,
     keepsLog: true,
     ...input,

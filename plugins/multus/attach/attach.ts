@@ -13,9 +13,11 @@ import {
   type RuntimeConf,
 } from "../../../libcni/operation.ts";
 import type { Log } from "../../../base/log/log.ts";
+import type { AddressConflict } from "../../../cni/call/context.ts";
 import type { Attached } from "../model/attachment.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
 import { type Delegate, isList } from "../model/delegate.ts";
+import { addressInUse, NetworkError } from "../model/network_error.ts";
 
 /** The parts of a call that attaching needs. */
 export interface AttachingCall {
@@ -23,6 +25,8 @@ export interface AttachingCall {
   /** The pod, from CNI_ARGS. */
   readonly k8s: K8sArgs;
   readonly runtime: Pick<NetworkRuntime, "addNetwork" | "addNetworkList">;
+  /** The conflicts of the delegate that was attached last. */
+  readonly conflicts: AddressConflict[];
   readonly log: Pick<Log, "debug" | "warn">;
 }
 
@@ -40,7 +44,14 @@ export async function attach(
   const added = await runAdd(session, delegate, conf);
   const deviceInfo = await readDeviceInfo(session, conf);
   const { ifName } = conf;
-  return { ...added, delegate, ifName, ...deviceInfo && { deviceInfo } };
+  const conflicts = session.conflicts.splice(0);
+  return {
+    ...added,
+    delegate,
+    ifName,
+    conflicts,
+    ...deviceInfo && { deviceInfo },
+  };
 }
 
 async function runAdd(
@@ -86,23 +97,24 @@ async function readDeviceInfo(
 }
 
 /**
- * Builds the error for a failed attachment.
+ * Builds the error for a failed attachment. The event is about an address that
+ * another machine has, if that is why.
  *
  * Source: multus-cni pkg/multus `cmdPluginErr`.
  *
  * @returns An error with the code and details of the cause
  */
 export function attachmentFailure(
-  { k8s }: Pick<AttachingCall, "k8s">,
-  { conf: { name } }: Delegate,
+  { k8s, conflicts }: Pick<AttachingCall, "k8s" | "conflicts">,
+  { conf: { name }, name: network }: Delegate,
   error: unknown,
 ): CniError {
   const { podNamespace, podName, podUid } = k8s;
   const { code, message, details } = describeFailedPlugin(error);
-  return new CniError(
-    code,
-    `[${podNamespace}/${podName}/${podUid}:${name}]: ` +
-      `error adding container to network "${name}": ${message}`,
-    { details },
-  );
+  const text = `[${podNamespace}/${podName}/${podUid}:${name}]: ` +
+    `error adding container to network "${name}": ${message}`;
+  const conflict = conflicts.find(({ instead }) => instead === undefined);
+  return conflict === undefined
+    ? new CniError(code, text, { details })
+    : new NetworkError(code, text, addressInUse(conflict, network), details);
 }

@@ -5,6 +5,7 @@
  */
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
+import type { AddressConflict } from "../../../cni/call/context.ts";
 import type { JsonObject, JsonValue } from "../../../base/json/json.ts";
 import type { AttachmentResult } from "../../../libcni/cache.ts";
 import type { CniArgs, RuntimeConf } from "../../../libcni/operation.ts";
@@ -42,6 +43,8 @@ export interface Attached extends AttachmentResult {
   readonly delegate: Delegate;
   /** Name of the interface inside the sandbox. */
   readonly ifName: string;
+  /** Addresses that the interface did not get, because other machines have them. */
+  readonly conflicts: readonly AddressConflict[];
   /** Device information for the status. */
   readonly deviceInfo?: JsonObject;
 }

@@ -10,10 +10,15 @@ import {
   toCniError,
   withMessage,
 } from "../../../base/error.ts";
+import type { AddressConflict } from "../../../cni/call/context.ts";
 
 /** The event about a network that a pod does not get. */
 export interface NetworkEvent {
-  readonly reason: "NoNetworkFound" | "NetworkRefused" | "NetworkMissing";
+  readonly reason:
+    | "NoNetworkFound"
+    | "NetworkRefused"
+    | "NetworkMissing"
+    | "AddressInUse";
   readonly message: string;
 }
 
@@ -27,14 +32,19 @@ export class NetworkError extends CniError {
    * @param message With the context of the failure
    * @param event Without the context
    */
-  constructor(code: number, message: string, event: NetworkEvent) {
-    super(code, message);
+  constructor(
+    code: number,
+    message: string,
+    event: NetworkEvent,
+    details = "",
+  ) {
+    super(code, message, { details });
     this.event = event;
   }
 
   /** Returns the same error with another message. */
   withMessage(message: string): NetworkError {
-    return new NetworkError(this.code, message, this.event);
+    return new NetworkError(this.code, message, this.event, this.details);
   }
 }
 
@@ -45,6 +55,24 @@ export function inContext(context: string, error: unknown): CniError {
   return failure instanceof NetworkError
     ? failure.withMessage(text)
     : withMessage(failure, text);
+}
+
+/**
+ * Returns the event for an address that a pod does not get.
+ *
+ * @param network The network as `Delegate.name`
+ */
+export function addressInUse(
+  { ip, mac, ifName, instead }: AddressConflict,
+  network: string,
+): NetworkEvent {
+  const outcome = instead === undefined
+    ? `${ifName} gets no address`
+    : `${ifName} gets ${instead}`;
+  return {
+    reason: "AddressInUse",
+    message: `${ip} of ${network} is in use by ${mac}: ${outcome}`,
+  };
 }
 
 /** Returns the error for what the node's settings do not allow. */

@@ -32,7 +32,7 @@ import {
 } from "../pod/pod.ts";
 import { setRoutes } from "../route/route.ts";
 import { selectDelegates } from "../select/select.ts";
-import type { Session } from "./session.ts";
+import { postEvent, type Session } from "./session.ts";
 import { withMultusError } from "../model/failure.ts";
 
 /**
@@ -55,7 +55,12 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
     { k8s, action: "error saving the delegates" },
     () => scratch.write(args.containerId, delegates, network),
   );
-  return await attachAll(session, delegates, pod);
+  try {
+    return await attachAll(session, delegates, pod);
+  } catch (error) {
+    await postEvent(session, pod, error);
+    throw error;
+  }
 }
 
 /** Waits until the node is ready, then finds the pod and its networks. */
@@ -95,10 +100,7 @@ async function selectNetworks(
     const reserved = await checkPermitted(session, delegates);
     return { delegates, reserved };
   } catch (error) {
-    if (pod !== undefined) {
-      const { postEventOf } = await import("../report/events.ts");
-      await postEventOf(session, pod, error);
-    }
+    await postEvent(session, pod, error);
     throw error;
   }
 }

@@ -57,7 +57,7 @@ import {
 import { checkDefinition, checkSize } from "../select/definition_policy.ts";
 import { NETWORKS } from "../select/select.ts";
 import { evidenceFinder } from "../select/lookups.ts";
-import { runOperation, type Session } from "./session.ts";
+import { postEvent, runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
 export interface HotPlug {
@@ -144,10 +144,7 @@ async function plugIn(
     await checkNetwork(session, given);
     reserved.use(await checkPermitted(session, place.delegates));
   } catch (error) {
-    if (pod !== undefined) {
-      const { postEventOf } = await import("../report/events.ts");
-      await postEventOf(session, pod, error);
-    }
+    await postEvent(session, pod, error);
     throw error;
   }
   checkInterfaceNames(place.delegates, session.call.args);
@@ -157,7 +154,7 @@ async function plugIn(
     `detach the pod from network "${delegate.name}"`,
     () => detachFrom(session, place, deadline(UNDO_MS)),
   );
-  const attached = await attachTo(session, place);
+  const attached = await attachTo(session, place, pod);
   const { encodeResult } = await import("../../../cni/result/encoding.ts");
   const document = encodeResult(attached.result, session.call.cniVersion);
   rollback.commit();
@@ -226,6 +223,7 @@ async function findPodOf(session: Session): Promise<PodInfo | undefined> {
 async function attachTo(
   session: Session,
   place: DelegatePosition,
+  pod: PodInfo | undefined,
 ): Promise<Attached> {
   const delegate = delegateOf(place);
   try {
@@ -235,7 +233,9 @@ async function attachTo(
       return await setRoutes(session, place.delegates, attached);
     });
   } catch (error) {
-    throw attachmentFailure(session, delegate, error);
+    const failure = attachmentFailure(session, delegate, error);
+    await postEvent(session, pod, failure);
+    throw failure;
   }
 }
 

@@ -8,6 +8,7 @@
 import type { Command } from "../../../cni/call/args.ts";
 import { JoinedSignal, noteYield } from "../../../base/deadline.ts";
 import { describeError } from "../../../base/error.ts";
+import type { AddressConflict } from "../../../cni/call/context.ts";
 import { splitPath } from "../../../cni/invoke/find.ts";
 import { NetworkRuntime } from "../../../libcni/api.ts";
 import { AttachmentCache } from "../../../libcni/cache.ts";
@@ -26,6 +27,7 @@ import {
   type OpenCluster,
   openProcessCluster,
 } from "../pod/cluster.ts";
+import type { PodInfo } from "../pod/pod.ts";
 import { enterRecursion, isNested } from "./recursion.ts";
 
 /** One call of multus. */
@@ -43,6 +45,8 @@ export interface Session {
   readonly scratch: ScratchCache;
   readonly cluster: Cluster;
   readonly log: OperationLog;
+  /** Addresses that delegates in this process have met and nobody has taken yet. */
+  readonly conflicts: AddressConflict[];
 }
 
 /**
@@ -58,10 +62,12 @@ function openSession(
   const { config, context, args, command } = call;
   const { env } = context;
   const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
+  const conflicts: AddressConflict[] = [];
   return {
     call,
     k8s,
     log,
+    conflicts,
     pluginDirs,
     cache: new AttachmentCache(config.cniDir),
     scratch: new ScratchCache(config.cniDir, log),
@@ -78,6 +84,10 @@ function openSession(
       pluginDirs,
       cacheDir: config.cniDir,
       recordsSteps: true,
+      onConflict: (conflict) => {
+        conflicts.push(conflict);
+        context.onConflict?.(conflict);
+      },
     }),
   };
 }
@@ -118,6 +128,17 @@ export async function runOperation<T>(
   } finally {
     await log.finish();
   }
+}
+
+/** Posts the event of an error about a network, if it has one and the pod is known. */
+export async function postEvent(
+  session: Session,
+  pod: PodInfo | undefined,
+  error: unknown,
+): Promise<void> {
+  if (pod === undefined) return;
+  const { postEventOf } = await import("../report/events.ts");
+  await postEventOf(session, pod, error);
 }
 
 /** How long to wait for another operation on the container, in milliseconds. */

@@ -14,7 +14,11 @@ import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";
 import type { Attached } from "../model/attachment.ts";
-import { NetworkError, type NetworkEvent } from "../model/network_error.ts";
+import {
+  addressInUse,
+  NetworkError,
+  type NetworkEvent,
+} from "../model/network_error.ts";
 import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { PodInfo } from "../pod/pod.ts";
 
@@ -27,18 +31,24 @@ export interface EventCall {
 /** How long ADD waits for its events, in milliseconds. */
 const EVENTS_MS = 500;
 
-/** Posts an event for each attachment; lost events are not failures. */
+/**
+ * Posts an event for each attachment, and for each address that it did not get; lost
+ * events are not failures.
+ */
 export async function postAttachmentEvents(
   { log }: Pick<EventCall, "log">,
   client: ClusterClient,
   pod: PodInfo,
   attached: readonly Attached[],
 ): Promise<void> {
-  const events = attached
-    .filter(({ result }) => result.interfaces.length + result.ips.length > 0)
-    .map(({ ifName, result, delegate }) =>
-      addedInterface(pod, ifName, result.ips, delegate.name)
-    );
+  const events = attached.flatMap(({ ifName, result, delegate, conflicts }) => [
+    ...conflicts.map((conflict) =>
+      networkFailed(pod, addressInUse(conflict, delegate.name))
+    ),
+    ...result.interfaces.length + result.ips.length > 0
+      ? [addedInterface(pod, ifName, result.ips, delegate.name)]
+      : [],
+  ]);
   await postEvents(client, events, { withinMs: EVENTS_MS, log });
 }
 
@@ -69,7 +79,7 @@ export function addedInterface(
   });
 }
 
-/** Builds the event for a network that a pod does not get. */
+/** Builds the event for a network, or an address of one, that a pod does not get. */
 export function networkFailed(pod: EventSubject, event: NetworkEvent): Event {
   return describeEvent(pod, { type: "Warning", ...event });
 }
@@ -126,7 +136,7 @@ function nameEvent(podName: string, time: Date): string {
 }
 
 /**
- * How long ADD waits for the event about a missing network, in milliseconds. It
+ * How long ADD waits for the event about a network, in milliseconds. It
  * has failed, and the event is what the pod's user sees of it.
  */
 const EVENT_MS = 2000;
@@ -139,10 +149,13 @@ export async function postEventOf(
 ): Promise<void> {
   if (!(error instanceof NetworkError)) return;
   // If the API cannot be asked for the network, it cannot take an event either.
-  if (error.code === ErrorCode.TryAgainLater) return;
+  const { code, event: { reason } } = error;
+  if (code === ErrorCode.TryAgainLater && reason === "NoNetworkFound") return;
   const events = [networkFailed(pod, error.event)];
-  const client = await cluster.client();
-  await postEvents(client, events, { withinMs: EVENT_MS, log });
+  // A client that cannot be opened is no reason to hide the error.
+  const createEvent: KubeClient["createEvent"] = async (...event) =>
+    await (await cluster.client()).createEvent(...event);
+  await postEvents({ createEvent }, events, { withinMs: EVENT_MS, log });
 }
 
 /** How events are posted. */
