@@ -4,6 +4,7 @@
  * @module
  */
 
+import { NetNs } from "../../../../ffi/netns.ts";
 import { isVolatile } from "../../../../ipam/host_local/lint.ts";
 import {
   attachmentOfNone,
@@ -56,6 +57,36 @@ function leasesOfMore(fill: (directory: string) => void): Seed {
   };
 }
 
+/** Has ADD of network `more` meet a machine, 02:00:00:00:00:09, which has 10.9.0.2. */
+async function meetSquatter(scene: DoctorScene): Promise<Undo> {
+  const { hosts, outside } = scene;
+  const [file, container] = ["30-more", "aaaaaaaaaaaaaaaa"];
+  const path = scene.writeNetwork(file, [{
+    type: "bridge",
+    bridge: "more0",
+    conflictCheck: true,
+    ipam: hosts.hostLocal("10.9.0.0/24"),
+  }]);
+  scene.sh(`
+    ip link add more0 type bridge
+    ip link add squatter0 master more0 type veth \\
+      peer name squatter1 address 02:00:00:00:00:09 netns ${outside.path}
+    ip link set squatter0 up
+    ip link set more0 up`);
+  scene.ip("address add 10.9.0.2/24 dev squatter1", outside);
+  scene.ip("link set squatter1 up", outside);
+  {
+    using netns = NetNs.create();
+    await scene.attach(file, netns, container, "job");
+    await scene.detach(file, netns, container);
+  }
+  scene.sh("ip link del squatter0; ip link del more0");
+  return () => {
+    Deno.removeSync(path);
+    Deno.removeSync(`${leases(scene)}/more`, { recursive: true });
+  };
+}
+
 /** Faults of what is kept in files: leases, caches, and the disks below them. */
 export const STORAGE_FAULTS: readonly Fault[] = [
   {
@@ -84,15 +115,7 @@ export const STORAGE_FAULTS: readonly Fault[] = [
     name: "an address that another machine has",
     checks: ["address-set-aside"],
     message: /"more" does without 10.9.0.2 until .*: 02:00:00:00:00:09 has it/,
-    seed: both(
-      leasesOfMore((directory) =>
-        Deno.symlinkSync("conflict/02:00:00:00:00:09", `${directory}/10.9.0.2`)
-      ),
-      network(({ hosts }) => ({
-        type: "ptp",
-        ipam: hosts.hostLocal("10.9.0.0/24"),
-      })),
-    ),
+    seed: meetSquatter,
   },
   {
     name: "no address left",
