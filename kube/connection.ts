@@ -74,6 +74,13 @@ export async function openConnection(
 
 /** This client's name in the server's audit log. */
 const USER_AGENT = "cni-plugins";
+const JSON_TYPE = "application/json";
+/**
+ * Source: k8s.io/client-go metadata/metadata.go `Patch`. A server that cannot leave
+ * out the rest sends the object.
+ */
+const METADATA_TYPES =
+  `${JSON_TYPE};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,${JSON_TYPE}`;
 
 /** A channel that repeats a request with new credentials if necessary. */
 export class Connection implements Channel {
@@ -153,12 +160,12 @@ export class Connection implements Channel {
   }
 
   #describe(
-    { method = "GET", path, query, body, contentType = "application/json" }:
+    { method = "GET", path, query, body, contentType = JSON_TYPE, ...wish }:
       KubeRequest,
     authorization?: string,
   ): HttpRequest {
     const headers: Header[] = [
-      ["Accept", "application/json"],
+      ["Accept", wish.onlyMetadata ? METADATA_TYPES : JSON_TYPE],
       ["User-Agent", USER_AGENT],
       ...this.#access.impersonation,
     ];

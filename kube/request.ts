@@ -20,6 +20,8 @@ export interface KubeRequest {
   readonly body?: unknown;
   /** `application/json` by default. */
   readonly contentType?: string | undefined;
+  /** Asks for the metadata of the object alone. The server may send more. */
+  readonly onlyMetadata?: boolean | undefined;
 }
 
 /**

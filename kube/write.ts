@@ -16,6 +16,12 @@ export interface PatchOperation {
   readonly value?: unknown;
 }
 
+/** Options of {@linkcode patchJson}. */
+export interface PatchOptions extends RequestOptions {
+  /** Whether the answer need not have more than the metadata. */
+  readonly onlyMetadata?: boolean;
+}
+
 /**
  * Patches an object.
  *
@@ -28,7 +34,7 @@ export async function patchJson<T>(
   client: Pick<KubeClient, "request">,
   path: string,
   operations: readonly PatchOperation[],
-  options: RequestOptions,
+  { onlyMetadata, ...limits }: PatchOptions,
 ): Promise<T | undefined> {
   try {
     return await client.request<T>({
@@ -36,7 +42,8 @@ export async function patchJson<T>(
       path,
       contentType: "application/json-patch+json",
       body: operations,
-    }, options);
+      onlyMetadata,
+    }, limits);
   } catch (error) {
     if (hasStatus(error, 404, 409, 422)) return undefined;
     throw error;

@@ -6,7 +6,7 @@
 
 import type { MaybePromise } from "../base/waiting.ts";
 import { throwAll } from "../cni/call/rollback.ts";
-import type { AttachmentId } from "../cni/config/types.ts";
+import { type AttachmentId, listedTest } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import type { CachedAttachment } from "./cache.ts";
 import type { NetworkConfList, PluginList } from "./conf.ts";
@@ -83,12 +83,9 @@ function listStale(
   { name }: NetworkConfList,
   { validAttachments = [] }: GcOptions,
 ): CachedAttachment[] {
-  return cache.listAttachments().filter((cached) =>
-    cached.network === name &&
-    !validAttachments.some((valid) =>
-      valid.containerId === cached.containerId && valid.ifName === cached.ifName
-    )
-  );
+  const isValid = listedTest(validAttachments);
+  return cache.listAttachments()
+    .filter((cached) => cached.network === name && !isValid(cached));
 }
 
 async function delStale(

@@ -25,56 +25,116 @@ const needs = allOf(
 );
 
 /** Numbers of others. Beside fewer, tables and directories come and go. */
-const FEW = 3, MANY = 43;
+const FEW = 3, HALF = 23, MANY = 43;
 const COMMANDS = ["ADD", "CHECK", "DEL", "GC"] as const;
 
 /** What may differ for other reasons: a number has one more digit, a socket is opened again. */
 const SAME_CALLS = 8, SAME_BYTES = 400;
+/** How much more the second half of the containers may cost than the first one. */
+const SAME_HALF = 1.3;
 
-/** Lists the commands that cost more beside many others than beside few. */
-async function findGrowth(): Promise<string[]> {
+/** What a command cost. */
+interface Cost {
+  readonly calls: number;
+  /** Including what programs read that it ran. */
+  readonly bytes: number;
+}
+
+/** Returns the cost of a command of a network beside a number of others. */
+type CostOf = (network: string, others: number, command: string) => Cost;
+
+/** Measures the networks whose names match a pattern, in a way of `crowded_node.ts`. */
+async function measure(way: string, pattern = ""): Promise<CostOf> {
   using hosts = TestHosts.create();
   const parts = await traceProgram(hosts.host, hosts.directory, [
     "crowded_node.ts",
-    "daemon",
-    ...[FEW, MANY].map(String),
+    ...[way, pattern],
+    ...[FEW, HALF, MANY].map(String),
   ]);
-  return listPossible().flatMap((list) =>
+  return (network, others, command) => {
+    const part = parts.get(`${network}-${others}-${command}`);
+    if (part === undefined) {
+      throw new Error(`There is no mark of ${network}, ${command}`);
+    }
+    const { count: calls, bytes, programBytes } = part;
+    return { calls, bytes: bytes + programBytes };
+  };
+}
+
+/** Lists the commands that cost more beside many others than beside few. */
+function listGrowing(costOf: CostOf): string[] {
+  return listPossible().flatMap((network) =>
     COMMANDS.flatMap((command) => {
-      const [few, many] = [FEW, MANY].map((others) =>
-        parts.get(`${list}-${others}-${command}`)
-      );
-      if (few === undefined || many === undefined) {
-        throw new Error(`There is no mark of ${list}, ${command}`);
-      }
-      const calls = many.count - few.count, bytes = many.bytes - few.bytes;
+      const few = costOf(network, FEW, command);
+      const many = costOf(network, MANY, command);
       return [
-        ...calls > SAME_CALLS ? [`${list}: ${command} makes more calls`] : [],
-        ...bytes > SAME_BYTES ? [`${list}: ${command} reads more`] : [],
+        ...many.calls - few.calls > SAME_CALLS
+          ? [`${network}: ${command} makes more calls`]
+          : [],
+        ...many.bytes - few.bytes > SAME_BYTES
+          ? [`${network}: ${command} reads more`]
+          : [],
       ];
     })
   );
 }
 
+/** Lists the networks of which each container's removal costs more if there are more. */
+function listQuadratic(costOf: CostOf, pattern = ""): string[] {
+  return listPossible(pattern).flatMap((network) => {
+    const [few, half, many] = [FEW, HALF, MANY].map((others) =>
+      costOf(network, others, "GC of all")
+    ) as [Cost, Cost, Cost];
+    return (["calls", "bytes"] as const).filter((what) =>
+      many[what] - half[what] > SAME_HALF * (half[what] - few[what])
+    ).map((what) => `${network}: ${what}`);
+  });
+}
+
 /**
  * What grows all the same: GC compares the valid attachments with the kernel's list of
- * links, and iptables prints the chain in which all ports are.
+ * links, iptables prints the chain in which all ports or addresses are, and a pool of
+ * whereabouts is one object.
  */
 const GROWING: readonly string[] = [
   "ptp and masquerade (nftables): GC reads more",
   "ptp and masquerade (iptables): GC reads more",
   "bridge and MAC check: GC reads more",
   "ptp and firewall (nftables): GC reads more",
+  "ptp and firewall (iptables): ADD reads more",
+  "ptp and firewall (iptables): CHECK reads more",
+  "ptp and firewall (iptables): DEL reads more",
+  "ptp and firewall (iptables): GC reads more",
   "ptp and portmap (nftables): GC reads more",
   "ptp and portmap (iptables): ADD reads more",
   "ptp and portmap (iptables): CHECK reads more",
   "ptp and portmap (iptables): DEL reads more",
   "ptp and portmap (iptables): GC reads more",
   "ptp, tuning, bandwidth and sbr: GC reads more",
+  "whereabouts: ADD reads more",
+  "multus: GC makes more calls",
+  "multus: GC reads more",
 ];
 
 rootTest(
   `in the node daemon, a container costs the same beside ${MANY} others as beside ${FEW}`,
   needs,
-  async () => assertEquals(await findGrowth(), GROWING),
+  async (t) => {
+    const costOf = await measure("daemon");
+    await t.step("beside others", () => {
+      assertEquals(listGrowing(costOf), GROWING);
+    });
+    await t.step("its removal by GC", () => {
+      assertEquals(listQuadratic(costOf), []);
+    });
+  },
+);
+
+rootTest(
+  "in a process, GC of many containers reads the rules once",
+  needs,
+  async () => {
+    const pattern = "bridge|masquerade";
+    assertEquals(listQuadratic(await measure("process", pattern), pattern), []);
+  },
 );

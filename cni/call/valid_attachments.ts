@@ -8,6 +8,7 @@ import { dirname, join } from "@std/path/posix";
 import {
   type AttachmentId,
   decodeValidAttachments,
+  listedTest,
   MULTUS_CACHE_DIR,
   VALID_KEYS,
 } from "../config/types.ts";
@@ -43,14 +44,10 @@ export function listValidAttachments(
 ): readonly AttachmentId[] | undefined {
   const valid = decodeValidAttachments(config);
   if (valid === undefined) return undefined;
+  const isValid = listedTest(valid);
   const others = listOwn(cacheDir)
-    .filter((cached) => cached.network === network)
-    .map(({ containerId, ifName }) => ({ containerId, ifName }))
-    .filter((other) =>
-      !valid.some(({ containerId, ifName }) =>
-        containerId === other.containerId && ifName === other.ifName
-      )
-    );
+    .filter((cached) => cached.network === network && !isValid(cached))
+    .map(({ containerId, ifName }) => ({ containerId, ifName }));
   return [...valid, ...others];
 }
 

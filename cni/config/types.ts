@@ -202,6 +202,20 @@ export interface AttachmentId {
   readonly ifName: string;
 }
 
+/**
+ * Returns a test whether an attachment is in a list, in the same time however long
+ * the list is.
+ */
+export function listedTest(
+  list: readonly AttachmentId[],
+): (one: AttachmentId) => boolean {
+  // No container or interface name contains a slash.
+  const keyOf = ({ containerId, ifName }: AttachmentId): string =>
+    `${containerId}/${ifName}`;
+  const keys = new Set(list.map(keyOf));
+  return (one) => keys.has(keyOf(one));
+}
+
 const validAttachmentSchema = once(() =>
   z.pipe(
     z.looseObject({ containerID: z.string(), ifname: z.string() }),

@@ -9,6 +9,7 @@ import {
   decodeValidAttachments,
   dnsSchema,
   ipSchema,
+  listedTest,
   netConf,
   once,
   optional,
@@ -228,4 +229,15 @@ Deno.test("decodeValidAttachments() tells no list from an empty one", async (t) 
       "cni.dev/valid-attachments[0].ifname: missing",
     );
   });
+});
+
+Deno.test("listedTest() reports whether both names are those of one attachment", () => {
+  const list = [["c1", "eth0"], ["c2", "net1"]].map(([containerId, ifName]) => ({
+    containerId: `${containerId}`,
+    ifName: `${ifName}`,
+  }));
+  const isListed = listedTest(list);
+  assertEquals(list.map(isListed), [true, true]);
+  assertEquals(isListed({ containerId: "c1", ifName: "net1" }), false);
+  assertEquals(listedTest([])({ containerId: "", ifName: "" }), false);
 });

@@ -139,10 +139,11 @@ export class Nftables implements Disposable {
    * Source: net/netfilter/nf_tables_api.c `nft_rcv_nl_event`.
    *
    * @param path Path of the namespace, always of the same one
-   * @returns Closes the sockets
+   * @returns Closes the sockets; does nothing if they were kept already
    */
   static keepOpen(path: string): Disposable {
     const stack = new DisposableStack();
+    if (keptOf.has(path)) return stack;
     const known = stack.use(new KnownState(path));
     keptOf.set(path, { sockets: [], known, accepted: new Set() });
     stack.defer(() => {

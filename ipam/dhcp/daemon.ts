@@ -14,14 +14,10 @@ import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { removeQuietly, withIoFailure } from "../../base/files/io.ts";
 import { FileLock } from "../../base/files/lock.ts";
 import type { Log } from "../../base/log/log.ts";
+import { listedTest } from "../../cni/config/types.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import type { DaemonAnswer, DaemonRequest } from "./ask.ts";
-import {
-  isSameInterface,
-  type Lease,
-  type LeaseKey,
-  type LeaseRequest,
-} from "./lease.ts";
+import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 import { LeaseDirectory, nameOf } from "./lease_directory.ts";
 import {
   PrivateSocket,
@@ -273,9 +269,9 @@ class Leases {
   async #collect(
     { network, valid }: Extract<DaemonRequest, { command: "GC" }>,
   ): Promise<undefined> {
+    const isValid = listedTest(valid);
     const isOver = ({ lease }: KeptLease): boolean =>
-      lease.network === network &&
-      !valid.some((one) => isSameInterface({ network, ...one }, lease));
+      lease.network === network && !isValid(lease);
     const over = [...this.#kept.values()].filter(isOver);
     await Promise.all(over.map(({ lease }) => this.#delete(lease)));
   }

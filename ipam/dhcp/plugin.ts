@@ -18,6 +18,7 @@
 
 import { resolve } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { listedTest } from "../../cni/config/types.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Result } from "../../cni/result/result.ts";
@@ -110,12 +111,11 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
     const { network, validAttachments: valid } = call;
     // A missing list is not an empty one: the valid attachments are unknown.
     if (valid === undefined) return;
+    const isValid = listedTest(valid);
     await release(
       call,
       { command: "GC", network, valid },
-      (lease) =>
-        lease.network === network &&
-        !valid.some((one) => isSameInterface({ network, ...one }, lease)),
+      (lease) => lease.network === network && !isValid(lease),
     );
   },
 

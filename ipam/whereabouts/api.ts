@@ -68,15 +68,22 @@ export class WhereaboutsApi {
   /**
    * Patches a pool.
    *
-   * @returns The patched pool; undefined if a test failed, another writer came
-   *   first, or the pool does not exist
+   * @returns Its metadata afterwards, without all its allocations; undefined if a test
+   *   failed, another writer came first, or the pool does not exist
    */
   async patchPool(
     name: string,
     operations: readonly PatchOperation[],
-  ): Promise<IpPool | undefined> {
+  ): Promise<ObjectMeta | undefined> {
     const path = this.#path(POOLS, name);
-    return await patchJson(this.#client, path, operations, this.#limits);
+    const options = { ...this.#limits, onlyMetadata: true };
+    const patched = await patchJson<Pick<IpPool, "metadata">>(
+      this.#client,
+      path,
+      operations,
+      options,
+    );
+    return patched && (patched.metadata ?? {});
   }
 
   /** Reads a reservation; returns undefined if it does not exist. */

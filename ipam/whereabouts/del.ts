@@ -6,23 +6,33 @@
 
 import { describeError } from "../../base/error.ts";
 import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
+import { listedTest } from "../../cni/config/types.ts";
 import { SANDBOX_PATH, unusedNow } from "./claims/ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";
 import type { UsedClaim } from "./allocation_files.ts";
-import { releaseClaim, releaseOwned } from "./release.ts";
+import {
+  placeOf,
+  releaseClaim,
+  releaseOwned,
+  removeRecords,
+} from "./release.ts";
 import { type Session, toStorageError } from "./session.ts";
 
 /**
  * Releases an attachment's addresses: with its allocation file or, without one,
  * by searching the pools of the current ranges.
  *
+ * @param removed Places of records that are already removed
  * @throws {CniError} If the configuration is invalid
  * @throws {KubeError} If a request failed; the rest is released
  */
-export async function release(session: Session): Promise<void> {
+export async function release(
+  session: Session,
+  removed: ReadonlySet<string> = new Set(),
+): Promise<void> {
   const { owner, files, api } = session;
   if (files.read(owner, api.namespace) !== undefined) {
-    return await releaseRecorded(session);
+    return await releaseRecorded(session, removed);
   }
   const { settings, call: { log } } = session;
   const { networkName, isOverlapping } = settings;
@@ -51,6 +61,7 @@ async function findOwnPools(session: Session): Promise<Pool[]> {
 
 async function releaseRecorded(
   session: Session,
+  removed: ReadonlySet<string>,
 ): Promise<void> {
   const { api, owner, files } = session;
   const { claims = [], ipamClaim } = files.read(owner, api.namespace) ?? {};
@@ -58,7 +69,7 @@ async function releaseRecorded(
   await tryAll(
     claims.map((claim): TearDownStep => [
       `release offset ${claim.key} of IPPool "${claim.pool}"`,
-      () => named(releaseClaim(claim, api)),
+      () => named(releaseClaim(claim, api, removed.has(placeOf(claim)))),
     ]),
   );
   files.remove(owner);
@@ -115,18 +126,20 @@ async function named(work: Promise<void>): Promise<void> {
  * @throws {KubeError} If a request failed; the rest is released
  */
 export async function releaseStale(session: Session): Promise<void> {
-  const { call: { validAttachments: valid }, files } = session;
+  const { call: { validAttachments: valid }, files, api } = session;
   // A missing list is not an empty one: the valid attachments are unknown.
   if (valid === undefined) return;
-  const stale = files.list().filter(({ containerId, ifName }) =>
-    !valid.some((one) =>
-      one.containerId === containerId && one.ifName === ifName
-    )
+  const isValid = listedTest(valid);
+  const stale = files.list().filter((one) => !isValid(one))
+    .map((one) => ({ ...one, podref: "" }));
+  const removed = await removeRecords(
+    stale.flatMap((owner) => files.read(owner, api.namespace)?.claims ?? []),
+    api,
   );
   await tryAll(
     stale.map((owner): TearDownStep => [
       `release the addresses of ${owner.containerId}`,
-      () => release({ ...session, owner: { ...owner, podref: "" } }),
+      () => release({ ...session, owner }, removed),
     ]),
   );
 }

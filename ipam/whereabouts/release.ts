@@ -13,6 +13,7 @@ import { allocationPath, type IpPool, reservationName } from "./objects.ts";
 import { listRecords, type Pool, type PoolRecord } from "./pools.ts";
 import type { PoolAllocation } from "./allocation_files.ts";
 import type { PodInterface } from "./settings.ts";
+import type { PatchOperation } from "../../kube/write.ts";
 
 /** How often to repeat a patch that is refused although nothing has changed. */
 const MAX_REFUSALS = 20;
@@ -22,20 +23,21 @@ const MAX_REFUSALS = 20;
  * The record comes first: until it is deleted, another sandbox of the pod can
  * take it over, together with its reservation.
  *
+ * @param isRemoved Whether the record is already removed
  * @throws {CniError} 11 if the server keeps refusing
  * @throws {KubeError}
  */
 export async function releaseClaim(
   claim: PoolAllocation,
   api: WhereaboutsApi,
+  isRemoved = false,
 ): Promise<void> {
   const { pool, key, value, reservation } = claim;
-  const path = allocationPath(key);
-  const operations = [
-    { op: "test", path, value },
-    { op: "remove", path },
-  ] as const;
-  for (let refusals = 0; !await api.patchPool(pool, operations);) {
+  const operations = removalOf(claim);
+  for (
+    let refusals = 0;
+    !isRemoved && !await api.patchPool(pool, operations);
+  ) {
     const current = (await poolIfAny(pool, api))?.spec.allocations?.[key];
     const isTakenOver = current?.podref === value.podref &&
       current.ifname === value.ifname;
@@ -53,6 +55,44 @@ export async function releaseClaim(
   if (reservation?.uid) {
     await api.deleteReservation(reservation.name, reservation.uid);
   }
+}
+
+/** Lists the operations that remove a record if it is still the claim's. */
+function removalOf({ key, value }: PoolAllocation): PatchOperation[] {
+  const path = allocationPath(key);
+  return [{ op: "test", path, value }, { op: "remove", path }];
+}
+
+/** How many records one patch removes. */
+const RECORDS_AT_ONCE = 100;
+
+/** Names the place of a record. */
+export function placeOf({ pool, key }: PoolAllocation): string {
+  return `${pool} ${key}`;
+}
+
+/**
+ * Removes records, many with one patch: for each patch, the server reads and writes
+ * the whole pool. Records that cannot be removed so are left to
+ * {@linkcode releaseClaim}.
+ *
+ * @returns The places of the removed records
+ */
+export async function removeRecords(
+  claims: readonly PoolAllocation[],
+  api: WhereaboutsApi,
+): Promise<Set<string>> {
+  const removed = new Set<string>();
+  for (const [pool, all] of Map.groupBy(claims, ({ pool }) => pool)) {
+    for (let at = 0; at < all.length; at += RECORDS_AT_ONCE) {
+      const some = all.slice(at, at + RECORDS_AT_ONCE);
+      const patched = await api.patchPool(pool, some.flatMap(removalOf))
+        .catch(() => undefined);
+      if (patched === undefined) continue;
+      for (const claim of some) removed.add(placeOf(claim));
+    }
+  }
+  return removed;
 }
 
 function refusedError({ pool, key }: PoolAllocation): CniError {

@@ -200,7 +200,10 @@ export class RequestHandler {
     this.#access.check(user ?? "", verb, target);
     const call = { ...target, verb, query: parameters };
     if (verb === "watch") return this.#watch(call, exchange);
-    return perform(this.#store, { ...call, ...bodyOf(exchange) });
+    const answer = perform(this.#store, { ...call, ...bodyOf(exchange) });
+    const isPartial = (exchange.headers["accept"] ?? "")
+      .startsWith(PARTIAL_TYPE);
+    return isPartial ? onlyMetadataOf(answer) : answer;
   }
 
   #watch(call: WatchCall, exchange: Exchange): Answer {
@@ -211,6 +214,16 @@ export class RequestHandler {
     exchange.onClose(() => watch.stop());
     return { status: 200, body: undefined };
   }
+}
+
+/** Source: k8s.io/apiserver pkg/endpoints/handlers/response.go */
+const PARTIAL_TYPE = "application/json;as=PartialObjectMetadata;";
+
+/** Leaves out of an object everything but its metadata. */
+function onlyMetadataOf({ status, body }: Answer): Answer {
+  const { metadata } = body as { readonly metadata: unknown };
+  const [kind, apiVersion] = ["PartialObjectMetadata", "meta.k8s.io/v1"];
+  return { status, body: { kind, apiVersion, metadata } };
 }
 
 /**

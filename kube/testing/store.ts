@@ -7,6 +7,7 @@
 
 import {
   apiVersionOf,
+  isCustom,
   type KubeObject,
   type NewObject,
   type Resource,
@@ -298,6 +299,9 @@ function complete(
 ): KubeObject {
   const { name, kind, isNamespaced } = resource;
   const { namespace = "default", ...metadata } = given.metadata;
+  const generation = isCustom(resource)
+    ? { generation: nextGeneration(resource, given, before) }
+    : {};
   const now = new Date().toISOString().replace(/\.\d+/, "");
   return structuredClone({
     ...given,
@@ -307,11 +311,29 @@ function complete(
       uid: before?.metadata.uid ?? crypto.randomUUID(),
       creationTimestamp: before?.metadata["creationTimestamp"] ?? now,
       ...metadata,
+      ...generation,
       resourceVersion: String(version),
       ...(isNamespaced ? { namespace } : {}),
     },
     ...(name === "pods" ? completePod(given) : {}),
   });
+}
+
+/** Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/strategy.go */
+function nextGeneration(
+  { hasStatus }: Resource,
+  given: NewObject,
+  before: KubeObject | undefined,
+): number {
+  const contentOf = (object: NewObject): string =>
+    JSON.stringify({
+      ...object,
+      ...hasStatus && { status: undefined },
+      ...{ metadata: undefined, kind: undefined, apiVersion: undefined },
+    });
+  if (before === undefined) return 1;
+  const generation = Number(before.metadata["generation"] ?? 1);
+  return contentOf(before) === contentOf(given) ? generation : generation + 1;
 }
 
 /** Fills in what pods have once the scheduler has seen them. */

@@ -7,9 +7,9 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { tryAll } from "../../cni/call/rollback.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
+import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
-import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
+import { Nftables, type Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
 import type { Attachment } from "../parts/owner/attachment.ts";
@@ -146,10 +146,9 @@ export async function endStaleSpoofChecks(
   network: string,
   valid: readonly AttachmentId[],
 ): Promise<void> {
-  const isValid = ({ containerId, ifName }: Attachment): boolean =>
-    valid.some((one) =>
-      one.containerId === containerId && one.ifName === ifName
-    );
+  const isValid = listedTest(valid);
+  // Otherwise each stale rule would be searched for among all rules.
+  using _kept = Nftables.keepOpen(host.netns.path);
   const stale = listAttachments(host, network).filter((one) => !isValid(one));
   await tryAll(stale.map((attachment) => [
     `remove the rules of "${attachment.ifName}" of "${attachment.containerId}"`,

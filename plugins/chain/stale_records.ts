@@ -6,6 +6,7 @@
 
 import { listFiles } from "../../base/files/listing.ts";
 import type { CallContext, Invoker } from "../../cni/call/context.ts";
+import { listedTest } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { DIRECTORY, type ReadRecord, readRecord } from "./record.ts";
 
@@ -59,21 +60,20 @@ export async function removeStale(
 ): Promise<Error[]> {
   if (valid === undefined) return [];
   const { startedAt = new Date(performance.timeOrigin) } = context;
+  const isValid = listedTest(valid);
   const failures: Error[] = [];
   for (const record of listRecords(directory)) {
-    const { CNI_CONTAINERID, CNI_IFNAME } = record.input.env;
-    const isValid = valid.some(({ containerId, ifName }) =>
-      containerId === CNI_CONTAINERID && ifName === CNI_IFNAME
-    );
+    const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } =
+      record.input.env;
     // The runtime made its list before a younger one.
-    const isStale = record.input.network === network && !isValid &&
-      record.since < startedAt;
+    const isStale = record.input.network === network &&
+      !isValid({ containerId, ifName }) && record.since < startedAt;
     if (!isStale) continue;
     try {
       await deleteRecorded(record, { ...context, signal });
     } catch (cause) {
-      const of = `${CNI_CONTAINERID} ${CNI_IFNAME}`;
-      failures.push(new Error(`failed to delete ${of}`, { cause }));
+      const message = `failed to delete ${containerId} ${ifName}`;
+      failures.push(new Error(message, { cause }));
     }
   }
   return failures;

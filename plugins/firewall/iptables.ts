@@ -109,15 +109,16 @@ export const iptablesBackend: Backend = {
       },
       link === undefined ? [PRIVATE] : [PRIVATE, STAGE_1],
       async (iptables) => {
-        const meant = addresses.filter(({ family }) =>
-          family === iptables.family
-        ).flatMap(rulesOfAddress).map(lineOf);
-        if (meant.length > 0) {
+        const meant = new Set(
+          addresses.filter(({ family }) => family === iptables.family)
+            .flatMap(rulesOfAddress).map(lineOf),
+        );
+        if (meant.size > 0) {
           await changeRules(
             iptables,
             async () =>
               (await listRules(iptables, PRIVATE) ?? [])
-                .filter((line) => meant.includes(line))
+                .filter((line) => meant.has(line))
                 .map(deleteLineOf),
           );
         }
@@ -325,12 +326,17 @@ function lineOf({ chain, args }: IptablesRule): string {
   return `-A ${chain} ${joinRule(args)}`;
 }
 
-/** Returns the position of a rule; -1 if it does not exist. */
+/**
+ * Returns the position of a rule; -1 if it does not exist. Only lines that contain all
+ * its simple words are parsed.
+ */
 function findRule(listing: Listing, rule: IptablesRule): number {
   const wanted = wordsOf(lineOf(rule));
   const start = `-A ${rule.chain} `;
+  const simple = rule.args.filter((word) => /^[\w.:/,-]+$/.test(word));
   return listing.findIndex((line) =>
-    line.startsWith(start) && wordsOf(line) === wanted
+    line.startsWith(start) && simple.every((word) => line.includes(word)) &&
+    wordsOf(line) === wanted
   );
 }
 

@@ -81,7 +81,10 @@ import {
   isInSameNamespace,
 } from "../parts/owner/element_owner.ts";
 import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
-import type { MasqueradeNames } from "../parts/firewall/masquerade/names.ts";
+import {
+  instanceIn,
+  type MasqueradeNames,
+} from "../parts/firewall/masquerade/names.ts";
 import { getNftables, openNftables } from "../parts/firewall/open_nftables.ts";
 import { type Owned, ownedBy } from "../parts/owner/owned.ts";
 import type { Backend, IngressPolicy } from "./backend.ts";
@@ -261,14 +264,19 @@ export function listForeign(
     .filter((one) => !isMeant(one) && isAlive(one)).map(addressOf);
 }
 
-/** Reports whether each of some attachments has a record. */
+/**
+ * Reports whether each of some attachments has a record.
+ *
+ * @param tag Of their network
+ */
 export function areRecorded(
   records: Records,
+  { tag }: Pick<Owned, "tag">,
   attachments: readonly Pick<MasqueradeNames, "instance">[],
 ): boolean {
-  const all = attachments.map((one) => ownedBy(one));
-  const { elements } = findAll(records, all.map(({ tag }) => tag));
-  return all.every(({ isMeant }) => elements.some(isMeant));
+  const { elements } = findAll(records, [tag]);
+  const recorded = new Set(elements.map(instanceIn));
+  return attachments.every(({ instance }) => recorded.has(instance));
 }
 
 /**

@@ -131,7 +131,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     // An attachment of the Go plugin might have a stale address, and the rules
     // do not name their owner.
     const records = readRecords(nftables);
-    if (areRecorded(records, valid)) {
+    if (areRecorded(records, stale, valid)) {
       const addresses = listRecorded(records, stale);
       await delUnowned(hostOf(call), records, stale, addresses);
     }

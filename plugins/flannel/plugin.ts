@@ -26,6 +26,7 @@ import {
 import { findExecutable, splitPath } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
+import { listedTest } from "../../cni/config/types.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import {
@@ -180,11 +181,14 @@ function withPrevResult(
 function listStale(call: FlannelCall): TearDownStep[] {
   const { validAttachments, context, network } = call;
   if (validAttachments === undefined) return [];
+  const isListed = listedTest(validAttachments);
+  const containers = new Set(
+    validAttachments.map(({ containerId }) => containerId),
+  );
   const isValid = ({ containerId, ifName }: SavedConf): boolean =>
-    validAttachments.some((valid) =>
-      valid.containerId === containerId &&
-      (ifName === undefined || valid.ifName === ifName)
-    );
+    ifName === undefined
+      ? containers.has(containerId)
+      : isListed({ containerId, ifName });
   const before = context.startedAt ?? new Date(performance.timeOrigin);
   const saved = new SavedConfs(call.config.dataDir).list(network, before);
   return saved.filter((one) => !isValid(one)).map((one) => [

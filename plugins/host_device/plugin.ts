@@ -24,6 +24,7 @@
 import { ifPossible, removeIfThere } from "../../base/files/io.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
+import { listedTest } from "../../cni/config/types.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import {
@@ -165,6 +166,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
 
     async gc(call): Promise<void> {
       const { network, validAttachments = [], log } = call;
+      const isValid = listedTest(validAttachments);
       using host = Rtnl.open(call.hostNetns);
       await tryAll([
         [
@@ -174,11 +176,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
               host,
               new RecordFile(call),
               log,
-              (record) =>
-                record.network === network &&
-                !validAttachments.some(({ containerId, ifName }) =>
-                  containerId === record.containerId && ifName === record.ifName
-                ),
+              (record) => record.network === network && !isValid(record),
             ),
         ],
         ["release addresses", async () => {

@@ -48,12 +48,14 @@ import {
   isSectionOf,
   keptPorts,
   readChain,
+  readChains,
   removalOf,
   removedPorts,
   type WantedForwarding,
 } from "./iptables_chains.ts";
 import {
   addressedEntriesOf,
+  chainAfter,
   chainNamesOf,
   commentPrefixOf,
   conditionsOf,
@@ -62,7 +64,6 @@ import {
   type Entry,
   OLD_HOSTPORTS,
   portRulesOf,
-  readEntries,
   skeletonOf,
 } from "./iptables_rules.ts";
 import { checkLoopback, guardLoopback } from "./loopback.ts";
@@ -120,15 +121,13 @@ export const iptablesBackend: Backend = {
     const spared = await chainsOf(network, valid);
     return await removeChains(host, [HOSTPORTS], async (iptables) => {
       const prefix = commentPrefixOf(network);
-      const stale = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
+      const stale = (await listRules(iptables, HOSTPORTS) ?? [])
+        .map((rule) => ({ rule, chain: chainAfter(rule) }))
         .filter(({ rule, chain }) =>
-          commentOf(rule).startsWith(prefix) && !spared.has(chain)
+          chain !== "" && !spared.has(chain) &&
+          commentOf(rule).startsWith(prefix)
         ).map(({ chain }) => chain);
-      const chains: Chain[] = [];
-      for (const chain of new Set(stale)) {
-        chains.push(await readChain(iptables, HOSTPORTS, chain, () => true));
-      }
-      return chains;
+      return await readChains(iptables, HOSTPORTS, new Set(stale));
     });
   },
 

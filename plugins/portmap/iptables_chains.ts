@@ -17,12 +17,14 @@ import {
 } from "../parts/firewall/iptables/program.ts";
 import {
   deleteLineOf,
+  listChains,
   listRules,
   spellingOf,
 } from "../parts/firewall/iptables/rules.ts";
 import { parseQuoted } from "../parts/owner/leftover_owners.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
+  chainAfter,
   type ChainNames,
   chainNamesOf,
   type Entry,
@@ -66,14 +68,40 @@ export async function readChain(
   if (rules === undefined) {
     return { name, entries: [], removed: [], kept: [] };
   }
-  const entries = readEntries(await listRules(iptables, parent) ?? [])
-    .filter(({ chain }) => chain === name);
+  const leading = (await listRules(iptables, parent) ?? [])
+    .filter((rule) => rule.includes(name));
+  const entries = readEntries(leading).filter(({ chain }) => chain === name);
+  return { name, entries, ...splitChain(rules, isRemoved) };
+}
+
+/** Reads containers' chains, all of which go, with one run of the program. */
+export async function readChains(
+  iptables: Iptables,
+  parent: string,
+  names: ReadonlySet<string>,
+): Promise<Chain[]> {
+  if (names.size === 0) return [];
+  const listed = await listChains(iptables, [parent, ...names]);
+  const leading = (listed.get(parent) ?? [])
+    .filter((rule) => names.has(chainAfter(rule)));
+  const entries = Map.groupBy(readEntries(leading), ({ chain }) => chain);
+  return [...names].map((name) => ({
+    name,
+    entries: entries.get(name) ?? [],
+    ...splitChain(listed.get(name) ?? [], () => true),
+  }));
+}
+
+function splitChain(
+  rules: readonly string[],
+  isRemoved: (section: Section) => boolean,
+): Pick<Chain, "removed" | "kept"> {
   const { removed = [], kept = [] } = Object.groupBy(
     // This includes an empty chain.
     rules.length === 0 ? [EMPTY] : sectionsOf(rules),
     (section) => isRemoved(section) ? "removed" : "kept",
   );
-  return { name, entries, removed, kept };
+  return { removed, kept };
 }
 
 const EMPTY: Section = { rules: [], ifName: undefined, netns: undefined };
@@ -99,7 +127,10 @@ export async function findRivals(
   { forwarding, address, names }: WantedForwarding,
 ): Promise<{ dead: Chain[]; living: Chain[] }> {
   const { mappings, owner, conditions } = forwarding;
-  const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
+  const wantedPorts = mappings.map(({ hostPort }) => String(hostPort));
+  const candidates = (await listRules(iptables, HOSTPORTS) ?? [])
+    .filter((rule) => wantedPorts.some((port) => rule.includes(port)));
+  const rivals = readEntries(candidates)
     .filter(({ chain, protocol, ports }) =>
       chain !== names.chain &&
       mappings.some((one) =>

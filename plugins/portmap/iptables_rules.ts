@@ -288,6 +288,11 @@ export interface Entry {
   readonly conditions: string;
 }
 
+/** Returns the container's chain that a listed rule leads to; "" for none. */
+export function chainAfter(rule: string): string {
+  return / -j (CNI-[DS]N-\S+)/.exec(rule)?.[1] ?? "";
+}
+
 /** Reads the rules that lead to containers' chains; others are left out. */
 export function readEntries(listed: readonly string[]): Entry[] {
   return listed.flatMap((rule) => {

@@ -1,21 +1,26 @@
 /**
  * A program that adds, checks and deletes containers beside many others in one
- * process, for tests that watch its system calls: `crowded_node.ts WAY COUNT...`.
+ * process, for tests that watch its system calls:
+ * `crowded_node.ts WAY NETWORKS COUNT...`.
  *
  * WAY is `daemon` for a process that keeps what it knows, as the node daemon does,
- * and `process` for one that does not. For each list of {@linkcode LISTS}, it does so
- * beside each number of others in turn, smallest first. Before each command of the
- * last round, and at its end, it looks for a file with a name such as
- * `/mark-macvlan-250-ADD`.
+ * and `process` for one that does not. For each of {@linkcode NETWORKS} whose name
+ * matches the regular expression NETWORKS, it does so beside each number of others in
+ * turn. Before each command of the last round, and at its end, it looks for a file with a name such
+ * as `/mark-macvlan-250-ADD`. It prints how long each command took, in milliseconds.
  *
  * @module
  */
 
+import type { Environment } from "../../base/process/environment.ts";
+import type { Plugin } from "../../cni/plugin.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
-import { keepLeases } from "../../ipam/host_local/daemon.ts";
 import type { NetNs } from "../../ffi/netns.ts";
+import { WhereaboutsService } from "../../ipam/whereabouts/daemon.ts";
+import { keepLeases } from "../../ipam/host_local/daemon.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { KubeWorker } from "./kube_worker.ts";
 import { needsLinks } from "./link_kinds.ts";
 
 /** The link of the host below those of macvlan and ipvlan. */
@@ -26,16 +31,42 @@ const WARM_UP = 2;
 
 type Keys = Readonly<Record<string, unknown>>;
 
-/** Returns the plugins of a network, for the container of a number. */
-type List = (hosts: TestHosts, number: number) => readonly Keys[];
+/** Where a network is. */
+interface Scene {
+  readonly hosts: TestHosts;
+  /** Of the API server, for networks that need it. */
+  readonly kubeconfig: string;
+  readonly whereabouts: Plugin;
+}
 
-const ipam = (hosts: TestHosts): Keys => hosts.hostLocal("10.1.0.0/16");
+/** What runs for a container. */
+interface Input {
+  readonly plugin: string | Plugin;
+  readonly keys: Keys;
+  readonly env?: Environment;
+}
+
+/** Returns what runs for the container of a number. */
+type Network = (scene: Scene, number: number) => Input;
+
+const ipam = (hosts: TestHosts, subnet = "10.1.0.0/16"): Keys =>
+  hosts.hostLocal(subnet);
 const RATES = {
   ingressRate: 1e8,
   ingressBurst: 1e7,
   egressRate: 1e8,
   egressBurst: 1e7,
 };
+
+/** A network whose plugins run as one chain. */
+function chained(
+  pluginsOf: (hosts: TestHosts, number: number) => readonly Keys[],
+): Network {
+  return ({ hosts }, number) => ({
+    plugin: "chain",
+    keys: { type: "chain", plugins: pluginsOf(hosts, number) },
+  });
+}
 
 function ptp(hosts: TestHosts, keys: Keys = {}): Keys {
   return { type: "ptp", ipam: ipam(hosts), ...keys };
@@ -48,49 +79,105 @@ function ports(backend: string, number: number): Keys {
   return { type: "portmap", backend, runtimeConfig: { portMappings } };
 }
 
+function podArgs(number: number): Environment {
+  return {
+    CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=test;" +
+      `K8S_POD_NAME=${KubeWorker.nameOf(number)}`,
+  };
+}
+
 /** The networks that are measured. */
-export const LISTS: Readonly<Record<string, List>> = {
-  "ptp and masquerade (nftables)": (hosts) => [
+const NETWORKS: Readonly<Record<string, Network>> = {
+  "ptp and masquerade (nftables)": chained((hosts) => [
     ptp(hosts, { ipMasq: true, ipMasqBackend: "nftables" }),
-  ],
-  "ptp and masquerade (iptables)": (hosts) => [
+  ]),
+  "ptp and masquerade (iptables)": chained((hosts) => [
     ptp(hosts, { ipMasq: true, ipMasqBackend: "iptables" }),
-  ],
-  "bridge and MAC check": (hosts) => [{
+  ]),
+  "bridge and MAC check": chained((hosts) => [{
     type: "bridge",
     bridge: "many0",
     isGateway: true,
     macspoofchk: true,
     ipam: ipam(hosts),
-  }],
-  "macvlan": (hosts) => [
+  }]),
+  "macvlan": chained((hosts) => [
     { type: "macvlan", master: MASTER, ipam: ipam(hosts) },
-  ],
-  "ipvlan": (hosts) => [{ type: "ipvlan", master: MASTER, ipam: ipam(hosts) }],
-  "ptp and firewall (nftables)": (hosts) => [
+  ]),
+  "ipvlan": chained((hosts) => [
+    { type: "ipvlan", master: MASTER, ipam: ipam(hosts) },
+  ]),
+  "ptp and firewall (nftables)": chained((hosts) => [
     ptp(hosts),
     { type: "firewall", backend: "nftables" },
-  ],
-  "ptp and portmap (nftables)": (hosts, number) => [
+  ]),
+  "ptp and firewall (iptables)": chained((hosts) => [
+    ptp(hosts),
+    { type: "firewall", backend: "iptables" },
+  ]),
+  "ptp and portmap (nftables)": chained((hosts, number) => [
     ptp(hosts),
     ports("nftables", number),
-  ],
-  "ptp and portmap (iptables)": (hosts, number) => [
+  ]),
+  "ptp and portmap (iptables)": chained((hosts, number) => [
     ptp(hosts),
     ports("iptables", number),
-  ],
-  "ptp, tuning, bandwidth and sbr": (hosts) => [
+  ]),
+  "ptp, tuning, bandwidth and sbr": chained((hosts) => [
     ptp(hosts),
     { type: "tuning", mtu: 1400, dataDir: `${hosts.directory}/tuning` },
     { type: "bandwidth", ...RATES },
     { type: "sbr" },
-  ],
+  ]),
+  "whereabouts": ({ hosts, kubeconfig, whereabouts }, number) => ({
+    plugin: whereabouts,
+    keys: {
+      type: "macvlan",
+      ipam: {
+        type: "whereabouts",
+        kubernetes: { kubeconfig },
+        dataDir: `${hosts.directory}/allocations`,
+        range: "10.1.0.0/16",
+      },
+    },
+    env: podArgs(number),
+  }),
+  "multus": ({ hosts, kubeconfig }, number) => ({
+    plugin: "multus",
+    keys: {
+      type: "multus",
+      kubeconfig,
+      cniDir: `${hosts.directory}/multus`,
+      binDir: hosts.path,
+      confDir: `${hosts.directory}/net.d`,
+      // The machine may have a daemon.
+      daemonSocketDir: `${hosts.directory}/run`,
+      definitionKeys: ["host-local.dataDir"],
+      delegates: [{ cniVersion: "1.1.0", name: "pods", plugins: [ptp(hosts)] }],
+    },
+    env: podArgs(number),
+  }),
 };
 
-/** Lists the names of the networks that the kernel can have. */
-export function listPossible(): string[] {
-  return Object.keys(LISTS)
-    .filter((name) => !needsLinks(name).ignore);
+/** The network of which each pod of multus wants a second interface. */
+function secondOf(hosts: TestHosts): Keys {
+  return {
+    cniVersion: "1.1.0",
+    name: "second",
+    type: "macvlan",
+    master: MASTER,
+    ipam: ipam(hosts, "10.2.0.0/16"),
+  };
+}
+
+/** Networks of an API server. */
+const OF_CLUSTERS: readonly string[] = ["whereabouts", "multus"];
+
+/** Lists the names of the networks that the kernel can have, if they match a pattern. */
+export function listPossible(pattern = ""): string[] {
+  return Object.keys(NETWORKS).filter((name) =>
+    new RegExp(pattern).test(name) && !needsLinks(name).ignore
+  );
 }
 
 function mark(name: string): void {
@@ -102,84 +189,136 @@ function mark(name: string): void {
 }
 
 /** A node, and the containers of one network on it. */
-class CrowdedNode implements Disposable {
-  readonly #stack = new DisposableStack();
-  readonly #hosts: TestHosts;
+class CrowdedNode implements AsyncDisposable {
+  readonly #stack = new AsyncDisposableStack();
   readonly #name: string;
+  readonly #scene: Scene;
   readonly #sandboxes: NetNs[] = [];
+  #attached = 0;
+
+  private constructor(
+    name: string,
+    scene: Scene,
+    stack: AsyncDisposableStack,
+  ) {
+    this.#name = name;
+    this.#scene = scene;
+    this.#stack = stack;
+  }
 
   /**
-   * Makes a node without containers.
+   * Creates a node without containers.
    *
-   * @param name Of {@linkcode LISTS}
+   * @param name Of {@linkcode NETWORKS}
    * @param keeps Whether this process keeps what it knows
+   * @param most How many containers there will be
    */
-  constructor(name: string, keeps: boolean) {
-    this.#name = name;
-    this.#hosts = this.#stack.use(TestHosts.create());
-    const { host } = this.#hosts;
+  static async create(
+    name: string,
+    keeps: boolean,
+    most: number,
+  ): Promise<CrowdedNode> {
+    await using stack = new AsyncDisposableStack();
+    const hosts = stack.use(TestHosts.create());
+    const { host, directory } = hosts;
     runIn(host, "ip", "link", "add", MASTER, "type", "veth");
     runIn(host, "ip", "link", "set", MASTER, "up");
-    if (!keeps) return;
-    this.#stack.use(Nftables.keepOpen(host.path));
-    this.#stack.use(keepLeases({ info(): void {} }));
+    const cluster = OF_CLUSTERS.includes(name)
+      ? stack.use(await KubeWorker.start(directory, most, secondOf(hosts)))
+      : undefined;
+    const log = { info(): void {}, warn(): void {} };
+    const service = stack.use(new WhereaboutsService({}, log));
+    if (keeps) {
+      stack.use(Nftables.keepOpen(host.path));
+      stack.use(keepLeases(log));
+    }
+    const scene = {
+      hosts,
+      kubeconfig: cluster?.kubeconfig ?? "",
+      whereabouts: keeps
+        ? service.plugin
+        : (await import("../../ipam/whereabouts/plugin.ts"))
+          .whereabouts as Plugin,
+    };
+    return new CrowdedNode(name, scene, stack.move());
   }
 
   /** Measures the commands of one container beside a number of others. */
   async measure(others: number): Promise<void> {
-    while (this.#sandboxes.length < others) {
-      await this.#call("ADD", this.#sandboxes.length);
+    while (this.#attached < others) {
+      await this.#call("ADD", this.#attached++);
     }
-    const valid = this.#sandboxes.map((_, number) => ({
+    const valid = Array.from({ length: others }, (_, number) => ({
       containerID: `c${number}`,
       ifname: "eth0",
     }));
-    for (let round = 0; round <= WARM_UP; round++) {
-      const note = (command: string): void => {
-        if (round === WARM_UP) mark(`${this.#name}-${others}-${command}`);
-      };
-      note("ADD");
+    const measured = async (
+      command: string,
+      keys: Keys,
+      name = command,
+    ): Promise<unknown> => {
+      mark(`${this.#name}-${others}-${name}`);
+      const startMs = performance.now();
+      const answer = await this.#call(command, others, keys);
+      const ms = (performance.now() - startMs).toFixed(1);
+      mark("pause");
+      console.log([this.#name, others, name, ms].join("\t"));
+      return answer;
+    };
+    const collect = (list: readonly object[]): Keys => ({
+      "cni.dev/valid-attachments": list,
+    });
+    for (let round = 0; round < WARM_UP; round++) {
       const prevResult = await this.#call("ADD", others);
-      note("CHECK");
       await this.#call("CHECK", others, { prevResult });
-      note("DEL");
       await this.#call("DEL", others, { prevResult });
-      note("GC");
-      await this.#call("GC", others, { "cni.dev/valid-attachments": valid });
-      note("end");
+      await this.#call("GC", others, collect(valid));
     }
-    this.#sandboxes.length = others;
+    const prevResult = await measured("ADD", {});
+    await measured("CHECK", { prevResult });
+    await measured("DEL", { prevResult });
+    await measured("GC", collect(valid));
+    await measured("GC", collect([]), "GC of all");
+    this.#attached = 0;
   }
 
   async #call(
     command: string,
     number: number,
-    keys: Keys = {},
+    more: Keys = {},
   ): Promise<unknown> {
-    const sandbox = this.#sandboxes[number] ??= this.#hosts.addNetns();
-    const config = {
-      cniVersion: "1.1.0",
-      name: "net1",
-      type: "chain",
-      plugins: LISTS[this.#name]?.(this.#hosts, number),
-      ...keys,
-    };
-    const options = { containerId: `c${number}`, sandbox };
-    const { exitCode, stdout, json } = await this.#hosts
-      .run("chain", command, config, options);
+    const { hosts } = this.#scene;
+    const sandbox = this.#sandboxes[number] ??= hosts.addNetns();
+    const network = NETWORKS[this.#name];
+    if (network === undefined) throw new Error(`no network ${this.#name}`);
+    const { plugin, keys, env } = network(this.#scene, number);
+    const config = { cniVersion: "1.1.0", name: "net1", ...keys, ...more };
+    const { exitCode, stdout, json } = await hosts.run(
+      plugin,
+      command,
+      config,
+      {
+        containerId: `c${number}`,
+        sandbox,
+        // After all attachments.
+        startedAt: new Date(Date.now() + 60_000),
+        ...env && { env },
+      },
+    );
     if (exitCode !== 0) throw new Error(`${this.#name}: ${stdout}`);
     return json;
   }
 
-  [Symbol.dispose](): void {
-    this.#stack.dispose();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
   }
 }
 
 if (import.meta.main) {
-  const [way, ...counts] = Deno.args;
-  for (const name of listPossible()) {
-    using node = new CrowdedNode(name, way === "daemon");
+  const [way, pattern, ...counts] = Deno.args;
+  const most = Math.max(...counts.map(Number));
+  for (const name of listPossible(pattern)) {
+    await using node = await CrowdedNode.create(name, way === "daemon", most);
     for (const others of counts) await node.measure(Number(others));
   }
 }

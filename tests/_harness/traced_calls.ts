@@ -23,6 +23,10 @@ export interface TracedCalls {
   readonly count: number;
   /** What it has read from the kernel and from files. */
   readonly bytes: number;
+  /** How many programs it has run. */
+  readonly programs: number;
+  /** What these have read. */
+  readonly programBytes: number;
 }
 
 /**
@@ -56,15 +60,27 @@ function splitTrace(trace: string): Map<string, TracedCalls> {
   const [main] = lines.find((line) => line.includes("/mark-"))?.split(" ") ??
     [];
   const parts = new Map<string, TracedCalls>();
-  let part = { calls: {} as Record<string, number>, count: 0, bytes: 0 };
+  const programs = new Set<string | undefined>();
+  let part = newPart();
   for (const line of lines) {
     const [, thread, begun, resumed] =
       /^(\d+) +(?:(\w+)\(|<\.\.\. (\w+) resumed>)/.exec(line) ?? [];
     const name = begun ?? resumed;
-    if (thread !== main || name === undefined) continue;
+    if (name === undefined) continue;
+    const result = Number(/ = (\d+)$/.exec(line)?.[1] ?? 0);
+    if (thread !== main) {
+      if (begun === "execve" && !programs.has(thread)) {
+        programs.add(thread);
+        part.programs++;
+      }
+      if (programs.has(thread) && READING.test(name)) {
+        part.programBytes += result;
+      }
+      continue;
+    }
     const [, mark] = /"\/mark-([^"]+)"/.exec(line) ?? [];
     if (mark !== undefined) {
-      parts.set(mark, part = { calls: {}, count: 0, bytes: 0 });
+      parts.set(mark, part = newPart());
       continue;
     }
     if (OF_THE_ENGINE.test(name)) continue;
@@ -72,8 +88,16 @@ function splitTrace(trace: string): Map<string, TracedCalls> {
       part.calls[name] = (part.calls[name] ?? 0) + 1;
       part.count++;
     }
-    const result = / = (\d+)$/.exec(line)?.[1];
-    if (READING.test(name)) part.bytes += Number(result ?? 0);
+    if (READING.test(name)) part.bytes += result;
   }
   return parts;
+}
+
+/** A part while it is read. */
+type Part = { -readonly [K in keyof TracedCalls]: TracedCalls[K] } & {
+  calls: Record<string, number>;
+};
+
+function newPart(): Part {
+  return { calls: {}, count: 0, bytes: 0, programs: 0, programBytes: 0 };
 }

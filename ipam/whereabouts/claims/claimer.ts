@@ -16,6 +16,7 @@ import { pauseMs, type WhereaboutsApi } from "../api.ts";
 import { conflict, otherInterface, outside } from "./errors.ts";
 import type { ClaimState, NextState } from "./steps.ts";
 import { findClaimKey, recordCountKey } from "./ipam_claim.ts";
+import type { ObjectMeta } from "../../../kube/types.ts";
 import type { PatchOperation } from "../../../kube/write.ts";
 import {
   allocationPath,
@@ -295,11 +296,18 @@ export class Claimer {
     const ip = this.#choose(attempt, records);
     const added = await this.#add(ip, current, attempt);
     if (added === undefined) return { at: "waiting" };
-    const { claim, after } = added;
-    const others = listRecords(after, range.cidr, this.#options.log)
-      .filter(({ key }) => key !== claim.key);
-    if (this.#findOwn(attempt.pool, others) !== undefined) {
-      return { at: "yielding", claim };
+    const { claim, patched } = added;
+    // Another writer may have come between, for the same pod. The patch of a lasting
+    // record tests that none did.
+    if (!this.#options.owner.isLasting && !isNext(current, patched)) {
+      const after = await this.#options.api.findPool(attempt.pool.name);
+      const others = after === undefined
+        ? []
+        : listRecords(after, range.cidr, this.#options.log)
+          .filter(({ key }) => key !== claim.key);
+      if (this.#findOwn(attempt.pool, others) !== undefined) {
+        return { at: "yielding", claim };
+      }
     }
     attempt.refusals = 0;
     return { at: "recorded", ip, claim };
@@ -327,14 +335,15 @@ export class Claimer {
   /**
    * Adds a record for an address.
    *
-   * @returns The pool afterwards; undefined if another writer came first
+   * @returns The pool's metadata afterwards; undefined if another writer came first
    */
   async #add(
     ip: Ip,
     current: IpPool,
     attempt: Attempt,
   ): Promise<
-    { readonly claim: PoolAllocation; readonly after: IpPool } | undefined
+    | { readonly claim: PoolAllocation; readonly patched: ObjectMeta }
+    | undefined
   > {
     const { api, owner } = this.#options;
     const { name, range } = attempt.pool;
@@ -345,7 +354,7 @@ export class Claimer {
     const first = owner.isLasting ? countRecord(current, owner.record.id) : [];
     // Before the request: its answer may be lost.
     if (!owner.isLasting) this.#asked.set(nameOf(claim), claim);
-    const after = await api.patchPool(name, [
+    const patched = await api.patchPool(name, [
       ...first,
       ...current.spec.allocations ? [] : [
         { op: "test", path: "/spec/allocations", value: null } as const,
@@ -355,7 +364,7 @@ export class Claimer {
       { op: "test", path, value: current.spec.allocations?.[key] ?? null },
       { op: "add", path, value: owner.record },
     ]);
-    if (after !== undefined) return { claim, after };
+    if (patched !== undefined) return { claim, patched };
     this.#forget(claim);
     return undefined;
   }
@@ -508,6 +517,17 @@ export class Claimer {
       { details: `after ${conflicts + 1} conflicts with other writers` },
     );
   }
+}
+
+/**
+ * Reports whether a pool was not changed between a read and a patch.
+ *
+ * Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/strategy.go
+ * `PrepareForUpdate`: each change of the content adds one to the generation.
+ */
+function isNext({ metadata }: IpPool, patched: ObjectMeta): boolean {
+  const { generation } = metadata ?? {};
+  return generation !== undefined && patched.generation === generation + 1;
 }
 
 /** Reports whether a record is of a pod, or of an address that is set aside. */

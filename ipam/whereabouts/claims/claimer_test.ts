@@ -30,6 +30,8 @@ class Cluster {
   readonly before: Record<string, (() => unknown)[]> = {};
   readonly #annotations: Record<string, string> = {};
   #uid = 0;
+  #content = "";
+  #generation = 0;
 
   /** Reserves an address. */
   reserve(ip: string, spec: Spec): void {
@@ -80,13 +82,21 @@ class Cluster {
   }
 
   #pool(): IpPool {
+    const content = JSON.stringify(this.allocations);
+    if (content !== this.#content) this.#generation++;
+    this.#content = content;
     return {
-      metadata: { name: "pool", annotations: { ...this.#annotations } },
+      metadata: {
+        name: "pool",
+        annotations: { ...this.#annotations },
+        generation: this.#generation,
+      },
       spec: { range: String(RANGE.cidr), allocations: { ...this.allocations } },
     };
   }
 
-  #patch(operations: readonly PatchOperation[]): IpPool | undefined {
+  #patch(operations: readonly PatchOperation[]): ObjectMeta | undefined {
+    this.#pool(); // Another writer may have changed it.
     const find = (path: string): [Record<string, unknown>, string] => [
       path.startsWith("/metadata/") ? this.#annotations : this.allocations,
       path.split("/").at(-1)?.replaceAll("~1", "/") ?? "",
@@ -103,7 +113,7 @@ class Cluster {
       if (op === "remove") delete all[key];
       else if (op !== "test") all[key] = value;
     }
-    return this.#pool();
+    return this.#pool().metadata;
   }
 }
 

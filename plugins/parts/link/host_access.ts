@@ -128,8 +128,10 @@ export async function endAccess(call: HostAccessCall): Promise<void> {
 export async function endStaleAccess(call: HostAccessCall): Promise<void> {
   const { network, validAttachments } = call;
   if (validAttachments === undefined) return;
-  const valid = validAttachments.map((one) => metricOf({ ...one, network }));
-  await deleteRoutes(call, ({ priority = 0 }) => !valid.includes(priority));
+  const valid = new Set(
+    validAttachments.map((one) => metricOf({ ...one, network })),
+  );
+  await deleteRoutes(call, ({ priority = 0 }) => !valid.has(priority));
 }
 
 /** See `checkHostAccess()`. */

@@ -73,10 +73,12 @@ export function staleLinkTest(
   network: string,
   valid: readonly AttachmentId[],
 ): (link: { readonly alias: string | undefined }) => boolean {
-  const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
+  const spared = new Set(
+    valid.map((attachment) => aliasOf({ ...attachment, network })),
+  );
   const prefix = aliasPrefixOf(network);
   return ({ alias }) =>
-    alias?.startsWith(prefix) === true && !spared.includes(alias);
+    alias?.startsWith(prefix) === true && !spared.has(alias);
 }
 
 /** The owner of a link, if its alias names it. */

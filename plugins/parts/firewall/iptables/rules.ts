@@ -77,8 +77,14 @@ export async function listRules(
   return (await listChains(iptables, [chain])).get(chain);
 }
 
-/** Lists the rules of some chains, and possibly of others, by chain. */
-async function listChains(
+/**
+ * Lists the rules of some chains, and possibly of others, by chain: one run of the
+ * program lists one chain, or the whole table.
+ *
+ * @throws {BackendMissing} If the program cannot work on this host
+ * @throws {Error} With the program's output
+ */
+export async function listChains(
   iptables: Iptables,
   chains: readonly string[],
 ): Promise<Listing["chains"]> {
@@ -263,7 +269,7 @@ export async function findMissingRule(
 ): Promise<IptablesRule | undefined> {
   const listed = await listChains(iptables, rules.map(({ chain }) => chain));
   const unlisted = rules.filter(({ chain, args }) =>
-    !spellingsOf(listed.get(chain) ?? []).has(spellingOf(args))
+    !isListed(args, listed.get(chain) ?? [])
   );
   const [first] = unlisted;
   if (first === undefined) return undefined;
@@ -276,15 +282,13 @@ export async function findMissingRule(
   throw failureOf(iptables, ended);
 }
 
-/** The spellings of a listing's rules, which calls share. */
-const knownSpellings = new WeakMap<readonly string[], ReadonlySet<string>>();
-
-function spellingsOf(lines: readonly string[]): ReadonlySet<string> {
-  const known = knownSpellings.get(lines);
-  if (known !== undefined) return known;
-  const spellings = new Set(lines.map((line) => spellingOf(splitRule(line))));
-  knownSpellings.set(lines, spellings);
-  return spellings;
+/** Reports whether a rule is among lines. Only lines with its target are parsed. */
+function isListed(args: readonly string[], lines: readonly string[]): boolean {
+  const target = args[args.indexOf("-j") + 1] ?? "";
+  const wanted = spellingOf(args);
+  return lines.some((line) =>
+    line.includes(target) && spellingOf(splitRule(line)) === wanted
+  );
 }
 
 /**

@@ -21,7 +21,12 @@ import {
   runIptables,
   splitRule,
 } from "../iptables/program.ts";
-import { findMissingRule } from "../iptables/rules.ts";
+import {
+  changeRules,
+  deleteLineOf,
+  findMissingRule,
+  listTable,
+} from "../iptables/rules.ts";
 import {
   containerIn,
   findOutbound,
@@ -102,6 +107,33 @@ export async function delIptablesMasquerade(
   // Another DEL of the same attachment may have been faster.
   const left = await runIptables(iptables, ["-S", chain]);
   if (left.code !== OTHER_PROBLEM) throw failureOf(iptables, ended);
+}
+
+/**
+ * Removes the chains of containers, and the rules that lead to them, together.
+ *
+ * @throws {Error} With the program's output; nothing is removed then
+ */
+export async function delIptablesChains(
+  iptables: Iptables,
+  containers: readonly Pick<MasqueradeNames, "chain">[],
+): Promise<void> {
+  if (containers.length === 0) return;
+  const chains = new Set(containers.map(({ chain }) => chain));
+  await changeRules(iptables, async () => {
+    const listed = await listTable(iptables);
+    const present = listed.filter((line) => line.startsWith("-N "))
+      .map((line) => line.slice("-N ".length))
+      .filter((name) => chains.has(name));
+    const leading = listed.filter((line) =>
+      line.startsWith("-A POSTROUTING ") &&
+      chains.has(/ -j (\S+)/.exec(line)?.[1] ?? "")
+    );
+    return [
+      ...leading.map(deleteLineOf),
+      ...present.flatMap((chain) => [`-F ${chain}`, `-X ${chain}`]),
+    ];
+  });
 }
 
 /** Lists the containers that have rules for a network, by their comments. */

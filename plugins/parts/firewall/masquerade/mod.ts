@@ -14,7 +14,7 @@ import { CniError, describeError, ErrorCode } from "../../../../base/error.ts";
 import type { Log } from "../../../../base/log/log.ts";
 import { tryAll } from "../../../../cni/call/rollback.ts";
 import type { AttachmentId } from "../../../../cni/config/types.ts";
-import type { Nftables } from "../../../../ffi/nftables/mod.ts";
+import { Nftables } from "../../../../ffi/nftables/mod.ts";
 import { NetNs } from "../../../../ffi/netns.ts";
 import type { Cidr } from "../../../../net/cidr.ts";
 import type { Ip } from "../../../../net/ip.ts";
@@ -140,18 +140,20 @@ export async function collectMasqueradeGarbage(
   });
   // All interfaces of a container share its chain.
   const containers = new Set(valid.map(({ containerId }) => containerId));
+  const staleOf = (ids: readonly string[]): Promise<MasqueradeNames[]> =>
+    Promise.all(
+      [...new Set(ids)].filter((id) => !containers.has(id))
+        .map((containerId) => namesOf({ network, containerId, ifName: "" })),
+    );
   const delEach = (
-    ids: readonly string[],
-    del: (stale: MasqueradeNames) => Promise<void>,
+    stale: readonly MasqueradeNames[],
+    del: (one: MasqueradeNames) => Promise<void>,
   ): Promise<void> =>
     tryAll(
-      [...new Set(ids)].filter((id) => !containers.has(id))
-        .map((containerId) => [
-          `remove the rules of container "${containerId}"`,
-          async () =>
-            await del(await namesOf({ network, containerId, ifName: "" })),
-        ]),
+      stale.map((one) => [`remove the chain "${one.chain}"`, () => del(one)]),
     );
+  // Otherwise each stale chain would be searched for among all rules.
+  using _kept = Nftables.keepOpen(host.hostNetns);
   using nftables = openNftables(host.hostNetns);
   await tryAll([
     ["remove stale nftables rules", async () => {
@@ -164,23 +166,30 @@ export async function collectMasqueradeGarbage(
         await import("./iptables_nft.ts");
       const ids = listIptablesNftContainers(nftables, network);
       await delEach(
-        ids,
-        (stale) => delIptablesNftMasquerade(nftables, stale, undefined),
+        await staleOf(ids),
+        (one) => delIptablesNftMasquerade(nftables, one, undefined),
       );
     }],
     [
       "remove stale rules of iptables-legacy",
       () =>
         eachLegacyIptables(legacyOf(host), async (iptables) => {
-          const { delIptablesMasquerade, listIptablesContainers } =
-            await import(
-              "./iptables.ts"
-            );
+          const {
+            delIptablesChains,
+            delIptablesMasquerade,
+            listIptablesContainers,
+          } = await import("./iptables.ts");
           const ids = await listIptablesContainers(iptables, network);
-          await delEach(
-            ids,
-            (stale) => delIptablesMasquerade(iptables, stale, undefined),
-          );
+          const stale = await staleOf(ids);
+          try {
+            await delIptablesChains(iptables, stale);
+          } catch {
+            // One that cannot be removed must not keep the others.
+            await delEach(
+              stale,
+              (one) => delIptablesMasquerade(iptables, one, undefined),
+            );
+          }
         }),
     ],
   ]);
