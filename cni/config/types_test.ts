@@ -232,7 +232,9 @@ Deno.test("decodeValidAttachments() tells no list from an empty one", async (t) 
 });
 
 Deno.test("listedTest() reports whether both names are those of one attachment", () => {
-  const list = [["c1", "eth0"], ["c2", "net1"]].map(([containerId, ifName]) => ({
+  const list = [["c1", "eth0"], ["c2", "net1"]].map((
+    [containerId, ifName],
+  ) => ({
     containerId: `${containerId}`,
     ifName: `${ifName}`,
   }));

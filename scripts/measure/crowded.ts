@@ -27,20 +27,28 @@ function formatPart(part: TracedCalls | undefined): string {
 }
 
 /** Prints the table. */
-async function measure(pattern: string, counts: readonly string[]): Promise<void> {
+async function measure(
+  pattern: string,
+  counts: readonly string[],
+): Promise<void> {
   using hosts = TestHosts.create();
   const parts = await traceProgram(hosts.host, hosts.directory, [
     "crowded_node.ts",
     ...["daemon", pattern],
     ...counts,
   ]);
-  const head = ["", ...COMMANDS.flatMap((command) =>
-    counts.map((count) => `${command}, ${count}`)
-  )];
+  const head = [
+    "",
+    ...COMMANDS.flatMap((command) =>
+      counts.map((count) => `${command}, ${count}`)
+    ),
+  ];
   const rows = listPossible(pattern).map((name) => [
     name,
     ...COMMANDS.flatMap((command) =>
-      counts.map((count) => formatPart(parts.get(`${name}-${count}-${command}`)))
+      counts.map((count) =>
+        formatPart(parts.get(`${name}-${count}-${command}`))
+      )
     ),
   ]);
   for (const row of [head, ...rows]) console.log(row.join("\t"));
