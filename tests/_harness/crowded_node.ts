@@ -279,7 +279,8 @@ class CrowdedNode implements AsyncDisposable {
     await measured("DEL", { prevResult });
     await measured("GC", collect(valid));
     await measured("GC", collect([]), "GC of all");
-    this.#attached = 0;
+    // Links that have no end on the host are still in theirs.
+    this.#sandboxes.length = this.#attached = 0;
   }
 
   async #call(
