@@ -98,6 +98,7 @@ function listQuadratic(costOf: CostOf, pattern = ""): string[] {
  */
 const GROWING: readonly string[] = [
   "ptp and masquerade (nftables): GC reads more",
+  "ptp in the subnet of an uplink: GC reads more",
   "ptp and masquerade (iptables): GC reads more",
   "bridge and MAC check: GC reads more",
   "ptp and firewall (nftables): GC reads more",

@@ -103,7 +103,8 @@ export class NeighborRequests {
   /** Lists the addresses of a family for which the kernel answers on a link. */
   listProxies(ifindex: number, family: IpFamily): Ip[] {
     const header = { family: addressFamily(family), flags: NTF_PROXY };
-    return this.#socket.dump(getNeighbor, { header }, newNeighbor)
+    const request = { header, attributes: { ifindex } };
+    return this.#socket.dump(getNeighbor, request, newNeighbor)
       .flatMap(({ header, attributes: { destination } }) =>
         header.ifindex === ifindex && destination ? [destination] : []
       );
@@ -132,7 +133,7 @@ export class NeighborRequests {
       : addressFamily(filter.family);
     const answers = this.#socket.dump(
       getNeighbor,
-      { header: { family } },
+      { header: { family }, attributes: { ifindex: filter.ifindex } },
       newNeighbor,
     );
     return answers.flatMap(({ header, attributes }) =>

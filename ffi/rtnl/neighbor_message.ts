@@ -26,6 +26,7 @@ const neighborHeader = struct({
 const neighborAttributes = attributeSet({
   destination: [1, ip],
   linkLayerAddress: [2, mac],
+  ifindex: [8, u32],
   master: [9, u32],
 });
 

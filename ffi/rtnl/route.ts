@@ -149,13 +149,32 @@ export class RouteRequests {
     this.#socket.request(delRoute, entry.toRequest());
   }
 
-  /** Lists the routes of both families, of all tables and types. */
-  listEntries(): RouteEntry[] {
-    const request = { header: { family: AF_UNSPEC } };
-    return this.#socket.dump(getRoute, request, newRoute)
-      .filter(({ header: { family, flags } }) =>
-        (family === AF_INET || family === AF_INET6) && !(flags & RTM_F_CLONED)
-      ).map(RouteEntry.from);
+  /**
+   * Lists the routes of all tables and types.
+   *
+   * @param filter Of both families and all links by default. Kernels before 4.20 leave
+   * out nothing
+   */
+  listEntries(
+    { family, ifindex }: Pick<RouteFilter, "family" | "ifindex"> = {},
+  ): RouteEntry[] {
+    const request = {
+      header: {
+        family: family === undefined ? AF_UNSPEC : addressFamily(family),
+      },
+      attributes: { oif: ifindex },
+    };
+    try {
+      return this.#socket.dump(getRoute, request, newRoute)
+        .filter(({ header: { family, flags } }) =>
+          (family === AF_INET || family === AF_INET6) &&
+          !(flags & RTM_F_CLONED)
+        ).map(RouteEntry.from);
+    } catch (error) {
+      // The link does not exist, or no longer.
+      if (ifindex !== undefined && isErrno(error, "ENODEV")) return [];
+      throw error;
+    }
   }
 
   /**

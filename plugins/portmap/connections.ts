@@ -9,6 +9,7 @@
 import { describeError } from "../../base/error.ts";
 import { Conntrack, type TrackedConnection } from "../../ffi/conntrack/mod.ts";
 import { isErrno } from "../../ffi/errno.ts";
+import type { Ip } from "../../net/ip.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { PortmapHost } from "./backend.ts";
 import { type ForwardedPort, PROTOCOLS } from "./mapping.ts";
@@ -85,7 +86,9 @@ function staleTest(
   const [addedTo, goneFrom, keptAt] = [added, gone, kept].map((ports) =>
     Map.groupBy(ports, (one) => `${PROTOCOLS[one.protocol]} ${one.hostPort}`)
   );
-  const local = added.length > 0 ? localAddresses(hostNetns) : new Set();
+  let local: Set<string> | undefined;
+  const isLocal = (ip: Ip): boolean =>
+    (local ??= localAddresses(hostNetns)).has(ip.toString());
   return ({ protocol, original, reply }) => {
     const { destination, destinationPort } = original;
     const key = `${protocol} ${destinationPort}`;
@@ -97,8 +100,8 @@ function staleTest(
     if (left.some((port) => isTo(port) && goesTo(port))) return true;
     const now = addedTo?.get(key)?.filter(isTo) ?? [];
     const before = keptAt?.get(key)?.filter(isTo) ?? [];
-    return now.length > 0 && local.has(destination.toString()) &&
-      ![...now, ...before].some(goesTo);
+    return now.length > 0 && ![...now, ...before].some(goesTo) &&
+      isLocal(destination);
   };
 }
 

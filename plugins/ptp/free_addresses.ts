@@ -80,7 +80,7 @@ export function checkAddressFree(
     return refuseIfUsed(host, ip, entry, isStale);
   }
   // Only what is on one of the host's links can be a neighbour's.
-  if (!hasGateway) checkNoNeighbor(host, ip, isStale);
+  if (!hasGateway) checkNoNeighbor(host, ip, entry, isStale);
 }
 
 /**
@@ -126,16 +126,27 @@ function refuseIfUsed(
   }
 }
 
-function checkNoNeighbor(host: Rtnl, ip: Ip, isStale: StalePairTest): void {
-  const isRouter = host.route.listEntries().some(({ nextHops }) =>
+/** @param entry The route to the links on which the address may be */
+function checkNoNeighbor(
+  host: Rtnl,
+  ip: Ip,
+  { nextHops }: RouteEntry,
+  isStale: StalePairTest,
+): void {
+  const { family } = ip;
+  const onLinks = nextHops.flatMap(({ ifindex }) =>
+    ifindex === undefined ? [] : [{ family, ifindex }]
+  );
+  const entries = onLinks.flatMap((filter) => host.route.listEntries(filter));
+  const isRouter = entries.some(({ nextHops }) =>
     nextHops.some(({ gateway, ifindex = 0 }) =>
       gateway?.equals(ip) &&
       findUser(host, ifindex, ip, isStale) !== undefined
     )
   );
   if (isRouter) throw routerAddressError(ip);
-  const { family } = ip;
-  const neighbor = new NeighborRequests(host.socket).list({ family })
+  const neighbors = new NeighborRequests(host.socket);
+  const neighbor = onLinks.flatMap((filter) => neighbors.list(filter))
     .find((one) => one.ip.equals(ip) && (one.isReachable || one.isPermanent));
   if (neighbor?.mac === undefined) return;
   const user = findUser(host, neighbor.ifindex, ip, isStale);

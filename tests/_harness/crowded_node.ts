@@ -26,6 +26,9 @@ import { needsLinks } from "./link_kinds.ts";
 /** The link of the host below those of macvlan and ipvlan. */
 const MASTER = "lower0";
 
+/** The subnet in which that link has the last address. */
+const UPLINK_SUBNET = "10.3.0.0/16", UPLINK_ADDRESS = "10.3.255.254/16";
+
 /** Rounds before the one that counts: each way to call is then compiled and warm. */
 const WARM_UP = 2;
 
@@ -73,9 +76,11 @@ function ptp(hosts: TestHosts, keys: Keys = {}): Keys {
 }
 
 function ports(backend: string, number: number): Keys {
-  const portMappings = [
-    { hostPort: 10_000 + number, containerPort: 80, protocol: "tcp" },
-  ];
+  const portMappings = ["tcp", "udp"].map((protocol) => ({
+    hostPort: 10_000 + number,
+    containerPort: 80,
+    protocol,
+  }));
   return { type: "portmap", backend, runtimeConfig: { portMappings } };
 }
 
@@ -90,6 +95,9 @@ function podArgs(number: number): Environment {
 const NETWORKS: Readonly<Record<string, Network>> = {
   "ptp and masquerade (nftables)": chained((hosts) => [
     ptp(hosts, { ipMasq: true, ipMasqBackend: "nftables" }),
+  ]),
+  "ptp in the subnet of an uplink": chained((hosts) => [
+    { type: "ptp", ipam: ipam(hosts, UPLINK_SUBNET) },
   ]),
   "ptp and masquerade (iptables)": chained((hosts) => [
     ptp(hosts, { ipMasq: true, ipMasqBackend: "iptables" }),
@@ -223,6 +231,7 @@ class CrowdedNode implements AsyncDisposable {
     const { host, directory } = hosts;
     runIn(host, "ip", "link", "add", MASTER, "type", "veth");
     runIn(host, "ip", "link", "set", MASTER, "up");
+    runIn(host, "ip", "address", "add", UPLINK_ADDRESS, "dev", MASTER);
     const cluster = OF_CLUSTERS.includes(name)
       ? stack.use(await KubeWorker.start(directory, most, secondOf(hosts)))
       : undefined;

@@ -56,7 +56,8 @@ export function checkNotOfHost(
     throw hostAddressError(host, ip, entry);
   }
   const isRouter = segment !== undefined &&
-    host.route.listEntries().some(({ nextHops }) =>
+    host.route.listEntries({ family: ip.family, ifindex: segment.index })
+      .some(({ nextHops }) =>
       nextHops.some(({ gateway, ifindex }) =>
         ifindex === segment.index && gateway?.equals(ip)
       )
