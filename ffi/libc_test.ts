@@ -276,3 +276,18 @@ Deno.test("sendInBackground() holds the message until it is sent", async () => {
     await Deno.remove(directory, { recursive: true });
   }
 });
+
+Deno.test("unmapProgramPages() unmaps most pages of files, and the program goes on", async () => {
+  const readKib = (): number => {
+    const status = Deno.readTextFileSync("/proc/self/status");
+    return Number(/^RssFile:\s+(\d+) kB$/m.exec(status)?.[1]);
+  };
+  const before = readKib();
+  libc.unmapProgramPages();
+  const after = readKib();
+  assert(after < before / 2, `${before} KiB, then ${after} KiB`);
+  // Code that was mapped, and code that was not.
+  const { gunzipSync, gzipSync } = await import("node:zlib");
+  const text = "a".repeat(100_000);
+  assertEquals(gunzipSync(gzipSync(text)).toString(), text);
+});

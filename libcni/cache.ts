@@ -209,7 +209,17 @@ export class AttachmentCache {
    * @throws {CniError} 5 if the directory cannot be read
    */
   listAttachments(containerId = ""): CachedAttachment[] {
-    return this.#listNames()
+    return [...this.eachAttachment(containerId)];
+  }
+
+  /**
+   * Reads the attachments of {@linkcode listAttachments} one after the other: those of
+   * a large node take megabytes.
+   *
+   * @throws {CniError} 5 if the directory cannot be read
+   */
+  eachAttachment(containerId = ""): IteratorObject<CachedAttachment> {
+    return this.#listNames().values()
       // The name alone shows that a file is not the container's; no need to
       // open it.
       .filter((name) => !containerId || name.includes(`-${containerId}-`))
@@ -285,7 +295,8 @@ function belongsTo(key: AttachmentKey, found: AttachmentKey): boolean {
   return names.every((name) => [key[name], ""].includes(found[name]));
 }
 
-function readAttachment(path: string): CachedAttachment | undefined {
+/** Reads a file of a cache; undefined if it is not an attachment, or cannot be read. */
+export function readAttachment(path: string): CachedAttachment | undefined {
   const bytes = readIfPossible(path);
   const since = ifPossible(() => Deno.statSync(path).mtime);
   if (bytes === undefined || !since) return undefined;

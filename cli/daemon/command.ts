@@ -32,6 +32,7 @@ import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
 import { defaultDirectories } from "../node/network.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { detach } from "./detach.ts";
+import { unmapProgramPages } from "../../ffi/libc.ts";
 import { LeftoverRemover } from "./leftover_remover.ts";
 import type { PodMetrics } from "./pod_metrics.ts";
 import type { Reconciler } from "./reconciler.ts";
@@ -99,6 +100,7 @@ export async function daemon(
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
       await collectHeap();
+      unmapProgramPages();
     }
     await using _dhcp = options.dhcpSocket === ""
       ? undefined

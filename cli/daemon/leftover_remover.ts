@@ -47,6 +47,14 @@ export interface LeftoverRemoverOptions extends ReconcilerOptions {
   readonly graceMs?: number;
 }
 
+/**
+ * A leftover that could not be removed: without what its search has found, to which
+ * its `remove()` refers.
+ */
+interface FailedRemoval extends Pick<Orphan, "kind" | "where" | "container"> {
+  readonly error: string;
+}
+
 /** A container that has been attached by this daemon, as far as it has seen. */
 interface Followed {
   readonly netns: string;
@@ -72,7 +80,7 @@ export class LeftoverRemover
   readonly #confs = new Map<string, Uint8Array>();
   readonly #watched = new Set<string>();
   readonly #removed = new Map<string, number>();
-  #failed: readonly Removal[] = [];
+  #failed: readonly FailedRemoval[] = [];
 
   note({ call, plugin, command, network, code }: EndedCall): void {
     const { env, stdin } = call;
@@ -207,23 +215,28 @@ export class LeftoverRemover
       if (error === undefined) {
         this.#removed.set(kind, (this.#removed.get(kind) ?? 0) + 1);
         log.info("Removed a resource of a deleted container", about);
-      } else if (!this.#failed.some((known) => isSame(known.orphan, orphan))) {
+      } else if (!this.#failed.some((known) => isSame(known, orphan))) {
         log.warn("Cannot remove a resource of a deleted container", {
           ...about,
           error: describeError(error),
         });
       }
     }
-    this.#failed = removals.filter(({ error }) => error !== undefined);
+    this.#failed = removals.flatMap(({ orphan, error }) => {
+      const { kind, where, container } = orphan;
+      return error === undefined
+        ? []
+        : [{ kind, where, container, error: describeError(error) }];
+    });
   }
 
   describe(): LeftoversDocument {
     return {
       removed: Object.fromEntries(this.#removed),
-      failed: this.#failed.map(({ orphan: { kind, where }, error }) => ({
+      failed: this.#failed.map(({ kind, where, error }) => ({
         kind,
         where,
-        error: describeError(error),
+        error,
       })),
       searches: this.rounds,
       ...this.last,
@@ -248,7 +261,7 @@ export class LeftoverRemover
   }
 }
 
-function isSame(one: Orphan, other: Orphan): boolean {
+function isSame(one: FailedRemoval, other: Orphan): boolean {
   return one.kind === other.kind && one.where === other.where &&
     one.container === other.container;
 }

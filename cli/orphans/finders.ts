@@ -25,6 +25,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkOrphan } from "../../plugins/parts/owner/leftovers.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../metadata/ask_plugin.ts";
+import { readAttachment } from "../../libcni/cache.ts";
 import { findExecutable } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import type { ReportedLeftover } from "../../metadata/tool_question.ts";
@@ -41,13 +42,13 @@ export function findAttachments(scene: Scene): Orphan[] {
 }
 
 function findCached(scene: Scene, cacheDir: string): Orphan[] {
-  return new AttachmentCache(cacheDir).listAttachments().flatMap((cached) => {
-    const { network, containerId, ifName, path, since } = cached;
-    const netns = netnsOf(cached);
+  const found = new AttachmentCache(cacheDir).eachAttachment();
+  return found.flatMap((attachment): Orphan[] => {
+    const { network, containerId, ifName, path, since } = attachment;
     const reason = scene.evidence.findReason({
       container: containerId,
-      addresses: addressesOf(cached),
-      netns,
+      addresses: addressesOf(attachment),
+      netns: netnsOf(attachment),
       since,
     });
     if (reason === undefined) return [];
@@ -58,9 +59,9 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
       network,
       ...reason,
       async remove(): Promise<void> {
-        const isThere = new AttachmentCache(cacheDir)
-          .listAttachments(containerId).some((one) => one.path === path);
-        if (!isThere) return;
+        // Read again: the configurations of all leftovers take megabytes.
+        const cached = readAttachment(path);
+        if (cached === undefined) return;
         const bare = { name: network, cniVersion: "", plugins: [] };
         // It takes no locks: the remover holds them.
         await new NetworkRuntime({ ...scene, cacheDir }).delNetworkList(
@@ -74,7 +75,7 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
         );
       },
     }];
-  });
+  }).toArray();
 }
 
 /** Finds locks of processes that were killed, on containers and on the node's objects. */
@@ -127,7 +128,7 @@ function isHostPair(link: Link, links: readonly Link[]): boolean {
 /** Asks each plugin outside of this project that a configuration names. */
 export async function askOthers(scene: Scene): Promise<Orphan[]> {
   const confs = readConfs(scene).flatMap(listPlugins)
-    .filter(({ type }) => !pluginNames.includes(String(type)));
+    .filter(({ type }) => !pluginNames.includes(String(type))).toArray();
   const orphans: Orphan[] = [];
   for (const [type, own] of Map.groupBy(confs, ({ type }) => String(type))) {
     const { pluginDirs } = scene;

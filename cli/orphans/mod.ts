@@ -221,32 +221,42 @@ export interface Removal {
 export async function removeOrphans(
   search: OrphanSearch,
 ): Promise<Removal[]> {
-  const first = await findOrphans(search);
-  if (first.length === 0) return [];
+  const { known, locks } = await findFirst(search);
+  if (known.size === 0) return [];
   await pause(Math.min(BETWEEN_MS, search.graceMs), search.signal);
   using _locks = await lockCaches(search);
   search.signal?.throwIfAborted();
-  const known = new Set(first.map(identify));
   const again = await findOrphans(search);
-  const removals: Removal[] = [];
+  const still = new Set(again.map(identify));
   // Taking the locks has removed those that no process held.
-  for (const orphan of first.filter(({ kind }) => kind === "lock")) {
-    if (!again.some((one) => identify(one) === identify(orphan))) {
-      removals.push({ orphan });
-    }
-  }
+  const removals: Removal[] = locks
+    .filter((orphan) => !still.has(identify(orphan)))
+    .map((orphan) => ({ orphan }));
+  const failed = new Map<string, Orphan>();
   for (const orphan of again.filter((one) => known.has(identify(one)))) {
     search.signal?.throwIfAborted();
-    const failed = removals.find(({ orphan: { container }, error }) =>
-      error !== undefined && container !== "" && container === orphan.container
-    );
-    removals.push(
-      orphan.kind === "lease" && failed !== undefined
-        ? { orphan, error: keptFor(failed.orphan) }
-        : await remove(orphan),
-    );
+    const { kind, container } = orphan;
+    const other = container === "" ? undefined : failed.get(container);
+    const removal = kind === "lease" && other !== undefined
+      ? { orphan, error: keptFor(other) }
+      : await remove(orphan);
+    if (removal.error !== undefined && other === undefined) {
+      failed.set(container, orphan);
+    }
+    removals.push(removal);
   }
   return removals;
+}
+
+/** Runs the first search; keeps little of what it has found. */
+async function findFirst(
+  search: OrphanSearch,
+): Promise<{ readonly known: Set<string>; readonly locks: Orphan[] }> {
+  const found = await findOrphans(search);
+  return {
+    known: new Set(found.map(identify)),
+    locks: found.filter(({ kind }) => kind === "lock"),
+  };
 }
 
 function keptFor({ kind, where }: Orphan): CniError {

@@ -64,23 +64,25 @@ export async function loadLeftovers(): Promise<LeftoversByType> {
 /** Where configurations are. */
 type ConfPlaces = Pick<OrphanSearch, "confDir" | "cacheDir" | "confs">;
 
-/** Reads the configurations, those of attachments too. */
-export function readConfs(
+/** Reads the configurations, including those of attachments, one after the other. */
+export function* readConfs(places: ConfPlaces): Generator<unknown> {
+  for (const text of readTexts(places)) {
+    if (text !== undefined) yield ifPossible(() => parseJson(text));
+  }
+}
+
+function* readTexts(
   { confDir, cacheDir, confs = [] }: ConfPlaces,
-): unknown[] {
-  const files =
-    ifPossible(() => listConfFiles(confDir, [".conflist", ".conf", ".json"])) ??
-      [];
-  const cached =
-    ifPossible(() => new AttachmentCache(cacheDir).listAttachments()) ?? [];
-  const texts = [
-    ...files.map((file) => ifPossible(() => readFile(file))),
-    ...cached.map(({ config }) => config),
-    ...confs,
-  ];
-  return texts.flatMap((text) =>
-    text === undefined ? [] : [ifPossible(() => parseJson(text))]
+): Generator<Uint8Array | undefined> {
+  const files = ifPossible(() =>
+    listConfFiles(confDir, [".conflist", ".conf", ".json"])
   );
+  for (const file of files ?? []) yield ifPossible(() => readFile(file));
+  const cached = ifPossible(() =>
+    new AttachmentCache(cacheDir).eachAttachment()
+  );
+  for (const { config } of cached ?? []) yield config;
+  yield* confs;
 }
 
 /** Lists the places that configurations name, and the default ones. */
@@ -88,16 +90,20 @@ export function listStatePlaces(
   search: ConfPlaces,
   leftovers: LeftoversByType,
 ): StatePlaces {
-  const plugins = readConfs(search).flatMap(listPlugins);
+  const places = new Map(
+    [...leftovers].flatMap(([type, { state }]) =>
+      state === undefined
+        ? []
+        : [[type, { key: state.key, paths: new Set([state.usual]) }] as const]
+    ),
+  );
+  for (const plugin of readConfs(search).flatMap(listPlugins)) {
+    const { key = "", paths } = places.get(String(plugin["type"])) ?? {};
+    const path = plugin[key];
+    if (typeof path === "string" && path.startsWith("/")) paths?.add(path);
+  }
   return new Map(
-    [...leftovers].flatMap(([type, { state }]) => {
-      if (state === undefined) return [];
-      const { key, usual } = state;
-      const named = plugins.filter((plugin) => plugin["type"] === type)
-        .map((plugin) => plugin[key])
-        .filter((place) => typeof place === "string" && place.startsWith("/"));
-      return [[type, [...new Set([usual, ...named as string[]])]]];
-    }),
+    places.entries().map(([type, { paths }]) => [type, [...paths]]),
   );
 }
 

@@ -235,6 +235,11 @@ class NodeDaemon {
     this.calls.recordLocalCalls(takeLocalCalls(this.#callPath));
   }
 
+  /** Frees memory that was not used for calls. */
+  freeMemory(): void {
+    this.#garbage.look();
+  }
+
   /** Lets callers ask the daemon again after it was turned off. */
   resumeCallers(): void {
     if (fileExists(offFile(this.#callPath))) this.#pollSockets();
@@ -313,8 +318,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 
   // The event loop runs, so callers can ask again.
   const onHealthy = (): void => daemon.resumeCallers();
-  const { lag } = daemon;
-  const rest = lag.pause.bind(lag);
+  const rest: EventLoopLag["pause"] = async (ms, signal) => {
+    await daemon.lag.pause(ms, signal);
+    daemon.freeMemory();
+  };
   const reason = await keepInPlace(files, options, onHealthy, rest);
   daemon.isEnding = true;
   manager.notify("STOPPING=1");

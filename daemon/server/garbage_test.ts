@@ -1,32 +1,52 @@
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { collectHeap, GarbageCollector } from "./garbage.ts";
+import {
+  collectHeap,
+  collectYoungObjects,
+  GarbageCollector,
+} from "./garbage.ts";
 
-function collector(fail?: () => never): {
+function collector(
+  { fail, againMs }: { fail?: () => never; againMs?: number } = {},
+): {
+  garbage: GarbageCollector;
   calls: (count: number) => void;
   state: {
     isIdle: boolean;
     collections: number;
+    youngCollections: number;
     bytes: number;
+    heapBytes: number;
     failures: unknown[];
   };
 } {
   const failures: unknown[] = [];
-  const state = { isIdle: true, collections: 0, bytes: 50 << 20, failures };
+  const state = {
+    isIdle: true,
+    collections: 0,
+    youngCollections: 0,
+    bytes: 50 << 20,
+    heapBytes: 10 << 20,
+    failures,
+  };
   const garbage = new GarbageCollector({
     isIdle: () => state.isIdle,
     collect: () => {
       state.collections++;
       fail?.();
     },
+    collectYoung: () => {
+      state.youngCollections++;
+    },
     idleMs: 50,
-    readBytes: () => state.bytes,
+    ...againMs !== undefined && { againMs },
+    readMemory: () => ({ rss: state.bytes, heapUsed: state.heapBytes }),
     onFailed: (error) => failures.push(error),
   });
   const calls = (count: number): void => {
     for (let call = 0; call < count; call++) garbage.afterCall();
   };
-  return { calls, state };
+  return { garbage, calls, state };
 }
 
 Deno.test("GarbageCollector collects once after many calls, when nobody waits", async () => {
@@ -40,8 +60,10 @@ Deno.test("GarbageCollector collects once after many calls, when nobody waits", 
 
 Deno.test("GarbageCollector tries again after a collection that failed", async () => {
   const error = new Error("on purpose");
-  const { calls, state } = collector(() => {
-    throw error;
+  const { calls, state } = collector({
+    fail: () => {
+      throw error;
+    },
   });
   for (const collections of [1, 2]) {
     calls(100);
@@ -78,6 +100,53 @@ Deno.test("GarbageCollector collects after few calls that need much memory", asy
   state.bytes += 36 << 20;
   calls(8);
   await eventually("it does not wait for ever", () => state.collections === 2);
+});
+
+Deno.test("GarbageCollector collects young objects between calls", () => {
+  const { garbage, calls, state } = collector();
+  calls(4);
+  state.heapBytes += 4 << 20;
+  state.isIdle = false;
+  calls(4);
+  assertEquals(state.youngCollections, 0);
+  state.isIdle = true;
+  garbage.look();
+  assertEquals(state.youngCollections, 1);
+  // They are in use.
+  calls(4);
+  assertEquals([state.youngCollections, state.collections], [1, 0]);
+});
+
+Deno.test("GarbageCollector collects without calls, and again when what grew is not in use", async () => {
+  const { garbage, state } = collector({ againMs: 100 });
+  garbage.look();
+  state.bytes += 12 << 20;
+  garbage.look();
+  await eventually("it has collected", () => state.collections === 1);
+  garbage.look();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assertEquals(state.collections, 1);
+  garbage.look();
+  await eventually("it has collected again", () => state.collections === 2);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  garbage.look();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assertEquals(state.collections, 2);
+});
+
+Deno.test("collectYoungObjects() frees what is young, and takes no memory", () => {
+  const used = (): number => Deno.memoryUsage().heapUsed;
+  collectYoungObjects();
+  const before = used();
+  let rubbish: unknown[] = Array.from({ length: 20_000 }, (_, at) => ({ at }));
+  assertEquals(rubbish.length, 20_000);
+  rubbish = [];
+  const between = used();
+  const { rss } = Deno.memoryUsage();
+  collectYoungObjects();
+  assert(between > before + 500e3, `${before} bytes, then ${between}`);
+  assert(used() < before + 200e3, `${before} bytes, then ${used()}`);
+  assert(Deno.memoryUsage().rss < rss + 5e6);
 });
 
 Deno.test("GarbageCollector frees memory", async () => {

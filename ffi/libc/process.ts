@@ -1,6 +1,6 @@
 /**
  * This process: replacing its program, execvpe(3), and giving memory back,
- * malloc_trim(3).
+ * malloc_trim(3) and madvise(2).
  *
  * @module
  */
@@ -81,6 +81,7 @@ export function packStrings(texts: readonly Bytes[]): Bytes {
 /** Symbols of a process that lives for long. */
 const MEMORY_SYMBOLS = {
   malloc_trim: { parameters: ["usize", UNCOMPILED], result: "i32" },
+  madvise: { parameters: ["usize", "usize", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
 let memory:
@@ -91,4 +92,27 @@ let memory:
 export function trimMemory(): void {
   memory ??= openSymbols(MEMORY_SYMBOLS);
   memory.malloc_trim(0n, PADDING);
+}
+
+/** Source: include/uapi/asm-generic/mman-common.h. */
+const MADV_DONTNEED = 4;
+
+/**
+ * Unmaps the pages of the files of this program, madvise(2): most were needed for its
+ * start only. The kernel keeps them in its cache, and maps those that are needed
+ * again. It takes some ms.
+ *
+ * Source: proc_pid_smaps(5).
+ */
+export function unmapProgramPages(): void {
+  const { madvise } = memory ??= openSymbols(MEMORY_SYMBOLS);
+  const smaps = Deno.readTextFileSync("/proc/self/smaps");
+  for (const text of smaps.split(/^(?=[\da-f]+-[\da-f]+ )/m)) {
+    const [, start, end] =
+      /^([\da-f]+)-([\da-f]+) r-[x-]p \S+ \S+ \d+ +\//.exec(text) ?? [];
+    // The linker writes into some mappings before it protects them.
+    if (start === undefined || !/^Anonymous: +0 kB$/m.test(text)) continue;
+    const address = BigInt(`0x${start}`);
+    madvise(address, BigInt(`0x${end}`) - address, MADV_DONTNEED, PADDING);
+  }
 }

@@ -21,7 +21,7 @@ import type { LivingAttachment } from "../../../metadata/leftovers.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";
-import { addressesOf, listCached, netnsOf } from "./evidence.ts";
+import { addressesOf, eachCached, netnsOf } from "./evidence.ts";
 
 /** Where to look for attachments. */
 export interface LivingSearch {
@@ -49,7 +49,7 @@ export function listLiving(
   network: string,
   { hostNetns, namespaces, caches }: LivingSearch,
 ): LivingAttachment[] {
-  const cached = (ifPossible(() => listCached(caches)) ?? [])
+  const cached = (ifPossible(() => [...eachCached(caches)]) ?? [])
     .filter((attachment) => attachment.network === network);
   const prefix = aliasPrefixOf(network);
   const isOfNetwork = ({ alias }: Link): boolean =>

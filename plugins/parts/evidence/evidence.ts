@@ -96,7 +96,7 @@ export class NodeEvidence implements Evidence {
     );
     const hostEnds = findHostEnds(hostNetns);
     for (const id of hostEnds.containers) this.#known.add(id);
-    for (const attachment of listCached(caches)) {
+    for (const attachment of eachCached(caches)) {
       const { containerId, since } = attachment;
       const netns = netnsOf(attachment);
       const isAlive = this.isYoung(since) || this.isAlive(netns) ||
@@ -281,9 +281,11 @@ function findHostEnds(hostNetns: string): HostEnds {
   };
 }
 
-/** Lists the cached attachments of several directories. */
-export function listCached(directories: readonly string[]): CachedAttachment[] {
-  return directories.flatMap((directory) =>
-    new AttachmentCache(directory).listAttachments()
+/** Reads the cached attachments of several directories, one after the other. */
+export function eachCached(
+  directories: readonly string[],
+): IteratorObject<CachedAttachment> {
+  return directories.values().flatMap((directory) =>
+    new AttachmentCache(directory).eachAttachment()
   );
 }
