@@ -1,25 +1,32 @@
 /**
  * Every parser of bytes or text from outside returns a value or throws an error
- * that its documentation names, whatever it reads. `deno task fuzz` runs more
- * inputs.
+ * that its documentation names, whatever it reads. `CNI_FUZZ_COUNT` and
+ * `CNI_FUZZ_SEED` choose more inputs, and others.
+ *
+ * An input that fails is made as small as possible and shown with its seed. Add it
+ * to `tests/fuzz/parsers/corpus.json`, which is run first.
  *
  * @module
  */
 
+import { firstSeed, howManyInputs } from "./_harness/repetition.ts";
 import { fuzz, listParsers } from "./fuzz/parsers/run.ts";
 
-const RUNS = 2_000;
+const RUNS = howManyInputs(2_000);
 
 /** Another one each day, and the same one all day. */
-const SEED = Math.floor(Date.now() / 86_400_000);
+const SEED = firstSeed(Math.floor(Date.now() / 86_400_000));
 
-Deno.test(`parsers survive ${RUNS} inputs each, from seed ${SEED}`, async (t) => {
-  const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
-  try {
-    for (const parser of listParsers(directory)) {
-      await t.step(parser.name, () => fuzz(parser, { runs: RUNS, seed: SEED }));
-    }
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
-});
+const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+globalThis.addEventListener(
+  "unload",
+  () => Deno.removeSync(directory, { recursive: true }),
+);
+
+for (const parser of listParsers(directory)) {
+  const name = `parsers survive ${RUNS} inputs, from seed ${SEED}`;
+  Deno.test(
+    `${name}: ${parser.name}`,
+    () => fuzz(parser, { runs: RUNS, seed: SEED }),
+  );
+}

@@ -20,9 +20,10 @@ import { importFlags } from "../scripts/import_flags.ts";
 import { canUseNetns } from "../testing/capabilities.ts";
 import { listHardInputs } from "./fuzz/hard_inputs.ts";
 import { type FuzzInput, makeInput } from "./fuzz/input.ts";
+import { firstSeed, howManyInputs } from "./_harness/repetition.ts";
 
-const FIRST_SEED = Number(Deno.env.get("CNI_FUZZ_SEED") ?? 1);
-const COUNT = Number(Deno.env.get("CNI_FUZZ_COUNT") ?? 4_000);
+const FIRST_SEED = firstSeed(1);
+const COUNT = howManyInputs(1_500);
 
 /** How long the process may say nothing, which it does before each call. */
 const STALL_MS = 10_000;

@@ -1,5 +1,5 @@
 /**
- * Doing something often: at once, by chance that a seed repeats, and for how long.
+ * Doing something often: at once, by chance that a seed repeats, and how often.
  *
  * @module
  */
@@ -49,6 +49,16 @@ const WANTED = Number(Deno.env.get("CNI_STRESS") || 0);
 
 /** Whether more was asked for than the suite needs. */
 export const isLong: boolean = WANTED > 0;
+
+/** Returns how many random inputs a test gets: as many as `CNI_FUZZ_COUNT` says, if it does. */
+export function howManyInputs(inSuite: number): number {
+  return Number(Deno.env.get("CNI_FUZZ_COUNT") || inSuite);
+}
+
+/** Returns where random inputs begin: with `CNI_FUZZ_SEED`, if it is set. */
+export function firstSeed(inSuite: number): number {
+  return Number(Deno.env.get("CNI_FUZZ_SEED") || inSuite);
+}
 
 /** Returns how often a test does something: as often as `CNI_STRESS` says, if it does. */
 export function howOften(inSuite: number): number {
