@@ -259,7 +259,10 @@ rootTest(
       assertEquals(row.lastRepair.repaired.length, 1);
       assertMatch(row.lastRepair.repaired[0], /^bandwidth: /);
       assertEquals([row.hostAccess, row.repairError], [null, null]);
-      assertMatch(await scene.host.succeed("list --wide"), /REPAIRED .*HOST ACCESS/);
+      assertMatch(
+        await scene.host.succeed("list --wide"),
+        /REPAIRED .*HOST ACCESS/,
+      );
     });
   },
 );

@@ -231,7 +231,9 @@ rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
     ]);
     await scene.host.succeed("add second c1 --ifname eth1");
     await scene.host.succeed("del second c1 --ifname eth1");
-    const [{ containerID }] = JSON.parse(await scene.host.succeed("repair c1 --json"));
+    const [{ containerID }] = JSON.parse(
+      await scene.host.succeed("repair c1 --json"),
+    );
     const failed = await host.run([
       ...["env", "CNI_COMMAND=DEL", `CNI_CONTAINERID=${containerID}`],
       ...[

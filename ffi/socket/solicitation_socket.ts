@@ -153,7 +153,8 @@ export class SolicitationSocket extends LinkSocket {
         return { ip, mac: findTargetMac(frame) ?? sender };
       case SOLICITATION:
         // Others resolve an address; a host that has none yet wants it.
-        return ipAt(Layout.source).isUnspecified && !sender.equals(this.#link.mac)
+        return ipAt(Layout.source).isUnspecified &&
+            !sender.equals(this.#link.mac)
           ? { ip, mac: sender }
           : undefined;
       default:

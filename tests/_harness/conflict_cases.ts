@@ -253,9 +253,13 @@ export function testConflicts(
           using conflict = checked();
           if (squatters > 0) squat(conflict, 2);
           const before = readOwned(conflict.scene);
-          await killWhileAsking(conflict, type, Ip.parse("10.1.2.2").add(
-            BigInt(squatters),
-          ));
+          await killWhileAsking(
+            conflict,
+            type,
+            Ip.parse("10.1.2.2").add(
+              BigInt(squatters),
+            ),
+          );
           const { scene } = conflict;
           const { host, sandbox } = scene.hosts;
           assertEquals([host, sandbox].flatMap(listPacketSockets), []);

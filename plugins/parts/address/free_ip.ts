@@ -58,10 +58,10 @@ export function checkNotOfHost(
   const isRouter = segment !== undefined &&
     host.route.listEntries({ family: ip.family, ifindex: segment.index })
       .some(({ nextHops }) =>
-      nextHops.some(({ gateway, ifindex }) =>
-        ifindex === segment.index && gateway?.equals(ip)
-      )
-    );
+        nextHops.some(({ gateway, ifindex }) =>
+          ifindex === segment.index && gateway?.equals(ip)
+        )
+      );
   if (isRouter) throw routerAddressError(ip);
 }
 
