@@ -119,15 +119,21 @@ async function repairOne(
   }
 }
 
-/** Reports whether a plugin has REPAIR; asks it the first time. */
+/**
+ * Reports whether a plugin has REPAIR; asks it the first time. A question that was
+ * ended has no answer.
+ */
 async function hasRepair(
   { repairers, pluginDirs, context }: Tools,
   type: string,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const answer = repairers.get(type) ??
-    declaresRepair(type, pluginDirs.join(":"), { ...context, signal });
+  const known = repairers.get(type);
+  if (known !== undefined) return await known;
+  const asked = { ...context, signal };
+  const answer = declaresRepair(type, pluginDirs.join(":"), asked);
   repairers.set(type, answer);
+  answer.catch(() => repairers.delete(type));
   return await answer;
 }
 

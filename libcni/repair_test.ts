@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { toCniError } from "../base/error.ts";
+import { eventually } from "../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { testRows } from "../tests/_harness/table.ts";
 import { CheckNotSupportedError } from "./check.ts";
@@ -47,6 +48,26 @@ Deno.test("repairNetworkList() runs REPAIR of plugins that declare it, and only 
     "broken REPAIR",
   ]);
   assertEquals(host.calls[5]?.stdin.prevResult, { cniVersion: "1.1.0" });
+});
+
+Deno.test("repairNetworkList() asks a plugin again if the question was ended", async () => {
+  using host = new RecordingPlugins();
+  // The first time, it does not answer.
+  const hangs = '[ -e "$0.asked" ] || { : > "$0.asked"; exec sleep 60; };';
+  host.add("own", { VERSION: `${hangs} ${DECLARED}`, REPAIR: REPAIRED });
+  const list = host.list(["own"]), conf = host.conf();
+  const runtime = host.runtime();
+  await runtime.addNetworkList(list, conf);
+  const end = new AbortController();
+  const { signal } = end;
+  const ended = assertRejects(() =>
+    runtime.repairNetworkList(list, conf, { signal })
+  );
+  await eventually("it is asked", () => host.story.includes("own VERSION"));
+  end.abort(new Error("ended"));
+  await ended;
+  const [repair] = await runtime.repairNetworkList(list, conf);
+  assertEquals(repair?.repaired, ["x"]);
 });
 
 testRows(
