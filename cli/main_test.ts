@@ -312,6 +312,7 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
     netnsExists: true,
     missingNetworks: null,
     hostAccess: null,
+    fromNetwork: null,
     lastRepair: null,
     repairError: null,
   });

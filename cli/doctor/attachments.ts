@@ -8,6 +8,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { join } from "@std/path/posix";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
+import { findReported } from "./network_addresses.ts";
 import { listNotForwarded } from "./sysctls.ts";
 import {
   type Check,
@@ -77,12 +78,13 @@ async function findChanged(node: NodeReader): Promise<Findings> {
   // Reported once, by ip-forward.
   const known = [...listNotForwarded(node).keys()]
     .map((family) => FORWARDING[family]);
+  const isReported = await findReported(node);
   for (const attachment of listChecked(node)) {
     const subject = nameAttachment(attachment);
     const differences = (await findDifferences(node, attachment))
       .filter(({ expected }) =>
         expected?.kind !== "sysctl" || !known.includes(expected.key)
-      );
+      ).filter((difference) => !isReported(attachment, difference));
     for (const difference of differences) {
       const { plugin, msg } = difference;
       findings.push(error(

@@ -16,6 +16,7 @@ import { LINK_CHECKS } from "./links.ts";
 import { MISSING_NETWORKS_CHECKS } from "./missing_networks.ts";
 import { NAMESPACE_CHECKS } from "./namespaces.ts";
 import { NEIGHBOR_CHECKS } from "./neighbors.ts";
+import { NETWORK_ADDRESS_CHECKS } from "./network_addresses.ts";
 import { PACKET_CHECKS } from "./packets.ts";
 import { PLUGIN_CHECKS } from "./plugins.ts";
 import { POOL_CHECKS } from "./pools.ts";
@@ -42,6 +43,7 @@ export const CHECKS: readonly Check[] = [
   ...LINK_CHECKS,
   ...SUBNET_CHECKS,
   ...POOL_CHECKS,
+  ...NETWORK_ADDRESS_CHECKS,
   ...NEIGHBOR_CHECKS,
   ...PORT_CHECKS,
   ...SYSCTL_CHECKS,

@@ -31,6 +31,7 @@ import { ATTACHMENTS_FAULTS } from "./testing/faults/attachments.ts";
 import { CONFIGURATIONS_FAULTS } from "./testing/faults/configurations.ts";
 import { FORWARDING_FAULTS } from "./testing/faults/forwarding.ts";
 import { LINKS_FAULTS } from "./testing/faults/links.ts";
+import { NETWORK_ADDRESS_FAULTS } from "./testing/faults/network_addresses.ts";
 import { PACKETS_FAULTS } from "./testing/faults/packets.ts";
 import { PLUGINS_FAULTS } from "./testing/faults/plugins.ts";
 import { SERVICES_FAULTS } from "./testing/faults/services.ts";
@@ -54,6 +55,7 @@ const FAULTS: readonly Fault[] = [
   ...FORWARDING_FAULTS,
   ...PACKETS_FAULTS,
   ...ATTACHMENTS_FAULTS,
+  ...NETWORK_ADDRESS_FAULTS,
 ];
 /** In a user namespace, root may not open it, and a check says so. */
 const mayOpenTun = ((): boolean => {
@@ -439,6 +441,7 @@ const SILENT: readonly Fault[] = [
   ...PLUGINS_FAULTS,
   ...SERVICES_FAULTS,
   ...STORAGE_FAULTS,
+  ...NETWORK_ADDRESS_FAULTS,
 ];
 const PROBING = PACKET_CHECKS.map(({ name }) => name);
 /** Faults whose commands tests/doctor_faults runs, and shows that they help. */

@@ -10,6 +10,11 @@ import {
   listNodeAttachments,
   type NodeAttachment,
 } from "../node/node_attachments.ts";
+import {
+  formatLifetime,
+  type NetworkAddresses,
+  readNetworkAddresses,
+} from "../node/network_addresses.ts";
 import { getPod, shortenId } from "../node/target.ts";
 import {
   DEFAULT_SOCKET,
@@ -44,7 +49,10 @@ export interface AttachmentRow {
   readonly definition: string | null;
   readonly containerID: string;
   readonly ifname: string;
+  /** Those of ADD; if the network gives them, those of now. */
   readonly addresses: readonly string[];
+  /** What slaac and dhcp got from the network, as it is now; null for others, and if it cannot be read. */
+  readonly fromNetwork: NetworkAddresses | null;
   readonly netns: string;
   /** Null if unknown. */
   readonly netnsExists: boolean | null;
@@ -75,11 +83,13 @@ export async function list(call: CniCall): Promise<Output> {
   const all = listNodeAttachments(directories);
   const { pod } = call.flags;
   const state = await readState(call, all);
-  const rows = all
-    .filter((one) => name === undefined || one.network === name)
-    .filter((one) => pod === undefined || one.pod === pod)
-    .filter((one) => name !== undefined || !isCovered(one, all))
-    .map((one) => toRow(one, state));
+  const rows = await Promise.all(
+    all
+      .filter((one) => name === undefined || one.network === name)
+      .filter((one) => pod === undefined || one.pod === pod)
+      .filter((one) => name !== undefined || !isCovered(one, all))
+      .map((one) => toRow(one, state)),
+  );
   // A network without attachments is fine, but an unknown network is a mistake.
   if (rows.length === 0 && name !== undefined) getNetwork(directories, name);
   if (rows.length === 0 && pod !== undefined) getPod(pod, directories);
@@ -124,10 +134,11 @@ async function readState(
 }
 
 /** Describes an attachment. */
-export function toRow(
+export async function toRow(
   cached: NodeAttachment,
   state?: State,
-): AttachmentRow {
+): Promise<AttachmentRow> {
+  const fromNetwork = await readNetworkAddresses(cached);
   const { netns, pod, via, definition, isLive, result } = cached;
   const isOwn = (one: RepairsDocument["done" | "remaining"][number]): boolean =>
     one.network === cached.network && one.container === cached.containerId &&
@@ -142,7 +153,9 @@ export function toRow(
     definition: definition ?? null,
     containerID: cached.containerId,
     ifname: cached.ifName,
-    addresses: listAddresses(cached),
+    addresses: fromNetwork?.addresses.map(({ address }) => address) ??
+      listAddresses(cached),
+    fromNetwork,
     netns,
     netnsExists: isLive ?? null,
     since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
@@ -165,6 +178,9 @@ export function chooseColumns(
     ![
       "POD",
       "VIA",
+      "LIFETIME",
+      "ROUTER",
+      "DHCP SERVER",
       "MISSING",
       "HOST ACCESS",
       "NOT REPAIRED",
@@ -193,6 +209,23 @@ const COLUMNS: readonly Column<AttachmentRow>[] = [
     heading: "ADDRESSES",
     cell: ({ addresses }) => addresses.join(","),
     narrow: "wrap",
+  },
+  {
+    heading: "LIFETIME",
+    cell: ({ fromNetwork }) =>
+      fromNetwork?.addresses.map(formatLifetime).join("; ") ?? "",
+    narrow: "wrap",
+  },
+  {
+    heading: "ROUTER",
+    cell: ({ fromNetwork }) => fromNetwork?.routers.join(",") ?? "",
+    dropped: 2,
+  },
+  {
+    heading: "DHCP SERVER",
+    cell: ({ fromNetwork }) =>
+      fromNetwork?.leases.map(({ server }) => server).join(",") ?? "",
+    dropped: 3,
   },
   {
     heading: "MISSING",

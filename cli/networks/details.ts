@@ -203,7 +203,9 @@ async function readDetails(
       ...links.filter(({ exists, key }) => !exists && key === "master")
         .map(({ name }) => `the master "${name}" does not exist`),
     ],
-    attachments: attached?.map((one) => toRow(one)) ?? null,
+    attachments: attached
+      ? await Promise.all(attached.map((one) => toRow(one)))
+      : null,
   };
 }
 

@@ -31,7 +31,7 @@ export function findAttachedClaim(
 }
 
 /** Lists the plugins of a cached configuration; none if it cannot be read. */
-function listPlugins(config: Uint8Array): readonly PluginConf[] {
+export function listPlugins(config: Uint8Array): readonly PluginConf[] {
   return ifPossible(() => {
     const { plugins } = parseNetworkConfList(config);
     return plugins.length > 0

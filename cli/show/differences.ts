@@ -6,6 +6,7 @@
 
 import type { CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
+import { isLearned, withoutLearned } from "../../cni/result/learned.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { Address } from "../../ffi/rtnl/address.ts";
@@ -31,18 +32,22 @@ export function resultOf(
   }
 }
 
-/** Describes what of a result is missing or different, and what was added. */
+/**
+ * Describes what of a result is missing or different, and what was added. Addresses
+ * and routes that the network gives may be others than those of ADD.
+ */
 export function listDifferences(
-  result: Result,
+  whole: Result,
   { link, addresses, routes }: LiveInterface,
 ): string[] {
+  const result = withoutLearned(whole);
   const own = result.interfaces.findIndex(({ name, sandbox }) =>
     name === link.name && sandbox
   );
   const wanted = result.interfaces[own];
-  const ips = result.ips.filter((ip) =>
-    ip.interface === own || ip.interface === undefined
-  );
+  const isOfLink = (ip: Result["ips"][number]): boolean =>
+    ip.interface === own || ip.interface === undefined;
+  const ips = result.ips.filter(isOfLink);
   const isOnly = result.interfaces.filter(({ sandbox }) => sandbox).length <= 1;
   const found: string[] = [];
   const mac = String(link.mac ?? "");
@@ -52,11 +57,15 @@ export function listDifferences(
   if (wanted?.mtu && wanted.mtu !== link.mtu) {
     found.push(`MTU ${link.mtu}, was ${wanted.mtu}`);
   }
-  if (!link.isUp && ips.length > 0) found.push("it is down");
+  if (!link.isUp && whole.ips.some(isOfLink)) found.push("it is down");
   for (const { address } of ips) {
     if (!addresses.some((live) => live.address.equals(address))) {
       found.push(`lacks address ${address}`);
     }
+  }
+  const isLearning = whole.ips.some((ip) => isLearned(ip) && isOfLink(ip));
+  if (isLearning && !addresses.some(isGiven)) {
+    found.push("lacks an address from the network");
   }
   for (const { address, isPermanent } of addresses) {
     const isOwn = ips.some((ip) => ip.address.equals(address));
@@ -72,6 +81,11 @@ export function listDifferences(
     if (!isThere) found.push(`lacks route ${formatRoute(dst, gw)}`);
   }
   return found;
+}
+
+/** Reports whether an address may be from a router or a DHCPv6 server. */
+function isGiven({ address: { ip }, isPermanent }: Address): boolean {
+  return ip.family === 6 && !ip.isLinkLocal && !isPermanent;
 }
 
 /** Formats a route in the words of `ip route`. */

@@ -11,6 +11,7 @@ import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 import { findAttachedClaim } from "../node/ipam_claims.ts";
+import { readNetworkAddresses } from "../node/network_addresses.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { formatRoute, listDifferences, resultOf } from "./differences.ts";
 import { type FindNat, Limits, listVlans, readNat } from "./host.ts";
@@ -89,6 +90,7 @@ export function viewGone(
     mtu: null,
     mac: null,
     addresses: ips.map(({ address }) => String(address)),
+    fromNetwork: null,
     claim: nameClaim(attachment),
     routes: [],
     vlans: [],
@@ -202,6 +204,7 @@ function viewInterface(
     mtu: link.mtu,
     mac: link.mac === undefined ? null : String(link.mac),
     addresses: formatAddresses(addresses, link),
+    fromNetwork: null,
     claim: attachment === undefined ? null : nameClaim(attachment),
     routes: routes.filter((route) => !isConnected(route))
       .map(({ destination, gateway, table = Table.Main }) =>
@@ -250,7 +253,10 @@ async function connect(
     end.linkIndex === link.index;
   const translated = attachment &&
     await nat({ ...attachment, ifName: link.name });
-  const shown = { ...view, ...translated };
+  const fromNetwork = attachment?.ifName === link.name
+    ? await readNetworkAddresses(attachment)
+    : null;
+  const shown = { ...view, ...translated, fromNetwork };
   if (!isPair) {
     const isOnLink = end !== undefined && link.kind !== "veth";
     const hostAccess = findShim(host, link, view.addresses);

@@ -4,6 +4,11 @@
  * @module
  */
 
+import {
+  formatLifetime,
+  type NetworkAddresses,
+} from "../node/network_addresses.ts";
+
 /** A node's networks. */
 export interface NodeView {
   /** The node's name. */
@@ -79,6 +84,8 @@ export interface InterfaceView {
   readonly mtu: number | null;
   readonly mac: string | null;
   readonly addresses: readonly string[];
+  /** What slaac and dhcp got from the network, as it is now; null for others. */
+  readonly fromNetwork: NetworkAddresses | null;
   /** The IPAMClaim that has the addresses, `namespace/name`; null without one. */
   readonly claim: string | null;
   /** Routes, without those that come with the addresses. */
@@ -140,7 +147,7 @@ export function describeInterface(
   const { ingress, egress } = limits;
   return [
     link.join(" · "),
-    ...view.addresses,
+    ...describeAddresses(view),
     ...view.claim === null ? [] : [`of IPAMClaim ${view.claim}`],
     ...view.routes.map((route) => `→ ${route}`),
     ...view.vlans.length > 0 ? [`vlan ${view.vlans.join(", ")}`] : [],
@@ -149,6 +156,31 @@ export function describeInterface(
     ...masquerade === null ? [] : [formatMasquerade(masquerade, view)],
     ...view.hostAccess === null ? [] : [`host access by ${view.hostAccess}`],
     ...view.portMaps.map((map) => `port ${map}`),
+  ];
+}
+
+/** Lists the addresses with what is left of them, routers and leases. */
+function describeAddresses(
+  { addresses, fromNetwork }: Pick<
+    InterfaceView,
+    "addresses" | "fromNetwork"
+  >,
+): string[] {
+  if (fromNetwork === null) return [...addresses];
+  const { routers, leases } = fromNetwork;
+  const lifetimes = new Map(
+    fromNetwork.addresses.map((one) => [one.address, formatLifetime(one)]),
+  );
+  return [
+    ...addresses.map((address) =>
+      [address, ...lifetimes.has(address) ? [lifetimes.get(address)] : []]
+        .join(" · ")
+    ),
+    ...routers.map((router) => `router ${router}`),
+    ...leases.map(({ address, server, expires, isLost }) =>
+      `${isLost ? "lost " : ""}lease of ${address} from ${server}` +
+      (isLost ? "" : ` until ${expires}`)
+    ),
   ];
 }
 

@@ -165,6 +165,7 @@ function crowd(count: number, name: string): NodeView {
     limits: { ingress: null, egress: null },
     masquerade: { families: [4, 6], outboundAddresses: [] },
     hostAccess: null,
+    fromNetwork: null,
     claim: null,
     portMaps: [],
     differences: [`lacks <address> & "more"`],

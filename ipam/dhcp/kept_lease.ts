@@ -32,7 +32,7 @@ export interface LeaseContext extends ClientOptions {
 const CHECK_MS = 60_000, SHORTEST_MS = 1000;
 
 /** Returns the protocol of a lease. */
-function protocolOf({ family = 4 }: LeaseRequest): LeaseProtocol<Lease> {
+export function protocolOf({ family = 4 }: LeaseRequest): LeaseProtocol<Lease> {
   return { 4: protocol4, 6: protocol6 }[family];
 }
 

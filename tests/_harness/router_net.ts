@@ -47,6 +47,9 @@ export const needsDhcpd: Needs = ignoreUnless(
   "needs isc-dhcp-server",
 );
 
+/** The longest lifetime of an address that tests wait for, and more, in ms. */
+const HAS_MS = 60_000;
+
 /** The plugins of interfaces in such a network. */
 export type RouterNetType = "bridge" | "macvlan" | "ipvlan" | "vlan";
 
@@ -239,6 +242,19 @@ export class RouterNet implements AsyncDisposable {
       `the container has an address of ${prefix}`,
       () => list().some((local) => local.startsWith(prefix)),
       () => list().join(" "),
+    );
+  }
+
+  /** Waits until the container has one address for each prefix, and no other. */
+  async has(...prefixes: string[]): Promise<void> {
+    const list = (): string[] => this.addresses().map(({ local }) => local);
+    await eventually(
+      `the container has addresses of ${prefixes.join(" and ") || "nothing"}`,
+      () =>
+        list().length === prefixes.length &&
+        prefixes.every((prefix) => list().some((ip) => ip.startsWith(prefix))),
+      () => list().join(" "),
+      HAS_MS,
     );
   }
 

@@ -67,7 +67,8 @@ const SHIM = "$(ip -o link | grep -o 'cnih[0-9a-f]*' | head -n1)";
 
 /** What other programs remove of the host's access to the first container. */
 function changesOf(type: "macvlan" | "ipvlan"): Change[] {
-  const changes: readonly [name: string, command: string, text: string][] = [
+  type Change = readonly [name: string, command: string, text: string];
+  const changes: readonly Change[] = [
     ["no link", `ip link del ${SHIM}`, "no longer exists"],
     ["link down", `ip link set ${SHIM} down`, "is down"],
     ["no route", `ip route del ${FIRST[0]}`, "lacks route 10.1.2.2"],

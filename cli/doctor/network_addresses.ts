@@ -1,0 +1,307 @@
+/**
+ * Addresses that a network gives: leases that are not renewed, and routers that
+ * are silent.
+ *
+ * @module
+ */
+
+import { shell } from "../../base/command_line/shell.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import type { Difference } from "../../cni/call/differences.ts";
+import { isLearned } from "../../cni/result/learned.ts";
+import { findExecutable } from "../../cni/invoke/find.ts";
+import { inNetns, NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { readSysctl } from "../../ffi/sysctl.ts";
+import {
+  DEFAULT_DHCP_SOCKET,
+  findDaemonProblem,
+  findDhcpSocket,
+  findLeases,
+  leaseDirectoryOf,
+  type LeaseState,
+} from "../../ipam/dhcp/inspect.ts";
+import {
+  isUsable,
+  listGiven,
+} from "../../plugins/parts/address/learned_addresses.ts";
+import { listRouters } from "../../plugins/parts/address/router_advertisements.ts";
+import { nameAttachment, resultOf } from "../node/live.ts";
+import { findAsking, formatIn } from "../node/network_addresses.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
+import { type NodeReader, readOnce } from "../node/node_reader.ts";
+import {
+  type Check,
+  error,
+  type Finding,
+  type Findings,
+  warning,
+} from "./finding.ts";
+
+/** A lease of a running container. */
+interface HeldLease {
+  readonly attachment: NodeAttachment;
+  readonly lease: LeaseState;
+}
+
+/** The leases of running containers, by their daemon's socket. */
+const listLeases: (
+  node: NodeReader,
+) => Promise<ReadonlyMap<string, readonly HeldLease[]>> = readOnce(
+  async (node) => {
+    const found = new Map<string, HeldLease[]>();
+    for (const attachment of node.liveInterfaces) {
+      const { document = {} } = findAsking(attachment) ?? {};
+      const socket = findDhcpSocket(document);
+      if (socket === undefined) continue;
+      const own = await findLeases(document, attachment);
+      const leases = own.map((lease) => ({ attachment, lease }));
+      if (leases.length === 0) continue;
+      found.set(socket, [...found.get(socket) ?? [], ...leases]);
+    }
+    return found;
+  },
+);
+
+/** Finds leases that expire, because nothing renews them. */
+async function findNotRenewed(node: NodeReader): Promise<Findings> {
+  const findings: Finding[] = [];
+  for (const [socket, held] of await listLeases(node)) {
+    const problem = await findDaemonProblem(socket, node.signal);
+    findings.push(
+      ...problem === undefined
+        ? held.flatMap(describeLease)
+        : [describeWithoutDaemon(node, { socket, problem, held })],
+    );
+  }
+  return findings;
+}
+
+/** Where units are. Source: systemd.unit(5). */
+const UNIT_DIRECTORIES = [
+  "/etc/systemd/system",
+  "/usr/local/lib/systemd/system",
+  "/usr/lib/systemd/system",
+  "/lib/systemd/system",
+];
+const UNIT = "cni-dhcp.service";
+
+function describeWithoutDaemon(
+  { directories: { pluginDirs } }: NodeReader,
+  { socket, problem, held }: {
+    readonly socket: string;
+    readonly problem: string;
+    readonly held: readonly HeldLease[];
+  },
+): Finding {
+  const [first] = held.toSorted((left, right) =>
+    left.lease.leftSeconds - right.lease.leftSeconds
+  );
+  const what = held.length === 1
+    ? "the DHCP lease"
+    : `the ${held.length} DHCP leases`;
+  const soonest = first === undefined ? "" : ` ${first.lease.address} of ` +
+    `${nameAttachment(first.attachment)} ends ${
+      formatIn(first.lease.leftSeconds)
+    }`;
+  // The unit listens at the default socket.
+  const hasUnit = socket === DEFAULT_DHCP_SOCKET &&
+    UNIT_DIRECTORIES.some((directory) =>
+      ifPossible(() => Deno.statSync(`${directory}/${UNIT}`)) !== undefined
+    );
+  const plugin = ifPossible(() => findExecutable("dhcp", pluginDirs));
+  const start = plugin &&
+    shell`setsid -f ${plugin} daemon -socketpath ${socket}` +
+      " </dev/null >/dev/null 2>&1";
+  const command = hasUnit ? `systemctl restart ${UNIT}` : start;
+  return error(
+    `no daemon renews ${what} in "${leaseDirectoryOf(socket)}":${soonest}; ` +
+      problem,
+    "the server gives the address to another machine once its lease has ended",
+    {
+      ...command && { command },
+      advice: "if the node daemon kept the leases, start it again with " +
+        `--dhcp-socket ${socket} instead`,
+      look: shell`ls -l ${socket}`,
+    },
+  );
+}
+
+function describeLease({ attachment, lease }: HeldLease): Finding[] {
+  const { address, family, isLost, isRebinding, leftSeconds } = lease;
+  const { containerId, ifName } = attachment;
+  const subject = nameAttachment(attachment);
+  const more = {
+    advice: "start the DHCP server of the network again, or restore the way " +
+      "to it; the daemon asks again by itself, at least once a minute",
+    look: shell`cni netns exec ${containerId} tcpdump -ni ${ifName} udp` +
+      (family === 6 ? " port 547" : " port 67"),
+    subject,
+  };
+  if (isLost) {
+    return [error(
+      `${subject} has lost its DHCP lease of ${address}, and no server ` +
+        "grants one",
+      "the container does not have the address",
+      more,
+    )];
+  }
+  return isRebinding
+    ? [warning(
+      `no DHCP server renews the lease of ${address} of ${subject}, which ` +
+        `ends ${formatIn(leftSeconds)}`,
+      "the container loses the address then",
+      more,
+    )]
+    : [];
+}
+
+/** Settings of an interface without which the kernel ignores routers. Source: Documentation/networking/ip-sysctl.rst. */
+const SETTINGS = [
+  ["disable_ipv6", "0"],
+  ["accept_ra", "2"],
+  ["accept_ra_pinfo", "1"],
+  ["autoconf", "1"],
+] as const;
+
+/** Finds interfaces without the addresses of a router, or that lose them. */
+function findWithoutRouter(node: NodeReader): Findings {
+  return node.liveInterfaces.flatMap((attachment) =>
+    ifPossible(() => describeRouters(attachment)) ?? []
+  );
+}
+
+function describeRouters(attachment: NodeAttachment): Finding[] {
+  const result = resultOf(attachment);
+  const conf = findAsking(attachment);
+  const isDerived = conf !== undefined && result?.ips.some(isLearned) &&
+    findDhcpSocket(conf.document) === undefined;
+  if (!isDerived || result === undefined) return [];
+  const { netns, ifName, containerId } = attachment;
+  const subject = nameAttachment(attachment);
+  const ignored = findIgnoring(attachment);
+  if (ignored !== undefined) {
+    const [key, wanted, value] = ignored;
+    return [error(
+      `${subject} ignores router advertisements: ${key} is ${value}`,
+      "its addresses expire, and it gets no others",
+      {
+        command:
+          shell`nsenter --net=${netns} sysctl -w ${`net/ipv6/conf/${ifName}/${key}=${wanted}`}`,
+        subject,
+      },
+    )];
+  }
+  using sandbox = Rtnl.open(netns);
+  const link = sandbox.link.get(ifName);
+  const usable = listGiven(sandbox, link, result).filter(isUsable);
+  const more = {
+    advice: "have a router of the network advertise its prefix again, or put " +
+      "the interface into the router's network or VLAN",
+    look: shell`cni netns exec ${containerId} tcpdump -ni ${ifName} icmp6`,
+    subject,
+  };
+  if (usable.length === 0) {
+    return [error(
+      `${subject} has no address: the last one has expired, as no router ` +
+        `advertisement reaches "${ifName}"`,
+      "the container has no network there",
+      more,
+    )];
+  }
+  const isOld = usable.every(({ isDeprecated }) => isDeprecated);
+  const isLost =
+    result.routes.some((route) =>
+      isLearned(route) && route.dst.prefixLength === 0
+    ) && listRouters(sandbox, link).length === 0;
+  if (!isOld && !isLost) return [];
+  const valid = Math.max(...usable.map(({ lifetime }) => lifetime?.valid ?? 0));
+  return [warning(
+    `no router advertisement reaches ${subject}: ` + [
+      ...isLost ? ["it has no default route any more"] : [],
+      ...isOld ? [`its last address expires ${formatIn(valid)}`] : [],
+    ].join(", and "),
+    "the container loses its addresses and routes",
+    more,
+  )];
+}
+
+/** Finds a setting by which an interface ignores routers. */
+function findIgnoring(
+  { netns, ifName }: NodeAttachment,
+): readonly [key: string, wanted: string, value: string] | undefined {
+  using namespace = NetNs.open(netns);
+  return inNetns(namespace, () => {
+    const read = (key: string): string =>
+      readSysctl(`net/ipv6/conf/${ifName}/${key}`).trim();
+    const isRouter = read("forwarding") !== "0";
+    for (const [key, wanted] of SETTINGS) {
+      const value = read(key);
+      const isFine = value === wanted ||
+        key === "accept_ra" && value === "1" && !isRouter;
+      if (!isFine) return [key, wanted, value] as const;
+    }
+    return undefined;
+  });
+}
+
+/** What CHECK says of addresses from the network, and of a daemon that is away. */
+const CHECKED = /(^|: )(dhcp|slaac): "|No DHCP daemon listens/;
+
+/**
+ * Returns a test for differences of attachments that these checks report, with
+ * another fix.
+ */
+export async function findReported(
+  node: NodeReader,
+): Promise<(attachment: NodeAttachment, difference: Difference) => boolean> {
+  const held = [...(await listLeases(node)).values()].flat();
+  const isOf = (attachment: NodeAttachment) =>
+  (
+    one: NodeAttachment,
+  ): boolean =>
+    one.containerId === attachment.containerId &&
+    one.netns === attachment.netns;
+  return (attachment, { msg, expected }) => {
+    const own = held.filter((one) => isOf(attachment)(one.attachment));
+    // REPAIR would put back an address without a lease.
+    const isInside = expected?.netns === attachment.netns;
+    if (isInside && own.some(({ lease }) => lease.isLost)) return true;
+    if (!CHECKED.test(msg)) return false;
+    return own.length > 0 ||
+      findWithoutRouter(node).some(({ subject = "" }) =>
+        node.liveInterfaces.filter(isOf(attachment)).map(nameAttachment)
+          .includes(subject)
+      );
+  };
+}
+
+/** Checks of addresses that networks give. */
+export const NETWORK_ADDRESS_CHECKS: readonly Check[] = [
+  {
+    code: "CNI0514",
+    name: "lease-not-renewed",
+    finds: "a container's DHCP lease is no longer renewed, or is lost",
+    effect:
+      "The container loses its address when the lease ends, and the server gives the address to another machine.",
+    cause:
+      "The DHCP daemon of the node is not running, the server does not answer, or the container's interface does not reach it.",
+    look:
+      "`cni show`, `journalctl -u cni-dhcp`, and `tcpdump` in the container.",
+    fix:
+      "Start [the daemon](dhcp.md#start-the-daemon), or the server. The daemon then renews the leases by itself.",
+    run: findNotRenewed,
+  },
+  {
+    code: "CNI0515",
+    name: "no-advertisement",
+    finds: "a container with slaac gets no router advertisements any more",
+    effect: "Its addresses and routes expire.",
+    cause:
+      "The router is down or no longer advertises a prefix, the interface is in a different network or VLAN, or a sysctl makes the container ignore routers.",
+    look: "`cni show`, and `tcpdump -i eth0 icmp6` in the container.",
+    fix:
+      "Have the router advertise its prefix again; set the sysctl that the finding names.",
+    run: findWithoutRouter,
+  },
+];
