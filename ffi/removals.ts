@@ -1,6 +1,7 @@
 /**
  * Hears what is removed from a namespace: rules of nftables, links, addresses,
- * routes, queues, ports of bridges, and forwarding. The kernel tells nobody about rules of
+ * routes, queues, ports of bridges, and forwarding; and that firewalld starts, whose
+ * zones then have no source of a container. The kernel tells nobody about rules of
  * iptables-legacy.
  *
  * @module
@@ -20,6 +21,7 @@ import {
   delRule,
   delSet,
   delTable,
+  newTable,
 } from "./nftables/message.ts";
 import { AF_BRIDGE } from "./rtnl/constants.ts";
 import { linkHeader } from "./rtnl/link_message.ts";
@@ -69,12 +71,17 @@ const parameters = message(
   attributeSet({ ifindex: [1, i32], forwarding: [2, i32] }),
 );
 
+/** Source: firewalld src/firewall/core/nftables.py `TABLE_NAME`. */
+const FIREWALLD_TABLE = "firewalld";
 const RULE_REMOVALS = [delTable, delChain, delRule, delSet, delElements]
   .map(({ type }) => type);
 
 /** What was removed. */
 export interface Removals {
-  /** Whether a rule, or what belongs to rules, was removed, or some removals are lost. */
+  /**
+   * Whether a rule, or what belongs to rules, was removed, firewalld has started, or
+   * some removals are lost.
+   */
   readonly areRules: boolean;
   /** Whether forwarding was turned off. */
   readonly isForwarding: boolean;
@@ -147,7 +154,10 @@ export class RemovalWatch implements Disposable {
     const { messages, areSomeLost } = receiveAll(this.#nftables);
     let areRules = areSomeLost;
     for (const one of messages) {
-      this.#hasRemovedRules ||= RULE_REMOVALS.includes(one.type);
+      this.#hasRemovedRules ||= RULE_REMOVALS.includes(one.type) ||
+        decodeAnswers([one], newTable).some(({ attributes }) =>
+          attributes.name === FIREWALLD_TABLE
+        );
       // A commit follows its changes, and names its process.
       for (const { attributes } of decodeAnswers([one], committed)) {
         const isIgnored = this.#isIgnored(attributes.processName ?? "");

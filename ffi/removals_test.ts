@@ -28,6 +28,8 @@ const SET_UP = `
 const ROWS: readonly [script: string, heard: readonly string[]][] = [
   ["nft flush ruleset", ["rules"]],
   ["nft flush chain inet t c", ["rules"]],
+  ["nft add table inet firewalld", ["rules"]],
+  ["nft add table inet other", []],
   ["nft add rule inet t c drop; ip route del 10.9.0.0/24", ["br0"]],
   ["ip route add 10.8.0.0/24 dev br0; ip addr del 10.1.0.1/24 dev br0", [
     "br0",

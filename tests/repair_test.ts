@@ -5,7 +5,7 @@
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { allOf, rootTest } from "../testing/capabilities.ts";
+import { allOf, isExecutable, rootTest } from "../testing/capabilities.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { needsBin } from "./_harness/executables.ts";
@@ -18,6 +18,34 @@ const needsAll = allOf(needsBin, needsRuleTools, needsInetRules);
 
 /** How many containers there are; more with `CNI_REPAIR=100`. */
 const CONTAINERS = Number(Deno.env.get("CNI_REPAIR") ?? 6);
+
+const NETWORKD = "/lib/systemd/systemd-networkd";
+
+/**
+ * Has systemd-networkd configure all veths, until it has taken them out of the
+ * bridge. It waits for udev unless /sys is read-only.
+ */
+const RUN_NETWORKD = `unshare --mount sh -ec '
+  mount -t tmpfs none /run
+  mount --bind /sys /sys; mount -o remount,bind,ro /sys
+  mkdir -p /run/systemd/network /run/systemd/netif
+  for name in links leases lldp; do mkdir /run/systemd/netif/$name; done
+  chown -R systemd-network /run/systemd/netif
+  printf "[Match]\nName=veth*\n[Network]\nLinkLocalAddressing=no\n" \
+    > /run/systemd/network/50.network
+  ${NETWORKD} 2>/dev/null & networkd=$!
+  while ip -o link show master br0 | grep -q veth; do sleep 0.1; done
+  kill $networkd; wait $networkd || true'`;
+
+/** Has sysctl apply a file, and none of this machine's. */
+const RUN_SYSCTL = `unshare --mount sh -ec '
+  for directory in /etc /run /usr/local/lib /usr/lib; do
+    mount -t tmpfs none $directory/sysctl.d 2>/dev/null || true
+  done
+  mount --bind /dev/null /etc/sysctl.conf 2>/dev/null || true
+  printf "net.ipv4.conf.*.route_localnet=0\nnet.ipv4.ip_forward=0\n" \
+    > /etc/sysctl.d/50.conf
+  sysctl --quiet --system'`;
 
 /** What other programs do to a node with the bridge `br0`, and what CHECK then says. */
 const LOSSES: readonly [name: string, script: string, text: string][] = [
@@ -33,11 +61,14 @@ const LOSSES: readonly [name: string, script: string, text: string][] = [
     "for p in $(ip -o link show master br0 | grep -o 'veth[0-9a-f]*'); do ip link set $p nomaster; done",
     "is not a port",
   ],
-  [
-    "forwarding is turned off",
-    "sysctl -qw net.ipv4.ip_forward=0",
-    "forwarding is off",
-  ],
+  ...isExecutable(NETWORKD)
+    ? [[
+      "systemd-networkd configures the ports of the bridge",
+      RUN_NETWORKD,
+      "is not a port",
+    ] as [string, string, string]]
+    : [],
+  ["sysctl --system", RUN_SYSCTL, "forwarding is off"],
   ["the bridge is deleted", "ip link del br0", '"br0" no longer exists'],
 ];
 
