@@ -22,7 +22,7 @@ import { runCni } from "./_harness/tool_call.ts";
 
 const EXAMPLE = `${ROOT}docs/examples/neighbors`;
 /** Files of the example that the guide does not quote. */
-const LINKED = ["multi_call.ts", "plugin_test.ts"];
+const LINKED = ["main.ts", "multi_call.ts", "plugin_test.ts"];
 
 const guide = await Deno.readTextFile(`${ROOT}docs/write-a-plugin.md`);
 
@@ -39,6 +39,12 @@ Deno.test("the guide shows the files of its example, or links them", async (t) =
       assertStringIncludes(guide, LINKED.includes(name) ? link : block);
     });
   }
+});
+
+Deno.test("the guide quotes a part of its example as it is", async () => {
+  const [, quoted = ""] = /^```ts ignore\n([^]*?)^```/m.exec(guide) ?? [];
+  assertStringIncludes(quoted, "async add(call)");
+  assertStringIncludes(await Deno.readTextFile(`${EXAMPLE}/main.ts`), quoted);
 });
 
 Deno.test("the guide names every entry point", async (t) => {
