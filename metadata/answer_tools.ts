@@ -40,7 +40,7 @@ export interface PluginDescription {
   readonly required?: readonly string[];
   /** Its keys' meanings, by path; an IPAM plugin's keys are in `ipam`. */
   readonly keys?: Readonly<Record<string, KeyDescription>>;
-  /** Its possible leftovers on a node. */
+  /** Its possible orphans on a node. */
   readonly leftovers?: Leftovers;
 }
 

@@ -17,7 +17,7 @@ export interface Evidence {
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean;
   /**
-   * Finds the reason why a leftover's container is known to be deleted.
+   * Finds the reason why an orphan's container is known to be deleted.
    *
    * @returns Undefined if it is alive, or there is no evidence
    */
@@ -68,7 +68,7 @@ export type LeftoverFinder = (
   search: LeftoverSearch,
 ) => MaybePromise<Orphan[]>;
 
-/** A plugin's possible leftovers on a node. */
+/** A plugin's possible orphans on a node. */
 export interface Leftovers {
   /** Where the plugin keeps state: the key that names it, and the default. */
   readonly state?: {
@@ -84,7 +84,7 @@ export interface Leftovers {
 }
 
 /**
- * The kinds of leftovers, in the order in which they are removed: attachments, whose
+ * The kinds of orphans, in the order in which they are removed: attachments, whose
  * removal removes most of the others, and leases after all that may name their
  * addresses.
  */
@@ -99,20 +99,20 @@ export const ORPHAN_KINDS = [
   "lock",
 ] as const;
 
-/** The kind of a leftover. */
+/** The kind of an orphan. */
 export type OrphanKind = typeof ORPHAN_KINDS[number];
 
-/** Why a leftover's container is known to be deleted. */
+/** Why an orphan's container is known to be deleted. */
 export interface Reason {
   /** The evidence, for people. */
   readonly why: string;
-  /** What the leftover shows of its container, if the tool that asks has to decide. */
+  /** What the orphan shows of its container, if the tool that asks has to decide. */
   readonly owner?: LeftoverOwner;
 }
 
-/** A leftover of a deleted container. */
+/** A resource of a deleted container. */
 export interface Orphan extends Reason {
-  /** The kind of leftover. */
+  /** The kind of orphan. */
   readonly kind: OrphanKind;
   /** The file, route, link, chain or table, for people. */
   readonly where: string;
@@ -128,7 +128,7 @@ export interface Orphan extends Reason {
   remove(): Promise<void>;
 }
 
-/** What a leftover shows of the container that it belongs to. */
+/** What an orphan shows of the container that it belongs to. */
 export interface LeftoverOwner {
   /** "" if unknown. */
   readonly container?: string;
@@ -138,6 +138,6 @@ export interface LeftoverOwner {
   readonly addresses?: readonly Ip[];
   /** Path of the container's namespace; "" if unknown. */
   readonly netns?: string;
-  /** When the leftover was made or last changed. */
+  /** When the orphan was made or last changed. */
   readonly since?: Date | undefined;
 }

@@ -31,7 +31,7 @@ export interface LeftoverQuestion {
   readonly path: string;
   /** The configurations of the plugin that are known. */
   readonly confs: readonly JsonObject[];
-  /** The leftover to remove, named by its `where`. */
+  /** The orphan to remove, named by its `where`. */
   readonly remove?: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export interface LintAnswer {
   readonly problems: readonly Problem[];
 }
 
-/** A leftover, and what it shows of its container, which the tool checks. */
+/** An orphan, and what it shows of its container, which the tool checks. */
 export interface ReportedLeftover
   extends Pick<Orphan, "kind" | "where" | "container" | "network"> {
   /** Addresses are texts. Absent if the plugin itself knows `why`. */

@@ -120,7 +120,7 @@ echo "$stdin" | sed 's/^.*"prevResult":\\(.*\\),"type":"late"}$/\\1/'
   }
 }
 
-/** The longest wait until leftovers of a minute are gone, in ms. */
+/** The longest wait until orphans of a minute are gone, in ms. */
 const HEALING_MS = 240_000;
 const TRIED = PODS ?? ADDRESSES + 2;
 

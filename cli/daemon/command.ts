@@ -152,7 +152,7 @@ export async function daemon(
 /** Time limit for events that are not posted at the end, in milliseconds. */
 const GRACE_MS = 1000;
 
-/** Makes what removes leftovers from the places where they are by default. */
+/** Makes what removes orphans from the places where they are by default. */
 function createLeftoverRemover(
   env: Environment,
   lookup: PluginLookup,

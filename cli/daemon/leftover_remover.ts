@@ -23,9 +23,9 @@ import {
   type Round,
 } from "./reconciler.ts";
 
-/** Leftovers that are younger are kept, in ms: a pod may be attached right now. */
+/** Orphans that are younger are kept, in ms: a pod may be attached right now. */
 const GRACE_MS = 60_000;
-/** Leftovers become older than the grace period so long after an event, in ms. */
+/** Orphans become older than the grace period so long after an event, in ms. */
 const MARGIN_MS = 1000;
 /** How many configurations of calls are kept: the last ones. */
 const MOST_CONFS = 100;
@@ -39,7 +39,7 @@ export interface LeftoverRemoverOptions extends ReconcilerOptions {
     OrphanSearch,
     "graceMs" | "isAutomatic" | "signal" | "confs"
   >;
-  /** Removes leftovers; the engine of `cni gc --orphans` by default. */
+  /** Removes orphans; the engine of `cni gc --orphans` by default. */
   readonly remove?: (search: OrphanSearch) => Promise<readonly Removal[]>;
   /** Lists the containers that runtimes have. */
   readonly containers?: () => ReadonlySet<string>;
@@ -63,7 +63,7 @@ interface Followed {
 }
 
 /**
- * Removes leftovers: of a container whose namespace is deleted, or one of whose calls
+ * Removes orphans: of a container whose namespace is deleted, or one of whose calls
  * failed, when the grace period is over and the runtime has removed the container,
  * unless DEL comes before; and of all others at the start, one grace period later,
  * and every ten minutes.
@@ -195,7 +195,7 @@ export class LeftoverRemover
 
   protected async work({ isSweep, signal }: Round): Promise<boolean> {
     const { search, graceMs = GRACE_MS } = this.options;
-    // The leftovers of an earlier daemon may be too young for the first search.
+    // The orphans of an earlier daemon may be too young for the first search.
     if (this.rounds === 0) this.#suspect("");
     if (isSweep) this.#forgetDead();
     if (!this.#takeDead() && !isSweep) return false;

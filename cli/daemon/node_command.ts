@@ -108,7 +108,7 @@ interface Row {
   readonly calls: StateDocument["calls"] | null;
   /** Where it serves its metrics, and why it does not now; null if nowhere. */
   readonly metrics: StateDocument["metrics"] | null;
-  /** What has become of leftovers; null if it does not remove any. */
+  /** What has become of orphans; null if it does not remove any. */
   readonly leftovers: NonNullable<StateDocument["leftovers"]> | null;
   /** What it has repaired; null if it does not repair. */
   readonly repairs: NonNullable<StateDocument["repairs"]> | null;

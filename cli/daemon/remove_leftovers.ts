@@ -1,5 +1,5 @@
 /**
- * What removes leftovers, for the node daemon. A module of its own: the build packs
+ * What removes orphans, for the node daemon. A module of its own: the build packs
  * it with the command lines, because no call of a plugin needs it.
  *
  * @module

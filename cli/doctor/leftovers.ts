@@ -1,5 +1,5 @@
 /**
- * Leftovers of deleted containers.
+ * Resources of deleted containers.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import { findPlugin } from "../../plugins/registry.ts";
 import { type Check, type Findings, listed, warning } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
-/** Finds leftovers, by network. */
+/** Finds orphans, by network. */
 async function findLeftovers(node: NodeReader): Promise<Findings> {
   const search = searchOf(node);
   const byNetwork = Map.groupBy(
@@ -45,7 +45,7 @@ async function findLeftovers(node: NodeReader): Promise<Findings> {
   });
 }
 
-/** Removes all leftovers; a second call finds none. */
+/** Removes all orphans; a second call finds none. */
 async function remove(search: OrphanSearch): Promise<void> {
   const removals = await removeOrphans(search);
   const failures = removals.flatMap(({ error }) => error ?? []);
@@ -56,7 +56,7 @@ function formatOrphan({ kind, where }: Orphan): string {
   return `${kind} ${where}`;
 }
 
-/** Lists the leftovers of deleted containers. */
+/** Lists the resources of deleted containers. */
 export function listLeftovers(node: NodeReader): Promise<Orphan[]> {
   return findOrphans(searchOf(node));
 }

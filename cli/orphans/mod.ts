@@ -4,14 +4,14 @@
  * iptables, of this project and of the Go plugins. It asks no container
  * runtime.
  *
- * A leftover counts only if its container is proven to be gone:
+ * An orphan counts only if its container is proven to be gone:
  *
  * - No cached attachment of the container has a namespace that exists, or a veth
  *   on the host that leads into one.
  * - No lease of the container is for an address that a namespace has.
  * - No process names the container: in its command line or control group, as
  *   shims and pod processes do, or in its environment, as CNI plugins do.
- * - No network namespace but the host's has one of the leftover's addresses.
+ * - No network namespace but the host's has one of the orphan's addresses.
  * - No container runtime has a directory for the container, which also one without
  *   a process has, such as a checkpointed one.
  * - It is older than the grace period, if it has a time.
@@ -47,11 +47,11 @@ import {
 export type { Orphan, OrphanKind } from "../../metadata/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
 
-/** Younger leftovers are kept by default, in ms: a pod may be attached right now. */
+/** Younger orphans are kept by default, in ms: a pod may be attached right now. */
 export const GRACE_MS = 5 * 60_000;
 
 /**
- * Lists the leftovers of deleted containers, attachments first: their removal
+ * Lists the resources of deleted containers, attachments first: their removal
  * removes most of the others. Changes nothing.
  *
  * @throws {Error} If it cannot look at all processes and namespaces
@@ -134,7 +134,7 @@ function withoutDuplicates(orphans: readonly Orphan[]): Orphan[] {
   ];
 }
 
-/** Returns a text that two searches give to the same leftover. */
+/** Returns a text that two searches give to the same orphan. */
 function identify({ kind, where, container }: Orphan): string {
   return `${kind} ${where} ${container}`;
 }
@@ -200,7 +200,7 @@ async function tryLockCaches(
   return held.move();
 }
 
-/** The outcome of removing a leftover. */
+/** The outcome of removing an orphan. */
 export interface Removal {
   readonly orphan: Orphan;
   /** Undefined if it was removed. */
@@ -208,7 +208,7 @@ export interface Removal {
 }
 
 /**
- * Removes leftovers that two searches find, up to two seconds apart: a runtime that
+ * Removes orphans that two searches find, up to two seconds apart: a runtime that
  * does not lock has had the time to write down an attachment that it was just
  * making. No operation on the caches runs during the second search and the removal.
  *

@@ -26,7 +26,7 @@ function randomId(): string {
   return crypto.getRandomValues(new Uint8Array(32)).toHex();
 }
 
-/** A leftover, as the tool prints it. */
+/** An orphan, as the tool prints it. */
 interface Row {
   readonly kind: string;
   readonly where: string;
@@ -289,7 +289,7 @@ const PLANTED: Readonly<Record<string, string>> = {
     "printf 'NAME\\neth0\\n' > /var/lib/cni/networks/n/10.7.3.10",
 };
 
-/** What looks like a leftover, but does not tell its container, or is foreign. */
+/** What looks like an orphan, but does not tell its container, or is foreign. */
 const FOREIGN = `
   mkfifo "$NETCONFPATH/pipe.conf"
   echo notes > /var/lib/cni/flannel/README.md

@@ -17,7 +17,7 @@ import type { Invoker } from "../../cni/call/context.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { NodeEvidence } from "../../plugins/parts/evidence/evidence.ts";
 
-/** Where leftovers may be, and what removes them. */
+/** Where orphans may be, and what removes them. */
 export interface OrphanSearch
   extends Pick<NetworkRuntimeOptions, "env" | "pluginDirs"> {
   /** Path of the host's namespace. */
@@ -26,7 +26,7 @@ export interface OrphanSearch
   readonly cacheDir: string;
   /** The directory of configurations; they name directories with leases and records. */
   readonly confDir: string;
-  /** Leftovers that are younger are kept, in ms. */
+  /** Orphans that are younger are kept, in ms. */
   readonly graceMs: number;
   /** Further configurations that name directories; none if undefined. */
   readonly confs?: readonly Uint8Array[];

@@ -43,7 +43,7 @@ export const ALIVE_MS = 1000;
 export interface TranslatedCall
   extends Pick<DaemonCall, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
-   * Converts the plugin's output to the program's, or declines the call all the
+   * Converts the plugin's output to the program's, or refuses the call all the
    * same. Never throws: the caller would do so.
    */
   readonly convert: (output: PluginOutput) => Promise<Outcome>;
@@ -57,7 +57,7 @@ export interface CallSocketOptions {
   readonly lookup: PluginLookup;
   /**
    * Translates calls of programs that are not plugins. Returns undefined for all
-   * others, and a reason if the call is declined.
+   * others, and a reason if the call is refused.
    */
   readonly translate?:
     | ((
@@ -75,7 +75,7 @@ export interface CallSocketOptions {
   readonly readAttributes?: (directory: string) => CallerAttributes;
   readonly log: Pick<Log, "warn" | "info">;
   /**
-   * Called for each call that is declined, with the plugin and the
+   * Called for each call that is refused, with the plugin and the
    * command if they are known.
    */
   readonly onDeclined: (reason: DeclineReason, call?: string) => void;
@@ -155,7 +155,7 @@ class CallExchange implements RequestExchange {
   readonly #heartbeats: Heartbeats;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  /** Whether the call is declined, once that is known. */
+  /** Whether the call is refused, once that is known. */
   readonly #isDeclined = Promise.withResolvers<boolean>();
   #isBegun = false;
   readonly #process: PeerProcess;
@@ -246,13 +246,13 @@ class CallExchange implements RequestExchange {
         log.warn("Cannot read a request", description);
         return this.#decline("malformed request");
       }
-      // A declined call is run by its caller, and this one may have changed things.
+      // A refused call is run by its caller, and this one may have changed things.
       log.warn("Cannot finish a call", description);
       if (!this.#hasEnded) this.#answer(formatFailure(error, CURRENT_VERSION));
     }
   }
 
-  /** Returns the attributes of the caller, or why its calls are declined. */
+  /** Returns the attributes of the caller, or why its calls are refused. */
   #checkCaller(request: CallRequest): CallerAttributes | DeclineReason {
     const { own, readAttributes = readCallerAttributes, log } = this.#options;
     const { peer } = this.#connection;
@@ -298,7 +298,7 @@ class CallExchange implements RequestExchange {
     return true;
   }
 
-  /** Declines a call when the earlier ones of its attachment have ended. */
+  /** Refuses a call when the earlier ones of its attachment have ended. */
   async #declineInTurn(
     reason: DeclineReason,
     { name, env, stdin }: CallRequest,
@@ -314,7 +314,7 @@ class CallExchange implements RequestExchange {
     this.#decline(reason);
   }
 
-  /** Declines the call. Counts it once: another part may have declined it already. */
+  /** Refuses the call. Counts it once: another part may have refused it already. */
   #decline(reason: DeclineReason): void {
     if (this.#hasEnded) return;
     this.#options.onDeclined(reason, this.#call);

@@ -289,7 +289,7 @@ Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async
   }
 });
 
-/** Makes so many calls wait that those after them are declined. */
+/** Makes so many calls wait that those after them are refused. */
 function crowd(told: Told): Promise<Outcome>[] {
   const calls = [told.run("ADD", "first")];
   while (told.calls.waiting < 4096) {
@@ -350,7 +350,7 @@ Deno.test("Calls.stop() declines a call when earlier ones of its attachment have
     const early = isBefore ? [del()] : [];
     const stopped = told.calls.stop(60_000, 60_000);
     const deleted = isBefore ? early : [del()];
-    // Declined with the others, it would be gone by now.
+    // Refused with the others, it would be gone by now.
     assertEquals(codeOf(await told.run("DEL", "c2")), "the daemon ends");
     await new Promise((resolve) => setTimeout(resolve));
     assertEquals(told.story, ["ADD c1"]);

@@ -73,7 +73,7 @@ export class DaemonMetrics {
     return this.#networks.has(network) ? network : OTHER;
   }
 
-  /** Counts a call that was declined. */
+  /** Counts a call that was refused. */
   countDeclined(reason: DeclineReason): void {
     this.#declined.add({ reason });
   }

@@ -1,5 +1,5 @@
 /**
- * Why the daemon declines a call.
+ * Why the daemon refuses a call.
  *
  * @module
  */
@@ -53,5 +53,5 @@ export const DECLINE_REASONS = {
     "the daemon was stopped or replaced; no action is needed unless this continues",
 } as const;
 
-/** Why the daemon declines a call. */
+/** Why the daemon refuses a call. */
 export type DeclineReason = keyof typeof DECLINE_REASONS;

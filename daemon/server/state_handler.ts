@@ -29,7 +29,7 @@ export interface StateDocument {
   readonly ready: boolean;
   /** Where the state is served over TCP, and why it is not now. */
   readonly metrics?: { readonly address: string; readonly problem?: string };
-  /** What has become of leftovers of deleted containers; missing with --no-heal. */
+  /** What has become of resources of deleted containers; missing with --no-heal. */
   readonly leftovers?: LeftoversDocument;
   /** What was repaired; missing without --repair. */
   readonly repairs?: RepairsDocument;
@@ -82,7 +82,7 @@ export interface RepairsDocument {
   readonly problem?: string;
 }
 
-/** What has become of leftovers of deleted containers since the daemon started. */
+/** What has become of resources of deleted containers since the daemon started. */
 export interface LeftoversDocument {
   /** How many it has removed, by kind. */
   readonly removed: Readonly<Record<string, number>>;

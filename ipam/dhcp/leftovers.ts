@@ -1,5 +1,5 @@
 /**
- * Leftovers of dhcp: leases of its daemon.
+ * Orphans of dhcp: leases of its daemon.
  *
  * @module
  */

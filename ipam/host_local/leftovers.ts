@@ -1,5 +1,5 @@
 /**
- * Leftovers of host-local, of this project and of the Go plugin: leases.
+ * Orphans of host-local, of this project and of the Go plugin: leases.
  *
  * @module
  */

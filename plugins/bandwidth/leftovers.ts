@@ -1,5 +1,5 @@
 /**
- * Leftovers of bandwidth, of this project and of the Go plugin: IFBs.
+ * Orphans of bandwidth, of this project and of the Go plugin: IFBs.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Leftovers of bridge: rules against forged MACs, and masquerades.
+ * Orphans of bridge: rules against forged MACs, and masquerades.
  *
  * @module
  */

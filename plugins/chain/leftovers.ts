@@ -1,5 +1,5 @@
 /**
- * Leftovers of chain: records of attachments whose ADD or DEL failed, or was killed.
+ * Orphans of chain: records of attachments whose ADD or DEL failed, or was killed.
  * They are removed by DEL of the chain, with the input of then.
  *
  * @module

@@ -1,5 +1,5 @@
 /**
- * Leftovers of firewall, of this project and of the Go plugin: elements of
+ * Orphans of firewall, of this project and of the Go plugin: elements of
  * nftables, and rules of iptables for addresses.
  *
  * @module

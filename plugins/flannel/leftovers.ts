@@ -1,5 +1,5 @@
 /**
- * Leftovers of flannel: configurations of its delegates.
+ * Orphans of flannel: configurations of its delegates.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Leftovers of host-device: records of devices that the kernel has returned to
+ * Orphans of host-device: records of devices that the kernel has returned to
  * the host, because their containers ended without a DEL.
  *
  * @module

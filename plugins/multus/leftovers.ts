@@ -1,5 +1,5 @@
 /**
- * Leftovers of multus: scratch files of pods. They are removed by DEL of their
+ * Orphans of multus: scratch files of pods. They are removed by DEL of their
  * networks, with the input of ADD.
  *
  * @module

@@ -1,5 +1,5 @@
 /**
- * Leftovers of portmap, of this project and of the Go plugin: elements and
+ * Orphans of portmap, of this project and of the Go plugin: elements and
  * rules of nftables, and chains of iptables. Masquerades of the legacy iptables
  * are among these.
  *

@@ -1,5 +1,5 @@
 /**
- * Leftovers of tuning: backups.
+ * Orphans of tuning: backups.
  *
  * @module
  */

@@ -23,7 +23,7 @@ const DIRECTORIES = ["/etc/cni", "/opt/cni", "/var/lib/cni", "/run"];
 /**
  * Gives a process records of chains and private locks of its own: their directories
  * cannot be configured, the daemons and searches of other tests would take the
- * records for leftovers, and a call that a test kills leaves its lock's file.
+ * records for orphans, and a call that a test kills leaves its lock's file.
  */
 const OWN_RECORDS = "for directory in chain locks; do " +
   "mount -t tmpfs -o mode=700 tmpfs /run/cni/$directory; done; " +

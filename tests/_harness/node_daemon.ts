@@ -19,7 +19,7 @@ export interface NodeDaemonOptions {
   readonly socketDir?: string;
   /** Starts it, as `["prlimit", "--nofile=40"]` does. */
   readonly wrapper?: readonly string[];
-  /** Whether it removes leftovers, which may be of other tests; false by default. */
+  /** Whether it removes orphans, which may be of other tests; false by default. */
   readonly heals?: boolean;
 }
 

@@ -196,7 +196,7 @@ export function leaseOfNone({ hosts }: DoctorScene): Undo {
   return () => Deno.removeSync(path);
 }
 
-/** Makes a file older than the time for which leftovers are kept. */
+/** Makes a file older than the time for which orphans are kept. */
 export function makeOld(path: string): void {
   Deno.utimeSync(path, LONG_AGO, LONG_AGO);
 }

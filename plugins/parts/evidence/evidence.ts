@@ -38,7 +38,7 @@ export interface EvidenceOptions {
   readonly caches: readonly string[];
   /** The leases of all networks. */
   readonly leases: readonly FoundLease[];
-  /** Younger leftovers are kept, in ms. */
+  /** Younger orphans are kept, in ms. */
   readonly graceMs: number;
 }
 
@@ -172,7 +172,7 @@ export class NodeEvidence implements Evidence {
   }
 
   /**
-   * Finds the reason why a leftover's container is known to be deleted.
+   * Finds the reason why an orphan's container is known to be deleted.
    *
    * @returns Undefined if it is alive, or there is no evidence
    */

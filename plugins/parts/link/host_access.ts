@@ -1,7 +1,7 @@
 /**
  * The host's access to containers on a macvlan or ipvlan. The kernel passes
  * nothing between such links and the link below them, but passes packets among
- * them: so the host gets one, a shim, for each network and master.
+ * them: so the host gets one, the access link, for each network and master.
  *
  * ```
  *              host                              container
@@ -15,7 +15,7 @@
  *
  * The metric of a route is a hash of the attachment. So DEL and GC find the
  * routes of an attachment without its addresses, and no record exists that
- * could differ from the kernel. The shim goes with its last route.
+ * could differ from the kernel. The access link goes with its last route.
  *
  * @module
  */
@@ -72,18 +72,18 @@ export type HostAccessCall = Call<NetConf & HostAccessKeys>;
 
 /** What the host has to reach one container. */
 interface Access {
-  /** The shim's name. */
+  /** The access link's name. */
   readonly name: string;
   /** Its kind and mode: those of the container's interface. */
   readonly info: KindData;
   /** The master. */
   readonly lower: Link;
-  /** The shim's own addresses. */
+  /** The access link's own addresses. */
   readonly addresses: readonly Cidr[];
-  /** The master's addresses for which the shim answers. */
+  /** The master's addresses for which the access link answers. */
   readonly proxied: readonly Ip[];
   /**
-   * The container's addresses that do not answer the shim: ipvlan passes a reply
+   * The container's addresses that do not answer the access link: ipvlan passes a reply
    * to the link that has its target address.
    */
   readonly neighbors: readonly Ip[];
@@ -243,7 +243,7 @@ function refuse(message: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
-/** Creates what is missing of the shim, and the container's routes. */
+/** Creates what is missing of the access link, and the container's routes. */
 async function ensureAccess(
   host: Rtnl,
   call: HostAccessCall,
@@ -300,7 +300,7 @@ function createShim(host: Rtnl, { name, info, lower }: Access): Link {
 }
 
 /**
- * Lets the shim answer containers, and nobody else, for the master's addresses:
+ * Lets the access link answer containers, and nobody else, for the master's addresses:
  * other hosts must go on to use the master. It learns nothing from routers.
  *
  * Source: Documentation/networking/ip-sysctl.rst `arp_filter`, `proxy_ndp`,
@@ -361,7 +361,7 @@ function listUnknown(
   );
 }
 
-/** Deletes routes of containers of the network, and shims without any. */
+/** Deletes routes of containers of the network, and access links without any. */
 async function deleteRoutes(
   call: HostAccessCall,
   isMeant: (route: Route) => boolean,
@@ -378,7 +378,7 @@ async function deleteRoutes(
 }
 
 /**
- * Deletes routes of containers by a shim.
+ * Deletes routes of containers by an access link.
  *
  * @returns How many are left
  */
@@ -404,7 +404,7 @@ export function deleteRoutesOf(
   return routes.length - meant.length;
 }
 
-/** Lists the routes to containers by a shim. */
+/** Lists the routes to containers by an access link. */
 export function listContainerRoutes(host: Rtnl, { index }: Link): Route[] {
   try {
     return host.route.list({ ifindex: index }).filter(({ destination }) =>
@@ -416,12 +416,12 @@ export function listContainerRoutes(host: Rtnl, { index }: Link): Route[] {
   }
 }
 
-/** Reports whether a link of the host is a shim. */
+/** Reports whether a link of the host is an access link. */
 export function isShim({ name, kind }: Link): boolean {
   return isShimName(name) && (kind === "macvlan" || kind === "ipvlan");
 }
 
-/** Returns the alias of a network's shims, which have no container. */
+/** Returns the alias of a network's access links, which have no container. */
 function shimAliasOf(network: string): string {
   return aliasPrefixOf(network).slice(0, -1);
 }
@@ -433,7 +433,7 @@ function metricOf({ network, containerId, ifName }: Attachment): number {
 }
 
 /**
- * Locks out other calls, which may create or delete the same shim.
+ * Locks out other calls, which may create or delete the same access link.
  *
  * @throws {CniError} 11 if others take too long
  */

@@ -1,6 +1,6 @@
 /**
- * Leftovers of the host's access to macvlan and ipvlan containers: routes to
- * deleted containers, and shims without routes.
+ * Orphans of the host's access to macvlan and ipvlan containers: routes to
+ * deleted containers, and access links without routes.
  *
  * @module
  */
@@ -46,7 +46,7 @@ export function findShims(search: LeftoverSearch): Orphan[] {
   });
 }
 
-/** Removes a route, and the shim if no route is left. */
+/** Removes a route, and the access link if no route is left. */
 async function remove(
   search: LeftoverSearch,
   shim: Link,
