@@ -28,7 +28,7 @@ async function attach(
   try {
     await scene.attach("30-given", netns, id, "given");
   } finally {
-    Deno.removeSync(path);
+    await Deno.remove(path);
   }
   return netns;
 }
@@ -71,7 +71,7 @@ function leased(
     return async () => {
       await daemon.stop();
       forget(scene);
-      Deno.removeSync(daemon.directory.path, { recursive: true });
+      await Deno.remove(daemon.directory.path, { recursive: true });
       scene.sh("ip link del br8");
     };
   };
