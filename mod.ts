@@ -122,6 +122,7 @@ export type {
 } from "./cni/invoke/in_process.ts";
 export type { DelegatedPlugin } from "./cni/invoke/delegate.ts";
 export type {
+  AddressConflict,
   CallContext,
   CallControl,
   CallEnvironment,
@@ -171,6 +172,7 @@ export {
   parsedText,
   type TextSchema,
 } from "./cni/config/types.ts";
+export type { Conflict } from "./cni/config/conflicts.ts";
 export type {
   JsonObject,
   JsonValue,

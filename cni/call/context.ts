@@ -57,7 +57,9 @@ export interface CallControl {
 
 /** An address that a container does not get because another machine has it. */
 export interface AddressConflict extends Conflict {
+  /** Name of the container's network. */
   readonly network: string;
+  /** Name of the container's interface. */
   readonly ifName: string;
   /** The address that the container gets; undefined if ADD fails. */
   readonly instead: Ip | undefined;

@@ -17,7 +17,9 @@ import { CONFLICTS, ipSchema, optional, parsedText } from "./types.ts";
 
 /** An address, and who else has it. */
 export interface Conflict {
+  /** The address. */
   readonly ip: Ip;
+  /** The hardware address of the machine that answered. */
   readonly mac: Mac;
 }
 
