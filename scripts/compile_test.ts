@@ -505,6 +505,6 @@ Deno.test("checkBudget() refuses programs of ours that have grown too large", ()
   assertThrows(
     () => checkBudget("main.ts", 1280 * 1024 + 1),
     Error,
-    "it has 1294337 bytes of code, and may have 1294336",
+    "it has 1310721 bytes of code, and may have 1310720",
   );
 });
