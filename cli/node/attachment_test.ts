@@ -111,7 +111,7 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
       await assertRejects(
         () => describe(OWN_NETNS, { "ifname": "net1" }),
         Error,
-        "choose one with --container-id: one, two",
+        "name one with --container-id: one, two",
       );
     });
   } finally {

@@ -122,8 +122,8 @@ testRows("readPodResources() fails with a code", [
   ],
   ["the kubelet was too slow", { grpcStatus: 4 }, 11, "DeadlineExceeded"],
   ["the kubelet failed", { grpcStatus: 13 }, 5, "code = Internal"],
-  ["the connection ends", { drop: "connection" }, 11, "too early"],
-  ["the stream is reset", { drop: "stream" }, 11, "too early"],
+  ["the connection ends", { drop: "connection" }, 11, "truncated"],
+  ["the stream is reset", { drop: "stream" }, 11, "truncated"],
   ["no gRPC", { httpStatus: 404 }, 5, "HTTP status 404"],
   [
     "no message of protocol buffers",
