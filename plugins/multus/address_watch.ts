@@ -34,7 +34,7 @@ import { runsType } from "./model/delegate.ts";
 import { NETWORK_STATUS } from "./report/network_status.ts";
 import {
   type CurrentAddresses,
-  listOtherEntries,
+  listOtherNames,
   updateNetworkStatus,
 } from "./report/status_update.ts";
 
@@ -58,12 +58,20 @@ export interface AddressedAttachment {
 
 /** How often addresses are looked at, in ms. */
 const LOOK_MS = 5000;
-/** A pause takes so many times as long as the look before it, up to a limit in ms. */
+/**
+ * A pause takes so many times as long as the work of the look before it, up to a
+ * limit in ms.
+ */
 const SHARE = 50, LONGEST_MS = 30_000;
 /** How long sandboxes are read before calls get their turn, in ms. */
 const TURN_MS = 5;
 /** How long a pod is left alone after its status could not be written, in ms. */
 const RETRY_MS = 30_000;
+/**
+ * How many writes for a pod may follow one another, and then one in so many ms: a
+ * router that keeps changing its prefix must not keep the API server busy.
+ */
+const BURST = 10, EVERY_MS = 60_000;
 
 /** Options of an {@linkcode AddressWatch}. */
 export interface AddressWatchOptions {
@@ -97,6 +105,8 @@ interface Known {
   readonly followed: readonly Followed[];
   /** When its status may be written again, in ms of the process's clock. */
   notBeforeMs: number;
+  /** When its writes would end if they came every {@linkcode EVERY_MS}, likewise. */
+  writesEndMs: number;
 }
 
 /** An attachment whose addresses may change. */
@@ -114,6 +124,8 @@ export class AddressWatch {
   /** How often a status was replaced. */
   updates = 0;
   #problem = "";
+  /** How long the last look has waited for the API server and for calls, in ms. */
+  #waitedMs = 0;
 
   /** Starts without pods. */
   constructor(options: AddressWatchOptions) {
@@ -125,15 +137,25 @@ export class AddressWatch {
     const { pods, lookMs = LOOK_MS } = this.#options;
     while (!signal.aborted) {
       const startMs = performance.now();
+      this.#waitedMs = 0;
       try {
         // What is old in memory says nothing about pods of now.
         if (pods.isCurrent) await this.#look(signal);
       } catch (error) {
         this.#warn(error);
       }
-      const tookMs = performance.now() - startMs;
-      const restMs = Math.min(SHARE * tookMs, LONGEST_MS);
+      const workMs = performance.now() - startMs - this.#waitedMs;
+      const restMs = Math.min(SHARE * workMs, LONGEST_MS);
       await pause(Math.max(lookMs, restMs), signal);
+    }
+  }
+
+  async #waitFor<T>(promise: Promise<T>): Promise<T> {
+    const startMs = performance.now();
+    try {
+      return await promise;
+    } finally {
+      this.#waitedMs += performance.now() - startMs;
     }
   }
 
@@ -151,14 +173,15 @@ export class AddressWatch {
     this.#known = known;
     let turnMs = performance.now();
     for (const [uid, one] of known) {
-      if (signal.aborted) return;
+      // A write to a server that is away takes its whole time limit.
+      if (signal.aborted || !this.#options.pods.isCurrent) return;
       if (one.followed.length === 0) continue;
       const current = one.followed.map(readCurrent);
       // The sandbox was replaced or deleted: its attachments are looked up again.
       if (current.includes("gone")) known.delete(uid);
       else await this.#update(one, current.filter(isPresent), signal);
       if (performance.now() - turnMs < TURN_MS) continue;
-      await pause(0);
+      await this.#waitFor(pause(0));
       turnMs = performance.now();
     }
   }
@@ -177,8 +200,8 @@ export class AddressWatch {
       const { metadata: { namespace = "", name = "", annotations = {} } = {} } =
         JSON.parse(text) as Pod;
       const { [NETWORK_STATUS]: status = "" } = annotations;
-      const mayChange = listOtherEntries(status)
-        .some((entry) => this.#mayChange(String(entry["name"])));
+      const mayChange = listOtherNames(status)
+        .some((name) => this.#mayChange(name));
       attachments ??= mayChange ? await this.#options.attachments() : undefined;
       known.set(uid, {
         text,
@@ -188,6 +211,7 @@ export class AddressWatch {
           ? listFollowed(`${namespace}/${name}`, attachments ?? [])
           : [],
         notBeforeMs: before?.notBeforeMs ?? 0,
+        writesEndMs: before?.writesEndMs ?? 0,
       });
     }
     return known;
@@ -210,12 +234,16 @@ export class AddressWatch {
   ): Promise<void> {
     const { pod, status: value } = one;
     const next = updateNetworkStatus(value, current);
-    if (next === undefined || performance.now() < one.notBeforeMs) return;
+    const nowMs = performance.now();
+    const isEarly = nowMs < one.notBeforeMs ||
+      one.writesEndMs - nowMs > (BURST - 1) * EVERY_MS;
+    if (next === undefined || isEarly) return;
+    one.writesEndMs = Math.max(one.writesEndMs, nowMs) + EVERY_MS;
     const { replace, log } = this.#options;
     try {
       const change = { key: NETWORK_STATUS, value, next };
       // Otherwise, what another program wrote arrives by the watch.
-      if (!await replace(pod, change, signal)) return;
+      if (!await this.#waitFor(replace(pod, change, signal))) return;
       this.updates++;
       this.#problem = "";
       log.info("A network has changed the addresses of a pod", {
@@ -244,7 +272,8 @@ function listFollowed(
 ): Followed[] {
   const own = attachments
     .filter((one) =>
-      one.pod === pod && one.isLive === true && one.via !== undefined
+      one.pod === pod && one.isLive === true && one.via !== undefined &&
+      !isGone(one)
     )
     .toSorted((left, right) => left.since.getTime() - right.since.getTime());
   const newest = new Map(own.map((one) => [one.ifName, one]));
@@ -254,6 +283,12 @@ function listFollowed(
       ? [{ netns, ifName, result: decoded }]
       : [];
   });
+}
+
+/** Reports whether a namespace is deleted. The path of a process that has ended may be another's. */
+function isGone({ netns }: Pick<Followed, "netns">): boolean {
+  const id = findFileId(netns);
+  return id === undefined || id === findFileId(OWN_NETNS);
 }
 
 function isPresent(
@@ -271,9 +306,7 @@ function isPresent(
 function readCurrent(
   { netns, ifName, result }: Followed,
 ): CurrentAddresses | "gone" | undefined {
-  const id = findFileId(netns);
-  // The path of a process that has ended may be another's.
-  if (id === undefined || id === findFileId(OWN_NETNS)) return "gone";
+  if (isGone({ netns })) return "gone";
   return ifPossible(() => {
     using sandbox = Rtnl.open(netns);
     const link = sandbox.link.find(ifName);

@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { CachedObject } from "../../kube/resident/informer.ts";
 import { rootTest } from "../../testing/capabilities.ts";
@@ -34,12 +35,13 @@ class Scene implements AsyncDisposable {
   /** What the next write answers. */
   answer: () => Promise<boolean> = () => Promise.resolve(true);
   writes: string[] = [];
+  isCurrent = true;
   looks = 0;
   reads = 0;
   readonly warnings: unknown[] = [];
   readonly #end = new AbortController();
   readonly watch = new AddressWatch({
-    pods: { isCurrent: true, list: () => this.#listPods() },
+    pods: this,
     definitions: {
       find: (namespace, name): CachedObject | undefined => {
         const ipam = IPAMS[name];
@@ -73,7 +75,7 @@ class Scene implements AsyncDisposable {
   });
   #running: Promise<void> | undefined;
 
-  #listPods(): CachedObject[] {
+  list(): CachedObject[] {
     this.looks++;
     return [...this.statuses].flatMap(([name, entries]) =>
       cachedPod({
@@ -119,6 +121,13 @@ class Scene implements AsyncDisposable {
       result: { cniVersion: "1.1.0", ips: [...ips] },
     });
     return sandbox;
+  }
+
+  /** Records an attachment at another path. */
+  place(at: number, netns: string): void {
+    const before = this.attachments[at];
+    if (before === undefined) throw new Error("no attachment");
+    this.attachments[at] = { ...before, netns };
   }
 
   start(): void {
@@ -231,16 +240,97 @@ rootTest(
   },
 );
 
+rootTest(
+  "AddressWatch writes no more than ten changes of a pod a minute",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    scene.start();
+    await eventually("it is written", () => scene.writes.length === 1);
+    for (let count = 2; count <= 10; count++) {
+      address(sandbox, `add 2001:db8:${count}::5/64 ${FOR_30}`);
+      await eventually("it is written", () => scene.writes.length === count);
+    }
+    address(sandbox, `add 2001:db8:11::5/64 ${FOR_30}`);
+    await scene.rest();
+    assertEquals(scene.writes.length, 10);
+    // Another pod is written.
+    scene.add("other", "lan", [FIRST]);
+    await eventually("it is written", () => scene.writes.length === 11);
+    assertEquals([scene.writes.at(-1), scene.warnings], ["other ", []]);
+  },
+);
+
 rootTest("AddressWatch says nothing of a deleted sandbox", async () => {
   await using scene = new Scene();
   const sandbox = scene.add("web", "lan", [FIRST]);
   runIn(sandbox, "ip", "link", "del", "net1");
   scene.start();
   await scene.rest();
-  const [attachment] = scene.attachments;
-  if (attachment === undefined) throw new Error("no attachment");
-  scene.attachments[0] = { ...attachment, netns: "/run/netns/none" };
-  scene.statuses.set("web", [...scene.statuses.get("web") ?? []].reverse());
-  await scene.rest();
-  assertEquals(scene.writes, []);
+  // Its path is another's now, or nobody's.
+  for (const netns of [OWN_NETNS, "/run/netns/none"]) {
+    scene.place(0, netns);
+    scene.statuses.set("web", [...scene.statuses.get("web") ?? []].reverse());
+    await scene.rest();
+    const { reads } = scene;
+    await scene.rest();
+    assertEquals([scene.writes, scene.reads], [[], reads]);
+  }
 });
+
+rootTest(
+  "AddressWatch looks up a sandbox that was replaced while the pod stayed the same",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    address(sandbox, `add ${FIRST.address} ${FOR_30}`);
+    // A path that is removed, as that of a namespace.
+    const path = `${scene.hosts.directory}/first`;
+    Deno.symlinkSync(sandbox.path, path);
+    scene.place(0, path);
+    scene.start();
+    await scene.rest();
+    const next = scene.add("web", "lan", [FIRST]);
+    address(next, `add 2001:db8:2::5/64 ${FOR_30}`);
+    await scene.rest();
+    assertEquals(scene.writes, []);
+    Deno.removeSync(path);
+    await eventually("it is written", () => scene.writes.length === 1);
+    assertEquals(scene.writes, ["web 2001:db8:2::5"]);
+  },
+);
+
+rootTest(
+  "AddressWatch follows other pods beside one whose status nobody can print",
+  async () => {
+    await using scene = new Scene();
+    const entry = { name: { toString: 1 }, interface: "net1", ips: [] };
+    scene.statuses.set("strange", [MASTER, entry]);
+    scene.add("web", "lan", [FIRST]);
+    scene.start();
+    await eventually("it is written", () => scene.writes.length === 1);
+    assertEquals([scene.writes, scene.warnings], [["web "], []]);
+  },
+);
+
+rootTest(
+  "AddressWatch ends a look when the pods are no longer current",
+  async () => {
+    await using scene = new Scene();
+    for (const name of ["one", "two"]) scene.add(name, "lan", [FIRST]);
+    let asked = 0;
+    scene.answer = () => {
+      asked++;
+      scene.isCurrent = false;
+      return Promise.reject(new Error("no API server"));
+    };
+    scene.start();
+    await eventually("it warns", () => scene.warnings.length > 0);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assertEquals(asked, 1);
+    scene.answer = () => Promise.resolve(true);
+    scene.isCurrent = true;
+    await eventually("the other is written", () => scene.writes.length === 1);
+    assertEquals(scene.writes, ["two "]);
+  },
+);

@@ -118,13 +118,14 @@ function listStatus({ metadata, status }: Pod): PodNetwork[] {
   const found = entries.filter(isObject);
   const isOld = found.some(({ default: isDefault, ips }) =>
     isDefault === true && Array.isArray(ips) && ips.length > 0 &&
-    !ips.some((ip) => own.includes(String(ip)))
+    !ips.some((ip) => own.some((one) => one === ip))
   );
   if (isOld) return [];
-  return found.map(({ name, interface: ifName }) => ({
-    name: String(name),
-    ifName: typeof ifName === "string" ? ifName : undefined,
-  }));
+  return found.flatMap(({ name, interface: ifName }) =>
+    typeof name === "string"
+      ? [{ name, ifName: typeof ifName === "string" ? ifName : undefined }]
+      : []
+  );
 }
 
 /** Lists the requested networks that are not among others, each counted once. */

@@ -65,6 +65,16 @@ Deno.test("findMissingNetworks() compares requests with the status and records",
       { networks: "a", status: "x" as unknown as JsonObject[] },
       ["test/a"],
     ],
+    "none, and a status with values that no program can print": [
+      {
+        networks: "a",
+        status: [
+          { ...MASTER, ips: [{ toString: 1 }, IP] },
+          { name: { toString: 1 }, interface: "net1" },
+        ],
+      },
+      ["test/a"],
+    ],
     "the same network twice, attached once": [
       { networks: "a,a", status: ONE },
       ["test/a"],

@@ -27,9 +27,13 @@ export interface CurrentAddresses {
 /** An entry of the status, which another program may have written. */
 type Entry = JsonObject;
 
-/** Lists the entries of a status other than the cluster's own network; none if it is malformed. */
-export function listOtherEntries(text: string): Entry[] {
-  return readEntries(text).filter(isOther);
+/**
+ * Lists the names of networks that a status has besides the cluster's own; none if
+ * it is malformed.
+ */
+export function listOtherNames(text: string): string[] {
+  return readEntries(text).filter(isOther).map(({ name }) => name)
+    .filter((name) => typeof name === "string");
 }
 
 function readEntries(text: string): Entry[] {
@@ -109,5 +113,6 @@ function withList(
 }
 
 function listTexts(value: JsonValue | undefined): string[] {
-  return Array.isArray(value) ? value.map(String) : [];
+  const items = Array.isArray(value) ? value : [];
+  return items.filter((item) => typeof item === "string");
 }

@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
-import { type CurrentAddresses, updateNetworkStatus } from "./status_update.ts";
+import {
+  type CurrentAddresses,
+  listOtherNames,
+  updateNetworkStatus,
+} from "./status_update.ts";
 
 const MAC = "02:00:00:00:00:01";
 const MASTER = { name: "pods", interface: "eth0", ips: ["10.1.0.2"] };
@@ -15,6 +19,9 @@ const LAN = {
 };
 const NOW = { ifName: "net1", mac: MAC, ips: ["2001:db8:1::5"] };
 const NEW = ["2001:db8:2::5"];
+
+/** Users may write any JSON into the annotation. */
+const UNPRINTABLE = { toString: 1 };
 
 const ROWS: Readonly<
   Record<string, [JsonObject[], Partial<CurrentAddresses>, JsonObject?]>
@@ -71,6 +78,11 @@ const ROWS: Readonly<
       gateway: ["fe80::1"],
     },
   ],
+  "values that no program can print": [
+    [{ ...LAN, ips: [UNPRINTABLE, "2001:db8:1::5"], gateway: [UNPRINTABLE] }],
+    { ips: NEW, routers: ["fe80::1"] },
+    { ...LAN, ips: NEW },
+  ],
   "an interface of an earlier sandbox": [
     [{ ...LAN, mac: "02:00:00:00:00:99" }],
     { ips: NEW },
@@ -98,4 +110,15 @@ Deno.test("updateNetworkStatus() leaves a malformed status alone", () => {
   for (const text of ["", "x", "{}", "[1]", '[{"interface":"net1"},null]']) {
     assertEquals(updateNetworkStatus(text, [{ ...NOW, ips: NEW }]), undefined);
   }
+});
+
+Deno.test("listOtherNames() leaves out the cluster's network, and what is no name", () => {
+  const entries = [
+    { ...MASTER, default: true },
+    LAN,
+    { name: UNPRINTABLE },
+    { interface: "net2" },
+  ];
+  assertEquals(listOtherNames(JSON.stringify(entries)), ["test/lan"]);
+  assertEquals(listOtherNames("[null]"), []);
 });
