@@ -70,7 +70,8 @@ export async function readNetworkAddresses(
     leases.find((one) =>
       one.family === 4 && address.startsWith(`${one.address}/`)
     );
-  const named = leases.flatMap(({ routers }) => routers);
+  // Its routes went with a lost lease.
+  const named = leases.flatMap(({ routers, isLost }) => isLost ? [] : routers);
   return {
     addresses: found.addresses.map(({ address, lifetime }) => {
       const seconds = leftOf(address)?.leftSeconds;

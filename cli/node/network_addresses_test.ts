@@ -107,6 +107,16 @@ rootTest(
       tree,
       new RegExp(`─ lease of ${ip} from 10.9.0.1 until \\d{4}-\\S+Z\n`),
     );
+    // The routes go with the lease.
+    for (const lease of scene.leases) {
+      await scene.directory.write({ ...lease, isLost: true });
+    }
+    const later = await show(scene.hosts, scene.config(), result);
+    assertEquals(later.row.fromNetwork?.routers, []);
+    assertMatch(
+      later.tree,
+      new RegExp(`─ lost lease of ${ip} from 10.9.0.1\n`),
+    );
   },
 );
 
