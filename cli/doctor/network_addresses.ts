@@ -28,6 +28,7 @@ import {
 import { listRouters } from "../../plugins/parts/address/router_advertisements.ts";
 import { nameAttachment, resultOf } from "../node/live.ts";
 import { findAsking, formatIn } from "../node/network_addresses.ts";
+import { hasUnit, runsSystemd } from "../node/systemd.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { type NodeReader, readOnce } from "../node/node_reader.ts";
 import {
@@ -77,13 +78,7 @@ async function findNotRenewed(node: NodeReader): Promise<Findings> {
   return findings;
 }
 
-/** Where units are. Source: systemd.unit(5). */
-const UNIT_DIRECTORIES = [
-  "/etc/systemd/system",
-  "/usr/local/lib/systemd/system",
-  "/usr/lib/systemd/system",
-  "/lib/systemd/system",
-];
+/** The unit of the daemon, in deploy/dhcp. */
 const UNIT = "cni-dhcp.service";
 
 function describeWithoutDaemon(
@@ -105,15 +100,13 @@ function describeWithoutDaemon(
       formatIn(first.lease.leftSeconds)
     }`;
   // The unit listens at the default socket.
-  const hasUnit = socket === DEFAULT_DHCP_SOCKET &&
-    UNIT_DIRECTORIES.some((directory) =>
-      ifPossible(() => Deno.statSync(`${directory}/${UNIT}`)) !== undefined
-    );
+  const isUnit = socket === DEFAULT_DHCP_SOCKET && runsSystemd() &&
+    hasUnit(UNIT);
   const plugin = ifPossible(() => findExecutable("dhcp", pluginDirs));
   const start = plugin &&
     shell`setsid -f ${plugin} daemon -socketpath ${socket}` +
       " </dev/null >/dev/null 2>&1";
-  const command = hasUnit ? `systemctl restart ${UNIT}` : start;
+  const command = isUnit ? `systemctl restart ${UNIT}` : start;
   return error(
     `no daemon renews ${what} in "${leaseDirectoryOf(socket)}":${soonest}; ` +
       problem,
@@ -133,7 +126,7 @@ function describeLease({ attachment, lease }: HeldLease): Finding[] {
   const subject = nameAttachment(attachment);
   const more = {
     advice: "start the DHCP server of the network again, or restore the way " +
-      "to it; the daemon asks again by itself, at least once a minute",
+      "to it; the daemon asks again by itself, by default about once a minute",
     look: shell`cni netns exec ${containerId} tcpdump -ni ${ifName} udp` +
       (family === 6 ? " port 547" : " port 67"),
     subject,
@@ -165,11 +158,12 @@ const SETTINGS = [
 ] as const;
 
 /** Finds interfaces without the addresses of a router, or that lose them. */
-function findWithoutRouter(node: NodeReader): Findings {
-  return node.liveInterfaces.flatMap((attachment) =>
-    ifPossible(() => describeRouters(attachment)) ?? []
-  );
-}
+const listWithoutRouter: (node: NodeReader) => readonly Finding[] = readOnce(
+  (node) =>
+    node.liveInterfaces.flatMap((attachment) =>
+      ifPossible(() => describeRouters(attachment)) ?? []
+    ),
+);
 
 function describeRouters(attachment: NodeAttachment): Finding[] {
   const result = resultOf(attachment);
@@ -256,6 +250,9 @@ export async function findReported(
   node: NodeReader,
 ): Promise<(attachment: NodeAttachment, difference: Difference) => boolean> {
   const held = [...(await listLeases(node)).values()].flat();
+  const withoutRouter = new Set(
+    listWithoutRouter(node).map(({ subject }) => subject),
+  );
   const isOf = (attachment: NodeAttachment) =>
   (
     one: NodeAttachment,
@@ -269,10 +266,8 @@ export async function findReported(
     if (isInside && own.some(({ lease }) => lease.isLost)) return true;
     if (!CHECKED.test(msg)) return false;
     return own.length > 0 ||
-      findWithoutRouter(node).some(({ subject = "" }) =>
-        node.liveInterfaces.filter(isOf(attachment)).map(nameAttachment)
-          .includes(subject)
-      );
+      node.liveInterfaces.filter(isOf(attachment)).map(nameAttachment)
+        .some((name) => withoutRouter.has(name));
   };
 }
 
@@ -302,6 +297,6 @@ export const NETWORK_ADDRESS_CHECKS: readonly Check[] = [
     look: "`cni show`, and `tcpdump -i eth0 icmp6` in the container.",
     fix:
       "Have the router advertise its prefix again; set the sysctl that the finding names.",
-    run: findWithoutRouter,
+    run: listWithoutRouter,
   },
 ];

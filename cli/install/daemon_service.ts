@@ -1,7 +1,7 @@
 /**
  * The node daemon as a service of systemd.
  *
- * Source: systemd.unit(5), systemctl(1), sd_booted(3).
+ * Source: systemd.unit(5), systemctl(1).
  *
  * @module
  */
@@ -19,6 +19,7 @@ import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 import unitOfProject from "../../deploy/daemon/cni-daemon.service" with {
   type: "text",
 };
+import { runsSystemd } from "../node/systemd.ts";
 
 /** The unit. */
 const NAME = "cni-daemon.service";
@@ -249,13 +250,6 @@ export class DaemonService {
     const why = decoder.decode(stderr).trim().split("\n")[0];
     throw fail(`: ${why || `it exited with ${code}`}`);
   }
-}
-
-/** Reports whether systemd runs this node, and this is its root. */
-function runsSystemd(): boolean {
-  return findFileId("/run/systemd/system") !== undefined &&
-    ifPossible(() => Deno.readTextFileSync("/proc/1/comm")) === "systemd\n" &&
-    isSameFile("/proc/1/root", "/");
 }
 
 /** Characters that have no special meaning to systemd. */

@@ -1,0 +1,37 @@
+/**
+ * systemd, as far as it runs this node.
+ *
+ * Source: systemd.unit(5), sd_booted(3).
+ *
+ * @module
+ */
+
+import { ifPossible, isTaken } from "../../base/files/io.ts";
+import { findFileId, isSameFile } from "../../base/files/same_file.ts";
+
+/** Where units are; the first one of a name counts. Source: systemd.unit(5). */
+const UNIT_DIRECTORIES = [
+  "/etc/systemd/system",
+  "/run/systemd/system",
+  "/usr/local/lib/systemd/system",
+  "/usr/lib/systemd/system",
+  "/lib/systemd/system",
+];
+
+/** Reports whether systemd runs this node, and this is its root. */
+export function runsSystemd(): boolean {
+  return findFileId("/run/systemd/system") !== undefined &&
+    ifPossible(() => Deno.readTextFileSync("/proc/1/comm")) === "systemd\n" &&
+    isSameFile("/proc/1/root", "/");
+}
+
+/** Reports whether systemd can start a unit: one that is masked is a link to /dev/null. */
+export function hasUnit(
+  name: string,
+  directories: readonly string[] = UNIT_DIRECTORIES,
+): boolean {
+  const path = directories.map((directory) => `${directory}/${name}`)
+    .find(isTaken);
+  return path !== undefined &&
+    ifPossible(() => Deno.statSync(path).isFile) === true;
+}
