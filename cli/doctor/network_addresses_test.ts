@@ -32,8 +32,8 @@ rootTest(
     using scene = await DoctorScene.create();
     const { path, directory } = scene.hosts;
     const socket = `${directory}/dhcp.sock`;
-    Deno.removeSync(`${path}/dhcp`);
-    Deno.symlinkSync(`${BIN}/dhcp`, `${path}/dhcp`);
+    await Deno.remove(`${path}/dhcp`);
+    await Deno.symlink(`${BIN}/dhcp`, `${path}/dhcp`);
     const undo = await FAULT?.seed(scene);
     try {
       const [finding] = await scene.find({ without: OTHERS });

@@ -286,7 +286,7 @@ rootTest(
     address(sandbox, `add ${FIRST.address} ${FOR_30}`);
     // A path that is removed, as that of a namespace.
     const path = `${scene.hosts.directory}/first`;
-    Deno.symlinkSync(sandbox.path, path);
+    await Deno.symlink(sandbox.path, path);
     scene.place(0, path);
     scene.start();
     await scene.rest();
@@ -294,7 +294,7 @@ rootTest(
     address(next, `add 2001:db8:2::5/64 ${FOR_30}`);
     await scene.rest();
     assertEquals(scene.writes, []);
-    Deno.removeSync(path);
+    await Deno.remove(path);
     await eventually("it is written", () => scene.writes.length === 1);
     assertEquals(scene.writes, ["web 2001:db8:2::5"]);
   },
