@@ -190,7 +190,8 @@ export class DoctorScene implements Disposable {
     const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
     return new NodeReader({
       directories: { pluginDirs: [path], confDir, cacheDir },
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+      // Never the machine's own log, in which plugins warn of conflicts.
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_LOG_FILE: "stderr" },
       signal: new AbortController().signal,
       hostNetns: host.path,
       proc,
