@@ -33,8 +33,11 @@ const RUN_NETWORKD = `unshare --mount sh -ec '
   chown -R systemd-network /run/systemd/netif
   printf "[Match]\nName=veth*\n[Network]\nLinkLocalAddressing=no\n" \
     > /run/systemd/network/50.network
-  ${NETWORKD} 2>/dev/null & networkd=$!
-  while ip -o link show master br0 | grep -q veth; do sleep 0.1; done
+  timeout 30 ${NETWORKD} 2>/dev/null & networkd=$!
+  while ip -o link show master br0 | grep -q veth; do
+    kill -0 $networkd
+    sleep 0.1
+  done
   kill $networkd; wait $networkd || true'`;
 
 /** Has sysctl apply a file, and none of this machine's. */
