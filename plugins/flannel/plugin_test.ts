@@ -234,3 +234,29 @@ rootTest(
     assertEquals([scene.saved, scene.hosts.leases()], [{}, []]);
   },
 );
+
+rootTest(
+  "flannel.gc() goes on after a container that cannot be released",
+  async () => {
+    using scene = new FlannelScene();
+    const { hosts } = scene;
+    for (const containerId of ["a", "b", "c"]) {
+      await scene.succeed("ADD", {}, {
+        containerId,
+        sandbox: hosts.addNetns(),
+      });
+    }
+    // The first one needs a plugin that is gone; of the last one only the lease is left.
+    const directory = `${scene.config["dataDir"]}`;
+    const conf = JSON.parse(scene.saved["a"] ?? "");
+    const broken = JSON.stringify({ ...conf, type: "no-such" });
+    Deno.writeTextFileSync(`${directory}/a`, broken);
+    Deno.removeSync(`${directory}/c`);
+    const startedAt = new Date(Date.now() + 1000);
+    const text = 'Cannot release container "a"';
+    const gc = { "cni.dev/valid-attachments": [] };
+    await scene.fail("GC", [999, text], gc, { startedAt });
+    assertEquals(Object.keys(scene.saved), ["a"]);
+    assertEquals(hosts.leases(), []);
+  },
+);

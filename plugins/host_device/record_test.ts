@@ -1,9 +1,14 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { findFileId } from "../../base/files/same_file.ts";
 import type { LeftoverSearch } from "../../metadata/leftovers.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { addDevice, DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
 import { hideBootId } from "../../tests/_harness/boot_id.ts";
+import {
+  keepFile,
+  needsImmutableFiles,
+} from "../../tests/_harness/immutable_file.ts";
 import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { leftovers } from "./leftovers.ts";
@@ -110,6 +115,24 @@ rootTest(
       await restore(scene);
       assertRestored(scene);
     });
+  },
+);
+
+rootTest(
+  "host-device.gc() restores the other devices if it cannot remove a record",
+  needsImmutableFiles,
+  async () => {
+    using scene = new DeviceScene();
+    await endContainer(scene);
+    // The record that GC reads first, of the same device.
+    const path = recordPath(scene).replace("net1:", "net1:a-");
+    Deno.copyFileSync(recordPath(scene), path);
+    using _kept = keepFile(path);
+    await scene.fail("GC", [5, `"${path}"`], {
+      "cni.dev/valid-attachments": [],
+    });
+    assertEquals(scene.outside, [DEVICE]);
+    assertEquals(findFileId(recordPath(scene)), undefined);
   },
 );
 

@@ -5,8 +5,8 @@ import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import { intercept } from "../../testing/fault_injector.ts";
+import { legacyPath } from "../../tests/_harness/legacy_path.ts";
 import {
-  legacyPath,
   type MappedCall,
   MappedPorts,
   onePort,

@@ -6,7 +6,7 @@ import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
-import { legacyPath } from "./testing/mapped_ports.ts";
+import { legacyPath } from "../../tests/_harness/legacy_path.ts";
 import { listPeers } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import {

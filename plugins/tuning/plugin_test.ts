@@ -1,6 +1,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
+import {
+  keepFile,
+  needsImmutableFiles,
+} from "../../tests/_harness/immutable_file.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import {
@@ -387,5 +391,24 @@ rootTest(
       dataDir: `${scene.dataDir}/none`,
       "cni.dev/valid-attachments": [],
     });
+  },
+);
+
+rootTest(
+  "tuning.gc() removes the other backups if one cannot be removed",
+  needsImmutableFiles,
+  async () => {
+    using scene = new TunedLink({ mtu: 1400 });
+    for (const containerId of ["a", "b", "c"]) {
+      await scene.succeed("ADD", {}, { containerId });
+    }
+    // The one that GC finds first.
+    const [{ name }] = [...Deno.readDirSync(scene.dataDir)] as [Deno.DirEntry];
+    const path = `${scene.dataDir}/${name}`;
+    using _kept = keepFile(path);
+    await scene.fail("GC", [5, `Cannot remove "${path}"`], {
+      "cni.dev/valid-attachments": [],
+    });
+    assertEquals(Object.keys(scene.backups), [name]);
   },
 );

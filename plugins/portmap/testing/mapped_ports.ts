@@ -150,21 +150,6 @@ export class MappedPorts implements Disposable {
   }
 }
 
-/** Makes a directory, and returns PATH of a host whose iptables is legacy. */
-export function legacyPath({ directory }: TestHosts): { PATH: string } {
-  const PATH = `${directory}/legacy`;
-  Deno.mkdirSync(PATH);
-  for (const family of ["iptables", "ip6tables"]) {
-    for (const suffix of ["", "-restore"]) {
-      Deno.symlinkSync(
-        "/usr/sbin/xtables-legacy-multi",
-        `${PATH}/${family}${suffix}`,
-      );
-    }
-  }
-  return { PATH };
-}
-
 /** Returns portmap's table of nftables as `nft` shows it; "" if it does not exist. */
 export function portTableOf(host: NetNs): string {
   return runIn(host, "nft", "list", "ruleset").split(/^(?=table )/m)
