@@ -5,7 +5,7 @@
  * left of one.
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { FileLock } from "../../../base/files/lock.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import {
@@ -15,6 +15,10 @@ import {
   POD_ANNOTATIONS,
   TWO_NETWORKS,
 } from "../testing/host.ts";
+import {
+  keepFile,
+  needsImmutableFiles,
+} from "../../../tests/_harness/immutable_file.ts";
 import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
@@ -145,6 +149,31 @@ hostTest("multus' GC releases only what pods have left", async () => {
   await host.succeed("CHECK", live);
   await host.succeed("DEL", live);
   assertEquals(host.leftovers(), ["lease green 10.20.0.4"]);
+});
+
+hostTest("multus' GC goes on after a pod that cannot be released", needsImmutableFiles, async () => {
+  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
+  const pods = ["broken", "crashed", "unseen"]
+    .map((name) => host.addPod(name, { networks: "green" }));
+  const [broken, crashed, unseen] = pods;
+  assert(broken && crashed && unseen);
+  for (const pod of pods) await host.succeed("ADD", pod);
+  for (const file of host.remembered) {
+    if (!file.includes(unseen.containerId)) continue;
+    Deno.removeSync(`${host.cniDir}/${file}`);
+  }
+  using _kept = keepFile(`${host.cniDir}/${broken.containerId}`);
+  for (const pod of pods) pod[Symbol.dispose]();
+  const failed = await host.call("GC", broken, {
+    keys: { "cni.dev/valid-attachments": [] },
+    env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+  });
+  assertEquals(failed.code, 1, failed.stdout);
+  assertStringIncludes(failed.stdout, broken.containerId);
+  assertEquals(host.leftoversOf(crashed), []);
+  // GC of the master has released its address.
+  assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
+  assertEquals(host.leftoversOf(broken), [broken.containerId]);
 });
 
 hostTest("multus' GC of one network leaves the pods of another", async () => {
