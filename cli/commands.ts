@@ -218,7 +218,7 @@ const SERVICE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "daemon disable",
-    summary: "Stop the node daemon, now and at each boot",
+    summary: "Stop the node daemon, and do not start it at boot",
     load: async () => (await import("./daemon/node_command.ts")).disable,
   },
   {

@@ -213,7 +213,7 @@ export const FLAGS = {
   "call-timeout": {
     value: "TIME",
     default: "20s",
-    summary: "time limit of each call of a plugin and command of FILE",
+    summary: "time limit of each plugin call and each command of FILE",
   },
   "junit": {
     value: "FILE",

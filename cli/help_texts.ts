@@ -218,7 +218,7 @@ const TEXTS: HelpTexts = {
       "Reads the live state from the kernel: bridges and uplinks, the namespaces " +
       "that are connected to them, and the addresses, routes, rules, limits, " +
       "masquerade, port maps and VLANs of their interfaces. Marks differences " +
-      "from the cached results of ADD, and marks objects of no attachment as " +
+      "from the cached results of ADD, and marks objects without an attachment as " +
       "foreign.",
     ],
     examples: {
@@ -270,8 +270,8 @@ const TEXTS: HelpTexts = {
       "as errors.",
       "It sends a few packets from each container and to it. The kernel reports " +
       "where a lost packet ends: a rule with its handle, or a function.",
-      "--pod does this for one pod, and shows what arrives. --to names an address " +
-      "to reach, and --from the sender: a container, node, or outside.",
+      "--pod sends the packets of one pod, and shows which arrive. --to names an " +
+      "address to reach, and --from the sender: a container, node, or outside.",
       "--fix fixes what is safe to fix, and reports each change. It never changes " +
       "a running container.",
       "--try attaches two temporary namespaces, A and B, to each network. They " +
@@ -356,8 +356,8 @@ const TEXTS: HelpTexts = {
       "replaced, byte for byte. Keeps files that a different program put in their " +
       "place. Fails if a configuration or an attachment needs a plugin that would " +
       "be missing, unless --force is given. If the node daemon runs from " +
-      "DIRECTORY, stops it and removes its unit first. Stop a daemon that systemd " +
-      "did not start yourself.",
+      "DIRECTORY, stops it and removes its unit first. If systemd did not start " +
+      "the daemon, stop it yourself.",
     ],
     examples: {
       "cni uninstall /opt/cni/bin":

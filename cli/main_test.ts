@@ -1050,7 +1050,7 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
   assertMatch(problems[2][1][0], /^error parsing configuration list: /);
   assertEquals(problems[3], [
     "pods",
-    [`not used: ${host.confDir}/pods.conflist has "pods" too, and comes first`],
+    [`not used: ${host.confDir}/pods.conflist also has "pods", and comes first`],
   ]);
   const pods = await succeed(host, "validate pods");
   assertMatch(pods, /\npods is valid: ptp\n1 warning\n$/);

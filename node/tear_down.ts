@@ -102,7 +102,7 @@ async function delLoopback(
     if (cached) await del(node, restoreAttachment(cached, pod.netns), signal);
     else if (list) await del(node, { list, conf }, signal);
   } catch (error) {
-    log.warn("Cannot set the loopback down", {
+    log.warn("Cannot bring down the loopback", {
       containerId: pod.containerId,
       error: describeError(error),
     });

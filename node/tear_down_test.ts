@@ -131,7 +131,7 @@ Deno.test("tearDownPod() only logs that the loopback stays up", async () => {
   node.addPlugin("loopback", { DEL: "exit 3" });
   await node.network.tearDownPod(node.pod());
   assertEquals(node.plugins.cached, ["cni-loopback-c1-lo"]);
-  assertStringIncludes(node.plugins.logged, "Cannot set the loopback down");
+  assertStringIncludes(node.plugins.logged, "Cannot bring down the loopback");
 });
 
 Deno.test("tearDownPod() reports all that fails, and the next one succeeds", async () => {

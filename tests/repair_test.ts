@@ -202,7 +202,7 @@ rootTest(
     await t.step("wrong command lines", async () => {
       const lines: [line: string, text: string][] = [
         ["repair", "name containers, or use --all"],
-        ["repair c1 --all", "--all is for all containers; name none"],
+        ["repair c1 --all", "--all repairs all containers; do not name any"],
         ["repair nobody", "There is no pod, container or network namespace"],
       ];
       for (const [line, text] of lines) {

@@ -57,7 +57,7 @@ export function formatPage(reports: readonly Report[]): string {
 <title>Conformance of CNI plugins</title>
 <style>${STYLE}</style>
 <h1>Conformance of CNI plugins</h1>
-<p>✓ kept · ✗ broken · – not tried; an empty cell: not about this plugin.</p>
+<p>✓ kept · ✗ broken · – not tested; an empty cell: does not apply to this plugin.</p>
 <div class="scroll"><table>
 <thead><tr><th scope="col">Demand</th><th scope="col">Strength</th>${
     heads.join("")
@@ -92,7 +92,7 @@ function formatDetails(report: Report): string {
   const failed = rows.filter(({ outcome }) => outcome === "broken");
   const why = addFails === null
     ? ""
-    : `<p>ADD could not be tried: ${escapeXml(addFails)}</p>`;
+    : `<p>ADD could not be tested: ${escapeXml(addFails)}</p>`;
   return `<h2>${escapeXml(name)}</h2>
 <p><code>${escapeXml(executable)}</code>: ${kept} kept, ${broken.MUST} MUST, ` +
     `${broken.SHOULD} SHOULD and ${broken.PRACTICE} practices broken, ` +

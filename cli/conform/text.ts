@@ -61,7 +61,7 @@ function formatReport(report: Report, style: Style, detail: Detail): string {
     ...executable.endsWith(`/${name}`) ? [] : [showControls(executable)],
     ...addFails === null
       ? []
-      : lines(`ADD could not be tried: ${addFails}`, style, ""),
+      : lines(`ADD could not be tested: ${addFails}`, style, ""),
     formatTable(columns, rows, style),
     ...broken.flatMap((row) => formatBroken(row, style, detail)),
     ...formatUntried(report, style),

@@ -38,7 +38,7 @@ Deno.test("formatReports() says each demand's name, and why it was not tried", (
   });
   assertEquals(lines, [
     "loopback (interface, 1.1.0)",
-    "ADD could not be tried: no tun device",
+    "ADD could not be tested: no tun device",
     "RESULT  STRENGTH  DEMAND (SECTION OF THE SPECIFICATION; NAME)",
     "-       SHOULD    CHECK fails (2 CHECK; del-link-gone)",
     "-       SHOULD    CHECK fails (2 CHECK; check-link)",

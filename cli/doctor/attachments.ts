@@ -39,7 +39,7 @@ function findBroken(node: NodeReader): Findings {
       return [
         warning(
           `"${path}" is not a file`,
-          "DEL runs without the configuration of ADD, and may leave something",
+          "DEL runs without the configuration of ADD, and might leave something behind",
           { command: shell`rm ${path}` },
         ),
       ];
@@ -57,7 +57,7 @@ function findBroken(node: NodeReader): Findings {
         }`,
         size === 0
           ? "it counts as missing, as after a power loss"
-          : "DEL runs without the configuration of ADD, and may leave something",
+          : "DEL runs without the configuration of ADD, and might leave something behind",
         { command: shell`rm ${path}`, ...size === 0 && { fix } },
       ),
     ];
@@ -117,8 +117,8 @@ function findMtu(node: NodeReader): Findings {
     const set = shell`nsenter --net=${live.cached.netns} ip link set ${name}`;
     if (hostEnd !== undefined && hostEnd.mtu !== mtu) {
       findings.push(error(
-        `the MTU of ${attachment} is ${mtu}, and that of "${hostEnd.name}", ` +
-          `its other end, ${hostEnd.mtu}`,
+        `the MTU of ${attachment} is ${mtu}, but the MTU of its other end, ` +
+          `"${hostEnd.name}", is ${hostEnd.mtu}`,
         `packets of more than ${Math.min(mtu, hostEnd.mtu)} bytes are lost`,
         { command: `${set} mtu ${hostEnd.mtu}` },
       ));
@@ -133,8 +133,8 @@ function findMtu(node: NodeReader): Findings {
     }
     if (live.isRouted && uplink !== undefined && mtu > uplink.mtu) {
       findings.push(warning(
-        `the MTU of ${attachment} is ${mtu}, and that of the uplink ` +
-          `"${uplink.name}" only ${uplink.mtu}`,
+        `the MTU of ${attachment} is ${mtu}, but the MTU of the uplink ` +
+          `"${uplink.name}" is only ${uplink.mtu}`,
         "large packets are fragmented or lost on their way out",
         {
           command: `${set} mtu ${uplink.mtu}` +

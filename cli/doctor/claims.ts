@@ -65,7 +65,7 @@ async function findUnrecorded(node: NodeReader): Promise<Findings> {
     findings.push(error(
       `no IPPool has ${unrecorded.join(", ")} for the IPAMClaim ` +
         `${namespace}/${name} of ${namespace}/${pod} ${ifName}`,
-      "another pod may get the address",
+      "another pod might get the address",
       {
         advice: "restart the pod: its next ADD writes the record again, if " +
           "the address is free",
@@ -85,7 +85,7 @@ export const CLAIM_CHECKS: readonly Check[] = [
     finds: "the IPAMClaim of a pod's addresses no longer exists",
     effect:
       "The addresses are released when the pod ends, and the pod cannot start again.",
-    cause: "The claim, or what owns it, was deleted before the pod.",
+    cause: "The claim, or its owner, was deleted before the pod.",
     look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
     fix: "Create the claim again, or delete the pod.",
     run: findGone,
@@ -94,7 +94,7 @@ export const CLAIM_CHECKS: readonly Check[] = [
     code: "CNI0708",
     name: "claim-unrecorded",
     finds: "a pool lacks the record of an IPAMClaim's address",
-    effect: "Another pod may get the address.",
+    effect: "Another pod might get the address.",
     cause: "An IPPool was deleted or restored, or a program removed records.",
     look: "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
     fix: "Restart the pod: ADD writes the record again if the address is free.",

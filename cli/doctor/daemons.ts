@@ -130,7 +130,7 @@ function describe(socket: string, daemon: NodeDaemon): Finding[] {
           (daemon.isStopped ? `: process ${daemon.pid} is stopped` : ""),
         isOff(socket)
           ? `ten calls within a minute got no answer, so other calls no longer ask it; ${SLOWER}`
-          : "each call waits a second for it, and then does the work itself",
+          : "each call waits a second for it, and then runs locally",
         { command: daemon.isStopped ? `kill -CONT ${daemon.pid}` : RESTART },
       )];
     case "running":

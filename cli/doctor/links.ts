@@ -94,7 +94,7 @@ function findRivals(node: NodeReader): Findings {
     return [warning(
       `"${name}" is the ${first.lower.key} of "${first.network.name}" ` +
         `(${first.conf.type}) and of "${other.network.name}" (${other.conf.type})`,
-      "containers of the one do not start while the other has any",
+      "containers of one network do not start while the other network has any",
       {
         advice: "use the same type in both networks, or a different link, " +
           `in ${other.network.path}`,
@@ -145,7 +145,7 @@ function findUnusable(node: NodeReader): Findings {
       ));
     } else if (!link.isOperational) {
       findings.push(error(
-        `${what} is without carrier`,
+        `${what} has no carrier`,
         "containers of that network reach no host beyond it",
         {
           advice: NO_CARRIER,

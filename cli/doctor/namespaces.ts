@@ -19,9 +19,9 @@ function findUnmounted({ attachments }: NodeReader): Findings {
   ).map((one) => {
     const { netns, network, containerId, ifName } = one;
     return warning(
-      `"${netns}" of ${nameAttachment(one)} is not a network namespace any ` +
-        "more: nothing is mounted there",
-      "CHECK and DEL cannot enter it; a container may still run in it",
+      `"${netns}" of ${nameAttachment(one)} is no longer a network ` +
+        "namespace: nothing is mounted there",
+      "CHECK and DEL cannot enter it; a container might still run in it",
       {
         command:
           shell`cni del ${network} ${netns} --container-id ${containerId} ` +
@@ -49,7 +49,7 @@ function findLoopbackDown({ liveAttachments }: NodeReader): Findings {
     if (isUp !== false) return [];
     return [error(
       `"lo" of ${one.pod} is down`,
-      "its containers do not reach each other by 127.0.0.1, and probes fail",
+      "its containers do not reach each other at 127.0.0.1, and probes fail",
       {
         command: shell`nsenter --net=${netns} ip link set lo up`,
         subject: one.pod,

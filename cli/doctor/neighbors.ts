@@ -99,10 +99,11 @@ async function askOn(
       found.set(
         `${ip} ${mac}`,
         error(
-          `${mac} on "${name}" has ${ip}, too, the address of ${right.attachment}`,
-          "packets to that container go to the other one now and then",
+          `${mac} on "${name}" also has ${ip}, the address of ${right.attachment}`,
+          "packets to that container sometimes go to the other machine",
           {
-            advice: "remove the address from the other one, which no plugin " +
+            advice:
+              "remove the address from the other machine, which no plugin " +
               "attached, or exclude it from the network's range",
             look: shell`bridge fdb show br ${name} | grep ${mac}`,
             subject: right.attachment,
@@ -131,7 +132,7 @@ function findWrongPorts(node: NodeReader): Findings {
         error(
           `${attachment} and ${twin.attachment} both have MAC ${mac} behind ` +
             `"${entry.name}"`,
-          "the bridge sends the frames of both to the one that spoke last",
+          "the bridge sends the frames of both to the container that sent last",
           {
             advice:
               "give one of them a different MAC, in its pod or its network, " +

@@ -212,7 +212,7 @@ function describeRouters(attachment: NodeAttachment): Finding[] {
   const valid = Math.max(...usable.map(({ lifetime }) => lifetime?.valid ?? 0));
   return [warning(
     `no router advertisement reaches ${subject}: ` + [
-      ...isLost ? ["it has no default route any more"] : [],
+      ...isLost ? ["it no longer has a default route"] : [],
       ...isOld ? [`its last address expires ${formatIn(valid)}`] : [],
     ].join(", and "),
     "the container loses its addresses and routes",
@@ -290,7 +290,7 @@ export const NETWORK_ADDRESS_CHECKS: readonly Check[] = [
   {
     code: "CNI0515",
     name: "no-advertisement",
-    finds: "a container with slaac gets no router advertisements any more",
+    finds: "a container with slaac no longer receives router advertisements",
     effect: "Its addresses and routes expire.",
     cause:
       "The router is down or no longer advertises a prefix, the interface is in a different network or VLAN, or a sysctl makes the container ignore routers.",

@@ -47,9 +47,9 @@ function findStickyPools(node: NodeReader): Findings {
       if (count === 0n || used + count < all) return [];
       return [warning(
         `"${network}" has no free address of ${subnets.join(", ")}: ${count} ` +
-          `of ${all} stay for pods that are not there`,
-        "each new pod takes the one that has stayed longest, and the pod of " +
-          "that name gets another one",
+          `of ${all} are reserved for pods that do not exist`,
+        "each new pod takes the address that has been unused for the longest " +
+          "time, and the pod of that name gets a different address",
         {
           advice: `enlarge the range, or shorten stayTime, in ${path}`,
           look: shell`cni networks ${network}`,

@@ -58,7 +58,7 @@ function findOverlaps({ networks }: NodeReader): Findings {
           `"${left}" and "${right}" overlap: ${other.subnet} and ${one.subnet}`,
           areApart
             ? "the node reaches the containers of one of them only"
-            : "two containers may get the same address",
+            : "two containers can get the same address",
           {
             advice:
               `give one of them a different subnet, in ${one.network.path}`,
@@ -129,7 +129,7 @@ function findHostOverlaps(node: NodeReader): Findings {
           return [
             warning(
               `${subnet} of "${network.name}" overlaps the host's route to ` +
-                `${route.destination} by "${link}"`,
+                `${route.destination} over "${link}"`,
               "the node and its containers do not reach hosts there, or " +
                 "containers are not reached",
               {

@@ -81,7 +81,7 @@ function findIgnoredRouters(node: NodeReader): Findings {
       `the node has no IPv6 default route: "${name}" ignores router ` +
         "advertisements, because accept_ra is 1 and forwarding is on",
       "the node and its containers reach no other host over IPv6, and the address of " +
-        `"${name}" runs out`,
+        `"${name}" expires`,
       {
         command: shell`echo ${AcceptRa.always} > /proc/sys/${key}`,
         advice: "the default route returns with the next advertisement",

@@ -36,10 +36,10 @@ export function findWithoutCarrier(node: Pick<NodeReader, "host">): Findings {
   return uplinks.filter(({ isUp, isOperational }) => isUp && !isOperational)
     .map(({ name }) =>
       error(
-        `the uplink "${name}" is without carrier`,
+        `the uplink "${name}" has no carrier`,
         uplinks.length === 1
           ? "containers reach no host outside the node"
-          : "packets of containers that leave by it are lost",
+          : "packets of containers that leave through it are lost",
         {
           advice: NO_CARRIER,
           look: shell`ip -details link show ${name}`,
@@ -92,7 +92,7 @@ function findNoRoute(node: NodeReader, network: string): Findings {
         ? shell`ip link set ${first} up`
         : undefined,
       advice: (first === undefined ? "add one" : `set "${first}" up`) +
-        " by the program that manages the node's network, such as networkctl or " +
+        " with the program that manages the node's network, such as networkctl or " +
         "nmcli; on a node that is isolated on purpose, nothing is wrong",
       look: "ip route; ip -brief address",
     },

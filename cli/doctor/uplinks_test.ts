@@ -34,7 +34,7 @@ rootTest(
       ip("route add default via 192.0.2.3 dev up1 metric 7");
       assertEquals(uplinks(), ["up1", "up2"]);
     });
-    await t.step("the second is without carrier", async () => {
+    await t.step("the second has no carrier", async () => {
       // The kernel tells the other end a little later.
       const shown = (expected: string): Promise<void> =>
         eventually(
@@ -43,7 +43,7 @@ rootTest(
         );
       await shown("");
       ip("link set up2-peer down");
-      await shown('the uplink "up2" is without carrier');
+      await shown('the uplink "up2" has no carrier');
       ip("link set up2-peer up");
       await shown("");
     });

@@ -19,7 +19,7 @@ function findWritable(paths: readonly string[]): Findings {
     const mode = ifPossible(() => Deno.statSync(path))?.mode ?? 0;
     return (mode & S_IWOTH) !== 0;
   }).map((path) =>
-    warning(`"${path}" can be written by anybody`, ROOT, {
+    warning(`any user can write to "${path}"`, ROOT, {
       command: shell`chmod o-w ${path}`,
       look: shell`ls -ld ${path}`,
     })

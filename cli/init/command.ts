@@ -96,7 +96,7 @@ function noteLeftOut(
   const isWanted = !flags["no-portmap"] && !chained.includes("portmap") &&
     !metadata.start?.asks?.includes("master") && missing.includes("portmap");
   return isWanted
-    ? "Left out portmap, which maps ports of the host: it is not installed"
+    ? "Omitted portmap, which forwards host ports: it is not installed"
     : undefined;
 }
 
@@ -146,7 +146,10 @@ function choose(
   }
   const cniVersion = flags["cni-version"] ?? "1.0.0";
   if (!isSpecVersion(cniVersion)) {
-    throw refuse(command, `"${cniVersion}" is not a version of the CNI`);
+    throw refuse(
+      command,
+      `"${cniVersion}" is not a version of the CNI specification`,
+    );
   }
   const mapsPorts = flags["no-portmap"] ? false : flags.portmap ||
     !needsMaster && yes("Map ports of the host", !missing.includes("portmap"));
@@ -250,7 +253,7 @@ function checkNew(
   if (file === undefined || isForced && file === target) return;
   const what = file === target
     ? `"${target}" exists; replace it with --force`
-    : `"${file}" has the network "${name}" already; choose another --name`;
+    : `"${file}" already contains the network "${name}"; choose a different --name`;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot write the network "${name}": ${what}`,

@@ -95,7 +95,7 @@ Deno.test("init uses the plugins that are installed", async () => {
   };
   assertEquals(await make({}), [
     ["ptp"],
-    "Left out portmap, which maps ports of the host: it is not installed",
+    "Omitted portmap, which forwards host ports: it is not installed",
   ]);
   assertEquals(await make({ "no-portmap": true }), [["ptp"], undefined]);
   const rows: [flags: Record<string, string | boolean>, names: string][] = [
@@ -156,7 +156,7 @@ Deno.test("init writes a file that is valid, and replaces nothing", async () => 
     { name: "blue", output: `${path}/20.conflist`, force: true },
     { directory: path },
   );
-  await assertRejects(() => other, Error, "choose another --name");
+  await assertRejects(() => other, Error, "choose a different --name");
 });
 
 Deno.test("init creates the configuration directory, and no other", async () => {

@@ -107,7 +107,7 @@ export function listNetworks(directories: Directories): ReadRow[] {
       // These problems affect only a search by name.
       ...row.name === "" ? [] : stop ?? [],
       ...first
-        ? [`not used: ${first.file} has "${row.name}" too, and comes first`]
+        ? [`not used: ${first.file} also has "${row.name}", and comes first`]
         : [],
       ...obstacle === undefined || first || row.name === ""
         ? []

@@ -32,7 +32,10 @@ import {
 export async function gcOrphans(call: CniCall): Promise<Output> {
   const { flags, args, env, onStderr, signal } = call;
   if (args.length > 0 || flags.all) {
-    throw refuse(call.command, "--orphans is for all networks; name none");
+    throw refuse(
+      call.command,
+      "--orphans searches all networks; do not name any",
+    );
   }
   if (flags.yes && flags["dry-run"]) {
     throw refuse(call.command, "use either --yes or --dry-run");
@@ -67,7 +70,7 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
 /** A search finds nothing of a container that has just failed to start. */
 function describeNothing({ flags }: CniCall): string {
   const hint = flags.grace === undefined
-    ? "; --grace 10s also finds newer leftovers"
+    ? "; --grace 10s also finds newer orphans"
     : "";
   return `Nothing older than ${
     flags.grace ?? "5m"

@@ -124,11 +124,11 @@ function explainDetour(lossy: Lossy): Found {
     return {
       text: `${origin.name}: default route` +
         (gateway === undefined ? "" : ` via ${gateway}`) +
-        ` by "${nameOf(sandbox, ifindex)}"` +
-        (table === Table.Main ? "" : `, by table ${table}`) +
-        `: packets from ${source} take another interface than "${ifName}"`,
-      advice: "let one network only have a default route; sbr sends each " +
-        "address's packets by its own interface",
+        ` over "${nameOf(sandbox, ifindex)}"` +
+        (table === Table.Main ? "" : `, in table ${table}`) +
+        `: packets from ${source} do not leave through "${ifName}"`,
+      advice: "let only one network have a default route; sbr sends each " +
+        "address's packets through its own interface",
       look: inside(lossy, "ip route show table all"),
     };
   }

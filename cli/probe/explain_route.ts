@@ -175,7 +175,7 @@ export function explainNone(
 
 /** What to do on a node without a default route. */
 export const ADD_DEFAULT =
-  "add a default route by the program that manages the node's network";
+  "add a default route with the program that manages the node's network";
 
 /**
  * Explains that a namespace itself has an address.
@@ -238,7 +238,7 @@ function explainNeighbor(
   if (master !== undefined && isBridge(master)) {
     return {
       check: "packet-ends",
-      text: `"${name}", by which the node sends packets, is a port of the ` +
+      text: `"${name}", over which the node sends packets, is a port of the ` +
         `bridge "${master.name}", which takes what arrives`,
       command: shell`ip link set ${name} nomaster`,
       advice: `or move the addresses and routes of "${name}" to the bridge`,
@@ -248,7 +248,7 @@ function explainNeighbor(
   if (!link.isOperational) {
     return {
       check: "packet-ends",
-      text: `the uplink "${name}" is without carrier`,
+      text: `the uplink "${name}" has no carrier`,
       advice: NO_CARRIER,
       look,
     };
@@ -280,7 +280,8 @@ function explainSilence(
     : `${ip} ` + shell`route del ${destination} dev ${link}`;
   return {
     check: "packet-ends",
-    text: `the node sends packets by the route ${destination} to ${nextHop} ` +
+    text:
+      `the node sends packets over the route ${destination} to ${nextHop} ` +
       `on "${link}", where no host answers` +
       (isByRule(table)
         ? `: the routing rule ${priority} leads to its table ${table}`

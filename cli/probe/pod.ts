@@ -93,7 +93,7 @@ export async function probePod(
     ];
   });
   if (wanted.length === 0) {
-    throw new Error(`"${pod}" has nothing to probe: no address family fits`);
+    throw new Error(`"${pod}" has nothing to probe: no address family matches`);
   }
   const probed = await probeAll(node, wanted);
   for (const subject of isWhole ? own : []) {

@@ -142,7 +142,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the uplink has no carrier",
     pod: DB,
-    text: /the uplink "out0" is without carrier/,
+    text: /the uplink "out0" has no carrier/,
     command: /^ip -details link show out0$/m,
     // The kernel tells the other end a little later.
     breaks:

@@ -101,7 +101,7 @@ export function explainEnd(trace: Trace): Cause | undefined {
       (reason === undefined || reason === "NOT_SPECIFIED"
         ? ""
         : ` (${reason})`) +
-      `, after they ${last.isSent ? "left by" : "came in by"} ` +
+      `, after they ${last.isSent ? "left over" : "came in over"} ` +
       describeLink(last),
     isSymptom: true,
     advice: "the function and the reason say what to look for",

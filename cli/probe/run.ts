@@ -475,7 +475,7 @@ function explainDeparture(trace: Trace): Cause {
   const last = first && findLastLink(trace, first);
   const by = last === undefined
     ? ""
-    : ` ${last.isSent ? "leave by" : "arrive at"} ${describeLink(last)}`;
+    : ` ${last.isSent ? "leave over" : "arrive at"} ${describeLink(last)}`;
   const as = connection === undefined
     ? ""
     : ` as ${connection.reply.destination}`;

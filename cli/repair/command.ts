@@ -53,7 +53,7 @@ export async function repair(call: CniCall): Promise<Output> {
     throw refuse(
       call.command,
       flags.all
-        ? "--all is for all containers; name none"
+        ? "--all repairs all containers; do not name any"
         : "name containers, or use --all",
     );
   }
@@ -144,7 +144,7 @@ function summarize(rows: readonly Row[], dryRun: boolean): string {
         `${rows.length} attachments` +
         (left === 0 ? "" : `; ${left} still lack something`),
     ...[...unsupported].map((type) =>
-      `The plugin ${type} cannot repair: it was only checked`
+      `The plugin ${type} does not support REPAIR: it was only checked`
     ),
   ].join("\n");
 }

@@ -239,7 +239,7 @@ function findLost({ netns, ifName }: NodeAttachment): string | undefined {
       ? `Interface "${ifName}" was deleted: restart the container`
       : undefined;
   } catch (error) {
-    if (isMissingNetns(error)) return `"${netns}" is gone`;
+    if (isMissingNetns(error)) return `"${netns}" was deleted`;
     throw error;
   }
 }

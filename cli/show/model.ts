@@ -154,7 +154,7 @@ export function describeInterface(
     ...ingress === null ? [] : [`in ≤ ${formatLimit(ingress, hostLink)}`],
     ...egress === null ? [] : [`out ≤ ${formatLimit(egress, hostLink)}`],
     ...masquerade === null ? [] : [formatMasquerade(masquerade, view)],
-    ...view.hostAccess === null ? [] : [`host access by ${view.hostAccess}`],
+    ...view.hostAccess === null ? [] : [`host access over ${view.hostAccess}`],
     ...view.portMaps.map((map) => `port ${map}`),
   ];
 }

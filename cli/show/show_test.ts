@@ -332,7 +332,7 @@ rootTest(
         [8e6, 16e6, "eth0"],
       );
       const facts = describeInterface(view);
-      assert(facts.includes(`host access by ${hostAccess}`), `${facts}`);
+      assert(facts.includes(`host access over ${hostAccess}`), `${facts}`);
       assert(facts.some((fact) => fact.startsWith("in ≤ 8 Mbit/s")));
       runIn(hosts.host, "ip", "link", "del", hostAccess ?? "");
       const again = await readNode(

@@ -66,7 +66,7 @@ export async function listDefinitions(yaml: string): Promise<FoundDefinition> {
   const template = TEMPLATE.exec(yaml);
   if (template !== null) {
     const problem =
-      "a template: render it first, for instance by helm template";
+      "a template: render it first, for instance with helm template";
     const found = { ...errorAt([], problem), offset: template.index };
     const text = new ConfText(yaml);
     const nothing = { label: "", name: undefined, form: "either" } as const;

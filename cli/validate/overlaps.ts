@@ -75,7 +75,7 @@ function checkName(
   return [
     keyWarningAt(
       ["name"],
-      `not used: ${first.label} has this name too, and comes first${others}`,
+      `not used: ${first.label} also has this name, and comes first${others}`,
       "file",
     ),
   ];

@@ -85,7 +85,7 @@ const LISTS: readonly Row[] = [
   [
     "a check of addresses in a mode that asks nobody",
     joined("ipvlan", '"conflictCheck": ▸true', '"mode": "l3"'),
-    'error plugins[0].conflictCheck: needs mode "l2", got "l3": other modes ask nobody',
+    'error plugins[0].conflictCheck: needs mode "l2", got "l3": other modes cannot probe',
   ],
   [
     "a check of addresses without addresses",
@@ -719,7 +719,7 @@ const OTHERS:
     [
       "template.yaml",
       `apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: ▸{{ .Values.name }}\nspec:\n  config: '{ "cniVersion": "1.0.0", "type": "macvlan" }'\n`,
-      "error : a template: render it first, for instance by helm template",
+      "error : a template: render it first, for instance with helm template",
     ],
     [
       "operator.yaml",

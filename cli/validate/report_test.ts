@@ -323,7 +323,7 @@ Deno.test("validate compares networks of a directory", async () => {
     [
       '10-a.conflist plugins[0].ipam.subnet: 10.1.0.0/16 overlaps 10.1.5.0/24 of network "b" in 20-b.conflist',
       '20-b.conflist plugins[0].ipam.subnet: 10.1.5.0/24 overlaps 10.1.0.0/16 of network "a" in 10-a.conflist',
-      "30-a.conflist name: not used: 10-a.conflist has this name too, and comes first",
+      "30-a.conflist name: not used: 10-a.conflist also has this name, and comes first",
     ],
   );
 });
@@ -516,7 +516,7 @@ Deno.test("validate has one finding for a name that many files have", async () =
       `${file} ${path}: ${message}`
     ),
     [
-      "11-a.conflist name: not used: 10-a.conflist has this name too, and " +
+      "11-a.conflist name: not used: 10-a.conflist also has this name, and " +
       "comes first; 73 more files have it: 12-a.conflist, 13-a.conflist, " +
       "14-a.conflist, …",
     ],

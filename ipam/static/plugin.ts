@@ -74,6 +74,6 @@ function checkAddress(
   if (gateway === undefined || mayLackGateway) return;
   if (found.gateway?.equals(gateway)) return;
   throw fail(
-    `its gateway is ${gateway}, and in prevResult ${found.gateway ?? "none"}`,
+    `its gateway is ${gateway}, but in prevResult ${found.gateway ?? "none"}`,
   );
 }

@@ -363,19 +363,19 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
       "another gateway",
       config,
       [wrong],
-      "its gateway is 10.10.0.254, and in prevResult 10.10.0.253",
+      "its gateway is 10.10.0.254, but in prevResult 10.10.0.253",
     ],
     [
       "no gateway",
       config,
       [none],
-      "its gateway is 10.10.0.254, and in prevResult none",
+      "its gateway is 10.10.0.254, but in prevResult none",
     ],
     [
       "another gateway of a requested address",
       requested,
       [wrong],
-      "its gateway is 10.10.0.254, and in prevResult 10.10.0.253",
+      "its gateway is 10.10.0.254, but in prevResult 10.10.0.253",
     ],
   ];
   await eachRow(t, rows, async ([, given, ips, details]) => {

@@ -30,7 +30,7 @@ export const ipvlanSchema = once(() => {
     "conflictCheck",
     ({ conflictCheck, mode }) =>
       conflictCheck && (mode || "l2") !== "l2"
-        ? `needs mode "l2", got "${mode}": other modes ask nobody`
+        ? `needs mode "l2", got "${mode}": other modes cannot probe`
         : undefined,
   );
 });

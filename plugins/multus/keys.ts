@@ -50,7 +50,7 @@ export const keys: PluginKeys = {
     },
     "kubeconfig": {
       text:
-        "How to reach the API server. Without it, multus uses the service account if it runs in a pod. Otherwise it has no API and attaches only the configuration's networks.",
+        "How to reach the API server. Without it, multus uses the service account if it runs in a pod. Otherwise it uses no API server and attaches only the configuration's networks.",
       names: "path",
       usual: [
         "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig",

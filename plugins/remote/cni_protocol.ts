@@ -131,7 +131,7 @@ function checkInterfaces({ interfaces, ips }: Result): void {
     throw new CniError(
       ErrorCode.DecodingFailure,
       "Cannot use the daemon's result: " +
-        `${address} is of interface ${index}, which it does not list`,
+        `${address} belongs to interface ${index}, which it does not list`,
     );
   }
 }

@@ -125,7 +125,7 @@ function readAnswer(
   if (status === 200 && answer === undefined) {
     const error = failure(
       ErrorCode.DecodingFailure,
-      "the daemon's answer is not a JSON object of its form",
+      "the daemon's answer is not a JSON object of the expected form",
       { details: startOf(body) },
     );
     // The daemon may have done its work.

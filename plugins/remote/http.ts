@@ -112,7 +112,7 @@ function toConnectError(cause: unknown): DaemonAway | DaemonBusy {
     return new DaemonAway("the socket does not exist", { cause });
   }
   return cause instanceof Deno.errors.ConnectionRefused
-    ? new DaemonAway("nobody listens", { cause })
+    ? new DaemonAway("no process listens", { cause })
     : new DaemonBusy(describeError(cause), { cause });
 }
 
@@ -238,7 +238,9 @@ export function decodeAnswer(bytes: Bytes): HttpAnswer {
 }
 
 function cutOff(): AnswerLost {
-  return new AnswerLost("the daemon closed the connection within its answer");
+  return new AnswerLost(
+    "the daemon closed the connection in the middle of its answer",
+  );
 }
 
 function cutTo(bytes: Bytes, length: number | undefined): Bytes {

@@ -30,7 +30,7 @@ export interface Report {
   readonly kind: Kind;
   /** The versions that it supports; empty if it does not tell. */
   readonly versions: readonly string[];
-  /** Why ADD could not be tried; null if it succeeds. */
+  /** Why ADD could not be tested; null if it succeeds. */
   readonly addFails: string | null;
   readonly rows: readonly Row[];
   /** Null if it was not found out. */

@@ -326,7 +326,7 @@ conformance("multus devices", {
       [sliceOf("s", { gpu: {} }, GPU)],
     );
     assertEquals(await idsOf(node, claims("c1")), [TWO.id]);
-    assertEquals(node.warnings, ["Left out a device of a claim"]);
+    assertEquals(node.warnings, ["Skipped a device of a resource claim"]);
   },
   "61 no claims make an empty map": async () => {
     await using node = await DeviceNode.start();

@@ -540,7 +540,13 @@ conformance("remote", {
       undefined,
     ],
     ["no JSON", answer("ok"), 6, /not a JSON object/, "ok"],
-    ["a wrong type", answer('{"ipaddress":1}'), 6, /of its form/, undefined],
+    [
+      "a wrong type",
+      answer('{"ipaddress":1}'),
+      6,
+      /the expected form/,
+      undefined,
+    ],
   ], ([name, reply, code, msg, details]) => [
     `contiv: ${name} is one error of ADD`,
     async () => {

@@ -117,7 +117,7 @@ export function describeHeld(
   const until = unused ? formatTime(new Date(unused.untilMs)) : "";
   const when = until === ""
     ? ""
-    : `, which no pod uses since ${since}, until ${until}`;
+    : `, which no pod has used since ${since}, until ${until}`;
   return {
     ip,
     pool,

@@ -184,7 +184,7 @@ Deno.test("cni cluster-gc --dry-run tells whose an address is, and until when", 
   const { stdout } = await gc(scene, "--dry-run", "--wide");
   assertMatch(
     stdout,
-    /10\.0\.0\.1 .*which no pod uses since \S+Z, until \S+Z/,
+    /10\.0\.0\.1 .*which no pod has used since \S+Z, until \S+Z/,
   );
 });
 

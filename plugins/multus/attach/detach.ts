@@ -62,7 +62,7 @@ export async function detach(
     // ADD cannot have run either: the plugin refuses the CNI version.
     const { code } = toCniError(error);
     if (isAdded || code !== ErrorCode.IncompatibleVersion) throw error;
-    session.log.warn("Ignored a refused DEL: ADD was refused too", {
+    session.log.warn("Ignored a refused DEL, because ADD was also refused", {
       network: network.name,
       error: describeError(error),
     });

@@ -62,7 +62,7 @@ async function listClaimed(
   log: Pick<Log, "warn">,
 ): Promise<PodDevice[]> {
   if (!claim) {
-    log.warn("Left out a claim that was not created", { claim: name });
+    log.warn("Skipped a resource claim that was not created", { claim: name });
     return [];
   }
   const allocated = await directory.listAllocated(claim);
@@ -71,7 +71,7 @@ async function listClaimed(
     if (typeof device !== "string") return [device];
     const { driver, pool, device: name } = result;
     const fields = { claim, driver, pool, device: name, why: device };
-    log.warn("Left out a device of a claim", fields);
+    log.warn("Skipped a device of a resource claim", fields);
     return [];
   }));
   return devices.flat();

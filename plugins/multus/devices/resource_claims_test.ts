@@ -196,7 +196,7 @@ Deno.test("readClaimedDevices() leaves out devices that are not for networks", a
       [NIC]: ["0000:03:02.1"],
     });
     const [{ msg, why: said, ...fields } = {}, ...more] = cluster.warnings;
-    assertEquals([msg, more], ["Left out a device of a claim", []]);
+    assertEquals([msg, more], ["Skipped a device of a resource claim", []]);
     assertEquals(fields, { claim: "both", ...gpu, device: "gpu" });
     assertStringIncludes(String(said), why);
   });

@@ -43,7 +43,7 @@ function enabling<T>(family: IpFamily, work: () => T): T {
     return work();
   } catch (cause) {
     throw new Error(
-      `Cannot enable IPv${family} forwarding by "${FORWARDING[family]}"`,
+      `Cannot enable IPv${family} forwarding with "${FORWARDING[family]}"`,
       { cause },
     );
   }

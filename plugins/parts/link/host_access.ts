@@ -333,7 +333,9 @@ function checkHostAddress(
   if (output === lower.name && entry.isUnicast && !entry.hasGateway) return;
   throw refuse(
     `Cannot give the host ${ip}: it already has ` +
-      (entry.isUnicast ? `a route to it by "${output}"` : `it on "${output}"`),
+      (entry.isUnicast
+        ? `a route to it over "${output}"`
+        : `it on "${output}"`),
   );
 }
 

@@ -279,7 +279,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     const rows: readonly [Keys, string][] = [
       [{ linkInContainer: true }, "linkInContainer has no link on the host"],
       [{ hostAddresses: ["10.1.2.300"] }, "hostAddresses"],
-      [{ hostAddresses: ["10.7.0.9"] }, 'a route to it by "other0"'],
+      [{ hostAddresses: ["10.7.0.9"] }, 'a route to it over "other0"'],
       [{ hostAddresses: ["10.7.0.1"] }, 'it already has it on "other0"'],
       [static4(`${HOST[0]}/24`), "Cannot give the container 10.1.2.200"],
     ];
@@ -367,7 +367,7 @@ rootTest(
     }
     assertMatch(
       await succeed("show"),
-      /10\.7\.2\.3[^]*host access by cnih[0-9a-f]{11}$/m,
+      /10\.7\.2\.3[^]*host access over cnih[0-9a-f]{11}$/m,
     );
     assertMatch(await succeed("list"), / HOST ACCESS [^]* cnih[0-9a-f]{11} /);
     const listOrphans = async (flags = ""): Promise<string[]> => {

@@ -365,7 +365,7 @@ const TRAFFIC: readonly FaultRow[] = [
   {
     name: "an uplink without carrier",
     fails: ping("web", ROUTER),
-    cause: /"out0" is without carrier/,
+    cause: /"out0" has no carrier/,
     seed: on(
       "router",
       "ip link set eth0 down; while nsenter --net=$NS_NODE ip link show out0 | grep -q 'state UP'; do :; done",

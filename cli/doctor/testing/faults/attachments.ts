@@ -196,7 +196,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     name: "a namespace that is not mounted any more",
     checks: ["netns-unmounted"],
     message:
-      /netns-of-db" of default\/db eth0 is not a network namespace any more/,
+      /netns-of-db" of default\/db eth0 is no longer a network namespace/,
     seed: unmounted,
   },
   {

@@ -159,14 +159,14 @@ export const CONFIGURATIONS_FAULTS: readonly Fault[] = [
   {
     name: "a world-writable configuration",
     checks: ["conf-writable"],
-    message: /20-lan.conflist" can be written by anybody/,
+    message: /any user can write to ".*20-lan.conflist"/,
     seed: mode(({ confDir }) => `${confDir}/20-lan.conflist`, 0o666),
     follow: true,
   },
   {
     name: "a world-writable configuration directory",
     checks: ["conf-writable"],
-    message: /net.d" can be written by anybody/,
+    message: /any user can write to ".*net.d"/,
     seed: mode(({ confDir }) => confDir, 0o777),
     follow: true,
   },

@@ -174,7 +174,7 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
   {
     name: "an uplink without carrier",
     checks: ["uplink", "packet-ends"],
-    message: /the uplink "out0" is without carrier/,
+    message: /the uplink "out0" has no carrier/,
     seed: ip(
       // The kernel tells the other end a little later.
       "nsenter --net=$outside ip link set eth0 down; while ip link show out0 | grep -q 'state UP'; do :; done",

@@ -92,7 +92,7 @@ export const LINKS_FAULTS: readonly Fault[] = [
   {
     name: "a subnet of the host's neighbours",
     checks: ["subnet-host"],
-    message: /192.0.2.128\/25 of "more" overlaps .*192.0.2.0\/24 by "out0"/,
+    message: /192.0.2.128\/25 of "more" overlaps .*192.0.2.0\/24 over "out0"/,
     seed: bridged(["192.0.2.128/25"]),
   },
   {
@@ -112,7 +112,7 @@ export const LINKS_FAULTS: readonly Fault[] = [
     name: "an MTU that differs from the other end's",
     checks: ["mtu"],
     message:
-      /MTU of default\/db eth0 is 1300, and that of "veth.*", its other end, 1500/,
+      /MTU of default\/db eth0 is 1300, but the MTU of its other end, "veth.*", is 1500/,
     seed: ip("ip link set eth0 mtu 1300", "ip link set eth0 mtu 1500", inOther),
     command: /^nsenter --net=\/\S+ ip link set eth0 mtu 1500$/,
     follow: true,
@@ -121,7 +121,7 @@ export const LINKS_FAULTS: readonly Fault[] = [
     name: "an uplink with a smaller MTU",
     checks: ["mtu"],
     message:
-      /MTU of default\/web eth0 is 1500, and that of the uplink "out0" only 1400/,
+      /MTU of default\/web eth0 is 1500, but the MTU of the uplink "out0" is only 1400/,
     seed: ip("ip link set out0 mtu 1400", "ip link set out0 mtu 1500"),
   },
   {
@@ -244,7 +244,7 @@ export const LINKS_FAULTS: readonly Fault[] = [
     name: "a neighbour on the bridge with a container's address",
     checks: ["address-twice"],
     message:
-      /02:00:00:00:00:77 on "lan0" has 10.2.0.2, too, .* of default\/db eth0/,
+      /02:00:00:00:00:77 on "lan0" also has 10.2.0.2, .* of default\/db eth0/,
     seed: (scene) => {
       const other = scene.hosts.addNetns();
       scene.sh(

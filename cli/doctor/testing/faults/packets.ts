@@ -110,7 +110,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
     name: "two default routes in a container",
     checks: ["packet-ends"],
     message:
-      /default\/db eth0: default route .* by "two0": .* take another interface/,
+      /default\/db eth0: default route .* over "two0": .* do not leave through/,
     seed: ip(
       "exec 9<$outside; ip link add two0 type veth peer name two1 netns /proc/self/fd/9; ip link set two0 up; nsenter --net=$outside sh -c 'ip link set two1 up; ip addr add 10.77.0.1/24 dev two1'; ip addr add 10.77.0.2/24 dev two0; ip route prepend default via 10.77.0.1 dev two0",
       "ip link del two0",
@@ -380,7 +380,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
     name:
       "a queue inside a container, at a link whose name the node has as well",
     checks: ["packet-ends"],
-    message: /left by "eth0" \(index \d+ in the namespace of default\/db\)/,
+    message: /left over "eth0" \(index \d+ in the namespace of default\/db\)/,
     command: /^ip -details -statistics link show eth0|nsenter --net=\S+ ip -d/m,
     seed: (scene) => {
       scene.sh(

@@ -161,14 +161,14 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
   {
     name: "a world-writable plugin directory",
     checks: ["plugin-writable"],
-    message: /bin" can be written by anybody/,
+    message: /any user can write to ".*bin"/,
     seed: mode(({ hosts }) => hosts.path, 0o777),
     follow: true,
   },
   {
     name: "a world-writable plugin",
     checks: ["conf-invalid", "plugin-writable"],
-    message: /bin\/custom" can be written by anybody/,
+    message: /any user can write to ".*bin\/custom"/,
     seed: both(
       plugin("custom", OLD),
       mode(({ hosts }) => `${hosts.path}/custom`, 0o777),

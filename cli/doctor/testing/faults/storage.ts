@@ -96,7 +96,8 @@ export const STORAGE_FAULTS: readonly Fault[] = [
       ...isVolatile(Deno.env.get("TMPDIR") ?? "/tmp") ? ["conf-doubtful"] : [],
       "pool-staying",
     ],
-    message: /"more" has no free address of 10.9.0.0\/30: 1 of 1 stay for pods/,
+    message:
+      /"more" has no free address of 10.9.0.0\/30: 1 of 1 are reserved for pods/,
     seed: both(
       leasesOfMore((directory) =>
         Deno.symlinkSync("stay/default/job-1/eth0", `${directory}/10.9.0.2`)
