@@ -10,6 +10,8 @@ import { canPing, runIn } from "../testing/ip_json.ts";
 import type { TestHosts } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
 import { addDevice } from "../plugins/host_device/testing.ts";
+import { hostIfNameOf } from "../plugins/parts/link/veth.ts";
+import { interruptLinkDumps } from "./_harness/interrupted_dumps.ts";
 import { needsLinks } from "./_harness/link_kinds.ts";
 import { addMaster, MASTER, VLAN } from "./_harness/on_master.ts";
 import { type Keys, PluginScene } from "./_harness/plugin_scene.ts";
@@ -261,6 +263,12 @@ rootTest(
     assertEquals(routed(), both);
     await scene.succeed("DEL", { prevResult }, { env: { CNI_NETNS: "" } });
     assertEquals(routed(), both);
+    const end = { network: "net1", containerId: "next", ifName: "eth0" };
+    for (const count of [3, Infinity]) {
+      using _interrupted = interruptLinkDumps(hostIfNameOf(end), count);
+      const { exitCode } = await scene.run("DEL", { prevResult });
+      assertEquals([exitCode, routed()], [count === 3 ? 0 : 1, both]);
+    }
     await scene.succeed("DEL", { prevResult: nextResult }, next);
     assertEquals(routed(), "");
   },

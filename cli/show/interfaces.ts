@@ -41,8 +41,7 @@ export class Host implements Disposable {
   /** Reads the namespace at a path. */
   constructor(netns: string) {
     this.rtnl = Rtnl.open(netns);
-    const options = { mayBeIncomplete: true };
-    const links = this.rtnl.link.list(options);
+    const { items: links } = this.rtnl.link.listSome();
     this.links = new Map(links.map((link) => [link.index, link]));
     this.addresses = this.rtnl.address.list();
     this.limits = new Limits(this.rtnl, this.links);
@@ -114,7 +113,7 @@ export async function readInterfaces(
   rtnl: Rtnl,
   attachments: readonly NodeAttachment[],
 ): Promise<Connected[]> {
-  const links = rtnl.link.list({ mayBeIncomplete: true });
+  const { items: links } = rtnl.link.listSome();
   const addresses = rtnl.address.list();
   const routes = rtnl.route.list({ table: "any" })
     .filter(({ table }) => table !== Table.Local);

@@ -101,7 +101,7 @@ export class Conntrack implements Disposable {
         filter: { originalFlags: flags },
       },
     };
-    return this.#socket.dump(
+    return this.#socket.dumpSome(
       getConnections,
       {
         header: {
@@ -110,10 +110,7 @@ export class Conntrack implements Disposable {
         attributes,
       },
       newConnection,
-      {
-        mayBeIncomplete: true,
-      },
-    ).flatMap(({ attributes }) => toConnection(attributes) ?? []);
+    ).items.flatMap(({ attributes }) => toConnection(attributes) ?? []);
   }
 
   /**

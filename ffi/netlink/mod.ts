@@ -35,7 +35,7 @@ export {
   encodeRequest,
   type Request,
 } from "./request.ts";
-export { type DumpOptions, NetlinkSocket, Protocol } from "./socket.ts";
+export { type Listing, NetlinkSocket, Protocol } from "./socket.ts";
 export type { BackgroundRequests } from "./background.ts";
 export {
   type Body,

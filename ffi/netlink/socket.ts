@@ -46,13 +46,12 @@ export const Protocol = { Route: 0, Netfilter: 12 } as const;
 /** How often a dump is tried while the list keeps changing. */
 const DUMP_ATTEMPTS = 10, INCOMPLETE_DUMP_ATTEMPTS = 3;
 
-/** Options of a dump. */
-export interface DumpOptions {
-  /**
-   * Whether to accept, after a few tries, a list that changed while it was read.
-   * Entries may be missing or listed twice.
-   */
-  readonly mayBeIncomplete?: boolean | undefined;
+/** A list of which each try may have seen only a part. */
+export interface Listing<T> {
+  /** If the list is not complete, entries may be missing or listed twice. */
+  readonly items: readonly T[];
+  /** Whether the list did not change while it was read: what it lacks does not exist. */
+  readonly isComplete: boolean;
 }
 
 /** A netlink socket that stays in the namespace where it was opened. */
@@ -288,26 +287,53 @@ export class NetlinkSocket implements Disposable {
     type: MessageType<F, R>,
     request: Request<F, R>,
     answers: MessageType<AF, AR>,
-    { mayBeIncomplete = false }: DumpOptions = {},
   ): Answer<AF, AR>[] {
-    const describe = (): string => type.describe?.(request) ?? "list";
-    const encoded = { ...encodeRequest(type, request), describe };
+    const encoded = encodeDump(type, request);
+    const { replies, isComplete } = this.#dump(encoded, DUMP_ATTEMPTS);
+    if (isComplete) return decodeAnswers(replies, answers);
+    throw new NetlinkError(encoded.name, EINTR, {
+      object: encoded.describe(),
+      extAck: `the list changed during each of ${DUMP_ATTEMPTS} dumps`,
+    });
+  }
+
+  /**
+   * Lists the kernel's objects as {@linkcode dump}, but accepts, after a few tries, a
+   * list that changed while it was read.
+   *
+   * @param answers The type of the messages to return
+   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
+   */
+  dumpSome<
+    F extends Fields,
+    R extends Rows,
+    AF extends Fields,
+    AR extends Rows,
+  >(
+    type: MessageType<F, R>,
+    request: Request<F, R>,
+    answers: MessageType<AF, AR>,
+  ): Listing<Answer<AF, AR>> {
+    const { replies, isComplete } = this.#dump(
+      encodeDump(type, request),
+      INCOMPLETE_DUMP_ATTEMPTS,
+    );
+    return { items: decodeAnswers(replies, answers), isComplete };
+  }
+
+  /** Receives a dump; the last one if the list changes during each. */
+  #dump(
+    request: EncodedRequest,
+    attempts: number,
+  ): { readonly replies: RawMessage[]; readonly isComplete: boolean } {
     this.#beStrict();
-    const attempts = mayBeIncomplete ? INCOMPLETE_DUMP_ATTEMPTS : DUMP_ATTEMPTS;
     for (let attempt = 1;; attempt++) {
-      const replies = this.#ask(encoded, Flag.Dump);
+      const replies = this.#ask(request, Flag.Dump);
       // Any part may have the flag.
-      const isWhole = replies.every(({ flags }) =>
+      const isComplete = replies.every(({ flags }) =>
         (flags & Flag.DumpInterrupted) === 0
       );
-      if (isWhole || mayBeIncomplete && attempt === attempts) {
-        return decodeAnswers(replies, answers);
-      }
-      if (attempt < attempts) continue;
-      throw new NetlinkError(encoded.name, EINTR, {
-        object: encoded.describe(),
-        extAck: `the list changed during each of ${attempts} dumps`,
-      });
+      if (isComplete || attempt === attempts) return { replies, isComplete };
     }
   }
 
@@ -331,4 +357,12 @@ export class NetlinkSocket implements Disposable {
   [Symbol.dispose](): void {
     this.#fd[Symbol.dispose]();
   }
+}
+
+function encodeDump<F extends Fields, R extends Rows>(
+  type: MessageType<F, R>,
+  request: Request<F, R>,
+): EncodedRequest {
+  const describe = (): string => type.describe?.(request) ?? "list";
+  return { ...encodeRequest(type, request), describe };
 }

@@ -23,7 +23,7 @@ import { getRoute, newRoute } from "../rtnl/route_message.ts";
 import { NetlinkError } from "./error.ts";
 import { Flag } from "./message.ts";
 import { encodeRequest } from "./request.ts";
-import { type DumpOptions, NetlinkSocket, Protocol } from "./socket.ts";
+import { NetlinkSocket, Protocol } from "./socket.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -56,10 +56,7 @@ class Fixture implements Disposable {
    *
    * @param onAddress Called before each is decoded
    */
-  dumpAddresses(
-    onAddress: () => void = (): void => {},
-    options: DumpOptions = {},
-  ): Ip[] {
+  dumpAddresses(onAddress: () => void = (): void => {}): Ip[] {
     const answers: typeof newAddress = {
       ...newAddress,
       decode(body): ReturnType<typeof newAddress.decode> {
@@ -68,8 +65,17 @@ class Fixture implements Disposable {
       },
     };
     const request = { header: { family: AF_INET } };
-    return this.socket.dump(getAddress, request, answers, options)
+    return this.socket.dump(getAddress, request, answers)
       .flatMap(({ attributes }) => attributes.local ?? []);
+  }
+
+  /** Dumps the IPv4 addresses, or some of them; and whether it is all of them. */
+  dumpSomeAddresses(): [ips: Ip[], isComplete: boolean] {
+    const request = { header: { family: AF_INET } };
+    const { items, isComplete } = this.socket
+      .dumpSome(getAddress, request, newAddress);
+    const ips = items.flatMap(({ attributes }) => attributes.local ?? []);
+    return [ips, isComplete];
   }
 
   [Symbol.dispose](): void {
@@ -346,11 +352,14 @@ rootTest("NetlinkSocket.dump() gives up if it always changes", async (t) => {
     "RTM_GETADDR list: EINTR: the list changed during each of 10 dumps",
   );
   await t.step("unless an incomplete list will do", () => {
-    const ips = fixture.dumpAddresses(() => {}, { mayBeIncomplete: true });
+    const [ips, isComplete] = fixture.dumpSomeAddresses();
     assert(unique(ips) >= LONG_DUMP, `it lists ${unique(ips)}`);
+    assertEquals(isComplete, false);
   });
   changes[Symbol.dispose]();
   assertEquals(fixture.dumpAddresses().length, LONG_DUMP + 1);
+  const [ips, isComplete] = fixture.dumpSomeAddresses();
+  assertEquals([ips.length, isComplete], [LONG_DUMP + 1, true]);
 });
 
 rootTest("NetlinkSocket.dump() decodes when everything is received", () => {

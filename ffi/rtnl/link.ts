@@ -6,7 +6,7 @@
 
 import { isErrno, type SyscallError } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
-import { type DumpOptions, type NetlinkSocket } from "../netlink/socket.ts";
+import type { Listing, NetlinkSocket } from "../netlink/socket.ts";
 import type { BackgroundRequests } from "../netlink/background.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
 import { AF_UNSPEC } from "./constants.ts";
@@ -57,6 +57,12 @@ const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
  * Source: include/uapi/linux/rtnetlink.h.
  */
 const RTEXT_FILTER_SKIP_STATS = 8;
+
+/** The request for a list of links. */
+const LIST = {
+  header: {},
+  attributes: { extendedMask: RTEXT_FILTER_SKIP_STATS },
+} as const;
 
 /**
  * Keeps the kernel from giving a link an IPv6 address.
@@ -310,14 +316,16 @@ export class LinkRequests {
   /**
    * Lists all links of the namespace.
    *
-   * @throws {NetlinkError} EINTR if the list keeps changing, unless
-   * `mayBeIncomplete` is set
+   * @throws {NetlinkError} EINTR if the list keeps changing
    */
-  list(options: DumpOptions = {}): Link[] {
-    const attributes = { extendedMask: RTEXT_FILTER_SKIP_STATS };
-    return this.#socket
-      .dump(getLink, { header: {}, attributes }, newLink, options)
-      .map(decodeLink);
+  list(): Link[] {
+    return this.#socket.dump(getLink, LIST, newLink).map(decodeLink);
+  }
+
+  /** Lists links of the namespace: all of them, unless the list keeps changing. */
+  listSome(): Listing<Link> {
+    const { items, isComplete } = this.#socket.dumpSome(getLink, LIST, newLink);
+    return { items: items.map(decodeLink), isComplete };
   }
 
   /**

@@ -172,7 +172,7 @@ export function listStaleIfbs(
 ): Link[] {
   const isStale = staleLinkTest(network, valid);
   // The next GC finds IFBs that this list misses.
-  return host.link.list({ mayBeIncomplete: true })
+  return host.link.listSome().items
     .filter((link) =>
       link.kind === "ifb" && link.name.startsWith(PREFIX) && isStale(link)
     );

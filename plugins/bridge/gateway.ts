@@ -171,6 +171,8 @@ export function ensureRoutes(
  * repeat the DEL of a container whose address was given to the next one.
  *
  * @param names The links' names
+ * @throws {Error} If the kernel refuses, or containers come and go too fast to tell
+ *   whose an address is
  */
 export function deleteOwnRoutes(
   call: Call<BridgeConfig>,
@@ -213,7 +215,7 @@ function listOtherContainers(
   using sandbox = findSandbox(call);
   const own = findOwnHostEnd(host, attachmentOf(call))?.linkNetnsId ??
     (sandbox && numberOfNetns(host, sandbox.netns));
-  const ids = host.link.list({ mayBeIncomplete: true })
+  const ids = host.link.list()
     .filter(({ masterIndex = 0 }) => [index, linkIndex].includes(masterIndex))
     .flatMap(({ linkNetnsId = -1 }) => linkNetnsId);
   return [...new Set(ids)].filter((id) => id >= 0 && id !== own);

@@ -112,8 +112,8 @@ async function findByResult(
 /**
  * Lists the steps of GC: the veth pairs of stale attachments to the network are
  * deleted, then their addresses are released. The addresses of a veth pair that
- * could not be deleted stay leased: once an address is allocated again, it must no
- * longer be routed to the old container.
+ * was not seen or could not be deleted stay leased: once an address is allocated
+ * again, it must no longer be routed to the old container.
  *
  * @param more Steps in between
  */
@@ -129,8 +129,9 @@ export function collectVeths(
       using host = Rtnl.open(hostNetns);
       try {
         // The next GC finds the links that an incomplete list misses.
-        const list = host.link.list({ mayBeIncomplete: true });
-        await deleteNow(staleAmong(list, call, valid), call);
+        const { items, isComplete } = host.link.listSome();
+        isLeft = !isComplete;
+        await deleteNow(staleAmong(items, call, valid), call);
       } catch (error) {
         isLeft = true;
         throw error;
@@ -156,7 +157,8 @@ function staleAmong(
 /**
  * Lists the stale attachments whose veth pairs still exist.
  *
- * @throws {Error} If a veth pair names its attachment only in part
+ * @throws {Error} If a veth pair names its attachment only in part, or the list of
+ *   links keeps changing
  */
 function listLeft(call: Call, valid: readonly AttachmentId[]): AttachmentId[] {
   using host = Rtnl.open(call.hostNetns);
