@@ -17,9 +17,9 @@ import { recordOrphan } from "../parts/owner/leftovers.ts";
 import { reclaim } from "./move.ts";
 import {
   DATA_DIR,
-  isInOtherNetns,
   isSandboxGone,
   listRecords,
+  otherNetnsTest,
 } from "./record.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -39,6 +39,7 @@ function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
       since,
     ]),
   );
+  const isInOtherNetns = otherNetnsTest();
   return listRecords(directory).flatMap(({ path, record }) => {
     const { containerId: container, network } = record;
     const since = times.get(path);

@@ -305,19 +305,35 @@ function addMissingNames(
  * device that is in use.
  *
  * @returns Whether the host has the device
+ * @throws {Error} If the kernel refuses
  */
 export function reclaim(
   places: HostOnly,
   record: DeviceRecord,
 ): boolean {
-  const { host, log } = places;
-  const link = findOnHost(host.link.list(), record);
+  const { link: links } = places.host;
+  const link = findOnHost(links.list(), record);
   if (link === undefined) return false;
-  const { index, name, isUp } = link;
-  if (isUp) {
-    addMissingNames(places, index, record.alternativeNames);
+  try {
+    restoreReturned(places, link, record);
     return true;
+  } catch (error) {
+    // Devices can vanish, such as virtual functions whose number is changed.
+    if (isErrno(error, "ENODEV") && links.find(link.index) === undefined) {
+      return false;
+    }
+    throw error;
   }
+}
+
+function restoreReturned(
+  places: HostOnly,
+  link: Link,
+  record: DeviceRecord,
+): void {
+  const { host, log } = places;
+  const { index, name, isUp } = link;
+  if (isUp) return addMissingNames(places, index, record.alternativeNames);
   const { name: device, alias = "" } = record;
   try {
     removeForeignNames(host, link, record);
@@ -327,5 +343,4 @@ export function reclaim(
     log.warn("Keeping the device's name", { name, device, problem });
   }
   restoreHostState(places, host.link.get(index), record);
-  return true;
 }

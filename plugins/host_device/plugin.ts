@@ -22,7 +22,7 @@
  */
 
 import { ifPossible, removeIfThere } from "../../base/files/io.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import { listedTest } from "../../cni/config/types.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
@@ -54,8 +54,8 @@ import { isPhysical } from "./identity.ts";
 import { moveIn, reclaim } from "./move.ts";
 import {
   type DeviceRecord,
-  isInOtherNetns,
   isSandboxGone,
+  otherNetnsTest,
   RecordFile,
 } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
@@ -84,7 +84,10 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       using host = Rtnl.open(call.hostNetns);
       using sandbox = openSandbox(call.args);
       const file = new RecordFile(call);
-      reclaimStale(host, file, call.log);
+      // Most likely, they are not this call's device.
+      for (const failure of reclaimStale(host, file, call.log)) {
+        call.log.warn(describeError(failure));
+      }
       const device = hasLink
         ? getDevice(host, keys, { sysfs, ifName })
         : undefined;
@@ -165,20 +168,20 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
     },
 
     async gc(call): Promise<void> {
-      const { network, validAttachments = [], log } = call;
-      const isValid = listedTest(validAttachments);
-      using host = Rtnl.open(call.hostNetns);
+      const { network, validAttachments, log } = call;
       await tryAll([
-        [
-          "restore devices of deleted containers",
-          () =>
-            reclaimStale(
-              host,
-              new RecordFile(call),
-              log,
-              (record) => record.network === network && !isValid(record),
-            ),
-        ],
+        ["restore devices of deleted containers", () => {
+          if (validAttachments === undefined) return;
+          const isValid = listedTest(validAttachments);
+          using host = Rtnl.open(call.hostNetns);
+          const failures = reclaimStale(
+            host,
+            new RecordFile(call),
+            log,
+            (record) => record.network === network && !isValid(record),
+          );
+          throwAll(failures, `${failures.length} devices cannot be restored`);
+        }],
         ["release addresses", async () => {
           if (call.config.ipam?.type) await call.ipam.gc();
         }],
@@ -208,15 +211,16 @@ function checkHasNetwork(
  * Restores the devices that the kernel has returned to the host because their
  * containers ended without a DEL, and removes their records.
  *
- * @throws {Error} If one cannot be restored, after all others are
+ * @returns Why devices cannot be restored; all others are
  */
 function reclaimStale(
   host: Rtnl,
   file: RecordFile,
   log: Log,
   isMeant: (record: DeviceRecord) => boolean = () => true,
-): void {
+): unknown[] {
   const failures: unknown[] = [];
+  const isInOtherNetns = otherNetnsTest();
   for (const { path, record } of file.list()) {
     if (!isSandboxGone(record) || !isMeant(record)) continue;
     try {
@@ -224,9 +228,9 @@ function reclaimStale(
         // A virtual device is deleted with its namespace.
         !isPhysical(record) && !isInOtherNetns(record);
       if (isOver) removeIfThere(path);
-    } catch (error) {
-      failures.push(error);
+    } catch (cause) {
+      failures.push(new Error(`Cannot restore "${record.name}"`, { cause }));
     }
   }
-  throwAll(failures, `${failures.length} devices cannot be restored`);
+  return failures;
 }

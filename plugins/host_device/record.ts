@@ -170,16 +170,23 @@ export function isSandboxGone({ netns }: DeviceRecord): boolean {
 }
 
 /**
- * Reports whether a namespace whose path was deleted still exists: a process is
- * in it, or it is mounted elsewhere. A virtual device in it still exists.
+ * Returns a test of whether a namespace whose path was deleted still exists: a
+ * process is in it, or it is mounted elsewhere. A virtual device in it still exists.
+ * For all records, the test looks at the machine's processes once.
  */
-export function isInOtherNetns({ netns: { file } }: DeviceRecord): boolean {
-  if (file === undefined) return false;
-  const root = ` net:[${file.slice(file.indexOf(":") + 1)}] `;
-  return Deno.readTextFileSync("/proc/self/mountinfo").includes(root) ||
-    [...Deno.readDirSync("/proc")].some(({ name }) =>
-      /^\d+$/.test(name) && findFileId(`/proc/${name}/ns/net`) === file
-    );
+export function otherNetnsTest(): (record: DeviceRecord) => boolean {
+  const mounts = once(() => Deno.readTextFileSync("/proc/self/mountinfo"));
+  const ofProcesses = once(() =>
+    new Set(
+      [...Deno.readDirSync("/proc")].filter(({ name }) => /^\d+$/.test(name))
+        .map(({ name }) => findFileId(`/proc/${name}/ns/net`)),
+    )
+  );
+  return ({ netns: { file } }) => {
+    if (file === undefined) return false;
+    const root = ` net:[${file.slice(file.indexOf(":") + 1)}] `;
+    return mounts().includes(root) || ofProcesses().has(file);
+  };
 }
 
 function parseRecord(bytes: Uint8Array): DeviceRecord | undefined {

@@ -9,6 +9,9 @@ import {
   keepFile,
   needsImmutableFiles,
 } from "../../tests/_harness/immutable_file.ts";
+  afterLinkDump,
+  interruptLinkDumps,
+} from "../../tests/_harness/interrupted_dumps.ts";
 import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { leftovers } from "./leftovers.ts";
@@ -227,3 +230,56 @@ rootTest(
     }
   },
 );
+
+/** Adds a second device, and attaches it to the next container. */
+async function attachNext(
+  scene: DeviceScene,
+): ReturnType<DeviceScene["run"]> {
+  addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
+  const next = { sandbox: scene.hosts.addNetns(), containerId: "next" };
+  return await scene.run("ADD", { device: "ens6" }, next);
+}
+
+rootTest(
+  "host-device.add() succeeds although another container's device cannot be restored",
+  async () => {
+    using scene = new DeviceScene();
+    await endContainer(scene);
+    const gc = { "cni.dev/valid-attachments": [] };
+    {
+      using _interrupted = interruptLinkDumps("none");
+      const { exitCode, stderr } = await attachNext(scene);
+      assertEquals(exitCode, 0);
+      assertStringIncludes(stderr, `Cannot restore \\"${DEVICE}\\"`);
+      const { stdout } = await scene.run("GC", gc);
+      assertStringIncludes(stdout, "the list changed during each of");
+    }
+    await scene.succeed("GC", gc);
+    const [link] = ipJson(scene.hosts.host, "link", "show", DEVICE);
+    assertEquals(link.address, DEVICE_MAC);
+  },
+);
+
+rootTest("host-device gets over a device that vanishes", async (t) => {
+  await eachRow(t, ["ADD", "GC", "DEL"], async (command) => {
+    using scene = new DeviceScene();
+    await endContainer(scene);
+    const vanish = (): void => scene.ip(`link del ${EVIL}`);
+    using _vanishing = afterLinkDump(vanish);
+    const { exitCode, stdout } = command === "ADD"
+      ? await attachNext(scene)
+      : await scene.run(command, { "cni.dev/valid-attachments": [] }, {
+        env: { CNI_NETNS: "" },
+      });
+    assertEquals(exitCode, 0, stdout);
+    assert(!scene.outside.includes(EVIL));
+  });
+});
+
+rootTest("host-device.gc() without a list restores nothing", async () => {
+  using scene = new DeviceScene();
+  await endContainer(scene);
+  await scene.succeed("GC");
+  assertEquals([scene.outside, scene.hosts.leases().length], [[EVIL], 2]);
+  assert((await Deno.stat(recordPath(scene))).isFile);
+});

@@ -19,7 +19,7 @@ import {
   readContainerLinks,
 } from "./identity.ts";
 import { type HostState, moveOut, reclaim } from "./move.ts";
-import { type DeviceRecord, isInOtherNetns, RecordFile } from "./record.ts";
+import { type DeviceRecord, otherNetnsTest, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /**
@@ -62,7 +62,7 @@ export function returnToHost(
     moveOut({ host, sandbox, call }, link, record);
   } else if (
     !reclaim({ host, log: call.log }, record) &&
-    (isPhysical(record) || !isRight && isInOtherNetns(record))
+    (isPhysical(record) || !isRight && otherNetnsTest()(record))
   ) {
     const { name: device } = record;
     call.log.warn(
