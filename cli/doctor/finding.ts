@@ -109,8 +109,8 @@ export function listed(names: readonly string[], most = 4): string {
 export const SITE: string | undefined = undefined;
 
 /**
- * Returns the address of a section of the published site or, before it is
- * published, its path in the site that `deno task docs` builds.
+ * Returns the address of a section of the site; before the site is published, the
+ * address is relative to it.
  *
  * @param page Without extension, such as `findings`
  */
@@ -119,7 +119,6 @@ export function addressOf(
   section: string,
   site: string | undefined = SITE,
 ): string {
-  return site === undefined
-    ? `dist/site/${page}.html#${section}`
-    : `${site.replace(/\/$/, "")}/${page}.html#${section}`;
+  const place = `${page}.html#${section}`;
+  return site === undefined ? place : `${site.replace(/\/$/, "")}/${place}`;
 }

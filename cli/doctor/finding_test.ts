@@ -4,9 +4,9 @@ import { testRows } from "../../tests/_harness/table.ts";
 import { addressOf, SITE } from "./finding.ts";
 
 testRows(
-  "a finding's page is on the published site, or on the one that is built",
+  "a finding's address is on the published site, or relative to the site",
   [
-    [undefined, "dist/site/findings.html#cni0601"],
+    [undefined, "findings.html#cni0601"],
     ["https://cni.example", "https://cni.example/findings.html#cni0601"],
     ["https://a.example/cni/", "https://a.example/cni/findings.html#cni0601"],
   ] as const,
