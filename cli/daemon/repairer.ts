@@ -46,7 +46,7 @@ const QUIET_MS = 250;
 const MOST_MS = 2000;
 /** How often the end of the daemon is looked for, in ms. */
 const CHECK_MS = 1000;
-/** A round that takes longer is ended, in ms. */
+/** A round that takes longer is ended, in ms; the next one goes on where it ended. */
 const ROUND_MS = 60_000;
 /** How long after the watch has failed it is opened again, in ms. */
 const REOPEN_MS = 60_000;
@@ -70,6 +70,8 @@ export interface RepairerOptions extends ReconcilerOptions {
   readonly lookup: PluginLookup;
   /** See {@linkcode REOPEN_MS}. */
   readonly reopenMs?: number;
+  /** See {@linkcode ROUND_MS}. */
+  readonly roundMs?: number;
 }
 
 /**
@@ -83,6 +85,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   /** Attachments of which a DEL has succeeded, and no ADD has ended since. */
   readonly #deleted = new Set<string>();
   readonly #ownFiles = new OwnFiles(pluginNames);
+  /** Containers that rounds have begun with since one reached all. */
+  readonly #begun = new Set<string>();
   /** Why it hears of no removals; only sweeps find what is missing then. */
   #deafness: string | undefined;
   #removals: Removals | undefined;
@@ -203,24 +207,44 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     attachments: readonly NodeAttachment[],
     { calls, signal }: Round,
   ): Promise<AttachmentRepair[]> {
-    const { lookup, env, directories, hostNetns } = this.options;
+    const { lookup, env, directories, hostNetns, roundMs = ROUND_MS } =
+      this.options;
     const { pluginDirs } = directories;
     const callers = attachments.length === 0
       ? []
       : await this.#ownFiles.list(pluginDirs);
     const invoker = createInvoker(dispatch, lookup, { callers });
-    using limit = new JoinedSignal(ROUND_MS, signal);
-    return await repairAttachments(attachments, {
+    using limit = new JoinedSignal(roundMs, signal);
+    const repairs = await repairAttachments(this.#order(attachments), {
       createRuntime: (cacheDir) =>
         new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
       hostNetns,
       signal: limit.signal,
-      isDeleted: (attachment) => this.#deleted.has(keyOf(attachment)),
+      isDeleted: (attachment) => {
+        // This is asked first of each attachment.
+        this.#begun.add(attachment.containerId);
+        return this.#deleted.has(keyOf(attachment));
+      },
       // Once the daemon's calls have ended, deleted attachments must still be undone.
       around: async ({ containerId }, work) =>
         await calls.whileIdle(containerId, work) ??
           (signal.aborted ? await work() : undefined),
     });
+    this.#begun.clear();
+    return repairs;
+  }
+
+  /**
+   * Puts containers first that the last rounds did not reach: otherwise slow ones
+   * could keep every round from them.
+   */
+  #order(attachments: readonly NodeAttachment[]): NodeAttachment[] {
+    const { rest = [], begun = [] } = Object.groupBy(
+      attachments,
+      ({ containerId }) => this.#begun.has(containerId) ? "begun" : "rest",
+    );
+    if (rest.length === 0) this.#begun.clear();
+    return [...rest, ...begun];
   }
 
   #report(
