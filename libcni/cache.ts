@@ -19,7 +19,7 @@
  */
 
 import type { Result } from "../cni/result/result.ts";
-import { basename, dirname, join } from "@std/path/posix";
+import { dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../base/error.ts";
 import {
   decode,
@@ -94,12 +94,17 @@ export class AttachmentCache {
   }
 
   /**
-   * Returns the path of the record of an attachment's steps.
+   * Returns the path of the record of an attachment's steps. Unlike the files of
+   * attachments, a record does not say whose it is, so its name must be unique: no
+   * network, container or interface name contains a colon.
    *
    * @throws {CniError} 4 as {@linkcode pathOf}
    */
   stepsPathOf(key: AttachmentKey): string {
-    return join(dirname(this.#directory), "steps", basename(this.pathOf(key)));
+    this.pathOf(key);
+    const { network, containerId, ifName } = key;
+    const name = `${network}:${containerId}:${ifName}`;
+    return join(dirname(this.#directory), "steps", name);
   }
 
   /**

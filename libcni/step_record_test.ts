@@ -39,7 +39,7 @@ Deno.test("DEL runs the plugins that a failed ADD began, also one that has gone 
     Deno.removeSync(`${host.directory.path}/b`);
   };
   assertEquals(await addAndDel(host, remove), []);
-  assertEquals(listRecords(host), ["net1-c1-eth0"]);
+  assertEquals(listRecords(host), ["net1:c1:eth0"]);
   host.add("b");
   const runtime = host.runtime({ recordsSteps: true });
   const list = host.list([{ type: "a", ipam: {} }, "b", "c"]);
@@ -68,4 +68,28 @@ Deno.test("an ADD that succeeds leaves no record", async () => {
   const runtime = host.runtime({ recordsSteps: true });
   await runtime.addNetworkList(host.list(["a", "b"]), host.conf());
   assertEquals([listRecords(host), host.cached], [[], ["net1-c1-eth0"]]);
+});
+
+Deno.test("DEL ignores the record of an attachment whose names join alike", async () => {
+  using host = new RecordingPlugins();
+  const runtime = host.runtime({ recordsSteps: true });
+  const conf = { netns: "/run/netns/c1", ifName: "eth0" };
+  const failed = [
+    host.list(["a", "b", "c"], { name: "net-1" }),
+    { ...conf, containerId: "c1" },
+  ] as const;
+  const alike = [
+    host.list(["a", "b", "c"], { name: "net" }),
+    { ...conf, containerId: "1-c1" },
+  ] as const;
+  for (const type of ["a", "c"]) host.add(type);
+  host.add("b", { ADD: FAIL });
+  await runtime.addNetworkList(...failed).catch(() => {});
+  assertEquals(await runtime.isRecorded(...alike), false);
+  host.add("b");
+  await runtime.delNetworkList(...alike);
+  assertEquals(host.story.slice(-3), ["c DEL", "b DEL", "a DEL"]);
+  await runtime.delNetworkList(...failed);
+  assertEquals(host.story.slice(-2), ["b DEL", "a DEL"]);
+  assertEquals(host.calls.length, 7);
 });
