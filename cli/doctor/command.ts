@@ -77,7 +77,7 @@ async function look(
   }
   call.onProgress?.("Checking the node");
   const found = await diagnose(node);
-  const fixed = flags.fix ? await fixAll(found.findings) : [];
+  const fixed = flags.fix ? await fixAll(found.findings, signal) : [];
   if (fixed.length === 0) {
     return report(call, found, fixed, await summarize(node));
   }

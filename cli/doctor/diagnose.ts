@@ -122,13 +122,19 @@ export interface Fixed {
   readonly failure: string | undefined;
 }
 
-/** Fixes all findings that can be fixed without harm. */
+/**
+ * Fixes all findings that can be fixed without harm; none of them after the signal.
+ */
 export async function fixAll(
   findings: readonly DiagnosedFinding[],
+  signal: AbortSignal,
 ): Promise<readonly Fixed[]> {
   const done: Fixed[] = [];
   for (const { check, fix } of findings) {
     if (fix === undefined) continue;
+    // Lets the time limit and signals take effect.
+    await pause(0);
+    if (signal.aborted) break;
     try {
       await fix.run();
       done.push({ check, did: fix.did, failure: undefined });

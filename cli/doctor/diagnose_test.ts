@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { diagnose } from "./diagnose.ts";
+import { diagnose, fixAll } from "./diagnose.ts";
 import { error, type Finding } from "./finding.ts";
 import { createNode } from "./testing/node.ts";
 
@@ -33,4 +33,27 @@ Deno.test("diagnose() leaves out a vague loss only for an error about its contai
       isCause ? [message] : [message, LOST],
     );
   }
+});
+
+Deno.test("fixAll() fixes nothing after an interruption", async () => {
+  const interrupted = new AbortController();
+  const done: string[] = [];
+  const found = ["first", "second"].map((check) => ({
+    ...error("", "", {
+      fix: {
+        did: check,
+        run(): void {
+          done.push(check);
+          interrupted.abort();
+        },
+      },
+    }),
+    check,
+    code: "CNI9999",
+  }));
+  const { signal } = interrupted;
+  const fixed = await fixAll(found, signal);
+  assertEquals(fixed.map(({ did }) => did), ["first"]);
+  assertEquals(await fixAll(found, signal), []);
+  assertEquals(done, ["first"]);
 });

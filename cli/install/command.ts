@@ -86,6 +86,8 @@ export async function install(call: CniCall): Promise<Output> {
     changes.set(name, await installation.compare(SOURCE, name, form));
   }
   const others = installation.listOtherLinks(changes);
+  // Once begun, it goes on: a node with some files of each build is worse.
+  call.signal.throwIfAborted();
   const rows: PluginRow[] = [];
   // First: without them the executable may not start.
   const libraries = isDryRun
@@ -220,8 +222,11 @@ export async function uninstall(call: CniCall): Promise<Output> {
     );
   }
   if (!call.flags.force) refuseIfNeeded(call, rows);
+  call.signal.throwIfAborted();
   // First: its unit must not name a file that is gone.
   const daemon = await removeDaemon(call);
+  // An interruption ends systemctl, too: the unit may still be there.
+  call.signal.throwIfAborted();
   if (!call.flags["dry-run"]) {
     for (const { name } of rows) installation.undo(name);
     // The libraries of multus are the same.

@@ -734,6 +734,36 @@ Deno.test({
 });
 
 Deno.test({
+  name:
+    "cni uninstall removes no file if it is interrupted before the unit is " +
+    `removed${needsMounts.suffix}`,
+  ignore: needsMounts.ignore,
+  async fn(): Promise<void> {
+    using node = new Node();
+    const script = `set -e
+      mount -t tmpfs tmpfs /run
+      mount -t tmpfs tmpfs /etc
+      mount -t tmpfs tmpfs /usr/lib/systemd
+      mkdir -p /etc/systemd/system
+      touch /usr/lib/systemd/systemd
+      printf '#!/bin/sh\n' >/run/systemctl && chmod +x /run/systemctl
+      export PATH=/run:$PATH
+      ${BIN}/cni install "$0" --no-daemon --only host-local
+      "$0/cni" daemon enable
+      printf 'kill -INT $PPID\nexec sleep 60\n' >>/run/systemctl
+      "$0/cni" uninstall "$0" || echo "uninstall exits with $?"
+      ls /etc/systemd/system/cni-daemon.service "$0/cni" "$0/host-local"`;
+    const { code, stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["--mount", "--net", "sh", "-c", script, node.bin],
+    }).output();
+    const decoder = new TextDecoder();
+    const text = decoder.decode(stdout);
+    assertEquals(code, 0, text + decoder.decode(stderr));
+    assertMatch(text, /^uninstall exits with 130$/m);
+  },
+});
+
+Deno.test({
   name: "a daemon that systemd did not start is restarted with its flags" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,
