@@ -4,7 +4,7 @@
  * @module
  */
 
-import { waitUntil } from "./deadline.ts";
+import { JoinedSignal, waitUntil } from "./deadline.ts";
 
 const NEVER = new AbortController().signal;
 
@@ -151,32 +151,79 @@ export class KeyedQueue {
   }
 }
 
+/** How long exclusive work keeps others waiting at a time, in ms. */
+const GATE_MS = 10_000;
+
+/** Work that waits for its turn. */
+interface Waiter {
+  readonly isExclusive: boolean;
+  readonly begin: () => void;
+}
+
 /**
  * A read-write lock: shared work runs at the same time, exclusive work alone, in
- * the order in which it came.
+ * the order in which it came. While exclusive work waits for slow work, those
+ * behind it pass now and then: they may be what ends that.
  */
 export class ReadWriteLock {
-  readonly #running = new Set<Promise<unknown>>();
-  /** Ends with the last exclusive work. */
-  #exclusive: Promise<unknown> = Promise.resolve();
+  readonly #gateMs: number;
+  readonly #waiting: Waiter[] = [];
+  #running = 0;
+  #isExclusive = false;
 
-  /** Runs work when it is its turn. */
-  async run<T>(isExclusive: boolean, work: () => Promise<T>): Promise<T> {
-    const before = this.#exclusive;
-    const beside = [...this.#running];
-    const start = async (): Promise<T> => {
-      await before;
-      if (isExclusive) await Promise.all(beside);
-      return await work();
+  /** @param gateMs How long exclusive work keeps others waiting at a time: 10 s by default */
+  constructor(gateMs = GATE_MS) {
+    this.#gateMs = gateMs;
+  }
+
+  /**
+   * Waits until it is a task's turn.
+   *
+   * @param signal Ends the wait
+   * @returns The lock, held until disposal; undefined if the signal came first
+   */
+  async wait(
+    isExclusive: boolean,
+    signal: AbortSignal = NEVER,
+  ): Promise<Disposable | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Disposable>();
+    const begin = (): void => {
+      this.#running++;
+      this.#isExclusive = isExclusive;
+      resolve({ [Symbol.dispose]: () => this.#end() });
     };
-    const running = start();
-    const ended = running.catch(() => {});
-    this.#running.add(ended);
-    if (isExclusive) this.#exclusive = ended;
-    try {
-      return await running;
-    } finally {
-      this.#running.delete(ended);
+    const waiter = { isExclusive, begin };
+    this.#waiting.push(waiter);
+    this.#beginNext();
+    for (;;) {
+      using gate = new JoinedSignal(
+        isExclusive ? this.#gateMs : undefined,
+        signal,
+      );
+      const held = await waitUntil(promise, gate.signal);
+      if (held !== undefined) return held;
+      const at = this.#waiting.indexOf(waiter);
+      if (at === -1) return await promise; // Its turn came at the same time.
+      this.#waiting.splice(at, 1);
+      if (!signal.aborted) this.#waiting.push(waiter);
+      this.#beginNext();
+      if (signal.aborted) return undefined;
     }
+  }
+
+  #beginNext(): void {
+    for (let [next] = this.#waiting; next; [next] = this.#waiting) {
+      const mayBegin = !this.#isExclusive &&
+        (!next.isExclusive || this.#running === 0);
+      if (!mayBegin) return;
+      this.#waiting.shift();
+      next.begin();
+    }
+  }
+
+  #end(): void {
+    this.#running--;
+    this.#isExclusive = false;
+    this.#beginNext();
   }
 }

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { KeyedQueue } from "./queue.ts";
+import { KeyedQueue, ReadWriteLock } from "./queue.ts";
 
 const NEVER = new AbortController().signal;
 
@@ -163,4 +163,62 @@ Deno.test("KeyedQueue: a task that ends while it waits takes no slot later", asy
   await waiting;
   second?.[Symbol.dispose]();
   assertEquals([queue.running, queue.waiting], [0, 0]);
+});
+
+Deno.test("ReadWriteLock: exclusive work runs alone, in the order in which it came", async () => {
+  const lock = new ReadWriteLock();
+  const told: string[] = [];
+  const held = new Map<string, Disposable>();
+  const wait = async (name: string): Promise<void> => {
+    const one = await lock.wait(name.startsWith("GC"));
+    told.push(name);
+    if (one !== undefined) held.set(name, one);
+  };
+  const end = async (name: string): Promise<void> => {
+    held.get(name)?.[Symbol.dispose]();
+    await settle();
+  };
+  for (const name of ["a", "b", "GC1", "c", "GC2", "d"]) wait(name);
+  await settle();
+  assertEquals(told, ["a", "b"]);
+  await end("a");
+  await end("b");
+  assertEquals(told.slice(2), ["GC1"]);
+  await end("GC1");
+  assertEquals(told.slice(3), ["c"]);
+  await end("c");
+  assertEquals(told.slice(4), ["GC2"]);
+  await end("GC2");
+  assertEquals(told.slice(5), ["d"]);
+  await end("d");
+});
+
+Deno.test("ReadWriteLock: others pass exclusive work that waits for slow work", async () => {
+  const lock = new ReadWriteLock(1);
+  const slow = await lock.wait(false);
+  const told: string[] = [];
+  const collecting = lock.wait(true).then((held) => {
+    told.push("GC");
+    return held;
+  });
+  const later = [await lock.wait(false), await lock.wait(false)];
+  for (const one of [slow, ...later]) {
+    assertEquals(told, []);
+    one?.[Symbol.dispose]();
+  }
+  (await collecting)?.[Symbol.dispose]();
+  (await lock.wait(false))?.[Symbol.dispose]();
+});
+
+Deno.test("ReadWriteLock: exclusive work that gives up holds up nobody", async () => {
+  const lock = new ReadWriteLock();
+  const slow = await lock.wait(false);
+  const { signal, abort } = abortable();
+  const collecting = lock.wait(true, signal);
+  const later = lock.wait(false);
+  abort();
+  assertEquals(await collecting, undefined);
+  (await later)?.[Symbol.dispose]();
+  slow?.[Symbol.dispose]();
+  (await lock.wait(true))?.[Symbol.dispose]();
 });

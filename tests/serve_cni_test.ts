@@ -3,6 +3,7 @@
 /** `serveCni()`, called by the plugin remote, and the example of it. */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { pause } from "../base/deadline.ts";
 import { findFileId } from "../base/files/same_file.ts";
 import { emptyResult, type Result } from "../cni/result/result.ts";
 import { serve } from "../docs/examples/daemon/main.ts";
@@ -127,6 +128,43 @@ rootTest(
     assert(at("end a/net1") < at("begin GC"), events.join());
     assert(at("end b/eth0") < at("begin GC"), events.join());
     assert(at("end GC") < at("begin c/eth0"), events.join());
+  },
+);
+
+rootTest(
+  "serveCni(): a DEL cancels an ADD that hangs, although GC waits for it",
+  async () => {
+    using hosts = TestHosts.create();
+    const socket = `${hosts.directory}/daemon/cni.sock`;
+    const begun = Promise.withResolvers<void>();
+    const { plugin } = current({
+      async add({ signal }): Promise<Result> {
+        begun.resolve();
+        await new Promise<void>((resolve) =>
+          signal?.addEventListener("abort", () => resolve())
+        );
+        return emptyResult();
+      },
+      gc: () => Promise.resolve(),
+    });
+    await using _server = await serveCni(plugin, socket, {
+      onStderr: () => {},
+      gateMs: 50,
+    });
+    const config = { ...NETWORK, socket };
+    const added = hosts.run("remote", "ADD", config);
+    await begun.promise;
+    const collected = hosts.run("remote", "GC", {
+      ...config,
+      "cni.dev/valid-attachments": [],
+    });
+    // By now GC waits.
+    await pause(20);
+    await succeed(hosts, "DEL", config);
+    const { json: { code } } = await added;
+    assertEquals(code, 11);
+    const { exitCode, stdout } = await collected;
+    assertEquals(exitCode, 0, stdout);
   },
 );
 

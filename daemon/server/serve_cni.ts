@@ -45,6 +45,11 @@ export interface ServeOptions {
   readonly onStderr?: (text: string) => void;
   /** Time for calls to finish when the daemon stops, in ms; 10 s by default. */
   readonly graceMs?: number;
+  /**
+   * How long a GC that waits for slow calls keeps others waiting at a time, in ms;
+   * 10 s by default.
+   */
+  readonly gateMs?: number;
 }
 
 /** A plugin that serves, until disposal. */
@@ -57,7 +62,8 @@ export interface CniServer extends AsyncDisposable {
  * Serves a plugin on a unix socket by thick multus's protocol: `POST /cni`,
  * `/healthz` and `/readyz`. Callers are root and this user.
  *
- * Calls of one container run one after the other, as they came; GC runs alone.
+ * Calls of one container run one after the other, as they came; GC runs alone. Calls
+ * pass a GC that waits for a slow one: a DEL among them cancels that ADD.
  * If the caller of an ADD goes away, the ADD is undone. Takes the socket's name
  * from a daemon that has it. On disposal, it begins no more calls, waits for
  * those that run, and removes the socket.
@@ -80,7 +86,7 @@ export async function serveCni(
   const { env = {}, hostNetns = OWN_NETNS, onStderr = writeStderr } = options;
   const log = createLog({ plugin: plugin.name }, onStderr);
   let isEnding = false;
-  const lock = new ReadWriteLock();
+  const lock = new ReadWriteLock(options.gateMs);
   const calls = new Calls({
     lookup: options.lookup ?? ((): undefined => undefined),
     hostNetns,
@@ -104,7 +110,9 @@ export async function serveCni(
         from: CALL_PATH,
       };
       const isExclusive = sent["CNI_COMMAND"] === "GC";
-      const ended = await lock.run(isExclusive, () => calls.run(entry));
+      // Without a caller, it takes no turn and is not begun.
+      using _turn = await lock.wait(isExclusive, caller.signal);
+      const ended = await calls.run(entry);
       calls.report(ended);
       const { outcome } = ended;
       if (!("declined" in outcome)) return outcome;
