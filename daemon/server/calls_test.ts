@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { CniError } from "../../base/error.ts";
 import { emptyResult } from "../../cni/result/result.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
@@ -136,6 +137,39 @@ Deno.test("Calls undoes an ADD whose caller is found gone when it is done", asyn
     "ADD c1 ends",
     "DEL c1 with its result",
   ]);
+});
+
+/** How an ADD fails, when its caller is seen to be gone, and whether it is undone. */
+const failures: [error: Error, isSeenBefore: boolean, isUndone: boolean][] = [
+  [new CniError(4, "the name is taken"), true, false],
+  [new CniError(4, "the name is taken"), false, false],
+  [new CniError(7, "the range is malformed"), true, false],
+  [new CniError(5, "the disk is full"), false, false],
+  [new CniError(11, "the server did not answer"), true, true],
+  [new CniError(100, "a program was killed"), true, true],
+  [new Error("the call was cancelled"), true, true],
+];
+
+Deno.test("Calls undoes no ADD that has failed by itself", async (t) => {
+  await eachRow(t, failures, async ([error, isSeenBefore, isUndone]) => {
+    const told = new Told();
+    const gone = new AbortController();
+    let hasFailed = false;
+    const leave = (): void => gone.abort(new Error("the caller disconnected"));
+    const plugin: Plugin = {
+      ...told.plugin,
+      add: () => {
+        if (isSeenBefore) leave();
+        hasFailed = true;
+        throw error;
+      },
+    };
+    const poll = (): void => hasFailed ? leave() : undefined;
+    const { signal } = gone;
+    const outcome = await told.run("ADD", "c1", signal, poll, { plugin });
+    assertEquals(codeOf(outcome), 11);
+    assertEquals(told.story, isUndone ? ["DEL c1"] : []);
+  }, ([error, isSeenBefore]) => `${error.message}, ${isSeenBefore}`);
 });
 
 Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {

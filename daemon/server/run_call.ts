@@ -5,6 +5,7 @@
  */
 
 import { JoinedSignal } from "../../base/deadline.ts";
+import { ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type {
   CallContext,
@@ -21,6 +22,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { NO_DAEMON } from "../wire/daemon_socket.ts";
 import {
   cancelledOutcome,
+  codeOf,
   type DaemonCall,
   type Outcome,
   withPrevResult,
@@ -50,7 +52,8 @@ const UNDO_MS = 30_000;
 
 /**
  * Runs a call. After an ADD that is given up, runs the DEL that a runtime runs after
- * an ADD without a result, even if a DEL waits: it may never run here.
+ * an ADD without a result, even if a DEL waits: it may never run here. An ADD that
+ * has failed by itself has undone its own part, as all plugins do.
  *
  * @param context `signal` is aborted when the call is given up
  */
@@ -65,11 +68,30 @@ export async function runCall(
   const { stdin } = call;
   const input = { ...context, stdin: () => stdin, startedAt };
   const output = await runPlugin(running, call.env, input, options);
+  const wasCut = context.signal.aborted;
   call.poll();
   if (!context.signal.aborted || command !== "ADD") return output;
-  await undo(running, output, context, options);
+  // What is there after an ADD that refuses may be an earlier one's.
+  const code = codeOf(output);
+  const hasFailed = code !== 0 && (!wasCut || REFUSALS.includes(code));
+  if (!hasFailed) await undo(running, output, context, options);
   return cancelledOutcome(subject, context.signal);
 }
+
+/**
+ * Codes with which plugins refuse an ADD, such as a second one of an attachment. All
+ * others may mean that it was cut off while it waited for something else, which may
+ * still come.
+ */
+const REFUSALS: readonly number[] = [
+  ErrorCode.IncompatibleVersion,
+  ErrorCode.UnsupportedField,
+  ErrorCode.UnknownContainer,
+  ErrorCode.InvalidEnvironment,
+  ErrorCode.DecodingFailure,
+  ErrorCode.InvalidNetworkConfig,
+  ErrorCode.InvalidNetns,
+];
 
 async function runPlugin(
   running: RunningCall,
