@@ -11,7 +11,7 @@ import { CURRENT_VERSION } from "../../cni/version.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission, RefusalReason } from "../../base/service/admission.ts";
-import type { DaemonCall, Outcome } from "./call.ts";
+import type { CallIdentity, DaemonCall, Outcome } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import {
   PrivateSocket,
@@ -63,6 +63,13 @@ export interface CallSocketOptions {
     | ((
       request: CallRequest,
     ) => Promise<TranslatedCall | DeclineReason | undefined>)
+    | undefined;
+  /**
+   * Identifies the attachment of a call that `translate` translates, so that it has
+   * the same place in the queue, refused or not. Returns undefined for all others.
+   */
+  readonly identify?:
+    | ((request: CallRequest) => CallIdentity | undefined)
     | undefined;
   /** Runs them. */
   readonly calls: Pick<
@@ -215,13 +222,18 @@ class CallExchange implements RequestExchange {
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
-      calls.recordArrival(request, this.#isDeclined.promise);
+      const { name, env, stdin } = request;
+      const identity = this.#options.identify?.(request) ??
+        { plugin: { name }, env, stdin };
+      calls.recordArrival(identity, this.#isDeclined.promise);
       const caller = this.#checkCaller(request);
       if (typeof caller === "string") {
-        return await this.#declineInTurn(caller, request);
+        return await this.#declineInTurn(caller, identity);
       }
       const call = await this.#findCall(request);
-      if (typeof call === "string") return this.#decline(call);
+      if (typeof call === "string") {
+        return await this.#declineInTurn(call, identity);
+      }
       // The end of the connection may have arrived already.
       this.#connection.poll();
       if (!this.#take()) return this.#decline("caller gone");
@@ -301,9 +313,8 @@ class CallExchange implements RequestExchange {
   /** Refuses a call when the earlier ones of its attachment have ended. */
   async #declineInTurn(
     reason: DeclineReason,
-    { name, env, stdin }: CallRequest,
+    call: CallIdentity,
   ): Promise<void> {
-    const call = { plugin: { name }, env, stdin };
     const { signal } = this.#gone;
     const earlier = this.#options.calls.waitForEarlier(call, signal);
     // Until it is taken, its caller waits for a second only.

@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { UnixStream } from "../../ffi/socket/unix_stream.ts";
 import { encodeRequest } from "../../tests/_harness/call_format.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { MessageAt } from "../wire/call_format.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
@@ -17,19 +18,29 @@ class Scene implements AsyncDisposable {
   readonly path = `${this.#directory}/daemon.sock`;
   readonly left: DeclineReason[] = [];
   begun = 0;
+  /** The plugins of refused calls that wait for earlier ones. */
+  readonly waiting: string[] = [];
+  /** Ends the earlier ones, if there are any. */
+  readonly earlier: PromiseWithResolvers<void> | undefined;
   readonly #socket: CallSocket;
 
   constructor(
     lookup: CallSocketOptions["lookup"] = () => Promise.resolve({} as Plugin),
     work: (poll: () => void) => void = () => {},
+    { earlier, ...more }: Partial<CallSocketOptions> & Pick<Scene, "earlier"> =
+      { earlier: undefined },
   ) {
+    this.earlier = earlier;
     const own = readOwnAttributes(BUILD, HOST);
     this.#socket = new CallSocket({
       // The calls are not run.
       lookup,
       calls: {
         recordArrival(): void {},
-        waitForEarlier: () => undefined,
+        waitForEarlier: ({ plugin }) => {
+          this.waiting.push(plugin.name);
+          return earlier?.promise;
+        },
         run: async ({ signal, poll }) => {
           this.begun++;
           work(poll);
@@ -44,6 +55,7 @@ class Scene implements AsyncDisposable {
       readAttributes: () => ({ ...own, exe: "" }),
       log: { info(): void {}, warn(): void {} },
       onDeclined: (why) => this.left.push(why),
+      ...more,
     });
     this.#socket.listen(this.path);
   }
@@ -143,4 +155,42 @@ Deno.test("CallSocket tells callers that it works, while its timers cannot run",
   await eventually("it has begun", () => scene.begun === 1);
   // That it has taken the call, and a sign of life after each step.
   assertEquals(received, (1 + steps) * MessageAt.bytes);
+});
+
+/** Why a call of a program that is not a plugin is refused. */
+const refusals: [DeclineReason, Partial<CallSocketOptions>][] = [
+  ["unknown process", {
+    readAttributes: () => {
+      throw new Error("on purpose");
+    },
+  }],
+  ["invalid shim call", {
+    translate: () => Promise.resolve("invalid shim call"),
+  }],
+];
+
+Deno.test("CallSocket refuses a call after the earlier ones of the plugin that it stands for", async (t) => {
+  await eachRow(t, refusals, async ([why, more]) => {
+    await using scene = new Scene(
+      () => Promise.resolve(undefined),
+      undefined,
+      {
+        ...more,
+        earlier: Promise.withResolvers(),
+        identify: ({ env, stdin }) => ({
+          plugin: { name: "multus" },
+          env,
+          stdin,
+        }),
+      },
+    );
+    using caller = scene.offer();
+    await eventually("it waits", () => scene.waiting.length > 0);
+    // The caller is told to wait.
+    assertEquals(stopWaiting(caller), true);
+    assertEquals([scene.waiting, scene.left], [["multus"], []]);
+    scene.earlier?.resolve();
+    await eventually("it is refused", () => scene.left.length > 0);
+    assertEquals([scene.left, scene.begun], [[why], 0]);
+  });
 });

@@ -67,6 +67,8 @@ export interface DaemonOptions {
   readonly lookup: PluginLookup;
   /** Translates calls of programs that are not plugins. */
   readonly translate?: CallSocketOptions["translate"];
+  /** See {@linkcode CallSocketOptions.identify}. */
+  readonly identify?: CallSocketOptions["identify"];
   /** Reads the attributes of a caller; from /proc by default. */
   readonly readAttributes?: CallSocketOptions["readAttributes"];
   /** Called after each call. */
@@ -188,12 +190,14 @@ class NodeDaemon {
   }
 
   #makeCallSocket(admission: Admission): CallSocket {
-    const { lookup, translate, log, build, hostNetns, readAttributes } =
+    const { lookup, translate, identify, log, build, hostNetns } =
       this.#options;
+    const { readAttributes } = this.#options;
     return new CallSocket({
       admission,
       lookup,
       translate,
+      identify,
       log,
       calls: this.calls,
       own: readOwnAttributes(build, hostNetns),

@@ -31,7 +31,7 @@ import {
   type ResidentOptions,
 } from "./pod/resident_cluster.ts";
 import { answerThick, type ThickCall } from "./thick/handler.ts";
-import { translateShimCall } from "./thick/shim_call.ts";
+import { identifyShimCall, translateShimCall } from "./thick/shim_call.ts";
 
 /** Options of {@linkcode MultusService}. */
 export interface MultusServiceOptions extends ResidentOptions {
@@ -82,13 +82,16 @@ export class MultusService implements Disposable {
   }
 
   /** Returns what answers the calls that are not a plugin's own. */
-  serve(lookup: PluginLookup): Pick<DaemonOptions, "handle" | "translate"> {
+  serve(
+    lookup: PluginLookup,
+  ): Pick<DaemonOptions, "handle" | "translate" | "identify"> {
     const { env, onStderr } = this.#options;
     const overlay = this.#overlay;
     const scene = { lookup, env, overlay, onStderr };
     return {
       handle: (request, daemon) => this.#answer(request, daemon, lookup),
       translate: (request) => translateShimCall(request, scene),
+      identify: (request) => identifyShimCall(request, overlay),
     };
   }
 

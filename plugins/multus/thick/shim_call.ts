@@ -11,6 +11,7 @@ import type { PluginLookup } from "../../../cni/invoke/in_process.ts";
 import { formatFailure } from "../../../base/error.ts";
 import { formatAdded, toAnswer } from "./client.ts";
 import { readShimCall } from "./shim.ts";
+import type { CallIdentity } from "../../../daemon/server/call.ts";
 import type { TranslatedCall } from "../../../daemon/server/call_socket.ts";
 import { SHIM } from "../../../daemon/wire/daemon_socket.ts";
 import type { CallRequest } from "../../../daemon/wire/request.ts";
@@ -37,6 +38,28 @@ export interface ShimCallOptions {
 /** The reasons for which HTTP is used. */
 const INVALID = "invalid shim call", FAILED = "failed DEL";
 
+/** The plugin whose calls those of the shim become. */
+const MULTUS = "multus";
+
+/**
+ * Identifies the attachment of a call of the shim, as that of the call of multus.
+ * Never throws.
+ *
+ * @returns Undefined for any other call
+ */
+export function identifyShimCall(
+  { name, env, stdin }: Pick<CallRequest, "name" | "env" | "stdin">,
+  overlay: JsonObject,
+): CallIdentity | undefined {
+  if (name !== SHIM) return undefined;
+  const plugin = { name: MULTUS };
+  try {
+    return { plugin, env, stdin: overlayConfig(stdin, overlay) };
+  } catch {
+    return { plugin, env, stdin };
+  }
+}
+
 /**
  * Translates a call of the shim to a call of multus.
  *
@@ -49,7 +72,7 @@ export async function translateShimCall(
 ): Promise<TranslatedCall | DeclineReason | undefined> {
   if (name !== SHIM) return undefined;
   const read = readShimCall(env, () => stdin);
-  const multus = await lookup("multus");
+  const multus = await lookup(MULTUS);
   if (read === undefined || multus === undefined) return INVALID;
   const { cniVersion } = read;
   try {

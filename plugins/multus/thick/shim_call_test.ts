@@ -1,12 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
+import { readSubject } from "../../../daemon/server/call.ts";
 import { multus } from "../plugin.ts";
 import type { TranslatedCall } from "../../../daemon/server/call_socket.ts";
-import { translateShimCall } from "./shim_call.ts";
+import { identifyShimCall, translateShimCall } from "./shim_call.ts";
 
-function translate(
+const POD = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web";
+
+function requestOf(
   args: string,
-): Promise<TranslatedCall | string | undefined> {
-  return translateShimCall({
+): Parameters<typeof translateShimCall>[0] {
+  return {
     name: "multus-shim",
     env: {
       CNI_COMMAND: "ADD",
@@ -19,16 +22,23 @@ function translate(
     stdin: new TextEncoder().encode(
       '{"cniVersion":"0.2.0","name":"n","type":"multus-shim"}',
     ),
-  }, {
+  };
+}
+
+function translate(
+  args: string,
+  overlay = {},
+): Promise<TranslatedCall | string | undefined> {
+  return translateShimCall(requestOf(args), {
     lookup: () => Promise.resolve(multus),
     env: {},
-    overlay: { cniVersion: "1.0.0" },
+    overlay: { cniVersion: "1.0.0", ...overlay },
     onStderr: () => {},
   });
 }
 
 Deno.test("translateShimCall() answers a call that has run, whatever it printed", async () => {
-  const call = await translate("K8S_POD_NAMESPACE=default;K8S_POD_NAME=web");
+  const call = await translate(POD);
   if (typeof call !== "object") throw new Error(call);
   // 0.2.0 cannot express a result without addresses.
   const stdout = '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}]}';
@@ -42,4 +52,21 @@ Deno.test("translateShimCall() refuses all invalid calls for one reason", async 
   for (const args of ["", "K8S_POD_NAME=web", "K8S_POD_NAME=web;own=a=b"]) {
     assertEquals(await translate(args), "invalid shim call");
   }
+});
+
+Deno.test("identifyShimCall() gives a call the place of the call of multus", async () => {
+  const overlay = { Name: "of the daemon" };
+  const call = await translate(POD, overlay);
+  if (typeof call !== "object") throw new Error(call);
+  const identity = identifyShimCall(requestOf(""), overlay);
+  assert(identity);
+  const { attachment, queueKey } = readSubject(identity, false);
+  const expected = readSubject(call, false);
+  assertEquals([attachment, queueKey], [
+    expected.attachment,
+    expected.queueKey,
+  ]);
+  assertEquals(expected.network, "of the daemon");
+  const other = { ...requestOf(POD), name: "multus" };
+  assertEquals(identifyShimCall(other, overlay), undefined);
 });
