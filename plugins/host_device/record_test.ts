@@ -9,6 +9,7 @@ import {
   keepFile,
   needsImmutableFiles,
 } from "../../tests/_harness/immutable_file.ts";
+import {
   afterLinkDump,
   interruptLinkDumps,
 } from "../../tests/_harness/interrupted_dumps.ts";

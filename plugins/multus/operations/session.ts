@@ -7,7 +7,7 @@
 
 import type { Command } from "../../../cni/call/args.ts";
 import { JoinedSignal, noteYield } from "../../../base/deadline.ts";
-import { describeError } from "../../../base/error.ts";
+import { describeError, ErrorCode, toCniError } from "../../../base/error.ts";
 import type { AddressConflict } from "../../../cni/call/context.ts";
 import { splitPath } from "../../../cni/invoke/find.ts";
 import { NetworkRuntime } from "../../../libcni/api.ts";
@@ -141,20 +141,23 @@ export async function postEvent(
   await postEventOf(session, pod, error);
 }
 
-/** How long to wait for another operation on the container, in milliseconds. */
-const LOCK_TIMEOUT_MS = 30_000;
+/**
+ * How long to wait for another operation on the container, in milliseconds. What GC
+ * leaves out, the next one releases.
+ */
+const LOCK_TIMEOUT_MS = 30_000, GC_LOCK_TIMEOUT_MS = 2000;
 
 /**
  * Waits until no other multus process works on a container. Runtimes should
  * ensure this, but might not: a restarted runtime cleans up while the ADD of
  * its predecessor still runs, and would remove what that ADD creates.
  *
- * Containers must stay detachable: DEL and GC continue without the lock if they
- * cannot get it. So does a nested multus: the outer one holds the lock.
+ * Containers must stay detachable: DEL continues without the lock if it cannot get
+ * it, and GC if nobody can. So does a nested multus: the outer one holds the lock.
  *
  * @returns The lock, held until disposal
- * @throws {CniError} In ADD: 11 if the other operation takes too long, 5 if the
- *   lock cannot be created
+ * @throws {CniError} In ADD and GC: 11 if the other operation takes too long. In
+ *   ADD: 5 if the lock cannot be created
  */
 export async function lockContainer(
   { call, log }: Pick<Session, "call" | "log">,
@@ -166,12 +169,14 @@ export async function lockContainer(
     "../../../libcni/lock.ts"
   );
   const locks = new AttachmentLocks(lockDirectoryOf(config.cniDir));
-  using limit = new JoinedSignal(LOCK_TIMEOUT_MS, signal);
+  const limitMs = command === "GC" ? GC_LOCK_TIMEOUT_MS : LOCK_TIMEOUT_MS;
+  using limit = new JoinedSignal(limitMs, signal);
   const options = { signal: limit.signal, log };
   try {
     return await locks.lockContainer(containerId, options);
   } catch (error) {
-    if (command === "ADD") throw error;
+    const isBusy = toCniError(error).code === ErrorCode.TryAgainLater;
+    if (command === "ADD" || command === "GC" && isBusy) throw error;
     log.warn("Continuing without the lock", {
       containerId,
       error: describeError(error),

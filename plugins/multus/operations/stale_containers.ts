@@ -15,6 +15,7 @@ import type {
 import { dropRecycledNetns } from "../../../libcni/operation.ts";
 import { isNamespace } from "../../../cni/call/own_netns.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
+import { describeError } from "../../../base/error.ts";
 import { ifPossible, unlessMissing } from "../../../base/files/io.ts";
 import { fileIdOf } from "../../../base/files/same_file.ts";
 import { describeAll, detachEach } from "./del.ts";
@@ -38,7 +39,8 @@ import { lockContainer, type Session } from "./session.ts";
  * known sandboxes are deleted.
  *
  * Containers with a record that is newer than this process are kept: the runtime
- * may have built its list earlier.
+ * may have built its list earlier. So are those on which another operation works,
+ * which the log names.
  *
  * @param valid The runtime's attachments
  * @returns The failures
@@ -67,20 +69,28 @@ function listStale(
   const recorded = new Map<string, CachedAttachment[]>();
   for (const containerId of scratch.list()) recorded.set(containerId, []);
   for (const attachment of cache.listAttachments()) {
-    const { containerId, since } = attachment;
+    const { containerId } = attachment;
     const others = recorded.get(containerId) ?? [];
     recorded.set(containerId, [...others, attachment]);
-    if (since > startOf(session)) spared.add(containerId);
   }
   return [...recorded]
     .filter(([containerId]) => !spared.has(containerId))
-    .filter(([containerId]) =>
-      !scratch.isYounger(containerId, startOf(session))
-    )
     .filter(([containerId, cached]) =>
+      !isYounger(session, containerId, cached) &&
       isOurs(session, scratch.readUsable(containerId), cached)
     )
     .map(([containerId]) => containerId);
+}
+
+/** Reports whether a record of a container is newer than this call. */
+function isYounger(
+  session: Session,
+  containerId: string,
+  cached: readonly CachedAttachment[],
+): boolean {
+  const start = startOf(session);
+  return cached.some(({ since }) => since > start) ||
+    session.scratch.isYounger(containerId, start);
 }
 
 /** The runtime listed its attachments before. */
@@ -101,12 +111,24 @@ function isOurs(
 
 /** Runs DEL for a container, as the runtime would have. */
 async function release(session: Session, containerId: string): Promise<void> {
-  using _lock = await lockContainer(session, containerId);
   const { call, scratch, cache, log } = session;
+  let lock: Disposable | undefined;
+  try {
+    lock = await lockContainer(session, containerId);
+  } catch (error) {
+    log.warn("Keeping a container that is in use", {
+      containerId,
+      error: describeError(error),
+    });
+    return;
+  }
+  using _lock = lock;
   const state = scratch.readUsable(containerId);
   const cached = cache.listAttachments(containerId);
   // It may have changed before this process got the lock.
-  if (!isOurs(session, state, cached)) return;
+  const isKept = isYounger(session, containerId, cached) ||
+    !isOurs(session, state, cached);
+  if (isKept) return;
   const known = {
     containerId,
     netns: cached.find(({ netns }) => netns !== "")?.netns ?? "",

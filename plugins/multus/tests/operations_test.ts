@@ -6,8 +6,10 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { pause } from "../../../base/deadline.ts";
 import { FileLock } from "../../../base/files/lock.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
+import { AttachmentLocks, lockDirectoryOf } from "../../../libcni/lock.ts";
 import {
   hostTest,
   LIMITED,
@@ -175,6 +177,43 @@ hostTest("multus' GC goes on after a pod that cannot be released", needsImmutabl
   assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
   assertEquals(host.leftoversOf(broken), [broken.containerId]);
 });
+
+hostTest(
+  "multus' GC keeps a container on which another call works",
+  async () => {
+    await using host = await MultusHost.start({ cniVersion: "1.1.0" });
+    const pod = host.addPod("web", { networks: "green" });
+    await host.succeed("ADD", pod);
+    const before = host.leftoversOf(pod);
+    const gc = {
+      keys: { "cni.dev/valid-attachments": [] },
+      env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+    };
+    const locks = new AttachmentLocks(lockDirectoryOf(host.cniDir));
+    {
+      using _working = await locks.lockContainer(pod.containerId);
+      const { code, stderr } = await host.call("GC", pod, gc);
+      assertEquals(code, 0, stderr);
+      assertStringIncludes(stderr, "Keeping a container that is in use");
+      assertEquals(host.leftoversOf(pod), before);
+    }
+    {
+      // An ADD that ends while GC waits for it.
+      using stack = new DisposableStack();
+      stack.use(await locks.lockContainer(pod.containerId));
+      const { output } = host.start("GC", pod, gc);
+      await pause(1000);
+      const now = new Date();
+      await Deno.utime(`${host.cniDir}/${pod.containerId}`, now, now);
+      stack.dispose();
+      const { code, stderr } = await output;
+      assertEquals(code, 0, stderr);
+      assertEquals(host.leftoversOf(pod), before);
+    }
+    await host.succeed("GC", pod, gc);
+    assertEquals(host.leftovers(), []);
+  },
+);
 
 hostTest("multus' GC of one network leaves the pods of another", async () => {
   await using host = await MultusHost.start({ cniVersion: "1.1.0" });
