@@ -45,8 +45,8 @@ import { LeaseStore } from "./store.ts";
 /**
  * Leases an attachment's addresses: all of them, or none.
  *
- * Nothing waits while the store is open, so the lock is held only briefly. If no
- * address is free, leases of deleted containers are ended first.
+ * Nothing waits while the store is open, so the lock is held only briefly, except
+ * before the first address of a directory. If no address is free, leases of deleted containers are ended first.
  *
  * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
  *   4 if addresses stay and the pod is unknown, 11 if no address is free, 999 if the attachment has leases already, 5 if a
@@ -65,7 +65,7 @@ export async function leaseAddresses(
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
   const tryToLease = async (
-    restore?: (store: LeaseStore) => void,
+    restore?: (store: LeaseStore) => Promise<void>,
   ): Promise<Candidate[] | undefined> => {
     using store = await LeaseStore.open(
       dataDirOf(call.config),
@@ -73,7 +73,7 @@ export async function leaseAddresses(
       call,
       stickyMs,
     );
-    if (restore !== undefined) restore(store);
+    if (restore !== undefined) await restore(store);
     else if (store.isUnused) return undefined;
     return leaseEach(requests, call.args, store, call.log, name, replacement);
   };

@@ -25,22 +25,24 @@ import type { LeaseStore } from "./store.ts";
  * contain them: at most one of each set for an attachment, as ADD does.
  *
  * @returns What does it, and throws a {@linkcode CniError} 5 if a lease cannot be
- *   written. It looks for the containers while the store is locked: DEL deletes the
+ *   written. It lets the event loop run: a node may have thousands of containers. It looks for the containers while the store is locked: DEL deletes the
  *   link before it releases the lease, so no lease of an attachment that has ended
  *   is restored
  */
 export async function prepareRestoration(
   call: RestoringCall,
   sets: readonly RangeSet[],
-): Promise<(store: LeaseStore) => void> {
+): Promise<(store: LeaseStore) => Promise<void>> {
   const { listLiving } = await import(
     "../../plugins/parts/evidence/attached.ts"
   );
   const { network, hostNetns, log } = call;
   const list: List = (namespaces) =>
     listLiving(network, { hostNetns, namespaces, caches: CACHES });
-  return (store) =>
-    restoreLeases(findLivingAttachments(call, list), sets, store, log);
+  return async (store) => {
+    const living = await findLivingAttachments(call, list);
+    restoreLeases(living, sets, store, log);
+  };
 }
 
 function restoreLeases(
@@ -68,20 +70,20 @@ function restoreLeases(
 type RestoringCall = Pick<Call, "args" | "network" | "hostNetns" | "log">;
 
 /** Lists attachments by the host's links and those in namespaces. */
-type List = (namespaces: readonly string[]) => LivingAttachment[];
+type List = (namespaces: readonly string[]) => Promise<LivingAttachment[]>;
 
 /**
  * Finds the network's other attachments in the namespaces next to the new
  * container's. Never throws.
  */
-function findLivingAttachments(
+async function findLivingAttachments(
   { args, log }: RestoringCall,
   list: List,
-): LivingAttachment[] {
+): Promise<LivingAttachment[]> {
   const namespaces = listNamespaces(args.netns);
   if (namespaces.length === 0) return [];
   try {
-    return list(namespaces).filter(({ containerId, ifName }) =>
+    return (await list(namespaces)).filter(({ containerId, ifName }) =>
       containerId !== args.containerId || ifName !== args.ifName
     );
   } catch (error) {

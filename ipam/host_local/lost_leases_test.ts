@@ -1,4 +1,4 @@
-import { assertEquals, assertExists } from "@std/assert";
+import { assert, assertEquals, assertExists } from "@std/assert";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
@@ -175,6 +175,39 @@ rootTest(
     }
     assertEquals(new Set(isHeld), new Set([true]));
     assertEquals(node.ownerOf("10.1.2.2"), "c1\r\neth0");
+  },
+);
+
+rootTest(
+  "host-local lets other calls run while it looks for living containers",
+  async () => {
+    using node = new Node("ptp", () => ({}));
+    for (const number of [1, 2, 3]) await node.succeed("ADD", number);
+    node.wipe();
+    const { directory } = node.hosts;
+    let turns = 0;
+    const turnsAt: number[] = [];
+    const restore = intercept(NetlinkSocket.prototype, "dump", (_, work) => {
+      turnsAt.push(turns);
+      // As on a slow node.
+      const endMs = performance.now() + 60;
+      while (performance.now() < endMs);
+      return work();
+    });
+    const timer = setInterval(() => turns++, 1);
+    try {
+      await node.hosts.run("host-local", "ADD", {
+        cniVersion: "1.1.0",
+        name: "net1",
+        ipam: node.hosts.hostLocal("10.1.2.0/24"),
+      }, { containerId: "c4", env: { CNI_NETNS: `${directory}/netns/c1` } });
+    } finally {
+      clearInterval(timer);
+      restore();
+    }
+    // The host's links and routes, and those of three namespaces.
+    assert(new Set(turnsAt).size >= 4, `${turnsAt}`);
+    assertEquals(node.ownerOf("10.1.2.4"), "c3\r\neth0");
   },
 );
 

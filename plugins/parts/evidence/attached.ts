@@ -10,6 +10,7 @@
  * @module
  */
 
+import { yieldToEventLoop } from "../../../base/deadline.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
@@ -41,25 +42,25 @@ interface Found extends LivingAttachment {
 /**
  * Lists the attachments of a network: by the host's ends of veth pairs, and by
  * links in containers. Those whose addresses the host knows come first. The others
- * may have any addresses: the caller must limit them.
+ * may have any addresses: the caller must limit them. Lets the event loop run.
  *
  * @throws {Error} If the host's links cannot be listed
  */
-export function listLiving(
+export async function listLiving(
   network: string,
   { hostNetns, namespaces, caches }: LivingSearch,
-): LivingAttachment[] {
+): Promise<LivingAttachment[]> {
   const cached = (ifPossible(() => [...eachCached(caches)]) ?? [])
     .filter((attachment) => attachment.network === network);
   const prefix = aliasPrefixOf(network);
   const isOfNetwork = ({ alias }: Link): boolean =>
     alias?.startsWith(prefix) === true;
-  const found = [
-    ...listOnHost(hostNetns, isOfNetwork, cached),
-    ...namespaces.flatMap((path) =>
-      ifPossible(() => listInside(path, isOfNetwork, cached)) ?? []
-    ),
-  ];
+  const found = listOnHost(hostNetns, isOfNetwork, cached);
+  for (const path of namespaces) {
+    await yieldToEventLoop();
+    const inside = ifPossible(() => listInside(path, isOfNetwork, cached));
+    found.push(...inside ?? []);
+  }
   const confirmed = found.filter(({ isConfirmed }) => isConfirmed);
   return [...confirmed, ...found.filter((one) => !confirmed.includes(one))]
     .map(({ containerId, ifName, ips }) => ({ containerId, ifName, ips }));

@@ -7,7 +7,7 @@ import { listLiving } from "./attached.ts";
 
 rootTest(
   "listLiving() takes addresses and attachments from the runtime's cache",
-  () => {
+  async () => {
     using hosts = TestHosts.create();
     const { host, sandbox, directory } = hosts;
     const other = hosts.addNetns();
@@ -24,11 +24,11 @@ rootTest(
       namespaces: [other.path, sandbox.path],
       caches: [directory],
     };
-    const list = () =>
-      listLiving("net1", search).map(({ containerId, ips }) =>
+    const list = async (): Promise<string[]> =>
+      (await listLiving("net1", search)).map(({ containerId, ips }) =>
         `${containerId} ${ips.join(" ")}`
       );
-    assertEquals(list(), ["x 10.1.2.66", "x 10.1.2.66"]);
+    assertEquals(await list(), ["x 10.1.2.66", "x 10.1.2.66"]);
     new AttachmentCache(directory).writeAttachment({
       network: "net1",
       containerId: "c1",
@@ -38,6 +38,6 @@ rootTest(
       cniArgs: [],
       capabilityArgs: {},
     }, { cniVersion: "1.1.0", ips: [{ address: "10.1.2.5/24" }] });
-    assertEquals(list(), ["c1 10.1.2.5", "x 10.1.2.66"]);
+    assertEquals(await list(), ["c1 10.1.2.5", "x 10.1.2.66"]);
   },
 );
