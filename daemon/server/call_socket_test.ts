@@ -172,7 +172,7 @@ const refusals: [DeclineReason, Partial<CallSocketOptions>][] = [
 Deno.test("CallSocket refuses a call after the earlier ones of the plugin that it stands for", async (t) => {
   await eachRow(t, refusals, async ([why, more]) => {
     await using scene = new Scene(
-      () => Promise.resolve(undefined),
+      () => undefined,
       undefined,
       {
         ...more,
