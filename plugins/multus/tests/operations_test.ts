@@ -153,30 +153,34 @@ hostTest("multus' GC releases only what pods have left", async () => {
   assertEquals(host.leftovers(), ["lease green 10.20.0.4"]);
 });
 
-hostTest("multus' GC goes on after a pod that cannot be released", needsImmutableFiles, async () => {
-  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
-  const pods = ["broken", "crashed", "unseen"]
-    .map((name) => host.addPod(name, { networks: "green" }));
-  const [broken, crashed, unseen] = pods;
-  assert(broken && crashed && unseen);
-  for (const pod of pods) await host.succeed("ADD", pod);
-  for (const file of host.remembered) {
-    if (!file.includes(unseen.containerId)) continue;
-    Deno.removeSync(`${host.cniDir}/${file}`);
-  }
-  using _kept = keepFile(`${host.cniDir}/${broken.containerId}`);
-  for (const pod of pods) pod[Symbol.dispose]();
-  const failed = await host.call("GC", broken, {
-    keys: { "cni.dev/valid-attachments": [] },
-    env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
-  });
-  assertEquals(failed.code, 1, failed.stdout);
-  assertStringIncludes(failed.stdout, broken.containerId);
-  assertEquals(host.leftoversOf(crashed), []);
-  // GC of the master has released its address.
-  assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
-  assertEquals(host.leftoversOf(broken), [broken.containerId]);
-});
+hostTest(
+  "multus' GC goes on after a pod that cannot be released",
+  needsImmutableFiles,
+  async () => {
+    await using host = await MultusHost.start({ cniVersion: "1.1.0" });
+    const pods = ["broken", "crashed", "unseen"]
+      .map((name) => host.addPod(name, { networks: "green" }));
+    const [broken, crashed, unseen] = pods;
+    assert(broken && crashed && unseen);
+    for (const pod of pods) await host.succeed("ADD", pod);
+    for (const file of host.remembered) {
+      if (!file.includes(unseen.containerId)) continue;
+      Deno.removeSync(`${host.cniDir}/${file}`);
+    }
+    using _kept = keepFile(`${host.cniDir}/${broken.containerId}`);
+    for (const pod of pods) pod[Symbol.dispose]();
+    const failed = await host.call("GC", broken, {
+      keys: { "cni.dev/valid-attachments": [] },
+      env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+    });
+    assertEquals(failed.code, 1, failed.stdout);
+    assertStringIncludes(failed.stdout, broken.containerId);
+    assertEquals(host.leftoversOf(crashed), []);
+    // GC of the master has released its address.
+    assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
+    assertEquals(host.leftoversOf(broken), [broken.containerId]);
+  },
+);
 
 hostTest(
   "multus' GC keeps a container on which another call works",
