@@ -250,8 +250,8 @@ rootTest(
     const directory = `${scene.config["dataDir"]}`;
     const conf = JSON.parse(scene.saved["a"] ?? "");
     const broken = JSON.stringify({ ...conf, type: "no-such" });
-    Deno.writeTextFileSync(`${directory}/a`, broken);
-    Deno.removeSync(`${directory}/c`);
+    await Deno.writeTextFile(`${directory}/a`, broken);
+    await Deno.remove(`${directory}/c`);
     const startedAt = new Date(Date.now() + 1000);
     const text = 'Cannot release container "a"';
     const gc = { "cni.dev/valid-attachments": [] };

@@ -130,7 +130,7 @@ rootTest(
     await endContainer(scene);
     // The record that GC reads first, of the same device.
     const path = recordPath(scene).replace("net1:", "net1:a-");
-    Deno.copyFileSync(recordPath(scene), path);
+    await Deno.copyFile(recordPath(scene), path);
     using _kept = keepFile(path);
     await scene.fail("GC", [5, `"${path}"`], {
       "cni.dev/valid-attachments": [],

@@ -403,7 +403,9 @@ rootTest(
       await scene.succeed("ADD", {}, { containerId });
     }
     // The one that GC finds first.
-    const [{ name }] = [...Deno.readDirSync(scene.dataDir)] as [Deno.DirEntry];
+    const [{ name }] = await Array.fromAsync(
+      Deno.readDir(scene.dataDir),
+    ) as [Deno.DirEntry];
     const path = `${scene.dataDir}/${name}`;
     using _kept = keepFile(path);
     await scene.fail("GC", [5, `Cannot remove "${path}"`], {

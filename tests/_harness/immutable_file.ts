@@ -30,8 +30,11 @@ export function keepFile(path: string): Disposable {
 
 function chattr(change: string, path: string): boolean {
   try {
-    const options = { args: [change, path], stderr: "null" } as const;
-    return new Deno.Command("chattr", options).outputSync().success;
+    const command = new Deno.Command("chattr", {
+      args: [change, path],
+      stderr: "null",
+    });
+    return command.outputSync().success;
   } catch {
     return false; // The program is missing.
   }
