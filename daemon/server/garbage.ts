@@ -25,19 +25,10 @@ const LEAST_BYTES = 12 << 20, MOST_BYTES = 48 << 20;
 const AGAIN_MS = 30_000;
 
 /** After so many calls it looks how large the process is. */
-const LOOK_CALLS = 2;
-
-/**
- * By how many bytes the heap must have grown to collect what is young. Twice as much
- * stays mapped for it, which is less than {@linkcode LEAST_BYTES}.
- */
-const YOUNG_BYTES = 2 << 20;
+const LOOK_CALLS = 8;
 
 /** The time without a call that it waits for, in ms: less than between two pods. */
 const IDLE_MS = 200;
-
-/** The size of this process, in bytes. */
-type Memory = Pick<Deno.MemoryUsage, "rss" | "heapUsed">;
 
 /** Options of a {@linkcode GarbageCollector}. */
 export interface GarbageOptions {
@@ -49,33 +40,24 @@ export interface GarbageOptions {
   readonly idleMs?: number;
   /** See {@linkcode AGAIN_MS}. */
   readonly againMs?: number;
-  /** Collects young garbage; by V8 if undefined. */
-  readonly collectYoung?: () => void;
-  /** Returns how large the process and its heap are, in bytes. */
-  readonly readMemory?: () => Memory;
+  /** Returns how large the process is, in bytes; its resident set if undefined. */
+  readonly readBytes?: () => number;
   /** Receives the error of a collection that failed; it is tried again after as many calls. */
   readonly onFailed: (error: unknown) => void;
 }
 
-/**
- * Collects garbage between calls: all of it, which takes 50 to 100 ms, or what is
- * young, which takes less than 1 ms. V8 would do so when there are 16 MiB of it, and
- * keep twice as much memory for the next objects.
- */
+/** Collects garbage between calls. It takes 50 to 100 ms. */
 export class GarbageCollector {
   readonly #isIdle: () => boolean;
   readonly #collect: () => unknown;
-  readonly #collectYoung: () => void;
   readonly #idleMs: number;
   readonly #againMs: number;
-  readonly #readMemory: () => Memory;
+  readonly #readBytes: () => number;
   readonly #onFailed: (error: unknown) => void;
   #calls = 0;
   /** The size of the process after the last collection, and what has come since. */
   #bytes: number | undefined;
   #grownBytes = 0;
-  /** The least size of the heap since what is young was collected. */
-  #heapBytes = Infinity;
   #againAt = Infinity;
   #isWaiting = false;
 
@@ -86,11 +68,10 @@ export class GarbageCollector {
   ) {
     this.#isIdle = isIdle;
     this.#collect = collect;
-    this.#collectYoung = options.collectYoung ?? collectYoungObjects;
     this.#idleMs = idleMs;
     this.#againMs = options.againMs ?? AGAIN_MS;
     this.#onFailed = options.onFailed;
-    this.#readMemory = options.readMemory ?? Deno.memoryUsage;
+    this.#readBytes = options.readBytes ?? (() => Deno.memoryUsage().rss);
   }
 
   /** Counts a call that has ended. Collects later, after its answer. */
@@ -102,15 +83,9 @@ export class GarbageCollector {
 
   /** Collects if the process has grown. */
   look(): void {
-    const { rss, heapUsed } = this.#readMemory();
-    this.#bytes ??= rss;
-    this.#grownBytes = rss - this.#bytes;
-    this.#heapBytes = Math.min(this.#heapBytes, heapUsed);
-    // The objects of running calls would be copied, and then be old.
-    if (heapUsed - this.#heapBytes >= YOUNG_BYTES && this.#isIdle()) {
-      this.#collectYoung();
-      this.#heapBytes = this.#readMemory().heapUsed;
-    }
+    const bytes = this.#readBytes();
+    this.#bytes ??= bytes;
+    this.#grownBytes = bytes - this.#bytes;
     this.#waitIfReached();
   }
 
@@ -148,10 +123,8 @@ export class GarbageCollector {
       this.#againAt = this.#grownBytes >= LEAST_BYTES
         ? performance.now() + this.#againMs
         : Infinity;
-      const { rss, heapUsed } = this.#readMemory();
-      this.#bytes = rss;
+      this.#bytes = this.#readBytes();
       this.#grownBytes = 0;
-      this.#heapBytes = heapUsed;
       this.#isWaiting = false;
     }
   }
@@ -170,25 +143,4 @@ export async function collectHeap(): Promise<void> {
   setFlagsFromString("--expose-gc");
   runInNewContext("gc")();
   trimMemory();
-}
-
-/** So many external bytes of young objects have V8 collect them at the next one. */
-const PRESSURE_BYTES = 64 << 20;
-
-/**
- * Collects young objects, which V8 lets nobody ask for. It does so before it allocates
- * a buffer while young buffers have {@linkcode PRESSURE_BYTES}: none of this one is
- * used, so it takes no memory.
- *
- * Source: V8 `Heap::AllocateExternalBackingStore()`.
- */
-export function collectYoungObjects(): void {
-  try {
-    const pressure = new ArrayBuffer(PRESSURE_BYTES);
-    new ArrayBuffer(1);
-    pressure.transferToFixedLength(0);
-  } catch (error) {
-    // A kernel that does not overcommit may have no room for it.
-    if (!(error instanceof RangeError)) throw error;
-  }
 }

@@ -1,10 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import {
-  collectHeap,
-  collectYoungObjects,
-  GarbageCollector,
-} from "./garbage.ts";
+import { collectHeap, GarbageCollector } from "./garbage.ts";
 
 function collector(
   { fail, againMs }: { fail?: () => never; againMs?: number } = {},
@@ -14,9 +10,7 @@ function collector(
   state: {
     isIdle: boolean;
     collections: number;
-    youngCollections: number;
     bytes: number;
-    heapBytes: number;
     failures: unknown[];
   };
 } {
@@ -24,9 +18,7 @@ function collector(
   const state = {
     isIdle: true,
     collections: 0,
-    youngCollections: 0,
     bytes: 50 << 20,
-    heapBytes: 10 << 20,
     failures,
   };
   const garbage = new GarbageCollector({
@@ -35,12 +27,9 @@ function collector(
       state.collections++;
       fail?.();
     },
-    collectYoung: () => {
-      state.youngCollections++;
-    },
     idleMs: 50,
     ...againMs !== undefined && { againMs },
-    readMemory: () => ({ rss: state.bytes, heapUsed: state.heapBytes }),
+    readBytes: () => state.bytes,
     onFailed: (error) => failures.push(error),
   });
   const calls = (count: number): void => {
@@ -102,21 +91,6 @@ Deno.test("GarbageCollector collects after few calls that need much memory", asy
   await eventually("it does not wait for ever", () => state.collections === 2);
 });
 
-Deno.test("GarbageCollector collects young objects between calls", () => {
-  const { garbage, calls, state } = collector();
-  calls(4);
-  state.heapBytes += 4 << 20;
-  state.isIdle = false;
-  calls(4);
-  assertEquals(state.youngCollections, 0);
-  state.isIdle = true;
-  garbage.look();
-  assertEquals(state.youngCollections, 1);
-  // They are in use.
-  calls(4);
-  assertEquals([state.youngCollections, state.collections], [1, 0]);
-});
-
 Deno.test("GarbageCollector collects without calls, and again when what grew is not in use", async () => {
   const { garbage, state } = collector({ againMs: 100 });
   garbage.look();
@@ -132,21 +106,6 @@ Deno.test("GarbageCollector collects without calls, and again when what grew is 
   garbage.look();
   await new Promise((resolve) => setTimeout(resolve, 100));
   assertEquals(state.collections, 2);
-});
-
-Deno.test("collectYoungObjects() frees what is young, and takes no memory", () => {
-  const used = (): number => Deno.memoryUsage().heapUsed;
-  collectYoungObjects();
-  const before = used();
-  let rubbish: unknown[] = Array.from({ length: 20_000 }, (_, at) => ({ at }));
-  assertEquals(rubbish.length, 20_000);
-  rubbish = [];
-  const between = used();
-  const { rss } = Deno.memoryUsage();
-  collectYoungObjects();
-  assert(between > before + 500e3, `${before} bytes, then ${between}`);
-  assert(used() < before + 200e3, `${before} bytes, then ${used()}`);
-  assert(Deno.memoryUsage().rss < rss + 5e6);
 });
 
 Deno.test("GarbageCollector frees memory", async () => {
