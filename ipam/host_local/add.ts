@@ -46,7 +46,8 @@ import { LeaseStore } from "./store.ts";
  * Leases an attachment's addresses: all of them, or none.
  *
  * Nothing waits while the store is open, so the lock is held only briefly, except
- * before the first address of a directory. If no address is free, leases of deleted containers are ended first.
+ * before the first address of a directory. If no address is free, leases of deleted
+ * containers are ended first.
  *
  * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
  *   4 if addresses stay and the pod is unknown, 11 if no address is free, 999 if the attachment has leases already, 5 if a

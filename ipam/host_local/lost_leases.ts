@@ -25,9 +25,10 @@ import type { LeaseStore } from "./store.ts";
  * contain them: at most one of each set for an attachment, as ADD does.
  *
  * @returns What does it, and throws a {@linkcode CniError} 5 if a lease cannot be
- *   written. It lets the event loop run: a node may have thousands of containers. It looks for the containers while the store is locked: DEL deletes the
+ *   written. It looks for the containers while the store is locked: DEL deletes the
  *   link before it releases the lease, so no lease of an attachment that has ended
- *   is restored
+ *   is restored. Meanwhile it lets the event loop run, since a node may have
+ *   thousands of containers
  */
 export async function prepareRestoration(
   call: RestoringCall,
