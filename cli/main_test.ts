@@ -1056,7 +1056,7 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
   assertMatch(pods, /\npods is valid: ptp\n1 warning\n$/);
   assertStringIncludes(
     pods,
-    `/pods.conflist:1:23 warning name: not used: ${host.confDir}/pods.conf has `,
+    `/pods.conflist:1:23 warning name: not used: ${host.confDir}/pods.conf also has `,
   );
   const invalid = await host.cni("validate late");
   const late = `${host.confDir}/late.conflist`;

@@ -230,7 +230,7 @@ rootTest("cni repair names plugins that cannot repair", needsAll, async () => {
   assertEquals(added.code, 0, added.stderr);
   const { code, stdout, stderr } = await host.cni("repair --all");
   assertEquals([code, stdout], [0, ""]);
-  assertStringIncludes(stderr, "The plugin foreign cannot repair");
+  assertStringIncludes(stderr, "The plugin foreign does not support REPAIR");
   const others = await host.run(["cat", "/run/foreign"]);
   assertEquals(others.stdout, "VERSION\n");
 });
