@@ -444,7 +444,7 @@ rootTest(
         "--call-timeout=5s",
       );
       assertEquals(exitCode, 3);
-      assertMatch(stdout, /tried: "sleep 3600" did not end within 5 s$/m);
+      assertMatch(stdout, /tested: "sleep 3600" did not end within 5 s$/m);
       assertMatch(stdout, /^static: 0 kept; .*; 2 not tried$/m);
     });
   },
