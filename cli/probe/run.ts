@@ -217,6 +217,9 @@ async function explainAll(
   return causes;
 }
 
+/** How often a probe is sent again to confirm where its packet ended, at most. */
+const SECOND_LOOKS = 2;
+
 /**
  * Explains a lost probe. If only the place where a packet ended is known, or only its
  * length, the probe is sent again: the packet might belong to another program, and the
@@ -230,11 +233,16 @@ async function findSureCause(
 ): Promise<Cause | undefined> {
   const cause = await findCause(node, wanted, traced, answer);
   if (cause?.check !== "packet-ends") return cause;
-  const [again] = await traceLost(node, [wanted]);
-  if (again === undefined) return undefined;
-  const isLate = isWell(again.answer) && !isRefused(wanted, again.answer);
-  if (isLate) return undefined;
-  return await findCause(node, wanted, again, again.answer);
+  // On a busy machine, a trace may miss where the packet ended.
+  for (let attempt = 0; attempt < SECOND_LOOKS; attempt++) {
+    const [again] = await traceLost(node, [wanted]);
+    if (again === undefined) return undefined;
+    const isLate = isWell(again.answer) && !isRefused(wanted, again.answer);
+    if (isLate) return undefined;
+    const confirmed = await findCause(node, wanted, again, again.answer);
+    if (confirmed !== undefined) return confirmed;
+  }
+  return undefined;
 }
 
 /** Explains a lost probe. */
