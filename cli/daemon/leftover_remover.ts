@@ -48,8 +48,8 @@ export interface LeftoverRemoverOptions extends ReconcilerOptions {
 }
 
 /**
- * A leftover that could not be removed: without what its search has found, to which
- * its `remove()` refers.
+ * An orphan that could not be removed. It does not keep the results of its search in
+ * memory, as the `remove()` of an {@linkcode Orphan} does.
  */
 interface FailedRemoval extends Pick<Orphan, "kind" | "where" | "container"> {
   readonly error: string;

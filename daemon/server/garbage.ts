@@ -19,8 +19,9 @@ const LEAST_CALLS = 100, MOST_CALLS = 1000;
 const LEAST_BYTES = 12 << 20, MOST_BYTES = 48 << 20;
 
 /**
- * So long after a collection for the size comes another, in ms: the first may have
- * come in the middle of a removal of leftovers, which used what had grown.
+ * How long after a collection because of the size another one follows, in ms. The
+ * first one may have run while orphans were being removed, and so have found most of
+ * the memory still in use.
  */
 const AGAIN_MS = 30_000;
 
