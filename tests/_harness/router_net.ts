@@ -64,6 +64,18 @@ export interface ShownAddress {
   readonly valid_life_time: number;
 }
 
+/**
+ * Reports whether there is one address for each prefix, and no other. It takes one
+ * look: between two an address could come, and each would see one.
+ */
+export function areOf(
+  addresses: readonly string[],
+  prefixes: readonly string[],
+): boolean {
+  return addresses.length === prefixes.length &&
+    prefixes.every((prefix) => addresses.some((ip) => ip.startsWith(prefix)));
+}
+
 /** The network. */
 export class RouterNet implements AsyncDisposable {
   /** The host, with the router beyond its link. */
@@ -250,9 +262,7 @@ export class RouterNet implements AsyncDisposable {
     const list = (): string[] => this.addresses().map(({ local }) => local);
     await eventually(
       `the container has addresses of ${prefixes.join(" and ") || "nothing"}`,
-      () =>
-        list().length === prefixes.length &&
-        prefixes.every((prefix) => list().some((ip) => ip.startsWith(prefix))),
+      () => areOf(list(), prefixes),
       () => list().join(" "),
       HAS_MS,
     );

@@ -8,6 +8,7 @@ import type { JsonObject } from "../../../base/json/json.ts";
 import { allOf } from "../../../testing/capabilities.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
 import {
+  areOf,
   needsDhcpd,
   needsRadvd,
   RouterNet,
@@ -83,9 +84,7 @@ class Scene implements AsyncDisposable {
     const list = (): string[] => (this.lan["ips"] ?? []) as string[];
     await eventually(
       `the status has addresses of ${prefixes.join(" and ")}`,
-      () =>
-        list().length === prefixes.length &&
-        prefixes.every((prefix) => list().some((ip) => ip.startsWith(prefix))),
+      () => areOf(list(), prefixes),
       () => `${list().join(" ")}: ${this.node.daemon.log}`,
       LIMIT_MS,
     );
