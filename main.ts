@@ -17,6 +17,7 @@ import {
   calledAs,
   readEnvironment,
   readStdinSoon,
+  readVariable,
   writeStderr,
 } from "./base/process/stdio.ts";
 import {
@@ -76,7 +77,7 @@ const askThick: CallOptions["askThirdParty"] = async (...asked) => {
 /** Appends what this process does to a file. A trace that cannot be written must not stop it. */
 async function startTrace(path: string, name: string): Promise<void> {
   const { startTracing } = await import("./cli/trace/start.ts");
-  const command = Deno.env.get(COMMAND) ?? Deno.args[0] ?? "";
+  const command = readVariable(COMMAND) ?? Deno.args[0] ?? "";
   try {
     startTracing(path, registry, `${name} ${command}`.trimEnd());
   } catch (error) {
@@ -86,7 +87,7 @@ async function startTrace(path: string, name: string): Promise<void> {
 
 /** Whether this process may make spans. A trace has more than these. */
 function isSpanned(): boolean {
-  return !Deno.env.get(TRACE) && mayHaveSpans((name) => Deno.env.get(name));
+  return !readVariable(TRACE) && mayHaveSpans(readVariable);
 }
 
 /** Posts spans of what this process does, if the environment says where. */
@@ -110,17 +111,17 @@ const SERVICES = ["daemon"];
  * @param renamed Reads stdin, if the process has another name
  */
 async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
-  const trace = Deno.env.get(TRACE);
+  const trace = readVariable(TRACE);
   if (trace) await startTrace(trace, name);
   const command = Deno.args.length > 0 ? commands[name] : undefined;
   if (command !== undefined) return void await command();
-  const asked = Deno.env.get(COMMAND) === "VERSION";
+  const asked = readVariable(COMMAND) === "VERSION";
   const versions = asked ? findVersions(name) : undefined;
   if (versions !== undefined) {
     const stdout = formatVersions(
       versions,
       await readStdinSoon(),
-      Deno.env.get(QUESTION_VARIABLE),
+      readVariable(QUESTION_VARIABLE),
     );
     printAndExit({ stdout, exitCode: 0 });
   }
@@ -153,7 +154,7 @@ async function main(): Promise<void> {
   const { runRenamed } = await import("./plugins/renamed.ts");
   const stdin = readOnce();
   await runRenamed({
-    command: Deno.env.get(COMMAND),
+    command: readVariable(COMMAND),
     stdin,
     run: (found) => run(found, stdin),
   });

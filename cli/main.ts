@@ -7,7 +7,7 @@
 
 import { formatFailure } from "../base/error.ts";
 import { printAndExit } from "../cni/call/answer.ts";
-import { calledAs } from "../base/process/stdio.ts";
+import { calledAs, readVariable } from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { unknownName } from "../plugins/registry.ts";
 import { runProgram } from "../base/command_line/run.ts";
@@ -16,7 +16,7 @@ import { runProgram } from "../base/command_line/run.ts";
 async function main(): Promise<void> {
   // The caller is a runtime that takes this for a plugin, and expects a
   // plugin's error.
-  if (Deno.args.length === 0 && Deno.env.get("CNI_COMMAND")) {
+  if (Deno.args.length === 0 && readVariable("CNI_COMMAND")) {
     printAndExit(formatFailure(unknownName(calledAs()), CURRENT_VERSION));
   }
   await runProgram(

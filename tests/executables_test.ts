@@ -185,6 +185,29 @@ Deno.test(
   },
 );
 
+Deno.test(
+  executables("an executable answers by an error if a variable is not UTF-8"),
+  async (t) => {
+    const env = {
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: "one",
+      CNI_NETNS: "/run/netns/one",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: BIN,
+    };
+    const names = [...Object.keys(env).slice(1), "CNI_TRACE", "CNI_TOOL_ASKS"];
+    await eachRow(t, names.map((name): [string] => [name]), ([name]) => {
+      const script = `exec env "${name}=$(printf '\\377')" ${BIN}/ptp`;
+      const { code, stdout, stderr } = run(["/bin/sh", "-c", script], {
+        PATH: "/usr/bin:/bin",
+        ...env,
+      });
+      assertEquals([code, stderr], [1, ""]);
+      assertEquals([4, 6].includes(JSON.parse(stdout).code), true, stdout);
+    });
+  },
+);
+
 for (
   const command of [["strip"], ["objcopy", "--strip-debug"]] as const
 ) {

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { readVariable } from "../process/stdio.ts";
 import { ExitError } from "./failure.ts";
 
 /**
@@ -24,7 +25,7 @@ const WITHOUT_KEYS = ["dumb", "cons25", "emacs"];
 /** Returns how to ask; undefined without a terminal that reports each key. */
 export function findPrompt(): Prompt | undefined {
   if (!Deno.stdin.isTerminal() || !Deno.stdout.isTerminal()) return undefined;
-  if (WITHOUT_KEYS.includes(Deno.env.get("TERM") ?? "")) return undefined;
+  if (WITHOUT_KEYS.includes(readVariable("TERM") ?? "")) return undefined;
   return (question, fallback) => {
     // A default of prompt() would be text in front of what is typed.
     const answer = prompt(`${question} [${fallback}]:`);

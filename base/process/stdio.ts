@@ -25,17 +25,21 @@ export function readEnvironment(): Record<string, string> {
   for (const name of Object.keys(env)) {
     // A caller may have put any text there.
     const isName = name !== "" && !name.includes("=");
-    const value = isName ? findFirst(name) : undefined;
+    const value = isName ? readVariable(name) : undefined;
     if (value !== undefined) env[name] = value;
   }
   return env;
 }
 
-function findFirst(name: string): string | undefined {
+/**
+ * Returns a variable of the environment; undefined if it is unset or not UTF-8, for
+ * which `Deno.env.get()` throws.
+ */
+export function readVariable(name: string): string | undefined {
   try {
     return Deno.env.get(name);
   } catch {
-    return undefined; // not UTF-8
+    return undefined;
   }
 }
 

@@ -15,7 +15,11 @@ import {
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
-import { readEnvironment, readStdin } from "../../base/process/stdio.ts";
+import {
+  readEnvironment,
+  readStdin,
+  readVariable,
+} from "../../base/process/stdio.ts";
 import type { AskThirdParty } from "./hand_over.ts";
 
 export { SHIM };
@@ -61,7 +65,7 @@ function findDaemonConfig(
   stdin: () => Uint8Array,
   isRenamed: boolean,
 ): Uint8Array | undefined {
-  if (Deno.args.length > 0 || !isForDaemon((name) => Deno.env.get(name))) {
+  if (Deno.args.length > 0 || !isForDaemon(readVariable)) {
     return;
   }
   const asked = readStdinName();
