@@ -824,6 +824,15 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].ipam.subnet: 10.60.0.0/32 has one address for containers: a second container gets none; also set rangeStart if that is intended",
   ],
   [
+    "the last address of IPv4, as a bridge's subnet",
+    list([{
+      type: "bridge",
+      isGateway: true,
+      ipam: { type: "host-local", subnet: "255.255.255.255/32" },
+    }]),
+    "error plugins[0].ipam.subnet: 255.255.255.255/32 has one address for containers: a second container gets none; also set rangeStart if that is intended",
+  ],
+  [
     "full",
     leased({ rangeStart: "10.60.0.1", rangeEnd: "10.60.0.1" }),
     "error plugins[0].ipam.rangeStart: no address except the gateway",

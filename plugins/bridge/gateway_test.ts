@@ -131,6 +131,11 @@ testRows("routedThroughBridge() refuses what IPAM should not have answered", [
     ["10.0.0.1/24"],
     "IPAM plugin returned gateway 10.0.0.1 for 10.0.0.1/24",
   ],
+  [
+    "the last address of a family, which no gateway follows",
+    ["255.255.255.255/32"],
+    "IPAM plugin returned gateway 255.255.255.255 for 255.255.255.255/32",
+  ],
 ], ([, ips, message]: [string, string[], string]) => {
   const lease = { ips: ips.map(ipOf), routes: [] };
   const error = assertThrows(

@@ -10,9 +10,11 @@ import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 
 /**
- * Returns the first address of the subnet, or the other one of a subnet of two.
+ * Returns the first address of the subnet, or the other one of a subnet of two;
+ * the address itself if it is the last of its family and alone in the subnet.
  */
 export function gatewayFor({ ip, network, prefixLength }: Cidr): Ip {
+  if (network.value === BigInt.asUintN(ip.bitLength, -1n)) return network;
   const first = network.next();
   const isOfTwo = prefixLength === ip.bitLength - 1;
   return isOfTwo && first.equals(ip) ? network : first;
