@@ -14,6 +14,7 @@ import { allOf } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import { patchJson } from "../kube/write.ts";
 import { needsHelm, render, template } from "./_harness/helm.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { withClaim } from "../ipam/whereabouts/testing/claims.ts";
@@ -25,6 +26,7 @@ import { spawnIn } from "./_harness/spawn_in.ts";
 import {
   NAMESPACE,
   type PodCall,
+  POOLS,
   RESERVATIONS,
   SharedCluster,
 } from "../ipam/whereabouts/testing/cluster.ts";
@@ -468,5 +470,32 @@ Deno.test({
     assertEquals(await cluster.allocations("10.0.0.0-24"), {});
     const { items = [] } = await client.list<Reservation>(RESERVATIONS);
     assertEquals(items, []);
+  },
+});
+
+Deno.test({
+  name: "a real API server answers a patch of a pool with its metadata alone" +
+    needsApiServer.suffix,
+  ignore: needsApiServer.ignore,
+  fn: async () => {
+    await using cluster = await SharedCluster.start();
+    await cluster.add("ours", { range: "10.0.0.0/24" }, { pod: "a", id: "a" });
+    const path = `${POOLS}/10.0.0.0-24`;
+    const operations = [
+      { op: "add", path: "/metadata/labels", value: { a: "b" } },
+    ] as const;
+    const options = { onlyMetadata: true };
+    const answer = await patchJson<JsonObject>(
+      cluster.server.client,
+      path,
+      operations,
+      options,
+    );
+    assertEquals(answer?.["kind"], "PartialObjectMetadata");
+    assertEquals(Object.keys(answer ?? {}).toSorted(), [
+      "apiVersion",
+      "kind",
+      "metadata",
+    ]);
   },
 });

@@ -48,7 +48,8 @@ export const needsSharedCluster: Needs =
 export const GROUP = "/apis/whereabouts.cni.cncf.io/v1alpha1";
 /** The namespace of the objects. */
 export const NAMESPACE = "kube-system";
-const POOLS = `${GROUP}/namespaces/${NAMESPACE}/ippools`;
+/** Path of the pools. */
+export const POOLS: string = `${GROUP}/namespaces/${NAMESPACE}/ippools`;
 /** Path of the reservations. */
 export const RESERVATIONS: string =
   `${GROUP}/namespaces/${NAMESPACE}/overlappingrangeipreservations`;
