@@ -87,6 +87,9 @@ class Scene {
   }
 }
 
+/** Go's daemon keeps its token from a server without TLS. */
+const TLS = { transport: "https" } as const;
+
 /** Registers a test on a node with a daemon. */
 function test(
   name: string,
@@ -97,7 +100,7 @@ function test(
   Deno.test({
     ...onHost(name, ...needs),
     async fn(): Promise<void> {
-      await using host = await MultusHost.start();
+      await using host = await MultusHost.start(TLS);
       await using daemon = await start(host);
       await run(new Scene(host, daemon));
     },
@@ -236,7 +239,7 @@ Deno.test({
 
 /** Replaces a node's daemon while two pods run, each detached by another shim. */
 async function takeOver(before: Start, after: Start): Promise<void> {
-  await using host = await MultusHost.start();
+  await using host = await MultusHost.start(TLS);
   const pods = ["web", "lost"].map((name) =>
     host.addPod(name, { networks: "green" })
   );
@@ -491,7 +494,7 @@ Deno.test({
   async fn(): Promise<void> {
     const answers: string[][] = [];
     for (const start of [ThickDaemon.start, ThickDaemon.startGo]) {
-      await using host = await MultusHost.start();
+      await using host = await MultusHost.start(TLS);
       await using daemon = await start(host);
       answers.push(await hotPlug(new Scene(host, daemon)));
     }
@@ -537,7 +540,7 @@ Deno.test({
     needsGoMultus,
   ),
   async fn(): Promise<void> {
-    await using host = await MultusHost.start();
+    await using host = await MultusHost.start(TLS);
     await using ours = await ThickDaemon.start(host);
     await using go = await ThickDaemon.startGo(host);
     for (const [path, env, method] of REFUSED) {
