@@ -75,7 +75,7 @@ export function createInvoker(
       return await execPlugin(path, { ...invocation, onChild });
     }
     const input = inputOf(invocation, invoker);
-    return await run(
+    return await runHere(
       path,
       input,
       async () => await dispatch(await plugin, input),
@@ -87,10 +87,15 @@ export function createInvoker(
   return invoker;
 }
 
-/** Runs a plugin unless the deadline has passed; fails like a process would. */
-async function run(
+/**
+ * Runs a plugin unless the deadline has passed; fails like a process would.
+ *
+ * @param path The plugin's name in errors
+ * @throws {CniError} The plugin's own error
+ */
+export async function runHere(
   path: string,
-  { signal }: DispatchInput,
+  { signal }: Pick<DispatchInput, "signal">,
   runPlugin: () => Promise<DispatchOutput>,
 ): Promise<string> {
   if (signal?.aborted) {

@@ -114,10 +114,13 @@ class Runtime {
   }
 
   /** Runs a command of all plugins, each of which must succeed. */
-  async run(command: "CHECK" | "DEL" | "GC" | "STATUS"): Promise<void> {
+  async run(
+    command: "CHECK" | "DEL" | "GC" | "STATUS",
+    validAttachments = VALID,
+  ): Promise<void> {
     const { result: prevResult } = this;
     const extras = command === "GC"
-      ? { gc: { validAttachments: VALID } }
+      ? { gc: { validAttachments } }
       : { prevResult, capabilityArgs: OFFER };
     const plugins = command === "DEL"
       ? this.#plugins.toReversed()
@@ -339,6 +342,39 @@ inNamespaces(
       await runtime.run("DEL");
       assertEquals(takeStock(hosts), before);
     }, (place) => `at plugin ${place}`);
+  },
+  needsBin,
+);
+
+inNamespaces(
+  "GC of a chain removes an ADD that was killed, and none that runs",
+  async () => {
+    using hosts = TestHosts.create();
+    const before = takeStock(hosts);
+    const pidFile = `${hosts.directory}/pid`;
+    addScript(
+      hosts.directory,
+      "foreign",
+      `[ "$CNI_COMMAND" = ADD ] || exit 0
+        echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
+        exec sleep 60`,
+    );
+    const plugins = podPlugins(hosts).toSpliced(2, 0, { type: "foreign" });
+    const chain = chainOf(plugins);
+    const runtime = new Runtime(hosts, [chain]);
+    const adding = startAdd(hosts, chain);
+    const pid = Number(await appearance(pidFile));
+    const stock = takeStock(hosts);
+    await runtime.run("GC", []);
+    assertEquals(takeStock(hosts), stock);
+    adding.kill();
+    await adding.output;
+    await runtime.run("GC", []);
+    assertEquals(takeStock(hosts), stock, "its plugin runs");
+    killIfAlive(pid);
+    await eventually("its plugin ended", () => hasEnded(pid));
+    await runtime.run("GC", []);
+    assertEquals(takeStock(hosts), before);
   },
   needsBin,
 );

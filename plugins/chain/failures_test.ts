@@ -8,7 +8,10 @@ import {
   type Answers,
   RecordingPlugins,
 } from "../../tests/_harness/recording_plugins.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isTaken } from "../../base/files/io.ts";
+import { netConf } from "../../cni/config/types.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { createChain } from "./plugin.ts";
 
 const FAIL = `echo '{"code":11,"msg":"no"}'; exit 1`;
@@ -20,6 +23,8 @@ const RESULT =
 class Scene extends RecordingPlugins {
   readonly #plugin: Plugin;
   readonly #records = `${this.directory.path}/records`;
+  /** Plugins that run in this process, by type. */
+  readonly resident: Map<string, Plugin> = new Map();
   plugins: readonly object[] = ["a", "b", "c"].map((type) => ({ type }));
 
   constructor() {
@@ -49,8 +54,10 @@ class Scene extends RecordingPlugins {
         CNI_LOG_FILE: "stderr",
       },
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),
-      // A chain that GC runs is this one.
-      invoker: createInvoker(dispatch, () => Promise.resolve(this.#plugin)),
+      invoker: createInvoker(
+        dispatch,
+        (type) => Promise.resolve(this.resident.get(type) ?? this.#plugin),
+      ),
       hostNetns: "/proc/thread-self/ns/net",
       // After all records.
       startedAt: new Date(Date.now() + 1000),
@@ -183,7 +190,6 @@ Deno.test("an ADD first removes what an earlier one has left", async () => {
 
 Deno.test("GC tries again what DEL has left of attachments that are not valid", async () => {
   using scene = new Scene();
-  scene.directory.addOwnExecutable("chain");
   await scene.run("ADD");
   scene.change("b", { DEL: FAIL });
   await scene.run("DEL");
@@ -205,3 +211,71 @@ Deno.test("GC tries again what DEL has left of attachments that are not valid", 
   });
   assertEquals([scene.records, scene.calls.at(-5)?.netns], [0, ""]);
 });
+
+Deno.test("GC leaves an attachment whose ADD is running alone", async (t) => {
+  const gc = { "cni.dev/valid-attachments": [] };
+  /** Makes ADD of `b` wait for a file. */
+  const arrangements: Record<string, (scene: Scene, path: string) => void> = {
+    "in a process": (scene, path) =>
+      scene.change("b", {
+        ADD: `until [ -e '${path}' ]; do sleep 0.05; done; ${RESULT}`,
+      }),
+    "in this process": (scene, path) => {
+      scene.remove("b");
+      scene.directory.addOwnExecutable("b");
+      scene.resident.set("b", waitingPlugin(path));
+    },
+    "in a chain in the chain": (scene, path) => {
+      scene.directory.addOwnExecutable("chain");
+      scene.plugins = [{ type: "a" }, {
+        type: "chain",
+        plugins: [{ type: "b" }, { type: "c" }],
+      }];
+      scene.change("b", {
+        ADD: `until [ -e '${path}' ]; do sleep 0.05; done; ${RESULT}`,
+      });
+    },
+  };
+  await eachRow(t, Object.entries(arrangements), async ([, arrange]) => {
+    using scene = new Scene();
+    const path = `${scene.directory.path}/go`;
+    arrange(scene, path);
+    const records = scene.plugins.length === 3 ? 1 : 2;
+    const adding = scene.run("ADD");
+    await eventually("b runs", () => scene.records === records);
+    const { story, error } = await scene.run("GC", gc);
+    assertEquals([error, story.includes("DEL")], [undefined, false], story);
+    // Its plugins must keep it, too.
+    const collected = scene.calls.filter(({ command }) => command === "GC");
+    for (const { stdin } of collected) {
+      assertEquals(stdin["cni.dev/valid-attachments"], [
+        { containerID: "c1", ifname: "eth0" },
+      ]);
+    }
+    Deno.writeTextFileSync(path, "");
+    const added = await adding;
+    assertEquals([added.error, added.story.includes("DEL")], [
+      undefined,
+      false,
+    ]);
+    assertEquals(scene.records, 0);
+  });
+});
+
+/** Makes a plugin whose ADD waits for a file. */
+function waitingPlugin(path: string): Plugin {
+  const succeed = (): void => {};
+  return {
+    name: "b",
+    versions: ["1.1.0"],
+    configSchema: () => netConf({}),
+    add: async () => {
+      await eventually("ADD may go on", () => isTaken(path));
+      return { document: { cniVersion: "1.1.0" } };
+    },
+    check: succeed,
+    del: succeed,
+    gc: succeed,
+    status: succeed,
+  };
+}

@@ -12,7 +12,9 @@ import type {
 } from "../../metadata/leftovers.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { readIfLocked } from "../../base/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
+import { createChain } from "./plugin.ts";
 import {
   deleteRecorded,
   type FoundRecord,
@@ -35,7 +37,8 @@ function orphanOf(search: LeftoverSearch, record: FoundRecord): Orphan[] {
     addresses,
     since,
   });
-  if (reason === undefined) return [];
+  // An ADD still works on a locked one.
+  if (reason === undefined || readIfLocked(path) !== "") return [];
   return [{
     kind: "attachment",
     where: path,
@@ -44,13 +47,9 @@ function orphanOf(search: LeftoverSearch, record: FoundRecord): Orphan[] {
     ...reason,
     async remove(): Promise<void> {
       const { hostNetns, invoker, signal, onStderr = () => {} } = search;
-      await deleteRecorded(record, {
-        env: search.env,
-        hostNetns,
-        invoker,
-        signal,
-        onStderr,
-      });
+      const { env } = search;
+      const context = { env, hostNetns, invoker, signal, onStderr };
+      await deleteRecorded(record, context, createChain);
     },
   }];
 }

@@ -26,13 +26,18 @@ import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
 import type { Links } from "./links.ts";
+import type { FindToDelete } from "./running_add.ts";
 
 /**
  * Makes the plugin.
  *
  * @param directory Where it records attachments; /run/cni/chain by default
+ * @param findToDelete Finds what DEL removes; by default, waits for a running ADD
  */
-export function createChain(directory?: string): Plugin<ChainConfig> {
+export function createChain(
+  directory?: string,
+  findToDelete?: FindToDelete,
+): Plugin<ChainConfig> {
   const operate: Operate = (call, operation) =>
     readAndRun(call, directory, operation);
   return definePlugin({
@@ -48,9 +53,10 @@ export function createChain(directory?: string): Plugin<ChainConfig> {
         const { network, conf, options, recorded } = links;
         using running = RunningAdd.begin(recorded) ??
           await (await import("./undo.ts")).beginAfterEarlier(links);
-        // An outer chain has the lock.
-        const { onProcess = () => running.lock() } = call.context;
-        const context = { ...call.context, onProcess };
+        const context = {
+          ...call.context,
+          onProcess: () => running.lock(call.context.onProcess),
+        };
         const tools = { ...links.tools, context };
         const { steps } = running;
         try {
@@ -80,11 +86,11 @@ export function createChain(directory?: string): Plugin<ChainConfig> {
 
     del: (call) =>
       operate(call, async (links) => {
-        const { findLeft, Left } = await import("./running_add.ts");
+        const find = findToDelete ??
+          (await import("./running_add.ts")).findToDelete;
         const { removeLeft } = await import("./undo.ts");
-        const { recorded } = links;
-        using left = await findLeft(recorded, "delete") ??
-          new Left(recorded, undefined);
+        using left = await find(links.recorded);
+        if (left === undefined) return;
         await removeLeft(links, left.steps, call.signal);
         // Otherwise the addresses are still to be released.
         if (!call.context.keepsAddresses) left.remove();
@@ -96,11 +102,14 @@ export function createChain(directory?: string): Plugin<ChainConfig> {
         const { sweepEmpty } = await import("./running_add.ts");
         const { removeStale } = await import("./stale_records.ts");
         const { validAttachments, signal } = call;
-        const options = { validAttachments, signal };
         sweepEmpty(directory);
+        const stale = await removeStale(call, createChain, directory);
         const failures = [
-          ...await removeStale(call, directory),
-          ...await gcPlugins(tools, network, options),
+          ...stale.failures,
+          ...await gcPlugins(tools, network, {
+            validAttachments: validAttachments?.concat(stale.inUse),
+            signal,
+          }),
         ];
         throwAll(failures, `${failures.length} plugins failed (GC)`);
       }),

@@ -134,6 +134,11 @@ export class RecordFile implements Disposable {
     return isSameFile(this.path, `/proc/self/fd/${this.fd}`);
   }
 
+  /** When it was last changed. */
+  get since(): Date | null {
+    return Deno.statSync(`/proc/self/fd/${this.fd}`).mtime;
+  }
+
   /** Reads the last state; undefined if the record has none that can be read. */
   read(): StepsState | undefined {
     return readRecord(`/proc/self/fd/${this.fd}`)?.state;

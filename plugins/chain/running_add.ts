@@ -1,10 +1,12 @@
 /**
  * What an ADD or a DEL of a chain finds of earlier ones, and leaves for later ones.
  *
+ * An ADD holds a lock on the attachment's record while it runs. GC leaves a locked
+ * attachment alone, and DEL waits for the lock.
+ *
  * If a runtime's time limit expires, it kills the chain, but not plugins in
  * processes of their own. Such a plugin goes on, and would leave what it creates
- * after DEL. So it holds a lock on the attachment's record while it runs, and DEL
- * waits for that lock.
+ * after DEL. So it holds the lock, too.
  *
  * @module
  */
@@ -14,7 +16,7 @@ import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { ifPossible, isTaken, removeQuietly } from "../../base/files/io.ts";
 import { describeHolders } from "../../base/files/lock_holders.ts";
-import type { Starter } from "../../cni/call/context.ts";
+import type { CallContext, Starter } from "../../cni/call/context.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import * as libc from "../../ffi/libc.ts";
 import { allSteps, Steps, type StepsState } from "../../libcni/steps.ts";
@@ -44,7 +46,16 @@ export class RunningAdd implements Disposable {
   private constructor(recorded: Recorded, file: RecordFile | undefined) {
     this.#recorded = recorded;
     this.#file = file;
-    this.steps = new Steps(undefined, (state) => file?.write(state));
+    this.steps = new Steps(undefined, (state) => {
+      this.#tryLock();
+      file?.write(state);
+    });
+  }
+
+  /** Locks the record, unless a DEL has it. */
+  #tryLock(): boolean {
+    const file = this.#file;
+    return this.#isLocked ||= file !== undefined && libc.tryLock(file.fd);
   }
 
   /**
@@ -65,16 +76,19 @@ export class RunningAdd implements Disposable {
   }
 
   /**
-   * Locks the record. If that is impossible, processes start without the lock.
+   * Waits for the record's lock. If that is impossible, processes start without it.
    *
-   * @returns What starts processes that hold the lock, too
+   * @param outer Locks the record of the chain that contains this one
+   * @returns What starts processes that hold the locks, too
    */
-  async lock(): Promise<Starter | void> {
+  async lock(outer?: CallContext["onProcess"]): Promise<Starter | void> {
+    const startOuter = await outer?.();
     const file = this.#file;
-    if (file === undefined) return;
-    this.#isLocked ||=
-      await waitForLock(this.#recorded, () => libc.tryLock(file.fd)) === true;
-    if (this.#isLocked) return (start) => share(file.fd, start);
+    const isLocked = file !== undefined &&
+      await waitForLock(this.#recorded, () => this.#tryLock()) === true;
+    if (!isLocked) return startOuter;
+    return (start) =>
+      share(file.fd, () => startOuter ? startOuter(start) : start());
   }
 
   /** Removes the record at disposal: DEL is to run all plugins. */
@@ -161,6 +175,59 @@ export class Left implements Disposable {
   [Symbol.dispose](): void {
     this.#file?.[Symbol.dispose]();
   }
+}
+
+/** Finds what DEL is to remove; undefined if it is to leave the attachment alone. */
+export type FindToDelete = (recorded: Recorded) => Promise<Left | undefined>;
+
+/**
+ * Finds what DEL is to remove: what the record has, or without one what all plugins
+ * have made.
+ *
+ * @throws {CniError} 11, as {@linkcode findLeft}
+ */
+export async function findToDelete(recorded: Recorded): Promise<Left> {
+  return await findLeft(recorded, "delete") ?? new Left(recorded, undefined);
+}
+
+/**
+ * Finds what a record has, without waiting. An attachment on which another call
+ * works is left alone, which the log reports, and so is one whose record was changed
+ * or removed.
+ *
+ * @param since When the record was last changed
+ * @throws {SyscallError} If it cannot be opened
+ */
+export function findUnused(
+  recorded: Recorded,
+  since: Date,
+): Left | "in use" | undefined {
+  using stack = new DisposableStack();
+  const file = openUnused(recorded);
+  if (file === undefined || file === "in use") return file;
+  const left = stack.use(new Left(recorded, file));
+  if (file.since?.getTime() !== since.getTime()) return undefined;
+  stack.move();
+  return left;
+}
+
+function openUnused(recorded: Recorded): RecordFile | "in use" | undefined {
+  try {
+    const file = tryOpen(recorded);
+    if (file !== undefined) return file;
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return undefined;
+    throw error;
+  }
+  const { containerId, ifName } = recorded.args;
+  const path = recordPathOf(recorded);
+  const info = ifPossible(() => Deno.statSync(path));
+  recorded.log.warn("Keeping an attachment that is in use", {
+    containerId,
+    ifName,
+    holder: info && describeHolders(info),
+  });
+  return "in use";
 }
 
 /**

@@ -5,10 +5,13 @@
  */
 
 import { listFiles } from "../../base/files/listing.ts";
-import type { CallContext, Invoker } from "../../cni/call/context.ts";
-import { listedTest } from "../../cni/config/types.ts";
-import type { Call } from "../../cni/plugin.ts";
+import type { CallContext } from "../../cni/call/context.ts";
+import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
+import { runHere } from "../../cni/invoke/in_process.ts";
+import type { Call, Plugin } from "../../cni/plugin.ts";
+import { dispatch } from "../../cni/skel.ts";
 import { DIRECTORY, type ReadRecord, readRecord } from "./record.ts";
+import type { FindToDelete } from "./running_add.ts";
 
 /** A record of an attachment, in its file. */
 export interface FoundRecord extends ReadRecord {
@@ -16,6 +19,12 @@ export interface FoundRecord extends ReadRecord {
   /** When it was last changed. */
   readonly since: Date;
 }
+
+/** Makes a chain whose DEL finds in this way what to remove. */
+type MakeChain = (
+  directory: string | undefined,
+  findToDelete: FindToDelete,
+) => Plugin;
 
 /** Lists the records that can be read. */
 export function listRecords(directory: string = DIRECTORY): FoundRecord[] {
@@ -28,53 +37,80 @@ export function listRecords(directory: string = DIRECTORY): FoundRecord[] {
 
 /**
  * Runs DEL with the input that a record has, without the namespace: its path may
- * lead to another one by now, and what was in it has gone with it.
+ * lead to another one by now, and what was in it has gone with it. An attachment on
+ * which another call works is left alone, and so is one whose record has changed.
  *
+ * @returns Whether another call works on it
  * @throws {CniError} If a plugin fails; the record stays
  */
 export async function deleteRecorded(
-  { input: { env, config } }: ReadRecord,
-  context: Omit<CallContext, "invoker"> & { readonly invoker: Invoker },
-): Promise<void> {
-  const { invoker, ...others } = context;
-  await invoker.invoke({
-    ...others,
-    type: "chain",
+  { input: { env, config }, since }: FoundRecord,
+  context: CallContext,
+  makeChain: MakeChain,
+  directory?: string,
+): Promise<boolean> {
+  let isInUse = false;
+  const find: FindToDelete = async (recorded) => {
+    const { findUnused } = await import("./running_add.ts");
+    const found = findUnused(recorded, since);
+    isInUse = found === "in use";
+    return found === "in use" ? undefined : found;
+  };
+  const input = {
+    ...context,
     env: { ...context.env, ...env, CNI_NETNS: "", CNI_COMMAND: "DEL" },
-    stdin: new TextEncoder().encode(config),
-  });
+    stdin: () => new TextEncoder().encode(config),
+  };
+  const chain = makeChain(directory, find);
+  await runHere("chain", input, () => dispatch(chain, input));
+  return isInUse;
+}
+
+/** What GC made of the records. */
+export interface StaleOutcome {
+  readonly failures: readonly Error[];
+  /** Attachments on which another call works. */
+  readonly inUse: readonly AttachmentId[];
 }
 
 /**
  * Tries again what an ADD or a DEL has left of attachments that are not valid, in
  * any chain of the network.
- *
- * @returns The failures
  */
 export async function removeStale(
   { network, validAttachments: valid, context, signal }: Pick<
     Call,
     "network" | "validAttachments" | "context" | "signal"
   >,
+  makeChain: MakeChain,
   directory?: string,
-): Promise<Error[]> {
-  if (valid === undefined) return [];
+): Promise<StaleOutcome> {
+  if (valid === undefined) return { failures: [], inUse: [] };
   const { startedAt = new Date(performance.timeOrigin) } = context;
   const isValid = listedTest(valid);
   const failures: Error[] = [];
+  const inUse: AttachmentId[] = [];
   for (const record of listRecords(directory)) {
     const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } =
       record.input.env;
     // The runtime made its list before a younger one.
     const isStale = record.input.network === network &&
-      !isValid({ containerId, ifName }) && record.since < startedAt;
+      !isValid({ containerId, ifName }) && record.since < startedAt &&
+      !listedTest(inUse)({ containerId, ifName });
     if (!isStale) continue;
     try {
-      await deleteRecorded(record, { ...context, signal });
+      const options = { ...context, signal };
+      const isInUse = await deleteRecorded(
+        record,
+        options,
+        makeChain,
+        directory,
+      );
+      if (isInUse) inUse.push({ containerId, ifName });
     } catch (cause) {
       const message = `failed to delete ${containerId} ${ifName}`;
       failures.push(new Error(message, { cause }));
     }
   }
-  return failures;
+  return { failures, inUse };
 }
