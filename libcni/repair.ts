@@ -30,6 +30,8 @@ export interface RepairOptions extends OperationOptions {
   readonly sandbox?: boolean;
   /** Whether it only looks, and changes nothing; false by default. */
   readonly dryRun?: boolean;
+  /** Receives what became of each plugin's part, also if a later part is not reached. */
+  readonly onRepair?: (repair: PluginRepair) => void;
 }
 
 /** What became of one plugin's part of an attachment. */
@@ -51,7 +53,7 @@ export async function repairNetwork(
   tools: Tools,
   network: Network,
   conf: RuntimeConf,
-  { signal, sandbox = false, dryRun = false }: RepairOptions,
+  { signal, sandbox = false, dryRun = false, onRepair }: RepairOptions,
 ): Promise<PluginRepair[]> {
   if (!hasVersion(network, COMMAND_SINCE.CHECK)) {
     throw new CheckNotSupportedError(
@@ -78,9 +80,9 @@ export async function repairNetwork(
   const repairs: PluginRepair[] = [];
   for (const plugin of network.plugins) {
     signal?.throwIfAborted();
-    repairs.push(
-      await (dryRun ? checkOne : repairOne)(attachment, plugin),
-    );
+    const repair = await (dryRun ? checkOne : repairOne)(attachment, plugin);
+    repairs.push(repair);
+    onRepair?.(repair);
   }
   return repairs;
 }

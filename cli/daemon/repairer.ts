@@ -31,6 +31,7 @@ import {
 import type { Directories } from "../node/network.ts";
 import {
   type AttachmentRepair,
+  type NodeRepairs,
   repairAttachments,
 } from "../repair/repair_node.ts";
 import { OwnFiles } from "./own_files.ts";
@@ -198,15 +199,21 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       return false;
     }
     const startMs = performance.now();
-    const repairs = await this.#repair(attachments, round);
-    this.#report(repairs, attachments, performance.now() - startMs);
+    const { repairs, failure } = await this.#repair(attachments, round);
+    // The end of the daemon is not the fault of a container.
+    const isEnding = round.signal.aborted;
+    const known = isEnding
+      ? repairs.map(({ error: _, ...others }) => others)
+      : repairs;
+    this.#report(known, attachments, performance.now() - startMs);
+    if (failure !== undefined) throw failure;
     return true;
   }
 
   async #repair(
     attachments: readonly NodeAttachment[],
     { calls, signal }: Round,
-  ): Promise<AttachmentRepair[]> {
+  ): Promise<NodeRepairs> {
     const { lookup, env, directories, hostNetns, roundMs = ROUND_MS } =
       this.options;
     const { pluginDirs } = directories;
@@ -215,7 +222,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       : await this.#ownFiles.list(pluginDirs);
     const invoker = createInvoker(dispatch, lookup, { callers });
     using limit = new JoinedSignal(roundMs, signal);
-    const repairs = await repairAttachments(this.#order(attachments), {
+    const ended = await repairAttachments(this.#order(attachments), {
       createRuntime: (cacheDir) =>
         new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
       hostNetns,
@@ -230,8 +237,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
         await calls.whileIdle(containerId, work) ??
           (signal.aborted ? await work() : undefined),
     });
-    this.#begun.clear();
-    return repairs;
+    if (ended.failure === undefined) this.#begun.clear();
+    return ended;
   }
 
   /**
@@ -257,7 +264,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     const repaired = repairs.filter(({ plugins }) =>
       plugins.some((one) => one.repaired.length > 0)
     );
-    const remaining = repairs.flatMap(({ attachment, plugins, error }) => {
+    const failed = repairs.flatMap(({ attachment, plugins, error }) => {
       const errors = [
         ...error === undefined ? [] : [error],
         ...plugins.flatMap(({ type, remaining }) =>
@@ -281,13 +288,26 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
         ms: ms.toFixed(),
       });
     }
-    for (const one of remaining) {
+    for (const one of failed) {
       const isKnown = this.#remaining.some(({ container, error }) =>
         container === one.container && error === one.error
       );
       if (!isKnown) log.warn("Cannot repair a container", one);
     }
-    this.#remaining = remaining;
+    this.#remaining = [...failed, ...this.#listUnseen(repairs, attachments)];
+  }
+
+  /** Lists what remained before of attachments that a round did not reach. */
+  #listUnseen(
+    repairs: readonly AttachmentRepair[],
+    attachments: readonly NodeAttachment[],
+  ): RepairsDocument["remaining"] {
+    const seen = new Set(repairs.map(({ attachment }) => keyOf(attachment)));
+    const unseen = new Set(attachments.map(keyOf)).difference(seen)
+      .difference(this.#deleted);
+    return this.#remaining.filter(({ network, container, ifname }) =>
+      unseen.has(keyOf({ network, containerId: container, ifName: ifname }))
+    );
   }
 
   /** Notes the repairs, and forgets those of attachments that are gone. */

@@ -4,6 +4,7 @@ import { AttachmentCache } from "../../libcni/cache.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { Repairer } from "./repairer.ts";
 
 const SILENT = { info(): void {}, warn(): void {}, error(): void {} };
@@ -108,5 +109,71 @@ rootTest(
     }
     const first = begun.slice(0, slow.length + 1);
     assertEquals(first.toSorted(), [...slow, last]);
+  },
+);
+
+rootTest(
+  "Repairer reports a round that ran out of time, and keeps what it did not reach",
+  async () => {
+    using hosts = TestHosts.create();
+    using plugins = new RecordingPlugins();
+    const VERSION =
+      `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"],"commands":["REPAIR"]}'`;
+    const answer = (repaired: string, remaining: string): string =>
+      `echo '{"cniVersion":"1.1.0","repaired":[${repaired}],"remaining":[${remaining}]}'`;
+    plugins.add("own", { VERSION, REPAIR: answer('"x"', "") });
+    plugins.add("broken", { VERSION, REPAIR: answer("", '"y"') });
+    plugins.add("slow", {
+      VERSION,
+      REPAIR: `${answer("", "")}; [ ! -e "$0.slow" ] || exec sleep 60`,
+    });
+    for (const type of ["own", "broken", "slow"]) {
+      await plugins.runtime().addNetworkList(
+        plugins.list([type], { name: type }),
+        plugins.conf({ containerId: type, netns: hosts.sandbox.path }),
+      );
+    }
+    const repairer = new Repairer({
+      hostNetns: hosts.host.path,
+      directories: {
+        pluginDirs: [plugins.directory.path],
+        cacheDir: plugins.cacheDir,
+      },
+      env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
+      lookup: () => undefined,
+      log: SILENT,
+      restMs: 1,
+      sweepMs: 1,
+      retryMs: 1,
+      roundMs: 2000,
+    });
+    const end = new AbortController();
+    let isBusy = false;
+    const running = repairer.run({
+      whileIdle: (containerId, work) =>
+        isBusy && containerId === "broken"
+          ? Promise.resolve(undefined)
+          : work(),
+    }, end.signal);
+    const describeAll = (): string[][] => [
+      repairer.describe().done.map(({ container }) => container),
+      repairer.describe().remaining.map(({ container }) => container).sort(),
+    ];
+    try {
+      await eventually("a round ends", () => repairer.describe().rounds > 0);
+      assertEquals(describeAll(), [["own"], ["broken"]]);
+      isBusy = true;
+      plugins.directory.addFile("slow.slow", "");
+      const { repaired } = repairer.describe();
+      await eventually(
+        "a round runs out of time",
+        () => repairer.describe().problem !== undefined,
+      );
+      assertEquals(describeAll(), [["own"], ["broken", "slow"]]);
+      assertEquals(repairer.describe().repaired > repaired, true);
+    } finally {
+      end.abort();
+      await running;
+    }
   },
 );

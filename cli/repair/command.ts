@@ -5,8 +5,10 @@
  */
 
 import type { Output } from "../../base/command_line/command.ts";
+import { Interruption } from "../../base/command_line/interrupt.ts";
 import { showControls } from "../../base/command_line/style.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
+import { describeError } from "../../base/error.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import {
@@ -65,7 +67,8 @@ export async function repair(call: CniCall): Promise<Output> {
   using _nftables = Nftables.keepOpen(OWN_NETNS);
   const locks = createLocks(directories);
   const dryRun = flags["dry-run"] === true;
-  const repairs = await repairAttachments([...new Set(attachments)], {
+  const wanted = [...new Set(attachments)];
+  const { repairs, failure } = await repairAttachments(wanted, {
     createRuntime: (cacheDir) =>
       createRuntime(call, { ...directories, cacheDir }, locks),
     hostNetns: OWN_NETNS,
@@ -73,13 +76,29 @@ export async function repair(call: CniCall): Promise<Output> {
     dryRun,
     signal,
   });
-  const rows = repairs.map(describe);
+  const rows = [...repairs, ...listMissed(wanted, repairs, failure)]
+    .map(describe);
+  if (failure !== undefined) call.showFailure(failure);
+  const exitCode = rows.some(({ remaining }) => remaining.length > 0) ? 1 : 0;
   return {
     json: rows,
     text: rows.flatMap((row) => formatRow(row, dryRun)).join("\n"),
     note: summarize(rows, dryRun),
-    exitCode: rows.some(({ remaining }) => remaining.length > 0) ? 1 : 0,
+    exitCode: failure instanceof Interruption ? failure.exitCode : exitCode,
   };
+}
+
+/** Lists attachments that repairs that ended early did not reach. */
+function listMissed(
+  attachments: readonly NodeAttachment[],
+  repairs: readonly AttachmentRepair[],
+  failure: unknown,
+): AttachmentRepair[] {
+  if (failure === undefined) return [];
+  const reached = new Set(repairs.map(({ attachment }) => attachment));
+  const error = `not looked at: ${describeError(failure)}`;
+  return attachments.filter((one) => !reached.has(one))
+    .map((attachment) => ({ attachment, plugins: [], error }));
 }
 
 /** @throws {Error} If there is no such container, or it has no attachment */

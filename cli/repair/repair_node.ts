@@ -28,8 +28,16 @@ export interface AttachmentRepair {
   readonly attachment: NodeAttachment;
   /** What each plugin did; empty if none was asked. */
   readonly plugins: readonly PluginRepair[];
-  /** Why none was asked, if that is a failure. */
+  /** Why none was asked, or not all, if that is a failure. */
   readonly error?: string;
+}
+
+/** What became of attachments. */
+export interface NodeRepairs {
+  /** Those that were reached. */
+  readonly repairs: readonly AttachmentRepair[];
+  /** Why not all were reached or finished, if something ended the repairs. */
+  readonly failure?: unknown;
 }
 
 /** How attachments are repaired. */
@@ -74,18 +82,19 @@ const UNDO_MS = 10_000;
 /**
  * Repairs attachments; those of a container run one after the other. If something was
  * repaired, it then waits until no plugin runs DEL of it, to look for attachments that
- * were deleted meanwhile. It does so even if the signal ends the repairs.
+ * were deleted meanwhile. It does so even if the signal ends the repairs, and reports
+ * what was repaired until then.
  */
 export async function repairAttachments(
   attachments: readonly NodeAttachment[],
   options: NodeRepair,
-): Promise<AttachmentRepair[]> {
+): Promise<NodeRepairs> {
   const { createRuntime, around = (_, repair) => repair() } = options;
   const containers = [
     ...Map.groupBy(attachments, ({ containerId }) => containerId).values(),
   ];
   const done = new Map<NodeAttachment, AttachmentRepair>();
-  // Nothing tells what was repaired of these.
+  // Nothing tells what their last plugin has repaired.
   const interrupted = new Set<NodeAttachment>();
   const runtimes = new Map<string, NetworkRuntime>();
   const runtimeOf = ({ cacheDir }: NodeAttachment): NetworkRuntime => {
@@ -99,11 +108,9 @@ export async function repairAttachments(
         options.signal?.throwIfAborted();
         if (options.isDeleted?.(one)) continue;
         const repair = await around(one, async () => {
-          try {
-            return await repairAttachment(one, runtimeOf(one), options);
-          } finally {
-            if (options.signal?.aborted) interrupted.add(one);
-          }
+          const repair = await repairAttachment(one, runtimeOf(one), options);
+          if (options.signal?.aborted) interrupted.add(one);
+          return repair;
         });
         if (repair !== undefined) done.set(one, repair);
       }
@@ -116,9 +123,12 @@ export async function repairAttachments(
     const { hostNetns } = options;
     await undoDeleted(done, interrupted, { hostNetns, around, runtimeOf });
   }
+  const repairs = attachments.flatMap((one) => done.get(one) ?? []);
   const failed = ended.find(({ status }) => status === "rejected");
-  if (failed?.status === "rejected") throw failed.reason;
-  return attachments.flatMap((one) => done.get(one) ?? []);
+  if (failed?.status === "rejected") return { repairs, failure: failed.reason };
+  return interrupted.size > 0
+    ? { repairs, failure: options.signal?.reason }
+    : { repairs };
 }
 
 /**
@@ -191,19 +201,22 @@ async function repairAttachment(
   runtime: NetworkRuntime,
   options: RepairOptions,
 ): Promise<AttachmentRepair> {
+  const plugins: PluginRepair[] = [];
   try {
     const lost = hadInterface(attachment) ? findLost(attachment) : undefined;
-    if (lost !== undefined) return { attachment, plugins: [], error: lost };
+    if (lost !== undefined) return { attachment, plugins, error: lost };
     const { list, conf } = parse(attachment);
-    if (list.plugins.length === 0) return { attachment, plugins: [] };
-    const plugins = await runtime.repairNetworkList(list, conf, options);
+    if (list.plugins.length === 0) return { attachment, plugins };
+    await runtime.repairNetworkList(list, conf, {
+      ...options,
+      onRepair: (repair) => plugins.push(repair),
+    });
     return { attachment, plugins };
   } catch (error) {
-    options.signal?.throwIfAborted();
     // Without CHECK, nothing shows what is missing.
     return error instanceof CheckNotSupportedError
-      ? { attachment, plugins: [] }
-      : { attachment, plugins: [], error: describeError(error) };
+      ? { attachment, plugins }
+      : { attachment, plugins, error: describeError(error) };
   }
 }
 

@@ -1,5 +1,7 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals } from "@std/assert";
+import { describeError } from "../../base/error.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { listNodeAttachments } from "../node/node_attachments.ts";
@@ -16,7 +18,7 @@ testRows("repairAttachments() looks again after a repair", [
   using host = new RecordingPlugins();
   host.add("own", { VERSION, REPAIR });
   await host.runtime().addNetworkList(host.list(["own"]), host.conf());
-  const repairs = await repairAttachments(listNodeAttachments(host), {
+  const { repairs } = await repairAttachments(listNodeAttachments(host), {
     createRuntime: () => host.runtime(),
     hostNetns: OWN_NETNS,
     around: async (_, work) => {
@@ -67,22 +69,44 @@ Deno.test("repairAttachments() looks again although the signal has ended the rep
     );
   }
   const end = new AbortController();
-  await assertRejects(
-    () =>
-      repairAttachments(listNodeAttachments(host), {
-        createRuntime: () => host.runtime(),
-        hostNetns: OWN_NETNS,
-        signal: end.signal,
-        around: async (_, work) => {
-          const repair = await work();
-          if (end.signal.aborted) return repair;
-          await Deno.remove(host.cacheDir, { recursive: true });
-          end.abort(new Error("the round ends"));
-          return repair;
-        },
-      }),
-    Error,
-    "the round ends",
+  const { repairs, failure } = await repairAttachments(
+    listNodeAttachments(host),
+    {
+      createRuntime: () => host.runtime(),
+      hostNetns: OWN_NETNS,
+      signal: end.signal,
+      around: async (_, work) => {
+        const repair = await work();
+        if (end.signal.aborted) return repair;
+        await Deno.remove(host.cacheDir, { recursive: true });
+        end.abort(new Error("the round ends"));
+        return repair;
+      },
+    },
   );
+  assertEquals([repairs.length, describeError(failure)], [1, "the round ends"]);
   assertEquals(host.story.slice(2), ["own VERSION", "own REPAIR", "own DEL"]);
+});
+
+Deno.test("repairAttachments() reports what was repaired before the signal", async () => {
+  using host = new RecordingPlugins();
+  host.add("own", { VERSION, REPAIR });
+  host.add("slow", { VERSION, REPAIR: "exec sleep 60" });
+  const list = host.list(["own", "slow", "own"]);
+  await host.runtime().addNetworkList(list, host.conf());
+  const end = new AbortController();
+  const repairing = repairAttachments(listNodeAttachments(host), {
+    createRuntime: () => host.runtime(),
+    hostNetns: OWN_NETNS,
+    signal: end.signal,
+  });
+  await eventually("slow runs", () => host.story.includes("slow REPAIR"));
+  end.abort(new Error("the round ends"));
+  const { repairs: [repair], failure } = await repairing;
+  assertEquals(describeError(failure), "the round ends");
+  assertEquals(
+    repair?.plugins.map(({ type, repaired }) => [type, repaired]),
+    [["own", ["x"]], ["slow", []]],
+  );
+  assertEquals(repair?.error, "the round ends");
 });
