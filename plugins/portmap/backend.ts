@@ -58,26 +58,29 @@ export interface Backend {
    * succeeds if there is nothing to remove, or if the host lacks the backend.
    *
    * @param named The ports that the configuration names
-   * @returns The ports that were forwarded. None if nothing is left of the
-   * attachment: its address and ports may be another container's now
+   * @param gone Receives the ports that were forwarded, even if it then fails. None
+   * if nothing is left of the attachment: its address and ports may be another
+   * container's now
    * @throws {Error} If something cannot be removed
    */
   del(
     host: PortmapHost,
     owner: Attachment,
     named: readonly ForwardedPort[],
-  ): Promise<ForwardedPort[]>;
+    gone: ForwardedPort[],
+  ): Promise<void>;
   /**
    * Removes everything of attachments to a network that are no longer valid.
    *
-   * @returns As {@linkcode Backend.del}
+   * @param gone As in {@linkcode Backend.del}
    * @throws {Error} If something cannot be removed
    */
   gc(
     host: PortmapHost,
     network: string,
     valid: readonly AttachmentId[],
-  ): Promise<ForwardedPort[]>;
+    gone: ForwardedPort[],
+  ): Promise<void>;
   /**
    * Checks that ports can be forwarded, without changing anything.
    *

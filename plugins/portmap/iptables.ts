@@ -23,6 +23,7 @@ import {
 import {
   checkIptables,
   eachIptables,
+  type HostTable,
 } from "../parts/firewall/iptables/places.ts";
 import {
   commentOf,
@@ -37,6 +38,7 @@ import {
   findMissingRule,
   type IptablesRule,
   listRules,
+  removeEach,
 } from "../parts/firewall/iptables/rules.ts";
 import { openNftables } from "../parts/firewall/open_nftables.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
@@ -108,26 +110,35 @@ export const iptablesBackend: Backend = {
     await checkLoopback(host, forwarding);
   },
 
-  async del(host, owner): Promise<ForwardedPort[]> {
+  async del(host, owner, _named, gone): Promise<void> {
     const { chain, oldChain } = await chainNamesOf(owner);
     const isOwn = isSectionOf(owner);
-    return await removeChains(host, [chain, oldChain], async (iptables) => [
-      await readChain(iptables, HOSTPORTS, chain, isOwn),
-      await readChain(iptables, OLD_HOSTPORTS, oldChain, isOwn),
-    ]);
+    await eachIptables(placeOf(host), [chain, oldChain], async (iptables) => {
+      const removed = await removeChains(iptables, async () => [
+        await readChain(iptables, HOSTPORTS, chain, isOwn),
+        await readChain(iptables, OLD_HOSTPORTS, oldChain, isOwn),
+      ]);
+      gone.push(...removed);
+    });
   },
 
-  async gc(host, network, valid): Promise<ForwardedPort[]> {
+  async gc(host, network, valid, gone): Promise<void> {
     const spared = await chainsOf(network, valid);
-    return await removeChains(host, [HOSTPORTS], async (iptables) => {
-      const prefix = commentPrefixOf(network);
+    const prefix = commentPrefixOf(network);
+    await eachIptables(placeOf(host), [HOSTPORTS], async (iptables) => {
       const stale = (await listRules(iptables, HOSTPORTS) ?? [])
         .map((rule) => ({ rule, chain: chainAfter(rule) }))
         .filter(({ rule, chain }) =>
           chain !== "" && !spared.has(chain) &&
           commentOf(rule).startsWith(prefix)
         ).map(({ chain }) => chain);
-      return await readChains(iptables, HOSTPORTS, new Set(stale));
+      await removeEach([...new Set(stale)], async (some) => {
+        const removed = await removeChains(
+          iptables,
+          () => readChains(iptables, HOSTPORTS, new Set(some)),
+        );
+        gone.push(...removed);
+      });
     });
   },
 
@@ -226,31 +237,29 @@ async function checkRules(
   );
 }
 
+/** Returns the table of a host that has the rules. */
+function placeOf({ hostNetns, path, backend, log }: PortmapHost): HostTable {
+  const isNamed = backend === "iptables";
+  return { hostNetns, path, log, isNamed, table: "nat" };
+}
+
 /**
- * Removes chains from wherever the host may have one of `names`.
+ * Removes chains together.
  *
- * @param read Reads the chains in one place
  * @returns The ports that they forwarded
  */
 async function removeChains(
-  { hostNetns, path, backend, log }: PortmapHost,
-  names: readonly string[],
-  read: (iptables: Iptables) => Promise<Chain[]>,
+  iptables: Iptables,
+  read: () => Promise<Chain[]>,
 ): Promise<ForwardedPort[]> {
-  const isNamed = backend === "iptables";
-  const place = { hostNetns, path, log, isNamed, table: "nat" } as const;
-  const gone: ForwardedPort[] = [];
-  await eachIptables(place, names, async (iptables) => {
-    let chains: Chain[] = [];
-    await changeRules(iptables, async () => {
-      const found = await read(iptables);
-      // What another DEL removed in between is not found again.
-      if (found.flatMap(removedPorts).length > 0) chains = found;
-      return found.flatMap(removalOf);
-    });
-    gone.push(...chains.flatMap(removedPorts));
+  let chains: Chain[] = [];
+  await changeRules(iptables, async () => {
+    const found = await read();
+    // What another DEL removed in between is not found again.
+    if (found.flatMap(removedPorts).length > 0) chains = found;
+    return found.flatMap(removalOf);
   });
-  return gone;
+  return chains.flatMap(removedPorts);
 }
 
 function isSameEntry({ args }: IptablesRule): (entry: Entry) => boolean {

@@ -434,6 +434,36 @@ test("collects what is not valid, of its network only", async () => {
   assertMatch(rules, /id: \\"stays/);
 });
 
+test(
+  "collects the other chains if it cannot remove one",
+  async (t) => {
+    await eachRow(t, ["nft", "legacy"], async (variant) => {
+      using host = new Host();
+      const env = variant === "legacy" ? host.legacy() : {};
+      const nat = (...args: string[]): string =>
+        runIn(host.hosts.host, `iptables-${variant}`, "-t", "nat", ...args);
+      const chains = (): string[] =>
+        nat("-S").match(/(?<=^-N )CNI-DN-\w+/gm) ?? [];
+      for (const [index, containerId] of ["c1", "c2", "c3"].entries()) {
+        await host.succeed("ADD", onePort(8080 + index), { containerId, env });
+      }
+      const [kept = ""] = chains();
+      assertEquals(chains().length, 3);
+      // The kernel keeps a chain to which another program's rule leads.
+      nat("-N", "theirs");
+      nat("-A", "theirs", "-j", kept);
+      const gc = { ...GC, "cni.dev/valid-attachments": [] };
+      const failed = await host.run("GC", gc, { env });
+      assertFailure(failed, 999, `Cannot remove the chain "${kept}"`);
+      assertEquals(chains(), [kept]);
+      nat("-F", "theirs");
+      await host.succeed("GC", gc, { env });
+      assertEquals(chains(), []);
+    });
+  },
+  needsBoth,
+);
+
 test("removes chains of Go plugins before 0.7", async () => {
   using host = new Host();
   await host.succeed("ADD");

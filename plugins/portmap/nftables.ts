@@ -119,27 +119,29 @@ export const nftablesBackend: Backend = {
     await throwDifference(problem);
   },
 
-  async del(host, attachment, named): Promise<ForwardedPort[]> {
+  async del(host, attachment, named, gone): Promise<void> {
     using nftables = openNftables(host.hostNetns);
-    if (nftables === undefined) return [];
+    if (nftables === undefined) return;
     const { containerId } = attachment;
     const owner = await ownerOf(attachment);
-    return await remove(nftables, host, {
+    const removed = await remove(nftables, host, {
       owned: ownedBy(owner),
       others: () => delGoRules(nftables, containerId),
       named,
       removed: containerId,
     });
+    gone.push(...removed);
   },
 
-  async gc(host, network, valid): Promise<ForwardedPort[]> {
+  async gc(host, network, valid, gone): Promise<void> {
     using nftables = openNftables(host.hostNetns);
-    if (nftables === undefined) return [];
-    return await remove(nftables, host, {
+    if (nftables === undefined) return;
+    const removed = await remove(nftables, host, {
       owned: await staleOf(network, valid),
       others: () => [],
       named: [],
     });
+    gone.push(...removed);
   },
 
   async status(host): Promise<void> {

@@ -55,7 +55,11 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
     rollback.onFailure(
       "stop the forwarding",
-      () => endForwarding(host, (one) => one.del(host, forwarding.owner, [])),
+      () =>
+        endForwarding(
+          host,
+          (one, gone) => one.del(host, forwarding.owner, [], gone),
+        ),
     );
     const others = await backend.add(host, forwarding);
     rollback.commit();
@@ -87,7 +91,10 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
   async del(call): Promise<void> {
     const host = hostOf(call);
     const owner = attachmentOf(call), named = namedPorts(call);
-    await endForwarding(host, (backend) => backend.del(host, owner, named));
+    await endForwarding(
+      host,
+      (backend, gone) => backend.del(host, owner, named, gone),
+    );
   },
 
   async gc(call): Promise<void> {
@@ -96,7 +103,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const host = hostOf(call);
     await endForwarding(
       host,
-      (backend) => backend.gc(host, network, validAttachments),
+      (backend, gone) => backend.gc(host, network, validAttachments, gone),
     );
   },
 
@@ -136,16 +143,14 @@ async function chosenBackend(
 /** Removes from all backends: the host's choice may have changed since ADD. */
 async function endForwarding(
   host: PortmapHost,
-  remove: (backend: Backend) => Promise<ForwardedPort[]>,
+  remove: (backend: Backend, gone: ForwardedPort[]) => Promise<void>,
 ): Promise<void> {
   const gone: ForwardedPort[] = [];
   try {
     await tryAll(
       Object.entries(backends).map(([name, load]) => [
         `remove the port mappings of ${name}`,
-        async () => {
-          gone.push(...await remove(await load()));
-        },
+        async () => await remove(await load(), gone),
       ]),
     );
   } finally {

@@ -18,6 +18,7 @@
  * @module
  */
 
+import { tryAll } from "../../../../cni/call/rollback.ts";
 import { Cidr } from "../../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../../net/ip.ts";
 import { lockNetns } from "../../sandbox/lock_netns.ts";
@@ -243,6 +244,28 @@ export async function changeRules(
     const ended = await restoreIptables(iptables, changes);
     if (ended.success) return;
     refused = { changes: text, ended };
+  }
+}
+
+/**
+ * Removes chains together, or each by itself if that is refused: the kernel keeps a
+ * chain to which another program's rule leads, and one that cannot be removed must
+ * not keep the others.
+ *
+ * @param remove Removes some of them: all or none
+ * @throws {Error} If a chain stays; the message names it
+ */
+export async function removeEach(
+  chains: readonly string[],
+  remove: (chains: readonly string[]) => Promise<void>,
+): Promise<void> {
+  if (chains.length === 0) return;
+  try {
+    await remove(chains);
+  } catch {
+    await tryAll(
+      chains.map((one) => [`remove the chain "${one}"`, () => remove([one])]),
+    );
   }
 }
 

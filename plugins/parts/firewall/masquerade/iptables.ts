@@ -26,6 +26,7 @@ import {
   deleteLineOf,
   findMissingRule,
   listTable,
+  removeEach,
 } from "../iptables/rules.ts";
 import {
   containerIn,
@@ -110,30 +111,31 @@ export async function delIptablesMasquerade(
 }
 
 /**
- * Removes the chains of containers, and the rules that lead to them, together.
+ * Removes the chains of containers, and the rules that lead to them.
  *
- * @throws {Error} With the program's output; nothing is removed then
+ * @throws {Error} If a chain stays; the others are removed
  */
 export async function delIptablesChains(
   iptables: Iptables,
   containers: readonly Pick<MasqueradeNames, "chain">[],
 ): Promise<void> {
-  if (containers.length === 0) return;
-  const chains = new Set(containers.map(({ chain }) => chain));
-  await changeRules(iptables, async () => {
-    const listed = await listTable(iptables);
-    const present = listed.filter((line) => line.startsWith("-N "))
-      .map((line) => line.slice("-N ".length))
-      .filter((name) => chains.has(name));
-    const leading = listed.filter((line) =>
-      line.startsWith("-A POSTROUTING ") &&
-      chains.has(/ -j (\S+)/.exec(line)?.[1] ?? "")
-    );
-    return [
-      ...leading.map(deleteLineOf),
-      ...present.flatMap((chain) => [`-F ${chain}`, `-X ${chain}`]),
-    ];
-  });
+  const all = containers.map(({ chain }) => chain);
+  await removeEach(all, (some) =>
+    changeRules(iptables, async () => {
+      const chains = new Set(some);
+      const listed = await listTable(iptables);
+      const present = listed.filter((line) => line.startsWith("-N "))
+        .map((line) => line.slice("-N ".length))
+        .filter((name) => chains.has(name));
+      const leading = listed.filter((line) =>
+        line.startsWith("-A POSTROUTING ") &&
+        chains.has(/ -j (\S+)/.exec(line)?.[1] ?? "")
+      );
+      return [
+        ...leading.map(deleteLineOf),
+        ...present.flatMap((chain) => [`-F ${chain}`, `-X ${chain}`]),
+      ];
+    }));
 }
 
 /** Lists the containers that have rules for a network, by their comments. */

@@ -145,13 +145,6 @@ export async function collectMasqueradeGarbage(
       [...new Set(ids)].filter((id) => !containers.has(id))
         .map((containerId) => namesOf({ network, containerId, ifName: "" })),
     );
-  const delEach = (
-    stale: readonly MasqueradeNames[],
-    del: (one: MasqueradeNames) => Promise<void>,
-  ): Promise<void> =>
-    tryAll(
-      stale.map((one) => [`remove the chain "${one.chain}"`, () => del(one)]),
-    );
   // Otherwise each stale chain would be searched for among all rules.
   using _kept = Nftables.keepOpen(host.hostNetns);
   using nftables = openNftables(host.hostNetns);
@@ -165,31 +158,21 @@ export async function collectMasqueradeGarbage(
       const { delIptablesNftMasquerade, listIptablesNftContainers } =
         await import("./iptables_nft.ts");
       const ids = listIptablesNftContainers(nftables, network);
-      await delEach(
-        await staleOf(ids),
-        (one) => delIptablesNftMasquerade(nftables, one, undefined),
-      );
+      const stale = await staleOf(ids);
+      await tryAll(stale.map((one) => [
+        `remove the chain "${one.chain}"`,
+        () => delIptablesNftMasquerade(nftables, one, undefined),
+      ]));
     }],
     [
       "remove stale rules of iptables-legacy",
       () =>
         eachLegacyIptables(legacyOf(host), async (iptables) => {
-          const {
-            delIptablesChains,
-            delIptablesMasquerade,
-            listIptablesContainers,
-          } = await import("./iptables.ts");
+          const { delIptablesChains, listIptablesContainers } = await import(
+            "./iptables.ts"
+          );
           const ids = await listIptablesContainers(iptables, network);
-          const stale = await staleOf(ids);
-          try {
-            await delIptablesChains(iptables, stale);
-          } catch {
-            // One that cannot be removed must not keep the others.
-            await delEach(
-              stale,
-              (one) => delIptablesMasquerade(iptables, one, undefined),
-            );
-          }
+          await delIptablesChains(iptables, await staleOf(ids));
         }),
     ],
   ]);
