@@ -397,6 +397,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       linkDeletion: options.linkDeletion,
       yieldDuring: options.yieldDuring,
       onConflict: options.onConflict,
+      onAttached: options.onAttached,
       keepsAddresses: options.keepsAddresses,
     },
     cache: new AttachmentCache(options.cacheDir),

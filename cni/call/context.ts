@@ -53,6 +53,11 @@ export interface CallControl {
    * them. Plugins that run as processes only log them.
    */
   readonly onConflict?: ((conflict: AddressConflict) => void) | undefined;
+  /**
+   * Called by an ADD that fails because its attachment exists already. Whoever gives
+   * that ADD up must not run DEL, which would end the existing one.
+   */
+  readonly onAttached?: (() => void) | undefined;
 }
 
 /** An address that a container does not get because another machine has it. */

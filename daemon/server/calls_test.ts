@@ -3,7 +3,12 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { CniError } from "../../base/error.ts";
 import { emptyResult } from "../../cni/result/result.ts";
 import { netConf } from "../../cni/config/types.ts";
+import { hostLocal } from "../../ipam/host_local/plugin.ts";
+import { DataDirectory } from "../../ipam/host_local/testing.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
 import { Calls } from "./calls.ts";
@@ -170,6 +175,56 @@ Deno.test("Calls undoes no ADD that has failed by itself", async (t) => {
     assertEquals(codeOf(outcome), 11);
     assertEquals(told.story, isUndone ? ["DEL c1"] : []);
   }, ([error, isSeenBefore]) => `${error.message}, ${isSeenBefore}`);
+});
+
+Deno.test("Calls leaves the lease to which a second ADD came", async () => {
+  using directory = new DataDirectory();
+  const config = directory.config({ subnet: "10.1.2.0/24" });
+  const stdin = new TextEncoder().encode(JSON.stringify(config));
+  const told = new Told();
+  const run = (signal: AbortSignal, plugin: Plugin): Promise<Outcome> =>
+    told.run("ADD", "c1", signal, undefined, { plugin, stdin });
+  const first = await run(new AbortController().signal, hostLocal as Plugin);
+  assertEquals(codeOf(first), 0);
+  const leases = directory.leases();
+  const gone = new AbortController();
+  const second = await run(gone.signal, {
+    ...hostLocal as Plugin,
+    add: (call) => {
+      gone.abort(new Error("the caller disconnected"));
+      return (hostLocal as Plugin).add?.(call) as ReturnType<
+        NonNullable<Plugin["add"]>
+      >;
+    },
+  });
+  assertEquals([codeOf(second), directory.leases()], [11, leases]);
+});
+
+rootTest("Calls leaves the interface to which a second ADD came", async (t) => {
+  await eachRow(t, ["eth0", "eth1"], async (name) => {
+    using hosts = TestHosts.create();
+    const peer = ["type", "veth", "peer", "name", "peer"];
+    runIn(hosts.sandbox, "ip", "link", "add", name, ...peer);
+    const told = new Told();
+    const gone = new AbortController();
+    const plugin: Plugin = {
+      ...told.plugin,
+      add: () => {
+        gone.abort(new Error("the caller disconnected"));
+        throw new Error("another program's IPAM plugin refused");
+      },
+    };
+    const env = {
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: "c1",
+      CNI_NETNS: hosts.sandbox.path,
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/no/such/directory",
+    };
+    const changes = { plugin, env };
+    await told.run("ADD", "c1", gone.signal, undefined, changes);
+    assertEquals(told.story, name === "eth0" ? [] : ["DEL c1"]);
+  });
 });
 
 Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {

@@ -6,6 +6,7 @@
 
 import { JoinedSignal } from "../../base/deadline.ts";
 import { ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import type { Log } from "../../base/log/log.ts";
 import type {
   CallContext,
@@ -53,7 +54,8 @@ const UNDO_MS = 30_000;
 /**
  * Runs a call. After an ADD that is given up, runs the DEL that a runtime runs after
  * an ADD without a result, even if a DEL waits: it may never run here. An ADD that
- * has failed by itself has undone its own part, as all plugins do.
+ * has failed by itself has undone its own part, as all plugins do, and one that finds
+ * the container attached leaves that attachment alone.
  *
  * @param context `signal` is aborted when the call is given up
  */
@@ -66,14 +68,18 @@ export async function runCall(
 ): Promise<Outcome> {
   const { call, command, subject, startedAt } = running;
   const { stdin } = call;
-  const input = { ...context, stdin: () => stdin, startedAt };
+  let isAttached = false;
+  const onAttached = (): void => void (isAttached = true);
+  const input = { ...context, stdin: () => stdin, startedAt, onAttached };
   const output = await runPlugin(running, call.env, input, options);
   const wasCut = context.signal.aborted;
   call.poll();
   if (!context.signal.aborted || command !== "ADD") return output;
   // What is there after an ADD that refuses may be an earlier one's.
   const code = codeOf(output);
-  const hasFailed = code !== 0 && (!wasCut || REFUSALS.includes(code));
+  const hasFailed = code !== 0 &&
+    (!wasCut || REFUSALS.includes(code) || isAttached ||
+      await hasInterface(call));
   if (!hasFailed) await undo(running, output, context, options);
   return cancelledOutcome(subject, context.signal);
 }
@@ -92,6 +98,26 @@ const REFUSALS: readonly number[] = [
   ErrorCode.InvalidNetworkConfig,
   ErrorCode.InvalidNetns,
 ];
+
+/**
+ * Reports whether the container has its interface after an ADD that has failed: it is
+ * an earlier ADD's, because a failed one removes its own. Another program's IPAM
+ * plugin may have refused the address of a second ADD with any code.
+ */
+async function hasInterface(
+  { env, stdin, plugin }: DaemonCall,
+): Promise<boolean> {
+  const { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = env;
+  const { type, prevResult } =
+    ifPossible(() => JSON.parse(new TextDecoder().decode(stdin))) ?? {};
+  // IPAM plugins and later plugins of a list find the interface of an earlier one.
+  if (type !== plugin.name || prevResult) return false;
+  const { Rtnl } = await import("../../ffi/rtnl/mod.ts");
+  return ifPossible(() => {
+    using sandbox = Rtnl.open(netns);
+    return sandbox.link.find(ifName) !== undefined;
+  }) ?? false;
+}
 
 async function runPlugin(
   running: RunningCall,

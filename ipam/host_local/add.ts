@@ -79,10 +79,15 @@ export async function leaseAddresses(
     return leaseEach(requests, call.args, store, call.log, name, replacement);
   };
   const lease = async (): Promise<Candidate[]> => {
-    const leased = await tryToLease();
-    if (leased !== undefined) return leased;
-    const { prepareRestoration } = await import("./lost_leases.ts");
-    return await tryToLease(await prepareRestoration(call, sets)) ?? [];
+    try {
+      const leased = await tryToLease();
+      if (leased !== undefined) return leased;
+      const { prepareRestoration } = await import("./lost_leases.ts");
+      return await tryToLease(await prepareRestoration(call, sets)) ?? [];
+    } catch (error) {
+      if (error instanceof SecondLeaseError) call.context.onAttached?.();
+      throw error;
+    }
   };
   let leased: Candidate[];
   try {
@@ -354,15 +359,18 @@ function refuseSecondLease(
   for (const [position, { set }] of requests.entries()) {
     const lease = leases.find(({ ip }) => findRange(set, ip) !== undefined);
     if (lease === undefined) continue;
-    const error = new CniError(
+    throw new SecondLeaseError(
       ErrorCode.Internal,
-      `${lease.ip} has been allocated to ${owner.containerId}, ` +
+      `failed to allocate for range ${position}: ` +
+        `${lease.ip} has been allocated to ${owner.containerId}, ` +
         "duplicate allocation is not allowed",
       { details: lease.path },
     );
-    throw atRangeSet(position, error);
   }
 }
+
+/** The error of an attachment that has a lease already. */
+class SecondLeaseError extends CniError {}
 
 function atRangeSet(position: number, error: unknown): unknown {
   if (!(error instanceof CniError)) return error;
