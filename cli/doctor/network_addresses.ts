@@ -11,7 +11,6 @@ import type { Difference } from "../../cni/call/differences.ts";
 import { isLearned } from "../../cni/result/learned.ts";
 import { findExecutable } from "../../cni/invoke/find.ts";
 import { inNetns, NetNs } from "../../ffi/netns.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { readSysctl } from "../../ffi/sysctl.ts";
 import {
   DEFAULT_DHCP_SOCKET,
@@ -21,11 +20,11 @@ import {
   leaseDirectoryOf,
   type LeaseState,
 } from "../../ipam/dhcp/inspect.ts";
+import { isUsable } from "../../plugins/parts/address/learned_addresses.ts";
 import {
-  isUsable,
-  listGiven,
-} from "../../plugins/parts/address/learned_addresses.ts";
-import { listRouters } from "../../plugins/parts/address/router_advertisements.ts";
+  hadRouter,
+  readNetworkInterface,
+} from "../../plugins/parts/address/network_interface.ts";
 import { nameAttachment, resultOf } from "../node/live.ts";
 import { findAsking, formatIn } from "../node/network_addresses.ts";
 import { hasUnit, runsSystemd } from "../node/systemd.ts";
@@ -186,9 +185,16 @@ function describeRouters(attachment: NodeAttachment): Finding[] {
       },
     )];
   }
-  using sandbox = Rtnl.open(netns);
-  const link = sandbox.link.get(ifName);
-  const usable = listGiven(sandbox, link, result).filter(isUsable);
+  const found = readNetworkInterface(
+    attachment,
+    result,
+    ({ given, listRouters }) => ({
+      usable: given.filter(isUsable),
+      isLost: hadRouter(result) && listRouters().length === 0,
+    }),
+  );
+  if (found === undefined) return [];
+  const { usable, isLost } = found;
   const more = {
     advice: "have a router of the network advertise its prefix again, or put " +
       "the interface into the router's network or VLAN",
@@ -204,10 +210,6 @@ function describeRouters(attachment: NodeAttachment): Finding[] {
     )];
   }
   const isOld = usable.every(({ isDeprecated }) => isDeprecated);
-  const isLost =
-    result.routes.some((route) =>
-      isLearned(route) && route.dst.prefixLength === 0
-    ) && listRouters(sandbox, link).length === 0;
   if (!isOld && !isLost) return [];
   const valid = Math.max(...usable.map(({ lifetime }) => lifetime?.valid ?? 0));
   return [warning(

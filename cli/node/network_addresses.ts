@@ -7,16 +7,11 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
-import type { AddressLifetime } from "../../ffi/rtnl/address.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findLeases, type LeaseState } from "../../ipam/dhcp/inspect.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
-import {
-  isUsable,
-  listGiven,
-} from "../../plugins/parts/address/learned_addresses.ts";
+import { isUsable } from "../../plugins/parts/address/learned_addresses.ts";
+import { readNetworkInterface } from "../../plugins/parts/address/network_interface.ts";
 import { typeHas } from "../../plugins/parts/address/ipam_traits.ts";
-import { listRouters } from "../../plugins/parts/address/router_advertisements.ts";
 import { listPlugins } from "./ipam_claims.ts";
 import type { NodeAttachment } from "./node_attachments.ts";
 import { ipamTypeOf } from "./node_reader.ts";
@@ -63,7 +58,17 @@ export async function readNetworkAddresses(
 ): Promise<NetworkAddresses | null> {
   const conf = findAsking(attachment);
   if (conf === undefined || attachment.isLive !== true) return null;
-  const found = ifPossible(() => readInterface(attachment));
+  const found = ifPossible(() =>
+    readNetworkInterface(
+      attachment,
+      decodeResult(attachment.result ?? {}),
+      ({ given, listRouters }) => ({
+        addresses: given.filter(isUsable)
+          .map(({ address, lifetime }) => ({ address: `${address}`, lifetime })),
+        routers: listRouters().map(String),
+      }),
+    )
+  );
   if (found === undefined) return null;
   const leases = await findLeases(conf.document, attachment);
   const leftOf = (address: string): LeaseState | undefined =>
@@ -88,26 +93,6 @@ export async function readNetworkAddresses(
       isLost,
       expires: formatIn(leftSeconds),
     })),
-  };
-}
-
-/** @throws {Error} If the interface does not exist, or may not be read */
-function readInterface(
-  { netns, ifName, result }: NodeAttachment,
-): {
-  readonly addresses: readonly {
-    readonly address: string;
-    readonly lifetime: AddressLifetime | undefined;
-  }[];
-  readonly routers: readonly string[];
-} {
-  using sandbox = Rtnl.open(netns);
-  const link = sandbox.link.get(ifName);
-  const given = listGiven(sandbox, link, decodeResult(result ?? {}));
-  return {
-    addresses: given.filter(isUsable)
-      .map(({ address, lifetime }) => ({ address: `${address}`, lifetime })),
-    routers: listRouters(sandbox, link).map(String),
   };
 }
 

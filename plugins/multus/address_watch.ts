@@ -21,15 +21,16 @@ import {
 import type { Log } from "../../base/log/log.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
-import { isLearned } from "../../cni/result/learned.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { AnnotationChange, PodKey } from "../../kube/client.ts";
 import type { Informer } from "../../kube/resident/informer.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../kube/types.ts";
-import { isUsable, listGiven } from "../parts/address/learned_addresses.ts";
+import { isUsable } from "../parts/address/learned_addresses.ts";
 import { typeHas } from "../parts/address/ipam_traits.ts";
-import { listRouters } from "../parts/address/router_advertisements.ts";
+import {
+  hadRouter,
+  readNetworkInterface,
+} from "../parts/address/network_interface.ts";
 import { runsType } from "./model/delegate.ts";
 import { NETWORK_STATUS } from "./report/network_status.ts";
 import {
@@ -109,9 +110,14 @@ interface Known {
   writesEndMs: number;
 }
 
+/** An attachment, and which namespace its path led to at first. */
+type LocatedAttachment = AddressedAttachment & Pick<Followed, "netnsId">;
+
 /** An attachment whose addresses may change. */
 interface Followed {
   readonly netns: string;
+  /** Which namespace the path led to at first; undefined if to none. */
+  readonly netnsId: string | undefined;
   readonly ifName: string;
   readonly result: Result;
 }
@@ -121,6 +127,8 @@ export class AddressWatch {
   readonly #options: AddressWatchOptions;
   /** By UID. */
   #known: ReadonlyMap<string, Known> = new Map();
+  /** Which namespaces the paths of attachments led to when these were first seen. */
+  #netnsIds: ReadonlyMap<string, string | undefined> = new Map();
   /** How often a status was replaced. */
   updates = 0;
   #problem = "";
@@ -189,7 +197,7 @@ export class AddressWatch {
   /** Looks up the attachments of pods that are new or have changed. */
   async #lookUp(): Promise<Map<string, Known>> {
     const known = new Map<string, Known>();
-    let attachments: readonly AddressedAttachment[] | undefined;
+    let attachments: readonly LocatedAttachment[] | undefined;
     for (const { text, uids: [uid = ""] } of this.#options.pods.list()) {
       const before = this.#known.get(uid);
       if (before?.text === text) {
@@ -202,7 +210,7 @@ export class AddressWatch {
       const { [NETWORK_STATUS]: status = "" } = annotations;
       const mayChange = listOtherNames(status)
         .some((name) => this.#mayChange(name));
-      attachments ??= mayChange ? await this.#options.attachments() : undefined;
+      attachments ??= mayChange ? await this.#locate() : undefined;
       known.set(uid, {
         text,
         pod: { namespace, name, uid },
@@ -215,6 +223,25 @@ export class AddressWatch {
       });
     }
     return known;
+  }
+
+  /**
+   * Reads the attachments, and which namespaces they are in. The path of a process
+   * that has ended may become another container's.
+   */
+  async #locate(): Promise<LocatedAttachment[]> {
+    const attachments = await this.#options.attachments();
+    const keyOf = ({ netns, since }: AddressedAttachment): string =>
+      `${since.getTime()} ${netns}`;
+    const known = this.#netnsIds;
+    this.#netnsIds = new Map(attachments.map((one) => {
+      const key = keyOf(one);
+      return [key, known.get(key) ?? findFileId(one.netns)];
+    }));
+    return attachments.map((one) => ({
+      ...one,
+      netnsId: this.#netnsIds.get(keyOf(one)),
+    }));
   }
 
   /** Reports whether a network may give addresses, by its definition in memory. */
@@ -268,7 +295,7 @@ function asksNetwork(config: Uint8Array): boolean {
 /** Lists the interfaces of a pod whose addresses may change; of several sandboxes, those of the last. */
 function listFollowed(
   pod: string,
-  attachments: readonly AddressedAttachment[],
+  attachments: readonly LocatedAttachment[],
 ): Followed[] {
   const own = attachments
     .filter((one) =>
@@ -277,18 +304,21 @@ function listFollowed(
     )
     .toSorted((left, right) => left.since.getTime() - right.since.getTime());
   const newest = new Map(own.map((one) => [one.ifName, one]));
-  return [...newest.values()].flatMap(({ netns, ifName, config, result }) => {
+  return [...newest.values()].flatMap(({ config, result, ...one }) => {
+    const { netns, netnsId, ifName } = one;
     const decoded = ifPossible(() => result && decodeResult(result));
     return decoded !== undefined && asksNetwork(config)
-      ? [{ netns, ifName, result: decoded }]
+      ? [{ netns, netnsId, ifName, result: decoded }]
       : [];
   });
 }
 
-/** Reports whether a namespace is deleted. The path of a process that has ended may be another's. */
-function isGone({ netns }: Pick<Followed, "netns">): boolean {
+/** Reports whether a namespace is deleted. Its path may be another's by now. */
+function isGone(
+  { netns, netnsId }: Pick<Followed, "netns" | "netnsId">,
+): boolean {
   const id = findFileId(netns);
-  return id === undefined || id === findFileId(OWN_NETNS);
+  return id === undefined || id !== netnsId || id === findFileId(OWN_NETNS);
 }
 
 function isPresent(
@@ -304,25 +334,20 @@ function isPresent(
  *   its addresses are checked for duplicates
  */
 function readCurrent(
-  { netns, ifName, result }: Followed,
+  { netns, netnsId, ifName, result }: Followed,
 ): CurrentAddresses | "gone" | undefined {
-  if (isGone({ netns })) return "gone";
-  return ifPossible(() => {
-    using sandbox = Rtnl.open(netns);
-    const link = sandbox.link.find(ifName);
-    if (link === undefined) return undefined;
-    const given = listGiven(sandbox, link, result);
-    if (given.some((one) => one.isTentative && !one.hasDadFailed)) {
-      return undefined;
-    }
-    const hasRouters = result.routes.some((route) =>
-      isLearned(route) && route.dst.prefixLength === 0
-    );
-    return {
-      ifName,
-      mac: link.mac?.toString(),
-      ips: given.filter(isUsable).map(({ address }) => `${address.ip}`),
-      routers: hasRouters ? listRouters(sandbox, link).map(String) : undefined,
-    };
-  });
+  if (isGone({ netns, netnsId })) return "gone";
+  return ifPossible(() =>
+    readNetworkInterface(
+      { netns, ifName },
+      result,
+      ({ link, given, listRouters }): CurrentAddresses | undefined =>
+        given.some((one) => one.isTentative && !one.hasDadFailed) ? undefined : {
+          ifName,
+          mac: link.mac?.toString(),
+          ips: given.filter(isUsable).map(({ address }) => `${address.ip}`),
+          routers: hadRouter(result) ? listRouters().map(String) : undefined,
+        },
+    )
+  );
 }

@@ -279,6 +279,28 @@ rootTest("AddressWatch says nothing of a deleted sandbox", async () => {
 });
 
 rootTest(
+  "AddressWatch says nothing of another container behind the same path",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    address(sandbox, `add ${FIRST.address} ${FOR_30}`);
+    // A path like that of a process, whose ID is used again.
+    const path = `${scene.hosts.directory}/netns`;
+    await Deno.symlink(sandbox.path, path);
+    scene.place(0, path);
+    scene.start();
+    await scene.rest();
+    const other = scene.add("other", "lan", [FIRST]);
+    address(other, `add 2001:db8:2::5/64 ${FOR_30}`);
+    await Deno.symlink(other.path, `${path}.new`);
+    await Deno.rename(`${path}.new`, path);
+    await eventually("the other is written", () => scene.writes.length > 0);
+    await scene.rest();
+    assertEquals(scene.writes, ["other 2001:db8:2::5"]);
+  },
+);
+
+rootTest(
   "AddressWatch looks up a sandbox that was replaced while the pod stayed the same",
   async () => {
     await using scene = new Scene();
