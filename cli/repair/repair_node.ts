@@ -18,6 +18,7 @@ import {
   type RepairOptions,
   type RuntimeConf,
 } from "../../libcni/mod.ts";
+import { isOfAnotherResult } from "../../plugins/parts/sandbox/prev_result.ts";
 import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCached } from "../node/differences.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
@@ -244,12 +245,20 @@ function hadInterface({ ifName, result }: NodeAttachment): boolean {
     .some(({ name, sandbox }) => sandbox && name === ifName) ?? false;
 }
 
-/** Says that the interface is gone, if it is: only another ADD makes it again. */
-function findLost({ netns, ifName }: NodeAttachment): string | undefined {
+/**
+ * Says that the interface is gone, if it is: only another ADD makes it again. The
+ * path of a process that has ended may lead to another container by now.
+ */
+function findLost(attachment: NodeAttachment): string | undefined {
+  const { netns, ifName, result } = attachment;
   try {
     using sandbox = Rtnl.open(netns);
-    return sandbox.link.find(ifName) === undefined
-      ? `Interface "${ifName}" was deleted: restart the container`
+    if (sandbox.link.find(ifName) === undefined) {
+      return `Interface "${ifName}" was deleted: restart the container`;
+    }
+    const decoded = ifPossible(() => decodeResult(result ?? {}));
+    return decoded && isOfAnotherResult(sandbox, decoded, attachment)
+      ? `"${netns}" is of another container`
       : undefined;
   } catch (error) {
     if (isMissingNetns(error)) return `"${netns}" was deleted`;

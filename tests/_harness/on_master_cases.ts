@@ -116,6 +116,22 @@ export function testOnMaster(
     assertEquals([linkNames(sandbox), scene.hosts.leases()], [["lo"], []]);
   });
 
+  test("del() leaves another container behind a path that is used again", async () => {
+    using scene = make();
+    const { hosts } = scene;
+    const other = hosts.addNetns();
+    const { json } = await scene.succeed("ADD");
+    const call = { containerId: "other", sandbox: other };
+    await scene.succeed("ADD", { vlanId: 9 }, call);
+    // The Go plugin's have none.
+    runIn(other, "ip", "link", "set", "eth0", "alias", "");
+    const prevResult = JSON.parse(
+      JSON.stringify(json).replaceAll(hosts.sandbox.path, other.path),
+    );
+    await scene.succeed("DEL", { prevResult }, { sandbox: other });
+    assertEquals(linkNames(other), ["lo", "eth0"]);
+  });
+
   test("add() creates nothing that cannot be", async (t) => {
     using scene = make();
     const before = scene.state;

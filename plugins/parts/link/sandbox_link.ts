@@ -33,6 +33,7 @@ import {
   hasMac,
   isOfAnotherPod,
   readablePrevResult,
+  SHARED_MAC,
 } from "../sandbox/prev_result.ts";
 import { checkIfNameIsFree, findSandbox, pathOf } from "../sandbox/sandbox.ts";
 import { withRelease } from "../address/sandbox_addresses.ts";
@@ -220,9 +221,6 @@ async function isOwn(
     .some(({ name, sandbox }) => name === link.name && sandbox);
   return isListed && !isOfAnotherPod(sandbox, call);
 }
-
-/** Kinds of links that have their master's MAC, as others on it. */
-const SHARED_MAC = ["ipvlan", "vlan"];
 
 /**
  * Finds the interface whose name or alias the container has changed, or the Go

@@ -18,7 +18,12 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { listAddresses } from "../link/configure_link.ts";
 import { findHostEnd } from "../link/host_end.ts";
-import { attachmentOf, isOfAnother } from "../owner/attachment.ts";
+import {
+  aliasOf,
+  type Attachment,
+  attachmentOf,
+  isOfAnother,
+} from "../owner/attachment.ts";
 import { netnsIdOf } from "./sandbox.ts";
 
 /**
@@ -86,7 +91,8 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
  * the MACs and addresses of the interfaces in prevResult. A value that is
  * missing on either side is not compared. Another MAC alone proves nothing if
  * the interface has one of its addresses: bonds, VRRP and virtual machines
- * change MACs. Without a prevResult, the interface's owner decides, if a link
+ * change MACs. The same MAC proves nothing of an ipvlan or VLAN link, which has its
+ * master's. Without a prevResult, the interface's owner decides, if a link
  * names it.
  *
  * @param sandbox The namespace that CNI_NETNS refers to now
@@ -97,8 +103,22 @@ export function isOfAnotherPod(
 ): boolean {
   const prevResult = readablePrevResult(call);
   if (prevResult === undefined) return hasAnotherOwner(sandbox, call);
-  const { interfaces, ips } = prevResult;
-  const { ifName, netns } = call.args;
+  const owner = { ...attachmentOf(call), netns: call.args.netns };
+  return isOfAnotherResult(sandbox, prevResult, owner);
+}
+
+/**
+ * Reports as {@linkcode isOfAnotherPod} does whether a namespace is not the one of an
+ * attachment with a result.
+ *
+ * @param owner The attachment, and the path of the namespace
+ */
+export function isOfAnotherResult(
+  sandbox: Rtnl,
+  { interfaces, ips }: Result,
+  owner: Attachment & { readonly netns: string },
+): boolean {
+  const { ifName, netns } = owner;
   const listed = interfaces.some(({ sandbox }) => sandbox)
     ? interfaces
     : [{ name: ifName, sandbox: netns }];
@@ -110,7 +130,7 @@ export function isOfAnotherPod(
     const addresses = ips.filter(({ interface: index }) =>
       index === undefined ? one.name === ifName : index === position
     );
-    return isOtherLink(sandbox, one, addresses);
+    return isOtherLink(sandbox, one, { addresses, alias: aliasOf(owner) });
   });
 }
 
@@ -139,16 +159,22 @@ function isOtherNetns(path: string, sandbox: Rtnl): boolean {
   return id !== undefined && id !== netnsIdOf(sandbox.netns);
 }
 
+/** Kinds of links that have their master's MAC, as others on it. */
+export const SHARED_MAC: readonly string[] = ["ipvlan", "vlan"];
+
+/** @param own What the attachment's link has */
 function isOtherLink(
   sandbox: Rtnl,
   { name, mac }: Interface,
-  ips: readonly IpConfig[],
+  own: { readonly addresses: readonly IpConfig[]; readonly alias: string },
 ): boolean {
   const link = sandbox.link.find(name);
-  if (link === undefined) return false;
+  if (link === undefined || link.alias === own.alias) return false;
   const knowsMac = Boolean(mac) && link.mac !== undefined;
-  if (knowsMac && hasMac(link, mac)) return false;
-  return !(hasAnyAddress(sandbox, link, ips) ?? !knowsMac);
+  const isSame = knowsMac && hasMac(link, mac);
+  if (isSame && !SHARED_MAC.includes(link.kind ?? "")) return false;
+  const isOwn = hasAnyAddress(sandbox, link, own.addresses);
+  return !(isOwn ?? (isSame || !knowsMac));
 }
 
 /** Reports whether a link has a MAC, which may be written in any way. */
