@@ -30,6 +30,7 @@ import {
 } from "../base/json/json.ts";
 import {
   ifPossible,
+  isTaken,
   readFile,
   removeIfThere,
   unlessMissing,
@@ -231,6 +232,17 @@ export class AttachmentCache {
       .map((name) => readAttachment(join(this.#directory, name)))
       .filter((found) => found !== undefined)
       .filter((found) => !containerId || found.containerId === containerId);
+  }
+
+  /**
+   * Lists the paths of files that are no attachments: unreadable, torn by a crash, or
+   * in another format. GC cannot remove them, and names them.
+   *
+   * @throws {CniError} 5 if the directory cannot be read
+   */
+  listUnreadable(): string[] {
+    return this.#listNames().map((name) => join(this.#directory, name))
+      .filter((path) => readAttachment(path) === undefined && isTaken(path));
   }
 
   /**

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { basename } from "@std/path/posix";
 import type { MaybePromise } from "../base/waiting.ts";
 import { throwAll } from "../cni/call/rollback.ts";
 import { type AttachmentId, listedTest } from "../cni/config/types.ts";
@@ -58,6 +59,10 @@ export async function collectGarbage(
       () => delStale(tools, list, attachment, options),
     );
   }
+  await attempt(
+    "failed to look for unreadable files in the cache",
+    () => warnOfUnreadable(tools, list),
+  );
   if (mayHaveVersion(list, COMMAND_SINCE.GC)) {
     failures.push(...await gcPlugins(tools, list, options));
   }
@@ -86,6 +91,14 @@ function listStale(
   const isValid = listedTest(validAttachments);
   return cache.listAttachments()
     .filter((cached) => cached.network === name && !isValid(cached));
+}
+
+/** Names the files of a network that no GC can remove. */
+function warnOfUnreadable({ cache, log }: Tools, { name }: PluginList): void {
+  for (const path of cache.listUnreadable()) {
+    if (!basename(path).startsWith(`${name}-`)) continue;
+    log.warn("Leaving a file of the cache that cannot be read", { path });
+  }
 }
 
 async function delStale(

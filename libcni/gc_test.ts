@@ -101,3 +101,22 @@ Deno.test("gcNetworkList() deletes only the attachments that are not valid", asy
   assertEquals(host.story.slice(2), ["b DEL", "a DEL", "a GC"]);
   assertEquals(host.calls[3]?.stdin.mtu, 1);
 });
+
+Deno.test("gcNetworkList() names files of the cache that cannot be read", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  await host.runtime().addNetworkList(list, host.conf());
+  const path = `${host.cacheDir}/results/net1-c1-eth0`;
+  await Deno.truncate(path, 20);
+  const others = host.list(["a"], { name: "net2" });
+  await host.runtime().gcNetworkList(others, { validAttachments: [] });
+  assertEquals(host.logged, "");
+  await host.runtime().gcNetworkList(list, { validAttachments: [] });
+  assertStringIncludes(
+    host.logged,
+    `Leaving a file of the cache that cannot be read" path=${path}`,
+  );
+  assertEquals(host.story, ["a ADD", "a GC", "a GC"]);
+  assertEquals(host.cached, ["net1-c1-eth0"]);
+});

@@ -138,7 +138,7 @@ async function createCall(run: Run): Promise<Call> {
   const delegate = (type: string, config = stdin): DelegatedPlugin =>
     delegateTo(type, { ...delegating, stdin: config });
   const readPrevResult = await prevResultReader(config, cniVersion);
-  const readValid = await validAttachmentsReader(run);
+  const readValid = await validAttachmentsReader(run, log);
   return {
     command,
     args,
@@ -201,12 +201,22 @@ async function prevResultReader(
 /** Loads what lists the valid attachments, if it is GC; they are listed on first use. */
 async function validAttachmentsReader(
   { plugin, command, request: { document, name } }: Run,
+  log: Log,
 ): Promise<() => readonly AttachmentId[] | undefined> {
   if (command !== "GC" || plugin.isRuntime) {
     return () => decodeValidAttachments(document);
   }
   const { listValidAttachments } = await import("./valid_attachments.ts");
-  return once(() => listValidAttachments(document, name));
+  const onUnreadable = (path: string): void =>
+    log.warn(
+      "Keeping what a file of the cache may stand for: it is unreadable",
+      {
+        path,
+      },
+    );
+  return once(() =>
+    listValidAttachments(document, name, undefined, onUnreadable)
+  );
 }
 
 /** On tear-down a key that cannot be read is done without: ADD would have refused it. */

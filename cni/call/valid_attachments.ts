@@ -32,20 +32,25 @@ import { encodeJson } from "../../base/json/json_bytes.ts";
  *
  * Source: cri-o/ocicni pkg/ocicni/ocicni.go `GC`.
  *
+ * A file that cannot be read, or was torn by a crash, keeps whatever its name may stand
+ * for: GC must not release what lives.
+ *
  * @param config A parsed network configuration
  * @param network Its name
+ * @param onUnreadable Receives the paths of such files
  * @returns Undefined if the runtime lists nothing
  * @throws {CniError} 7 if the list is malformed, 5 if the cache cannot be read
  */
 export function listValidAttachments(
   config: object,
   network: string,
-  cacheDir = MULTUS_CACHE_DIR,
+  cacheDir: string = MULTUS_CACHE_DIR,
+  onUnreadable: (path: string) => void = () => {},
 ): readonly AttachmentId[] | undefined {
   const valid = decodeValidAttachments(config);
   if (valid === undefined) return undefined;
   const isValid = listedTest(valid);
-  const others = listOwn(cacheDir)
+  const others = listOwn(cacheDir, { network, onUnreadable })
     .filter((cached) => cached.network === network && !isValid(cached))
     .map(({ containerId, ifName }) => ({ containerId, ifName }));
   return [...valid, ...others];
@@ -81,9 +86,12 @@ export function configOfGc(
  * such as root's where a runtime is rootless, has nothing for this one's
  * networks.
  */
-function listOwn(cacheDir: string): readonly CachedAttachment[] {
+function listOwn(
+  cacheDir: string,
+  reading: Reading,
+): readonly CachedAttachment[] {
   try {
-    return listCached(join(cacheDir, "results"));
+    return listCached(join(cacheDir, "results"), reading);
   } catch (error) {
     const isDenied = error instanceof CniError &&
       error.cause instanceof Deno.errors.PermissionDenied;
@@ -100,16 +108,55 @@ interface CachedAttachment extends AttachmentId {
   readonly network: string;
 }
 
+/** Whose attachments are read. */
+interface Reading {
+  readonly network: string;
+  readonly onUnreadable: (path: string) => void;
+}
+
 /** @throws {CniError} 5 if the directory cannot be read */
-function listCached(directory: string): CachedAttachment[] {
+function listCached(
+  directory: string,
+  { network, onUnreadable }: Reading,
+): CachedAttachment[] {
   const entries = withIoFailure(
     `read the cache directory "${directory}"`,
     () => unlessMissing(() => [...Deno.readDirSync(directory)]),
   );
   return (entries ?? []).map(({ name }) => name).sort().flatMap((name) => {
-    const file = ifPossible(() => parseJson(readFile(join(directory, name))));
-    return readCached(file) ?? [];
+    const path = join(directory, name);
+    const file = ifPossible(() =>
+      unlessMissing(() => readFile(path)) ?? "gone"
+    );
+    if (file === "gone") return [];
+    const found = readCached(ifPossible(() => file && parseJson(file)));
+    if (found !== undefined) return [found];
+    const possible = attachmentsNamed(name, network);
+    if (possible.length > 0) onUnreadable(path);
+    return possible.map((one) => ({ ...one, network }));
   });
+}
+
+/** Source: include/uapi/linux/if.h `IFNAMSIZ`, less the NUL. */
+const IFNAME_BYTES = 15;
+
+/**
+ * Lists the attachments to a network for which the name of a file of a cache may
+ * stand, `<network>-<container ID>-<interface>`: all three may contain `-`.
+ */
+export function attachmentsNamed(
+  file: string,
+  network: string,
+): AttachmentId[] {
+  const prefix = `${network}-`;
+  if (!file.startsWith(prefix)) return [];
+  const rest = file.slice(prefix.length);
+  return [...rest.matchAll(/-/g)].map(({ index }) => ({
+    containerId: rest.slice(0, index),
+    ifName: rest.slice(index + 1),
+  })).filter(({ containerId, ifName }) =>
+    containerId !== "" && ifName !== "" && ifName.length <= IFNAME_BYTES
+  );
 }
 
 /**

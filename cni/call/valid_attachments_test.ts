@@ -2,7 +2,12 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { ignoreUnless } from "../../testing/capabilities.ts";
 import { AttachmentCache } from "../../libcni/cache.ts";
 import { CniError } from "../../base/error.ts";
-import { configOfGc, listValidAttachments } from "./valid_attachments.ts";
+import type { AttachmentId } from "../config/types.ts";
+import {
+  attachmentsNamed,
+  configOfGc,
+  listValidAttachments,
+} from "./valid_attachments.ts";
 
 /** Caches attachments as multus does, of container `c1` to `pods` and `blue`. */
 function withCache(run: (directory: string) => void): void {
@@ -82,6 +87,31 @@ Deno.test("without a list, nothing is known", () => {
   withCache((directory) =>
     assertEquals(listValidAttachments({}, "pods", directory), undefined)
   );
+});
+
+Deno.test("a file that cannot be read keeps what its name may stand for", () => {
+  withCache((directory) => {
+    const path = `${directory}/results/pods-c1-eth0`;
+    const whole = Deno.readTextFileSync(path);
+    for (const torn of [whole.slice(0, whole.length / 2), "", "\0\0"]) {
+      Deno.writeTextFileSync(path, torn);
+      const unreadable: string[] = [];
+      const list = (network: string): readonly AttachmentId[] | undefined =>
+        listValidAttachments(
+          { [VALID]: [] },
+          network,
+          directory,
+          (one) => unreadable.push(one),
+        );
+      assertEquals(list("pods"), [OF_MULTUS]);
+      assertEquals(list("red"), []);
+      assertEquals(unreadable, [path]);
+    }
+  });
+  assertEquals(attachmentsNamed("a-b-c-d", "a"), [
+    { containerId: "b", ifName: "c-d" },
+    { containerId: "b-c", ifName: "d" },
+  ]);
 });
 
 Deno.test("GC fails if what multus has attached cannot be read", () => {

@@ -43,7 +43,7 @@ class Scene extends RecordingPlugins {
     const before = this.story.length;
     const { plugins } = this;
     const config = { cniVersion: "1.1.0", name: "net1", plugins, ...keys };
-    const { exitCode, stdout } = await dispatch(this.#plugin, {
+    const { exitCode, stdout, stderr } = await dispatch(this.#plugin, {
       env: {
         PATH: "/usr/bin:/bin",
         CNI_COMMAND: command,
@@ -62,12 +62,22 @@ class Scene extends RecordingPlugins {
       // After all records.
       startedAt: new Date(Date.now() + 1000),
     });
+    this.logged = stderr;
     const error = exitCode === 0 ? undefined : JSON.parse(stdout);
     return { story: this.story.slice(before).join(", "), error };
   }
 
   get records(): number {
     return ifPossible(() => [...Deno.readDirSync(this.#records)].length) ?? 0;
+  }
+
+  /** Makes the records end as after a crash. */
+  tear(): void {
+    for (const { name } of Deno.readDirSync(this.#records)) {
+      Deno.writeTextFileSync(`${this.#records}/${name}`, '{"left":[', {
+        append: true,
+      });
+    }
   }
 
   /** Changes what a plugin does. */
@@ -210,6 +220,22 @@ Deno.test("GC tries again what DEL has left of attachments that are not valid", 
     error: undefined,
   });
   assertEquals([scene.records, scene.calls.at(-5)?.netns], [0, ""]);
+});
+
+Deno.test("GC names a record that cannot be read", async () => {
+  using scene = new Scene();
+  scene.change("a", { DEL: FAIL });
+  await scene.run("ADD");
+  await scene.run("DEL");
+  scene.tear();
+  const { story, error } = await scene.run("GC", {
+    "cni.dev/valid-attachments": [],
+  });
+  assertEquals([story, error], ["a GC, b GC, c GC", undefined]);
+  assertStringIncludes(scene.logged, "Leaving a record that cannot be read");
+  scene.change("a");
+  await scene.run("DEL");
+  assertEquals(scene.records, 0);
 });
 
 Deno.test("GC leaves an attachment whose ADD is running alone", async (t) => {

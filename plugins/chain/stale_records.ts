@@ -4,7 +4,9 @@
  * @module
  */
 
+import { ifPossible } from "../../base/files/io.ts";
 import { listFiles } from "../../base/files/listing.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { CallContext } from "../../cni/call/context.ts";
 import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
 import { runHere } from "../../cni/invoke/in_process.ts";
@@ -66,6 +68,16 @@ export async function deleteRecorded(
   return isInUse;
 }
 
+/** Names the records that no GC can use: DEL of the container runs all plugins. */
+function warnOfUnreadable(log: Log, directory: string = DIRECTORY): void {
+  for (const { name } of listFiles(directory)) {
+    const path = `${directory}/${name}`;
+    const size = ifPossible(() => Deno.statSync(path).size) ?? 0;
+    if (size === 0 || readRecord(path) !== undefined) continue;
+    log.warn("Leaving a record that cannot be read", { path });
+  }
+}
+
 /** What GC made of the records. */
 export interface StaleOutcome {
   readonly failures: readonly Error[];
@@ -78,14 +90,15 @@ export interface StaleOutcome {
  * any chain of the network.
  */
 export async function removeStale(
-  { network, validAttachments: valid, context, signal }: Pick<
+  { network, validAttachments: valid, context, signal, log }: Pick<
     Call,
-    "network" | "validAttachments" | "context" | "signal"
+    "network" | "validAttachments" | "context" | "signal" | "log"
   >,
   makeChain: MakeChain,
   directory?: string,
 ): Promise<StaleOutcome> {
   if (valid === undefined) return { failures: [], inUse: [] };
+  warnOfUnreadable(log, directory);
   const { startedAt = new Date(performance.timeOrigin) } = context;
   const isValid = listedTest(valid);
   const failures: Error[] = [];

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { basename } from "@std/path/posix";
+import { attachmentsNamed } from "../../../cni/call/valid_attachments.ts";
 import { throwAll } from "../../../cni/call/rollback.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
@@ -57,10 +59,18 @@ async function collectOfMaster(
   session: Session,
   valid: readonly AttachmentId[],
 ): Promise<void> {
-  const { runtime, cache, call: { signal } } = session;
+  const { runtime, cache, log, call: { signal } } = session;
   const { conf } = await withMultusError({}, () => findMaster(session));
   const list = isList(conf) ? conf : toNetworkConfList(conf);
-  const validAttachments = joinValid(valid, cache.listAttachments());
+  // A torn file may be a living container's. GC of the master names its own.
+  const unreadable = cache.listUnreadable();
+  for (const path of unreadable) {
+    if (basename(path).startsWith(`${list.name}-`)) continue;
+    log.warn("Leaving a file of the cache that cannot be read", { path });
+  }
+  const torn = unreadable
+    .flatMap((path) => attachmentsNamed(basename(path), list.name));
+  const validAttachments = joinValid(valid, cache.listAttachments(), torn);
   await runtime.gcNetworkList(list, { validAttachments, signal });
 }
 
