@@ -675,23 +675,28 @@ const needsMounts = allOf(
   ),
 );
 
+/**
+ * Enables the daemon of `$0` as in an image: systemd is there, and does not run. Needs
+ * a mount namespace.
+ */
+const ENABLED = `set -e
+      mount -t tmpfs tmpfs /run
+      mount -t tmpfs tmpfs /etc
+      mount -t tmpfs tmpfs /usr/lib/systemd
+      mkdir -p /etc/systemd/system /etc/cni/net.d
+      touch /usr/lib/systemd/systemd
+      printf '#!/bin/sh\n' >/run/systemctl && chmod +x /run/systemctl
+      export PATH=/run:$PATH
+      ${BIN}/cni install "$0" --no-daemon --only host-local
+      "$0/cni" daemon enable`;
+
 Deno.test({
   name: "cni daemon enable says who starts the daemon if systemd does not " +
     `run, and cni uninstall that it still runs${needsMounts.suffix}`,
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
     using node = new Node();
-    // As in an image: systemd is there, and does not run.
-    const script = `set -e
-      mount -t tmpfs tmpfs /run
-      mount -t tmpfs tmpfs /etc
-      mount -t tmpfs tmpfs /usr/lib/systemd
-      mkdir -p /etc/systemd/system /usr/lib/systemd /etc/cni/net.d
-      touch /usr/lib/systemd/systemd
-      printf '#!/bin/sh\n' >/run/systemctl && chmod +x /run/systemctl
-      export PATH=/run:$PATH
-      ${BIN}/cni install "$0" --no-daemon --only host-local
-      "$0/cni" daemon enable
+    const script = `${ENABLED}
       ${BIN}/cni install /opt/cni/bin --dry-run --only host-local
       "$0/cni" daemon --detach --no-warm-up 2>/run/log
       trap 'kill "$(cat /run/cni/daemon.pid)"' EXIT
@@ -740,16 +745,7 @@ Deno.test({
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
     using node = new Node();
-    const script = `set -e
-      mount -t tmpfs tmpfs /run
-      mount -t tmpfs tmpfs /etc
-      mount -t tmpfs tmpfs /usr/lib/systemd
-      mkdir -p /etc/systemd/system
-      touch /usr/lib/systemd/systemd
-      printf '#!/bin/sh\n' >/run/systemctl && chmod +x /run/systemctl
-      export PATH=/run:$PATH
-      ${BIN}/cni install "$0" --no-daemon --only host-local
-      "$0/cni" daemon enable
+    const script = `${ENABLED}
       printf 'kill -INT $PPID\nexec sleep 60\n' >>/run/systemctl
       "$0/cni" uninstall "$0" || echo "uninstall exits with $?"
       ls /etc/systemd/system/cni-daemon.service "$0/cni" "$0/host-local"`;
