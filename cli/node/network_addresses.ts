@@ -64,7 +64,10 @@ export async function readNetworkAddresses(
       decodeResult(attachment.result ?? {}),
       ({ given, listRouters }) => ({
         addresses: given.filter(isUsable)
-          .map(({ address, lifetime }) => ({ address: `${address}`, lifetime })),
+          .map(({ address, lifetime }) => ({
+            address: `${address}`,
+            lifetime,
+          })),
         routers: listRouters().map(String),
       }),
     )

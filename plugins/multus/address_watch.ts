@@ -342,12 +342,14 @@ function readCurrent(
       { netns, ifName },
       result,
       ({ link, given, listRouters }): CurrentAddresses | undefined =>
-        given.some((one) => one.isTentative && !one.hasDadFailed) ? undefined : {
-          ifName,
-          mac: link.mac?.toString(),
-          ips: given.filter(isUsable).map(({ address }) => `${address.ip}`),
-          routers: hadRouter(result) ? listRouters().map(String) : undefined,
-        },
+        given.some((one) => one.isTentative && !one.hasDadFailed)
+          ? undefined
+          : {
+            ifName,
+            mac: link.mac?.toString(),
+            ips: given.filter(isUsable).map(({ address }) => `${address.ip}`),
+            routers: hadRouter(result) ? listRouters().map(String) : undefined,
+          },
     )
   );
 }
