@@ -78,7 +78,7 @@ export async function repair(call: CniCall): Promise<Output> {
   });
   const rows = [...repairs, ...listMissed(wanted, repairs, failure)]
     .map(describe);
-  if (failure !== undefined) call.showFailure(failure);
+  if (failure instanceof Error) call.showFailure(failure);
   const exitCode = rows.some(({ remaining }) => remaining.length > 0) ? 1 : 0;
   return {
     json: rows,
