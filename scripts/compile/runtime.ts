@@ -70,7 +70,7 @@ export async function provideDenort(target: Target): Promise<Denort> {
   const standIn = `${ROOT}build/denort-${version}-${target}`;
   if (!await isNewer(standIn, [path, ...await listOwnSources()])) {
     await Deno.mkdir(`${ROOT}build`, { recursive: true });
-    await makeDenortFile(path, standIn, { v8Flags: V8_FLAGS });
+    await makeDenortFile(path, standIn, V8_FLAGS);
   }
   return {
     env: { DENORT_BIN: standIn },

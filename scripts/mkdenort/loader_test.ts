@@ -1,29 +1,16 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { formatBoot, formatLoader } from "./loader.ts";
-
-interface Outcome {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+import { type Outcome, run } from "./testing/probe.ts";
 
 /** Runs a script with an ordinary deno, which has no program attached. */
-async function runScript(
+function runScript(
   script: string,
   env: Record<string, string> = {},
 ): Promise<Outcome> {
-  const command = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--allow-all",
-      "--no-config",
-      `data:text/javascript,${encodeURIComponent(script)}`,
-    ],
-    env: { NO_COLOR: "1", ...env },
+  const url = `data:text/javascript,${encodeURIComponent(script)}`;
+  return run([Deno.execPath(), "run", "-A", "--no-config", url], {
+    env: { DENO_DIR: "/dev/null/deno", NO_COLOR: "1", ...env },
   });
-  const { code, stdout, stderr } = await command.output();
-  const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
-  return { code, stdout: decode(stdout), stderr: decode(stderr) };
 }
 
 Deno.test("formatLoader() gives a script that stands on its own", async () => {

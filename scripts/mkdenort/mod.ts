@@ -3,7 +3,7 @@
  * executables, out of an ordinary `deno`: for machines that cannot download it.
  *
  * ```ts ignore
- * await makeDenortFile(Deno.execPath(), "denort");
+ * await makeDenortFile(Deno.execPath(), "denort", ["--single-threaded"]);
  * // DENORT_BIN=denort deno compile -A --no-check --no-config --no-code-cache -o PROGRAM BUNDLE.js
  * ```
  *
@@ -64,7 +64,8 @@ const PINNED = {
 /**
  * The command line in front of the script. The script stands for itself, so
  * there is nothing to look for, to fetch, to keep or to ask; some of the flags
- * say what follows from others today.
+ * say what follows from others today. With V8's flags and the script, they are an even
+ * number: the stack has to stay aligned to 16 bytes.
  */
 const ARGUMENTS = [
   "run",
@@ -76,43 +77,12 @@ const ARGUMENTS = [
   "--cached-only",
   "--no-code-cache",
   "--quiet",
+  "--ext=js",
 ] as const;
-
-/** Returns the command line up to the script: an odd number, as the stack has to stay aligned with it. */
-function listArguments(v8Flags: readonly string[]): string[] {
-  return v8Flags.length > 0
-    ? [...ARGUMENTS, "--ext=js", `--v8-flags=${v8Flags.join(",")}`]
-    : [...ARGUMENTS, "--ext", "js"];
-}
-
-/** How to make a stand-in. */
-export interface DenortOptions {
-  /** Flags for V8, such as `--single-threaded`; by default none. */
-  readonly v8Flags?: readonly string[];
-}
-
-/** Exit status where `argc` is 0, as of a shell that does not find the command. Kernels from 5.18 on prevent it. */
-export const NO_ARGUMENTS_STATUS = 127;
-
-/** The start-up code has room on the stack for so many arguments. */
-const MAX_ARGUMENTS = 64;
 
 /** Formats a list for the start-up code: each text with a NUL, and one more. */
 function formatList(texts: readonly string[]): string {
   return texts.map((text) => `${text}\0`).join("") + "\0";
-}
-
-/**
- * Checks the arguments that are put in front of the program's.
- *
- * @throws {Error} If the stack would not be aligned to 16 bytes with them, or they are too many
- */
-export function checkArguments(args: readonly string[]): void {
-  if (args.length % 2 === 0 && args.length <= MAX_ARGUMENTS) return;
-  throw new Error(
-    `Cannot insert ${args.length} arguments: expected an even number, ` +
-      `up to ${MAX_ARGUMENTS}`,
-  );
 }
 
 /**
@@ -121,12 +91,13 @@ export function checkArguments(args: readonly string[]): void {
  * The same bytes always give the same result.
  *
  * @param deno An ordinary `deno` for Linux, of any processor in {@linkcode Machine}
+ * @param v8Flags Flags for V8, such as `--single-threaded`
  * @returns An executable for the same processor, to be used as `DENORT_BIN`
  * @throws {Error} If `deno` is not built as expected; the message says what was expected and what was found
  */
 export function makeDenort(
   deno: Uint8Array,
-  { v8Flags = [] }: DenortOptions = {},
+  v8Flags: readonly string[],
 ): Uint8Array {
   const elf = parseElf(deno);
   const place = planSegment(elf);
@@ -141,10 +112,10 @@ export function makeDenort(
     .map((name) => getImportSlot(elf, name));
   const assemble = (loaderAt: number): Uint8Array => {
     const args = [
-      ...listArguments(v8Flags),
+      ...ARGUMENTS,
+      `--v8-flags=${v8Flags.join(",")}`,
       formatUrl(formatBoot(loaderAt, loader.length)),
     ];
-    checkArguments(args);
     const texts = [DROPPED_PREFIXES, Object.entries(PINNED).flat(), args]
       .map(formatList).join("");
     return withFacts(code, {
@@ -173,11 +144,11 @@ function formatUrl(script: string): string {
 export async function makeDenortFile(
   deno: string,
   output: string,
-  options?: DenortOptions,
+  v8Flags: readonly string[],
 ): Promise<void> {
   let denort: Uint8Array;
   try {
-    denort = makeDenort(await Deno.readFile(deno), options);
+    denort = makeDenort(await Deno.readFile(deno), v8Flags);
   } catch (cause) {
     throw new Error(`Cannot make a stand-in for denort from "${deno}"`, {
       cause,

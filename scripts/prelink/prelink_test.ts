@@ -42,7 +42,7 @@ for (const target of TARGETS) {
       (path === undefined ? " (skipped: needs the npm registry)" : ""),
     ignore: path === undefined,
     fn: async (t) => {
-      const original = makeDenort(await Deno.readFile(path ?? ""));
+      const original = makeDenort(await Deno.readFile(path ?? ""), []);
       const before = parseElf(original);
       const bytes = prelink(original);
       const after = viewOf(bytes), view = viewOf(original);

@@ -143,7 +143,7 @@ export async function makeProbe(
   const denort = `${directory}/denort`;
   const script = `${directory}/probe.js`;
   const path = `${directory}/probe`;
-  await makeDenortFile(deno, denort);
+  await makeDenortFile(deno, denort, ["--single-threaded"]);
   await Deno.writeTextFile(script, PROBE);
   const other = target === undefined ? [] : [`--target=${target}`];
   await compileScript(script, path, denort, ...other);
