@@ -17,17 +17,15 @@
  * do different things.
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is
- * running keeps the old file. The same sources give the same bytes. SHA256SUMS
- * and a bill of materials are written beside them.
+ * running keeps the old file. The same sources give the same bytes. A bill of
+ * materials is written beside the project's executable.
  *
  * @module
  */
 
 import { describeError } from "../base/error.ts";
-import { writeStderr } from "../base/process/stdio.ts";
-import { findColumns, Progress } from "../base/command_line/progress.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
-import { writeDocuments } from "./compile/documents.ts";
+import { writeSbom } from "./compile/sbom.ts";
 import { compile, type Executable } from "./compile/executables.ts";
 import { LINK, STEPS } from "./compile/steps.ts";
 import { answerHelp } from "./command_line.ts";
@@ -37,27 +35,18 @@ export { ensureCompiled } from "./compile/up_to_date.ts";
 
 async function main(): Promise<void> {
   const options = parseCommandLine(Deno.args);
-  using progress = new Progress(writeStderr, findColumns(Deno.env.toObject()));
-  const result = await compile({
-    ...options,
-    onProgress: (text) => progress.show(text),
-  });
-  progress.clear();
-  const { executables, notes } = result;
-  for (const line of notes) console.error(line);
-  for (const executable of executables) console.log(describe(executable));
-  for (const path of await writeDocuments(result, options.programs)) {
-    console.log(path);
-  }
+  const made = await compile(options);
+  if (made.note !== undefined) console.error(made.note);
+  console.log(describe(made));
+  // Only its author knows what is in another program.
+  if (options.program === undefined) console.log(await writeSbom(made));
 }
 
-function describe({ path, size, bundleSize, linkTo }: Executable): string {
+function describe({ path, size, bundleSize }: Executable): string {
   const mebibytes = `${(size / 2 ** 20).toFixed(1)} MiB`;
-  const kibibytes = `${(bundleSize / 2 ** 10).toFixed(1)} KiB of it ours`;
-  const detail = linkTo === undefined
-    ? kibibytes
-    : `the same file as ${linkTo}`;
-  return `${path}: ${mebibytes}, ${detail}`;
+  return `${path}: ${mebibytes}, ${
+    (bundleSize / 2 ** 10).toFixed(1)
+  } KiB of it ours`;
 }
 
 const HELP = `Make standalone executables of the plugins in dist/bin.

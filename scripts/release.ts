@@ -210,13 +210,13 @@ async function releaseFor(
   const title = `${NAME}-${release.version}-linux-${architecture}`;
   const content = `${staging}/${title}`;
   console.log(`${title}: compiling`);
-  const { denoVersion, notes } = await compile({
+  const { denoVersion, note } = await compile({
     target,
     out: `${content}/bin`,
   });
   requireDeno(denoVersion, target);
   await checkRuntime(target);
-  for (const note of notes) console.log(`${title}: ${note}`);
+  if (note !== undefined) console.log(`${title}: ${note}`);
   const anyContent = `${content}-any`;
   await run("cp", ["-a", content, anyContent]);
   await addDocuments(content, release, components);

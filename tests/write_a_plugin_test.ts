@@ -169,17 +169,16 @@ function listPinned(hosts: TestHosts): string[] {
 rootTest("the guide's example works as executables", async (t) => {
   using hosts = TestHosts.create();
   const out = `${hosts.directory}/compiled`;
-  await compile({
-    out,
-    programs: [
+  for (
+    const program of [
       { name: "neighbors", entry: `${EXAMPLE}/main.ts`, links: [] },
       {
         name: "all",
         entry: `${EXAMPLE}/multi_call.ts`,
         links: ["ptp", "host-local"],
       },
-    ],
-  });
+    ]
+  ) await compile({ out, program });
   await Deno.mkdir(`${out}/one`);
   await Deno.link(`${out}/all`, `${out}/one/neighbors`);
   const ipam = hosts.hostLocal("10.1.2.0/24");

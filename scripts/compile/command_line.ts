@@ -33,9 +33,7 @@ export function parseCommandLine(args: readonly string[]): CompileOptions {
     ...target === undefined ? {} : { target: parseTarget(target) },
     ...out === undefined ? {} : { out },
     ...without.length === 0 ? {} : { without },
-    ...plugin === undefined
-      ? {}
-      : { programs: [describeForeign(plugin, name)] },
+    ...plugin === undefined ? {} : { program: describeForeign(plugin, name) },
   };
 }
 

@@ -23,8 +23,8 @@ Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
     [["--plugin=main.ts", "--name", "x-1.2"], "x-1.2", `${Deno.cwd()}/main.ts`],
   ];
   await eachRow(t, rows, ([args, name, entry]) => {
-    const programs = [{ name, entry, links: [] }];
-    assertEquals(parseCommandLine(args), { programs });
+    const program = { name, entry, links: [] };
+    assertEquals(parseCommandLine(args), { program });
   }, ([args]) => args.join(" "));
 });
 

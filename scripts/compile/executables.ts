@@ -13,51 +13,42 @@ import { type Behaviour, findDifference, findFault, observe } from "./start.ts";
 import { applySteps, LINK, type Step, STEPS } from "./steps.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
-/** The programs to compile, the target and the output directory. */
+/** What to compile, for which machine, and where to. */
 export interface CompileOptions {
   /** By default the running machine. */
   readonly target?: Target;
   /** By default `dist/bin` for the running machine, and `dist/<target>` for others. */
   readonly out?: string;
   /** By default all plugins in one. */
-  readonly programs?: readonly Program[];
+  readonly program?: Program;
   /** Names of steps to leave out; by default none. */
   readonly without?: readonly string[];
   /** What is done after `deno compile`, if not {@linkcode STEPS}. */
   readonly steps?: readonly Step[];
-  /** Shows which program is being made. */
-  readonly onProgress?: (text: string) => void;
 }
 
-/** A file that was made. */
+/** An executable that was made. */
 export interface Executable {
   readonly path: string;
   /** Size in bytes. */
   readonly size: number;
   /** Size in bytes of the program in it. */
   readonly bundleSize: number;
-  /** Name of the executable that it is a link to. */
-  readonly linkTo?: string;
-}
-
-/** What {@linkcode compile} made. */
-export interface CompileResult {
-  readonly executables: readonly Executable[];
-  /** A note for the user. */
-  readonly notes: readonly string[];
-  /** The version of Deno in the executables. */
+  /** The version of Deno in it. */
   readonly denoVersion: string;
+  /** A line for the user, unless all is as usual. */
+  readonly note?: string | undefined;
 }
 
 /**
- * Makes executables.
+ * Makes an executable and its links.
  *
- * @throws {Error} If a program cannot be bundled, or the target has no runtime
+ * @throws {Error} If the program cannot be bundled, or the target has no runtime
  */
 export async function compile(
   options: CompileOptions = {},
-): Promise<CompileResult> {
-  const { target = getOwnTarget(), programs = [multiCall] } = options;
+): Promise<Executable> {
+  const { target = getOwnTarget(), program = multiCall } = options;
   const { without = [], steps = STEPS } = options;
   const out = resolve(options.out ?? getDefaultOut(target));
   const denort = await provideDenort(target);
@@ -65,18 +56,12 @@ export async function compile(
   // In the same directory, because rename does not cross file systems.
   const staging = await Deno.makeTempDir({ dir: out, prefix: ".compile_" });
   try {
-    const executables: Executable[] = [];
-    const isLinked = !without.includes(LINK.name);
-    const build: Build = {
-      ...{ target, denort, staging, out, isLinked },
+    const made = await compileProgram(program, {
+      ...{ target, denort, staging, out },
+      isLinked: !without.includes(LINK.name),
       steps: steps.filter(({ name }) => !without.includes(name)),
-    };
-    for (const [at, program] of programs.entries()) {
-      options.onProgress?.(`${at + 1}/${programs.length} ${program.name}`);
-      executables.push(...await compileProgram(program, build));
-    }
-    const notes = denort.note === undefined ? [] : [denort.note];
-    return { executables, notes, denoVersion: denort.version };
+    });
+    return { ...made, denoVersion: denort.version, note: denort.note };
   } finally {
     await Deno.remove(staging, { recursive: true });
   }
@@ -88,7 +73,7 @@ export function getDefaultOut(target: Target): string {
   return `${ROOT}dist/${directory}`;
 }
 
-/** What is the same for all programs of a build. */
+/** How a program is compiled. */
 interface Build {
   readonly target: Target;
   readonly denort: Denort;
@@ -121,7 +106,7 @@ export function checkBudget(entry: string, bytes: number): void {
 async function compileProgram(
   program: Program,
   build: Build,
-): Promise<Executable[]> {
+): Promise<Pick<Executable, "path" | "size" | "bundleSize">> {
   const { name, links } = program;
   const { staging, out } = build;
   const started = new Date();
@@ -129,17 +114,13 @@ async function compileProgram(
   const plain = await compilePlain(program, build);
   await change(plain, program, build);
   // A source that changes while we read it counts as newer than the executable.
-  const made = `${staging}/${name}`;
-  await Deno.utime(made, started, started);
-  const { size } = await Deno.stat(made);
-  const executables: Executable[] = [];
+  await Deno.utime(`${staging}/${name}`, started, started);
   for (const file of [name, ...links]) {
-    const path = `${out}/${file}`;
-    await Deno.rename(`${staging}/${file}`, path);
-    const linkTo = file === name ? {} : { linkTo: name };
-    executables.push({ path, size, bundleSize: plain.script.size, ...linkTo });
+    await Deno.rename(`${staging}/${file}`, `${out}/${file}`);
   }
-  return executables;
+  const path = `${out}/${name}`;
+  const { size } = await Deno.stat(path);
+  return { path, size, bundleSize: plain.script.size };
 }
 
 /** An executable as `deno compile` makes it. */
@@ -191,8 +172,8 @@ async function change(
   { staging, steps }: Build,
 ): Promise<void> {
   const made = `${staging}/${name}`;
-  const facts = handsOver ? { build: script.identity } : {};
-  const changed = applySteps(await Deno.readFile(made), steps, facts);
+  const identity = handsOver ? script.identity : undefined;
+  const changed = applySteps(await Deno.readFile(made), steps, identity);
   await Deno.writeFile(made, changed);
   if (behaviour === undefined) return;
   const found = await observe(`${staging}/${links[0] ?? name}`, handsOver);

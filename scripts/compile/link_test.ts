@@ -185,13 +185,6 @@ Deno.test("linkChunks() has V8 compile no long text at once", async () => {
   assertEquals(compiled.map((text) => Math.floor(text.length / 5000)), [2, 2]);
 });
 
-Deno.test("linkChunks() needs one byte for each quote of a chunk", () => {
-  const link = (quotes: number): number =>
-    linkChunks({ "main.js": `out.push(${'""+'.repeat(quotes)}1);` }, "main.js")
-      .length;
-  assertEquals(link(9) - link(5), 4 * '""+'.length);
-});
-
 Deno.test("linkChunks() refuses what it does not understand", async (t) => {
   const rows: [name: string, chunks: Chunks, text: string][] = [
     ["no entry", { "c.js": "" }, 'Cannot link "main.js"'],

@@ -14,12 +14,6 @@ import { hideSections } from "./hide_sections.ts";
 import { attachLinkerStub } from "../stubs/linker_stub.ts";
 import { prelink } from "../prelink/prelink.ts";
 
-/** Facts about an executable that steps may need. */
-interface StepFacts {
-  /** Its `buildIdentity`, if a node daemon may run its calls. */
-  readonly build?: string;
-}
-
 /** A step. */
 interface Named {
   /** `--no-NAME` leaves it out. */
@@ -30,10 +24,14 @@ interface Named {
 
 /** A change of an executable. */
 export interface Step extends Named {
-  /** Returns a changed copy. The same bytes always give the same result. */
+  /**
+   * Returns a changed copy. The same bytes always give the same result.
+   *
+   * @param identity Its `buildIdentity`, if a node daemon may run its calls
+   */
   readonly change: (
     bytes: Uint8Array<ArrayBuffer>,
-    facts: StepFacts,
+    identity?: string,
   ) => Uint8Array<ArrayBuffer>;
 }
 
@@ -53,8 +51,8 @@ export const STEPS: readonly Step[] = [
   {
     name: "call-stub",
     without: "asks a node daemon about 15 ms later",
-    change: (bytes, { build }) =>
-      build === undefined ? bytes : attachCallStub(bytes, { build }),
+    change: (bytes, identity) =>
+      identity === undefined ? bytes : attachCallStub(bytes, identity),
   },
   {
     name: "prelink",
@@ -80,11 +78,11 @@ export const STEP_NAMES: readonly string[] = [LINK, ...STEPS]
 export function applySteps(
   bytes: Uint8Array<ArrayBuffer>,
   steps: readonly Step[],
-  facts: StepFacts,
+  identity?: string,
 ): Uint8Array<ArrayBuffer> {
   return steps.reduce((made, { name, change }) => {
     try {
-      return change(made, facts);
+      return change(made, identity);
     } catch (cause) {
       throw new Error(`Cannot compile without --no-${name}`, { cause });
     }

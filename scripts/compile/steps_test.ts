@@ -1,7 +1,6 @@
-import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { testRows } from "../../tests/_harness/table.ts";
+import { assertEquals, assertThrows } from "@std/assert";
 import { ROOT } from "../project.ts";
-import { applySteps, LINK, type Step, STEP_NAMES, STEPS } from "./steps.ts";
+import { applySteps, LINK, type Step, STEPS } from "./steps.ts";
 
 /** Appends a byte. */
 function append(name: string, byte: number): Step {
@@ -19,38 +18,13 @@ Deno.test("applySteps() applies them in order, and names one that fails", () => 
   };
   const steps = [append("one", 1), append("two", 2)];
   const bytes = Uint8Array.of(9);
-  assertEquals([...applySteps(bytes, steps, {})], [9, 1, 2]);
+  assertEquals([...applySteps(bytes, steps)], [9, 1, 2]);
   assertThrows(
-    () => applySteps(bytes, [...steps, fail], {}),
+    () => applySteps(bytes, [...steps, fail]),
     Error,
     "Cannot compile without --no-fail",
   );
 });
-
-/** Where the function of each step is. */
-const FILES: Readonly<Record<string, string>> = {
-  "link": "compile/link.ts",
-  "linker-stub": "stubs/linker_stub.ts",
-  "call-stub": "stubs/call_stub.ts",
-  "prelink": "prelink/prelink.ts",
-  "hide-sections": "compile/hide_sections.ts",
-};
-
-testRows(
-  "each step tells its reason, its gain and how to turn it off",
-  STEP_NAMES,
-  async (name) => {
-    const text = await Deno.readTextFile(
-      `${ROOT}scripts/${FILES[name]}`,
-    );
-    const [, head = ""] = /^\/\*\*(.*?)\*\//s.exec(text) ?? [];
-    for (const word of ["Reason", "Gain"]) {
-      assertMatch(head, RegExp(`${word}: `));
-    }
-    assertMatch(head, RegExp(`Off: \`--no-${name}\``));
-  },
-  (name) => name,
-);
 
 Deno.test("ARCHITECTURE.md has a row for each step, in order", async () => {
   const text = await Deno.readTextFile(`${ROOT}ARCHITECTURE.md`);

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { writeDocuments } from "./documents.ts";
+import { PROGRAM_SOURCES } from "./bundle.ts";
+import { writeSbom } from "./sbom.ts";
 import { compile, getDefaultOut } from "./executables.ts";
 import { multiCall } from "./programs.ts";
 import { findChangeTime, ROOT } from "../project.ts";
-import { PROGRAM_SOURCES } from "./sources.ts";
 import { getOwnTarget } from "./target.ts";
 
 /** What the executables depend on: the programs, and how they are made. */
@@ -40,8 +40,7 @@ export async function ensureCompiled(): Promise<string> {
   await lock.lock(true);
   const directory = getDefaultOut(getOwnTarget());
   if (await isUpToDate(directory)) return directory;
-  const result = await compile();
-  await writeDocuments(result);
+  await writeSbom(await compile());
   return directory;
 }
 

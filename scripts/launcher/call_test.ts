@@ -31,9 +31,9 @@ function makeStub(
   machine: Machine,
   shows: "argc" | "path" = "argc",
 ): ProgramFile {
-  const { length } = makeCallStub(machine, 0, { build: BUILD });
+  const { length } = makeCallStub(machine, 0, BUILD);
   const toEngine = roundUp(length, ALIGNMENT);
-  const stub = makeCallStub(machine, toEngine, { build: BUILD });
+  const stub = makeCallStub(machine, toEngine, BUILD);
   const engine = withFacts(readLauncher("testing/engine", machine), {
     numbers: [shows === "path" ? 1 : 0],
     texts: [],

@@ -14,25 +14,20 @@ import { type Machine, parseElf } from "../mkdenort/elf.ts";
 import { withFacts } from "../mkdenort/object.ts";
 import { addCode, readLauncher } from "./add_code.ts";
 
-/** Facts about the stub's executable. */
-interface StubFacts {
-  /** Identifies the code, as `buildIdentity` does. */
-  readonly build: string;
-}
-
 /**
  * Returns the stub's machine code.
  *
  * @param toEngine How many bytes behind its first instruction the executable used to start
+ * @param identity Identifies the executable's code, as `buildIdentity` does
  */
 export function makeCallStub(
   machine: Machine,
   toEngine: number,
-  { build }: StubFacts,
+  identity: string,
 ): Uint8Array<ArrayBuffer> {
   return withFacts(readLauncher("call", machine), {
     numbers: [toEngine],
-    texts: [[build, build.length + 1]],
+    texts: [[identity, identity.length + 1]],
   });
 }
 
@@ -44,11 +39,11 @@ export function makeCallStub(
  */
 export function attachCallStub(
   bytes: Uint8Array,
-  facts: StubFacts,
+  identity: string,
 ): Uint8Array<ArrayBuffer> {
   const elf = parseElf(bytes);
   return addCode(
     elf,
-    (origin) => makeCallStub(elf.machine, elf.entry - origin, facts),
+    (origin) => makeCallStub(elf.machine, elf.entry - origin, identity),
   );
 }

@@ -20,7 +20,7 @@ function makeSample(machine: Machine): Uint8Array<ArrayBuffer> {
 Deno.test("attachCallStub() adds a segment, which has the program headers", () => {
   for (const machine of MACHINES) {
     const before = parseElf(makeSample(machine));
-    const bytes = attachCallStub(before.bytes, { build: BUILD });
+    const bytes = attachCallStub(before.bytes, BUILD);
     const { segments, entry, pageSize } = parseElf(bytes);
     assertEquals(
       segments.map(({ type }) => type),
@@ -46,7 +46,7 @@ Deno.test("attachCallStub() adds a segment, which has the program headers", () =
       others.map(({ headerOffset: _, ...other }) => other),
       rest.map(({ headerOffset: _, ...other }) => other),
     );
-    const code = makeCallStub(machine, SAMPLE_ENTRY - entry, { build: BUILD });
+    const code = makeCallStub(machine, SAMPLE_ENTRY - entry, BUILD);
     assertEquals(bytes.slice(entry, entry + code.length), code);
   }
 });
@@ -54,9 +54,7 @@ Deno.test("attachCallStub() adds a segment, which has the program headers", () =
 Deno.test("attachCallStub() always gives the same, and changes nothing", () => {
   for (const machine of MACHINES) {
     const sample = makeSample(machine);
-    const [one, two] = [1, 2].map(() =>
-      attachCallStub(sample, { build: BUILD })
-    );
+    const [one, two] = [1, 2].map(() => attachCallStub(sample, BUILD));
     assertEquals(one, two);
     assertEquals(sample, makeSample(machine));
   }
@@ -69,11 +67,11 @@ Deno.test("attachCallStub() refuses what does not begin at address 0", () => {
   new DataView(sample.buffer)
     .setBigUint64(first.headerOffset + SegmentField.address, 0x1000n, true);
   assertThrows(
-    () => attachCallStub(sample, { build: BUILD }),
+    () => attachCallStub(sample, BUILD),
     Error,
     "expected the first segment at its offset in the file",
   );
-  assertThrows(() => attachCallStub(new Uint8Array(64), { build: BUILD }));
+  assertThrows(() => attachCallStub(new Uint8Array(64), BUILD));
 });
 
 Deno.test("an ordinary deno starts behind the stub", async () => {
@@ -84,7 +82,7 @@ Deno.test("an ordinary deno starts behind the stub", async () => {
   const deno = await Deno.readFile(Deno.execPath());
   const machine = Deno.build.arch;
   for (const isPrelinked of [false, true]) {
-    const bytes = attachCallStub(deno, { build: BUILD });
+    const bytes = attachCallStub(deno, BUILD);
     await using file = new ProgramFile(
       machine,
       isPrelinked ? prelink(bytes) : bytes,

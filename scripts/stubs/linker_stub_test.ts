@@ -83,7 +83,7 @@ for (const isPrelinked of [false, true]) {
     ignore: !isKnown,
     async fn(t): Promise<void> {
       const deno = await Deno.readFile(Deno.execPath());
-      const bytes = attachCallStub(attachLinkerStub(deno), { build: "b" });
+      const bytes = attachCallStub(attachLinkerStub(deno), "b");
       await using executable = new Executable(
         isPrelinked ? prelink(bytes) : bytes,
       );
