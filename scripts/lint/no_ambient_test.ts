@@ -13,6 +13,9 @@ Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) 
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
     ["base/log/log.ts", "Deno.stderr.writeSync(bytes);"],
     ["cni/invoke/exec.ts", "child.process;"],
+    ["cni/invoke/exec.ts", "({ process: 1 }); class A { process = 1; }"],
+    ["cni/invoke/exec.ts", "interface A { process(): void; }"],
+    ["cni/invoke/exec.ts", "a.Deno.exit; const { exit } = program;"],
     ["cni/call/args.ts", 'env.get("CNI_COMMAND");'],
     ["net/ip_test.ts", "console.log(process.argv, Deno.env);"],
     ["tests/soak_test.ts", "setTimeout(() => {}, 1);"],
@@ -28,6 +31,8 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
       "globalThis.process;",
       'Product code may not use "process"',
     ],
+    ["net/ip.ts", "({ process });", 'Product code may not use "process"'],
+    ["net/ip.ts", "a[process];", 'Product code may not use "process"'],
     ["net/ip.ts", 'Buffer.from("a");', 'Product code may not use "Buffer"'],
     [
       "cni/wait.ts",
