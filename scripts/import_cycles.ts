@@ -7,21 +7,20 @@
  * @module
  */
 
-import { ROOT_URL, runDeno } from "./project.ts";
-import { isProduct } from "./lint/project_files.ts";
+import { ROOT_URL, run, runDeno } from "./project.ts";
+import { isProduct, PRODUCT } from "./lint/project_files.ts";
 import { importFlags } from "./import_flags.ts";
 
 /** Which modules each module imports. */
-export type ImportGraph = ReadonlyMap<string, readonly string[]>;
+type ImportGraph = ReadonlyMap<string, readonly string[]>;
 
 /** The part of the output of `deno info --json` that is read. */
 interface ModuleInfo {
   readonly modules: readonly {
     readonly specifier: string;
+    /** Of each import, `code` if it is of values, else `type`. */
     readonly dependencies?: readonly {
-      /** Absent if only types are imported. */
       readonly code?: { readonly specifier?: string };
-      /** Absent if values are imported. */
       readonly type?: { readonly specifier?: string };
     }[];
   }[];
@@ -69,25 +68,12 @@ export function parseModuleInfo(json: string): ImportGraph {
   ]));
 }
 
-function listFiles(directory: URL): URL[] {
-  return Deno.readDirSync(directory).toArray().flatMap((entry) => {
-    if (entry.name.startsWith(".")) return [];
-    return entry.isDirectory
-      ? listFiles(new URL(`${entry.name}/`, directory))
-      : [new URL(entry.name, directory)];
-  });
-}
-
-function listProductModules(root: URL): string[] {
-  return listFiles(root).map(({ href }) => href).filter((href) =>
-    href.endsWith(".ts") && isProduct(href.slice(root.href.length))
-  );
-}
-
 /** Returns the imports among all modules of the product. */
 async function readImportGraph(): Promise<ImportGraph> {
-  const source = listProductModules(ROOT_URL)
-    .map((href) => `import ${JSON.stringify(href)};`).join("");
+  const { stdout: paths } = await run("find", [...PRODUCT, "-name", "*.ts"]);
+  const source = paths.split("\n").filter(isProduct)
+    .map((path) => `import ${JSON.stringify(new URL(path, ROOT_URL).href)};`)
+    .join("");
   const entry = `data:application/typescript,${encodeURIComponent(source)}`;
   const { stdout } = await runDeno(
     ["info", "--json", ...await importFlags(), entry],

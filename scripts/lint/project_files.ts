@@ -6,8 +6,8 @@
 
 const PROJECT_ROOT = new URL("../../", import.meta.url);
 
-/** The directories that end up in the executables. */
-const PRODUCT = [
+/** The directories and files that end up in the executables. */
+export const PRODUCT: readonly string[] = [
   "net/",
   "ffi/",
   "base/",
