@@ -32,11 +32,11 @@ interface Subjects {
 /** Where others are. */
 interface Others {
   /** Directories of executables, which are also their names. */
-  readonly peers?: readonly string[];
+  readonly peers: readonly string[];
   /** Where the Go plugins are, if they are. */
-  readonly goDirectory?: string;
+  readonly goDirectory: string;
   /** Where their multus is. */
-  readonly goMultus?: string | undefined;
+  readonly goMultus: string | undefined;
 }
 
 /**
@@ -47,7 +47,7 @@ interface Others {
  */
 export function findSubjects(
   bin: string,
-  { peers = [], goDirectory = GO_DIRECTORY, goMultus }: Others = {},
+  { peers, goDirectory, goMultus }: Others,
 ): Subjects {
   const thick = goMultus !== undefined &&
     hasExecutable(goMultus, "multus-daemon");
