@@ -18,7 +18,6 @@ import { makeSchemas } from "../cli/explain/make.ts";
 import { METADATA } from "../plugins/lists/metadata.ts";
 import { runCni } from "../tests/_harness/tool_call.ts";
 import { linkCodes } from "./schemas/site_pages.ts";
-import { listChanged } from "./schemas.ts";
 import { LAYERS } from "./lint/layers.ts";
 import { writeSchemas } from "./schemas/write.ts";
 
@@ -235,13 +234,6 @@ See docs/bridge.md
   assertMatch(wrong.stderr, /has no key "vlanTrnk"; did you mean "vlanTrunk"/);
   assertEquals(wrong.exitCode, 1);
   assertMatch((await runCni("explain")).stdout, /^bridge /m);
-});
-
-Deno.test("schemas names the files that it has changed", () => {
-  const before = new Map([["docs/a", "1"], ["docs/b", "2"]]);
-  assertEquals(listChanged(before, before), []);
-  const after = new Map([["docs/b", "3"], ["docs/a", "1"], ["cni/c", "4"]]);
-  assertEquals(listChanged(before, after), ["cni/c", "docs/b"]);
 });
 
 Deno.test("linkCodes() links codes of findings in prose, and in no code", () => {

@@ -4,7 +4,7 @@
  */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CHECKS } from "./checks.ts";
-import { formatFindingsPage } from "../../scripts/schemas/findings_page.ts";
+import { formatFindingsPage } from "../../scripts/schemas/site_pages.ts";
 import { collapse, diagnose, type DiagnosedFinding } from "./diagnose.ts";
 import { error, type Finding } from "./finding.ts";
 import { PACKET_CHECKS } from "./packets.ts";
