@@ -16,7 +16,7 @@ import {
   ensureUnpacked,
 } from "../setup/debian_packages.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
-import { run } from "../project.ts";
+import { ROOT, run } from "../project.ts";
 import type { Kernel } from "./boot.ts";
 
 /** The kernel's package. */
@@ -32,9 +32,7 @@ const RELEASE = "forky";
 const LIBRARY = "libc6";
 
 /** The root of the files of both packages. */
-const UNPACKED = decodeURIComponent(
-  new URL("../../build/uml", import.meta.url).pathname,
-);
+const UNPACKED = `${ROOT}build/uml`;
 
 /** The program with its own library. */
 const OWN_PROGRAM = `${UNPACKED}/${PROGRAM}`;

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { ROOT } from "../project.ts";
 import { type GoRun, type RunningBuild, startBuild } from "./go_build.ts";
 
 /** Releases that the cluster is made of. */
@@ -14,12 +15,9 @@ export const RELEASES = {
 } as const;
 
 /** Where the programs are; another directory for each set of releases. */
-export const PROGRAMS_DIRECTORY: string = decodeURIComponent(
-  new URL(
-    `../../build/peers/cluster-${Object.values(RELEASES).join("-")}`,
-    import.meta.url,
-  ).pathname,
-);
+export const PROGRAMS_DIRECTORY: string = `${ROOT}build/peers/cluster-${
+  Object.values(RELEASES).join("-")
+}`;
 
 /** How long the module proxy may take for one answer. */
 const DOWNLOAD_MS = 5 * 60_000;

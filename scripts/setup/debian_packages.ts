@@ -6,6 +6,7 @@
 
 import { hasCommand } from "../../testing/capabilities.ts";
 import { exists } from "../../base/files/io.ts";
+import { ROOT } from "../project.ts";
 
 /**
  * Oracles, tools and the Go plugins that the tests compare with, what runs an
@@ -36,43 +37,30 @@ const TEST_PACKAGES = [
 ];
 
 /**
- * A service that a test starts in namespaces, with its libraries. If it were
- * installed, it would also start on this machine, so it is only unpacked.
+ * Services that tests start in namespaces, with their libraries. If they were
+ * installed, they would also start on this machine, so they are only unpacked.
  */
-const FIREWALLD_PACKAGES = [
-  "firewalld",
-  "python3-firewall",
-  "python3-nftables",
-];
+const UNPACKED = {
+  firewalld: ["firewalld", "python3-firewall", "python3-nftables"],
+  udev: ["udev"],
+  prometheus: ["prometheus", "prometheus-node-exporter"],
+  /** A router and a DHCPv6 server. */
+  router: ["radvd", "isc-dhcp-server"],
+} as const;
 
-/** The same of what changes the links of a node. */
-const UDEV_PACKAGES = ["udev"];
-
-/** The root of the files of udev. */
-export const UDEV_ROOT: string = decodeURIComponent(
-  new URL("../../build/udev", import.meta.url).pathname,
-);
-
-/** The same of programs that watch the metrics. */
-const PROMETHEUS_PACKAGES = ["prometheus", "prometheus-node-exporter"];
-
-/** The root of the files of Prometheus. */
-export const PROMETHEUS_ROOT: string = decodeURIComponent(
-  new URL("../../build/prometheus", import.meta.url).pathname,
-);
+/** Returns the root of the files of unpacked packages. */
+function rootOf(name: keyof typeof UNPACKED): string {
+  return `${ROOT}build/${name}`;
+}
 
 /** The root of the files of firewalld. */
-export const FIREWALLD_ROOT: string = decodeURIComponent(
-  new URL("../../build/firewalld", import.meta.url).pathname,
-);
-
-/** The same of a router and a DHCPv6 server. */
-const ROUTER_PACKAGES = ["radvd", "isc-dhcp-server"];
-
+export const FIREWALLD_ROOT: string = rootOf("firewalld");
+/** The root of the files of udev. */
+export const UDEV_ROOT: string = rootOf("udev");
+/** The root of the files of Prometheus. */
+export const PROMETHEUS_ROOT: string = rootOf("prometheus");
 /** The root of the files of radvd and the DHCPv6 server. */
-export const ROUTER_ROOT: string = decodeURIComponent(
-  new URL("../../build/router", import.meta.url).pathname,
-);
+export const ROUTER_ROOT: string = rootOf("router");
 
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */
 const APT_OPTIONS = [
@@ -82,22 +70,6 @@ const APT_OPTIONS = [
   "-o=DPkg::Lock::Timeout=60",
 ];
 
-/**
- * Returns the packages that are not installed.
- *
- * @param status Lines of `<package> <state>`, as {@linkcode listMissingPackages} asks dpkg-query
- */
-export function findMissing(
-  wanted: readonly string[],
-  status: string,
-): string[] {
-  const installed = new Set(
-    status.split("\n").filter((line) => line.endsWith(" installed"))
-      .map((line) => line.slice(0, line.indexOf(" "))),
-  );
-  return wanted.filter((name) => !installed.has(name));
-}
-
 async function listMissingPackages(
   wanted: readonly string[],
 ): Promise<string[]> {
@@ -106,7 +78,8 @@ async function listMissingPackages(
     args: ["-W", "-f=${Package} ${db:Status-Status}\\n", ...wanted],
     stderr: "null",
   }).output();
-  return findMissing(wanted, new TextDecoder().decode(stdout));
+  const lines = new Set(new TextDecoder().decode(stdout).split("\n"));
+  return wanted.filter((name) => !lines.has(`${name} installed`));
 }
 
 async function succeeds(
@@ -225,14 +198,12 @@ export async function ensureUnpacked(
 export async function installTestPackages(): Promise<void> {
   if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
   const missing = await ensureDebianPackages(TEST_PACKAGES);
-  const unpacked = [
-    [FIREWALLD_PACKAGES, FIREWALLD_ROOT],
-    [UDEV_PACKAGES, UDEV_ROOT],
-    [PROMETHEUS_PACKAGES, PROMETHEUS_ROOT],
-    [ROUTER_PACKAGES, ROUTER_ROOT],
-  ] as const;
-  for (const [names, root] of Deno.uid() === 0 ? unpacked : []) {
-    if (!await ensureUnpacked(names, root)) missing.push(...names);
+  const names = Deno.uid() === 0 ? Object.keys(UNPACKED) : [];
+  for (const name of names as (keyof typeof UNPACKED)[]) {
+    const packages = UNPACKED[name];
+    if (!await ensureUnpacked(packages, rootOf(name))) {
+      missing.push(...packages);
+    }
   }
   if (missing.length === 0) return;
   console.error(`Not installed, so some tests skip: ${missing.join(" ")}`);
