@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { testRows } from "../../tests/_harness/table.ts";
 import { ROOT } from "../project.ts";
 import { parseObject, withFacts } from "../mkdenort/object.ts";
@@ -78,12 +78,4 @@ Deno.test("withFacts() puts numbers and texts behind the code", () => {
     Error,
     'Cannot keep "abcd": expected fewer than 4 bytes',
   );
-});
-
-Deno.test("an object has a name for each function", async () => {
-  const path = `${ROOT}launcher/objects/call.aarch64.txt`;
-  const text = await Deno.readTextFile(path);
-  for (const name of ["_start", "run", "find_socket", "put_back", "texts"]) {
-    assertMatch(text, RegExp(`^${name}:$`, "m"));
-  }
 });
