@@ -239,9 +239,9 @@ export async function becomeGateway(
   const force = forceAddress &&
     requestedIpsOf({ ips }, call.config).length === 0;
   const gateways = gatewayAddressesOf(ips);
-  ensureForwarding(host.netns, gateways);
   const link = vlan === undefined ? bridge : (await import("./port_vlans.ts"))
     .ensureVlanGateway(host, bridge, settings, vlan);
+  ensureForwarding(host.netns, gateways, link.name);
   ensureGatewayAddresses(host, link, { gateways, force });
   rollback.onFailure("delete the routes to the addresses", () => {
     deleteOwnRoutes(call, [link.name], ips);

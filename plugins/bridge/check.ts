@@ -208,7 +208,9 @@ async function checkGateway(
     const routes = routesToContainers(result.ips);
     await differences.collect(() => checkRoutes(host, link, routes, "main"));
   }
-  await differences.collect(() => checkForwarding(host.netns, gateways));
+  await differences.collect(() =>
+    checkForwarding(host.netns, gateways, link?.name ?? bridge.name)
+  );
 }
 
 /**

@@ -13,6 +13,12 @@ import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 /** Changes that affect only a bridge and its ports. */
 const BRIDGE_CHANGES: readonly Change[] = [
   [
+    "no IPv4 forwarding from the bridge",
+    "host",
+    "sysctl -qw net.ipv4.conf.br0.forwarding=0",
+    'IPv4 forwarding is off on "br0"',
+  ],
+  [
     "no route to the subnet",
     "sandbox",
     "ip route del 10.1.2.0/24",

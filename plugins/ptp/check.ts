@@ -98,5 +98,7 @@ async function checkHostEnd(
   const routes = destinations.map((destination) => ({ destination }));
   await differences.collect(() => checkAddresses(host, link, gateways));
   await differences.collect(() => checkRoutes(host, link, routes, "main"));
-  await differences.collect(() => checkForwarding(host.netns, destinations));
+  await differences.collect(() =>
+    checkForwarding(host.netns, destinations, link.name)
+  );
 }

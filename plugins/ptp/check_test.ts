@@ -14,6 +14,12 @@ import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 /** Changes of ptp's routes to and through the gateways. */
 const PTP_CHANGES: readonly Change[] = [
   [
+    "no IPv4 forwarding from the host's end",
+    "host",
+    "sysctl -qw net.ipv4.conf.$VETH.forwarding=0",
+    "IPv4 forwarding is off on",
+  ],
+  [
     "no route to the gateway",
     "sandbox",
     "ip route del 10.1.2.1",

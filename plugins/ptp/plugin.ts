@@ -92,7 +92,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     });
     const ends = lookUpVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
-    ensureForwarding(host.netns, addresses);
+    ensureForwarding(host.netns, addresses, ends.host.name);
     await startMasquerade(call, addresses, { veth, rollback });
 
     const { interfaces, container } = describeVeth(ends, call.args.netns);

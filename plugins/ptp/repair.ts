@@ -78,6 +78,6 @@ export async function repair(
       isLeased: !ipamHas(call.config, "assigns requests"),
     },
   });
-  ensureForwarding(host.netns, addresses);
+  ensureForwarding(host.netns, addresses, end.name);
   await repairMasquerade(call, addresses);
 }

@@ -10,7 +10,12 @@ import type { IpFamily } from "../../../net/ip.ts";
 import type { Address } from "../../../ffi/rtnl/address.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { listSysctls, readSysctl, writeSysctl } from "../../../ffi/sysctl.ts";
+import {
+  ensureSysctl,
+  listSysctls,
+  readSysctl,
+  writeSysctl,
+} from "../../../ffi/sysctl.ts";
 
 /** The parameter that lets the host forward packets of a family. */
 export const FORWARDING: Readonly<Record<IpFamily, string>> = {
@@ -18,13 +23,21 @@ export const FORWARDING: Readonly<Record<IpFamily, string>> = {
   6: "net/ipv6/conf/all/forwarding",
 };
 
+/** The parameter that lets the host forward IPv4 packets which arrive by a link. */
+function forwardingOf(link: string): string {
+  return `net/ipv4/conf/${link}/forwarding`;
+}
+
 /**
  * Turns forwarding on for the families of the addresses. It stays on, because
- * all attachments share it.
+ * all attachments share it. IPv4 packets must also be forwarded from the link.
+ *
+ * @param link The host's link to the containers
  */
 export function ensureForwarding(
   host: NetNs,
   addresses: readonly Cidr[],
+  link: string,
 ): void {
   const off = inNetns(
     host,
@@ -36,6 +49,11 @@ export function ensureForwarding(
   for (const family of off) {
     enabling(family, () => enableForwarding(host, family));
   }
+  if (!familiesOf(addresses).includes(4)) return;
+  inNetns(
+    host,
+    () => enabling(4, () => ensureSysctl(forwardingOf(link), "1")),
+  );
 }
 
 function enabling<T>(family: IpFamily, work: () => T): T {
@@ -73,7 +91,7 @@ function turnOn(family: IpFamily): void {
   // A link that appears from now on forwards, so the list has all others.
   writeSysctl(ofNewLinks, "1");
   for (const link of listSysctls("net/ipv4/conf")) {
-    unlessMissing(() => writeSysctl(`net/ipv4/conf/${link}/forwarding`, "1"));
+    unlessMissing(() => writeSysctl(forwardingOf(link), "1"));
   }
 }
 
@@ -119,18 +137,25 @@ export function listLearnedAddresses({ address }: Rtnl): Address[] {
   );
 }
 
-/** Lists the families of the addresses whose packets the host does not forward. */
-export function familiesNotForwarded(
+/** Lists the parameters that keep packets of the addresses from being forwarded. */
+export function listForwardingOff(
   host: NetNs,
   addresses: readonly Cidr[],
-): IpFamily[] {
-  return inNetns(
-    host,
-    () =>
-      familiesOf(addresses).filter((family) =>
-        readSysctl(FORWARDING[family]) === "0"
-      ),
-  );
+  link: string,
+): { readonly family: IpFamily; readonly key: string }[] {
+  // CHECK reports a missing link itself.
+  const isOff = (key: string): boolean =>
+    unlessMissing(() => readSysctl(key)) === "0";
+  return inNetns(host, () =>
+    familiesOf(addresses).flatMap((family) => {
+      const keys = [
+        FORWARDING[family],
+        ...family === 4 ? [forwardingOf(link)] : [],
+      ];
+      // Without the first, the kernel turns the other off.
+      const key = keys.find(isOff);
+      return key === undefined ? [] : [{ family, key }];
+    }));
 }
 
 function familiesOf(addresses: readonly Cidr[]): IpFamily[] {

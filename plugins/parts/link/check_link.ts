@@ -22,7 +22,7 @@ import type { Route } from "../../../ffi/rtnl/route.ts";
 import type { NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { kernelRouteOf, listAddresses, withAction } from "./configure_link.ts";
-import { familiesNotForwarded, FORWARDING } from "../address/ip_forward.ts";
+import { FORWARDING, listForwardingOff } from "../address/ip_forward.ts";
 
 /**
  * Returns the error for a state that differs from ADD's.
@@ -148,23 +148,20 @@ export function checkConnected(left: Link, right: Link): void {
 }
 
 /**
- * Checks that the host forwards packets of the addresses' families.
+ * Checks that the host forwards packets of the addresses' families from a link.
  *
  * @throws {CniError} 999 if not
  */
 export function checkForwarding(
   host: NetNs,
   addresses: readonly Cidr[],
+  link: string,
 ): void {
   throwDifferences(
-    familiesNotForwarded(host, addresses).map((family) => ({
-      msg: `IPv${family} forwarding is off`,
-      expected: {
-        kind: "sysctl",
-        netns: host.path,
-        key: FORWARDING[family],
-        value: "1",
-      },
+    listForwardingOff(host, addresses, link).map(({ family, key }) => ({
+      msg: `IPv${family} forwarding is off` +
+        (key === FORWARDING[family] ? "" : ` on "${link}"`),
+      expected: { kind: "sysctl", netns: host.path, key, value: "1" },
     })),
   );
 }
