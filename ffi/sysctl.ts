@@ -58,6 +58,20 @@ export function ensureSysctl(key: string, value: string): void {
 }
 
 /**
+ * Reports whether a parameter exists and can be written: /proc/sys might be
+ * read-only.
+ */
+export function isWritableSysctl(key: string): boolean {
+  try {
+    Deno.openSync(ROOT + key, { write: true }).close();
+    return true;
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    return false;
+  }
+}
+
+/**
  * Lists the names in a directory of parameters, such as the links in
  * `net/ipv4/conf`.
  *

@@ -35,7 +35,11 @@ import { IpvlanMode, type KindData } from "../../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
-import { readSysctl, tryWriteSysctl } from "../../../ffi/sysctl.ts";
+import {
+  isWritableSysctl,
+  readSysctl,
+  tryWriteSysctl,
+} from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
@@ -54,6 +58,7 @@ import {
   checkFailure,
   checkLink,
   checkRoutes,
+  throwDifferences,
 } from "./check_link.ts";
 import {
   addingAddress,
@@ -159,6 +164,7 @@ export async function checkAccess(
         throw checkFailure(`"${name}" does not have the neighbour ${ip}`);
       });
     }
+    await differences.collect(() => checkShim(host, name));
     checkRoutes(host, shim, access.routes, "main");
   });
 }
@@ -309,15 +315,33 @@ function createShim(host: Rtnl, { name, info, lower }: Access): Link {
 function prepareShim(host: Rtnl, name: string): void {
   readyHostEndForIpv6(host.netns, name);
   inNetns(host.netns, () => {
-    for (
-      const [key, value] of [
-        [`net/ipv4/conf/${name}/arp_filter`, "1"],
-        [`net/ipv6/conf/${name}/proxy_ndp`, "1"],
-        [`net/ipv6/conf/${name}/forwarding`, "1"],
-        [`net/ipv6/neigh/${name}/proxy_delay`, "0"],
-      ] as const
-    ) tryWriteSysctl(key, value);
+    for (const [key, value] of sysctlsOf(name)) tryWriteSysctl(key, value);
   });
+}
+
+function sysctlsOf(name: string): [key: string, value: string][] {
+  return [
+    [`net/ipv4/conf/${name}/arp_filter`, "1"],
+    [`net/ipv6/conf/${name}/proxy_ndp`, "1"],
+    [`net/ipv6/conf/${name}/forwarding`, "1"],
+    [`net/ipv6/neigh/${name}/proxy_delay`, "0"],
+  ];
+}
+
+/**
+ * Checks the access link's parameters, except where ADD could not set them.
+ *
+ * @throws {CniError} 999 if another program has changed one
+ */
+function checkShim({ netns }: Rtnl, name: string): void {
+  const changed = inNetns(netns, () =>
+    sysctlsOf(name).filter(([key, value]) =>
+      isWritableSysctl(key) && readSysctl(key) !== value
+    ));
+  throwDifferences(changed.map(([key, value]) => ({
+    msg: `${key.replaceAll("/", ".")} is not ${value}`,
+    expected: { kind: "sysctl", netns: netns.path, key, value },
+  })));
 }
 
 /** @throws {CniError} 7 if the host has the address, or reaches it elsewhere */

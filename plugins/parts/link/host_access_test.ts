@@ -82,6 +82,18 @@ function changesOf(type: "macvlan" | "ipvlan"): Change[] {
       `ip neigh del proxy ${HOST[1]} dev ${SHIM}`,
       `does not answer for ${HOST[1]}`,
     ],
+    ...[
+      ["ipv4/conf", "arp_filter", 0],
+      ["ipv6/conf", "proxy_ndp", 0],
+      ["ipv6/conf", "forwarding", 0],
+      ["ipv6/neigh", "proxy_delay", 80],
+    ].map(([place, name, value]) =>
+      [
+        `another ${place}/…/${name}`,
+        `echo ${value} > /proc/sys/net/${place}/${SHIM}/${name}`,
+        `.${name} is not `,
+      ] as const
+    ),
     ...type === "ipvlan"
       ? [
         [
@@ -425,6 +437,11 @@ rootTest(
     inNetns(host, () => writeSysctl(`net/ipv4/conf/${MASTER}/rp_filter`, "1"));
     const text = `net.ipv4.conf.${MASTER}.rp_filter is 1: set it to 2`;
     await scene.fail("ADD", [7, text]);
+    inNetns(host, () => writeSysctl(`net/ipv4/conf/${MASTER}/rp_filter`, "2"));
+    const { json: prevResult } = await scene.succeed("ADD");
+    inNetns(host, () => writeSysctl(`net/ipv4/conf/${MASTER}/rp_filter`, "1"));
+    await scene.fail("CHECK", [7, text], { prevResult });
+    await scene.succeed("DEL");
     // The next address would be another one.
     await Deno.remove(`${scene.hosts.directory}/leases`, { recursive: true });
     const own = { hostAddresses: ["10.1.2.201", "2001:db8:1::201"] };
