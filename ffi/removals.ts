@@ -1,6 +1,6 @@
 /**
  * Hears what is removed from a namespace: rules of nftables, links, addresses,
- * routes, queues, ports of bridges, and forwarding; and that firewalld starts, whose
+ * routes, queues, ports of bridges, forwarding and answers for neighbours; and that firewalld starts, whose
  * zones then have no source of a container. The kernel tells nobody about rules of
  * iptables-legacy.
  *
@@ -37,6 +37,8 @@ const NFTABLES_GROUP = 7;
 const ROUTE_GROUPS = [1, 4, 5, 7, 9, 11, 24, 25];
 /** Source: include/uapi/linux/if.h `IFF_UP`. */
 const IFF_UP = 1;
+/** What has changed in the report of a link that is new here: everything. */
+const ALL_FLAGS = 0xffff_ffff;
 /** Source: include/uapi/linux/netconf.h `NETCONFA_IFINDEX_ALL`. */
 const ALL_LINKS = -1;
 
@@ -68,7 +70,11 @@ const parameters = message(
   "RTM_NEWNETCONF",
   80,
   struct({ family: u8 }),
-  attributeSet({ ifindex: [1, i32], forwarding: [2, i32] }),
+  attributeSet({
+    ifindex: [1, i32],
+    forwarding: [2, i32],
+    answersForNeighbors: [5, i32],
+  }),
 );
 
 /** Source: firewalld src/firewall/core/nftables.py `TABLE_NAME`. */
@@ -83,29 +89,35 @@ export interface Removals {
    * some removals are lost.
    */
   readonly areRules: boolean;
-  /** Whether forwarding was turned off. */
+  /** Whether forwarding was turned off for all links. */
   readonly isForwarding: boolean;
   /**
-   * Links that were taken down or out of a bridge, or lost an address, a route or a
-   * queue. They may be deleted since.
+   * Links that were taken down or out of a bridge, or lost an address, a route, a
+   * queue, forwarding or answers for neighbours. They may be deleted since.
    */
   readonly ifindexes: ReadonlySet<number>;
   /** Names of deleted links. Those of veth pairs are left out: their container's end is gone, too. */
   readonly deleted: ReadonlySet<string>;
 }
 
+/**
+ * Tells processes whose removals of rules do not count, by their names of at most 15
+ * bytes and their IDs.
+ */
+export type IsIgnored = (name: string, processId: number) => boolean;
+
 /** Hears of removals until disposal. */
 export class RemovalWatch implements Disposable {
   readonly #nftables: NetlinkSocket;
   readonly #routes: NetlinkSocket;
   readonly #stack: DisposableStack;
-  readonly #isIgnored: (name: string) => boolean;
+  readonly #isIgnored: IsIgnored;
   #hasRemovedRules = false;
 
   private constructor(
     sockets: readonly [nftables: NetlinkSocket, routes: NetlinkSocket],
     stack: DisposableStack,
-    isIgnored: (name: string) => boolean,
+    isIgnored: IsIgnored,
   ) {
     [this.#nftables, this.#routes] = sockets;
     this.#stack = stack;
@@ -115,14 +127,12 @@ export class RemovalWatch implements Disposable {
   /**
    * Begins to listen.
    *
-   * @param isIgnored Tells processes, by their names of at most 15 bytes, whose
-   *   removals of rules do not count
    * @throws {SyscallError} If the kernel has no nftables, or the namespace cannot be
    *   entered
    */
   static open(
     netns: NetNs,
-    isIgnored: (name: string) => boolean,
+    isIgnored: IsIgnored,
   ): RemovalWatch {
     using stack = new DisposableStack();
     const nftables = stack.use(NetlinkSocket.open(netns, Protocol.Netfilter));
@@ -160,7 +170,8 @@ export class RemovalWatch implements Disposable {
         );
       // A commit follows its changes, and names its process.
       for (const { attributes } of decodeAnswers([one], committed)) {
-        const isIgnored = this.#isIgnored(attributes.processName ?? "");
+        const { processName = "", processId = 0 } = attributes;
+        const isIgnored = this.#isIgnored(processName, processId);
         if (this.#hasRemovedRules && !isIgnored) areRules = true;
         this.#hasRemovedRules = false;
       }
@@ -170,12 +181,14 @@ export class RemovalWatch implements Disposable {
 
   #takeRoutes(): Removals {
     const { messages, areSomeLost } = receiveAll(this.#routes);
+    const turnedOff = listTurnedOff(messages);
+    const isForwarding = turnedOff.includes(ALL_LINKS);
+    // It is then off for each link, which says no more.
+    const links = isForwarding ? [] : turnedOff;
     return {
       areRules: areSomeLost,
-      isForwarding: decodeAnswers(messages, parameters).some((
-        { attributes: { ifindex, forwarding } },
-      ) => ifindex === ALL_LINKS && forwarding === 0),
-      ifindexes: new Set(listLinks(messages)),
+      isForwarding,
+      ifindexes: new Set([...listLinks(messages), ...links]),
       deleted: new Set(listDeleted(messages)),
     };
   }
@@ -207,7 +220,10 @@ function receiveAll(
 function listLinks(messages: readonly RawMessage[]): number[] {
   return [
     ...decodeAnswers(messages, linkReport)
-      .filter(({ header: { flags } }) => (flags & IFF_UP) === 0)
+      .filter(({ header: { flags, change } }) =>
+        (flags & IFF_UP) === 0 && (change & IFF_UP) !== 0 &&
+        change !== ALL_FLAGS
+      )
       .map(({ header: { index } }) => index),
     ...decodeAnswers(messages, linkRemoval)
       .filter(({ header: { family } }) => family === AF_BRIDGE)
@@ -219,6 +235,21 @@ function listLinks(messages: readonly RawMessage[]): number[] {
     ...queueRemovals.flatMap((type) => decodeAnswers(messages, type))
       .map(({ header: { ifindex } }) => ifindex),
   ];
+}
+
+/**
+ * Lists the links of which a parameter was turned off. The report of a new link has
+ * all parameters.
+ *
+ * Source: net/ipv4/devinet.c `inet_netconf_fill_devconf()`.
+ */
+function listTurnedOff(messages: readonly RawMessage[]): number[] {
+  return decodeAnswers(messages, parameters).flatMap(({ attributes }) => {
+    const { ifindex = 0, forwarding, answersForNeighbors } = attributes;
+    const [value, ...others] = [forwarding ?? [], answersForNeighbors ?? []]
+      .flat();
+    return value === 0 && others.length === 0 ? [ifindex] : [];
+  });
 }
 
 function listDeleted(messages: readonly RawMessage[]): string[] {

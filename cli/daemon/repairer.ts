@@ -20,9 +20,14 @@ import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { RepairsDocument } from "../../daemon/server/state_handler.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { type Removals, RemovalWatch } from "../../ffi/removals.ts";
+import {
+  type IsIgnored,
+  type Removals,
+  RemovalWatch,
+} from "../../ffi/removals.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NetworkRuntime } from "../../libcni/mod.ts";
+import { isOwnProgram } from "../../plugins/parts/firewall/iptables/program.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
@@ -394,12 +399,12 @@ function concern(
 /** Source: include/linux/sched.h `TASK_COMM_LEN`, less the NUL. */
 const NAME_BYTES = 15;
 
-/** Returns a test for names of this process and of plugins, which remove their own. */
-function isOwnProcess(): (name: string) => boolean {
+/** Returns a test for this process, its iptables and plugins, which remove their own. */
+function isOwnProcess(): IsIgnored {
   const own = ifPossible(() => Deno.readTextFileSync("/proc/self/comm"));
   const names = new Set([
     own?.trim(),
     ...pluginNames.map((name) => name.slice(0, NAME_BYTES)),
   ]);
-  return (name) => names.has(name);
+  return (name, processId) => names.has(name) || isOwnProgram(processId);
 }

@@ -256,7 +256,7 @@ export const getGeneration = nft("GETGEN", 16, generationAttributes);
 export const committed = nft(
   "NEWGEN",
   15,
-  attributeSet({ processName: [3, cstring] }),
+  attributeSet({ processId: [2, u32be], processName: [3, cstring] }),
 );
 /** Reports a step of a traced packet. */
 export const newTrace = nft("TRACE", 17, traceAttributes);

@@ -161,6 +161,23 @@ export async function execute(
   };
 }
 
+/** The last programs that this process has started. */
+const started = new Set<number>();
+/** How many of them are known: an ID is not used again so soon. */
+const MOST_STARTED = 200;
+
+/** Reports whether this process has started a program lately, by its process ID. */
+export function isOwnProgram(processId: number): boolean {
+  return started.has(processId);
+}
+
+function noteStarted(child: Deno.ChildProcess): Deno.ChildProcess {
+  started.add(child.pid);
+  const [oldest = 0] = started;
+  if (started.size > MOST_STARTED) started.delete(oldest);
+  return child;
+}
+
 /** Starts a program inside the namespace. */
 function start(
   netns: NetNs,
@@ -169,12 +186,14 @@ function start(
 ): Deno.ChildProcess {
   try {
     return inNetns(netns, () =>
-      new Deno.Command(path, {
-        args: [...args],
-        stdin: "piped",
-        stdout: "piped",
-        stderr: "piped",
-      }).spawn());
+      noteStarted(
+        new Deno.Command(path, {
+          args: [...args],
+          stdin: "piped",
+          stdout: "piped",
+          stderr: "piped",
+        }).spawn(),
+      ));
   } catch (error) {
     if (!isUnstartable(error)) throw error;
     throw new BackendMissing(`Cannot start "${path}"`, { cause: error });
