@@ -50,7 +50,10 @@ export abstract class Reconciler<
   abstract readonly name: Name;
   /** What the log says if a round fails. */
   protected abstract readonly failure: string;
-  /** The least time between the starts of two rounds, in ms. */
+  /**
+   * The least time between the starts of two rounds, in ms, on average: the second of
+   * two may begin earlier, because other programs often do something in two steps.
+   */
   protected abstract readonly restMs: number;
   protected readonly options: Options;
   /** Is disposed of at the end. */
@@ -85,7 +88,7 @@ export abstract class Reconciler<
     using _stack = this.stack;
     const { restMs = this.restMs, sweepMs = SWEEP_MS, retryMs = RETRY_MS } =
       this.options;
-    let failures = 0;
+    let failures = 0, beforeMs = -Infinity;
     for (let sweepAt = performance.now(); !signal.aborted;) {
       const now = performance.now();
       const isSweep = now >= sweepAt;
@@ -97,7 +100,9 @@ export abstract class Reconciler<
           const retryAt = performance.now() + retryMs * 2 ** (failures - 1);
           sweepAt = Math.min(sweepAt, retryAt);
         }
-        await pause(Math.max(now + restMs - performance.now(), 0), signal);
+        const nextMs = beforeMs + 2 * restMs;
+        beforeMs = now;
+        await pause(Math.max(nextMs - performance.now(), 0), signal);
       } else {
         this.#wake = Promise.withResolvers();
         const next = deadline(Math.min(sweepAt, this.dueAt()) - now);

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { pause } from "../../base/deadline.ts";
 import { AttachmentCache } from "../../libcni/cache.ts";
 import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
@@ -171,6 +172,46 @@ rootTest(
       );
       assertEquals(describeAll(), [["own"], ["broken", "slow"]]);
       assertEquals(repairer.describe().repaired > repaired, true);
+    } finally {
+      end.abort();
+      await running;
+    }
+  },
+);
+
+rootTest(
+  "Repairer rests after two rounds, and not after one",
+  async () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox, directory } = hosts;
+    const cacheDir = `${directory}/cache`;
+    cacheAttachments(cacheDir, ["a"], sandbox.path);
+    const repairer = new Repairer({
+      hostNetns: host.path,
+      directories: { pluginDirs: [], cacheDir },
+      env: {},
+      lookup: () => undefined,
+      log: SILENT,
+      restMs: 60 * 60_000,
+    });
+    const end = new AbortController();
+    const running = repairer.run(
+      { whileIdle: () => Promise.resolve(undefined) },
+      end.signal,
+    );
+    const turnOff = (): string =>
+      runIn(host, "sysctl", "-w", "net.ipv4.ip_forward=1") +
+      runIn(host, "sysctl", "-w", "net.ipv4.ip_forward=0");
+    const hasBegun = (rounds: number): Promise<void> =>
+      eventually("a round", () => repairer.describe().rounds === rounds);
+    try {
+      await hasBegun(1);
+      turnOff();
+      await hasBegun(2);
+      turnOff();
+      // It would have begun.
+      await pause(1000);
+      assertEquals(repairer.describe().rounds, 2);
     } finally {
       end.abort();
       await running;
