@@ -103,23 +103,37 @@ function hasBridge({ type }: PluginConf): boolean {
     .some((one) => one?.network?.sharedLink !== undefined);
 }
 
-/** Without it, a Service's address fails if its pod is behind the same bridge. */
+/**
+ * Without it, a Service's address fails if its pod is behind the same bridge, and
+ * the ingress policy `isolated` does not isolate.
+ */
 function findBridgeCalls(node: NodeReader): Findings {
-  const [first] = node.networks.flatMap((network) =>
-    network.plugins.some(hasBridge) ? [{ network }] : []
-  );
-  if (first === undefined || !hasKubeProxy(node)) return [];
   const value = readSysctlOf(node.host, CALL_IPTABLES);
   if (value === "1") return [];
+  const networks = node.networks.filter(({ plugins }) =>
+    plugins.some(hasBridge)
+  );
+  const isolated = networks.find(({ plugins }) =>
+    plugins.some(({ type, document }) =>
+      type === "firewall" && document["ingressPolicy"] === "isolated"
+    )
+  );
+  const first = isolated ?? networks[0];
+  if (first === undefined) return [];
+  if (isolated === undefined && !hasKubeProxy(node)) return [];
   const name = nameOfSysctl(CALL_IPTABLES);
-  const bridge = `the bridge of "${first.network.name}"`;
+  const bridge = `the bridge of "${first.name}"`;
   const set = shell`sysctl -w ${name}=1`;
+  const state = value === undefined ? "does not exist" : `is ${value}`;
+  const user = isolated === undefined
+    ? `there are rules of kube-proxy and ${bridge}`
+    : `"${first.name}" has the ingress policy isolated`;
   return [
     warning(
-      value === undefined
-        ? `${name} does not exist, but kube-proxy and ${bridge} do`
-        : `${name} is ${value}, but there are rules of kube-proxy and ${bridge}`,
-      "a pod does not reach a Service that is behind the same bridge",
+      `${name} ${state}, but ${user}`,
+      isolated === undefined
+        ? "a pod does not reach a Service that is behind the same bridge"
+        : "containers reach each other on that bridge",
       // Without the module, the kernel does not have the parameter.
       {
         command: value === undefined ? `modprobe br_netfilter && ${set}` : set,
@@ -195,8 +209,10 @@ export const SYSCTL_CHECKS: readonly Check[] = [
   {
     code: "CNI0603",
     name: "bridge-nf-call",
-    finds: "packets within a bridge do not pass kube-proxy's rules",
-    effect: "A pod does not reach a Service of a pod on the same bridge.",
+    finds:
+      "packets within a bridge do not pass the rules of kube-proxy or of the ingress policy isolated",
+    effect:
+      "A pod does not reach a Service of a pod on the same bridge, or containers that should be isolated reach each other.",
     cause: "br_netfilter is not loaded, or the sysctl was turned off.",
     look: "`sysctl net.bridge.bridge-nf-call-iptables`.",
     fix: "Load br_netfilter, and set the sysctl to 1.",

@@ -5,7 +5,7 @@
  */
 
 import { needsLegacyIptables } from "../../../../tests/_harness/rules.ts";
-import { both, bridged, type Fault, ip, withPtp } from "../fault.ts";
+import { both, bridged, type Fault, ip, STATIC, withPtp } from "../fault.ts";
 
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
 
@@ -59,6 +59,26 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
       "nft add table ip kube-proxy; f=/proc/sys/net/bridge/bridge-nf-call-iptables; test ! -e $f || echo 0 > $f",
       "nft delete table ip kube-proxy; f=/proc/sys/net/bridge/bridge-nf-call-iptables; test ! -e $f || echo 1 > $f",
     ),
+  },
+  {
+    name: "an isolated bridge whose packets pass no rules",
+    checks: ["bridge-nf-call"],
+    message:
+      /bridge-nf-call-iptables .*, but "more" has the ingress policy isolated/,
+    seed: (scene) => {
+      const key = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+      const set = (value: number): string =>
+        scene.sh(`test ! -e ${key} || echo ${value} > ${key}`);
+      set(0);
+      const path = scene.writeNetwork("30-more", [
+        { type: "bridge", bridge: "br9", ipam: STATIC },
+        { type: "firewall", ingressPolicy: "isolated" },
+      ]);
+      return () => {
+        Deno.removeSync(path);
+        set(1);
+      };
+    },
   },
   {
     name: "a forward chain of nftables with policy drop",
