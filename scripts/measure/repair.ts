@@ -366,8 +366,21 @@ async function measure(name: string): Promise<void> {
 
 if (import.meta.main) {
   print(
-    ...["containers", "loss", "loss took", "packets flow after", "CPU", "rounds"],
-    ...["missing after", "state", "network reload", "packets lost", "exit codes by hand"],
+    ...[
+      "containers",
+      "loss",
+      "loss took",
+      "packets flow after",
+      "CPU",
+      "rounds",
+    ],
+    ...[
+      "missing after",
+      "state",
+      "network reload",
+      "packets lost",
+      "exit codes by hand",
+    ],
     ...["by hand", "state", "load"],
   );
   for (const type of ["ptp", "bridge"]) {

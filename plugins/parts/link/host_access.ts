@@ -334,10 +334,13 @@ function sysctlsOf(name: string): [key: string, value: string][] {
  * @throws {CniError} 999 if another program has changed one
  */
 function checkShim({ netns }: Rtnl, name: string): void {
-  const changed = inNetns(netns, () =>
-    sysctlsOf(name).filter(([key, value]) =>
-      isWritableSysctl(key) && readSysctl(key) !== value
-    ));
+  const changed = inNetns(
+    netns,
+    () =>
+      sysctlsOf(name).filter(([key, value]) =>
+        isWritableSysctl(key) && readSysctl(key) !== value
+      ),
+  );
   throwDifferences(changed.map(([key, value]) => ({
     msg: `${key.replaceAll("/", ".")} is not ${value}`,
     expected: { kind: "sysctl", netns: netns.path, key, value },

@@ -101,7 +101,8 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
   {
     name: "the host's ends do not forward",
     checks: ["attachment-changed"],
-    message: /default\/web eth0 on "pods": ptp: IPv4 forwarding is off on "veth/,
+    message:
+      /default\/web eth0 on "pods": ptp: IPv4 forwarding is off on "veth/,
     seed: ip(
       "for one in /proc/sys/net/ipv4/conf/veth*; do echo 0 > $one/forwarding; done",
       "for one in /proc/sys/net/ipv4/conf/veth*; do echo 1 > $one/forwarding; done",
