@@ -19,6 +19,7 @@ const SO_SNDBUFFORCE = 32, SO_RCVBUFFORCE = 33, SO_NETNS_COOKIE = 71;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
 const NETLINK_ADD_MEMBERSHIP = 1,
+  NETLINK_LISTEN_ALL_NSID = 8,
   NETLINK_EXT_ACK = 11,
   NETLINK_GET_STRICT_CHK = 12;
 
@@ -93,6 +94,16 @@ export function subscribe(
 ): void {
   setBuffer(fd, [SO_RCVBUFFORCE, SO_RCVBUF], unreadBytes);
   setOption(fd, NETLINK_ADD_MEMBERSHIP, group);
+}
+
+/**
+ * Delivers the notifications of other namespaces as well: of those with a number for
+ * the socket's.
+ *
+ * @throws {SyscallError} EPERM without CAP_NET_BROADCAST
+ */
+export function hearNumbered(fd: number): void {
+  setOption(fd, NETLINK_LISTEN_ALL_NSID, 1);
 }
 
 /** Returns the number of the socket's namespace; undefined before Linux 5.14. */

@@ -15,6 +15,7 @@ import { Connection } from "./connection.ts";
 import {
   enlargeSendBuffer,
   findNetnsCookie,
+  hearNumbered,
   makeStrict,
   openSocket,
   receiveNow,
@@ -186,6 +187,16 @@ export class NetlinkSocket implements Disposable {
    */
   subscribe(group: number, unreadBytes?: number): void {
     subscribe(this.#fd.number, group, unreadBytes);
+  }
+
+  /**
+   * Receives the notifications of other namespaces as well: of those with a number for
+   * the socket's.
+   *
+   * @throws {SyscallError} EPERM without CAP_NET_BROADCAST
+   */
+  hearNumbered(): void {
+    hearNumbered(this.#fd.number);
   }
 
   /**

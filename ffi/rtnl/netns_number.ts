@@ -8,6 +8,7 @@
  */
 
 import { i32, struct, u32, u8 } from "../../net/bytes.ts";
+import { isErrno } from "../errno.ts";
 import { attributeSet } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
 import type { NetNs } from "../netns.ts";
@@ -19,12 +20,33 @@ const attributes = attributeSet({ number: [1, i32], fd: [3, u32] });
 const newNumber = message("RTM_NEWNSID", 88, header, attributes);
 const getNumber = message("RTM_GETNSID", 90, header, attributes);
 
+/** Asks for a number that is free. */
+const ANY = -1;
+
 /** Returns the number that one namespace has for another; undefined for none. */
 export function numberOfNetns(
-  { socket }: Rtnl,
-  { fd }: NetNs,
+  { socket }: Pick<Rtnl, "socket">,
+  { fd }: Pick<NetNs, "fd">,
 ): number | undefined {
   const request = { header: {}, attributes: { fd } };
   const { number = -1 } = socket.get(getNumber, request, newNumber).attributes;
   return number < 0 ? undefined : number;
+}
+
+/**
+ * Gives a namespace a number for another one, unless it has one. The number does not
+ * keep the namespace alive.
+ *
+ * @throws {NetlinkError} EPERM
+ */
+export function numberNetns(
+  { socket }: Pick<Rtnl, "socket">,
+  { fd }: Pick<NetNs, "fd">,
+): void {
+  try {
+    const attributes = { fd, number: ANY };
+    socket.request(newNumber, { header: {}, attributes });
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error;
+  }
 }

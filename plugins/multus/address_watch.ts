@@ -3,8 +3,9 @@
  * has expired. The status annotation of the pod follows.
  *
  * Only attachments are looked at whose IPAM plugin asks the network for addresses.
- * A socket that hears of changes would keep the namespace of a deleted pod alive,
- * and the devices in it away from the host, so there are short looks instead.
+ * A socket in the namespace of a deleted pod would keep it alive, and the devices in
+ * it away from the host. So one socket of the daemon hears that some namespace has
+ * changed, and short looks find out which.
  *
  * @module
  */
@@ -22,6 +23,7 @@ import type { Log } from "../../base/log/log.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Result } from "../../cni/result/result.ts";
+import { AddressChanges } from "../../ffi/rtnl/address_changes.ts";
 import type { AnnotationChange, PodKey } from "../../kube/client.ts";
 import type { Informer } from "../../kube/resident/informer.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../kube/types.ts";
@@ -57,8 +59,10 @@ export interface AddressedAttachment {
   readonly result: JsonObject | undefined;
 }
 
-/** How often addresses are looked at, in ms. */
+/** How often addresses are looked at if any has changed, in ms. */
 const LOOK_MS = 5000;
+/** How often they are looked at although no change was heard, in ms. */
+const UNHEARD_MS = 60_000;
 /**
  * A pause takes so many times as long as the work of the look before it, up to a
  * limit in ms.
@@ -92,6 +96,8 @@ export interface AddressWatchOptions {
     signal: AbortSignal,
   ) => Promise<boolean>;
   readonly log: Pick<Log, "info" | "warn">;
+  /** Path of the namespace in which changes are heard; if undefined, none are. */
+  readonly hostNetns?: string;
   /** See {@linkcode LOOK_MS}. */
   readonly lookMs?: number;
 }
@@ -104,6 +110,10 @@ interface Known {
   readonly status: string;
   /** Those whose addresses may change. */
   readonly followed: readonly Followed[];
+  /** Whether changes of all of them are heard. */
+  readonly isHeard: boolean;
+  /** Whether the status was as it should be, and no change was heard since. */
+  isSettled: boolean;
   /** When its status may be written again, in ms of the process's clock. */
   notBeforeMs: number;
   /** When its writes would end if they came every {@linkcode EVERY_MS}, likewise. */
@@ -134,6 +144,11 @@ export class AddressWatch {
   #problem = "";
   /** How long the last look has waited for the API server and for calls, in ms. */
   #waitedMs = 0;
+  #changes: AddressChanges | undefined;
+  /** When all were looked at although no change was heard, in ms of the process's clock. */
+  #wholeMs = 0;
+  /** Whether the records of pods that were there before this process were read. */
+  #hasLookedUp = false;
 
   /** Starts without pods. */
   constructor(options: AddressWatchOptions) {
@@ -142,7 +157,12 @@ export class AddressWatch {
 
   /** Looks at the pods until the signal. */
   async run(signal: AbortSignal): Promise<void> {
-    const { pods, lookMs = LOOK_MS } = this.#options;
+    const { pods, lookMs = LOOK_MS, hostNetns } = this.#options;
+    // Without the permission, all are looked at each time.
+    using changes = hostNetns === undefined
+      ? undefined
+      : ifPossible(() => AddressChanges.open(hostNetns));
+    this.#changes = changes;
     while (!signal.aborted) {
       const startMs = performance.now();
       this.#waitedMs = 0;
@@ -179,19 +199,39 @@ export class AddressWatch {
   async #look(signal: AbortSignal): Promise<void> {
     const known = await this.#lookUp();
     this.#known = known;
+    this.#unsettle(known);
     let turnMs = performance.now();
     for (const [uid, one] of known) {
       // A write to a server that is away takes its whole time limit.
       if (signal.aborted || !this.#options.pods.isCurrent) return;
-      if (one.followed.length === 0) continue;
-      const current = one.followed.map(readCurrent);
       // The sandbox was replaced or deleted: its attachments are looked up again.
-      if (current.includes("gone")) known.delete(uid);
-      else await this.#update(one, current.filter(isPresent), signal);
+      if (one.followed.some(isReplaced)) known.delete(uid);
+      else if (one.followed.length === 0 || one.isSettled) continue;
+      else {
+        const current = one.followed.flatMap((each) => readCurrent(each) ?? []);
+        await this.#update(one, current, signal);
+      }
       if (performance.now() - turnMs < TURN_MS) continue;
       await this.#waitFor(pause(0));
       turnMs = performance.now();
     }
+  }
+
+  /** Has all pods looked at, if a change was heard or there was none for long. */
+  #unsettle(known: ReadonlyMap<string, Known>): void {
+    const nowMs = performance.now();
+    const isHeard = this.#changes?.take() ?? true;
+    if (!isHeard && nowMs - this.#wholeMs < UNHEARD_MS) return;
+    this.#wholeMs = nowMs;
+    for (const one of known.values()) one.isSettled = false;
+  }
+
+  /** Starts to hear changes of an attachment. @returns Whether it does */
+  #follow({ netns }: Followed): boolean {
+    return ifPossible(() => {
+      this.#changes?.follow(netns);
+      return this.#changes !== undefined;
+    }) ?? false;
   }
 
   /** Looks up the attachments of pods that are new or have changed. */
@@ -208,20 +248,28 @@ export class AddressWatch {
       const { metadata: { namespace = "", name = "", annotations = {} } = {} } =
         JSON.parse(text) as Pod;
       const { [NETWORK_STATUS]: status = "" } = annotations;
+      // A definition may have been edited since.
+      const isOld = before === undefined
+        ? !this.#hasLookedUp
+        : before.followed.length > 0;
       const mayChange = listOtherNames(status)
-        .some((name) => this.#mayChange(name));
+        .some((name) => isOld || this.#mayChange(name));
       attachments ??= mayChange ? await this.#locate() : undefined;
+      const followed = mayChange
+        ? listFollowed(`${namespace}/${name}`, attachments ?? [])
+        : [];
       known.set(uid, {
         text,
         pod: { namespace, name, uid },
         status,
-        followed: mayChange
-          ? listFollowed(`${namespace}/${name}`, attachments ?? [])
-          : [],
+        followed,
+        isHeard: followed.map((one) => this.#follow(one)).every(Boolean),
+        isSettled: false,
         notBeforeMs: before?.notBeforeMs ?? 0,
         writesEndMs: before?.writesEndMs ?? 0,
       });
     }
+    this.#hasLookedUp = true;
     return known;
   }
 
@@ -261,6 +309,7 @@ export class AddressWatch {
   ): Promise<void> {
     const { pod, status: value } = one;
     const next = updateNetworkStatus(value, current);
+    one.isSettled = next === undefined && one.isHeard;
     const nowMs = performance.now();
     const isEarly = nowMs < one.notBeforeMs ||
       one.writesEndMs - nowMs > (BURST - 1) * EVERY_MS;
@@ -321,22 +370,19 @@ function isGone(
   return id === undefined || id !== netnsId || id === findFileId(OWN_NETNS);
 }
 
-function isPresent(
-  one: CurrentAddresses | "gone" | undefined,
-): one is CurrentAddresses {
-  return typeof one === "object";
+function isReplaced({ netns, netnsId }: Followed): boolean {
+  return findFileId(netns) !== netnsId;
 }
 
 /**
  * Reads what an interface has now.
  *
- * @returns `gone` without the namespace; undefined without the interface, or while
- *   its addresses are checked for duplicates
+ * @returns Undefined without the interface, or while its addresses are checked for
+ *   duplicates
  */
 function readCurrent(
-  { netns, netnsId, ifName, result }: Followed,
-): CurrentAddresses | "gone" | undefined {
-  if (isGone({ netns, netnsId })) return "gone";
+  { netns, ifName, result }: Followed,
+): CurrentAddresses | undefined {
   return ifPossible(() =>
     readNetworkInterface(
       { netns, ifName },

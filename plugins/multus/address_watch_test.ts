@@ -3,6 +3,7 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
+import { observeNetlink } from "../../ffi/netlink/observer.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { CachedObject } from "../../kube/resident/informer.ts";
 import { rootTest } from "../../testing/capabilities.ts";
@@ -36,6 +37,8 @@ class Scene implements AsyncDisposable {
   answer: () => Promise<boolean> = () => Promise.resolve(true);
   writes: string[] = [];
   isCurrent = true;
+  /** What the definitions say now. */
+  readonly ipams: Record<string, JsonObject> = { ...IPAMS };
   looks = 0;
   reads = 0;
   readonly warnings: unknown[] = [];
@@ -44,7 +47,7 @@ class Scene implements AsyncDisposable {
     pods: this,
     definitions: {
       find: (namespace, name): CachedObject | undefined => {
-        const ipam = IPAMS[name];
+        const ipam = this.ipams[name];
         const config = JSON.stringify({ name, type: "macvlan", ipam });
         const metadata = { namespace, name, uid: name };
         return ipam && cachedDefinition({ metadata, spec: { config } });
@@ -71,6 +74,7 @@ class Scene implements AsyncDisposable {
       info(): void {},
       warn: (_text, fields) => this.warnings.push(fields),
     },
+    hostNetns: this.hosts.host.path,
     lookMs: 1,
   });
   #running: Promise<void> | undefined;
@@ -207,14 +211,67 @@ rootTest(
   async () => {
     await using scene = new Scene();
     const given = { address: "10.9.0.7/24" };
-    scene.add("web", "own", [given]);
     scene.start();
+    await scene.rest();
+    scene.add("web", "own", [given]);
     await scene.rest();
     assertEquals([scene.writes, scene.reads], [[], 0]);
     // A network without a definition is known by its record alone, read once.
     scene.add("other", "file", [given]);
     await scene.rest();
     assertEquals([scene.writes, scene.reads], [[], 1]);
+  },
+);
+
+rootTest(
+  "AddressWatch follows addresses of a definition that was edited since ADD",
+  async (t) => {
+    for (const isBefore of [true, false]) {
+      const when = isBefore ? "before" : "after";
+      await t.step(`${when} the watch has started`, async () => {
+        await using scene = new Scene();
+        const edit = (): void => {
+          scene.ipams["lan"] = { type: "host-local" };
+        };
+        const sandbox = scene.add("web", "lan", [FIRST]);
+        address(sandbox, `add ${FIRST.address} ${FOR_30}`);
+        if (isBefore) edit();
+        scene.start();
+        await scene.rest();
+        edit();
+        address(sandbox, `add 2001:db8:2::5/64 ${FOR_30}`);
+        await eventually("it has both", () => scene.writes.length === 1);
+        // What was written looks like a change by somebody else.
+        address(sandbox, "del 2001:db8:1::5/64");
+        await eventually("it has one", () => scene.writes.length === 2);
+      });
+    }
+  },
+);
+
+rootTest(
+  "AddressWatch asks the kernel nothing as long as no address changes",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    address(sandbox, `add ${FIRST.address} ${FOR_30}`);
+    scene.start();
+    await scene.rest();
+    let requests = 0;
+    observeNetlink((_exchange, work) => {
+      requests++;
+      return work();
+    });
+    try {
+      await scene.rest();
+      assertEquals(requests, 0);
+      address(sandbox, "add 10.9.9.9/24");
+      await eventually("it looks", () => requests > 0);
+      await scene.rest();
+      assertEquals(scene.writes, []);
+    } finally {
+      observeNetlink(undefined);
+    }
   },
 );
 

@@ -8,6 +8,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import type {
@@ -68,6 +69,7 @@ export class MultusService implements Disposable {
     const { openCluster, pods, definitions } = this.#cluster ?? {};
     this.#addresses = pods && definitions && new AddressWatch({
       ...options,
+      hostNetns: OWN_NETNS,
       pods,
       definitions,
       replace: async (pod, change, signal) =>

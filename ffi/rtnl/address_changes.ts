@@ -1,0 +1,69 @@
+/**
+ * Hears that addresses and IPv6 routes of other namespaces change, without keeping the
+ * namespaces alive.
+ *
+ * Source: net/netlink/af_netlink.c `do_one_broadcast`.
+ *
+ * @module
+ */
+
+import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
+import { NetNs } from "../netns.ts";
+import { Rtnl } from "./mod.ts";
+import { numberNetns } from "./netns_number.ts";
+
+/** Source: include/uapi/linux/rtnetlink.h. */
+const RTNLGRP_IPV4_IFADDR = 5, RTNLGRP_IPV6_IFADDR = 9, RTNLGRP_IPV6_ROUTE = 11;
+const GROUPS = [RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE];
+/** Room for what has not been received yet, in bytes: if some is lost, it is known. */
+const UNREAD_BYTES = 64 * 1024;
+
+/** Changes in namespaces that are followed, and in others that have numbers. */
+export class AddressChanges implements Disposable {
+  readonly #rtnl: Rtnl;
+  readonly #notices: NetlinkSocket;
+
+  private constructor(rtnl: Rtnl, notices: NetlinkSocket) {
+    this.#rtnl = rtnl;
+    this.#notices = notices;
+  }
+
+  /**
+   * Begins to listen.
+   *
+   * @param path Of the namespace for which others get numbers
+   * @throws {SyscallError} EPERM without CAP_NET_BROADCAST
+   */
+  static open(path: string): AddressChanges {
+    using stack = new DisposableStack();
+    const rtnl = stack.use(Rtnl.open(path));
+    const notices = stack.use(
+      NetlinkSocket.open(rtnl.netns, Protocol.Route),
+    );
+    notices.hearNumbered();
+    for (const group of GROUPS) notices.subscribe(group, UNREAD_BYTES);
+    stack.move();
+    return new AddressChanges(rtnl, notices);
+  }
+
+  /**
+   * Hears a namespace from now on.
+   *
+   * @throws {SyscallError} If the path is no network namespace; EPERM
+   */
+  follow(path: string): void {
+    using netns = NetNs.open(path);
+    numberNetns(this.#rtnl, netns);
+  }
+
+  /** Reports whether anything may have changed since the last time. */
+  take(): boolean {
+    return this.#notices.takeNotices();
+  }
+
+  /** Stops listening. */
+  [Symbol.dispose](): void {
+    this.#notices[Symbol.dispose]();
+    this.#rtnl[Symbol.dispose]();
+  }
+}
