@@ -47,6 +47,7 @@ const COVERAGE_DIR = Deno.env.get("DENO_COVERAGE_DIR") ?? "";
 /** These say where executables are and what tests do; PATH is the script's. */
 const PASSED_ON = [
   "CNI_GO_PLUGINS",
+  "CNI_STRESS",
   "DENO_COVERAGE_DIR",
   "NO_COLOR",
   "OFFLINE",

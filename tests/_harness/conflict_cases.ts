@@ -7,17 +7,27 @@
  * @module
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
 import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
+import {
+  POOLS,
+  WhereaboutsScene,
+} from "../../ipam/whereabouts/testing/scene.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "./eventually.ts";
 import { needsBin, startPlugin } from "./executables.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";
+import { testConflictTiming } from "./conflict_timing.ts";
 import { Crash, eachStep, testFaultsOfAdd } from "./fault_steps.ts";
 import type { Keys, PluginScene } from "./plugin_scene.ts";
 import { howOften } from "./repetition.ts";
@@ -231,18 +241,32 @@ export function testConflicts(
 
   test(`add() finds ${TIMES} of ${TIMES} squatters, one in each call`, async () => {
     using conflict = checked();
-    const { scene } = conflict;
     for (let host = 2; host < 2 + 2 * TIMES; host += 2) {
-      squat(conflict, host);
-      const { exitCode, stdout, json } = await scene.run("ADD");
-      assertEquals(exitCode, 0, stdout);
-      assertEquals(addressesOf(json), [
-        `10.1.2.${host + 1}`,
-        String(Ip.parse("2001:db8:1::").add(BigInt(host + 1))),
-      ]);
-      await scene.succeed("DEL", { prevResult: json });
+      await meetSquatter(conflict, host);
     }
   });
+
+  test(`add() finds ${TIMES} of ${TIMES} squatters with whereabouts`, async () => {
+    using conflict = checked();
+    await using cluster = await WhereaboutsScene.start();
+    const ipRanges = [
+      { range: "10.1.2.0/24", range_start: "10.1.2.2" },
+      { range: "2001:db8:1::/64", range_start: "2001:db8:1::2" },
+    ];
+    for (let time = 0; time < TIMES; time++) {
+      await meetSquatter(conflict, 2, { ipam: cluster.ipam({ ipRanges }) });
+      // It sets aside a part of a range only.
+      for (const pool of cluster.names("ippools")) {
+        const left = Object.values(cluster.allocations(pool) ?? {});
+        assertEquals(left.map(({ podref }) => podref), [""]);
+        cluster.api.remove("ippools", POOLS, pool);
+      }
+      assertEquals(cluster.reservations(), []);
+      leave(conflict, 2);
+    }
+  });
+
+  testConflictTiming(type, { needs, make });
 
   rootTest(
     `${type}.add() leaves nothing if its process is killed while it asks`,
@@ -301,11 +325,64 @@ export function testConflicts(
   });
 }
 
+/** Has a container meet the other machine at the addresses that are next. */
+async function meetSquatter(
+  conflict: ConflictScene,
+  host: number,
+  extras: Keys = {},
+): Promise<void> {
+  const { scene } = conflict;
+  const before = readOwned(scene);
+  squat(conflict, host);
+  const env = {
+    CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=test;K8S_POD_NAME=p1",
+  };
+  const added = await scene.run("ADD", extras, { env });
+  const { exitCode, stdout, stderr, json } = added;
+  assertEquals(exitCode, 0, stdout);
+  assertEquals(addressesOf(json), addressesAt(host + 1));
+  assertEquals(readAddresses(scene.hosts), addressesOf(json));
+  addressesAt(host).forEach((used, index) => {
+    const instead = addressesAt(host + 1)[index];
+    assertMatch(
+      stderr,
+      new RegExp(
+        `address=${used} mac=${macOf(conflict)} instead=${instead}$`,
+        "m",
+      ),
+    );
+  });
+  await scene.succeed("DEL", { ...extras, prevResult: json }, { env });
+  assertEquals(readOwned(scene), before);
+}
+
+/** Returns the addresses of both families with a number. */
+function addressesAt(host: number): string[] {
+  return [
+    `10.1.2.${host}`,
+    String(Ip.parse("2001:db8:1::").add(BigInt(host))),
+  ];
+}
+
 /** Gives the other machine addresses. */
-export function squat({ neighbour, dev }: ConflictScene, host: number): void {
+export function squat(conflict: ConflictScene, host: number): void {
+  changeAddresses(conflict, "add", host);
+}
+
+/** Takes addresses from the other machine. */
+function leave(conflict: ConflictScene, host: number): void {
+  changeAddresses(conflict, "del", host);
+}
+
+function changeAddresses(
+  { neighbour, dev }: ConflictScene,
+  verb: "add" | "del",
+  host: number,
+): void {
+  const [v4, v6] = addressesAt(host);
   const script = `
-    ip address add 10.1.2.${host}/24 dev ${dev}
-    ip address add 2001:db8:1::${host}/64 dev ${dev} nodad`;
+    ip address ${verb} ${v4}/24 dev ${dev}
+    ip address ${verb} ${v6}/64 dev ${dev} nodad`;
   runIn(neighbour, "sh", "-ec", script);
 }
 
@@ -333,11 +410,6 @@ async function killWhileAsking(
     Deno.removeSync(hosts.hostLocal().dataDir, { recursive: true });
   }
   throw new Error("ADD always ends first");
-}
-
-/** Takes an address from the other machine. */
-function leave({ neighbour, dev }: ConflictScene, host: number): void {
-  runIn(neighbour, "ip", "address", "del", `10.1.2.${host}/24`, "dev", dev);
 }
 
 const ALL = ["route", "add", "local", "10.1.2.0/24", "dev", "lo"];
