@@ -5,6 +5,8 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
+import { readSetAside } from "../../ipam/whereabouts/inspect.ts";
+import { listPlugins } from "../node/ipam_claims.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { countPools, formatUntil } from "../node/pools.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
@@ -59,21 +61,43 @@ function findStickyPools(node: NodeReader): Findings {
   );
 }
 
-/** Finds addresses that ADD has set aside. */
-function findSetAside(node: NodeReader): Findings {
-  return countPools(node).flatMap(({ network, path, setAside }) =>
-    setAside.map(({ address, mac, until }) =>
-      warning(
-        `"${network}" does without ${address} until ${formatUntil(until)}: ` +
-          `${mac} has it`,
-        "no container gets the address while another one is free",
-        {
-          advice:
-            "remove the address from that machine, or exclude it from the " +
-            `range in ${path}`,
-          look: shell`cni networks ${network}`,
-        },
-      )
+/** Finds addresses that ADD has set aside, on this node and in the cluster. */
+async function findSetAside(node: NodeReader): Promise<Findings> {
+  const onNode = countPools(node).flatMap(({ network, path, setAside }) =>
+    setAside.map((one) => ({
+      ...one,
+      network,
+      place: path,
+      look: shell`cni networks ${network}`,
+    }))
+  );
+  const plugins = [
+    ...node.networks.flatMap(({ name: network, plugins }) =>
+      plugins.map(({ document }) => ({ network, document }))
+    ),
+    ...node.attachments.flatMap(({ network, config }) =>
+      listPlugins(config).map(({ document }) => ({ network, document }))
+    ),
+  ];
+  const inCluster = await readSetAside(plugins, node.env, node.signal);
+  return [
+    ...onNode,
+    ...inCluster.map(({ pool, ...one }) => ({
+      ...one,
+      place: `the configuration of IPPool ${pool}`,
+      look: "cni cluster-gc --dry-run",
+    })),
+  ].map(({ network, address, mac, until, place, look }) =>
+    warning(
+      `"${network}" does without ${address} until ${formatUntil(until)}: ` +
+        `${mac} has it`,
+      "no container gets the address while another one is free",
+      {
+        advice:
+          "remove the address from that machine, or exclude it from the " +
+          `range in ${place}`,
+        look,
+      },
     )
   );
 }
@@ -111,7 +135,8 @@ export const POOL_CHECKS: readonly Check[] = [
     effect: "The range has one address less for ten minutes.",
     cause:
       "The range overlaps with addresses that a DHCP server or an administrator gives to machines on the same network.",
-    look: "`cni networks NAME`, which prints the MAC.",
+    look:
+      "`cni networks NAME`, or `cni cluster-gc --dry-run` with whereabouts: both print the MAC.",
     fix: "Exclude the address from the range, or remove it from the machine.",
     run: findSetAside,
   },

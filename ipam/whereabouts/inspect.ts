@@ -1,5 +1,6 @@
 /**
- * What tools may ask of whereabouts: the IPAMClaims of attachments.
+ * What tools may ask of whereabouts: the IPAMClaims of attachments, and the addresses
+ * that are set aside.
  *
  * @module
  */
@@ -9,17 +10,19 @@ import { CniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject, objectOf } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
+import type { RequestOptions } from "../../kube/client.ts";
 import { KubeError } from "../../kube/kube_error.ts";
 import { metadata } from "./metadata.ts";
-import { WhereaboutsApi } from "./api.ts";
+import { type ApiClient, WhereaboutsApi } from "./api.ts";
 import { ClaimApi } from "./claims/api.ts";
 import { listIps } from "./claims/ipam_claim.ts";
 import type { AttachmentId } from "../../cni/config/types.ts";
 import { AllocationFiles, type UsedClaim } from "./allocation_files.ts";
 import { whereaboutsSchema } from "./schema.ts";
-import { openOwnClient } from "./session.ts";
-import { readSettings } from "./settings.ts";
-import { findClaimRecord } from "./pools.ts";
+import { findNamespace, openOwnClient } from "./session.ts";
+import { readSettings, type Settings } from "./settings.ts";
+import { findClaimRecord, findPools, listRecords, type Pool } from "./pools.ts";
+import { isSetAsideOver, parseSetAside } from "./set_aside_record.ts";
 
 /** The claim that an attachment's addresses belong to. */
 export interface AttachedClaim extends UsedClaim {
@@ -41,16 +44,21 @@ export function findAttachedClaim(
   document: JsonObject,
   { network, ...owner }: AttachmentId & { readonly network: string },
 ): AttachedClaim | undefined {
-  if (objectOf(document["ipam"])["type"] !== metadata.type) return undefined;
-  const settings = ifPossible(() =>
-    readSettings(decode(whereaboutsSchema(), document, metadata.type))
-  );
+  const settings = findSettings(document);
   if (settings === undefined) return undefined;
   const { kubeconfig, networkName, dataDir } = settings;
   const file = new AllocationFiles(dataDir, network).find(owner);
   if (file?.ipamClaim === undefined) return undefined;
   const pools = file.namespace;
   return { ...file.ipamClaim, kubeconfig, networkName, pools };
+}
+
+/** Reads a plugin's configuration; undefined if its IPAM plugin is another. */
+function findSettings(document: JsonObject): Settings | undefined {
+  if (objectOf(document["ipam"])["type"] !== metadata.type) return undefined;
+  return ifPossible(() =>
+    readSettings(decode(whereaboutsSchema(), document, metadata.type))
+  );
 }
 
 /** A claim, as the API server has it. */
@@ -69,26 +77,41 @@ export async function readClaims(
   env: Environment,
   aborted: AbortSignal,
 ): Promise<Map<AttachedClaim, ClaimState>> {
-  using limit = new JoinedSignal(LIMIT_MS, aborted);
   const states = new Map<AttachedClaim, ClaimState>();
-  const clusters = Map.groupBy(claims, ({ kubeconfig }) => kubeconfig);
+  await eachCluster(claims, env, aborted, async (client, some, limits) => {
+    const api = new ClaimApi(client, limits);
+    for (const claim of some) {
+      const pools = new WhereaboutsApi(client, claim.pools, limits);
+      states.set(claim, await readClaim(claim, api, pools));
+    }
+  });
+  return states;
+}
+
+/** Asks the API server of each cluster, as long as there is time. */
+async function eachCluster<T extends { readonly kubeconfig: string }>(
+  items: readonly T[],
+  env: Environment,
+  aborted: AbortSignal,
+  ask: (
+    client: ApiClient,
+    some: readonly T[],
+    limits: RequestOptions,
+  ) => Promise<void>,
+): Promise<void> {
+  using limit = new JoinedSignal(LIMIT_MS, aborted);
+  const clusters = Map.groupBy(items, ({ kubeconfig }) => kubeconfig);
   for (const [kubeconfig, some] of clusters) {
     try {
       using client = await openOwnClient({ kubeconfig, env });
       if (client === undefined) continue;
-      const limits = { signal: limit.signal, overallMs: LIMIT_MS };
-      const api = new ClaimApi(client, limits);
-      for (const claim of some) {
-        const pools = new WhereaboutsApi(client, claim.pools, limits);
-        states.set(claim, await readClaim(claim, api, pools));
-      }
+      await ask(client, some, { signal: limit.signal, overallMs: LIMIT_MS });
     } catch (error) {
       const isAnswer = error instanceof KubeError || error instanceof CniError;
       // Nothing is known of the rest.
       if (!isAnswer && !limit.signal.aborted) throw error;
     }
   }
-  return states;
 }
 
 async function readClaim(
@@ -111,4 +134,67 @@ async function readClaim(
     if (held === undefined) unrecorded.push(String(address.ip));
   }
   return { exists: true, unrecorded };
+}
+
+/** A network, and the configuration of one of its plugins. */
+export interface PluginDocument {
+  readonly network: string;
+  readonly document: JsonObject;
+}
+
+/** An address that is set aside for the whole cluster. */
+export interface SetAsideInPool {
+  readonly network: string;
+  /** Name of the IPPool. */
+  readonly pool: string;
+  readonly address: string;
+  /** The MAC of the machine that has the address. */
+  readonly mac: string;
+  readonly until: Date;
+}
+
+/**
+ * Lists the addresses that are set aside in the pools of networks, each once. Pools
+ * that cannot be read are missing.
+ */
+export async function readSetAside(
+  plugins: readonly PluginDocument[],
+  env: Environment,
+  aborted: AbortSignal,
+): Promise<SetAsideInPool[]> {
+  const networks = plugins.flatMap(({ network, document }) => {
+    const settings = findSettings(document);
+    if (settings === undefined) return [];
+    return [{ network, settings, kubeconfig: settings.kubeconfig }];
+  });
+  const found: SetAsideInPool[] = [];
+  await eachCluster(networks, env, aborted, async (client, some, limits) => {
+    const known = new Set<string>();
+    for (const one of some) {
+      const namespace = await findNamespace(one.kubeconfig);
+      const api = new WhereaboutsApi(client, namespace, limits);
+      for (const pool of await findPools({ ...one, api, env })) {
+        if (known.has(pool.name)) continue;
+        known.add(pool.name);
+        found.push(...await listSetAside(api, one.network, pool));
+      }
+    }
+  });
+  return found;
+}
+
+async function listSetAside(
+  api: WhereaboutsApi,
+  network: string,
+  { name: pool, range: { cidr } }: Pool,
+): Promise<SetAsideInPool[]> {
+  const found = await api.findPool(pool);
+  const records = found ? listRecords(found, cidr, { warn(): void {} }) : [];
+  return records.flatMap(({ ip, value }) => {
+    const aside = parseSetAside(value);
+    if (aside === undefined || isSetAsideOver(aside)) return [];
+    const { mac, untilMs } = aside;
+    const until = new Date(untilMs);
+    return [{ network, pool, address: String(ip), mac, until }];
+  });
 }

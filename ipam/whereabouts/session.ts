@@ -120,7 +120,8 @@ export async function withSession<T>(
   }
 }
 
-async function findNamespace(kubeconfig: string): Promise<string> {
+/** Returns the namespace of the objects. */
+export async function findNamespace(kubeconfig: string): Promise<string> {
   const { readNamespace } = await import("../../kube/kubeconfig.ts");
   return await readNamespace(kubeconfig) || DEFAULT_NAMESPACE;
 }

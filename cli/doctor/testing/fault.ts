@@ -5,6 +5,8 @@
  * @module
  */
 
+import type { JsonObject } from "../../../base/json/json.ts";
+import { AttachmentCache } from "../../../libcni/mod.ts";
 import type { NodeReaderOptions } from "../../node/node_reader.ts";
 import type { DoctorScene } from "./scene.ts";
 
@@ -186,6 +188,30 @@ export function attachmentOfNone(scene: DoctorScene): Undo {
       result: { ...document.result, interfaces: [] },
     }),
   )(scene);
+}
+
+/**
+ * Caches an attachment to network `net` of a container that is gone.
+ *
+ * @param result The result of ADD
+ * @returns The file's path
+ */
+export function cacheAttachment(
+  cacheDir: string,
+  plugin: JsonObject,
+  result: JsonObject,
+): string {
+  const config = { cniVersion: "1.0.0", name: "net", plugins: [plugin] };
+  const cache = new AttachmentCache(cacheDir);
+  const key = { network: "net", containerId: GONE_ID, ifName: "net1" };
+  cache.writeAttachment({
+    ...key,
+    netns: "/run/netns/no-such-namespace",
+    config: new TextEncoder().encode(JSON.stringify(config)),
+    cniArgs: [],
+    capabilityArgs: {},
+  }, result);
+  return cache.pathOf(key);
 }
 
 /** Writes a lease of a container that is gone. */

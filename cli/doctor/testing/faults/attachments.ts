@@ -4,7 +4,6 @@
  * @module
  */
 
-import { AttachmentCache } from "../../../../libcni/mod.ts";
 import {
   putIpamClaim,
   withClaim,
@@ -12,6 +11,7 @@ import {
 import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
 import { KubeApi } from "../../../../kube/testing/kube_api.ts";
 import {
+  cacheAttachment,
   type Fault,
   GONE_ID,
   inOther,
@@ -48,22 +48,10 @@ function claimed(
     const call = withClaim("vm", { pod: "vm-1", id: GONE_ID });
     const { json } = await cluster.call("ADD", ipam, call);
     breaks(cluster);
-    const config = {
-      cniVersion: "1.0.0",
-      name: "net",
-      plugins: [{ type: "macvlan", ipam: cluster.ipam(ipam) }],
-    };
-    const cache = new AttachmentCache(cacheDir);
-    const key = { network: "net", containerId: GONE_ID, ifName: "net1" };
-    cache.writeAttachment({
-      ...key,
-      netns: "/run/netns/no-such-namespace",
-      config: new TextEncoder().encode(JSON.stringify(config)),
-      cniArgs: [],
-      capabilityArgs: {},
-    }, json);
+    const plugin = { type: "macvlan", ipam: cluster.ipam(ipam) };
+    const path = cacheAttachment(cacheDir, plugin, json);
     return async () => {
-      remove(cache.pathOf(key));
+      remove(path);
       await cluster[Symbol.asyncDispose]();
     };
   };

@@ -4,11 +4,14 @@
  * @module
  */
 
+import { CONFLICTS } from "../../../../cni/config/types.ts";
 import { NetNs } from "../../../../ffi/netns.ts";
 import { isVolatile } from "../../../../ipam/host_local/lint.ts";
+import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
 import {
   attachmentOfNone,
   both,
+  cacheAttachment,
   cached,
   type Fault,
   GONE_ID,
@@ -87,6 +90,29 @@ async function meetSquatter(scene: DoctorScene): Promise<Undo> {
   };
 }
 
+/** Has an ADD of whereabouts replace an address, as the cached attachment says. */
+async function replaceInCluster(
+  { cacheDir }: DoctorScene,
+): Promise<() => Promise<void>> {
+  const cluster = await WhereaboutsScene.start();
+  const ipam = { range: "10.0.0.0/24" };
+  const call = { pod: "job", id: GONE_ID };
+  await cluster.add(ipam, call);
+  const conflict = { ip: "10.0.0.1", mac: "02:00:00:00:00:09" };
+  const { json } = await cluster.call("ADD", ipam, {
+    ...call,
+    conf: { [CONFLICTS]: [conflict] },
+  });
+  const path = cacheAttachment(cacheDir, {
+    type: "macvlan",
+    ipam: cluster.ipam(ipam),
+  }, json);
+  return async () => {
+    remove(path);
+    await cluster[Symbol.asyncDispose]();
+  };
+}
+
 /** Faults of what is kept in files: leases, caches, and the disks below them. */
 export const STORAGE_FAULTS: readonly Fault[] = [
   {
@@ -117,6 +143,13 @@ export const STORAGE_FAULTS: readonly Fault[] = [
     checks: ["address-set-aside"],
     message: /"more" does without 10.9.0.2 until .*: 02:00:00:00:00:09 has it/,
     seed: meetSquatter,
+  },
+  {
+    name: "an address that another machine has, in a cluster",
+    checks: ["address-set-aside"],
+    message: /"net" does without 10.0.0.1 until .*: 02:00:00:00:00:09 has it/,
+    command: /^cni cluster-gc --dry-run$/m,
+    seed: replaceInCluster,
   },
   {
     name: "no address left",
