@@ -62,7 +62,7 @@ export interface AddressedAttachment {
 /** How often addresses are looked at if any has changed, in ms. */
 const LOOK_MS = 5000;
 /** How often they are looked at although no change was heard, in ms. */
-const UNHEARD_MS = 60_000;
+const UNHEARD_MS = 300_000;
 /**
  * A pause takes so many times as long as the work of the look before it, up to a
  * limit in ms.
