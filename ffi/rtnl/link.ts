@@ -58,11 +58,12 @@ const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
  */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
-/** The request for a list of links. */
-const LIST = {
-  header: {},
-  attributes: { extendedMask: RTEXT_FILTER_SKIP_STATS },
-} as const;
+/** The links to list; all of them without a property. */
+export interface LinkFilter {
+  readonly kind?: "ifb" | "ipvlan" | "macvlan" | "veth";
+  /** Index of the link of which the links are ports. */
+  readonly masterIndex?: number;
+}
 
 /**
  * Keeps the kernel from giving a link an IPv6 address.
@@ -70,6 +71,32 @@ const LIST = {
  * Source: include/uapi/linux/if_link.h `IN6_ADDR_GEN_MODE_NONE`.
  */
 const NO_IPV6_ADDRESS = { inet6: { addressMode: 1 } };
+
+/**
+ * Returns the request for a list of links. The kernel leaves out the other links, on
+ * which a node may have thousands.
+ *
+ * Source: net/core/rtnetlink.c `link_dump_filtered`.
+ */
+function requestOf({ kind, masterIndex }: LinkFilter): {
+  readonly header: Record<never, never>;
+  readonly attributes: LinkAttributes;
+} {
+  return {
+    header: {},
+    attributes: {
+      extendedMask: RTEXT_FILTER_SKIP_STATS,
+      master: masterIndex,
+      linkInfo: kind && { kind },
+    },
+  };
+}
+
+/** The kernel lists all links if it has no link of the kind. */
+function isMeant(link: Link, { kind, masterIndex }: LinkFilter): boolean {
+  return (kind === undefined || link.kind === kind) &&
+    (masterIndex === undefined || link.masterIndex === masterIndex);
+}
 
 /** Reports whether a link is a bridge. */
 export function isBridge({ kind }: Pick<Link, "kind">): boolean {
@@ -314,18 +341,24 @@ export class LinkRequests {
   }
 
   /**
-   * Lists all links of the namespace.
+   * Lists the links of the namespace.
    *
    * @throws {NetlinkError} EINTR if the list keeps changing
    */
-  list(): Link[] {
-    return this.#socket.dump(getLink, LIST, newLink).map(decodeLink);
+  list(filter: LinkFilter = {}): Link[] {
+    return this.#socket.dump(getLink, requestOf(filter), newLink)
+      .map(decodeLink).filter((link) => isMeant(link, filter));
   }
 
-  /** Lists links of the namespace: all of them, unless the list keeps changing. */
-  listSome(): Listing<Link> {
-    const { items, isComplete } = this.#socket.dumpSome(getLink, LIST, newLink);
-    return { items: items.map(decodeLink), isComplete };
+  /** Lists links of the namespace: all that are meant, unless the list keeps changing. */
+  listSome(filter: LinkFilter = {}): Listing<Link> {
+    const { items, isComplete } = this.#socket.dumpSome(
+      getLink,
+      requestOf(filter),
+      newLink,
+    );
+    const links = items.map(decodeLink).filter((link) => isMeant(link, filter));
+    return { items: links, isComplete };
   }
 
   /**

@@ -5,6 +5,7 @@ import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { NetNs } from "../netns.ts";
+import type { LinkFilter } from "./link.ts";
 import { Rtnl } from "./mod.ts";
 import { asModule } from "../../tests/_harness/as_module.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -185,6 +186,17 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     },
   }));
   assertEquals(rtnl.link.list(), expected);
+  const namesBy = (filter: LinkFilter): string[] =>
+    rtnl.link.list(filter).map(({ name }) => name);
+  const veths = ["a", "b", "c.1", "fifteen-letters"];
+  assertEquals(namesBy({ kind: "veth" }), veths);
+  assertEquals(rtnl.link.listSome({ kind: "veth" }).items.length, 4);
+  // The kernel lists all links if it has none of the kind.
+  assertEquals(namesBy({ kind: "ifb" }), []);
+  const masterIndex = rtnl.link.get("br0").index;
+  assertEquals(namesBy({ masterIndex }), ["b"]);
+  assertEquals(namesBy({ kind: "veth", masterIndex }), ["b"]);
+  assertEquals(namesBy({ kind: "ifb", masterIndex }), []);
 });
 
 rootTest("LinkRequests.setUp() and setDown() change only that", () => {

@@ -158,9 +158,8 @@ function isUsedByOthers(
   end: Link | undefined,
 ): boolean {
   const traffic = new TrafficControl(host.socket);
-  return host.link.list().some(({ kind, index }) =>
-    kind === "veth" && index !== end?.index &&
-    isRedirected(traffic, index, ifb.index)
+  return host.link.list({ kind: "veth" }).some(({ index }) =>
+    index !== end?.index && isRedirected(traffic, index, ifb.index)
   );
 }
 
@@ -172,8 +171,6 @@ export function listStaleIfbs(
 ): Link[] {
   const isStale = staleLinkTest(network, valid);
   // The next GC finds IFBs that this list misses.
-  return host.link.listSome().items
-    .filter((link) =>
-      link.kind === "ifb" && link.name.startsWith(PREFIX) && isStale(link)
-    );
+  return host.link.listSome({ kind: "ifb" }).items
+    .filter((link) => link.name.startsWith(PREFIX) && isStale(link));
 }

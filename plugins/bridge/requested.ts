@@ -47,9 +47,8 @@ export function checkRequested(asking: Asking, lease: Result): void {
   const own = findOwnHostEnd(host, attachmentOf(call));
   const ports = bridge === undefined
     ? []
-    : host.link.list().filter((port) =>
-      port.masterIndex === bridge.index && port.index !== own?.index
-    );
+    : host.link.list({ masterIndex: bridge.index })
+      .filter(({ index }) => index !== own?.index);
   for (const ip of requested) {
     checkNotOfHost(host, ip, bridge);
     const port = ports.find((port) =>

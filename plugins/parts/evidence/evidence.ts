@@ -270,9 +270,8 @@ interface HostEnds {
  */
 function findHostEnds(hostNetns: string): HostEnds {
   using host = Rtnl.open(hostNetns);
-  const ends = host.link.list().filter(({ kind, linkNetnsId }) =>
-    kind === "veth" && linkNetnsId !== undefined
-  );
+  const ends = host.link.list({ kind: "veth" })
+    .filter(({ linkNetnsId }) => linkNetnsId !== undefined);
   return {
     names: new Set(ends.map(({ name }) => name)),
     containers: new Set(

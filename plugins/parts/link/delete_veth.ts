@@ -129,7 +129,7 @@ export function collectVeths(
       using host = Rtnl.open(hostNetns);
       try {
         // The next GC finds the links that an incomplete list misses.
-        const { items, isComplete } = host.link.listSome();
+        const { items, isComplete } = host.link.listSome({ kind: "veth" });
         isLeft = !isComplete;
         await deleteNow(staleAmong(items, call, valid), call);
       } catch (error) {
@@ -162,11 +162,13 @@ function staleAmong(
  */
 function listLeft(call: Call, valid: readonly AttachmentId[]): AttachmentId[] {
   using host = Rtnl.open(call.hostNetns);
-  return staleAmong(host.link.list(), call, valid).map((link) => {
-    const owner = findLinkOwner(link);
-    if (owner !== undefined && !owner.isTruncated) return owner;
-    throw new Error(
-      `the alias of "${link.name}" does not name all of its owner`,
-    );
-  });
+  return staleAmong(host.link.list({ kind: "veth" }), call, valid).map(
+    (link) => {
+      const owner = findLinkOwner(link);
+      if (owner !== undefined && !owner.isTruncated) return owner;
+      throw new Error(
+        `the alias of "${link.name}" does not name all of its owner`,
+      );
+    },
+  );
 }

@@ -50,8 +50,7 @@ export function checkMacIsFree(
       `Cannot give the container MAC ${mac}: it is in use by ${user}`,
     );
   if (bridge.mac?.equals(mac)) throw refuse(`"${bridge.name}"`);
-  const ports = host.link.list()
-    .filter(({ masterIndex }) => masterIndex === bridge.index);
+  const ports = host.link.list({ masterIndex: bridge.index });
   for (const port of ports.filter((port) => !isOwn(port))) {
     const peer = port.kind === "veth" ? host.link.findPeer(port) : undefined;
     if (![port, peer].some((end) => end?.mac?.equals(mac))) continue;

@@ -398,9 +398,9 @@ async function deleteRoutes(
   using host = Rtnl.open(call.hostNetns);
   using _lock = await lockShims(host, call);
   const alias = shimAliasOf(call.network);
-  const unused = host.link.list().filter((link) =>
+  const unused = listShims(host).filter((link) =>
     // A killed ADD may not have named the network.
-    isShim(link) && (link.alias ?? alias) === alias &&
+    (link.alias ?? alias) === alias &&
     deleteRoutesOf(host, link, isMeant) === 0
   );
   if (unused.length > 0) await deleteNow(unused, call);
@@ -445,9 +445,11 @@ export function listContainerRoutes(host: Rtnl, { index }: Link): Route[] {
   }
 }
 
-/** Reports whether a link of the host is an access link. */
-export function isShim({ name, kind }: Link): boolean {
-  return isShimName(name) && (kind === "macvlan" || kind === "ipvlan");
+/** Lists the access links, without reading the host's ends of other containers. */
+export function listShims(host: Rtnl): Link[] {
+  return (["macvlan", "ipvlan"] as const)
+    .flatMap((kind) => host.link.list({ kind }))
+    .filter(({ name }) => isShimName(name));
 }
 
 /** Returns the alias of a network's access links, which have no container. */

@@ -11,15 +11,15 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import {
   deleteRoutesOf,
-  isShim,
   listContainerRoutes,
+  listShims,
   lockShims,
 } from "./host_access.ts";
 
 /** Finds them. */
 export function findShims(search: LeftoverSearch): Orphan[] {
   using host = Rtnl.open(search.hostNetns);
-  return host.link.list().filter(isShim).flatMap((shim): Orphan[] => {
+  return listShims(host).flatMap((shim): Orphan[] => {
     const [, network = ""] = shim.alias?.split("/") ?? [];
     const common = { container: "", network };
     const routes = listContainerRoutes(host, shim);
