@@ -403,6 +403,20 @@ Deno.test("whereabouts GC releases this node's attachments that are not valid", 
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["7"]);
 });
 
+Deno.test("whereabouts GC releases eight attachments at the same time", async () => {
+  await using scene = await WhereaboutsScene.start();
+  for (const pod of "abcdefghi") await scene.add(RANGE, { pod });
+  const delayMs = 2000;
+  scene.api.fault({ method: "DELETE", delayMs });
+  const conf = { "cni.dev/valid-attachments": [] };
+  await scene.call("GC", RANGE, { pod: "", conf });
+  assertEquals([scene.allocations(POOL), scene.reservations()], [{}, []]);
+  const [first = NaN, ...others] = scene.api.requestsOf("DELETE")
+    .map(({ at }) => at);
+  const waits = others.map((at) => at - first >= delayMs);
+  assertEquals(waits, [...Array(7).fill(false), true]);
+});
+
 Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
   const pools = /ippools/;
   const reservations = /overlapping/;
