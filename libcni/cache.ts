@@ -246,6 +246,21 @@ export class AttachmentCache {
   }
 
   /**
+   * Reads the files of listed attachments of a container again, as far as they still
+   * exist. Unlike a new list, this does not read the whole directory.
+   *
+   * @param paths Their files
+   */
+  readAgain(
+    containerId: string,
+    paths: readonly string[],
+  ): CachedAttachment[] {
+    return paths.map(readAttachment)
+      .filter((found) => found?.containerId === containerId)
+      .filter((found) => found !== undefined);
+  }
+
+  /**
    * Removes an attachment; succeeds if it is not cached. A file that names
    * another attachment is kept.
    *

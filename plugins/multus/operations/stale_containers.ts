@@ -50,9 +50,9 @@ export async function releaseStaleContainers(
   valid: readonly AttachmentId[],
 ): Promise<unknown[]> {
   const failures: unknown[] = [];
-  for (const containerId of listStale(session, valid)) {
+  for (const stale of listStale(session, valid)) {
     try {
-      await release(session, containerId);
+      await release(session, stale);
     } catch (error) {
       failures.push(error);
     }
@@ -60,10 +60,16 @@ export async function releaseStaleContainers(
   return failures;
 }
 
+/** A container, and the files of its attachments in libcni's cache. */
+interface StaleContainer {
+  readonly containerId: string;
+  readonly paths: readonly string[];
+}
+
 function listStale(
   session: Session,
   valid: readonly AttachmentId[],
-): string[] {
+): StaleContainer[] {
   const { scratch, cache } = session;
   const spared = new Set(valid.map(({ containerId }) => containerId));
   const recorded = new Map<string, CachedAttachment[]>();
@@ -79,7 +85,10 @@ function listStale(
       !isYounger(session, containerId, cached) &&
       isOurs(session, scratch.readUsable(containerId), cached)
     )
-    .map(([containerId]) => containerId);
+    .map(([containerId, cached]) => ({
+      containerId,
+      paths: cached.map(({ path }) => path),
+    }));
 }
 
 /** Reports whether a record of a container is newer than this call. */
@@ -109,8 +118,14 @@ function isOurs(
     cached.every(({ netns }) => isSandboxGone(netns, call.hostNetns));
 }
 
-/** Runs DEL for a container, as the runtime would have. */
-async function release(session: Session, containerId: string): Promise<void> {
+/**
+ * Runs DEL for a container, as the runtime would have. An attachment that was added
+ * after the list comes with a record that is newer than this call.
+ */
+async function release(
+  session: Session,
+  { containerId, paths }: StaleContainer,
+): Promise<void> {
   const { call, scratch, cache, log } = session;
   let lock: Disposable | undefined;
   try {
@@ -124,7 +139,7 @@ async function release(session: Session, containerId: string): Promise<void> {
   }
   using _lock = lock;
   const state = scratch.readUsable(containerId);
-  const cached = cache.listAttachments(containerId);
+  const cached = cache.readAgain(containerId, paths);
   // It may have changed before this process got the lock.
   const isKept = isYounger(session, containerId, cached) ||
     !isOurs(session, state, cached);
