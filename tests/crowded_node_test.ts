@@ -6,7 +6,7 @@
  * @module
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import {
   allOf,
   hasCommand,
@@ -32,6 +32,8 @@ const COMMANDS = ["ADD", "CHECK", "DEL", "GC"] as const;
 const SAME_CALLS = 8, SAME_BYTES = 400;
 /** How much more GC may read for the second half of the containers than for the first one. */
 const SAME_HALF = 1.3;
+/** How much more GC may read if a container has two links on the host instead of one. */
+const TWO_LINKS = 2.5;
 /** What the engine may read of its own files, in bytes. */
 const FILE_BYTES = 10_000;
 
@@ -40,6 +42,8 @@ interface Cost {
   readonly calls: number;
   /** Including what programs read that it ran. */
   readonly bytes: number;
+  /** How often it has read a directory. */
+  readonly listings: number;
 }
 
 /** Returns the cost of a command of a network beside a number of others. */
@@ -61,7 +65,11 @@ async function measure(way: string, pattern = ""): Promise<CostOf> {
     const { calls, count, bytes, programs, programBytes } = part;
     // How often a pipe is read depends on when its program writes.
     const reads = programs > 0 ? calls["read"] ?? 0 : 0;
-    return { calls: count - reads, bytes: bytes + programBytes };
+    return {
+      calls: count - reads,
+      bytes: bytes + programBytes,
+      listings: calls["getdents64"] ?? 0,
+    };
   };
 }
 
@@ -119,6 +127,8 @@ const GROWING: readonly string[] = [
   "whereabouts: GC reads more",
   "multus: GC makes more calls",
   "multus: GC reads more",
+  "multus (thick): GC makes more calls",
+  "multus (thick): GC reads more",
 ];
 
 rootTest(
@@ -128,6 +138,22 @@ rootTest(
     const costOf = await measure("daemon");
     await t.step("beside others", () => {
       assertEquals(listGrowing(costOf), GROWING);
+    });
+    await t.step("GC reads each link of the host once", () => {
+      const growthOf = (network: string): number =>
+        costOf(network, MANY, "GC").bytes - costOf(network, FEW, "GC").bytes;
+      const one = growthOf("ptp in the subnet of an uplink");
+      const two = growthOf("ptp, tuning, bandwidth and sbr");
+      assert(two < TWO_LINKS * one, `${two} bytes instead of ${one}`);
+    });
+    await t.step("GC lists no directory for each container", () => {
+      const listing = listPossible().filter((network) => {
+        const [few, many] = [FEW, MANY].map((others) =>
+          costOf(network, others, "GC of all").listings
+        ) as [number, number];
+        return many - few > SAME_CALLS;
+      });
+      assertEquals(listing, []);
     });
     await t.step("its removal by GC", () => {
       assertEquals(listQuadratic(costOf), []);

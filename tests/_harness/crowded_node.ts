@@ -12,12 +12,14 @@
  * @module
  */
 
+import { pause } from "../../base/deadline.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { WhereaboutsService } from "../../ipam/whereabouts/daemon.ts";
 import { keepLeases } from "../../ipam/host_local/daemon.ts";
+import { MultusService } from "../../plugins/multus/daemon.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { KubeWorker } from "./kube_worker.ts";
@@ -28,6 +30,9 @@ const MASTER = "lower0";
 
 /** The subnet in which that link has the last address. */
 const UPLINK_SUBNET = "10.3.0.0/16", UPLINK_ADDRESS = "10.3.255.254/16";
+
+/** The network's name, for this process alone: chain keeps records for the whole machine. */
+const NAME = `net${Deno.pid}`;
 
 /** Rounds before the one that counts: each way to call is then compiled and warm. */
 const WARM_UP = 2;
@@ -40,6 +45,8 @@ interface Scene {
   /** Of the API server, for networks that need it. */
   readonly kubeconfig: string;
   readonly whereabouts: Plugin;
+  /** With the cluster's objects in memory, if this process keeps what it knows. */
+  readonly thickMultus: Plugin | "multus";
 }
 
 /** What runs for a container. */
@@ -88,6 +95,29 @@ function podArgs(number: number): Environment {
   return {
     CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=test;" +
       `K8S_POD_NAME=${KubeWorker.nameOf(number)}`,
+  };
+}
+
+/** A pod that wants a second interface. */
+function multusOf(
+  { hosts, kubeconfig }: Scene,
+  number: number,
+  plugin: Input["plugin"],
+): Input {
+  return {
+    plugin,
+    keys: {
+      type: "multus",
+      kubeconfig,
+      cniDir: `${hosts.directory}/multus`,
+      binDir: hosts.path,
+      confDir: `${hosts.directory}/net.d`,
+      // The machine may have a daemon.
+      daemonSocketDir: `${hosts.directory}/run`,
+      definitionKeys: ["host-local.dataDir"],
+      delegates: [{ cniVersion: "1.1.0", name: "pods", plugins: [ptp(hosts)] }],
+    },
+    env: podArgs(number),
   };
 }
 
@@ -150,21 +180,9 @@ const NETWORKS: Readonly<Record<string, Network>> = {
     },
     env: podArgs(number),
   }),
-  "multus": ({ hosts, kubeconfig }, number) => ({
-    plugin: "multus",
-    keys: {
-      type: "multus",
-      kubeconfig,
-      cniDir: `${hosts.directory}/multus`,
-      binDir: hosts.path,
-      confDir: `${hosts.directory}/net.d`,
-      // The machine may have a daemon.
-      daemonSocketDir: `${hosts.directory}/run`,
-      definitionKeys: ["host-local.dataDir"],
-      delegates: [{ cniVersion: "1.1.0", name: "pods", plugins: [ptp(hosts)] }],
-    },
-    env: podArgs(number),
-  }),
+  "multus": (scene, number) => multusOf(scene, number, "multus"),
+  "multus (thick)": (scene, number) =>
+    multusOf(scene, number, scene.thickMultus),
 };
 
 /** The network of which each pod of multus wants a second interface. */
@@ -179,7 +197,44 @@ function secondOf(hosts: TestHosts): Keys {
 }
 
 /** Networks of an API server. */
-const OF_CLUSTERS: readonly string[] = ["whereabouts", "multus"];
+const OF_CLUSTERS: readonly string[] = [
+  "whereabouts",
+  "multus",
+  "multus (thick)",
+];
+
+/**
+ * Opens multus of a daemon, and waits until it knows the cluster's objects.
+ *
+ * @param stack Closes it
+ */
+async function openThickMultus(
+  kubeconfig: string,
+  log: MultusLog,
+  stack: AsyncDisposableStack,
+): Promise<Plugin> {
+  const service = stack.use(
+    new MultusService({
+      ...{ kubeconfig, log, env: {}, nodeName: KubeWorker.nodeName },
+      ...{ config: "", onStderr(): void {} },
+      attachments: () => Promise.resolve([]),
+    }),
+  );
+  const end = new AbortController();
+  const done = service.run(end.signal);
+  stack.defer(async () => {
+    end.abort();
+    await done;
+  });
+  const isCurrent = (): boolean =>
+    service.listGauges().filter(({ name }) =>
+      name === "cni_daemon_watch_current"
+    ).every(({ read }) => [...read()].every(([, value]) => value === 1));
+  while (!isCurrent()) await pause(10);
+  return service.plugin;
+}
+
+type MultusLog = ConstructorParameters<typeof MultusService>[0]["log"];
 
 /** Lists the names of the networks that the kernel can have, if they match a pattern. */
 export function listPossible(pattern = ""): string[] {
@@ -248,6 +303,9 @@ class CrowdedNode implements AsyncDisposable {
         ? service.plugin
         : (await import("../../ipam/whereabouts/plugin.ts"))
           .whereabouts as Plugin,
+      thickMultus: keeps && name.includes("thick") && cluster
+        ? await openThickMultus(cluster.kubeconfig, log, stack)
+        : "multus" as const,
     };
     return new CrowdedNode(name, scene, stack.move());
   }
@@ -302,7 +360,7 @@ class CrowdedNode implements AsyncDisposable {
     const network = NETWORKS[this.#name];
     if (network === undefined) throw new Error(`no network ${this.#name}`);
     const { plugin, keys, env } = network(this.#scene, number);
-    const config = { cniVersion: "1.1.0", name: "net1", ...keys, ...more };
+    const config = { cniVersion: "1.1.0", name: NAME, ...keys, ...more };
     const { exitCode, stdout, json } = await hosts.run(
       plugin,
       command,

@@ -47,6 +47,9 @@ export class KubeWorker implements AsyncDisposable {
     return new KubeWorker(worker, await ask(worker, content));
   }
 
+  /** The node of the pods. */
+  static readonly nodeName = "node";
+
   /** Returns the name of the pod of a number. */
   static nameOf(number: number): string {
     return `pod-${number}`;
@@ -78,6 +81,7 @@ async function serve({ pods, second }: Content): Promise<KubeApi> {
         name: KubeWorker.nameOf(number),
         annotations: { "k8s.v1.cni.cncf.io/networks": NETWORK },
       },
+      spec: { nodeName: KubeWorker.nodeName },
     });
   }
   return api;
