@@ -263,7 +263,8 @@ let counted = 0;
 
 /**
  * Returns the processor time of the children that have ended since the last call: of
- * one, unless two end at once.
+ * one, unless two end at once, or what the tests need was built in between. The first
+ * jobs that end seem to take the time of the Go compiler.
  *
  * Source: proc_pid_stat(5), cutime and cstime, in hundredths of a second.
  */
