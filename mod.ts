@@ -1,8 +1,9 @@
 /**
- * Everything to write a CNI plugin with: define one with {@linkcode definePlugin},
- * run it as this process with {@linkcode runMain}, or run a single call in memory
- * with {@linkcode dispatch}. Network namespaces are values, and their contents are
- * read and changed by netlink, without running other programs.
+ * Everything you need to write a CNI plugin: define one with
+ * {@linkcode definePlugin}, run it as this process with {@linkcode runMain}, or run
+ * a single call in memory with {@linkcode dispatch}. Network namespaces are values,
+ * and their contents are read and changed over netlink, without running other
+ * programs.
  *
  * ```ts
  * import {

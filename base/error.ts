@@ -6,15 +6,15 @@
  */
 
 /**
- * Error codes a plugin answers with.
+ * Error codes that a plugin returns.
  *
- * 1-7, 11, 50 and 51 are the specification's; 8 and 999 are the Go library's.
- * Codes from 100 are free for plugins.
+ * 1-7, 11, 50 and 51 are the specification's; 8 and 999 are the Go library's. Codes
+ * from 100 are free for plugins.
  *
  * Source: CNI spec 1.1.0, "Error"; containernetworking/cni pkg/types/types.go.
  */
 export const ErrorCode = {
-  /** The plugin does not speak the configuration's cniVersion. */
+  /** The plugin does not support the configuration's cniVersion. */
   IncompatibleVersion: 1,
   /** A configuration key has a value that the plugin cannot honour. */
   UnsupportedField: 2,

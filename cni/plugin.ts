@@ -23,7 +23,7 @@ export interface ForeignResult {
   readonly document: JsonObject;
 }
 
-/** One call of a plugin: everything it may know. */
+/** One call of a plugin, with everything that the plugin may depend on. */
 export interface Call<Config extends NetConf = NetConf>
   extends Pick<CallContext, "hostNetns" | "signal"> {
   /** The command. */
@@ -100,10 +100,10 @@ export interface Plugin<Config extends NetConf = NetConf> {
    */
   readonly configSchema: () => MaybePromise<Schema<Config>>;
   /**
-   * Answers what tools ask: `answerTools` of this package does, with the
+   * Answers questions from tools: call `answerTools` of this package with the
    * description in `metadata.ts`. Load both lazily: calls do not need them.
    *
-   * @param question One of those in `metadata/tool_question.ts`
+   * @param question One of the questions in `metadata/tool_question.ts`
    */
   answerTools?(
     question: { readonly ask: string },
@@ -119,9 +119,9 @@ export interface Plugin<Config extends NetConf = NetConf> {
   /** Throws unless the attachment is as ADD left it. */
   check?(call: Call<Config>): MaybePromise<void>;
   /**
-   * Makes again what {@linkcode check} may find missing on the host, such as rules,
-   * addresses and routes. It may be repeated, and leaves alone what is there. The
-   * call is that of CHECK.
+   * Restores what {@linkcode check} can find missing on the host, such as rules,
+   * addresses and routes. Must be idempotent, and must not change what exists.
+   * Receives the same call as CHECK.
    */
   repair?(call: Call<Config>, scope: RepairScope): MaybePromise<void>;
   /** Detaches the container; succeeds if there is nothing to detach. */

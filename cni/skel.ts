@@ -129,8 +129,8 @@ export async function runMain(
 }
 
 /**
- * Runs this process as the plugin by whose name it was called, for an executable
- * with several names. An unknown name is error 4 of the protocol.
+ * Runs this process as the plugin under whose name it was invoked, for an
+ * executable with several names. An unknown name is error 4 of the protocol.
  *
  * @param lookup Finds plugins by type
  */

@@ -30,7 +30,7 @@ import type {
 
 /** The description of a plugin for tools. */
 export interface PluginDescription {
-  /** BuiltInMetadata about it. */
+  /** Metadata about it. */
   readonly metadata: PluginMetadata;
   /** The plugin's task, in a sentence. */
   readonly text: string;

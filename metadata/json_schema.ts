@@ -11,7 +11,10 @@ import { COMMON_KEYS } from "./common_keys.ts";
 import { isObject, type JsonObject, type Schema } from "../base/json/json.ts";
 import type { KeyDescription, PluginKeys } from "./plugin_keys.ts";
 
-/** A JSON Schema, as far as tools read it. Source: draft-07, which editors know best. */
+/**
+ * A JSON Schema, as far as tools read it. Source: draft-07, which editors support
+ * best.
+ */
 export interface JsonSchema {
   /** Keywords that have no meaning here. */
   readonly [keyword: string]: unknown;

@@ -12,7 +12,7 @@ import type { Ip } from "../net/ip.ts";
 
 /** Evidence of which containers of a node are alive. */
 export interface Evidence {
-  /** Whether a CNI plugin is running on this host, of any program. */
+  /** Whether a CNI plugin of any program is running on this host. */
   readonly isBusy: boolean;
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean;
@@ -24,7 +24,7 @@ export interface Evidence {
   findReason(owner: LeftoverOwner): Reason | undefined;
 }
 
-/** A search that runs, as a plugin sees it. */
+/** A running search, as a plugin sees it. */
 export interface LeftoverSearch {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
@@ -42,7 +42,7 @@ export interface LeftoverSearch {
   readonly evidence: Evidence;
   /** Gathers evidence again. */
   readonly renew: () => Promise<Evidence>;
-  /** Where the plugin's state is: what configurations name, and the default. */
+  /** Where the plugin's state is: the paths in configurations, and the default. */
   readonly places: readonly string[];
   /** Directories with plugins in search order: CNI_PATH. */
   readonly pluginDirs: readonly string[];
@@ -77,7 +77,7 @@ export interface Leftovers {
     /** Whether it is a cache of attachments, as runtimes have. */
     readonly isCache?: boolean;
   };
-  /** Finders; one that several plugins have runs once. */
+  /** Finders; a finder that several plugins share runs once. */
   readonly finders?: readonly LeftoverFinder[];
   /** Lists leases, which show that containers are alive. */
   readonly listLeases?: (places: readonly string[]) => FoundLease[];
@@ -106,7 +106,7 @@ export type OrphanKind = typeof ORPHAN_KINDS[number];
 export interface Reason {
   /** The evidence, for people. */
   readonly why: string;
-  /** What the orphan shows of its container, if the tool that asks has to decide. */
+  /** What the orphan reveals about its container, if the tool has to decide. */
   readonly owner?: LeftoverOwner;
 }
 
@@ -128,7 +128,7 @@ export interface Orphan extends Reason {
   remove(): Promise<void>;
 }
 
-/** What an orphan shows of the container that it belongs to. */
+/** What an orphan reveals about the container that it belongs to. */
 export interface LeftoverOwner {
   /** "" if unknown. */
   readonly container?: string;

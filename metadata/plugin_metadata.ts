@@ -14,8 +14,8 @@ import type { PluginKeys } from "./plugin_keys.ts";
 import type { Problem } from "./problem.ts";
 
 /**
- * A plugin by its place in a list: it makes the container's interface, it comes
- * after one that does, it hands out addresses, or it runs other plugins.
+ * The role of a plugin in a list: it creates the container's interface, comes after
+ * a plugin that does, allocates addresses, or runs other plugins.
  */
 export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 
@@ -41,13 +41,13 @@ export type IpamTrait =
   | "leases requests"
   | "replaces addresses";
 
-/** BuiltInMetadata about a plugin. */
+/** Metadata about a plugin. */
 export interface PluginMetadata {
   /** The `type` in configurations and the executable's name. */
   readonly type: string;
   /** Its place in a list. */
   readonly kind: PluginKind;
-  /** Whether its keys and results stay, or may change in any release. */
+  /** Whether its keys and results are stable, or may change in any release. */
   readonly status?: PluginStatus;
   /** Its page in docs/, and the section; its type if absent. */
   readonly page?: string;
@@ -72,7 +72,7 @@ export interface PluginMetadata {
   /**
    * Whether the container's traffic can be queued, on the host's end of the
    * interface or on the interface: `none` if it cannot, `needed` if the plugin
-   * does that.
+   * itself queues it.
    */
   readonly queues?: "none" | "needed";
   /** Whether it makes sense twice in a list. */
@@ -84,17 +84,15 @@ export interface PluginMetadata {
     conf: JsonObject,
     network: string,
   ) => JsonObject | undefined;
-  /**
-   * Whether a program that it asks may know keys that its schema does not.
-   */
+  /** Whether a program that it calls may support keys that its schema lacks. */
   readonly passesOn?: boolean;
-  /** Whether STATUS looks at more than the configuration, or writes files. */
+  /** Whether STATUS inspects more than the configuration, or writes files. */
   readonly hasDeepStatus?: boolean;
   /** How the container's network and the node's are connected. */
   readonly network?: NetworkTopology;
-  /** Changes for a node that used the Go plugin; its page has all. */
+  /** Changes for a node that used the Go plugin; its page lists all of them. */
   readonly differences?: readonly GoDifference[];
-  /** Makes a first configuration of it, for `cni init`. */
+  /** A first configuration, for `cni init`. */
   readonly start?: StartingConf;
   /** Reports whether a configuration has it run iptables, if the host has it. */
   readonly runsIptables?: (conf: JsonObject) => boolean;
@@ -113,10 +111,10 @@ export interface PluginMetadata {
   ) => string | undefined;
   /** Lists mistakes in a configuration, and settings without effect. */
   readonly lint?: Lint;
-  /** Lists the ranges that an IPAM plugin gives addresses from. */
+  /** Lists the ranges from which an IPAM plugin allocates addresses. */
   readonly ranges?: (ipam: JsonObject) => GivenRange[];
   /**
-   * Lists the subnets that an IPAM plugin gives addresses from, as sets: a
+   * Lists the subnets from which an IPAM plugin allocates addresses, as sets: a
    * container has an address of one subnet of each set.
    */
   readonly subnets?: (ipam: JsonObject) => GivenSubnet[][];
@@ -160,7 +158,7 @@ export interface NetworkTopology {
 export interface GatewayLink {
   /** The link's name on the host. */
   readonly name: string;
-  /** Whether ADD deletes an address that is in the way, and does not fail. */
+  /** Whether ADD deletes a conflicting address instead of failing. */
   readonly replaces: boolean;
 }
 
@@ -171,15 +169,18 @@ export interface LowerLink {
   /** The key that names it. */
   readonly key: string;
   /**
-   * What becomes of it. `moved`: the container gets it. `receives`: the plugin
-   * takes the frames that it receives, as no other may. `shared`: nothing.
+   * What happens to it. `moved`: the container gets it. `receives`: the plugin
+   * takes the frames that it receives, so no other plugin can. `shared`: nothing.
    */
   readonly use: "moved" | "receives" | "shared";
 }
 
 /** A difference from the Go plugin that users may notice. */
 export interface GoDifference {
-  /** Finds what it is about in the configuration as JSON; it is about each if absent. */
+  /**
+   * Matches configurations, as JSON, to which the difference applies; all if
+   * absent.
+   */
   readonly uses?: RegExp;
   /** What differs, as a sentence. */
   readonly text: string;
@@ -205,7 +206,7 @@ export interface Linted {
   readonly capabilities: Readonly<Record<string, boolean>>;
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice: boolean;
-  /** Whether this plugin will read it, and not another of the same name. */
+  /** Whether this plugin will read it, and not a different one of the same name. */
   readonly isOurs: boolean;
 }
 

@@ -16,7 +16,7 @@ import { Ip, unlessNoAddress } from "../net/ip.ts";
 /** Error: the network cannot work. Warning: it works, but probably not as intended. */
 export type Severity = "error" | "warning";
 
-/** What warnings are about, by which users silence them. */
+/** The codes of warnings, with which users silence them. */
 export const WARNING_CODES = [
   "file",
   "gateway-clash",

@@ -18,10 +18,10 @@ export type Question =
   | { readonly ask: "describe" }
   /** What is wrong with a configuration? */
   | ({ readonly ask: "lint" } & Omit<Linted, "isOurs">)
-  /** What is left of containers? */
+  /** Which orphans does the plugin find? */
   | LeftoverQuestion;
 
-/** The question for what is left of containers, or to remove some of it. */
+/** Asks for the orphans, or asks to remove some of them. */
 export interface LeftoverQuestion {
   /** Which question it is. */
   readonly ask: "leftovers";
@@ -37,7 +37,7 @@ export interface LeftoverQuestion {
 
 /** The answer to `describe`. */
 export interface DescribeAnswer {
-  /** As JSON has it: without functions. */
+  /** As JSON, without functions. */
   readonly about: PluginMetadata;
   /** The schema of its configuration. */
   readonly schema: JsonSchema;
@@ -51,7 +51,7 @@ export interface LintAnswer {
   readonly problems: readonly Problem[];
 }
 
-/** An orphan, and what it shows of its container, which the tool checks. */
+/** An orphan, and what it reveals about its container, which the tool checks. */
 export interface ReportedLeftover
   extends Pick<Orphan, "kind" | "where" | "container" | "network"> {
   /** Addresses are texts. Absent if the plugin itself knows `why`. */

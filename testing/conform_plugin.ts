@@ -39,7 +39,7 @@ export interface ConformOptions {
   readonly state?: (hosts: TestHosts) => unknown;
   /** Steps that may fail without failing ADD, such as `/^RTM_GETLINK/`. */
   readonly optional?: RegExp;
-  /** Names of demands that do not apply, each with the reason. */
+  /** Names of requirements that do not apply, each with the reason. */
   readonly except?: Readonly<Record<string, string>>;
   /** The interface's name; `eth0` if undefined. */
   readonly ifName?: string;
@@ -57,7 +57,7 @@ export const EXCEPT: Readonly<Record<string, string>> = {
 
 /**
  * Registers a test with a step for each requirement on plugins, in temporary
- * namespaces: the demands that `cni conform` tries with executables.
+ * namespaces: the requirements that `cni conform` tests on executables.
  *
  * ```ts ignore
  * conformPlugin(neighbors, (hosts) => [
@@ -66,8 +66,8 @@ export const EXCEPT: Readonly<Record<string, string>> = {
  * ]);
  * ```
  *
- * @param list Returns the configurations of a list whose last plugin is the one
- *   to test. Those before it are this project's. An IPAM plugin is tested with
+ * @param list Returns the configurations of a list whose last plugin is the one to
+ *   test. The plugins before it are this project's. An IPAM plugin is tested with
  *   the configuration of the plugin that would call it.
  */
 export function conformPlugin<Config extends NetConf>(

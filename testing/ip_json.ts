@@ -118,9 +118,9 @@ export interface SnapshotWithNeighbors extends Snapshot {
 }
 
 /**
- * Takes stock of a namespace, without counters and timers, once none of its
- * addresses is being settled: even without duplicate address detection the
- * kernel does that a little later.
+ * Captures the state of a namespace, without counters and timers, once all of its
+ * addresses are settled: even without duplicate address detection the kernel does
+ * that a little later.
  */
 export function snapshot(netns: NetNs): Snapshot {
   const { links, routes, rules } = snapshotWithNeighbors(netns);

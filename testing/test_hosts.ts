@@ -54,9 +54,12 @@ export interface CallOutput extends DispatchOutput {
 
 /** A host, its first sandbox, and a directory for leases and the like. */
 export class TestHosts implements Disposable {
-  /** Runs a plugin on an input. Tests can replace it by another way to do so. */
+  /** Runs a plugin on an input. Tests can replace this function. */
   static dispatch: Dispatch = dispatch;
-  /** Creates the host's namespace, which the stack ends. Tests can replace it by another way to do so. */
+  /**
+   * Creates the host's namespace, which the stack disposes of. Tests can replace
+   * this function.
+   */
   static createHost = (stack: DisposableStack): NetNs =>
     stack.use(NetNs.create());
   readonly #stack = new DisposableStack();
@@ -64,7 +67,7 @@ export class TestHosts implements Disposable {
   readonly host: NetNs;
   /** The first container's namespace. */
   readonly sandbox: NetNs;
-  /** An empty directory, removed in the end. */
+  /** An empty directory, removed on disposal. */
   readonly directory: string;
   /** Directory in which our plugins are found as this very executable. */
   readonly path: string;

@@ -26,13 +26,13 @@ export interface CallOutput {
   /** Receives log text as it is written; another process's line by line. */
   readonly onStderr: (text: string) => void;
   /**
-   * Whether the node's log has a default place, so that stderr has errors only.
+   * Whether the node's log has a default place, so that stderr gets only errors.
    * Without it, all lines go to stderr, and to the log if one is configured.
    */
   readonly keepsLog?: boolean | undefined;
 }
 
-/** How long a call waits, and for what. Whoever runs other plugins uses it. */
+/** How long a call waits, and for what. Plugins that run other plugins use it. */
 export interface CallControl {
   /**
    * When to give up on other plugins. A process is then killed with its children. A
@@ -73,8 +73,8 @@ export interface AddressConflict extends Conflict {
 /** What the plugins of a network list in one process share. */
 export interface ListContext {
   /**
-   * The arguments of the call that runs this plugin in the same process, which
-   * has looked at CNI_NETNS before; undefined if nothing has.
+   * The arguments of the call that runs this plugin in the same process, which has
+   * already checked CNI_NETNS; undefined if nothing has.
    */
   readonly caller?: Pick<CmdArgs, "netns"> | undefined;
   /**
@@ -90,8 +90,8 @@ export interface ListContext {
 }
 
 /**
- * The context of a call: what its plugin may use of the world. A plugin that runs
- * another one passes it on whole.
+ * The context of a call: everything outside the configuration that its plugin may
+ * use. A plugin that runs another plugin passes it on unchanged.
  */
 export interface CallContext
   extends CallEnvironment, CallOutput, CallControl, ListContext {}
@@ -106,8 +106,8 @@ export type YieldDuring = <T>(wait: () => Promise<T>) => Promise<T>;
 export type Starter = <T>(start: () => T) => T;
 
 /**
- * The input of a plugin run: everything it may know about the world. `onStderr` may
- * be absent, because {@linkcode DispatchOutput.stderr} has the same text.
+ * The input of a plugin run: everything it may depend on. `onStderr` may be absent,
+ * because {@linkcode DispatchOutput.stderr} has the same text.
  */
 export interface DispatchInput
   extends
@@ -116,8 +116,8 @@ export interface DispatchInput
   /** Reads the whole configuration. Called only if the command needs it. */
   readonly stdin: () => Uint8Array;
   /**
-   * Reads what of it comes at once, for VERSION, which many callers give no input;
-   * the same as `stdin` if undefined.
+   * Reads what arrives immediately, for VERSION, to which many callers pass no
+   * input; the same as `stdin` if undefined.
    */
   readonly stdinSoon?: () => Promise<Uint8Array>;
   /**

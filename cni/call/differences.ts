@@ -15,7 +15,7 @@ export interface Difference {
   readonly expected?: KernelObject | undefined;
 }
 
-/** What every object has. */
+/** The keys of every object. */
 export interface InNetns {
   /** Path of its network namespace: CNI_NETNS, or the host's. */
   readonly netns: string;
@@ -35,7 +35,10 @@ export interface ExpectedLink extends InNetns {
   readonly mtu?: number | undefined;
   /** Name of the bridge or the VRF whose port it is. */
   readonly master?: string | undefined;
-  /** As a port of a bridge: whether frames can leave by the port they came from. */
+  /**
+   * As a port of a bridge: whether frames can leave through the port they came in
+   * on.
+   */
   readonly hairpin?: boolean | undefined;
   /** As a port of a bridge: whether it exchanges no frames with isolated ports. */
   readonly isolated?: boolean | undefined;
@@ -51,13 +54,13 @@ export interface ExpectedAddress extends InNetns {
   readonly address: string;
 }
 
-/** A route by a link. */
+/** A route through a link. */
 export interface ExpectedRoute extends InNetns {
   /** What the object is. */
   readonly kind: "route";
   /** Name of the link. */
   readonly link: string;
-  /** In CIDR notation, also of a default route. */
+  /** In CIDR notation, even for a default route. */
   readonly destination: string;
   /** The router; absent if the destination is on the link. */
   readonly gateway?: string | undefined;

@@ -21,7 +21,7 @@ export interface Preparation {
    * @throws {Error} If it fails; the link is deleted all the same
    */
   readonly run: () => void;
-  /** Links that make it needless if they are deleted at the same time. */
+  /** Links that make it unnecessary if they are deleted at the same time. */
   readonly unlessDeleted: readonly LinkLocation[];
 }
 
@@ -44,7 +44,7 @@ export type DeleteLinks = (links: readonly LinkToDelete[]) => void;
 /** Deletes links, together with links of other plugins or calls. */
 export interface LinkDeletion {
   /**
-   * Deletes links now, with those that others have left for later.
+   * Deletes links now, together with the links that were left for later.
    *
    * @param deleteLinks Deletes them if nothing else does
    * @throws {Error} As {@linkcode DeleteLinks}

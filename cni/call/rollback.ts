@@ -90,8 +90,8 @@ export class Rollback implements AsyncDisposable {
 }
 
 /**
- * A step: what it does, such as "release the lease", and how. It is left out if an
- * earlier step that it needs has failed or was left out, for a retry to do.
+ * A step: what it does, such as "release the lease", and how. It is skipped, and
+ * left to a retry, if an earlier step that it needs failed or was skipped.
  */
 export type TearDownStep = readonly [
   label: string,
@@ -100,8 +100,8 @@ export type TearDownStep = readonly [
 ];
 
 /**
- * Runs all steps of a tear-down in order, even if some fail, except those that need
- * one that has failed or was left out.
+ * Runs all steps of a tear-down in order, even if some fail, except steps that need
+ * a step that failed or was skipped.
  *
  * @throws The only failure, or an AggregateError of several
  */

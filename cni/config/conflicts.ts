@@ -15,7 +15,7 @@ import type { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import { CONFLICTS, ipSchema, optional, parsedText } from "./types.ts";
 
-/** An address, and who else has it. */
+/** An address, and the machine that also has it. */
 export interface Conflict {
   /** The address. */
   readonly ip: Ip;

@@ -38,7 +38,7 @@ export interface DelegatedPlugin {
   /**
    * Runs GC.
    *
-   * @param more Attachments that an IPAM plugin keeps besides the valid ones
+   * @param more Attachments that an IPAM plugin keeps in addition to the valid ones
    */
   gc(more?: readonly AttachmentId[]): Promise<void>;
   /** Runs STATUS. */

@@ -47,7 +47,7 @@ const versionedSchema = once(() =>
 /**
  * Decodes a result in the version that it names.
  *
- * From 0.3.0 on, unknown keys are kept in `unknownKeys`.
+ * In 0.3.0 and later, unknown keys are kept in `unknownKeys`.
  *
  * Source: containernetworking/cni pkg/types/create/create.go `CreateFromBytes`;
  * pkg/invoke/exec.go `fixupResultVersion`.

@@ -59,14 +59,14 @@ export interface CniServer extends AsyncDisposable {
 }
 
 /**
- * Serves a plugin on a unix socket by thick multus's protocol: `POST /cni`,
+ * Serves a plugin on a unix socket with thick multus's protocol: `POST /cni`,
  * `/healthz` and `/readyz`. Callers are root and this user.
  *
- * Calls of one container run one after the other, as they came; GC runs alone. Calls
- * pass a GC that waits for a slow one: a DEL among them cancels that ADD.
- * If the caller of an ADD goes away, the ADD is undone. Takes the socket's name
- * from a daemon that has it. On disposal, it begins no more calls, waits for
- * those that run, and removes the socket.
+ * Calls of one container run one at a time, in order of arrival; GC runs alone.
+ * Calls pass a GC that waits for a slow one: a DEL among them cancels that ADD. If
+ * the caller of an ADD disconnects, the ADD is undone. Takes over the socket's path
+ * from a daemon that has it. On disposal, it starts no more calls, waits for
+ * running calls, and removes the socket.
  *
  * ```ts ignore
  * await using server = await serveCni(plugin, "/run/cni-remote/cni.sock");

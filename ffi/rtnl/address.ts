@@ -40,7 +40,10 @@ export interface Address {
   readonly isPermanent: boolean;
   /** Whether the kernel derived it at random, and replaces it after a time. IPv6. */
   readonly isTemporary: boolean;
-  /** Whether new connections should not use it, because its preferred time is over. */
+  /**
+   * Whether new connections should not use it, because its preferred time has
+   * expired.
+   */
   readonly isDeprecated: boolean;
   /** Whether the kernel has added no route to the prefix. */
   readonly noPrefixRoute: boolean;
@@ -137,9 +140,10 @@ export class AddressRequests {
   /**
    * Lists the addresses of one link, or of one family, or all.
    *
-   * @param filter `netnsId` is the number of another namespace, from Linux 4.20 on
-   * @throws {NetlinkError} ENODEV if the link does not exist; EINVAL or EACCES
-   * if the namespace does not, or is of another user
+   * @param filter `netnsId` is the number of another namespace, on Linux 4.20 and
+   *   later
+   * @throws {NetlinkError} ENODEV if the link does not exist; EINVAL or EACCES if
+   *   the namespace does not, or belongs to a different user
    */
   list(
     filter: { ifindex?: number; family?: IpFamily; netnsId?: number } = {},

@@ -314,9 +314,9 @@ export class LinkRequests {
   }
 
   /**
-   * Finds the other end of a veth pair, in whichever namespace; undefined if
-   * that has exited, or belongs to another user, which the kernel does not
-   * report.
+   * Finds the other end of a veth pair, in whichever namespace; undefined if that
+   * namespace was deleted, or belongs to a different user, which the kernel does
+   * not report.
    */
   findPeer(
     { index, linkIndex, linkNetnsId }: Pick<
@@ -495,7 +495,7 @@ export class StartedDeletion {
   /**
    * Follows a deletion.
    *
-   * @param requests Those that delete the links
+   * @param requests The requests that delete the links
    */
   constructor(requests: BackgroundRequests) {
     this.#requests = requests;
@@ -512,13 +512,13 @@ export class StartedDeletion {
   }
 
   /**
-   * Takes the news, without waiting.
+   * Takes the notifications that have arrived, without waiting.
    *
    * @param onGone Receives the index of each deleted link, or undefined if the
-   * kernel had to drop such notifications
+   *   kernel had to drop such notifications
    * @returns Whether all links are deleted and the kernel has finished
-   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all
-   * stay, in the group. ENOBUFS if the outcome is unknown
+   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all stay,
+   *   in the group. ENOBUFS if the outcome is unknown
    */
   take(onGone: (index: number | undefined) => void): boolean {
     const refusals = this.#requests.take((notice) => {

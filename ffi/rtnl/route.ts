@@ -49,19 +49,19 @@ export interface Packet {
   readonly destination: Ip;
   /** Where it comes from; chosen by the kernel if undefined. */
   readonly source?: Ip | undefined;
-  /** Index of the link by which it arrives, if it is to be forwarded. */
+  /** Index of the link on which it arrives, if it is to be forwarded. */
   readonly inputIndex?: number | undefined;
 }
 
 /** The path of a packet. */
 export interface Lookup {
-  /** Index of the link by which it leaves. */
+  /** Index of the link through which it leaves. */
   readonly ifindex: number | undefined;
   /** The router; undefined if the destination is on the link. */
   readonly gateway: Ip | undefined;
   /** The table that has the route. */
   readonly table: number;
-  /** The address that packets have without one of their own, as far as it is known. */
+  /** The source address of packets that have not chosen one, if it is known. */
   readonly source: Ip | undefined;
 }
 
@@ -102,10 +102,11 @@ export class RouteRequests {
   }
 
   /**
-   * Adds a route, or replaces the one with the same destination and priority,
-   * even if that one has another outgoing link.
+   * Adds a route, or replaces the one with the same destination and priority, even
+   * if that one has a different outgoing link.
    *
-   * @throws {NetlinkError} ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
+   * @throws {NetlinkError} ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot
+   *   be reached
    */
   replace(route: Route): void {
     this.#new(route, Flag.Create | Flag.Replace);
@@ -140,8 +141,8 @@ export class RouteRequests {
   }
 
   /**
-   * Deletes a route with all its attributes. Of an IPv6 route with several next
-   * hops it deletes those that the entry has.
+   * Deletes a route with all its attributes. If an IPv6 route has several next
+   * hops, deletes only the next hops of the entry.
    *
    * @throws {NetlinkError} ESRCH if it does not exist
    */
@@ -152,8 +153,8 @@ export class RouteRequests {
   /**
    * Lists the routes of all tables and types.
    *
-   * @param filter Of both families and all links by default. Kernels before 4.20 leave
-   * out nothing
+   * @param filter Of both families and all links by default. Kernels before 4.20
+   *   ignore it
    */
   listEntries(
     { family, ifindex }: Pick<RouteFilter, "family" | "ifindex"> = {},
@@ -252,7 +253,7 @@ export class RouteRequests {
   }
 
   /**
-   * Returns the index of the link by which packets to an address leave;
+   * Returns the index of the link through which packets to an address leave;
    * undefined without a route to it.
    */
   findOutput(destination: Ip): number | undefined {

@@ -48,7 +48,7 @@ export interface RouteParts {
 /** The creator of a route. */
 export type RouteOrigin = "kernel" | "router" | "others";
 
-/** What becomes of packets. */
+/** What happens to packets. */
 export type RouteType =
   | "unicast"
   | "local"

@@ -24,9 +24,9 @@ const EINVAL = 22;
  * Opens the sandbox's namespace: the one that the call has compared with the
  * host's.
  *
- * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, or
- * leads to another one since; 11 if descriptors or memory have run out, 999 for
- * any other failure
+ * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, or now
+ *   leads to a different one; 11 if descriptors or memory have run out, 999 for any
+ *   other failure
  */
 export function openSandbox(args: Pick<CmdArgs, "netns">): Rtnl {
   const sandbox = openAny(args);
@@ -105,11 +105,11 @@ function codeOf(error: unknown): number {
 /**
  * Opens the sandbox's namespace if it still exists.
  *
- * A path that now refers to the host's own namespace was reused by another
- * process. Deleting by name there would delete the host's links.
+ * A path that now refers to the host's own namespace was reused by another process.
+ * Deleting by name there would delete the host's links.
  *
- * @throws {CniError} 8 if CNI_NETNS leads to another one since the call has
- * looked, 11 or 999 if it exists and cannot be opened
+ * @throws {CniError} 8 if CNI_NETNS no longer leads to the namespace that the call
+ *   checked, 11 or 999 if it exists but cannot be opened
  */
 export function findSandbox(
   { args, hostNetns }: Pick<Call, "args" | "hostNetns">,
