@@ -45,7 +45,7 @@ const DEFECTS: Readonly<Record<string, Defect>> = {
       'test "$CNI_COMMAND" != ADD || echo "attaching $CNI_CONTAINERID"; run',
     breaks: "result-version",
     keeps: "version-answer",
-    why: /the result is undefined/,
+    why: /has cniVersion undefined/,
   },
   "errors that exit with 0": {
     type: "host-local",
@@ -66,7 +66,7 @@ const DEFECTS: Readonly<Record<string, Defect>> = {
     script: 'test "$CNI_COMMAND" != VERSION || in="{}"; run',
     breaks: "version-echo",
     keeps: "version-answer",
-    why: /asked with 0.4.0, it answers 1.1.0/,
+    why: /given 0.4.0, it returns 1.1.0/,
   },
   "a result of the wrong version": {
     type: "host-local",
@@ -121,7 +121,7 @@ const DEFECTS: Readonly<Record<string, Defect>> = {
     script: "test $CNI_COMMAND = CHECK || run",
     breaks: "check-address",
     keeps: "check",
-    why: /CHECK succeeds although the address is gone/,
+    why: /CHECK succeeds although the address is missing/,
   },
   "CHECK that always fails": {
     type: "ptp",
@@ -445,7 +445,7 @@ rootTest(
       );
       assertEquals(exitCode, 3);
       assertMatch(stdout, /tested: "sleep 3600" did not end within 5 s$/m);
-      assertMatch(stdout, /^static: 0 kept; .*; 2 not tried$/m);
+      assertMatch(stdout, /^static: 0 kept; .*; 2 not tested$/m);
     });
   },
 );

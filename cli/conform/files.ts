@@ -59,7 +59,7 @@ export function formatPage(reports: readonly Report[]): string {
 <h1>Conformance of CNI plugins</h1>
 <p>✓ kept · ✗ broken · – not tested; an empty cell: does not apply to this plugin.</p>
 <div class="scroll"><table>
-<thead><tr><th scope="col">Demand</th><th scope="col">Strength</th>${
+<thead><tr><th scope="col">Requirement</th><th scope="col">Strength</th>${
     heads.join("")
   }</tr></thead>
 <tbody>
@@ -96,7 +96,7 @@ function formatDetails(report: Report): string {
   return `<h2>${escapeXml(name)}</h2>
 <p><code>${escapeXml(executable)}</code>: ${kept} kept, ${broken.MUST} MUST, ` +
     `${broken.SHOULD} SHOULD and ${broken.PRACTICE} practices broken, ` +
-    `${untried} not tried.</p>${why}
+    `${untried} not tested.</p>${why}
 ${failed.map((row) => formatDefect(report, row)).join("\n")}`;
 }
 

@@ -50,7 +50,7 @@ function formatReport(report: Report, style: Style, detail: Detail): string {
     },
     { heading: "STRENGTH", cell: ({ strength }: Row) => strength },
     {
-      heading: "DEMAND (SECTION OF THE SPECIFICATION; NAME)",
+      heading: "REQUIREMENT (SECTION OF THE SPECIFICATION; NAME)",
       cell: ({ title, section, id }: Row) => `${title} (${section}; ${id})`,
       narrow: "wrap" as const,
     },
@@ -109,7 +109,7 @@ function formatNeeds({ needs }: Report, style: Style): string[] {
   ];
   return [
     "",
-    style.bold("It needs, or does:"),
+    style.bold("Needs and effects:"),
     ...rows.filter(([, values]) => values?.length !== 0).flatMap((
       [name, values],
     ) =>
@@ -136,7 +136,7 @@ function formatVerdict(reports: readonly Report[], style: Style): string {
     const { kept, broken, untried } = count(rows);
     const text = `${name}: ${kept} kept; broken: ${broken.MUST} MUST, ` +
       `${broken.SHOULD} SHOULD, ${broken.PRACTICE} practice; ` +
-      `${untried} not tried`;
+      `${untried} not tested`;
     return broken.MUST > 0 ? style.red(text) : style.green(text);
   }).join("\n");
 }

@@ -39,7 +39,7 @@ Deno.test("formatReports() says each demand's name, and why it was not tried", (
   assertEquals(lines, [
     "loopback (interface, 1.1.0)",
     "ADD could not be tested: no tun device",
-    "RESULT  STRENGTH  DEMAND (SECTION OF THE SPECIFICATION; NAME)",
+    "RESULT  STRENGTH  REQUIREMENT (SECTION OF THE SPECIFICATION; NAME)",
     "-       SHOULD    CHECK fails (2 CHECK; del-link-gone)",
     "-       SHOULD    CHECK fails (2 CHECK; check-link)",
     "-       SHOULD    CHECK fails (2 CHECK; check-rule)",
@@ -49,6 +49,6 @@ Deno.test("formatReports() says each demand's name, and why it was not tried", (
     "  del-link-gone, check-link: lo cannot go",
     "  check-rule: ADD makes no policy rule",
     "",
-    "loopback: 0 kept; broken: 0 MUST, 0 SHOULD, 0 practice; 4 not tried",
+    "loopback: 0 kept; broken: 0 MUST, 0 SHOULD, 0 practice; 4 not tested",
   ]);
 });

@@ -342,7 +342,7 @@ export class Scene {
     demand(reply.exit !== "0", `${command} succeeded ${what}`);
     demand(
       /^\d+$/.test(reply.exit),
-      `${command} ended by ${reply.exit} ${what}`,
+      `${command} was killed by ${reply.exit} ${what}`,
     );
     return reply;
   }

@@ -95,7 +95,7 @@ function starting(
     throw isThere && !isSeen
       ? new CniError(
         ErrorCode.Internal,
-        `${action}: the throw-away node has neither /run nor what is mounted ` +
+        `${action}: the temporary node has neither /run nor what is mounted ` +
           `below ${COPIED.join(", ")}`,
       )
       : new CniError(ErrorCode.Internal, action, { cause });

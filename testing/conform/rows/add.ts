@@ -124,13 +124,13 @@ export const ADD_DEMANDS: readonly Demand[] = [
       await lookAtResults(scene, ({ cniVersion }, version) =>
         demand(
           cniVersion === version,
-          `asked in ${version}, the result is ${cniVersion}`,
+          `the result for cniVersion ${version} has cniVersion ${cniVersion}`,
         ));
     },
   },
   {
     id: "result-shape",
-    title: "The result is as each version of the specification has it",
+    title: "The result has the format of each version of the specification",
     section: "5 ADD Success",
     strength: "MUST",
     async run(scene): Promise<void> {
@@ -142,7 +142,8 @@ export const ADD_DEMANDS: readonly Demand[] = [
   },
   {
     id: "result-indexes",
-    title: "ips name interfaces of the result; in the container, CNI_NETNS",
+    title:
+      "ips refer to interfaces of the result; the container's have CNI_NETNS",
     section: "5 ADD Success",
     strength: "SHOULD",
     kinds: ["interface"],
@@ -152,7 +153,10 @@ export const ADD_DEMANDS: readonly Demand[] = [
       const { interfaces, ips } = partsOf(one.prevResult);
       for (const { interface: at, address } of ips) {
         if (at === undefined) continue;
-        demand(interfaces[at], `${address} names interface ${at} of none`);
+        demand(
+          interfaces[at],
+          `${address} refers to interface ${at}, which is not in the result`,
+        );
       }
       const inside = interfaces.filter(({ sandbox }) => sandbox);
       demand(
@@ -202,7 +206,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
   },
   {
     id: "prev-result",
-    title: "A chained plugin's result has what prevResult had",
+    title: "A chained plugin's result keeps the contents of prevResult",
     section: "5 ADD Success",
     strength: "MUST",
     kinds: ["chained"],
@@ -239,7 +243,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
   },
   {
     id: "ifname-taken-kept",
-    title: "Such an ADD leaves the other interface as it is",
+    title: "Such an ADD does not change the existing interface",
     section: "2 ADD",
     strength: "PRACTICE",
     kinds: ["interface"],
@@ -254,7 +258,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
   },
   {
     id: "add-twice",
-    title: "A second ADD of the same attachment leaves the first as it is",
+    title: "A second ADD of the same attachment does not change the first",
     section: "2 ADD",
     strength: "PRACTICE",
     async run(scene): Promise<void> {
@@ -331,7 +335,8 @@ export const ADD_DEMANDS: readonly Demand[] = [
   },
   {
     id: "at-once",
-    title: "20 containers at once: all attached, no address twice, all gone",
+    title:
+      "20 concurrent containers are attached, with distinct addresses, and detached",
     section: "3 Lifecycle & Ordering",
     strength: "MUST",
     async run(scene): Promise<void> {

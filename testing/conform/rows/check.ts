@@ -119,7 +119,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   },
   {
     id: "check-allows-more",
-    title: "CHECK allows for addresses and routes that others have added",
+    title: "CHECK accepts addresses and routes that other programs added",
     section: "2 CHECK",
     strength: "MUST",
     since: "0.4.0",
@@ -137,13 +137,13 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   },
   {
     id: "check-address",
-    title: "CHECK fails if an address is gone",
+    title: "CHECK fails if an address is missing",
     section: "2 CHECK",
     strength: "SHOULD",
     since: "0.4.0",
     kinds: ["interface"],
     async run(scene): Promise<void> {
-      await noticed(scene, "the address is gone", (one) => {
+      await noticed(scene, "the address is missing", (one) => {
         const [first] = addressesInside(one);
         if (first === undefined) throw new Untried("there is no address");
         const [address, link] = first;
@@ -153,13 +153,13 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   },
   {
     id: "check-route",
-    title: "CHECK fails if a route of the result is gone",
+    title: "CHECK fails if a route of the result is missing",
     section: "2 CHECK",
     strength: "SHOULD",
     since: "0.4.0",
     kinds: ["interface"],
     async run(scene): Promise<void> {
-      await noticed(scene, "the route is gone", (one) => {
+      await noticed(scene, "the route is missing", (one) => {
         const [route] = one.prevResult?.["routes"] ?? [];
         if (route === undefined) throw new Untried("there is no route");
         scene.shell(`ip route del ${route.dst}`, one);
@@ -181,14 +181,14 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   },
   {
     id: "check-link",
-    title: "CHECK fails if the interface is gone",
+    title: "CHECK fails if the interface is missing",
     section: "2 CHECK",
     strength: "SHOULD",
     since: "0.4.0",
     kinds: ["interface"],
     async run(scene): Promise<void> {
       if (scene.subject.ifName === "lo") throw new Untried("lo cannot go");
-      await noticed(scene, "the interface is gone", (one) => {
+      await noticed(scene, "the interface is missing", (one) => {
         scene.shell(`ip link del ${one.ifName}`, one);
       });
     },
@@ -210,12 +210,12 @@ export const CHECK_DEMANDS: readonly Demand[] = [
       if (before.exit !== "0") throw new Untried("CHECK fails right after ADD");
       scene.shell(`rm ${lease.slice("file ".length)}`);
       const { exit } = await scene.call("CHECK", one);
-      demand(exit !== "0", "CHECK succeeds although the lease is gone");
+      demand(exit !== "0", "CHECK succeeds although the lease is missing");
     },
   },
   missing({
     id: "check-firewall",
-    title: "CHECK fails if the firewall rules are gone",
+    title: "CHECK fails if the firewall rules are missing",
     what: "firewall rules",
     sort: /^(nft|iptables|ip6tables) /,
     undo: () =>
@@ -224,7 +224,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   }),
   missing({
     id: "check-shaping",
-    title: "CHECK fails if a qdisc is gone",
+    title: "CHECK fails if a qdisc is missing",
     what: "qdisc",
     sort: /^qdisc /,
     undo: (line) => {
@@ -235,7 +235,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   }),
   missing({
     id: "check-rule",
-    title: "CHECK fails if a policy rule is gone",
+    title: "CHECK fails if a policy rule is missing",
     what: "policy rule",
     sort: /^rule /,
     undo: (line) => {
@@ -245,7 +245,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
   }),
   missing({
     id: "check-sysctl",
-    title: "CHECK fails if a sysctl has another value",
+    title: "CHECK fails if a sysctl has a different value",
     what: "other value of net.core.somaxconn, the sysctl that is compared",
     sort: /^sysctl core\/somaxconn:/,
     undo: () => "sysctl -qw net.core.somaxconn=77",

@@ -48,7 +48,7 @@ async function deleted(
 export const DEL_DEMANDS: readonly Demand[] = [
   {
     id: "del",
-    title: "DEL undoes what ADD did: nothing is left",
+    title: "DEL undoes everything that ADD did",
     section: "2 DEL",
     strength: "SHOULD",
     async run(scene): Promise<void> {
@@ -85,7 +85,7 @@ export const DEL_DEMANDS: readonly Demand[] = [
   },
   {
     id: "del-never-added",
-    title: "DEL of what was never added succeeds, and changes nothing",
+    title: "DEL of an unknown attachment succeeds, and changes nothing",
     section: "2 DEL",
     strength: "MUST",
     async run(scene): Promise<void> {
@@ -117,7 +117,7 @@ export const DEL_DEMANDS: readonly Demand[] = [
   },
   {
     id: "del-netns-gone",
-    title: "DEL after the namespace is gone leaves nothing on the node",
+    title: "DEL after the namespace was deleted leaves nothing on the node",
     section: "2 DEL",
     strength: "SHOULD",
     async run(scene): Promise<void> {
@@ -132,7 +132,7 @@ export const DEL_DEMANDS: readonly Demand[] = [
   },
   {
     id: "del-link-gone",
-    title: "DEL succeeds if the interface is gone",
+    title: "DEL succeeds if the interface is missing",
     section: "2 DEL",
     strength: "MUST",
     kinds: ["interface", "chained"],
@@ -166,7 +166,8 @@ export const DEL_DEMANDS: readonly Demand[] = [
   },
   {
     id: "del-wrong-prev-result",
-    title: "DEL with another container's prevResult does not harm that one",
+    title:
+      "DEL with another container's prevResult does not change that container",
     section: "2 DEL",
     strength: "PRACTICE",
     async run(scene): Promise<void> {
@@ -190,7 +191,8 @@ export const DEL_DEMANDS: readonly Demand[] = [
   },
   {
     id: "del-others-stay",
-    title: "DEL of one container leaves another's attachment as it is",
+    title:
+      "DEL of one container does not change another container's attachment",
     section: "2 DEL",
     strength: "MUST",
     async run(scene): Promise<void> {
@@ -209,7 +211,7 @@ export const DEL_DEMANDS: readonly Demand[] = [
   },
   {
     id: "cut-short",
-    title: "One DEL is enough after an ADD that ended anywhere",
+    title: "One DEL is enough after an ADD that stopped at any point",
     section: "3 Lifecycle & Ordering",
     strength: "SHOULD",
     async run(scene): Promise<void> {

@@ -141,7 +141,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "ipam-stderr",
-    title: "The IPAM plugin's stderr is on the plugin's own",
+    title: "The IPAM plugin's stderr is passed on to the plugin's stderr",
     strength: "SHOULD",
     async run(scene): Promise<void> {
       const ipam = new Recorder(scene);
@@ -176,7 +176,8 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "add-fails-later",
-    title: "If ADD fails after the IPAM plugin's, DEL of that is run",
+    title:
+      "If ADD fails after the IPAM plugin's ADD, the IPAM plugin's DEL is run",
     strength: "PRACTICE",
     async run(scene): Promise<void> {
       // The kernel has no route over a group, not even on the link.
@@ -196,7 +197,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "ipam-del",
-    title: "DEL runs the IPAM plugin's, also without CNI_NETNS",
+    title: "DEL runs the IPAM plugin's DEL, even without CNI_NETNS",
     strength: "MUST",
     async run(scene): Promise<void> {
       const { ipam, one } = await attached(scene);
@@ -211,7 +212,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "ipam-del-fails",
-    title: "DEL fails if the IPAM plugin's does",
+    title: "DEL fails if the IPAM plugin's DEL fails",
     strength: "SHOULD",
     async run(scene): Promise<void> {
       const { ipam, one } = await attached(scene);
@@ -227,7 +228,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "ipam-check",
-    title: "CHECK runs the IPAM plugin's, and fails if that does",
+    title: "CHECK runs the IPAM plugin's CHECK, and fails if it fails",
     strength: "MUST",
     since: "0.4.0",
     async run(scene): Promise<void> {
@@ -241,7 +242,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "ipam-gc",
-    title: "GC runs the IPAM plugin's",
+    title: "GC runs the IPAM plugin's GC",
     section: "2 GC",
     strength: "MUST",
     since: "1.1.0",
@@ -255,7 +256,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
   {
     ...ROW,
     id: "ipam-status",
-    title: "STATUS runs the IPAM plugin's, and fails if that does",
+    title: "STATUS runs the IPAM plugin's STATUS, and fails if it fails",
     section: "2 STATUS",
     strength: "MUST",
     since: "1.1.0",

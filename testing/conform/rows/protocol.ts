@@ -84,7 +84,7 @@ export const VERSION_DEMANDS: readonly Demand[] = [
   },
   {
     id: "version-echo",
-    title: "VERSION answers with the cniVersion that it was given",
+    title: "VERSION returns the cniVersion that it was given",
     section: "5 VERSION Success",
     strength: "MUST",
     async run(scene): Promise<void> {
@@ -94,7 +94,7 @@ export const VERSION_DEMANDS: readonly Demand[] = [
         });
         demand(
           json?.cniVersion === cniVersion,
-          `asked with ${cniVersion}, it answers ${json?.cniVersion}`,
+          `given ${cniVersion}, it returns ${json?.cniVersion}`,
         );
       }
     },
@@ -155,13 +155,16 @@ function addWithout(scene: Scene, name: string): Promise<Reply> {
 export const ERROR_DEMANDS: readonly Demand[] = [
   {
     id: "error-exit",
-    title: "Calls that cannot succeed exit with another code than 0",
+    title: "Calls that cannot succeed exit with a code other than 0",
     section: "2 Errors",
     strength: "MUST",
     async run(scene): Promise<void> {
       for await (const [what, reply] of refusals(scene)) {
         demand(reply.exit !== "0", `exit 0 ${what}`);
-        demand(/^\d+$/.test(reply.exit), `it ended by ${reply.exit} ${what}`);
+        demand(
+          /^\d+$/.test(reply.exit),
+          `it was killed by ${reply.exit} ${what}`,
+        );
       }
     },
   },
@@ -193,7 +196,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
   },
   {
     id: "error-codes",
-    title: "Codes below 100 are ones that the specification defines",
+    title: "Codes below 100 are defined by the specification",
     section: "5 Error",
     strength: "SHOULD",
     async run(scene): Promise<void> {
@@ -210,7 +213,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
       const none = { env: { CNI_NETNS: "/run/netns/none" } };
       const own = { env: { CNI_NETNS: scene.place.hostPath } };
       look(
-        "into a namespace that is not there",
+        "into a namespace that does not exist",
         await scene.call("ADD", one, none),
       );
       look(
@@ -228,7 +231,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
       for (const name of REQUIRED) {
         const { exit } = await addWithout(scene, name);
         demand(exit !== "0", `ADD succeeded without ${name}`);
-        demand(/^\d+$/.test(exit), `ADD ended by ${exit} without ${name}`);
+        demand(/^\d+$/.test(exit), `ADD was killed by ${exit} without ${name}`);
       }
     },
   },
@@ -345,13 +348,13 @@ export const INPUT_DEMANDS: readonly Demand[] = [
       });
       demand(
         reply.exit === "0" || isError(reply),
-        `it ended by ${describeReply(reply)}`,
+        `it neither succeeded nor printed an error: ${describeReply(reply)}`,
       );
     },
   },
   {
     id: "network-name",
-    title: "A network name that is a path is refused, and nothing written",
+    title: "A network name that is a path is refused, and nothing is written",
     section: "1 Configuration format",
     strength: "MUST",
     async run(scene): Promise<void> {
@@ -365,7 +368,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
   },
   {
     id: "ipam-path",
-    title: "An ipam.type that is a path is refused, and not run",
+    title: "An ipam.type that is a path is refused, and nothing is run",
     section: "1 Optional keys",
     strength: "MUST",
     kinds: ["interface"],
@@ -387,7 +390,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
   },
   {
     id: "netns-missing",
-    title: "ADD fails if CNI_NETNS is no namespace",
+    title: "ADD fails if CNI_NETNS is not a namespace",
     section: "2 ADD",
     strength: "MUST",
     kinds: ["interface"],
@@ -402,7 +405,8 @@ export const INPUT_DEMANDS: readonly Demand[] = [
   },
   {
     id: "netns-missing-clean",
-    title: "ADD into what is no namespace leaves nothing, without a DEL",
+    title:
+      "ADD into a path that is not a namespace leaves nothing, even without DEL",
     section: "3 Lifecycle & Ordering",
     strength: "PRACTICE",
     kinds: ["interface"],
@@ -421,7 +425,8 @@ export const INPUT_DEMANDS: readonly Demand[] = [
   },
   {
     id: "netns-own",
-    title: "ADD into the plugin's own namespace is one error, and no result",
+    title:
+      "ADD into the plugin's own namespace prints one error, and no result",
     section: "2 Errors",
     strength: "SHOULD",
     kinds: ["interface", "chained"],

@@ -60,7 +60,7 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
   },
   {
     id: "gc-keeps",
-    title: "GC leaves what belongs to valid attachments as it is",
+    title: "GC does not change what belongs to valid attachments",
     section: "2 GC",
     strength: "MUST",
     since: "1.1.0",
@@ -68,7 +68,7 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
   },
   {
     id: "gc-stale",
-    title: "GC removes what containers that are gone have left",
+    title: "GC removes what deleted containers left behind",
     section: "2 GC",
     strength: "SHOULD",
     since: "1.1.0",
@@ -85,7 +85,7 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
   },
   {
     id: "gc-other-network",
-    title: "GC of one network leaves attachments of another as they are",
+    title: "GC of one network does not change another network's attachments",
     section: "2 GC",
     strength: "MUST",
     since: "1.1.0",
@@ -107,7 +107,8 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
   },
   {
     id: "status-full",
-    title: "STATUS fails with code 50 or 51 if there is no room for another",
+    title:
+      "STATUS fails with code 50 or 51 if there is no room for another container",
     section: "2 STATUS",
     strength: "SHOULD",
     since: "1.1.0",
