@@ -88,7 +88,7 @@ function checkFamilies(
     problemAt(
       [...place, "ipam", ...at],
       `a second IPv${family} address: before version ${LISTS_SINCE}, results ` +
-        "have one of each family",
+        "have only one of each family",
     )
   );
 }
@@ -147,7 +147,7 @@ function checkGateway(
     gw !== undefined && broadcast?.equals(gw)
   );
   if (silent !== undefined) {
-    const problem = `the broadcast address of ${silent} is no gateway`;
+    const problem = `the broadcast address of ${silent} cannot be a gateway`;
     return [errorAt([...at, "gw"], problem)];
   }
   if (!subnets.some(({ family }) => family === dst.family)) {

@@ -46,7 +46,8 @@ const ADVICE: readonly Advice[] = [
   {
     key: /^subnet$/i,
     problem: /\busePodCidr/,
-    write: () => "the range itself, as only Calico's plugin replaces this word",
+    write: () =>
+      "the range itself, because only Calico's plugin replaces this word",
   },
   {
     key: /^dst$/i,

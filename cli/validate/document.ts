@@ -169,7 +169,7 @@ function checkPlugins(
       ];
     }
     const hint = typeof driver === "string"
-      ? "; networks with a driver, as podman 4 and newer have them, are not CNI's"
+      ? "; networks with a driver, as in podman 4 and later, are not CNI networks"
       : "";
     return mayLackPlugins ? [] : [errorAt(["plugins"], `missing${hint}`)];
   }

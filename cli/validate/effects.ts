@@ -86,7 +86,7 @@ function checkOverrides(
       ? [
         keyWarningAt(
           [...place, "cniVersion"],
-          `no effect: the plugin gets the list's, "${list.cniVersion}"`,
+          `no effect: the plugin gets the version of the list, "${list.cniVersion}"`,
           "no-effect",
         ),
       ]

@@ -338,7 +338,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "burst no rate",
     list([PTP, { type: "bandwidth", ingressBurst: 1000000 }]),
-    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is set',
     "error plugins[1].ingressBurst: ingressRate must also be set",
   ],
   [
@@ -358,7 +358,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "bw none",
     list([PTP, { type: "bandwidth" }]),
-    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is set',
   ],
   [
     "caps list",
@@ -368,7 +368,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "bandwith",
     list([PTP, { type: "bandwidth", capabilities: { bandwith: true } }]),
-    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is set',
     'warning plugins[1].capabilities.bandwith: bandwidth does not use it; did you mean "bandwidth"?',
   ],
   [
@@ -379,7 +379,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "cap false",
     list([PTP, { type: "bandwidth", capabilities: { bandwidth: false } }]),
-    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is set',
   ],
   [
     "shaped and unshaped",
@@ -427,7 +427,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
       },
     }], { cniVersion: "0.2.0" }),
     "warning cniVersion: lists of plugins require 0.3.0 or later",
-    "error plugins[0].ipam.addresses[1].address: a second IPv4 address: before version 0.3.0, results have one of each family",
+    "error plugins[0].ipam.addresses[1].address: a second IPv4 address: before version 0.3.0, results have only one of each family",
   ],
   [
     "1.0",
@@ -467,7 +467,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "ipam without type",
     list([{ type: "bridge", ipam: { subnet: "10.60.0.0/24" } }]),
-    'warning plugins[0].ipam.type: missing, so that nothing reads "subnet": name the IPAM plugin',
+    'warning plugins[0].ipam.type: missing, so nothing reads "subnet": name the IPAM plugin',
   ],
   [
     "multus level",
@@ -487,7 +487,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "inner version",
     list([{ ...PTP, cniVersion: "0.3.1" }]),
-    'warning plugins[0].cniVersion: no effect: the plugin gets the list\'s, "1.1.0"',
+    'warning plugins[0].cniVersion: no effect: the plugin gets the version of the list, "1.1.0"',
   ],
   ["[]", list([]), "error plugins: no plugins in list"],
   [
@@ -571,7 +571,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "rate 0 burst",
     list([PTP, { ...BANDWIDTH, ingressRate: 0 }]),
-    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is set',
     "error plugins[1].ingressBurst: ingressRate must also be set",
   ],
   ["tiny", list([PTP, { ...BANDWIDTH, ingressRate: 7 }])],
@@ -653,7 +653,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "whereabouts none",
     whereabouts({}),
-    'warning plugins[0].ipam.range: no address: neither "range" nor "ipRanges" is there',
+    'warning plugins[0].ipam.range: no address: neither "range" nor "ipRanges" is set',
   ],
   [
     "whereabouts addresses",
@@ -726,12 +726,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "static none",
     fixed({}),
-    'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is there',
+    'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is set',
   ],
   [
     "static []",
     fixed({ addresses: [] }),
-    'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is there',
+    'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is set',
   ],
   [
     "as strings",
@@ -850,12 +850,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "dup",
     '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","ipam":{"type":"host-local","subnet":"10.1.0.0/24"},"type":"bridge"}]}',
-    "warning plugins[0].type: the key is repeated: it is also in line 1; the last one wins",
+    "warning plugins[0].type: the key is repeated: it is also on line 1; the last one wins",
   ],
   [
     "case twice",
     '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","mtu":1500,"MTU":1400,"ipam":{"type":"host-local","subnet":"10.1.0.0/24"}}]}',
-    'warning plugins[0].MTU: the key is repeated: it is also in line 7, as "mtu"; the last one wins',
+    'warning plugins[0].MTU: the key is repeated: it is also on line 7, as "mtu"; the last one wins',
     'warning plugins[0].MTU: usually spelt "mtu"',
   ],
   [
@@ -1084,7 +1084,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "host-device ipam",
     list([{ type: "host-device", device: "eth1", ipam: { type: "static" } }]),
-    'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is there',
+    'warning plugins[0].ipam.addresses: no address: neither "addresses" nor the capability "ips" is set',
   ],
   [
     "daemonSocket",
@@ -1213,7 +1213,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "usePodCidr outside Calico",
     leased({ subnet: "usePodCidr" }),
-    "error plugins[0].ipam.subnet: invalid CIDR address: usePodCidr; write the range itself, as only Calico's plugin replaces this word",
+    "error plugins[0].ipam.subnet: invalid CIDR address: usePodCidr; write the range itself, because only Calico's plugin replaces this word",
   ],
   [
     "via, to",
@@ -1234,7 +1234,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "podman's own network",
     JSON.stringify({ name: "mynet", driver: "bridge", subnets: [] }),
-    "error plugins: missing; networks with a driver, as podman 4 and newer have them, are not CNI's",
+    "error plugins: missing; networks with a driver, as in podman 4 and later, are not CNI networks",
   ],
 ];
 

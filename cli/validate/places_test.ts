@@ -182,7 +182,7 @@ const LISTS: readonly Row[] = [
       '"rangeStart": ▸"10.1.0.2"',
       '"exclude": ["10.1.0.2"]',
     ),
-    'error plugins[0].ipam.rangeStart: no address is left: the gateway and "exclude" have all',
+    'error plugins[0].ipam.rangeStart: no address is left: the gateway and "exclude" cover the whole range',
   ],
   [
     "an exclusion outside",
@@ -572,7 +572,7 @@ const LISTS: readonly Row[] = [
       '"subnet": "10.1.0.0/24"',
       '"routes": [{ "dst": "10.9.0.0/16", "gw": ▸"10.1.0.255" }]',
     ),
-    "error plugins[0].ipam.routes[0].gw: the broadcast address of 10.1.0.0/24 is no gateway",
+    "error plugins[0].ipam.routes[0].gw: the broadcast address of 10.1.0.0/24 cannot be a gateway",
   ],
   [
     "a default route by the broadcast address",
@@ -598,7 +598,7 @@ const LISTS: readonly Row[] = [
   [
     "ipvlan without addresses",
     pods('▸{ "type": "ipvlan", "master": "eth1" }'),
-    'error plugins[0].ipam: ipvlan needs "ipam" in first place',
+    'error plugins[0].ipam: ipvlan needs "ipam" if it comes first',
   ],
 ];
 
@@ -623,12 +623,12 @@ const OTHERS:
     [
       "values.yaml",
       "▸replicas: 3\nimage: nginx\n",
-      "error : no network: neither a configuration in JSON nor objects of Kubernetes",
+      "error : no network: neither a configuration in JSON nor Kubernetes objects",
     ],
     [
       "empty.yaml",
       "▸",
-      "error : no network: neither a configuration in JSON nor objects of Kubernetes",
+      "error : no network: neither a configuration in JSON nor Kubernetes objects",
     ],
     ["empty.conf", "▸", "error : it is empty"],
     [

@@ -75,7 +75,7 @@ Deno.test("validate shows places and lines", async () => {
     `pods.conflist:6:14 error   plugins[0].mtu: expected a number, got a string
     6 |       "mtu": "abc",
 pods.conflist:7:7  warning plugins[0].ipMask: ptp has no such key; did you mean "ipMasq"? [unknown-key]
-pods.conflist:11:9 warning plugins[0].ipam.subnet: the key is repeated: it is also in line 10; the last one wins [value]
+pods.conflist:11:9 warning plugins[0].ipam.subnet: the key is repeated: it is also on line 10; the last one wins [value]
 pods is not valid: ptp
 1 error, 2 warnings
 `,

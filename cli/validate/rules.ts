@@ -123,7 +123,10 @@ function checkPositions(
   const idle =
     metadataOf(type)?.makesInterface === "with ipam" && !hasIpam(first)
       ? [
-        errorAt([...first.path, "ipam"], `${type} needs "ipam" in first place`),
+        errorAt(
+          [...first.path, "ipam"],
+          `${type} needs "ipam" if it comes first`,
+        ),
       ]
       : [];
   const misplaced = plugins
@@ -233,7 +236,7 @@ export function checkIpam(
       return [
         warningAt(
           [...place, "ipam", "type"],
-          `missing, so that nothing reads ${named}: name the IPAM plugin`,
+          `missing, so nothing reads ${named}: name the IPAM plugin`,
         ),
       ];
     }

@@ -221,7 +221,7 @@ function toSource(
   const problems = text.listRepeatedKeys().map((repeated): Problem => {
     const { place, offset, firstLine, first } = repeated;
     const spelling = first === place.at(-1) ? "" : `, as "${first}"`;
-    const problem = `the key is repeated: it is also in line ${firstLine}` +
+    const problem = `the key is repeated: it is also on line ${firstLine}` +
       `${spelling}; the last one wins`;
     return { ...warningAt(place, problem), isKey: true, offset };
   });
@@ -271,7 +271,7 @@ async function readYaml(
   if (!hasObjects && definitions.length === 0 && isNamed) {
     const text = new ConfText(content);
     const message = "no network: neither a configuration in JSON nor " +
-      "objects of Kubernetes";
+      "Kubernetes objects";
     const problems = [{ ...errorAt([], message), offset: 0 }];
     return [{ label: file, file, text, given: undefined, problems, parts: [] }];
   }

@@ -153,7 +153,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a limit that limits nothing",
     list([PTP, { type: "bandwidth" }]),
-    'warning plugins[1]: bandwidth limits nothing: it never gets a rate, as neither a rate nor the capability "bandwidth" is there',
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is set',
   ],
   [
     "a misspelt capability",
@@ -305,7 +305,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a repeated key",
     '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","type":"bridge"}]}',
-    "warning plugins[0].type: the key is repeated: it is also in line 1; the last one wins",
+    "warning plugins[0].type: the key is repeated: it is also on line 1; the last one wins",
   ],
   ["a chain", list([{ ...SHAPED, type: "chain", plugins: [PTP, SHAPED] }])],
   [

@@ -314,7 +314,7 @@ function checkRoom(set: readonly UsedRange[], isOurs: boolean): Problem[] {
   const room = countAddresses(set.map(({ used }) => used));
   if (room === 0n) {
     const problem = excluded.length > 0
-      ? 'no address is left: the gateway and "exclude" have all'
+      ? 'no address is left: the gateway and "exclude" cover the whole range'
       : "no address except the gateway";
     return [errorAt([...place, key], problem)];
   }

@@ -23,7 +23,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
     ? [
       warningAt(
         ["ipam", "addresses"],
-        'no address: neither "addresses" nor the capability "ips" is there',
+        'no address: neither "addresses" nor the capability "ips" is set',
       ),
     ]
     : [];

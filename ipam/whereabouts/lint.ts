@@ -37,7 +37,7 @@ export function lint({ conf }: Linted): Problem[] {
   const ranges = all.flatMap(readRange);
   const hasRange = all.some(({ range }) => range["range"]);
   if (!hasRange && listOf(ipam["addresses"]).length === 0) {
-    const problem = 'no address: neither "range" nor "ipRanges" is there';
+    const problem = 'no address: neither "range" nor "ipRanges" is set';
     return [warningAt(["ipam", "range"], problem)];
   }
   return under(["ipam"], [

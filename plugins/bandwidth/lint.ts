@@ -29,8 +29,8 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
   const idle = hasRate || capabilities["bandwidth"] ? [] : [
     warningAt(
       [],
-      "bandwidth limits nothing: it never gets a rate, as neither a rate nor " +
-        'the capability "bandwidth" is there',
+      "bandwidth limits nothing: neither a rate nor the capability " +
+        '"bandwidth" is set',
       "no-effect",
     ),
   ];

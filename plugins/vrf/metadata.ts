@@ -50,7 +50,7 @@ export const metadata: BuiltInMetadata = {
 function lint({ conf: { vrfname } }: Linted): Problem[] {
   if (!vrfname) return [errorAt(["vrfname"], "missing")];
   if (vrfname === "lo") {
-    const problem = "the container's loopback has this name, and is no VRF";
+    const problem = "the container's loopback has this name, and is not a VRF";
     return [errorAt(["vrfname"], problem)];
   }
   try {
