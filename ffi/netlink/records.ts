@@ -49,7 +49,7 @@ export function splitRecords<T extends { readonly length: number }>(
     const left = to - start;
     if (length < size || length > left) {
       throw new RangeError(
-        `Cannot decode ${what} of ${length} bytes where ${left} are left`,
+        `Cannot decode ${what} of ${length} bytes where only ${left} remain`,
       );
     }
     const end = start + length;

@@ -55,7 +55,7 @@ testRows("splitRecords() refuses lengths that lead outside", [
   assertThrows(
     () => split(hex),
     RangeError,
-    `Cannot decode a record of ${length} bytes where ${left} are left`,
+    `Cannot decode a record of ${length} bytes where only ${left} remain`,
   );
 });
 

@@ -61,7 +61,9 @@ export async function retryUntilDone<T>(
       await pause((isFast ? FAST_MS : slowMs) + jitter(), over);
       if (signal.aborted) throw ended(signal);
       if (over.aborted) {
-        const text = `no more tries: ${describeError(error)}`;
+        const text = `no time is left for another attempt: ${
+          describeError(error)
+        }`;
         throw new CniError(ErrorCode.TryAgainLater, text);
       }
       if (!isFast && slowMs < resendMaxMs) slowMs *= 2;

@@ -252,7 +252,7 @@ function errorIn(
       : new RefusedError(text);
   }
   if (grant === undefined || hasAddress(grant)) return undefined;
-  return new RefusedError("the DHCPv6 server left no address");
+  return new RefusedError("the DHCPv6 server confirmed no address");
 }
 
 /** Returns why a server refuses; undefined if it does not. */

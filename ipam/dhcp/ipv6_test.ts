@@ -375,7 +375,11 @@ rootTest(
     await server.stop();
     await daemon.stop();
     await daemon.start({ timeoutMs: 3000, resendTimeoutMs: 4000 });
-    assertFailure(await scene.run("ADD", ipam), 11, "no more tries");
+    assertFailure(
+      await scene.run("ADD", ipam),
+      11,
+      "no time is left for another attempt",
+    );
     assertEquals(daemon.leases, []);
     assert(ipJson(scene.hosts.sandbox, "link").length === 1);
   },

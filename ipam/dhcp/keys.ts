@@ -65,10 +65,10 @@ export const keys: PluginKeys = {
       since: "1.1.0",
     },
     "request[].option": {
-      text: "Option to ask for, by number or name.",
+      text: "Option to request, by number or name.",
     },
     "request[].skipDefault": {
-      text: "Whether not to ask for the default options.",
+      text: "Whether to omit the default options.",
     },
   },
 };

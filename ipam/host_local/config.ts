@@ -43,7 +43,9 @@ export function rangeSetsOf(
   const { subnet, ...bounds } = ipam;
   if (subnet === undefined && (bounds.exclude ?? []).length > 0) {
     // Otherwise addresses would be handed out that should be kept back.
-    throw invalid('"exclude" is of no range: give it to those of "ranges"');
+    throw invalid(
+      '"exclude" belongs to no range: move it into the ranges of "ranges"',
+    );
   }
   const configs: RangeConfig[][] = [
     ...runtimeConfig?.ipRanges ?? [],

@@ -86,7 +86,7 @@ Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
       {
         ipam: { exclude: ["10.1.2.3"], ranges: [[{ subnet: "10.1.2.0/24" }]] },
       },
-      '"exclude" is of no range: give it to those of "ranges"',
+      '"exclude" belongs to no range: move it into the ranges of "ranges"',
     ],
     [
       "an exclusion elsewhere",

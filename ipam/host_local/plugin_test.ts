@@ -289,7 +289,7 @@ Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
       { subnet: "10.1.2.0/24" },
       { CNI_ARGS: "IP=10.1.2.2" },
       (directory) =>
-        `"${directory}/10.1.2.2" is of container "other", interface "eth0"`,
+        `"${directory}/10.1.2.2" belongs to container "other", interface "eth0"`,
     ],
     [
       "no address left",

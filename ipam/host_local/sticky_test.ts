@@ -297,7 +297,10 @@ Deno.test("hostLocal stay: addresses that are requested", async (t) => {
   await t.step("another name's", async () => {
     const { json } = await pods.call("ADD", "b", 1, args("10.1.2.2", "b"));
     assertEquals(json.code, 11);
-    assertMatch(json.details, /is of pod "test\/a", interface "eth0", for/);
+    assertMatch(
+      json.details,
+      /belongs to pod "test\/a", interface "eth0", for/,
+    );
   });
   await t.step("the name's own", async () => {
     assertEquals(await pods.add("a", 2, args("10.1.2.2", "a")), "10.1.2.2");

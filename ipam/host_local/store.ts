@@ -415,7 +415,7 @@ export class LeaseStore implements Disposable {
   describeLease(ip: Ip): string {
     const name = ip.toString();
     const content = this.#files.read(name) ?? "";
-    return `"${this.#files.pathOf(name)}" is of ${describeOwner(content)}`;
+    return `"${this.#files.pathOf(name)}" belongs to ${describeOwner(content)}`;
   }
 
   /**

@@ -125,7 +125,8 @@ export const keys: PluginKeys = {
       ],
     },
     "kubernetes.k8s_api_root": {
-      text: "Address of the API server; the kubeconfig counts.",
+      text:
+        "Address of the API server. Without effect: the kubeconfig's address is used.",
       names: "request",
     },
     "configuration_path": {

@@ -152,7 +152,7 @@ Deno.test("whereabouts stay: a name keeps its address for a time", async () => {
   age(scene, name, 20);
   assertMatch(
     (await gc(scene)).stdout,
-    /web\.net\.net1 .*no pod has used it for its time/,
+    /web\.net\.net1 .*no pod has used it for longer than its stayTime/,
   );
   await gc(scene, ...NOW);
   assertEquals(scene.api.listNames("ipamclaims"), []);

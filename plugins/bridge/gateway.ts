@@ -72,7 +72,9 @@ function withGateway(ip: IpConfig): IpConfig {
     );
   }
   if (gateway.family !== address.family || gateway.equals(address.ip)) {
-    throw refuse(`IPAM plugin returned gateway ${gateway} for ${address}`);
+    throw refuse(
+      `IPAM plugin returned unusable gateway ${gateway} for ${address}`,
+    );
   }
   return { ...ip, gateway };
 }

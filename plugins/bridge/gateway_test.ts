@@ -119,17 +119,17 @@ testRows("routedThroughBridge() refuses what IPAM should not have answered", [
   [
     "a gateway of the other family",
     ["10.0.0.5/24 fd00::1"],
-    "IPAM plugin returned gateway fd00::1 for 10.0.0.5/24",
+    "IPAM plugin returned unusable gateway fd00::1 for 10.0.0.5/24",
   ],
   [
     "the container as its own gateway",
     ["10.0.0.5/24 10.0.0.5"],
-    "IPAM plugin returned gateway 10.0.0.5 for 10.0.0.5/24",
+    "IPAM plugin returned unusable gateway 10.0.0.5 for 10.0.0.5/24",
   ],
   [
     "the address that the gateway would get",
     ["10.0.0.1/24"],
-    "IPAM plugin returned gateway 10.0.0.1 for 10.0.0.1/24",
+    "IPAM plugin returned unusable gateway 10.0.0.1 for 10.0.0.1/24",
   ],
   [
     "the last address of a family, which no gateway follows",

@@ -720,7 +720,7 @@ test("bridge.add() minds the gateway only where the bridge becomes it", async (t
       assertFailure(
         await hosts.run("bridge", "ADD", withFakeIpam(hosts, result)),
         7,
-        `IPAM plugin returned gateway ${gateway} for 10.0.0.2/24`,
+        `IPAM plugin returned unusable gateway ${gateway} for 10.0.0.2/24`,
       );
       assertEquals(stockOf(hosts), before);
     });

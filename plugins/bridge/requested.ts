@@ -101,6 +101,6 @@ function checkTakesNoNetwork(
   const user = host.link.find(route.ifindex ?? 0)?.name ?? "";
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot give "${name}" ${gateway}: the host reaches ${route.destination} over "${user}"`,
+    `Cannot assign ${gateway} to "${name}": the host reaches ${route.destination} over "${user}"`,
   );
 }

@@ -122,7 +122,7 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
     [
       "its network, by the gateway",
       "192.0.2.9/24",
-      'Cannot give "br-gw" 192.0.2.1/24: the host reaches 192.0.2.0/24 over "uplink"',
+      'Cannot assign 192.0.2.1/24 to "br-gw": the host reaches 192.0.2.0/24 over "uplink"',
       { ...gateway, bridge: "br-gw" },
     ],
     [
@@ -134,7 +134,7 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
     [
       "all networks",
       "5.5.5.5/0",
-      'Cannot give "br-gw" 0.0.0.1/0: the host reaches',
+      'Cannot assign 0.0.0.1/0 to "br-gw": the host reaches',
       { ...gateway, bridge: "br-gw" },
     ],
     [

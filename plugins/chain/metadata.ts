@@ -41,7 +41,7 @@ export const metadata: BuiltInMetadata = {
         default: "none",
       },
       "ipMasq": {
-        text: "Has no effect here: it belongs into a plugin of the chain.",
+        text: "Has no effect here: it belongs in a plugin of the chain.",
       },
     },
   }),

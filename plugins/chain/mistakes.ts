@@ -26,12 +26,14 @@ export function listMistakes(
   const undeclared = listCapabilities(plugins)
     .filter((name) => capabilities[name] !== true)
     .map((name) =>
-      `capabilities of the chain lack "${name}", which a plugin of it ` +
+      `capabilities of the chain lack "${name}", which one of its plugins ` +
       "declares: the runtime does not pass it on"
     );
   const misplaced = PLUGIN_KEYS
     .filter((key) => config[key] !== undefined)
-    .map((key) => `"${key}" of the chain has no effect: it is for a plugin`);
+    .map((key) =>
+      `"${key}" of the chain has no effect: it belongs in a plugin`
+    );
   return [...undeclared, ...misplaced];
 }
 

@@ -21,7 +21,7 @@ Deno.test("listMistakes() reports a capability once", () => {
   assertEquals(
     listMistakes({ plugins: [], capabilities: { ips: true } }, plugins),
     [
-      'capabilities of the chain lack "mac", which a plugin of it declares: ' +
+      'capabilities of the chain lack "mac", which one of its plugins declares: ' +
       "the runtime does not pass it on",
     ],
   );
@@ -30,6 +30,6 @@ Deno.test("listMistakes() reports a capability once", () => {
 Deno.test("listMistakes() reports keys that are for a plugin", () => {
   const config = { plugins: [], capabilities: { mac: true, ips: true } };
   assertEquals(listMistakes({ ...config, ipMasq: false }, plugins), [
-    '"ipMasq" of the chain has no effect: it is for a plugin',
+    '"ipMasq" of the chain has no effect: it belongs in a plugin',
   ]);
 });

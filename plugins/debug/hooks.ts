@@ -69,7 +69,9 @@ async function findProblem(
     return { error: describeError(error) };
   }
   if (ending.success) return undefined;
-  const error = ending.abort ? `no end after ${seconds} s` : ending.cause;
+  const error = ending.abort
+    ? `it did not finish within ${seconds} s`
+    : ending.cause;
   return { error, stderr: ending.stderr.trim() };
 }
 

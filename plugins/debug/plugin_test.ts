@@ -110,7 +110,7 @@ rootTest("debug kills a slow hook and its children", async () => {
     hookTimeoutSeconds: 2,
   });
   assertEquals(exitCode, 0);
-  assertStringIncludes(stderr, "no end after 2 s");
+  assertStringIncludes(stderr, "it did not finish within 2 s");
   assert(Deno.statSync(`${hosts.directory}/next`).isFile);
   for (const pid of Deno.readTextFileSync(pids).trim().split(" ")) {
     await eventually(`${pid} ended`, () => hasEnded(Number(pid)));

@@ -5,7 +5,7 @@ testOnMaster("ipvlan", {
     "another mode",
     "sandbox",
     "ip link set eth0 type ipvlan mode l3",
-    'Interface "eth0" has mode l3, and not l2',
+    'Interface "eth0" has mode l3, not l2',
   ]],
   hasOwnMac: false,
   atLeast: 12,

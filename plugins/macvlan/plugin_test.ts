@@ -5,7 +5,7 @@ testOnMaster("macvlan", {
     "another mode",
     "sandbox",
     "ip link set eth0 type macvlan mode vepa",
-    'Interface "eth0" has mode vepa, and not bridge',
+    'Interface "eth0" has mode vepa, not bridge',
   ]],
   hasOwnMac: true,
   atLeast: 12,

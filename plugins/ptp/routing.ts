@@ -62,7 +62,7 @@ export function routedIpsOf({ ips }: Result): RoutedIp[] {
       Ip.parse(PAIR_GATEWAYS[family]);
     if (gateway.family !== family) {
       throw refuse(
-        `IPAM plugin returned gateway ${gateway} for ${ip.address}`,
+        `IPAM plugin returned unusable gateway ${gateway} for ${ip.address}`,
       );
     }
     return { ...ip, gateway };

@@ -94,7 +94,7 @@ async function connect(target: Target): Promise<Deno.UnixConn> {
       const connection = await waitUntil(connecting, signal);
       if (connection !== undefined) return connection;
       connecting.then((late) => late.close()).catch(() => {});
-      throw new Error("time is up");
+      throw new Error("the time limit expired");
     } catch (error) {
       if (error instanceof CniError) throw error;
       // A full queue is a daemon's that listens: it may have room in a moment.

@@ -25,7 +25,7 @@ export async function checkSettings(
     // The Go plugin, which sets no alias, ignores the MTU if there is an owner
     // and a group.
     if (!mtu || !link.alias || link.mtu === mtu) return;
-    const problem = `has MTU ${link.mtu}, and not ${mtu}`;
+    const problem = `has MTU ${link.mtu}, not ${mtu}`;
     throw linkFailure(sandbox, link, problem, { mtu });
   });
   await differences.collect(() => {

@@ -128,7 +128,7 @@ export function testMasquerade(type: string, makeConfig: MakeConfig): void {
         ],
         [
           { ipMasqFamilies: [6], outboundAddresses: ["192.0.2.9"] },
-          "outboundAddresses: 192.0.2.9 has no use: ipMasqFamilies lacks 4",
+          "outboundAddresses: 192.0.2.9 has no effect: ipMasqFamilies does not include 4",
         ],
       ] as const
     ) {

@@ -64,8 +64,8 @@ conformance("vlan", {
     using scene = new MasterScene(type);
     const { json: prevResult } = await scene.succeed("ADD");
     const rows: readonly [object, string][] = [
-      [{ vlanId: 6 }, 'Interface "eth0" has VLAN 5, and not 6'],
-      [{ mtu: 1400 }, 'Interface "eth0" has MTU 1500, and not 1400'],
+      [{ vlanId: 6 }, 'Interface "eth0" has VLAN 5, not 6'],
+      [{ mtu: 1400 }, 'Interface "eth0" has MTU 1500, not 1400'],
     ];
     for (const [keys, text] of rows) {
       await scene.fail("CHECK", [999, text], { ...keys, prevResult });

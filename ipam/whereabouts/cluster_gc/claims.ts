@@ -186,7 +186,10 @@ export async function findExpired(query: ExpiryQuery): Promise<Expiry> {
     const isTimed = !Number.isNaN(Number(annotations[STICKY.time]));
     if (isTimed && unused === undefined) abandoned.push(claim);
     else if (unused !== undefined && unused.untilMs <= query.nowMs) {
-      expired.push({ claim, why: "no pod has used it for its time" });
+      expired.push({
+        claim,
+        why: "no pod has used it for longer than its stayTime",
+      });
     } else if (await isScaledAway(claim, pod, query)) {
       expired.push({ claim, why: "its StatefulSet is scaled down" });
     }

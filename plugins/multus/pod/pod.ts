@@ -52,7 +52,7 @@ export interface PodSource {
 }
 
 /** The API does not have the pod: it was deleted before its sandbox was created. */
-export const POD_IS_GONE = Symbol("the pod is gone");
+export const POD_IS_GONE = Symbol("the pod was deleted");
 
 /**
  * Finds the pod of a call. The annotations come from the runtime if it passes

@@ -55,8 +55,8 @@ const TEXTS: Readonly<Record<Named, string>> = {
   directory: "a directory on the node",
   network: "a network on the node",
   socket: "a socket on the node",
-  program: "what a program on the node runs",
-  request: "what a daemon gets",
+  program: "input for a program on the node",
+  request: "part of a request to a daemon",
   interface: "an interface on the node",
 };
 
@@ -199,8 +199,8 @@ function findTypeProblem(
     definitionTypes.includes(EVERY) && !RESTRICTED.includes(value);
   return isAllowed
     ? undefined
-    : `${what}, which definitions are not allowed to run; "definitionTypes" of the node's ` +
-      "multus configuration allows it";
+    : `${what}, which definitions are not allowed to run; to allow it, add it to ` +
+      `"definitionTypes" in the node's multus configuration`;
 }
 
 function findKeyProblem(
@@ -220,8 +220,8 @@ function findKeyProblem(
   );
   if (isAllowed) return undefined;
   const name = `${type}.${row?.key ?? String(path.at(-1))}`;
-  return `${quotePath(path)} names ${what}; "definitionKeys" of the ` +
-    `node's multus configuration allows it as ${quote(name)}`;
+  return `${quotePath(path)} names ${what}; to allow it, add ${quote(name)} ` +
+    `to "definitionKeys" in the node's multus configuration`;
 }
 
 function isHarmless(row: NodeKey, value: JsonValue): boolean {
@@ -250,7 +250,7 @@ function findNamed(
   }
   const isNaming = NAMING.test(key) && !key.endsWith("profile");
   return isNaming || texts.some((text) => PLACE.test(text))
-    ? "what may be a file or a socket on the node"
+    ? "a possible file or socket on the node"
     : undefined;
 }
 

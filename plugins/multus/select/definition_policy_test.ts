@@ -123,7 +123,7 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
   [
     "a program",
     { type: "portmap", conditionsV4: ['\ninclude "/etc/shadow"'] },
-    '"conditionsV4" names what a program on the node runs',
+    '"conditionsV4" names input for a program on the node',
     "portmap.conditionsV4",
   ],
   [
@@ -177,7 +177,7 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
   ] as const).map(([type, key, value]): [string, object, string, string] => [
     `${key} of another project's plugin`,
     { plugins: [{ type: "bridge" }, { type, more: [{ [key]: value }] }] },
-    `"plugins[1].more[0].${key}" names what may be a file or a socket on the node`,
+    `"plugins[1].more[0].${key}" names a possible file or socket on the node`,
     `${type}.${key}`,
   ]),
   [
@@ -189,8 +189,8 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
 ], ([, document, expected, key]) => {
   assertEquals(
     problemOf(document),
-    `${expected}; "definitionKeys" of the node's multus configuration ` +
-      `allows it as "${key}"`,
+    `${expected}; to allow it, add "${key}" to "definitionKeys" in the ` +
+      "node's multus configuration",
   );
   check(document, { definitionKeys: ["a.b", key] });
   check(document, {
@@ -299,7 +299,7 @@ Deno.test("checkArguments() lets pods name nothing of the node", () => {
     [{ dataDir: "/etc" }, '"dataDir" names a directory on the node'],
     [{ a: [{ LOGFILE: "x" }] }, '"a[0].LOGFILE" names a file on the node'],
     [{ ipam: { type: "debug" } }, '"ipam.type" is "debug", which'],
-    [{ x: "/etc/passwd" }, '"x" names what may be a file or a socket'],
+    [{ x: "/etc/passwd" }, '"x" names a possible file or socket'],
   ];
   for (const [cniArgs, expected] of rows) {
     assertThrows(

@@ -189,7 +189,7 @@ export class NodeEvidence implements Evidence {
     if (gone) return { why: `namespace ${gone} was deleted` };
     if (used.length > 0) {
       const containers = others.flat().join(", ");
-      return { why: `${used.join(", ")} is of container ${containers}` };
+      return { why: `${used.join(", ")} belongs to container ${containers}` };
     }
     if (addresses.length > 0) {
       return { why: `no namespace has ${addresses.join(", ")}` };

@@ -49,7 +49,7 @@ export function throwDifferences(
 }
 
 /**
- * Finds the container's interface in a result, which may have another path for
+ * Finds the container's interface in a result, which may have a different path for
  * the same sandbox.
  *
  * @throws {CniError} 999 if the result does not have it
@@ -129,7 +129,7 @@ export function checkLinkThere(
   }
   const actual = link.mac?.toString() ?? "";
   if (mac !== undefined && mac.toLowerCase() !== actual) {
-    const problem = `has MAC ${actual}, and not ${mac}`;
+    const problem = `has MAC ${actual}, not ${mac}`;
     throw linkFailure(rtnl, link, problem, { mac });
   }
   return link;
@@ -197,10 +197,10 @@ export function checkAddresses(
 }
 
 /**
- * Checks that all of these routes go out by a link.
+ * Checks that all of these routes go out through a link.
  *
- * @param table Where to find routes that name no table: "any" in the sandbox,
- * where chained plugins such as sbr move them, but "main" on the host
+ * @param table Where to find routes that name no table: "any" in the sandbox, where
+ *   chained plugins such as sbr move them, but "main" on the host
  * @throws {CniError} 999 if any are missing
  */
 export function checkRoutes(

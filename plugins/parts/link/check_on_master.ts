@@ -62,7 +62,7 @@ function checkSetting(
 ): void {
   if (actual === expected) return;
   throw checkFailure(
-    `Interface "${link}" has ${name} ${actual}, and not ${expected}`,
+    `Interface "${link}" has ${name} ${actual}, not ${expected}`,
   );
 }
 

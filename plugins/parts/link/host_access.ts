@@ -359,7 +359,7 @@ function checkHostAddress(
   if (output === name && !entry.isUnicast) return;
   if (output === lower.name && entry.isUnicast && !entry.hasGateway) return;
   throw refuse(
-    `Cannot give the host ${ip}: it already has ` +
+    `Cannot assign ${ip} to the host: it already has ` +
       (entry.isUnicast
         ? `a route to it over "${output}"`
         : `it on "${output}"`),

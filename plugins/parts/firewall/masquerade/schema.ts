@@ -77,7 +77,7 @@ function findProblem(
   for (const ip of outboundAddresses) {
     const { family } = ip;
     if (!ipMasqFamilies.includes(family)) {
-      return `${ip} has no use: ipMasqFamilies lacks ${family}`;
+      return `${ip} has no effect: ipMasqFamilies does not include ${family}`;
     }
     if (seen.has(family)) return `expected one IPv${family} address`;
     seen.add(family);
