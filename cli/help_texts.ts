@@ -269,7 +269,7 @@ const TEXTS: HelpTexts = {
       "if there are none but a check could not run. With --strict, warnings count " +
       "as errors.",
       "It sends a few packets from each container and to it. The kernel reports " +
-      "where a lost packet ends: a rule with its handle, or a function.",
+      "what drops a lost packet: a rule with its handle, or a function.",
       "--pod sends the packets of one pod, and shows which arrive. --to names an " +
       "address to reach, and --from the sender: a container, node, or outside.",
       "--fix fixes what is safe to fix, and reports each change. It never changes " +

@@ -578,7 +578,7 @@ onNode("cni gc says that a version without GC ran no plugin", async (host) => {
     host.addNetwork("one", [{ type: "note" }], { cniVersion });
     const { code, stdout, stderr } = await host.cni("gc one blue");
     const note = calls === ""
-      ? 'Only cached attachments count: version "1.0.0" of "one" has no GC\n'
+      ? 'Only cached attachments are deleted: version "1.0.0" of "one" has no GC\n'
       : "";
     assertEquals([code, stdout, stderr], [0, "", note]);
     assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
@@ -1234,7 +1234,7 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     const json = await readJson(host, "status own");
     assertEquals(json, { network: "own", ready: true, asked: ["ptp"] });
   });
-  const reason = 'Not asked: other; version "1.0.0" of "mixed" has no STATUS';
+  const reason = 'Not queried: other; version "1.0.0" of "mixed" has no STATUS';
   await t.step("not others, and says so", async () => {
     const { code, stdout, stderr } = await host.cni("status mixed");
     assertEquals([code, stdout, stderr], [0, "", `${reason}\n`]);

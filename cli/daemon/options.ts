@@ -89,7 +89,7 @@ export const DAEMON_FLAGS = {
   "log-level": {
     default: "verbose",
     value: "LEVEL",
-    summary: "level of the log: debug, verbose, error or panic",
+    summary: "log level: debug, verbose, error or panic",
     completes: MULTUS_LOG_LEVELS,
   },
 } as const satisfies FlagTable;

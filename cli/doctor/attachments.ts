@@ -56,7 +56,7 @@ function findBroken(node: NodeReader): Findings {
           size === 0 ? "empty" : "not readable as an attachment"
         }`,
         size === 0
-          ? "it counts as missing, as after a power loss"
+          ? "it is treated as missing"
           : "DEL runs without the configuration of ADD, and might leave something behind",
         { command: shell`rm ${path}`, ...size === 0 && { fix } },
       ),
@@ -89,7 +89,7 @@ async function findChanged(node: NodeReader): Promise<Findings> {
       const { plugin, msg } = difference;
       findings.push(error(
         `${subject} on "${attachment.network}": ${plugin}: ${msg}`,
-        "the container's network does not work as it was set up",
+        "the container's network no longer works as ADD set it up",
         {
           ...await adviseRepair(node, attachment, difference),
           look: shell`cni doctor --pod ${
@@ -119,7 +119,7 @@ function findMtu(node: NodeReader): Findings {
       findings.push(error(
         `the MTU of ${attachment} is ${mtu}, but the MTU of its other end, ` +
           `"${hostEnd.name}", is ${hostEnd.mtu}`,
-        `packets of more than ${Math.min(mtu, hostEnd.mtu)} bytes are lost`,
+        `packets larger than ${Math.min(mtu, hostEnd.mtu)} bytes are lost`,
         { command: `${set} mtu ${hostEnd.mtu}` },
       ));
     }
@@ -157,7 +157,7 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     finds: "a file of the attachment cache cannot be read",
     effect:
       "DEL runs without the configuration of ADD, and might leave something behind.",
-    cause: "A power loss, a full disk, or a file of another program.",
+    cause: "A power loss, a full disk, or another program's file.",
     look: "`ls -l` of the file.",
     fix: "Remove it; `cni doctor --fix` removes empty files.",
     run: findBroken,
@@ -166,11 +166,11 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     code: "CNI0702",
     name: "attachment-changed",
     finds: "CHECK of an attachment finds a difference",
-    effect: "The container's network does not work as it was set up.",
+    effect: "The container's network no longer works as ADD set it up.",
     cause: "Links, routes, rules or leases were changed after ADD.",
     look: "`cni doctor --pod NAME` shows the path of its packets.",
     fix:
-      "`cni repair NAME`, with `--sandbox` for what is inside the container; restart the pod if something is still missing.",
+      "`cni repair NAME`, with `--sandbox` to repair the container's interface as well; restart the pod if something is still missing.",
     run: findChanged,
   },
   {

@@ -63,7 +63,7 @@ async function findUnrecorded(node: NodeReader): Promise<Findings> {
     if (unrecorded.length === 0) continue;
     const { namespace, name, pod } = claim;
     findings.push(error(
-      `no IPPool has ${unrecorded.join(", ")} for the IPAMClaim ` +
+      `no IPPool contains ${unrecorded.join(", ")} for the IPAMClaim ` +
         `${namespace}/${name} of ${namespace}/${pod} ${ifName}`,
       "another pod might get the address",
       {

@@ -71,9 +71,9 @@ function findUnreadable({ configuration }: NodeReader): Findings {
         ? "no network is left: the runtime reports NetworkPluginNotReady, and " +
           "no pod starts"
         : isFirst
-        ? `runtimes skip it and take "${next.file}"; cni and multus find no ` +
-          "network by name behind it"
-        : "runtimes skip it; cni and multus find no network by name behind it",
+        ? `runtimes skip it and take "${next.file}"; cni and multus stop at it ` +
+          "when they look up a network by name"
+        : "runtimes skip it; cni and multus stop at it when they look up a network by name",
       {
         advice: `${findMistake(path) ?? "correct it"}, or move it away`,
         look: shell`cni validate ${path}`,
@@ -135,8 +135,8 @@ function findSameName({ networks }: NodeReader): Findings {
     if (first === undefined) return [];
     return [
       warning(
-        `"${file}" is not used: "${first.file}" has the name "${name}" too, ` +
-          "and comes first",
+        `"${file}" is not used: "${first.file}" also has the name ` +
+          `"${name}", and comes first`,
         "changes to that file have no effect",
         { command: shell`mv ${path} ${path}.unused` },
       ),

@@ -38,7 +38,7 @@ const RESTART = "cni daemon restart";
 const SHOW_THICK = "kubectl -n kube-system get pods -l app=multus";
 
 /** The effect of a daemon that is not used. */
-const SLOWER = "each call starts an engine of its own, which is slower";
+const SLOWER = "each call starts its own JavaScript engine, which is slower";
 
 /** A socket, and the networks that name it. */
 interface Named {
@@ -82,7 +82,7 @@ async function findAbsent(node: NodeReader): Promise<Findings> {
     findings.push(make(
       `no daemon answers at "${socket}" of ${networks.join(", ")}: ` +
         "nothing listens there",
-      isNeeded ? "containers of that network neither start nor end" : SLOWER,
+      isNeeded ? "containers of that network neither start nor stop" : SLOWER,
       isNeeded
         ? { advice: "start the DaemonSet of multus again", look: SHOW_THICK }
         : { command: RESTART },
@@ -129,7 +129,7 @@ function describe(socket: string, daemon: NodeDaemon): Finding[] {
         `the node daemon at "${socket}" does not answer` +
           (daemon.isStopped ? `: process ${daemon.pid} is stopped` : ""),
         isOff(socket)
-          ? `ten calls within a minute got no answer, so other calls no longer ask it; ${SLOWER}`
+          ? `ten calls within a minute got no answer, so other calls no longer use it; ${SLOWER}`
           : "each call waits a second for it, and then runs locally",
         { command: daemon.isStopped ? `kill -CONT ${daemon.pid}` : RESTART },
       )];
@@ -147,9 +147,9 @@ type Running = NodeDaemon & { readonly is: "running" };
 function findOtherBuild(socket: string, { state }: Running): Finding[] {
   if (state?.build === buildIdentity) return [];
   return [warning(
-    `the node daemon at "${socket}" is of another build than this program` +
+    `the node daemon at "${socket}" is a different build than this program` +
       (state === undefined ? "" : `: version ${state.version}`),
-    `it leaves the calls of this build to their callers; ${SLOWER}`,
+    `it declines calls of this build, which then run locally; ${SLOWER}`,
     { command: RESTART },
   )];
 }
@@ -169,8 +169,8 @@ function findDeclined(socket: string, { state }: Running): Finding[] {
     .filter(({ reason, recent }) => recent > 0 && !PASSING.includes(reason))
     .map(({ reason, advice, recent, lastCall }) =>
       warning(
-        `${recent} of the last ${calls} calls of the node daemon did the work ` +
-          `themselves: ${reason}` +
+        `${recent} of the last ${calls} calls to the node daemon ran ` +
+          `locally: ${reason}` +
           (lastCall === undefined ? "" : ` (the last one: ${lastCall})`),
         SLOWER,
         {
@@ -194,9 +194,9 @@ async function findIdle(node: NodeReader): Promise<Findings> {
   const [service] = off;
   if (service !== undefined) {
     return [warning(
-      `${NO_DAEMON} is set for ${service.name} (${service.pid}), and a node ` +
+      `${NO_DAEMON} is set for ${service.name} (${service.pid}), but a node ` +
         `daemon runs at "${daemonSocket}"`,
-      `plugins do not ask it; ${SLOWER}`,
+      `plugins do not use it; ${SLOWER}`,
       {
         advice:
           `remove ${NO_DAEMON} from the unit, and restart ${service.name}`,
@@ -218,7 +218,7 @@ async function findIdle(node: NodeReader): Promise<Findings> {
     }
   }
   return [warning(
-    `a node daemon runs at "${daemonSocket}", and no network of ` +
+    `a node daemon runs at "${daemonSocket}", but no network in ` +
       `"${node.directories.confDir}" uses it`,
     SLOWER,
     {

@@ -41,11 +41,14 @@ rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
   await t.step("another build", async () => {
     const { findings, line } = await look(scene, socket);
     assertEquals(findings.length, 1, findings.join("\n"));
-    assertMatch(findings[0] ?? "", /^warning: .*is of another build than this/);
+    assertMatch(
+      findings[0] ?? "",
+      /^warning: .*is a different build than this/,
+    );
     assertMatch(findings[0] ?? "", /; cni daemon restart$/);
     assertMatch(
       line,
-      new RegExp(`^process ${pid}, version .*; 0 calls, 0 left`),
+      new RegExp(`^process ${pid}, version .*; 0 calls, 0 declined`),
     );
   });
 
@@ -61,7 +64,7 @@ rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
     const { findings } = await look(scene, socket);
     assertMatch(
       findings.join("\n"),
-      /2 of the last 2 calls of the node daemon did the work themselves: another mount namespace \(the last one: ptp DEL\)/,
+      /2 of the last 2 calls to the node daemon ran locally: another mount namespace \(the last one: ptp DEL\)/,
     );
   });
 

@@ -263,7 +263,7 @@ export const PROGRAM_CHECKS: readonly Check[] = [
   {
     code: "CNI0209",
     name: "iptables-broken",
-    finds: "iptables is installed, and cannot be run",
+    finds: "iptables is installed but cannot be run",
     effect: "ADD fails: masquerading, portmap and firewall run it.",
     cause:
       "The file is for a different architecture, or lacks execute permission or its libraries.",

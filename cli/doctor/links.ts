@@ -59,7 +59,7 @@ function findMissingLinks(node: NodeReader): Findings {
     if (lower.name === undefined) {
       return [error(
         `"${network.name}" names no ${lower.key} for ${conf.type}, and the node ` +
-          "has no default route, whose link it would use",
+          "has no default route to take the link from",
         so,
         {
           advice: `set "${lower.key}" in ${network.path}`,
@@ -156,7 +156,7 @@ function findUnusable(node: NodeReader): Findings {
     const master = findMaster(node.host, link);
     if (lower.use === "receives" && master && isBridge(master)) {
       findings.push(error(
-        `${what} is a port of the bridge "${master.name}", which has its frames`,
+        `${what} is a port of the bridge "${master.name}", which receives its frames`,
         `the kernel refuses ${conf.type} there: containers do not start`,
         {
           advice: `set "${lower.key}" in ${network.path} to "${master.name}"`,
@@ -167,7 +167,7 @@ function findUnusable(node: NodeReader): Findings {
     const mtu = valueOf(conf.document, "mtu");
     if (typeof mtu === "number" && mtu > link.mtu) {
       findings.push(error(
-        `"${network.name}" sets MTU ${mtu}, and its ${lower.key} "${name}" has ` +
+        `"${network.name}" sets MTU ${mtu}, but its ${lower.key} "${name}" has ` +
           `${link.mtu}`,
         "ADD refuses it, and containers of that network do not start",
         {
@@ -188,8 +188,8 @@ function findTakenNames(node: NodeReader): Findings {
     const link = name === undefined ? undefined : node.host.link.find(name);
     if (link === undefined || isBridge(link)) return [];
     return [error(
-      `"${name}", the bridge of "${network.name}", is not a bridge: its kind is ` +
-        `${link.kind || "a physical link"}`,
+      `"${name}", the bridge of "${network.name}", is not a bridge but ` +
+        (link.kind === "" ? "a physical link" : `a link of type ${link.kind}`),
       "containers of that network do not start",
       {
         advice: adviseOtherLink(network, conf) +
@@ -216,8 +216,9 @@ function findNoIpv6(node: NodeReader): Findings {
   }
   return [...keys].flatMap(([key, network]) => {
     const value = readSysctlOf(node.host, key);
-    const so = `"${network}" has IPv6 addresses, and ADD cannot give one to ` +
-      "the host's side: its containers do not start";
+    const so =
+      `"${network}" assigns IPv6 addresses, but ADD cannot assign one ` +
+      "to the host's end: its containers do not start";
     if (value === "0") return [];
     if (value === undefined) {
       return [error(`the kernel runs without IPv6`, so, {

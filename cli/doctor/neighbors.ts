@@ -153,7 +153,7 @@ function findWrongPorts(node: NodeReader): Findings {
       error(
         `"${entry.name}" sends frames for ${mac}, the MAC of ${attachment}, ` +
           `to the port "${port}" instead of "${hostEnd?.name}"`,
-        "what is sent to that container is lost",
+        "frames to that container are lost",
         {
           command: shell`bridge fdb del ${mac} dev ${port} master`,
           advice: "if it returns, another machine behind that port has " +

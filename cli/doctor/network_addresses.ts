@@ -95,7 +95,7 @@ function describeWithoutDaemon(
     ? "the DHCP lease"
     : `the ${held.length} DHCP leases`;
   const soonest = first === undefined ? "" : ` ${first.lease.address} of ` +
-    `${nameAttachment(first.attachment)} ends ${
+    `${nameAttachment(first.attachment)} expires ${
       formatIn(first.lease.leftSeconds)
     }`;
   // The unit listens at the default socket.
@@ -109,7 +109,7 @@ function describeWithoutDaemon(
   return error(
     `no daemon renews ${what} in "${leaseDirectoryOf(socket)}":${soonest}; ` +
       problem,
-    "the server gives the address to another machine once its lease has ended",
+    "the server gives the address to another machine once the lease expires",
     {
       ...command && { command },
       advice: "if the node daemon kept the leases, start it again with " +
@@ -124,8 +124,8 @@ function describeLease({ attachment, lease }: HeldLease): Finding[] {
   const { containerId, ifName } = attachment;
   const subject = nameAttachment(attachment);
   const more = {
-    advice: "start the DHCP server of the network again, or restore the way " +
-      "to it; the daemon asks again by itself, by default about once a minute",
+    advice: "start the DHCP server of the network again, or restore the " +
+      "connection to it; the daemon asks again by itself, by default about once a minute",
     look: shell`cni netns exec ${containerId} tcpdump -ni ${ifName} udp` +
       (family === 6 ? " port 547" : " port 67"),
     subject,
@@ -141,7 +141,7 @@ function describeLease({ attachment, lease }: HeldLease): Finding[] {
   return isRebinding
     ? [warning(
       `no DHCP server renews the lease of ${address} of ${subject}, which ` +
-        `ends ${formatIn(leftSeconds)}`,
+        `expires ${formatIn(leftSeconds)}`,
       "the container loses the address then",
       more,
     )]
@@ -203,9 +203,9 @@ function describeRouters(attachment: NodeAttachment): Finding[] {
   };
   if (usable.length === 0) {
     return [error(
-      `${subject} has no address: the last one has expired, as no router ` +
+      `${subject} has no address: the last one has expired, because no router ` +
         `advertisement reaches "${ifName}"`,
-      "the container has no network there",
+      "the container has no connection to that network",
       more,
     )];
   }

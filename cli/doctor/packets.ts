@@ -95,7 +95,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
     finds: "a static neighbour has a different MAC than the link",
     effect: "Packets in that direction are lost.",
     cause: "It was set by hand, and the container has been restarted since.",
-    look: "`ip neigh`, on the node and by nsenter in the container.",
+    look: "`ip neigh`, on the node and, with nsenter, in the container.",
     fix: "`ip neigh del ADDRESS dev LINK`.",
   },
   {
@@ -125,8 +125,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     finds: "a notrack rule applies to a masqueraded network",
     effect: "Containers of the network reach nothing outside the node: " +
       "their packets keep their own addresses.",
-    cause: "A `notrack` rule for speed, or against a full table of " +
-      "connections, that is not limited to the node's own traffic.",
+    cause: "A `notrack` rule, added for speed or because the connection " +
+      "table was full, is not limited to the node's own traffic.",
     look: "`nft -a list ruleset | grep -B9 notrack`.",
     fix: "Exclude the network's subnet from the rule, where it was written.",
   },
@@ -149,7 +149,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     effect: "The container reaches no host beyond the node.",
     cause: "A rule that prevents VPN leaks, or blocks private addresses.",
     look: "`ip rule`, `ip -6 rule`.",
-    fix: "`ip rule del pref PRIORITY`, and in the program that added it.",
+    fix:
+      "`ip rule del pref PRIORITY`, and remove it from the program that added it.",
   },
   {
     code: "CNI0602",
@@ -165,7 +166,7 @@ export const PACKET_CHECKS: readonly Check[] = ([
     name: "packet-ends",
     finds:
       "packets of a container are dropped on the node, or leave through a different interface",
-    effect: "The container reaches nothing beyond that place.",
+    effect: "The container reaches nothing beyond that point.",
     cause:
       "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
     look: "`cni doctor --pod NAME` shows which probes arrive.",

@@ -65,7 +65,7 @@ function findMissingPlugins(node: NodeReader): Findings {
     return [
       error(
         message,
-        `${consequence}, and "cni install" has no such plugin`,
+        `${consequence}, and "cni install" does not include such a plugin`,
         {
           advice: `correct the type, or install that program in "${directory}"`,
           look: shell`cni validate ${path}`,
@@ -119,7 +119,7 @@ function describe(
   switch (defect) {
     case "machine":
       return {
-        text: `is for ${findMachine(path)}, and this machine is ${OWN_MACHINE}`,
+        text: `is for ${findMachine(path)}, but this machine is ${OWN_MACHINE}`,
         advice: "install the archive for this machine",
         look: shell`file ${path}`,
       };
@@ -153,7 +153,7 @@ async function findShadowed(node: NodeReader): Promise<Findings> {
     if (origin === "other" || first.origin !== "other") return [];
     return [
       warning(
-        `"${path}" is not used: "${first.path}" of another project comes first`,
+        `"${path}" is not used: "${first.path}" from another project comes first`,
         `${listed(users)} runs the other one`,
         {
           advice: "change the order of CNI_PATH, or move the other plugin away",

@@ -89,7 +89,7 @@ async function findSetAside(node: NodeReader): Promise<Findings> {
     })),
   ].map(({ network, address, mac, until, place, look }) =>
     warning(
-      `"${network}" does without ${address} until ${formatUntil(until)}: ` +
+      `"${network}" does not use ${address} until ${formatUntil(until)}: ` +
         `${mac} has it`,
       "no container gets the address while another one is free",
       {
@@ -122,7 +122,7 @@ export const POOL_CHECKS: readonly Check[] = [
     effect:
       "Each new pod takes the address that has been unused for the longest time.",
     cause:
-      "There are more names within `stayTime` than addresses, as with Jobs and Deployments, whose names never return.",
+      "More pod names are used within `stayTime` than there are addresses, as with Jobs and Deployments, whose pods never reuse a name.",
     look: "`cni networks NAME`.",
     fix:
       "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",

@@ -69,7 +69,7 @@ export const PORT_CHECKS: readonly Check[] = [
   {
     code: "CNI0506",
     name: "port-twice",
-    finds: "two containers have the same port of the host",
+    finds: "two containers have the same host port",
     effect: "Connections reach only one of them.",
     cause:
       "Two pods with the same hostPort were placed by hand or by two runtimes, or a deleted container left its attachment.",

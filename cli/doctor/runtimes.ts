@@ -56,9 +56,9 @@ function findOtherDirectories(node: NodeReader): Findings {
         );
       if (used.length > 0 && !used.some((one) => isSame(one, pluginDirs))) {
         findings.push(warning(
-          `${name} (${pid}) runs plugins of "${
+          `${name} (${pid}) runs plugins from "${
             used.join('", "')
-          }", and not of ` +
+          }", and not from ` +
             `"${pluginDirs.join('", "')}"`,
           "it does not find the plugins that are checked here",
           {
@@ -204,7 +204,7 @@ function findProcessLimits(
     }
     return [
       error(
-        `${limit.setting} of ${name} is ${value} ${limit.unit}, and plugins ` +
+        `${limit.setting} of ${name} is ${value} ${limit.unit}, but plugins ` +
           `need ${limit.least}`,
         "this project's plugins crash or fail when that service starts them",
         {
@@ -230,7 +230,7 @@ function findMemoryLimit(
   if (Number.isNaN(value) || value >= LEAST_MEMORY) return [];
   return [
     error(
-      `MemoryMax of ${name} is ${value} bytes, and one plugin needs ${LEAST_MEMORY}`,
+      `MemoryMax of ${name} is ${value} bytes, but one plugin needs ${LEAST_MEMORY}`,
       "the kernel kills plugins while they attach a container",
       { command: shell`systemctl set-property ${name} MemoryMax=infinity` },
     ),

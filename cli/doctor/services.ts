@@ -133,7 +133,7 @@ function findMultusNeeds({ networks }: NodeReader): Findings {
       const ready = textOf("readinessindicatorfile");
       if (ready !== "" && !exists(ready)) {
         findings.push(error(
-          `"${ready}" does not exist, for which multus of "${name}" waits`,
+          `"${ready}" does not exist, and multus of "${name}" waits for it`,
           "no pod starts: the cluster's network is not ready",
           {
             advice: "start the program that writes it, or correct " +
@@ -216,7 +216,7 @@ async function findKubeconfigs(node: NodeReader): Promise<Findings> {
       `multus of "${network}" cannot use its kubeconfig: ${
         formatFailureText(failure)
       }`,
-      "no pod starts, because multus cannot ask for its networks",
+      "no pod starts, because multus cannot query its networks",
       { command: REINSTALL },
     )];
   });
@@ -271,7 +271,7 @@ async function findApiServers(node: NodeReader): Promise<Findings> {
     findings.push(error(
       `the API server ${access.server} of "${network}" does not serve multus: ` +
         text,
-      "multus cannot ask for a pod's networks, and no pod starts",
+      "multus cannot query a pod's networks, and no pod starts",
       help,
     ));
   }

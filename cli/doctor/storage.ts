@@ -101,11 +101,10 @@ function findFullDisks(node: NodeReader): Findings {
     const target = mount?.target ?? path;
     if (size > 0 && free < LEAST_BYTES) {
       return [error(
-        `${where} is full: it has ${what}`,
+        `${where} is full: it contains ${what}`,
         "ADD fails, because it cannot write the lease and the result",
         {
-          advice:
-            `remove files there, or enlarge it; do not remove anything of ` +
+          advice: `remove files there, or enlarge it; do not remove any of ` +
             `${what} by hand`,
           look: shell`du -xh ${target} | sort -h | tail`,
         },
@@ -113,10 +112,10 @@ function findFullDisks(node: NodeReader): Findings {
     }
     if (files > 0 && freeFiles < LEAST_FILES) {
       return [error(
-        `${where} has no inode left for further files: it has ${what}`,
+        `${where} has no inode left for further files: it contains ${what}`,
         "ADD fails, because it cannot create the lease and the result",
         {
-          advice: "remove files there; df shows free space nevertheless",
+          advice: "remove files there; df might still show free space",
           look: shell`df -i ${target}`,
         },
       )];
@@ -125,7 +124,7 @@ function findFullDisks(node: NodeReader): Findings {
       available < size * LOW_SHARE;
     return isLow
       ? [warning(
-        `${where} is nearly full: it has ${what}`,
+        `${where} is nearly full: it contains ${what}`,
         "soon ADD fails, because it cannot write the lease and the result",
         {
           advice: "remove files there, or enlarge it",
@@ -153,7 +152,7 @@ function findUnwritable(node: NodeReader): Findings {
     .map(({ mount, path, what }) => {
       const target = mount?.target ?? path;
       return error(
-        `"${target}" is mounted read-only: it has ${what}`,
+        `"${target}" is mounted read-only: it contains ${what}`,
         "ADD fails, because it cannot write there",
         {
           command: shell`mount -o remount,rw ${target}`,
@@ -228,7 +227,7 @@ export const STORAGE_CHECKS: readonly Check[] = [
   {
     code: "CNI0303",
     name: "lock-held",
-    finds: "a process keeps the lock of a network's leases",
+    finds: "a process holds the lock of a network's leases",
     effect: "ADD and DEL of the network wait, and eventually fail.",
     cause:
       "A plugin was stopped by a signal, or hangs in a file system, or another program locked the file.",

@@ -57,7 +57,7 @@ function findOverlaps({ networks }: NodeReader): Findings {
         warning(
           `"${left}" and "${right}" overlap: ${other.subnet} and ${one.subnet}`,
           areApart
-            ? "the node reaches the containers of one of them only"
+            ? "the node reaches the containers of only one of them"
             : "two containers can get the same address",
           {
             advice:
@@ -130,8 +130,8 @@ function findHostOverlaps(node: NodeReader): Findings {
             warning(
               `${subnet} of "${network.name}" overlaps the host's route to ` +
                 `${route.destination} over "${link}"`,
-              "the node and its containers do not reach hosts there, or " +
-                "containers are not reached",
+              "the node and its containers cannot reach hosts there, or " +
+                "containers are unreachable",
               {
                 advice:
                   `give the network a different subnet, in ${network.path}, ` +
@@ -198,7 +198,7 @@ export const SUBNET_CHECKS: readonly Check[] = [
   {
     code: "CNI0507",
     name: "subnet-overlap",
-    finds: "two networks have the same addresses",
+    finds: "the subnets of two networks overlap",
     effect:
       "Two containers can get the same address, or the node reaches only one network.",
     cause: "They were configured by hand or by two programs.",

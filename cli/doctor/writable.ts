@@ -64,7 +64,7 @@ export function listNoExec(
 function findNoExec(node: NodeReader): Findings {
   return [...listNoExec(node)].map(([target, directories]) =>
     error(
-      `"${target}" is mounted with noexec, and plugins are in "${
+      `"${target}" is mounted with noexec, but plugins are in "${
         directories.join('", "')
       }"`,
       "no plugin there can be started, and no container starts",
@@ -106,7 +106,7 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     cause: "/opt or /var was hardened, or a volume is mounted with noexec.",
     look: "`findmnt -T DIRECTORY`.",
     fix:
-      "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or another directory.",
+      "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or use a different directory.",
     run: findNoExec,
   },
 ];

@@ -84,8 +84,8 @@ function findOmission(list: NetworkConfList): string | undefined {
   const { name, cniVersion } = list;
   if (list.disableGc) return `Nothing was removed: "${name}" has disableGC`;
   if (mayHaveVersion(list, COMMAND_SINCE.GC)) return undefined;
-  return `Only cached attachments count: version "${cniVersion}" of "${name}" ` +
-    "has no GC";
+  return `Only cached attachments are deleted: version "${cniVersion}" of ` +
+    `"${name}" has no GC`;
 }
 
 /** Refuses to run without a list, so that forgetting it deletes nothing. */

@@ -110,7 +110,7 @@ function choose(
   const { flags, command } = call;
   const yes = (question: string, fallback: boolean): boolean =>
     /^y/i.test(ask(`${question} (y/n)`, fallback ? "y" : "n"));
-  const name = flags.name ?? ask("Name of the network", "pods");
+  const name = flags.name ?? ask("Network name", "pods");
   const types = STARTERS.map(({ type }) => type);
   const usual = STARTERS.filter(({ start }) => !start?.asks?.includes("master"))
     .map(({ type }) => type).find((type) => !missing.includes(type));
@@ -120,7 +120,7 @@ function choose(
   const { start } = metadata;
   const needsMaster = start?.asks?.includes("master") === true;
   const master = needsMaster
-    ? flags.master ?? ask("Interface of the host", uplink ?? "eth0")
+    ? flags.master ?? ask("Host interface", uplink ?? "eth0")
     : undefined;
   if (flags.master !== undefined && !needsMaster) {
     throw refuse(command, `${metadata.type} has no --master`);
@@ -134,7 +134,7 @@ function choose(
     flags.subnet ?? ask("Subnet of the containers", free),
   );
   const isDual = subnet.family === 4 &&
-    (flags.ipv6 || yes("IPv6 addresses too", false));
+    (flags.ipv6 || yes("Also assign IPv6 addresses", false));
   const subnets = [subnet, ...isDual ? [findFreeSubnet(6, taken)] : []];
   // A network of the master's own may be the one that containers shall join.
   const clash = taken.find((other) => other.overlaps(subnet));
@@ -152,7 +152,7 @@ function choose(
     );
   }
   const mapsPorts = flags["no-portmap"] ? false : flags.portmap ||
-    !needsMaster && yes("Map ports of the host", !missing.includes("portmap"));
+    !needsMaster && yes("Forward host ports", !missing.includes("portmap"));
   const limits = flags.bandwidth || yes("Limit rates", false);
   return {
     name,

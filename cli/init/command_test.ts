@@ -115,7 +115,7 @@ Deno.test("init uses the plugins that are installed", async () => {
   };
   await run(flags, { ask });
   assertEquals(questions.at(1)?.endsWith(" ptp"), true);
-  assertEquals(questions.includes("Map ports of the host (y/n) n"), true);
+  assertEquals(questions.includes("Forward host ports (y/n) n"), true);
 
   plugins.addOwnExecutable("bridge");
   plugins.addOwnExecutable("portmap");

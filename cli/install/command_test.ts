@@ -357,7 +357,7 @@ onNode("says which plugins keep running another program", async (node) => {
     assertMatch(stdout, /^cni +replaced$/m);
     assertStringIncludes(
       stderr,
-      "bridge, flannel, host-local, loopback lead to a program that is " +
+      "bridge, flannel, host-local, loopback link to a program that is " +
         "replaced; they keep running it",
     );
   }
@@ -533,7 +533,7 @@ onNode("shows beforehand which limits are too low", async (node) => {
   const { stdout } = await node.cni("install", "--dry-run");
   assertStringIncludes(
     stdout,
-    "error LimitNOFILE of containerd is 16 files, and plugins need 20",
+    "error LimitNOFILE of containerd is 16 files, but plugins need 20",
   );
 });
 
@@ -629,7 +629,7 @@ onNode("is not undone while another's flannel needs it", async (node) => {
 onNode("says why it leaves the daemon out", async (node) => {
   const reason =
     `The node daemon is not installed: no runtime uses "${node.bin}" by default. ` +
-    `To have it: ${node.bin}/cni daemon enable\n`;
+    `To install it: ${node.bin}/cni daemon enable\n`;
   const flags = ["--only", "host-local"];
   for (const more of [["--dry-run"], []]) {
     const { stderr } = await node.cni("install", ...flags, ...more);

@@ -137,7 +137,7 @@ function explainOthers(
   const links = rows.filter(({ change }) => change === "repointed")
     .map(({ name }) => name);
   return links.length === 0 ? [] : [
-    `In "${directory}", ${links.join(", ")} lead to a program that is ` +
+    `In "${directory}", ${links.join(", ")} link to a program that is ` +
     "replaced; they keep running it, from a copy in .cni-install",
   ];
 }
@@ -174,7 +174,7 @@ function explainDaemon(
   if (daemon === undefined) {
     return !isInstall || flags["no-daemon"] || isOfRuntimes(directory) ? [] : [
       `The node daemon is not installed: no runtime uses "${directory}" by ` +
-      `default. To have it: ${executable} daemon enable`,
+      `default. To install it: ${executable} daemon enable`,
     ];
   }
   const { change, pid, problem } = daemon;

@@ -398,7 +398,7 @@ Deno.test("cni networks NAME tells all about a network", async (t) => {
       "Master        lst-none1, does not exist",
       "Subnets       192.168.7.0/24",
       "Gateways      192.168.7.1",
-      'Daemon        not asked: "daemonSocket" is empty in the configuration',
+      'Daemon        not used: "daemonSocket" is empty in the configuration',
       "Attached      1",
       'Problem       failed to find plugin "static" in path [/bin]',
       'Problem       the master "lst-none1" does not exist',

@@ -241,7 +241,7 @@ async function explainDaemon(
     case null:
       return "not queried: none of the plugins belongs to this project";
     case "off":
-      return 'not asked: "daemonSocket" is empty in the configuration';
+      return 'not used: "daemonSocket" is empty in the configuration';
     case "denied":
       return `unknown: ${socket} cannot be reached; run it as root`;
     case "absent":

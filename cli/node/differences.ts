@@ -77,11 +77,11 @@ export async function adviseRepair(
   // The kernel adds no route that needs the address.
   if ((isInside || expected === undefined) && hasDuplicate(netns)) {
     return {
-      advice: `take the address from the other host; then ${restart}`,
+      advice: `remove the address from the other host; then ${restart}`,
     };
   }
   if (isMac || !hasRepair) {
-    return { advice: `only another ADD sets it up again: ${restart}` };
+    return { advice: `only a new ADD sets it up again: ${restart}` };
   }
   return {
     command: shell`cni repair ${pod ?? containerId}` +

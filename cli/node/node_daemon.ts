@@ -160,11 +160,11 @@ export function describeNodeDaemon(daemon: NodeDaemon): string {
         : "a process that does not answer";
     case "running": {
       const { pid, state } = daemon;
-      if (state === undefined) return `process ${pid}, of another release`;
+      if (state === undefined) return `process ${pid}, of a different release`;
       const { version, calls } = state;
       return `process ${pid}, version ${version}, since ` +
         `${readStart(state)}; ${calls.done} calls, ` +
-        `${calls.left} left to their callers`;
+        `${calls.left} declined`;
     }
   }
 }

@@ -72,9 +72,7 @@ function describeNothing({ flags }: CniCall): string {
   const hint = flags.grace === undefined
     ? "; --grace 10s also finds newer orphans"
     : "";
-  return `Nothing older than ${
-    flags.grace ?? "5m"
-  } is left of deleted containers${hint}`;
+  return `There are no orphans older than ${flags.grace ?? "5m"}${hint}`;
 }
 
 function report(call: CniCall, removals: readonly Removal[]): Output {

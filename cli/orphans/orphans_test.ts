@@ -257,7 +257,7 @@ rootTest(
       const left = (await gc(host, "--grace 0"))
         .filter(({ where }) => /CNI-[0-9a-f]{24} |masquerade/.test(where));
       assertEquals(left.map(({ containerID, why }) => [containerID, why]), [
-        [GONE, `10.7.2.2 is of container ${next}`],
+        [GONE, `10.7.2.2 belongs to container ${next}`],
       ]);
       await gc(host, "--grace 0 --yes");
       assertEquals(await gc(host, "--grace 0"), []);

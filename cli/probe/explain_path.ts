@@ -138,7 +138,7 @@ function explainDetour(lossy: Lossy): Found {
   ) return undefined;
   return {
     text: `the gateway ${gateway} of ${origin.name} does not answer on ` +
-      `"${ifName}", and ADD set up ${own}`,
+      `"${ifName}", but ADD set up ${own}`,
     command: inside(
       lossy,
       inFamily(
@@ -210,7 +210,7 @@ function explainArp(lossy: Lossy): Found {
   ) return undefined;
   if (!entry.hasArp) {
     return {
-      text: `ARP is off on "${entry.name}", so that the node does not answer ` +
+      text: `ARP is off on "${entry.name}", so the node does not answer ` +
         `for its gateway ${gateway}`,
       command: shell`ip link set ${entry.name} arp on`,
     };
@@ -327,7 +327,7 @@ function explainNoRoute(
     text: `the host has no route to the outside for packets from ${source}`,
     advice: hasOwn
       ? "remove the routing rule or the route that stops them: the host's own " +
-        "packets have one"
+        "packets do have one"
       : ADD_DEFAULT,
     look: shell`ip route get ${destination} from ${source} iif ${entry?.name}` +
       "; ip rule; ip route show table all",

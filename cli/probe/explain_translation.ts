@@ -38,7 +38,8 @@ function explainOne(
   if (setsHopLimit(expressions)) {
     return {
       check: "rule-drops",
-      text: `${what} sets the TTL of packets, which ends them on the next hops`,
+      text:
+        `${what} sets the TTL of packets, so that they expire at the next hops`,
       ...help,
     };
   }
@@ -46,9 +47,11 @@ function explainOne(
   if (isUntracked || setsZone(expressions)) {
     return {
       check: "untracked",
-      text: `${what} has connections ${
-        isUntracked ? "not tracked" : "tracked in another zone"
-      }, so that answers do not come back to the container`,
+      text: `${what} ${
+        isUntracked
+          ? "turns off connection tracking"
+          : "tracks connections in a different zone"
+      }, so answers do not return to the container`,
       ...help,
     };
   }

@@ -277,15 +277,15 @@ function answerTo(
 ): Answer {
   const isAnswer = icmp.isOfPort && icmp.sender.equals(destination) &&
     protocol === "udp";
-  return answer(isAnswer, `${icmp.text}, says ${icmp.sender}`, icmp);
+  return answer(isAnswer, `${icmp.text}, reported by ${icmp.sender}`, icmp);
 }
 
 function explain(error: SyscallError): string {
   if (isErrno(error, "ENETUNREACH")) return "no route in the namespace";
   if (isErrno(error, "EHOSTUNREACH")) return "the next hop does not answer";
-  if (isErrno(error, "EPERM")) return "refused by rules of the sender";
+  if (isErrno(error, "EPERM")) return "refused by the sender's rules";
   if (isErrno(error, "EADDRNOTAVAIL")) return "the sender lacks its address";
-  if (isErrno(error, "EMSGSIZE")) return "longer than the MTU of the link";
+  if (isErrno(error, "EMSGSIZE")) return "larger than the link's MTU";
   return error.message;
 }
 
@@ -310,7 +310,7 @@ export function describeProbe({ protocol, port, length }: Probe): string {
   if (protocol === "ping") {
     return length === undefined ? "ping" : `ping of ${length} bytes`;
   }
-  if (protocol === "dns") return "a question to port 53";
-  if (protocol === "arp") return "a question by ARP";
+  if (protocol === "dns") return "a DNS query";
+  if (protocol === "arp") return "an ARP request";
   return `${protocol.toUpperCase()} port ${port ?? DISCARD_PORT}`;
 }

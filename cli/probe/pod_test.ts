@@ -100,7 +100,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "the bridge does not answer ARP",
     pod: DB,
-    text: /ARP is off on "lan0", so that the node does not answer for its/,
+    text: /ARP is off on "lan0", so the node does not answer for its/,
     breaks: "ip link set lan0 arp off",
     fixes: "ip link set lan0 arp on",
   },

@@ -76,7 +76,7 @@ export function explainReason(
     return {
       check: "rp-filter",
       text: `reverse path filtering of ${describeLink(last)} drops packets: ` +
-        "rp_filter is 1 (strict), and the route back is by a different link",
+        "rp_filter is 1 (strict), and the route back is over a different link",
       command: ["all", last.name].flatMap((name) =>
         insideOf(last, set(name)) ?? []
       ).join("; ") || undefined,
@@ -104,7 +104,7 @@ export function explainEnd(trace: Trace): Cause | undefined {
       `, after they ${last.isSent ? "left over" : "came in over"} ` +
       describeLink(last),
     isSymptom: true,
-    advice: "the function and the reason say what to look for",
+    advice: "the function and the reason show what to look for",
     look: looks.join("; ") || "lsns --type net",
   };
 }

@@ -344,8 +344,8 @@ function explainTtl(
   return {
     check: "packet-ends",
     text:
-      `net.ipv4.ip_default_ttl of ${origin.name} is ${ttl}: its packets end ` +
-      "after so many hops",
+      `net.ipv4.ip_default_ttl of ${origin.name} is ${ttl}: its packets expire ` +
+      "after that many hops",
     command: shell`nsenter --net=${start.netns} ` +
       "sysctl -w net.ipv4.ip_default_ttl=64",
     advice: "and in the program that set it",
@@ -385,7 +385,7 @@ async function explainLength(
     .flatMap(({ hostLinks }) => hostLinks)
     .flatMap((name) => node.host.link.find(name) ?? []);
   const narrow = links.find(({ mtu }) => mtu < length);
-  const text = `packets of ${length} bytes to ${destination} are lost, and ` +
+  const text = `packets of ${length} bytes to ${destination} are lost, but ` +
     "shorter ones arrive";
   if (narrow !== undefined) {
     return {
@@ -458,7 +458,7 @@ function explainRest(
         `${probe.destination} (${describeProbe(probe)}): ${error}`,
       isSymptom: true,
       advice: kind === "host port"
-        ? "find the program or the rule that has the port: restart the " +
+        ? "find the program or the rule that uses the port: restart the " +
           "container once it is free"
         : "check its routes and rules",
       look: kind === "host port"

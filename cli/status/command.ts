@@ -42,7 +42,7 @@ export async function status(call: CniCall): Promise<Output> {
   const others = list.plugins.filter((plugin) => !asked.includes(plugin));
   const reason = others.length === 0
     ? undefined
-    : `Not asked: ${listTypes(others).join(", ")}; version ` +
+    : `Not queried: ${listTypes(others).join(", ")}; version ` +
       `"${list.cniVersion}" of "${list.name}" has no STATUS`;
   return {
     json: {

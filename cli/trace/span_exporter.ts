@@ -83,7 +83,7 @@ export class SpanExporter {
       });
       const text = await readShort(response);
       if (!response.ok) {
-        throw new Error(`it answers ${response.status} ${text}`);
+        throw new Error(`it answered ${response.status} ${text}`);
       }
       const rejected = countRejected(text);
       this.dropped += rejected;

@@ -98,7 +98,7 @@ const NAMES: Readonly<Record<Party, string>> = {
 function formatTrial(trial: Trial, style: Style): string {
   const { network, file, skipped, addresses, attempts, failures } = trial;
   const title = style.bold(showControls(`${network} (${file})`));
-  if (skipped !== null) return `${title}: not tried: ${skipped}`;
+  if (skipped !== null) return `${title}: not tested: ${skipped}`;
   const width = Math.max((style.width ?? Infinity) - INDENT.length, 40);
   const lines = (text: string): string[] =>
     wrap(showControls(text), width).map((line) => INDENT + line);
@@ -146,7 +146,7 @@ function formatTrial(trial: Trial, style: Style): string {
     ...lost.length > 0 && trial.stops.length === 0
       ? lines(
         "nothing on this node is known to stop it: run cni doctor, and " +
-          "beyond the node",
+          "check beyond the node",
       )
       : [],
     ...failures.length === 0

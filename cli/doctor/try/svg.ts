@@ -88,7 +88,7 @@ function drawTrial(
   const texts = [
     ...skipped === null
       ? []
-      : [{ text: `not tried: ${skipped}`, style: "dim" }],
+      : [{ text: `not tested: ${skipped}`, style: "dim" }],
     ...failures.map(({ command, message }) => ({
       text: command === "left" ? message : `${command} failed: ${message}`,
       style: "bad-text",

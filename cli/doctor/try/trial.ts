@@ -294,7 +294,7 @@ function findObstacle(
       return `${type} would take a link from the node`;
     }
     if (metadata?.kind === "meta" && metadata.runs?.areNetworks) {
-      return `${type} needs a pod; those of its networks that have a file are tried`;
+      return `${type} needs a pod; those of its networks that have a file are tested`;
     }
     if (valueOf(document, "mode") === "passthru") {
       return `${type} gives its master to one container only`;

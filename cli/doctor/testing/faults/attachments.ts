@@ -213,7 +213,8 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
   {
     name: "an IPAMClaim without its record",
     checks: ["claim-unrecorded"],
-    message: /no IPPool has 10.0.0.1 for the IPAMClaim test\/vm of test\/vm-1/,
+    message:
+      /no IPPool contains 10.0.0.1 for the IPAMClaim test\/vm of test\/vm-1/,
     seed: claimed((cluster) =>
       cluster.putPool("10.0.0.0-24", "10.0.0.0/24", {})
     ),

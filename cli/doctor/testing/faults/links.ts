@@ -204,14 +204,15 @@ export const LINKS_FAULTS: readonly Fault[] = [
   {
     name: "an MTU that the master does not have",
     checks: ["link-unusable"],
-    message: /"more" sets MTU 9000, and its master "out0" has 1500/,
+    message: /"more" sets MTU 9000, but its master "out0" has 1500/,
     seed: network({ type: "macvlan", master: "out0", mtu: 9000, ipam: STATIC }),
     follow: true,
   },
   {
     name: "another link has the bridge's name",
     checks: ["bridge-name"],
-    message: /"br9", the bridge of "more", is not a bridge: its kind is veth/,
+    message:
+      /"br9", the bridge of "more", is not a bridge but a link of type veth/,
     seed: both(
       ip("ip link add br9 type veth peer name br9p", "ip link del br9"),
       bridged(["10.9.0.0/24"], {}),

@@ -118,7 +118,7 @@ export const NETWORK_ADDRESS_FAULTS: readonly Fault[] = [
     name: "leases without a DHCP daemon",
     checks: ["lease-not-renewed"],
     message:
-      /no daemon renews the DHCP lease in ".*\/dhcp": 10\.98\.0\.\d+ of default\/given eth0 ends \d{4}-.*; No DHCP daemon listens at/,
+      /no daemon renews the DHCP lease in ".*\/dhcp": 10\.98\.0\.\d+ of default\/given eth0 expires \d{4}-.*; No DHCP daemon listens at/,
     command: /^setsid -f \S+\/dhcp daemon -socketpath \S+\/dhcp.sock </,
     ignore: !hasCommand("dnsmasq"),
     seed: leased((daemon) => daemon.stop()),
@@ -127,7 +127,7 @@ export const NETWORK_ADDRESS_FAULTS: readonly Fault[] = [
     name: "a DHCP server that does not answer",
     checks: ["lease-not-renewed"],
     message:
-      /no DHCP server renews the lease of 10\.98\.0\.\d+ of default\/given eth0, which ends/,
+      /no DHCP server renews the lease of 10\.98\.0\.\d+ of default\/given eth0, which expires/,
     command: /^cni netns exec \w+ tcpdump -ni eth0 udp port 67$/,
     ignore: !hasCommand("dnsmasq"),
     seed: leased(async (daemon) => {

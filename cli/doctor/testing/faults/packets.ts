@@ -259,21 +259,21 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "a masqueraded network whose connections are not tracked",
     checks: ["untracked"],
-    message: /chain "ip doctor c" has connections not tracked/,
+    message: /chain "ip doctor c" turns off connection tracking/,
     seed: table("ip", untracked("ip saddr 10.0.0.0/8 notrack")),
     follow: true,
   },
   {
     name: "nothing is tracked",
     checks: ["untracked"],
-    message: /chain "inet doctor c" has connections not tracked/,
+    message: /chain "inet doctor c" turns off connection tracking/,
     seed: table("inet", untracked("notrack")),
     follow: true,
   },
   {
     name: "a chain that others jump to has connections not tracked",
     checks: ["untracked"],
-    message: /chain "ip doctor inner" has connections not tracked/,
+    message: /chain "ip doctor inner" turns off connection tracking/,
     seed: table(
       "ip",
       `chain inner { ip saddr 10.0.0.0/8 notrack; }; ${
@@ -285,7 +285,7 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   {
     name: "connections that iptables does not track",
     checks: ["untracked"],
-    message: /chain "ip raw PREROUTING" has connections not tracked/,
+    message: /chain "ip raw PREROUTING" turns off connection tracking/,
     seed: ip(
       "iptables -t raw -A PREROUTING -s 10.1.0.0/16 -j CT --notrack",
       "nft delete table ip raw",

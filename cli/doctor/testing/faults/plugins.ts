@@ -105,7 +105,7 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
   {
     name: "a plugin for another machine",
     checks: ["plugin-machine"],
-    message: /bin\/custom" is for s390x, and this machine is /,
+    message: /bin\/custom" is for s390x, but this machine is /,
     seed: plugin("custom", elf(22)),
   },
   {
@@ -177,7 +177,7 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
   {
     name: "plugins on a file system with noexec",
     checks: ["plugin-noexec"],
-    message: /noexec" is mounted with noexec, and plugins are in ".*noexec"/,
+    message: /noexec" is mounted with noexec, but plugins are in ".*noexec"/,
     seed: mounted(
       ({ hosts }) => `${hosts.directory}/noexec`,
       "noexec,size=1m",

@@ -186,7 +186,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
   {
     name: "too little address space",
     checks: ["service-limit"],
-    message: /LimitAS of containerd is 1073741824 bytes, and plugins need/,
+    message: /LimitAS of containerd is 1073741824 bytes, but plugins need/,
     seed: runtime(
       "Limit                     Soft Limit           Hard Limit           Units\n" +
         "Max address space         1073741824           unlimited            bytes\n" +
@@ -219,7 +219,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
   {
     name: "a runtime that runs other plugins",
     checks: ["runtime-directories"],
-    message: /containerd \(4711\) runs plugins of "\/usr\/lib\/cni"/,
+    message: /containerd \(4711\) runs plugins from "\/usr\/lib\/cni"/,
     seed: runtimeWith({
       "root/etc/containerd/config.toml": '  bin_dirs = ["/usr/lib/cni"]\n',
     }),
@@ -228,7 +228,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
     name: "a daemon that no network uses",
     checks: ["daemon-idle"],
     message:
-      /a node daemon runs at ".*daemon.sock", and no network of ".*" uses/,
+      /a node daemon runs at ".*daemon.sock", but no network in ".*" uses/,
     seed: idleDaemon,
   },
   {
@@ -252,7 +252,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
     name: "multus that waits for the cluster's network",
     checks: ["multus-files"],
     message:
-      /"\/nonexistent\/ready" does not exist, for which multus of "more"/,
+      /"\/nonexistent\/ready" does not exist, and multus of "more" waits/,
     seed: network({
       type: "multus",
       delegates: [{ name: "x", type: "bridge" }],

@@ -141,7 +141,7 @@ export const STORAGE_FAULTS: readonly Fault[] = [
   {
     name: "an address that another machine has",
     checks: ["address-set-aside"],
-    message: /"more" does without 10.9.0.2 until .*: 02:00:00:00:00:09 has it/,
+    message: /"more" does not use 10.9.0.2 until .*: 02:00:00:00:00:09 has it/,
     seed: meetSquatter,
   },
   {
@@ -209,7 +209,7 @@ export const STORAGE_FAULTS: readonly Fault[] = [
   {
     name: "a full disk",
     checks: ["disk-full"],
-    message: /leases" \(tmpfs\) is full: it has the leases of "pods", /,
+    message: /leases" \(tmpfs\) is full: it contains the leases of "pods", /,
     seed: mounted(
       leases,
       "size=1m",
@@ -240,7 +240,7 @@ export const STORAGE_FAULTS: readonly Fault[] = [
     name: "a read-only file system",
     checks: ["state-unwritable", "not-ready", "conf-doubtful"],
     message:
-      /leases" is mounted read-only: it has the leases of "pods", the leases of/,
+      /leases" is mounted read-only: it contains the leases of "pods", the leases of/,
     seed: mounted(leases, "size=1m", "mount -o remount,ro $path"),
     follow: true,
   },
