@@ -456,10 +456,10 @@ interface Locked {
 }
 
 Deno.test("checkBudget() refuses programs of ours that have grown too large", () => {
-  checkBudget("main.ts", 1280 * 1024);
+  checkBudget("main.ts", 1216 * 1024);
   checkBudget("/elsewhere/main.ts", 2 ** 30);
   assertThrows(
-    () => checkBudget("main.ts", 1280 * 1024 + 1),
+    () => checkBudget("main.ts", 1216 * 1024 + 1),
     Error,
     "it has 1310721 bytes of code, and may have 1310720",
   );

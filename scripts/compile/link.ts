@@ -41,7 +41,7 @@ const DIRNAME = /\bimport\.meta\.dirname\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** The chunks of command lines, as the entry imports them later. */
-const COMMAND_LINES = /^(?:main|command|plugin_help)-/;
+const COMMAND_LINES = /^(?:main|commands?|plugin_help)-/;
 /** Chunks that only the node daemon imports, every few minutes, or REPAIR. */
 const OF_DAEMON = /^(?:remove_leftovers|repair(?:er|_link)?)-/;
 /** Module syntax that must not remain after linking. */

@@ -147,7 +147,7 @@ export const STORAGE_FAULTS: readonly Fault[] = [
   {
     name: "an address that another machine has, in a cluster",
     checks: ["address-set-aside"],
-    message: /"net" does without 10.0.0.1 until .*: 02:00:00:00:00:09 has it/,
+    message: /"net" does not use 10.0.0.1 until .*: 02:00:00:00:00:09 has it/,
     command: /^cni cluster-gc --dry-run$/m,
     seed: replaceInCluster,
   },
