@@ -461,6 +461,6 @@ Deno.test("checkBudget() refuses programs of ours that have grown too large", ()
   assertThrows(
     () => checkBudget("main.ts", 1216 * 1024 + 1),
     Error,
-    "it has 1310721 bytes of code, and may have 1310720",
+    "it has 1245185 bytes of code, and may have 1245184",
   );
 });

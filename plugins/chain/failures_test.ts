@@ -278,7 +278,7 @@ Deno.test("GC leaves an attachment whose ADD is running alone", async (t) => {
         { containerID: "c1", ifname: "eth0" },
       ]);
     }
-    Deno.writeTextFileSync(path, "");
+    await Deno.writeTextFile(path, "");
     const added = await adding;
     assertEquals([added.error, added.story.includes("DEL")], [
       undefined,
