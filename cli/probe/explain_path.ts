@@ -50,7 +50,7 @@ export async function explainPath(
   const lossy = { node, end, sandbox };
   const isRouted = end.isRouted && end.entry !== undefined;
   const first = explainDetour(lossy) ??
-    (isRouted ? explainForwarding(lossy) : undefined);
+    (isRouted ? await explainForwarding(lossy) : undefined);
   if (first !== undefined) return { check: "packet-ends", ...first };
   const changed = await explainDifference(lossy);
   if (changed !== undefined) return changed;
@@ -155,8 +155,8 @@ function isSilent({ socket }: Rtnl, ip: Ip): boolean {
     .some((one) => one.ip.equals(ip) && one.mac === undefined);
 }
 
-function explainForwarding({ node, end }: Lossy): Found {
-  const { entry, origin, start: { address: { family } } } = end;
+async function explainForwarding({ node, end }: Lossy): Promise<Found> {
+  const { entry, origin, start: { address: { family }, attachment } } = end;
   const isOff = (key: string): boolean => readSysctlOf(node.host, key) === "0";
   const ofLink = (name: string): string => `net/ipv4/conf/${name}/forwarding`;
   // For IPv6, a link's own parameter only says whether the host is a router there.
@@ -168,9 +168,16 @@ function explainForwarding({ node, end }: Lossy): Found {
   const key = [...ofNode, ...own].find(isOff);
   if (key === undefined) return undefined;
   const name = nameOfSysctl(key);
+  const differences = own.includes(key) && attachment !== undefined
+    ? await findDifferences(node, attachment)
+    : [];
+  const isKnown = differences.some(({ expected }) =>
+    expected?.kind === "sysctl" && expected.key === key
+  );
   return {
-    // That check reports it once, for all containers.
+    // These checks report it: the first one once, for all containers.
     ...key === FORWARDING[family] && { check: "ip-forward" },
+    ...isKnown && { check: "attachment-changed" },
     text: ofNode.includes(key)
       ? `${name} is 0`
       : `packets of ${origin.name} are lost: ${name} is 0`,

@@ -60,6 +60,7 @@ const RTEXT_FILTER_SKIP_STATS = 8;
 
 /** The links to list; all of them without a property. */
 export interface LinkFilter {
+  /** The kind, as in `IFLA_INFO_KIND`. */
   readonly kind?: "ifb" | "ipvlan" | "macvlan" | "veth";
   /** Index of the link of which the links are ports. */
   readonly masterIndex?: number;

@@ -98,8 +98,8 @@ export const PACKETS_FAULTS: readonly Fault[] = [
   },
   {
     name: "forwarding is off for one interface",
-    checks: ["packet-ends"],
-    message: /default\/db eth0 are lost: net.ipv4.conf.lan0.forwarding is 0/,
+    checks: ["attachment-changed"],
+    message: /default\/db eth0 .*: IPv4 forwarding is off on "lan0"/,
     seed: ip(
       "echo 0 > /proc/sys/net/ipv4/conf/lan0/forwarding",
       "echo 1 > /proc/sys/net/ipv4/conf/lan0/forwarding",
