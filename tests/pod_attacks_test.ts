@@ -146,7 +146,7 @@ const ATTACKS: readonly Attack[] = [
   attack(
     "a network on the node by the gateway of an address",
     on("gateway", { ips: ["10.60.0.9/8"] }),
-    'Cannot give "br-gw" 10.0.0.1/8: the host reaches 10.',
+    'Cannot assign 10.0.0.1/8 to "br-gw": the host reaches 10.',
     false,
   ),
   attack(

@@ -76,9 +76,17 @@ Deno.test("splitMessages() returns what encodeMessage() made", () => {
 Deno.test("splitMessages() refuses lengths that lead outside", async (t) => {
   const rest = "0000 0000 00000000 00000000";
   const rows: [name: string, hex: string, reason: string][] = [
-    ["no length", `00000000 ${rest}`, "of 0 bytes where 16 are left"],
-    ["less than a header", `0f000000 ${rest}`, "of 15 bytes where 16 are left"],
-    ["truncated", `20000000 ${rest} aabbccdd`, "of 32 bytes where 20 are left"],
+    ["no length", `00000000 ${rest}`, "of 0 bytes where only 16 remain"],
+    [
+      "less than a header",
+      `0f000000 ${rest}`,
+      "of 15 bytes where only 16 remain",
+    ],
+    [
+      "truncated",
+      `20000000 ${rest} aabbccdd`,
+      "of 32 bytes where only 20 remain",
+    ],
     ["as long as can be", `ffffffff ${rest}`, "of 4294967295 bytes"],
   ];
   await eachRow(t, rows, ([, hex, reason]) => {

@@ -113,6 +113,6 @@ Deno.test("next hops refuse a length that would never end", () => {
   assertThrows(
     () => newRoute.decode(Uint8Array.fromHex(hex)),
     RangeError,
-    "Cannot decode a next hop of 0 bytes where 8 are left",
+    "Cannot decode a next hop of 0 bytes where only 8 remain",
   );
 });

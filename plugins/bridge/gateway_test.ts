@@ -134,7 +134,7 @@ testRows("routedThroughBridge() refuses what IPAM should not have answered", [
   [
     "the last address of a family, which no gateway follows",
     ["255.255.255.255/32"],
-    "IPAM plugin returned gateway 255.255.255.255 for 255.255.255.255/32",
+    "IPAM plugin returned unusable gateway 255.255.255.255 for 255.255.255.255/32",
   ],
 ], ([, ips, message]: [string, string[], string]) => {
   const lease = { ips: ips.map(ipOf), routes: [] };
