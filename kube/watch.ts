@@ -54,13 +54,12 @@ export async function* openWatch<T>(
   const allowWatchBookmarks = "true";
   const query = { ...options, watch: 1, allowWatchBookmarks, timeoutSeconds };
   const limitMs = timeoutSeconds * 1000 + GRACE_MS;
-  using end = new JoinedSignal(limitMs, signal);
+  const opening = new AbortController();
+  // A limit that counts would wake an idle process up many times a second.
+  using end = new JoinedSignal(deadline(limitMs), opening.signal, signal);
   try {
     const request = { path, query };
-    const exchange = await inTime(
-      end.signal,
-      (own) => channel.send(request, own),
-    );
+    const exchange = await inTime(opening, channel.send(request, end.signal));
     if (exchange.answer.status !== 200) await readAnswer(exchange);
     onOpen?.();
     yield* readEvents<T>(exchange);
@@ -71,15 +70,14 @@ export async function* openWatch<T>(
 
 /** Applies a time limit to the start of a long operation. */
 async function inTime<T>(
-  end: AbortSignal,
-  begin: (signal: AbortSignal) => Promise<T>,
+  controller: AbortController,
+  begun: Promise<T>,
 ): Promise<T> {
   const late = deadline(OPENING_MS);
-  const controller = new AbortController();
   const onLate = (): void => controller.abort(late.reason);
   late.addEventListener("abort", onLate);
   try {
-    return await begin(new JoinedSignal(end, controller.signal).signal);
+    return await begun;
   } finally {
     late.removeEventListener("abort", onLate);
   }

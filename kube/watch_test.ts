@@ -85,6 +85,28 @@ Deno.test("KubeClient.watch() ends early", async (t) => {
   });
 });
 
+Deno.test("KubeClient.watch() starts no timer while nothing changes", async () => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  const events = await startWatch(client);
+  const waiting = next(events);
+  await waitForWatches(scene, 1);
+  const { timeout } = AbortSignal;
+  let started = 0;
+  AbortSignal.timeout = (ms): AbortSignal => {
+    started++;
+    return timeout.call(AbortSignal, ms);
+  };
+  try {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  } finally {
+    AbortSignal.timeout = timeout;
+  }
+  assertEquals(started, 0);
+  scene.api.endWatches();
+  assertEquals(await waiting, "end");
+});
+
 Deno.test("KubeClient.watch() fails", async (t) => {
   await using scene = await KubeScene.start();
   const { api } = scene;
