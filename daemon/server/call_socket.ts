@@ -219,11 +219,12 @@ class CallExchange implements RequestExchange {
   async #serve(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     this.#hasRequest = true;
     const { calls, log } = this.#options;
+    let identity: CallIdentity | undefined;
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
       const { name, env, stdin } = request;
-      const identity = this.#options.identify?.(request) ??
+      identity = this.#options.identify?.(request) ??
         { plugin: { name }, env, stdin };
       calls.recordArrival(identity, this.#isDeclined.promise);
       const caller = this.#checkCaller(request);
@@ -255,8 +256,12 @@ class CallExchange implements RequestExchange {
     } catch (error) {
       const description = { error: describeError(error) };
       if (!this.#isBegun) {
-        log.warn("Cannot read a request", description);
-        return this.#decline("malformed request");
+        if (identity === undefined) {
+          log.warn("Cannot read a request", description);
+          return this.#decline("malformed request");
+        }
+        log.warn("Cannot prepare a call", description);
+        return await this.#declineInTurn("call not prepared", identity);
       }
       // A refused call is run by its caller, and this one may have changed things.
       log.warn("Cannot finish a call", description);

@@ -167,6 +167,14 @@ const refusals: [DeclineReason, Partial<CallSocketOptions>][] = [
   ["invalid shim call", {
     translate: () => Promise.resolve("invalid shim call"),
   }],
+  ["call not prepared", {
+    translate: () => Promise.reject(new Error("on purpose")),
+  }],
+  ["call not prepared", {
+    lookup: () => {
+      throw new Error("on purpose");
+    },
+  }],
 ];
 
 Deno.test("CallSocket refuses a call after the earlier ones of the plugin that it stands for", async (t) => {

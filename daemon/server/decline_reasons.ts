@@ -34,6 +34,8 @@ export const DECLINE_REASONS = {
     "the executable's file name is not a plugin type: install it under the name of its plugin",
   "malformed request":
     "a different program, or a plugin of a much older build, uses the socket: install the plugins again",
+  "call not prepared":
+    "the daemon could not load the plugin of a call, or translate the call: its log names the cause",
   "request too long":
     "configuration and environment of a call are longer than 16 MiB: make them smaller",
   "request not arrived":
