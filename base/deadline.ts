@@ -91,11 +91,12 @@ export class JoinedSignal implements Disposable {
   /**
    * Listens to the signals, and starts to count.
    *
-   * @param limits Signals; time limits in milliseconds; undefined for none
+   * @param limits Signals; time limits in milliseconds; undefined or Infinity for none
    */
   constructor(...limits: readonly (AbortSignal | number | undefined)[]) {
     this.#signals = limits.filter((limit) => limit instanceof AbortSignal);
     this.#countdowns = limits.filter((limit) => typeof limit === "number")
+      .filter((limitMs) => limitMs !== Infinity)
       .map((limitMs) => new Countdown(limitMs, (timer) => this.#end(timer)));
     for (const signal of this.#signals) {
       signal.addEventListener("abort", this.#onAbort);

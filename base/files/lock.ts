@@ -30,7 +30,8 @@ export interface LockWait {
   readonly what?: string;
   /**
    * When to give up because the same process holds the lock, in ms; 60 s by
-   * default. A caller that waits behind others gives up after 110 s.
+   * default. A caller that waits behind others gives up after 110 s; with Infinity,
+   * it never does, and no timer runs once the holder is logged.
    */
   readonly limitMs?: number;
   /** Gives up earlier. */
@@ -234,7 +235,9 @@ async function waitForLock(
     isFirst = false;
     holdLimit.record(`${holder} ${countTurns(info)}`, checkMs);
     if (holdLimit.leftMs <= 0) stuck.abort();
-    checkMs = Math.min(Math.max(noticeMs, CHECK_MS), holdLimit.leftMs);
+    checkMs = limitMs === Infinity
+      ? Infinity
+      : Math.min(Math.max(noticeMs, CHECK_MS), holdLimit.leftMs);
   }
   const locked = await locking;
   if (locked !== undefined) return locked;

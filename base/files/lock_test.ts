@@ -192,6 +192,30 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
     await Promise.all([next.status, next.stdout.cancel(), writer.close()]);
   }));
 
+Deno.test("FileLock waits without a limit, and starts no timer meanwhile", () =>
+  withPath(async (path) => {
+    const lock = await FileLock.acquire(path, 0o600);
+    const { promise: isLogged, resolve } = Promise.withResolvers<void>();
+    const log = createLog({}, () => resolve());
+    const wait = { limitMs: Infinity, noticeMs: 10, log };
+    const waiting = FileLock.acquire(path, 0o600, wait);
+    await isLogged;
+    const { timeout } = AbortSignal;
+    let started = 0;
+    AbortSignal.timeout = (ms): AbortSignal => {
+      started++;
+      return timeout.call(AbortSignal, ms);
+    };
+    try {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    } finally {
+      AbortSignal.timeout = timeout;
+    }
+    assertEquals(started, 0);
+    lock[Symbol.dispose]();
+    (await waiting)[Symbol.dispose]();
+  }));
+
 Deno.test("FileLock names a holder that is stopped, and takes nothing from it", async () => {
   await withPath(async (path) => {
     const holder = spawnHolder(path);

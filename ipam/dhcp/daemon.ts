@@ -61,8 +61,6 @@ export function startDhcp(socket: string, log: Log): AsyncDisposable {
   };
 }
 
-/** Longest wait of a daemon for its predecessor. */
-const FOREVER_MS = 2 ** 31 - 1;
 /** Pause between the questions for two leases after a restart, in ms. */
 const SPREAD_MS = 20;
 
@@ -121,7 +119,7 @@ async function lockDirectory(
   directory: string,
   { log, signal }: DhcpOptions,
 ): Promise<FileLock | undefined> {
-  const wait = { limitMs: FOREVER_MS, signal, log, what: "the DHCP leases" };
+  const wait = { limitMs: Infinity, signal, log, what: "the DHCP leases" };
   try {
     return await FileLock.acquire(`${directory}/.lock`, 0o600, wait);
   } catch (error) {
@@ -177,7 +175,9 @@ class Leases {
       if (this.#kept.get(name) === kept) this.#kept.delete(name);
     };
     this.#context = { ...options, onGone };
-    for (const [index, lease] of options.directory.list().entries()) {
+    for (
+      const [index, lease] of options.directory.list(options.log).entries()
+    ) {
       const delayMs = index * SPREAD_MS;
       const kept = KeptLease.resume(lease, this.#context, delayMs);
       this.#kept.set(nameOf(lease), kept);

@@ -518,6 +518,21 @@ rootTest("a second daemon waits for the first one's leases", async () => {
   await second;
 });
 
+rootTest("dhcp starts beside files that are no leases", async () => {
+  await using scene = await DhcpScene.start();
+  await scene.stopDaemon();
+  const { path } = scene.directory;
+  await Deno.mkdir(`${path}/directory.json`);
+  await Deno.writeTextFile(`${path}/half.json`, "{");
+  await Deno.writeTextFile(`${path}/large.json`, "");
+  await Deno.truncate(`${path}/large.json`, 2 ** 25);
+  await scene.startDaemon();
+  assertSuccess(await scene.hosts.run("dhcp", "STATUS", scene.config()));
+  for (const name of ["directory", "half", "large"]) {
+    assertStringIncludes(scene.log, `${path}/${name}.json`);
+  }
+});
+
 rootTest("dhcp serves macvlan", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   const server = await scene.startDnsmasq();

@@ -5,9 +5,11 @@
  * @module
  */
 
+import { describeError } from "../../base/error.ts";
 import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
 import { removeIfThere, withIoFailure } from "../../base/files/io.ts";
 import { replaceFile } from "../../base/files/replace.ts";
+import type { Log } from "../../base/log/log.ts";
 import { sha512 } from "../../base/process/sha512.ts";
 import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
 
@@ -37,19 +39,30 @@ export class LeaseDirectory {
     }.json`;
   }
 
-  /** Lists the leases; skips files that hold none. */
-  list(): Lease[] {
+  /**
+   * Lists the leases; skips files that hold none.
+   *
+   * @param log Where those are named
+   */
+  list(log?: Pick<Log, "warn">): Lease[] {
     const names = unlessUnreachable(() => [...Deno.readDirSync(this.path)]);
     return (names ?? []).filter(({ name }) => name.endsWith(".json"))
-      .flatMap(({ name }) => this.#read(`${this.path}/${name}`) ?? []);
+      .flatMap(({ name }) => {
+        const path = `${this.path}/${name}`;
+        try {
+          const text = unlessUnreachable(() => readTextFile(path));
+          return text === undefined ? [] : JSON.parse(text) ?? [];
+        } catch (error) {
+          const fields = { path, error: describeError(error) };
+          log?.warn("Skipping a file that is no lease", fields);
+          return [];
+        }
+      });
   }
 
   /** Reads a lease; returns undefined if it is not there. */
   async find(key: FamilyKey): Promise<Lease | undefined> {
-    return this.#read(await this.#pathOf(key));
-  }
-
-  #read(path: string): Lease | undefined {
+    const path = await this.#pathOf(key);
     const text = unlessUnreachable(() => readTextFile(path));
     try {
       return text === undefined ? undefined : JSON.parse(text);
@@ -70,9 +83,16 @@ export class LeaseDirectory {
     removeIfThere(await this.#pathOf(key));
   }
 
-  /** Marks leases, so that a daemon that starts releases them. */
-  async markReleased(isOver: (lease: Lease) => boolean): Promise<void> {
-    for (const lease of this.list().filter(isOver)) {
+  /**
+   * Marks leases, so that a daemon that starts releases them.
+   *
+   * @param log See {@linkcode LeaseDirectory.list}
+   */
+  async markReleased(
+    isOver: (lease: Lease) => boolean,
+    log?: Pick<Log, "warn">,
+  ): Promise<void> {
+    for (const lease of this.list(log).filter(isOver)) {
       await this.write({ ...lease, isReleased: true });
     }
   }

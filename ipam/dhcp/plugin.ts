@@ -199,6 +199,6 @@ async function release(
     call.log.warn("The lease is not released: no DHCP daemon is running", {
       error: `${error}`,
     });
-    await new LeaseDirectory(socketOf(call)).markReleased(isOver);
+    await new LeaseDirectory(socketOf(call)).markReleased(isOver, call.log);
   }
 }
