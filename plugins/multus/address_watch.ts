@@ -208,8 +208,10 @@ export class AddressWatch {
       if (one.followed.some(isReplaced)) known.delete(uid);
       else if (one.followed.length === 0 || one.isSettled) continue;
       else {
-        const current = one.followed.flatMap((each) => readCurrent(each) ?? []);
-        await this.#update(one, current, signal);
+        const read = one.followed.map((each) => this.#read(each));
+        const hasFailed = read.includes("failed");
+        const current = read.flatMap((each) => each === "failed" ? [] : each);
+        await this.#update(one, { current, hasFailed }, signal);
       }
       if (performance.now() - turnMs < TURN_MS) continue;
       await this.#waitFor(pause(0));
@@ -224,6 +226,18 @@ export class AddressWatch {
     if (!isHeard && nowMs - this.#wholeMs < UNHEARD_MS) return;
     this.#wholeMs = nowMs;
     for (const one of known.values()) one.isSettled = false;
+  }
+
+  /** Reads what an interface has now, if anything can be said of it. */
+  #read(followed: Followed): readonly CurrentAddresses[] | "failed" {
+    try {
+      const current = readCurrent(followed);
+      return current === undefined ? [] : [current];
+    } catch (error) {
+      // A sandbox that is being deleted is no problem.
+      if (!isReplaced(followed)) this.#warn(error);
+      return "failed";
+    }
   }
 
   /** Starts to hear changes of an attachment. @returns Whether it does */
@@ -284,7 +298,7 @@ export class AddressWatch {
     const known = this.#netnsIds;
     this.#netnsIds = new Map(attachments.map((one) => {
       const key = keyOf(one);
-      return [key, known.get(key) ?? findFileId(one.netns)];
+      return [key, known.has(key) ? known.get(key) : findFileId(one.netns)];
     }));
     return attachments.map((one) => ({
       ...one,
@@ -304,12 +318,16 @@ export class AddressWatch {
 
   async #update(
     one: Known,
-    current: readonly CurrentAddresses[],
+    { current, hasFailed }: {
+      readonly current: readonly CurrentAddresses[];
+      readonly hasFailed: boolean;
+    },
     signal: AbortSignal,
   ): Promise<void> {
     const { pod, status: value } = one;
     const next = updateNetworkStatus(value, current);
-    one.isSettled = next === undefined && one.isHeard;
+    // No notice comes for a change again that could not be read.
+    one.isSettled = next === undefined && one.isHeard && !hasFailed;
     const nowMs = performance.now();
     const isEarly = nowMs < one.notBeforeMs ||
       one.writesEndMs - nowMs > (BURST - 1) * EVERY_MS;
@@ -379,23 +397,20 @@ function isReplaced({ netns, netnsId }: Followed): boolean {
  *
  * @returns Undefined without the interface, or while its addresses are checked for
  *   duplicates
+ * @throws {Error} If that cannot be read now
  */
 function readCurrent(
   { netns, ifName, result }: Followed,
 ): CurrentAddresses | undefined {
-  return ifPossible(() =>
-    readNetworkInterface(
-      { netns, ifName },
-      result,
-      ({ link, given, listRouters }): CurrentAddresses | undefined =>
-        given.some((one) => one.isTentative && !one.hasDadFailed)
-          ? undefined
-          : {
-            ifName,
-            mac: link.mac?.toString(),
-            ips: given.filter(isUsable).map(({ address }) => `${address.ip}`),
-            routers: hadRouter(result) ? listRouters().map(String) : undefined,
-          },
-    )
+  return readNetworkInterface(
+    { netns, ifName },
+    result,
+    ({ link, given, listRouters }): CurrentAddresses | undefined =>
+      given.some((one) => one.isTentative && !one.hasDadFailed) ? undefined : {
+        ifName,
+        mac: link.mac?.toString(),
+        ips: given.filter(isUsable).map(({ address }) => `${address.ip}`),
+        routers: hadRouter(result) ? listRouters().map(String) : undefined,
+      },
   );
 }

@@ -276,6 +276,31 @@ rootTest(
 );
 
 rootTest(
+  "AddressWatch looks again at a change that it could not read",
+  async () => {
+    await using scene = new Scene();
+    const given = "10.9.0.7/24";
+    const sandbox = scene.add("web", "leased", [{ address: given }]);
+    address(sandbox, `add ${given}`);
+    scene.start();
+    await scene.rest();
+    let requests = 0;
+    observeNetlink((_exchange, work) => {
+      if (requests++ === 0) throw new Error("on purpose");
+      return work();
+    });
+    try {
+      address(sandbox, `del ${given}`);
+      await eventually("it is written", () => scene.writes.length === 1);
+    } finally {
+      observeNetlink(undefined);
+    }
+    assertEquals(scene.writes, ["web "]);
+    assertEquals(scene.warnings, [{ error: "on purpose" }]);
+  },
+);
+
+rootTest(
   "AddressWatch yields to others that write the status, and goes on after an error",
   async () => {
     await using scene = new Scene();
