@@ -24,6 +24,7 @@ import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { AddressChanges } from "../../ffi/rtnl/address_changes.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { AnnotationChange, PodKey } from "../../kube/client.ts";
 import type { Informer } from "../../kube/resident/informer.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../kube/types.ts";
@@ -33,6 +34,8 @@ import {
   hadRouter,
   readNetworkInterface,
 } from "../parts/address/network_interface.ts";
+import type { Attachment } from "../parts/owner/attachment.ts";
+import { isOfAnotherResult } from "../parts/sandbox/prev_result.ts";
 import { runsType } from "./model/delegate.ts";
 import { NETWORK_STATUS } from "./report/network_status.ts";
 import {
@@ -42,10 +45,9 @@ import {
 } from "./report/status_update.ts";
 
 /** An attachment on this node, as far as it says where its addresses are. */
-export interface AddressedAttachment {
+export interface AddressedAttachment extends Attachment {
   /** `namespace/name`; undefined if unknown. */
   readonly pod: string | undefined;
-  readonly ifName: string;
   readonly netns: string;
   /** Whether the namespace exists; undefined if unknown. */
   readonly isLive: boolean | undefined;
@@ -120,7 +122,7 @@ interface Known {
   writesEndMs: number;
 }
 
-/** An attachment, and which namespace its path led to at first. */
+/** An attachment, and which namespace its path led to at first, if that was its own. */
 type LocatedAttachment = AddressedAttachment & Pick<Followed, "netnsId">;
 
 /** An attachment whose addresses may change. */
@@ -137,7 +139,7 @@ export class AddressWatch {
   readonly #options: AddressWatchOptions;
   /** By UID. */
   #known: ReadonlyMap<string, Known> = new Map();
-  /** Which namespaces the paths of attachments led to when these were first seen. */
+  /** What {@linkcode findOwnNetns} returned when attachments were first seen. */
   #netnsIds: ReadonlyMap<string, string | undefined> = new Map();
   /** How often a status was replaced. */
   updates = 0;
@@ -293,12 +295,12 @@ export class AddressWatch {
    */
   async #locate(): Promise<LocatedAttachment[]> {
     const attachments = await this.#options.attachments();
-    const keyOf = ({ netns, since }: AddressedAttachment): string =>
-      `${since.getTime()} ${netns}`;
+    const keyOf = ({ netns, ifName, since }: AddressedAttachment): string =>
+      `${since.getTime()} ${ifName} ${netns}`;
     const known = this.#netnsIds;
     this.#netnsIds = new Map(attachments.map((one) => {
       const key = keyOf(one);
-      return [key, known.has(key) ? known.get(key) : findFileId(one.netns)];
+      return [key, known.has(key) ? known.get(key) : findOwnNetns(one)];
     }));
     return attachments.map((one) => ({
       ...one,
@@ -386,6 +388,24 @@ function isGone(
 ): boolean {
   const id = findFileId(netns);
   return id === undefined || id !== netnsId || id === findFileId(OWN_NETNS);
+}
+
+/**
+ * Returns which namespace the path of an attachment leads to. It may have been
+ * another container's long before it was first seen here.
+ *
+ * @returns Undefined if it is another's, or leads to none
+ */
+function findOwnNetns(attachment: AddressedAttachment): string | undefined {
+  const { netns, isLive, config, result } = attachment;
+  const id = findFileId(netns);
+  if (id === undefined || isLive !== true || !asksNetwork(config)) return id;
+  const isAnother = ifPossible(() => {
+    using sandbox = Rtnl.open(netns);
+    return result !== undefined &&
+      isOfAnotherResult(sandbox, decodeResult(result), attachment);
+  });
+  return isAnother ? undefined : id;
 }
 
 function isReplaced({ netns, netnsId }: Followed): boolean {

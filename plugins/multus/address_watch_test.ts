@@ -113,6 +113,8 @@ class Scene implements AsyncDisposable {
     }]);
     this.attachments.push({
       pod: `test/${name}`,
+      network,
+      containerId: name,
       ifName: "net1",
       netns: sandbox.path,
       isLive: true,
@@ -122,7 +124,11 @@ class Scene implements AsyncDisposable {
         name: network,
         plugins: [{ type: "macvlan", ipam: IPAMS[network] ?? {} }],
       })),
-      result: { cniVersion: "1.1.0", ips: [...ips] },
+      result: {
+        cniVersion: "1.1.0",
+        interfaces: [{ name: "net1", mac: MAC, sandbox: sandbox.path }],
+        ips: ips.map((ip) => ({ ...ip, interface: 0 })),
+      },
     });
     return sandbox;
   }
@@ -131,7 +137,15 @@ class Scene implements AsyncDisposable {
   place(at: number, netns: string): void {
     const before = this.attachments[at];
     if (before === undefined) throw new Error("no attachment");
-    this.attachments[at] = { ...before, netns };
+    const { interfaces: [own] = [], ...result } = before.result as {
+      readonly interfaces?: JsonObject[];
+    };
+    const interfaces = [{ ...own, sandbox: netns }];
+    this.attachments[at] = {
+      ...before,
+      netns,
+      result: { ...result, interfaces },
+    };
   }
 
   start(): void {
@@ -379,6 +393,40 @@ rootTest(
     await eventually("the other is written", () => scene.writes.length > 0);
     await scene.rest();
     assertEquals(scene.writes, ["other 2001:db8:2::5"]);
+  },
+);
+
+rootTest(
+  "AddressWatch says nothing of another container whose path it sees first",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    // An entry with a MAC would say so itself.
+    scene.statuses.get("web")?.forEach((entry) => delete entry["mac"]);
+    runIn(sandbox, "ip", "link", "set", "net1", "address", "02:00:00:00:00:02");
+    address(sandbox, `add 2001:db8:2::5/64 ${FOR_30}`);
+    scene.start();
+    await scene.rest();
+    assertEquals(scene.writes, []);
+  },
+);
+
+rootTest(
+  "AddressWatch says nothing of a path that was gone when it was first seen",
+  async () => {
+    await using scene = new Scene();
+    const sandbox = scene.add("web", "lan", [FIRST]);
+    address(sandbox, `add 2001:db8:2::5/64 ${FOR_30}`);
+    const path = `${scene.hosts.directory}/netns`;
+    scene.place(0, path);
+    scene.start();
+    await scene.rest();
+    await Deno.symlink(sandbox.path, path);
+    // The attachments are looked up again.
+    scene.statuses.set("web", [...scene.statuses.get("web") ?? []].reverse());
+    await eventually("it does", () => scene.reads === 2);
+    await scene.rest();
+    assertEquals(scene.writes, []);
   },
 );
 

@@ -88,6 +88,8 @@ async function measure(pods: number, seconds: number): Promise<void> {
     attachments: () =>
       Promise.resolve(sandboxes.map(({ path }, index): AddressedAttachment => ({
         pod: `test/pod${index}`,
+        network: "lan",
+        containerId: `pod${index}`,
         ifName: "net1",
         netns: path,
         isLive: true,
