@@ -10,6 +10,7 @@ import { CniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject, objectOf } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
+import type { MaybePromise } from "../../base/waiting.ts";
 import type { RequestOptions } from "../../kube/client.ts";
 import { KubeError } from "../../kube/kube_error.ts";
 import { metadata } from "./metadata.ts";
@@ -78,39 +79,57 @@ export async function readClaims(
   aborted: AbortSignal,
 ): Promise<Map<AttachedClaim, ClaimState>> {
   const states = new Map<AttachedClaim, ClaimState>();
-  await eachCluster(claims, env, aborted, async (client, some, limits) => {
+  await askClusters(claims, env, aborted, (client, limits) => {
     const api = new ClaimApi(client, limits);
-    for (const claim of some) {
+    return async (claim): Promise<void> => {
       const pools = new WhereaboutsApi(client, claim.pools, limits);
       states.set(claim, await readClaim(claim, api, pools));
-    }
+    };
   });
   return states;
 }
 
-/** Asks the API server of each cluster, as long as there is time. */
-async function eachCluster<T extends { readonly kubeconfig: string }>(
+/**
+ * Asks the API server of each cluster, as long as there is time. What it does not
+ * answer for one item does not concern the others.
+ *
+ * @param begin Returns what asks about one item
+ */
+async function askClusters<T extends { readonly kubeconfig: string }>(
   items: readonly T[],
   env: Environment,
   aborted: AbortSignal,
-  ask: (
+  begin: (
     client: ApiClient,
-    some: readonly T[],
     limits: RequestOptions,
-  ) => Promise<void>,
+    kubeconfig: string,
+  ) => MaybePromise<(item: T) => Promise<void>>,
 ): Promise<void> {
   using limit = new JoinedSignal(LIMIT_MS, aborted);
+  const { signal } = limit;
   const clusters = Map.groupBy(items, ({ kubeconfig }) => kubeconfig);
   for (const [kubeconfig, some] of clusters) {
-    try {
+    await ifAnswered(signal, async () => {
       using client = await openOwnClient({ kubeconfig, env });
-      if (client === undefined) continue;
-      await ask(client, some, { signal: limit.signal, overallMs: LIMIT_MS });
-    } catch (error) {
-      const isAnswer = error instanceof KubeError || error instanceof CniError;
-      // Nothing is known of the rest.
-      if (!isAnswer && !limit.signal.aborted) throw error;
-    }
+      if (client === undefined) return;
+      const limits = { signal, overallMs: LIMIT_MS };
+      const ask = await begin(client, limits, kubeconfig);
+      for (const one of some) await ifAnswered(signal, () => ask(one));
+    });
+  }
+}
+
+/** Asks while there is time, and does without the answer if there is none. */
+async function ifAnswered(
+  signal: AbortSignal,
+  ask: () => Promise<void>,
+): Promise<void> {
+  if (signal.aborted) return;
+  try {
+    await ask();
+  } catch (error) {
+    const isAnswer = error instanceof KubeError || error instanceof CniError;
+    if (!isAnswer && !signal.aborted) throw error;
   }
 }
 
@@ -156,29 +175,34 @@ export interface SetAsideInPool {
 /**
  * Lists the addresses that are set aside in the pools of networks, each once. Pools
  * that cannot be read are missing.
+ *
+ * @param plugins Many may be the same: the plugins of all attachments
  */
 export async function readSetAside(
   plugins: readonly PluginDocument[],
   env: Environment,
   aborted: AbortSignal,
 ): Promise<SetAsideInPool[]> {
-  const networks = plugins.flatMap(({ network, document }) => {
+  const unique = new Map(plugins.map((one) => [
+    JSON.stringify([one.network, one.document["ipam"]]),
+    one,
+  ]));
+  const networks = [...unique.values()].flatMap(({ network, document }) => {
     const settings = findSettings(document);
     if (settings === undefined) return [];
     return [{ network, settings, kubeconfig: settings.kubeconfig }];
   });
   const found: SetAsideInPool[] = [];
-  await eachCluster(networks, env, aborted, async (client, some, limits) => {
+  await askClusters(networks, env, aborted, async (client, limits, path) => {
+    const api = new WhereaboutsApi(client, await findNamespace(path), limits);
     const known = new Set<string>();
-    for (const one of some) {
-      const namespace = await findNamespace(one.kubeconfig);
-      const api = new WhereaboutsApi(client, namespace, limits);
+    return async (one): Promise<void> => {
       for (const pool of await findPools({ ...one, api, env })) {
         if (known.has(pool.name)) continue;
         known.add(pool.name);
         found.push(...await listSetAside(api, one.network, pool));
       }
-    }
+    };
   });
   return found;
 }

@@ -2,6 +2,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { CONFLICTS } from "../../cni/config/types.ts";
+import { readSetAside } from "./inspect.ts";
 import { putIpamClaim, withClaim } from "./testing/claims.ts";
 import { POOLS, WhereaboutsScene } from "./testing/scene.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
@@ -145,4 +146,40 @@ Deno.test("cni cluster-gc counts no address that is set aside as left over", asy
   age(scene, "1");
   const [over] = (await gc()).stale;
   assertMatch(over?.why ?? "", /^it was set aside because of 02:.* until /);
+});
+
+Deno.test("readSetAside() asks once for each network, and no refusal hides another network", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  await scene.add(RANGE, having("10.0.0.1"));
+  const refused = { range: "10.1.0.0/24" };
+  scene.putPool("10.1.0.0-24", refused.range, {});
+  scene.api.fault({ path: /10\.1\.0\.0-24/, status: 403 });
+  const sliced = { range: "10.2.0.0/16", node_slice_size: "/24" };
+  // Those of as many containers as there are on a node.
+  const plugins = Array.from(
+    { length: 100 },
+    () => [["sliced", sliced], ["refused", refused], ["net", RANGE]] as const,
+  )
+    .flat().map(([network, ipam]) => ({
+      network,
+      document: { type: "macvlan", ipam: scene.ipam(ipam) },
+    }));
+  scene.takeRequests();
+  const never = new AbortController().signal;
+  const found = await readSetAside(plugins, { NODENAME: "node1" }, never);
+  assertEquals(
+    found.map(({ network, pool, address, mac }) => [
+      network,
+      pool,
+      address,
+      mac,
+    ]),
+    [["net", POOL, "10.0.0.1", MAC]],
+  );
+  assertEquals(scene.takeRequests(), [
+    "GET nodeslicepools/sliced",
+    "GET ippools/10.1.0.0-24",
+    `GET ippools/${POOL}`,
+  ]);
 });
