@@ -210,9 +210,7 @@ async function validAttachmentsReader(
   const onUnreadable = (path: string): void =>
     log.warn(
       "Keeping what a file of the cache may stand for: it is unreadable",
-      {
-        path,
-      },
+      { path },
     );
   return once(() =>
     listValidAttachments(document, name, undefined, onUnreadable)
