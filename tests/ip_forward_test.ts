@@ -2,7 +2,7 @@
  * Turning forwarding on while something else does, with whole executables.
  */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
 import { listSysctls, readSysctl, writeSysctl } from "../ffi/sysctl.ts";
 import {
@@ -12,7 +12,7 @@ import {
   rootTest,
 } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
-import { TestHosts } from "../testing/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
 import { eachRow } from "./_harness/table.ts";
 import { withMounts } from "./_harness/host_programs.ts";
@@ -46,6 +46,56 @@ function withoutEffect({ directory }: TestHosts, program: string): string {
   const mount = `mount --bind "${file}" /proc/sys/net/ipv4/ip_forward`;
   return withMounts(directory, program, [mount]);
 }
+
+/** Returns the path of a script that runs a program with a read-only /proc/sys. */
+function withReadOnlySysctls(
+  { directory }: TestHosts,
+  program: string,
+): string {
+  return withMounts(directory, program, [
+    "mount --bind /proc/sys /proc/sys",
+    "mount -o remount,bind,ro /proc/sys",
+  ]);
+}
+
+rootTest(
+  "ADD without write access to /proc/sys leaves links that do not forward to CHECK",
+  needs,
+  async (t) => {
+    await eachRow(t, ["bridge", "ptp"], async (type) => {
+      using hosts = TestHosts.create();
+      const config = {
+        cniVersion: "1.1.0",
+        name: "net1",
+        type,
+        isGateway: true,
+        ipam: hosts.hostLocal("10.1.2.0/24"),
+      };
+      const path = withReadOnlySysctls(hosts, `${BIN}/${type}`);
+      const run = (command: string, keys: object = {}): CallOutput =>
+        hosts.exec(path, command, { ...config, ...keys });
+      inNetns(hosts.host, () => {
+        writeSysctl("net/ipv4/ip_forward", "0");
+      });
+      const { exitCode, json } = run("ADD");
+      assertEquals(exitCode, 1);
+      assertMatch(json.msg, /Cannot enable IPv4 forwarding/);
+      inNetns(hosts.host, () => {
+        writeSysctl("net/ipv4/ip_forward", "1");
+        writeSysctl(`${CONF}/default/forwarding`, "0");
+        // A bridge stays after a failed ADD.
+        for (const link of listSysctls(CONF)) {
+          if (link !== "all") writeSysctl(`${CONF}/${link}/forwarding`, "0");
+        }
+      });
+      const added = run("ADD");
+      assertEquals(added.exitCode, 0, added.stdout + added.stderr);
+      const checked = run("CHECK", { prevResult: added.json });
+      assertEquals(checked.exitCode, 1);
+      assertMatch(checked.json.msg, /IPv4 forwarding is off on/);
+    });
+  },
+);
 
 rootTest(
   "a host forwards on all links after ADD has turned it on",

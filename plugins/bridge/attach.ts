@@ -19,7 +19,10 @@ import { announce } from "../parts/address/announce.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues, withAction } from "../parts/link/configure_link.ts";
 import { requestedIpsOf } from "../parts/address/free_ip.ts";
-import { ensureForwarding } from "../parts/address/ip_forward.ts";
+import {
+  ensureForwarding,
+  tryForwardFrom,
+} from "../parts/address/ip_forward.ts";
 import {
   awaitDetection,
   configureInterface,
@@ -239,9 +242,11 @@ export async function becomeGateway(
   const force = forceAddress &&
     requestedIpsOf({ ips }, call.config).length === 0;
   const gateways = gatewayAddressesOf(ips);
+  // What may fail comes before the VLAN's link, which stays.
+  ensureForwarding(host.netns, gateways);
   const link = vlan === undefined ? bridge : (await import("./port_vlans.ts"))
     .ensureVlanGateway(host, bridge, settings, vlan);
-  ensureForwarding(host.netns, gateways, link.name);
+  tryForwardFrom(host.netns, gateways, link.name);
   ensureGatewayAddresses(host, link, { gateways, force });
   rollback.onFailure("delete the routes to the addresses", () => {
     deleteOwnRoutes(call, [link.name], ips);

@@ -8,7 +8,10 @@ import type { Call, RepairScope } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { ipamHas } from "../parts/address/ipam_traits.ts";
-import { ensureForwarding } from "../parts/address/ip_forward.ts";
+import {
+  ensureForwarding,
+  tryForwardFrom,
+} from "../parts/address/ip_forward.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
 import { listMissingRoutes } from "../parts/link/check_link.ts";
 import {
@@ -78,6 +81,7 @@ export async function repair(
       isLeased: !ipamHas(call.config, "assigns requests"),
     },
   });
-  ensureForwarding(host.netns, addresses, end.name);
+  ensureForwarding(host.netns, addresses);
+  tryForwardFrom(host.netns, addresses, end.name);
   await repairMasquerade(call, addresses);
 }

@@ -11,9 +11,9 @@ import type { Address } from "../../../ffi/rtnl/address.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {
-  ensureSysctl,
   listSysctls,
   readSysctl,
+  tryWriteSysctl,
   writeSysctl,
 } from "../../../ffi/sysctl.ts";
 
@@ -30,14 +30,13 @@ function forwardingOf(link: string): string {
 
 /**
  * Turns forwarding on for the families of the addresses. It stays on, because
- * all attachments share it. IPv4 packets must also be forwarded from the link.
+ * all attachments share it.
  *
- * @param link The host's link to the containers
+ * @throws {Error} If it is off, and the kernel refuses
  */
 export function ensureForwarding(
   host: NetNs,
   addresses: readonly Cidr[],
-  link: string,
 ): void {
   const off = inNetns(
     host,
@@ -49,11 +48,28 @@ export function ensureForwarding(
   for (const family of off) {
     enabling(family, () => enableForwarding(host, family));
   }
+}
+
+/**
+ * Turns forwarding of IPv4 packets from a link on, if possible. On a node whose
+ * /proc/sys is read-only, another program decides which links forward, maybe a
+ * moment later. The host and its containers reach each other in any case, and the Go
+ * plugins succeed. So this is no failure of ADD, but a difference for CHECK, see
+ * {@linkcode listForwardingOff}. If the whole node does not forward, ADD fails, as
+ * that of the Go plugins.
+ *
+ * @param link The host's link to the containers
+ */
+export function tryForwardFrom(
+  host: NetNs,
+  addresses: readonly Cidr[],
+  link: string,
+): void {
   if (!familiesOf(addresses).includes(4)) return;
-  inNetns(
-    host,
-    () => enabling(4, () => ensureSysctl(forwardingOf(link), "1")),
-  );
+  const key = forwardingOf(link);
+  inNetns(host, () => {
+    if (readSysctl(key) !== "1") tryWriteSysctl(key, "1");
+  });
 }
 
 function enabling<T>(family: IpFamily, work: () => T): T {
