@@ -21,6 +21,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
+import { unlessMissing } from "../../../base/files/io.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
 import type { Differences } from "../../../cni/call/differences.ts";
 import type { Rollback } from "../../../cni/call/rollback.ts";
@@ -149,7 +150,8 @@ export async function checkAccess(
   using host = Rtnl.open(call.hostNetns);
   await differences.collect(async () => {
     const ips = ownIpsOf(result, call.args);
-    const { name, info, ...access } = planAccess(host, call, link, ips);
+    const access = planAccess(host, call, link, ips);
+    const { name, info } = access;
     const shim = checkLink(host, { name }, info.kind);
     await differences.collect(() =>
       checkAddresses(host, shim, access.addresses)
@@ -164,7 +166,7 @@ export async function checkAccess(
         throw checkFailure(`"${name}" does not have the neighbour ${ip}`);
       });
     }
-    await differences.collect(() => checkShim(host, name));
+    await differences.collect(() => checkShim(host, access));
     checkRoutes(host, shim, access.routes, "main");
   });
 }
@@ -261,7 +263,7 @@ async function ensureAccess(
   const shim = host.link.find(name) ?? createShim(host, access);
   const alias = shimAliasOf(call.network);
   if (shim.alias !== alias) host.link.set(shim.index, { alias });
-  prepareShim(host, name);
+  prepareShim(host, access);
   makeChanges(
     host,
     listMissingAddresses(host, shim, addresses).map((address) =>
@@ -312,36 +314,62 @@ function createShim(host: Rtnl, { name, info, lower }: Access): Link {
  * Source: Documentation/networking/ip-sysctl.rst `arp_filter`, `proxy_ndp`,
  * net/ipv6/ndisc.c `ndisc_recv_ns`, which forwarding permits to answer.
  */
-function prepareShim(host: Rtnl, name: string): void {
-  readyHostEndForIpv6(host.netns, name);
+function prepareShim(host: Rtnl, access: Access): void {
+  readyHostEndForIpv6(host.netns, access.name);
   inNetns(host.netns, () => {
-    for (const [key, value] of sysctlsOf(name)) tryWriteSysctl(key, value);
+    for (const { key, value } of sysctlsOf(access)) tryWriteSysctl(key, value);
   });
 }
 
-function sysctlsOf(name: string): [key: string, value: string][] {
+/** A parameter of the access link. */
+interface ShimSysctl {
+  readonly key: string;
+  readonly value: string;
+  /** Whether packets are lost with another value. */
+  readonly isVital: boolean;
+}
+
+/** Lists the parameters that the access to this container needs. */
+function sysctlsOf({ name, routes, proxied }: Access): ShimSysctl[] {
+  const has4 = routes.some(({ destination }) => destination.family === 4);
+  const arpFilter = `net/ipv4/conf/${name}/arp_filter`;
+  const proxyNdp = `net/ipv6/conf/${name}/proxy_ndp`;
+  const forwarding = `net/ipv6/conf/${name}/forwarding`;
+  const proxyDelay = `net/ipv6/neigh/${name}/proxy_delay`;
   return [
-    [`net/ipv4/conf/${name}/arp_filter`, "1"],
-    [`net/ipv6/conf/${name}/proxy_ndp`, "1"],
-    [`net/ipv6/conf/${name}/forwarding`, "1"],
-    [`net/ipv6/neigh/${name}/proxy_delay`, "0"],
+    ...has4 ? [{ key: arpFilter, value: "1", isVital: false }] : [],
+    ...proxied.length > 0
+      ? [
+        { key: proxyNdp, value: "1", isVital: true },
+        { key: forwarding, value: "1", isVital: true },
+        { key: proxyDelay, value: "0", isVital: false },
+      ]
+      : [],
   ];
 }
 
 /**
- * Checks the access link's parameters, except where ADD could not set them.
+ * Checks the access link's parameters, except those that cannot be written here, as
+ * REPAIR could not set them either.
  *
- * @throws {CniError} 999 if another program has changed one
+ * ADD may have run where /proc/sys is read-only, as in a container, and CHECK runs on
+ * the host. Then only parameters count without which packets are lost: with the
+ * others, the access works as well as ADD could make it. ADD also turned `accept_dad`
+ * off, if it could, and hardly another program turns it on for this link.
+ *
+ * @throws {CniError} 999 if one is different
  */
-function checkShim({ netns }: Rtnl, name: string): void {
-  const changed = inNetns(
-    netns,
-    () =>
-      sysctlsOf(name).filter(([key, value]) =>
-        isWritableSysctl(key) && readSysctl(key) !== value
-      ),
-  );
-  throwDifferences(changed.map(([key, value]) => ({
+function checkShim({ netns }: Rtnl, access: Access): void {
+  const changed = inNetns(netns, () => {
+    const acceptDad = `net/ipv6/conf/${access.name}/accept_dad`;
+    const couldWrite = (unlessMissing(() => readSysctl(acceptDad)) ?? "0") ===
+      "0";
+    return sysctlsOf(access).filter(({ key, value, isVital }) =>
+      (isVital || couldWrite) && isWritableSysctl(key) &&
+      readSysctl(key) !== value
+    );
+  });
+  throwDifferences(changed.map(({ key, value }) => ({
     msg: `${key.replaceAll("/", ".")} is not ${value}`,
     expected: { kind: "sysctl", netns: netns.path, key, value },
   })));

@@ -277,6 +277,37 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     assertEquals(scene.shims, []);
   });
 
+  test("check() needs only the parameters of the container's addresses", async () => {
+    using scene = new AccessScene(type);
+    const { host } = scene.hosts;
+    const set = (place: string, name: string, value: number): void => {
+      const path = `/proc/sys/net/${place}/${SHIM}/${name}`;
+      runIn(host, "sh", "-ec", `echo ${value} > ${path}`);
+    };
+    const ipv4 = { ipam: scene.hosts.hostLocal("10.1.2.0/24") };
+    const { json: prevResult } = await scene.succeed("ADD", ipv4);
+    set("ipv6/conf", "proxy_ndp", 0);
+    set("ipv6/conf", "forwarding", 0);
+    set("ipv6/neigh", "proxy_delay", 80);
+    const call = { ...ipv4, prevResult };
+    await scene.succeed("CHECK", call);
+    set("ipv4/conf", "arp_filter", 0);
+    await scene.fail("CHECK", [999, ".arp_filter is not 1"], call);
+    // As after an ADD that could not write to /proc/sys.
+    set("ipv6/conf", "accept_dad", 1);
+    await scene.succeed("CHECK", call);
+    const sandbox = scene.hosts.addNetns();
+    const options = { sandbox, containerId: "second" };
+    const { json: dual } = await scene.succeed("ADD", {}, options);
+    set("ipv6/conf", "accept_dad", 1);
+    set("ipv6/neigh", "proxy_delay", 80);
+    await scene.succeed("CHECK", { prevResult: dual }, options);
+    set("ipv6/conf", "proxy_ndp", 0);
+    const changed = { prevResult: dual };
+    await scene.fail("CHECK", [999, ".proxy_ndp is not 1"], changed, options);
+    await scene.succeed("CHECK", call);
+  });
+
   test("ADD refuses what cannot work, and leaves nothing", async () => {
     using scene = new AccessScene(type);
     const { host } = scene.hosts;
