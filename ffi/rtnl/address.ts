@@ -16,9 +16,9 @@ const IFA_F_TEMPORARY = 0x01, IFA_F_NODAD = 0x02, IFA_F_DADFAILED = 0x08;
 const IFA_F_DEPRECATED = 0x20, IFA_F_TENTATIVE = 0x40, IFA_F_PERMANENT = 0x80;
 const IFA_F_MANAGETEMPADDR = 0x100, IFA_F_NOPREFIXROUTE = 0x200;
 /** Seconds that mean forever. Source: include/net/addrconf.h `INFINITY_LIFE_TIME`. */
-const FOREVER = 0xffffffff;
+export const FOREVER = 0xffffffff;
 
-/** How many seconds an address may be used. */
+/** How many seconds an address may be used; {@linkcode FOREVER} without a limit. */
 export interface AddressLifetime {
   /** For new connections. */
   readonly preferred: number;
@@ -65,7 +65,7 @@ export interface NewAddress {
   readonly detectsDuplicates?: boolean;
   /** Whether the kernel derives temporary addresses from it. IPv6. */
   readonly makesTemporary?: boolean;
-  /** Its lifetime; forever if absent. IPv6. */
+  /** Its lifetime; forever if absent. */
   readonly lifetime?: AddressLifetime | undefined;
 }
 

@@ -10,6 +10,7 @@ import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
+import { type AddressLifetime, FOREVER } from "../../ffi/rtnl/address.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -23,9 +24,10 @@ import type { DeviceRecord } from "./record.ts";
 export type HostNetwork = NonNullable<DeviceRecord["hostNetwork"]>;
 
 /**
- * Reads the network of a device: its permanent addresses, its routes of all
- * tables that neither the kernel nor a router has added, and the rules that look
- * up packets from its addresses in the tables of its routes.
+ * Reads the network of a device: its IPv4 addresses, also those that a DHCP client has
+ * leased, with their lifetimes; its permanent IPv6 addresses; its routes of all tables
+ * that neither the kernel nor a router has added; and the rules that look up packets
+ * from its addresses in the tables of its routes.
  *
  * Source: containernetworking/plugins
  * plugins/main/host-device/host-network-state.go `captureHostNetworkState`.
@@ -49,9 +51,11 @@ export function readHostNetwork(host: Rtnl, link: Link): HostNetwork {
   );
   return {
     isUp: link.isUp,
-    addresses: addresses.map(({ address, noPrefixRoute }) => ({
+    readAtMs: Date.now(),
+    addresses: addresses.map(({ address, noPrefixRoute, lifetime }) => ({
       address: `${address}`,
       noPrefixRoute,
+      ...lifetime && { lifetime },
     })),
     routes: routes.map((entry) => entry.toHex()),
     rules: rules.map(({ source, table, priority }) => ({
@@ -142,7 +146,10 @@ export function findMissingRules(
   );
 }
 
-/** Restores addresses, routes and the up state on the host, all that it allows. */
+/**
+ * Restores addresses, routes and the up state on the host, all that it allows.
+ * Addresses whose lease has ended meanwhile may be another host's, and do not return.
+ */
 export function restoreHostNetwork(
   host: Rtnl,
   { index: ifindex }: Link,
@@ -156,11 +163,20 @@ export function restoreHostNetwork(
       log.warn(`Cannot restore ${what}`, { problem: describeError(error) });
     }
   };
-  for (const { address: text, noPrefixRoute } of network.addresses) {
+  const { addresses, readAtMs = Date.now() } = network;
+  const elapsed = Math.max(0, Math.ceil((Date.now() - readAtMs) / 1000));
+  for (const { address: text, noPrefixRoute, lifetime: before } of addresses) {
     const address = Cidr.parse(text);
+    const lifetime = before && remainderOf(before, elapsed);
+    if (lifetime?.valid === 0) {
+      log.warn(`Not restoring address ${address}`, {
+        problem: "its lease has expired",
+      });
+      continue;
+    }
     attempt(
       `address ${address}`,
-      () => host.address.add({ ifindex, address, noPrefixRoute }),
+      () => host.address.add({ ifindex, address, noPrefixRoute, lifetime }),
     );
   }
   if (!network.isUp) return;
@@ -171,6 +187,15 @@ export function restoreHostNetwork(
       () => host.route.append(entry.onto(ifindex)),
     );
   }
+}
+
+function remainderOf(
+  { preferred, valid }: AddressLifetime,
+  elapsed: number,
+): AddressLifetime {
+  const subtract = (seconds: number): number =>
+    seconds === FOREVER ? FOREVER : Math.max(0, seconds - elapsed);
+  return { preferred: subtract(preferred), valid: subtract(valid) };
 }
 
 /** Reads the routes, routes to gateways first. */

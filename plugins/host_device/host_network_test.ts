@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { DEVICE, DeviceScene } from "./testing.ts";
@@ -77,6 +77,34 @@ rootTest(
     await scene.succeed("DEL", { prevResult });
     assertEquals(networkOf(scene, "host"), before);
     assertEquals(rulesOf(scene), []);
+  },
+);
+
+rootTest(
+  "host-device returns leased addresses for the rest of their leases",
+  async () => {
+    using scene = makeScene();
+    const lease = (address: string, valid: number, preferred: number): void =>
+      scene.ip(
+        `address add ${address}/24 dev ens5 valid_lft ${valid} preferred_lft ${preferred}`,
+      );
+    lease("192.0.2.6", 1000, 500);
+    lease("192.0.2.7", 1, 1);
+    const { json: prevResult } = await scene.succeed("ADD");
+    await new Promise((done) => setTimeout(done, 1100));
+    const { exitCode, stderr } = await scene.run("DEL", { prevResult });
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "Not restoring address 192.0.2.7/24");
+    const [link] = ipJson(scene.hosts.host, "-4", "address", "show", DEVICE);
+    const left = link.addr_info.map((one: Keys) => [
+      one["local"],
+      Number(one["valid_life_time"]) <= 999,
+      Number(one["preferred_life_time"]) <= 499,
+    ]);
+    assertEquals(left, [
+      ["192.0.2.5", false, false],
+      ["192.0.2.6", true, true],
+    ]);
   },
 );
 

@@ -59,8 +59,17 @@ const recordSchema = once(() => {
     /** With `useInterfaceNetwork`. Routes are messages of the kernel. */
     hostNetwork: optional(z.object({
       isUp: z.boolean(),
+      /** When the lifetimes were read, in ms since 1970. */
+      readAtMs: optional(z.number()),
       addresses: z.array(
-        z.object({ address: z.string(), noPrefixRoute: z.boolean() }),
+        z.object({
+          address: z.string(),
+          noPrefixRoute: z.boolean(),
+          /** Of an address that was leased, in seconds. */
+          lifetime: optional(
+            z.object({ preferred: z.number(), valid: z.number() }),
+          ),
+        }),
       ),
       routes: z.array(z.string()),
       rules: z.array(
