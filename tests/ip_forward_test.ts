@@ -62,7 +62,7 @@ rootTest(
   "ADD without write access to /proc/sys leaves links that do not forward to CHECK",
   needs,
   async (t) => {
-    await eachRow(t, ["bridge", "ptp"], async (type) => {
+    await eachRow(t, ["bridge", "ptp"], (type) => {
       using hosts = TestHosts.create();
       const config = {
         cniVersion: "1.1.0",
