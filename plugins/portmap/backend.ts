@@ -20,6 +20,8 @@ export interface PortmapHost {
   /** PATH, to find programs. */
   readonly path: string | undefined;
   readonly log: Log;
+  /** Ends a removal between two runs of a program. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The effect of an ADD on other ports. */

@@ -132,13 +132,14 @@ export const iptablesBackend: Backend = {
           chain !== "" && !spared.has(chain) &&
           commentOf(rule).startsWith(prefix)
         ).map(({ chain }) => chain);
-      await removeEach([...new Set(stale)], async (some) => {
+      const remove = async (some: readonly string[]): Promise<void> => {
         const removed = await removeChains(
           iptables,
           () => readChains(iptables, HOSTPORTS, new Set(some)),
         );
         gone.push(...removed);
-      });
+      };
+      await removeEach([...new Set(stale)], remove, host.signal);
     });
   },
 

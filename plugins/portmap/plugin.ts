@@ -125,8 +125,8 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
 });
 
 function hostOf(call: Call<PortmapConfig>): PortmapHost {
-  const { hostNetns, config: { backend }, context, log } = call;
-  return { hostNetns, backend, path: context.env["PATH"], log };
+  const { hostNetns, config: { backend }, context, log, signal } = call;
+  return { hostNetns, backend, path: context.env["PATH"], log, signal };
 }
 
 async function chosenBackend(

@@ -79,10 +79,29 @@ export function isUnusable({ code }: Pick<ProgramResult, "code">): boolean {
   return code === VERSION_PROBLEM || code > RESOURCE_PROBLEM && code < SIGNALS;
 }
 
+/** A run ended before its changes were tried: it got no lock, or was killed. */
+export class Untried extends Error {
+  override readonly name = "Untried";
+}
+
+/**
+ * Reports whether a run ended before its changes were tried. The nft variant has the
+ * code of a busy lock also for what the kernel refuses, such as to delete a chain that
+ * is in use.
+ *
+ * Source: iptables iptables/xshared.c `xtables_lock_or_exit`, iptables/nft.c
+ * `nft_action`.
+ */
+function isUntried({ code, stderr }: ProgramResult): boolean {
+  return code >= SIGNALS ||
+    code === RESOURCE_PROBLEM && /\block\b/.test(stderr);
+}
+
 /** Returns the error of a run that failed, with the program's output. */
 export function failureOf({ path }: Iptables, ended: ProgramResult): Error {
   const why = ended.stderr.trim().split("\n").join("; ");
   const message = `${path}: ${why || `it ended with code ${ended.code}`}`;
+  if (isUntried(ended)) return new Untried(message);
   return isUnusable(ended) ? new BackendMissing(message) : new Error(message);
 }
 

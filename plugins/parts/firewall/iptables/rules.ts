@@ -18,11 +18,12 @@
  * @module
  */
 
-import { tryAll } from "../../../../cni/call/rollback.ts";
+import { throwAll } from "../../../../cni/call/rollback.ts";
 import { Cidr } from "../../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../../net/ip.ts";
 import { lockNetns } from "../../sandbox/lock_netns.ts";
 import { netnsIdOf } from "../../sandbox/sandbox.ts";
+import { BackendMissing } from "./find.ts";
 import {
   failureOf,
   type Iptables,
@@ -32,6 +33,7 @@ import {
   restoreIptables,
   runIptables,
   splitRule,
+  Untried,
 } from "./program.ts";
 import { SharedRuns } from "./shared_runs.ts";
 
@@ -248,25 +250,44 @@ export async function changeRules(
 }
 
 /**
- * Removes chains together, or each by itself if that is refused: the kernel keeps a
- * chain to which another program's rule leads, and one that cannot be removed must
- * not keep the others.
+ * Removes chains together, or in halves if that is refused, down to the chain at
+ * fault: the kernel keeps a chain to which another program's rule leads, and one that
+ * cannot be removed must not keep the others. Stops where no chain is at fault: if
+ * the program is missing, does not get the lock, or the call has ended.
  *
  * @param remove Removes some of them: all or none
  * @throws {Error} If a chain stays; the message names it
+ * @throws {BackendMissing} If the program cannot work on this host
  */
 export async function removeEach(
   chains: readonly string[],
   remove: (chains: readonly string[]) => Promise<void>,
+  signal?: AbortSignal,
 ): Promise<void> {
-  if (chains.length === 0) return;
-  try {
-    await remove(chains);
-  } catch {
-    await tryAll(
-      chains.map((one) => [`remove the chain "${one}"`, () => remove([one])]),
-    );
+  const failures: unknown[] = [];
+  const parts = chains.length > 0 ? [chains] : [];
+  for (let part = parts.shift(); part; part = parts.shift()) {
+    try {
+      signal?.throwIfAborted();
+      await remove(part);
+    } catch (cause) {
+      const isEnd = signal?.aborted || cause instanceof BackendMissing ||
+        cause instanceof Untried;
+      if (isEnd) {
+        failures.push(cause);
+        break;
+      }
+      if (part.length > 1) {
+        const middle = Math.ceil(part.length / 2);
+        parts.unshift(part.slice(0, middle), part.slice(middle));
+        continue;
+      }
+      failures.push(
+        new Error(`Cannot remove the chain "${part[0]}"`, { cause }),
+      );
+    }
   }
+  throwAll(failures, `${failures.length} steps failed`);
 }
 
 /** Returns the line that adds a rule. */

@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { describeError } from "../../../../base/error.ts";
 import { inNetns, NetNs } from "../../../../ffi/netns.ts";
 import {
   allOf,
@@ -16,8 +22,14 @@ import {
   needsLegacyIptables,
   needsRuleTools,
 } from "../../../../tests/_harness/rules.ts";
-import { findVariant, type Variant } from "./find.ts";
-import { commentOf, type Iptables, joinRule, splitRule } from "./program.ts";
+import { BackendMissing, findVariant, type Variant } from "./find.ts";
+import {
+  commentOf,
+  type Iptables,
+  joinRule,
+  splitRule,
+  Untried,
+} from "./program.ts";
 import {
   addLineOf,
   changeRules,
@@ -26,6 +38,8 @@ import {
   findMissingRule,
   type IptablesRule,
   listRules,
+  listTable,
+  removeEach,
   type Wanted,
 } from "./rules.ts";
 
@@ -211,5 +225,124 @@ testVariants(
       "NO-SUCH-CHAIN",
     );
     assertEquals(await listRules(iptables, "ONE"), undefined);
+  },
+);
+
+/** Adds chains, and one more that keeps one of them; removes them, and counts the runs. */
+class StaleChains {
+  readonly all = Array.from({ length: 64 }, (_, index) => `STALE-${index}`);
+  readonly #iptables: Iptables;
+  runs = 0;
+
+  constructor(iptables: Iptables) {
+    this.#iptables = iptables;
+  }
+
+  async add(kept: readonly string[] = []): Promise<void> {
+    const chains = [...this.all, "THEIRS"].map((chain) => `-N ${chain}`);
+    const rules = kept.map((chain) => `-A THEIRS -j ${chain}`);
+    await changeOnce(this.#iptables, [...chains, ...rules]);
+  }
+
+  async remove(
+    iptables = this.#iptables,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    await removeEach(this.all, (some) => {
+      this.runs++;
+      return changeOnce(iptables, some.map((chain) => `-X ${chain}`));
+    }, signal);
+  }
+
+  async list(): Promise<string[]> {
+    const listed = await listTable(this.#iptables);
+    return listed.flatMap((line) => /^-N (STALE-.*)/.exec(line)?.[1] ?? []);
+  }
+}
+
+function changeOnce(
+  iptables: Iptables,
+  changes: readonly string[],
+): Promise<void> {
+  return changeRules(iptables, () => Promise.resolve(changes));
+}
+
+testVariants(
+  "removeEach() halves the list to find a chain that stays",
+  async (iptables) => {
+    const stale = new StaleChains(iptables);
+    await stale.add(["STALE-7"]);
+    const error = await assertRejects(() => stale.remove());
+    assertStringIncludes(
+      describeError(error),
+      'Cannot remove the chain "STALE-7"',
+    );
+    assertEquals(await stale.list(), ["STALE-7"]);
+    // The whole list, and two halves of each size.
+    assertEquals(stale.runs, 1 + 2 * Math.log2(stale.all.length));
+  },
+);
+
+testVariants(
+  "removeEach() stops if no chain is at fault",
+  async (iptables) => {
+    const stale = new StaleChains(iptables);
+    await stale.add(["STALE-7"]);
+    const missing = { ...iptables, path: "/nowhere/iptables" };
+    await assertRejects(() => stale.remove(missing), BackendMissing);
+    assertEquals(stale.runs, 1);
+    const ended = AbortSignal.abort(new Error("too late"));
+    await assertRejects(
+      () => stale.remove(iptables, ended),
+      Error,
+      "too late",
+    );
+    assertEquals(stale.runs, 1);
+    assertEquals((await stale.list()).length, stale.all.length);
+  },
+);
+
+rootTest(
+  "removeEach() waits once for the lock on the rules",
+  allOf(
+    needsRuleTools,
+    needsLegacyIptables(),
+    ignoreUnless(hasCommand("flock"), "needs flock"),
+  ),
+  async () => {
+    using hosts = TestHosts.create();
+    using netns = NetNs.open(hosts.host.path);
+    const program = findVariant("legacy", 4, Deno.env.get("PATH"));
+    assert(program !== undefined);
+    const lock = `${hosts.directory}/lock`;
+    const path = `${hosts.directory}/iptables`;
+    // The last wait counts.
+    for (const [suffix, options] of [["", "-w 1"], ["-restore", "--wait=1"]]) {
+      await Deno.writeTextFile(
+        path + suffix,
+        `#!/bin/sh\nexport XTABLES_LOCKFILE=${lock}\n` +
+          `exec ${program.path}${suffix} "$@" ${options}\n`,
+        { mode: 0o755 },
+      );
+    }
+    const iptables: Iptables = { netns, family: 4, table: "nat", path };
+    const stale = new StaleChains(iptables);
+    await stale.add();
+    const other = new Deno.Command("flock", {
+      args: [lock, "sh", "-c", "echo locked; cat"],
+      stdin: "piped",
+      stdout: "piped",
+    }).spawn();
+    const reader = other.stdout.getReader();
+    await reader.read();
+    try {
+      await assertRejects(() => stale.remove(), Untried, "lock");
+      assertEquals(stale.runs, 1);
+    } finally {
+      await Promise.all([other.stdin.close(), reader.cancel()]);
+      await other.status;
+    }
+    await stale.remove();
+    assertEquals(await stale.list(), []);
   },
 );

@@ -113,14 +113,15 @@ export async function delIptablesMasquerade(
 /**
  * Removes the chains of containers, and the rules that lead to them.
  *
- * @throws {Error} If a chain stays; the others are removed
+ * @throws {Error} If a chain stays; the others are removed unless the call ends
  */
 export async function delIptablesChains(
   iptables: Iptables,
   containers: readonly Pick<MasqueradeNames, "chain">[],
+  signal?: AbortSignal,
 ): Promise<void> {
   const all = containers.map(({ chain }) => chain);
-  await removeEach(all, (some) =>
+  const remove = (some: readonly string[]): Promise<void> =>
     changeRules(iptables, async () => {
       const chains = new Set(some);
       const listed = await listTable(iptables);
@@ -135,7 +136,8 @@ export async function delIptablesChains(
         ...leading.map(deleteLineOf),
         ...present.flatMap((chain) => [`-F ${chain}`, `-X ${chain}`]),
       ];
-    }));
+    });
+  await removeEach(all, remove, signal);
 }
 
 /** Lists the containers that have rules for a network, by their comments. */

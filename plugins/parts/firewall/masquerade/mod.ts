@@ -123,12 +123,14 @@ export async function tearDownMasquerade(
 /**
  * Removes the rules of attachments to a network that are no longer valid.
  *
+ * @param signal Ends the removal between two runs of a program
  * @throws {Error} If a rule cannot be removed
  */
 export async function collectMasqueradeGarbage(
   host: MasqueradeHost,
   network: string,
   valid: readonly AttachmentId[],
+  signal?: AbortSignal,
 ): Promise<void> {
   const names = await Promise.all(
     valid.map((attachment) => namesOf({ network, ...attachment })),
@@ -172,7 +174,7 @@ export async function collectMasqueradeGarbage(
             "./iptables.ts"
           );
           const ids = await listIptablesContainers(iptables, network);
-          await delIptablesChains(iptables, await staleOf(ids));
+          await delIptablesChains(iptables, await staleOf(ids), signal);
         }),
     ],
   ]);

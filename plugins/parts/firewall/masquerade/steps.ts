@@ -115,10 +115,15 @@ export async function checkCanMasquerade(
 export async function endStaleMasquerades(
   call: MasqueradingCall,
 ): Promise<void> {
-  const { config, network, validAttachments } = call;
+  const { config, network, validAttachments, signal } = call;
   if (!config.ipMasq || validAttachments === undefined) return;
   const { collectMasqueradeGarbage } = await import("./mod.ts");
-  await collectMasqueradeGarbage(hostOf(call), network, validAttachments);
+  await collectMasqueradeGarbage(
+    hostOf(call),
+    network,
+    validAttachments,
+    signal,
+  );
 }
 
 /** Lists the addresses whose family is masqueraded. */
