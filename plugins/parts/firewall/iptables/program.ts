@@ -10,6 +10,7 @@
 import { inNetns, type NetNs } from "../../../../ffi/netns.ts";
 import type { IpFamily } from "../../../../net/ip.ts";
 import { BackendMissing } from "./find.ts";
+import { StartedPrograms } from "./started_programs.ts";
 
 /** How long to wait for another program's lock on the rules, in seconds. */
 const LOCK_WAIT_SECONDS = 20;
@@ -164,6 +165,8 @@ export async function execute(
   stdin = "",
 ): Promise<ProgramResult> {
   const child = start(netns, path + suffix, args);
+  started.noteStart(child.pid);
+  using _noted = { [Symbol.dispose]: () => started.noteEnd(child.pid) };
   const writer = child.stdin.getWriter();
   const [output] = await Promise.all([
     child.output(),
@@ -180,21 +183,11 @@ export async function execute(
   };
 }
 
-/** The last programs that this process has started. */
-const started = new Set<number>();
-/** How many of them are known: an ID is not used again so soon. */
-const MOST_STARTED = 200;
+const started = new StartedPrograms();
 
-/** Reports whether this process has started a program lately, by its process ID. */
+/** Reports whether this process runs a program or has run it lately, by its process ID. */
 export function isOwnProgram(processId: number): boolean {
   return started.has(processId);
-}
-
-function noteStarted(child: Deno.ChildProcess): Deno.ChildProcess {
-  started.add(child.pid);
-  const [oldest = 0] = started;
-  if (started.size > MOST_STARTED) started.delete(oldest);
-  return child;
 }
 
 /** Starts a program inside the namespace. */
@@ -205,14 +198,12 @@ function start(
 ): Deno.ChildProcess {
   try {
     return inNetns(netns, () =>
-      noteStarted(
-        new Deno.Command(path, {
-          args: [...args],
-          stdin: "piped",
-          stdout: "piped",
-          stderr: "piped",
-        }).spawn(),
-      ));
+      new Deno.Command(path, {
+        args: [...args],
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn());
   } catch (error) {
     if (!isUnstartable(error)) throw error;
     throw new BackendMissing(`Cannot start "${path}"`, { cause: error });
