@@ -57,6 +57,17 @@ export interface CachedAttachment extends CachedDocument {
   readonly path: string;
 }
 
+/** What the files of a cache are. */
+export interface CacheListing {
+  /** In the order of their files' names. */
+  readonly attachments: readonly CachedAttachment[];
+  /**
+   * Paths of files that are no attachments: unreadable, torn by a crash, or in
+   * another format. GC cannot remove them, and names them.
+   */
+  readonly unreadable: readonly string[];
+}
+
 /** A result in its own version, and decoded. */
 export interface AttachmentResult {
   /** The plugin's output, with `cniVersion` and unknown keys. */
@@ -235,14 +246,20 @@ export class AttachmentCache {
   }
 
   /**
-   * Lists the paths of files that are no attachments: unreadable, torn by a crash, or
-   * in another format. GC cannot remove them, and names them.
+   * Reads all files once.
    *
    * @throws {CniError} 5 if the directory cannot be read
    */
-  listUnreadable(): string[] {
-    return this.#listNames().map((name) => join(this.#directory, name))
-      .filter((path) => readAttachment(path) === undefined && isTaken(path));
+  readAll(): CacheListing {
+    const attachments: CachedAttachment[] = [];
+    const unreadable: string[] = [];
+    for (const name of this.#listNames()) {
+      const path = join(this.#directory, name);
+      const found = readAttachment(path);
+      if (found !== undefined) attachments.push(found);
+      else if (isTaken(path)) unreadable.push(path);
+    }
+    return { attachments, unreadable };
   }
 
   /**

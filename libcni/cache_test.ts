@@ -523,6 +523,19 @@ Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
   });
 });
 
+Deno.test("AttachmentCache.readAll() tells attachments from other files", () => {
+  using fixture = new Fixture();
+  fixture.cache.writeAttachment(attachment(), RESULT);
+  fixture.plant("net1-c2-eth0", "{");
+  fixture.plant("net1-c3-eth0", "");
+  const { attachments, unreadable } = fixture.cache.readAll();
+  assertEquals(attachments, fixture.cache.listAttachments());
+  assertEquals(
+    unreadable,
+    ["net1-c2-eth0", "net1-c3-eth0"].map((name) => join(fixture.results, name)),
+  );
+});
+
 Deno.test("AttachmentCache reads keys in any case, and null as absent", () => {
   using fixture = new Fixture();
   fixture.plant(

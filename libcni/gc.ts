@@ -9,7 +9,7 @@ import type { MaybePromise } from "../base/waiting.ts";
 import { throwAll } from "../cni/call/rollback.ts";
 import { type AttachmentId, listedTest } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
-import type { CachedAttachment } from "./cache.ts";
+import type { CachedAttachment, CacheListing } from "./cache.ts";
 import type { NetworkConfList, PluginList } from "./conf.ts";
 import type { DelOptions } from "./del.ts";
 import {
@@ -29,6 +29,8 @@ export interface GcOptions extends DelOptions {
    * deleted, and the plugins get no list.
    */
   readonly validAttachments?: readonly AttachmentId[] | undefined;
+  /** The cache's files, if the caller has just read them. */
+  readonly listing?: CacheListing | undefined;
 }
 
 /**
@@ -49,20 +51,17 @@ export async function collectGarbage(
   if (list.disableGc) return;
   const failures: unknown[] = [];
   const attempt = attemptInto(failures);
-  const stale = await attempt(
+  const { attachments, unreadable } = await attempt(
     `failed to list cached attachments of network ${JSON.stringify(list.name)}`,
-    () => listStale(tools, list, options),
-  );
-  for (const attachment of stale ?? []) {
+    () => options.listing ?? tools.cache.readAll(),
+  ) ?? { attachments: [], unreadable: [] };
+  for (const attachment of staleOf(attachments, list, options)) {
     await attempt(
       `failed to delete stale attachment ${attachment.containerId} ${attachment.ifName}`,
       () => delStale(tools, list, attachment, options),
     );
   }
-  await attempt(
-    "failed to look for unreadable files in the cache",
-    () => warnOfUnreadable(tools, list),
-  );
+  warnOfUnreadable(tools, list, unreadable);
   if (mayHaveVersion(list, COMMAND_SINCE.GC)) {
     failures.push(...await gcPlugins(tools, list, options));
   }
@@ -83,19 +82,23 @@ function attemptInto(
   };
 }
 
-function listStale(
-  { cache }: Tools,
+function staleOf(
+  attachments: readonly CachedAttachment[],
   { name }: NetworkConfList,
   { validAttachments = [] }: GcOptions,
 ): CachedAttachment[] {
   const isValid = listedTest(validAttachments);
-  return cache.listAttachments()
+  return attachments
     .filter((cached) => cached.network === name && !isValid(cached));
 }
 
 /** Names the files of a network that no GC can remove. */
-function warnOfUnreadable({ cache, log }: Tools, { name }: PluginList): void {
-  for (const path of cache.listUnreadable()) {
+function warnOfUnreadable(
+  { log }: Tools,
+  { name }: PluginList,
+  unreadable: readonly string[],
+): void {
+  for (const path of unreadable) {
     if (!basename(path).startsWith(`${name}-`)) continue;
     log.warn("Leaving a file of the cache that cannot be read", { path });
   }

@@ -120,3 +120,15 @@ Deno.test("gcNetworkList() names files of the cache that cannot be read", async 
   assertEquals(host.story, ["a ADD", "a GC", "a GC"]);
   assertEquals(host.cached, ["net1-c1-eth0"]);
 });
+
+Deno.test("gcNetworkList() takes the caller's list of the cache's files", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  await host.runtime().addNetworkList(list, host.conf());
+  const path = `${host.cacheDir}/results/net1-c2-eth0`;
+  const listing = { attachments: [], unreadable: [path] };
+  await host.runtime().gcNetworkList(list, { validAttachments: [], listing });
+  assertEquals(host.story, ["a ADD", "a GC"]);
+  assertStringIncludes(host.logged, path);
+});

@@ -16,6 +16,7 @@ export {
   type CachedAttachment,
   type CachedDocument,
   type CachedRequest,
+  type CacheListing,
   DEFAULT_CACHE_DIR,
   type DescribedAttachment,
 } from "./cache.ts";

@@ -37,7 +37,8 @@ import { encodeJson } from "../../base/json/json_bytes.ts";
  *
  * @param config A parsed network configuration
  * @param network Its name
- * @param onUnreadable Receives the paths of such files
+ * @param onUnreadable Receives the paths of such files, unless the runtime lists all
+ * that they may stand for, as multus does, which names them itself
  * @returns Undefined if the runtime lists nothing
  * @throws {CniError} 7 if the list is malformed, 5 if the cache cannot be read
  */
@@ -50,7 +51,7 @@ export function listValidAttachments(
   const valid = decodeValidAttachments(config);
   if (valid === undefined) return undefined;
   const isValid = listedTest(valid);
-  const others = listOwn(cacheDir, { network, onUnreadable })
+  const others = listOwn(cacheDir, { network, isValid, onUnreadable })
     .filter((cached) => cached.network === network && !isValid(cached))
     .map(({ containerId, ifName }) => ({ containerId, ifName }));
   return [...valid, ...others];
@@ -111,13 +112,14 @@ interface CachedAttachment extends AttachmentId {
 /** Whose attachments are read. */
 interface Reading {
   readonly network: string;
+  readonly isValid: (attachment: AttachmentId) => boolean;
   readonly onUnreadable: (path: string) => void;
 }
 
 /** @throws {CniError} 5 if the directory cannot be read */
 function listCached(
   directory: string,
-  { network, onUnreadable }: Reading,
+  { network, isValid, onUnreadable }: Reading,
 ): CachedAttachment[] {
   const entries = withIoFailure(
     `read the cache directory "${directory}"`,
@@ -132,7 +134,7 @@ function listCached(
     const found = readCached(ifPossible(() => file && parseJson(file)));
     if (found !== undefined) return [found];
     const possible = attachmentsNamed(name, network);
-    if (possible.length > 0) onUnreadable(path);
+    if (!possible.every(isValid)) onUnreadable(path);
     return possible.map((one) => ({ ...one, network }));
   });
 }

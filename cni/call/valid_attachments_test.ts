@@ -106,6 +106,15 @@ Deno.test("a file that cannot be read keeps what its name may stand for", () => 
       assertEquals(list("pods"), [OF_MULTUS]);
       assertEquals(list("red"), []);
       assertEquals(unreadable, [path]);
+      // The runtime knows: multus, or the plugin that runs this IPAM plugin.
+      const { containerId: containerID, ifName: ifname } = OF_MULTUS;
+      listValidAttachments(
+        { [VALID]: [{ containerID, ifname }] },
+        "pods",
+        directory,
+        (one) => unreadable.push(one),
+      );
+      assertEquals(unreadable, [path]);
     }
   });
   assertEquals(attachmentsNamed("a-b-c-d", "a"), [

@@ -9,14 +9,19 @@ import { attachmentsNamed } from "../../../cni/call/valid_attachments.ts";
 import { throwAll } from "../../../cni/call/rollback.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
-import { toNetworkConfList } from "../../../libcni/conf.ts";
+import type { MaybePromise } from "../../../base/waiting.ts";
+import type { CacheListing } from "../../../libcni/cache.ts";
+import {
+  type NetworkConfList,
+  toNetworkConfList,
+} from "../../../libcni/conf.ts";
 import { AttachmentLocks, lockDirectoryOf } from "../../../libcni/lock.ts";
 import { isList } from "../model/delegate.ts";
 import { waitUntilReady } from "../pod/pod.ts";
 import { findMaster } from "../select/select.ts";
 import type { Session } from "./session.ts";
 import { withMultusError } from "../model/failure.ts";
-import { releaseStaleContainers } from "./stale_containers.ts";
+import { listStale, releaseContainers } from "./stale_containers.ts";
 
 /**
  * Detaches containers that the runtime no longer has from all recorded networks,
@@ -33,45 +38,66 @@ import { releaseStaleContainers } from "./stale_containers.ts";
  * @throws All failures, after everything was tried
  */
 export async function gc(session: Session): Promise<void> {
-  const { call: { validAttachments: valid, config, signal } } = session;
+  const { call: { validAttachments: valid, config, signal }, cache } = session;
   await withMultusError(
     {},
     () => waitUntilReady(config.readinessIndicatorFile, signal),
   );
   const failures: unknown[] = [];
-  try {
-    if (valid !== undefined) {
-      failures.push(...await releaseStaleContainers(session, valid));
-    }
-  } catch (error) {
-    failures.push(error);
+  const attempt = attemptInto(failures);
+  // It may wait for the API, and the plugins must keep what is added meanwhile. So it
+  // comes before the cache is read.
+  const list = await attempt(() => readMaster(session));
+  let listing = await attempt(() => cache.readAll());
+  const known = listing?.attachments;
+  if (valid !== undefined && known !== undefined) {
+    const stale = await attempt(() => listStale(session, valid, known)) ?? [];
+    failures.push(...await releaseContainers(session, stale));
+    // The cache has changed.
+    if (stale.length > 0) listing = await attempt(() => cache.readAll());
   }
   new AttachmentLocks(lockDirectoryOf(config.cniDir)).sweep();
-  try {
-    await collectOfMaster(session, valid ?? []);
-  } catch (error) {
-    failures.push(error);
+  if (list !== undefined && listing !== undefined) {
+    const files = listing;
+    await attempt(() => collectOfMaster(session, list, files));
   }
   throwAll(failures, `errors: ${failures.map(describeError).join(" / ")}`);
 }
 
-async function collectOfMaster(
-  session: Session,
-  valid: readonly AttachmentId[],
-): Promise<void> {
-  const { runtime, cache, log, call: { signal } } = session;
+/** Returns a function that runs a step and collects its failure. */
+function attemptInto(
+  failures: unknown[],
+): <T>(step: () => MaybePromise<T>) => Promise<T | undefined> {
+  return async (step) => {
+    try {
+      return await step();
+    } catch (error) {
+      failures.push(error);
+      return undefined;
+    }
+  };
+}
+
+async function readMaster(session: Session): Promise<NetworkConfList> {
   const { conf } = await withMultusError({}, () => findMaster(session));
-  const list = isList(conf) ? conf : toNetworkConfList(conf);
+  return isList(conf) ? conf : toNetworkConfList(conf);
+}
+
+async function collectOfMaster(
+  { runtime, log, call: { validAttachments: valid = [], signal } }: Session,
+  list: NetworkConfList,
+  listing: CacheListing,
+): Promise<void> {
+  const { attachments, unreadable } = listing;
   // A torn file may be a living container's. GC of the master names its own.
-  const unreadable = cache.listUnreadable();
   for (const path of unreadable) {
     if (basename(path).startsWith(`${list.name}-`)) continue;
     log.warn("Leaving a file of the cache that cannot be read", { path });
   }
   const torn = unreadable
     .flatMap((path) => attachmentsNamed(basename(path), list.name));
-  const validAttachments = joinValid(valid, cache.listAttachments(), torn);
-  await runtime.gcNetworkList(list, { validAttachments, signal });
+  const validAttachments = joinValid(valid, attachments, torn);
+  await runtime.gcNetworkList(list, { validAttachments, listing, signal });
 }
 
 function joinValid(

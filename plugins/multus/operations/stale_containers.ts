@@ -31,26 +31,24 @@ import type { Delegate } from "../model/delegate.ts";
 import type { ScratchState } from "../records/scratch_cache.ts";
 import { lockContainer, type Session } from "./session.ts";
 
+/** A container, and the files of its attachments in libcni's cache. */
+export interface StaleContainer {
+  readonly containerId: string;
+  readonly paths: readonly string[];
+}
+
 /**
- * Detaches such containers from their networks and removes their records.
+ * Detaches containers from their networks and removes their records, except those on
+ * which another operation works, which the log names.
  *
- * A container belongs to the network that its scratch file names. If the file
- * names none, as in Go multus, the container is released only after all its
- * known sandboxes are deleted.
- *
- * Containers with a record that is newer than this process are kept: the runtime
- * may have built its list earlier. So are those on which another operation works,
- * which the log names.
- *
- * @param valid The runtime's attachments
  * @returns The failures
  */
-export async function releaseStaleContainers(
+export async function releaseContainers(
   session: Session,
-  valid: readonly AttachmentId[],
+  containers: readonly StaleContainer[],
 ): Promise<unknown[]> {
   const failures: unknown[] = [];
-  for (const stale of listStale(session, valid)) {
+  for (const stale of containers) {
     try {
       await release(session, stale);
     } catch (error) {
@@ -60,21 +58,29 @@ export async function releaseStaleContainers(
   return failures;
 }
 
-/** A container, and the files of its attachments in libcni's cache. */
-interface StaleContainer {
-  readonly containerId: string;
-  readonly paths: readonly string[];
-}
-
-function listStale(
+/**
+ * Lists the containers on record to release.
+ *
+ * A container belongs to the network that its scratch file names. If the file
+ * names none, as in Go multus, the container is released only after all its
+ * known sandboxes are deleted.
+ *
+ * Containers with a record that is newer than this process are kept: the runtime
+ * may have built its list earlier.
+ *
+ * @param valid The runtime's attachments
+ * @param attachments Those in libcni's cache
+ */
+export function listStale(
   session: Session,
   valid: readonly AttachmentId[],
+  attachments: readonly CachedAttachment[],
 ): StaleContainer[] {
-  const { scratch, cache } = session;
+  const { scratch } = session;
   const spared = new Set(valid.map(({ containerId }) => containerId));
   const recorded = new Map<string, CachedAttachment[]>();
   for (const containerId of scratch.list()) recorded.set(containerId, []);
-  for (const attachment of cache.listAttachments()) {
+  for (const attachment of attachments) {
     const { containerId } = attachment;
     const others = recorded.get(containerId) ?? [];
     recorded.set(containerId, [...others, attachment]);

@@ -240,6 +240,34 @@ hostTest("multus' GC of one network leaves the pods of another", async () => {
   assertEquals(host.leftovers(), []);
 });
 
+hostTest("multus' GC names each torn file of the cache once", async () => {
+  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
+  const pod = host.addPod("web", { networks: "green" });
+  await host.succeed("ADD", pod);
+  const torn = ["pods", "green"].map((network, index) =>
+    `${host.cniDir}/results/${network}-${pod.containerId}-${
+      ["eth0", "net1"][index]
+    }`
+  );
+  const whole = torn.map((path) => Deno.readFileSync(path));
+  for (const path of torn) Deno.truncateSync(path, 20);
+  const attachments = [{ containerID: pod.containerId, ifname: "eth0" }];
+  const { code, stderr } = await host.call("GC", pod, {
+    keys: { "cni.dev/valid-attachments": attachments },
+    env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+  });
+  assertEquals(code, 0, stderr);
+  for (const path of torn) {
+    const lines = stderr.split("\n").filter((line) => line.includes(path));
+    assertEquals(lines.length, 1, stderr);
+  }
+  torn.forEach((path, index) =>
+    Deno.writeFileSync(path, whole[index] ?? new Uint8Array())
+  );
+  await host.succeed("DEL", pod);
+  assertEquals(host.leftovers(), []);
+});
+
 hostTest("multus' STATUS is the master's", async () => {
   await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const pod = host.addPod("nobody");
