@@ -21,7 +21,9 @@ import {
   keepFile,
   needsImmutableFiles,
 } from "../../../tests/_harness/immutable_file.ts";
+import { BIN } from "../../../tests/_harness/executables.ts";
 import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
+import { hasCommand, ignoreUnless } from "../../../testing/capabilities.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 hostTest("multus asks the API as little as it can", async (t) => {
@@ -240,33 +242,39 @@ hostTest("multus' GC of one network leaves the pods of another", async () => {
   assertEquals(host.leftovers(), []);
 });
 
-hostTest("multus' GC names each torn file of the cache once", async () => {
-  await using host = await MultusHost.start({ cniVersion: "1.1.0" });
-  const pod = host.addPod("web", { networks: "green" });
-  await host.succeed("ADD", pod);
-  const torn = ["pods", "green"].map((network, index) =>
-    `${host.cniDir}/results/${network}-${pod.containerId}-${
-      ["eth0", "net1"][index]
-    }`
-  );
-  const whole = torn.map((path) => Deno.readFileSync(path));
-  for (const path of torn) Deno.truncateSync(path, 20);
-  const attachments = [{ containerID: pod.containerId, ifname: "eth0" }];
-  const { code, stderr } = await host.call("GC", pod, {
-    keys: { "cni.dev/valid-attachments": attachments },
-    env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
-  });
-  assertEquals(code, 0, stderr);
-  for (const path of torn) {
-    const lines = stderr.split("\n").filter((line) => line.includes(path));
-    assertEquals(lines.length, 1, stderr);
-  }
-  torn.forEach((path, index) =>
-    Deno.writeFileSync(path, whole[index] ?? new Uint8Array())
-  );
-  await host.succeed("DEL", pod);
-  assertEquals(host.leftovers(), []);
-});
+hostTest(
+  "multus' GC reads the cache once, and names each torn file once",
+  ignoreUnless(hasCommand("strace"), "needs strace"),
+  async () => {
+    await using host = await MultusHost.start({ cniVersion: "1.1.0" });
+    const pod = host.addPod("web", { networks: "green" });
+    await host.succeed("ADD", pod);
+    const torn = [["pods", "eth0"], ["green", "net1"]].map(([name, link]) =>
+      `${host.cniDir}/results/${name}-${pod.containerId}-${link}`
+    );
+    const whole = torn.map((path) => Deno.readFileSync(path));
+    for (const path of torn) Deno.truncateSync(path, 20);
+    const attachments = [{ containerID: pod.containerId, ifname: "eth0" }];
+    const trace = `${host.hosts.directory}/trace`;
+    const strace = ["-f", "-qq", "-o", trace, "-e", "trace=openat"];
+    const { code, stderr } = await host.call("GC", pod, {
+      command: ["/usr/bin/strace", ...strace, `${BIN}/multus`],
+      keys: { "cni.dev/valid-attachments": attachments },
+      env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+    });
+    assertEquals(code, 0, stderr);
+    const opened = Deno.readTextFileSync(trace);
+    for (const path of torn) {
+      for (const text of [stderr, opened]) {
+        const lines = text.split("\n").filter((line) => line.includes(path));
+        assertEquals(lines.length, 1, lines.join("\n"));
+      }
+    }
+    whole.forEach((bytes, at) => Deno.writeFileSync(torn[at] ?? "", bytes));
+    await host.succeed("DEL", pod);
+    assertEquals(host.leftovers(), []);
+  },
+);
 
 hostTest("multus' STATUS is the master's", async () => {
   await using host = await MultusHost.start({ cniVersion: "1.1.0" });
