@@ -134,6 +134,7 @@ export type {
   Invoker,
   ListContext,
   Starter,
+  StartingPlugin,
   YieldDuring,
 } from "./cni/call/context.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";

@@ -235,10 +235,10 @@ export async function delPlugins(
     ...tools.context,
     linkDeletion,
     keepsAddresses: failures.length > 0 || tools.context.keepsAddresses,
-    onProcess: async (): Promise<Starter | void> => {
+    onProcess: async (starting): Promise<Starter | void> => {
       await finish();
       if (failures.length > 0 && holds) throw new AddressesKept();
-      return await tools.context.onProcess?.();
+      return await tools.context.onProcess?.(starting);
     },
   });
   for (const [index, plugin] of [...network.plugins.entries()].reverse()) {

@@ -69,7 +69,9 @@ Deno.test("delPlugins() runs all plugins even if links left for later cannot be 
   const story: string[] = [];
   const invoker: Invoker = {
     async invoke({ type, linkDeletion, onProcess }): Promise<string> {
-      if (type === "b") await onProcess?.();
+      if (type === "b") {
+        await onProcess?.({ path: "/b", env: {}, stdin: new Uint8Array() });
+      }
       story.push(type);
       const link = { index: 1, name: `${type}'s`, netns: "/netns" };
       await linkDeletion?.later([link], (links) => {

@@ -45,7 +45,9 @@ export interface CallControl {
    * Called before a process is started for a plugin. If it returns a function, the
    * process is started by it.
    */
-  readonly onProcess?: (() => Promise<Starter | void>) | undefined;
+  readonly onProcess?:
+    | ((starting: StartingPlugin) => Promise<Starter | void>)
+    | undefined;
   /** Lets other calls run during a long wait; undefined if this call runs alone. */
   readonly yieldDuring?: YieldDuring | undefined;
   /**
@@ -101,6 +103,12 @@ export interface CallContext
  * program. Other calls run during the wait; before it returns, it waits for a slot.
  */
 export type YieldDuring = <T>(wait: () => Promise<T>) => Promise<T>;
+
+/** A plugin that is about to be started as a process. */
+export interface StartingPlugin extends Pick<Invocation, "env" | "stdin"> {
+  /** Path of its executable. */
+  readonly path: string;
+}
 
 /** Calls a function that starts a process and does not wait; returns its value. */
 export type Starter = <T>(start: () => T) => T;

@@ -36,7 +36,7 @@ export async function execPlugin(
   { env, stdin, onStderr, signal, onProcess, onChild }: ExecInput,
   pauseForRetry: PauseForRetry = pauseOneSecond,
 ): Promise<string> {
-  const starter = await onProcess?.() ?? startPlainly;
+  const starter = await onProcess?.({ path, env, stdin }) ?? startPlainly;
   const startMs = performance.now();
   const child = await start(path, { env, signal, starter }, pauseForRetry);
   onChild?.(child.pid);

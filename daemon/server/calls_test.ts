@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { CniError } from "../../base/error.ts";
+import { isTaken } from "../../base/files/io.ts";
 import { emptyResult } from "../../cni/result/result.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
@@ -9,6 +10,7 @@ import { dhcp } from "../../ipam/dhcp/plugin.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
 import { Calls } from "./calls.ts";
@@ -200,32 +202,60 @@ Deno.test("Calls leaves the lease to which a second ADD came", async () => {
   assertEquals([codeOf(second), directory.leases()], [11, leases]);
 });
 
-rootTest("Calls leaves the interface to which a second ADD came", async (t) => {
-  await eachRow(t, ["eth0", "eth1"], async (name) => {
-    using hosts = TestHosts.create();
-    const peer = ["type", "veth", "peer", "name", "peer"];
-    runIn(hosts.sandbox, "ip", "link", "add", name, ...peer);
-    const told = new Told();
-    const gone = new AbortController();
-    const plugin: Plugin = {
-      ...told.plugin,
-      add: () => {
-        gone.abort(new Error("the caller disconnected"));
-        throw new Error("another program's IPAM plugin refused");
-      },
-    };
-    const env = {
-      CNI_COMMAND: "ADD",
-      CNI_CONTAINERID: "c1",
-      CNI_NETNS: hosts.sandbox.path,
-      CNI_IFNAME: "eth0",
-      CNI_PATH: "/no/such/directory",
-    };
-    const changes = { plugin, env };
-    await told.run("ADD", "c1", gone.signal, undefined, changes);
-    assertEquals(told.story, name === "eth0" ? [] : ["DEL c1"]);
-  });
-});
+rootTest(
+  "Calls undoes another program's ADD, unless the interface was there before",
+  async (t) => {
+    const rows = [["before", []], ["by the ADD", ["DEL c1"]]] as const;
+    await eachRow(t, rows, async ([made, story]) => {
+      using hosts = TestHosts.create();
+      const link = [
+        "link",
+        "add",
+        "eth0",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "peer",
+      ];
+      if (made === "before") runIn(hosts.sandbox, "ip", ...link);
+      const make = made === "before"
+        ? ""
+        : `nsenter --net='${hosts.sandbox.path}' ip ${link.join(" ")}`;
+      const begun = `${hosts.directory}/begun`;
+      await Deno.writeTextFile(
+        `${hosts.directory}/foreign`,
+        `#!/bin/sh\n${make}\ntouch '${begun}'\nexec sleep 60\n`,
+        { mode: 0o755 },
+      );
+      const told = new Told();
+      const plugin: Plugin = {
+        ...told.plugin,
+        add: async ({ args, context, signal }) => {
+          const config = { cniVersion: "1.0.0", name: "n", type: "foreign" };
+          const stdin = new TextEncoder().encode(JSON.stringify(config));
+          const invocation = { ...context, type: "foreign", stdin, signal };
+          await context.invoker.invoke(invocation);
+          throw new Error(`nobody cut ${args.containerId}`);
+        },
+      };
+      const env = {
+        PATH: Deno.env.get("PATH") ?? "",
+        CNI_COMMAND: "ADD",
+        CNI_CONTAINERID: "c1",
+        CNI_NETNS: hosts.sandbox.path,
+        CNI_IFNAME: "eth0",
+        CNI_PATH: hosts.directory,
+      };
+      const gone = new AbortController();
+      const changes = { plugin, env };
+      const added = told.run("ADD", "c1", gone.signal, undefined, changes);
+      await eventually("the plugin works", () => isTaken(begun));
+      gone.abort(new Error("the caller disconnected"));
+      assertEquals([codeOf(await added), told.story], [11, story]);
+    }, ([made]) => made);
+  },
+);
 
 Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {
   const told = new Told();

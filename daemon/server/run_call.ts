@@ -6,7 +6,6 @@
 
 import { JoinedSignal } from "../../base/deadline.ts";
 import { ErrorCode } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
 import type { Log } from "../../base/log/log.ts";
 import type {
   CallContext,
@@ -70,7 +69,16 @@ export async function runCall(
   const { stdin } = call;
   let isAttached = false;
   const onAttached = (): void => void (isAttached = true);
-  const input = { ...context, stdin: () => stdin, startedAt, onAttached };
+  const onProcess = command === "ADD"
+    ? watchSecondAdd(call, onAttached)
+    : undefined;
+  const input = {
+    ...context,
+    stdin: () => stdin,
+    startedAt,
+    onAttached,
+    onProcess,
+  };
   const output = await runPlugin(running, call.env, input, options);
   const wasCut = context.signal.aborted;
   call.poll();
@@ -78,8 +86,7 @@ export async function runCall(
   // What is there after an ADD that refuses may be an earlier one's.
   const code = codeOf(output);
   const hasFailed = code !== 0 &&
-    (!wasCut || REFUSALS.includes(code) || isAttached ||
-      await hasInterface(call));
+    (!wasCut || isAttached || REFUSALS.includes(code));
   if (!hasFailed) await undo(running, output, context, options);
   return cancelledOutcome(subject, context.signal);
 }
@@ -100,23 +107,23 @@ const REFUSALS: readonly number[] = [
 ];
 
 /**
- * Reports whether the container has its interface after an ADD that has failed: it is
- * an earlier ADD's, because a failed one removes its own. Another program's IPAM
- * plugin may have refused the address of a second ADD with any code.
+ * Calls a function if ADD of another program's plugin is about to begin that would
+ * find the container's interface: an earlier ADD has made it. What exists only
+ * afterwards may be of the plugin that was cut off. Our plugins refuse a second ADD
+ * with one of the {@linkcode REFUSALS}.
  */
-async function hasInterface(
-  { env, stdin, plugin }: DaemonCall,
-): Promise<boolean> {
+function watchSecondAdd(
+  { env }: Pick<DaemonCall, "env">,
+  onAttached: () => void,
+): CallContext["onProcess"] {
   const { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = env;
-  const { type, prevResult } =
-    ifPossible(() => JSON.parse(new TextDecoder().decode(stdin))) ?? {};
-  // IPAM plugins and later plugins of a list find the interface of an earlier one.
-  if (type !== plugin.name || prevResult) return false;
-  const { Rtnl } = await import("../../ffi/rtnl/mod.ts");
-  return ifPossible(() => {
-    using sandbox = Rtnl.open(netns);
-    return sandbox.link.find(ifName) !== undefined;
-  }) ?? false;
+  return async (starting) => {
+    const { mayAttach } = await import("../../cni/call/attaching.ts");
+    // multus adds other interfaces, too.
+    if (starting.env["CNI_IFNAME"] !== ifName || !mayAttach(starting)) return;
+    const { hasLink } = await import("../../ffi/rtnl/has_link.ts");
+    if (hasLink(netns, ifName)) onAttached();
+  };
 }
 
 async function runPlugin(

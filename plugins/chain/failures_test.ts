@@ -2,6 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
+import type { DispatchInput } from "../../cni/call/context.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import {
@@ -12,6 +13,9 @@ import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { netConf } from "../../cni/config/types.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { createChain } from "./plugin.ts";
 
 const FAIL = `echo '{"code":11,"msg":"no"}'; exit 1`;
@@ -25,6 +29,7 @@ class Scene extends RecordingPlugins {
   readonly #records = `${this.directory.path}/records`;
   /** Plugins that run in this process, by type. */
   readonly resident: Map<string, Plugin> = new Map();
+  netns = "/run/netns/c1";
   plugins: readonly object[] = ["a", "b", "c"].map((type) => ({ type }));
 
   constructor() {
@@ -39,6 +44,7 @@ class Scene extends RecordingPlugins {
   async run(
     command: string,
     keys: object = {},
+    more: Pick<Partial<DispatchInput>, "signal" | "startedAt"> = {},
   ): Promise<{ story: string; error: Record<string, unknown> | undefined }> {
     const before = this.story.length;
     const { plugins } = this;
@@ -48,7 +54,7 @@ class Scene extends RecordingPlugins {
         PATH: "/usr/bin:/bin",
         CNI_COMMAND: command,
         CNI_CONTAINERID: "c1",
-        CNI_NETNS: "/run/netns/c1",
+        CNI_NETNS: this.netns,
         CNI_IFNAME: "eth0",
         CNI_PATH: this.directory.path,
         CNI_LOG_FILE: "stderr",
@@ -61,6 +67,7 @@ class Scene extends RecordingPlugins {
       hostNetns: "/proc/thread-self/ns/net",
       // After all records.
       startedAt: new Date(Date.now() + 1000),
+      ...more,
     });
     this.logged = stderr;
     const error = exitCode === 0 ? undefined : JSON.parse(stdout);
@@ -106,6 +113,34 @@ Deno.test("a failed ADD is undone in reverse, and DEL has nothing to do", async 
   assertEquals(await scene.run("DEL"), { story: "", error: undefined });
   assertEquals(scene.records, 0);
 });
+
+rootTest(
+  "a first plugin that was cut off is undone, unless the interface was there before",
+  async (t) => {
+    const rows = [
+      [false, "a ADD, a DEL", ""],
+      [true, "a ADD", "c DEL, b DEL, a DEL"],
+    ] as const;
+    await eachRow(t, rows, async ([isSecond, expected, deleted]) => {
+      using hosts = TestHosts.create();
+      using scene = new Scene();
+      scene.netns = hosts.sandbox.path;
+      if (isSecond) {
+        const peer = ["type", "veth", "peer", "name", "peer"];
+        runIn(hosts.sandbox, "ip", "link", "add", "eth0", ...peer);
+      }
+      scene.change("a", { ADD: "exec sleep 60" });
+      const cut = new AbortController();
+      const adding = scene.run("ADD", {}, { signal: cut.signal });
+      await eventually("a runs", () => scene.story.length > 0);
+      cut.abort(new Error("the caller disconnected"));
+      const { story, error } = await adding;
+      assertEquals([story, error === undefined], [expected, false]);
+      assertEquals((await scene.run("DEL")).story, deleted);
+      assertEquals(scene.records, 0);
+    }, ([isSecond]) => isSecond ? "a second ADD" : "the first ADD");
+  },
+);
 
 Deno.test("a plugin that is missing never began, also if it appears later", async () => {
   using scene = new Scene();

@@ -22,6 +22,7 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
+import type { CallContext, StartingPlugin } from "../../cni/call/context.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
@@ -53,12 +54,19 @@ export function createChain(
         const { network, conf, options, recorded } = links;
         using running = RunningAdd.begin(recorded) ??
           await (await import("./undo.ts")).beginAfterEarlier(links);
-        const context = {
-          ...call.context,
-          onProcess: () => running.lock(call.context.onProcess),
+        const { steps } = running;
+        const { context: outer, signal } = call;
+        let isFirstToUndo: boolean | undefined;
+        const context: CallContext = {
+          ...outer,
+          async onProcess(starting) {
+            if (steps.isOpen(0)) {
+              isFirstToUndo ??= !await findsInterface(starting);
+            }
+            return await running.lock(() => outer.onProcess?.(starting));
+          },
         };
         const tools = { ...links.tools, context };
-        const { steps } = running;
         try {
           const added = await addPlugins(tools, network, conf, {
             ...options,
@@ -67,9 +75,11 @@ export function createChain(
           running.finish();
           return added;
         } catch (error) {
-          // The first plugin has undone its own part. A second ADD fails so, too, and
-          // must leave what the first one has made alone.
-          if (steps.isOpen(0)) {
+          // The first plugin has undone its own part, unless the signal has ended its
+          // process. A second ADD fails so, too, and must leave what the first one has
+          // made alone.
+          const wasCut = signal?.aborted && isFirstToUndo;
+          if (steps.isOpen(0) && !wasCut) {
             running.finish();
             throw error;
           }
@@ -147,6 +157,17 @@ async function readAndRun<T>(
     const { describeFailedPlugin } = await import("../../libcni/operation.ts");
     throw describeFailedPlugin(error);
   }
+}
+
+/**
+ * Reports whether a plugin that is about to attach the container finds its interface:
+ * this is a second ADD.
+ */
+async function findsInterface(starting: StartingPlugin): Promise<boolean> {
+  const { mayAttach } = await import("../../cni/call/attaching.ts");
+  const { hasLink } = await import("../../ffi/rtnl/has_link.ts");
+  const { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = starting.env;
+  return mayAttach(starting) && hasLink(netns, ifName);
 }
 
 async function warnOfMistakes(

@@ -16,7 +16,7 @@ import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { ifPossible, isTaken, removeQuietly } from "../../base/files/io.ts";
 import { describeHolders } from "../../base/files/lock_holders.ts";
-import type { CallContext, Starter } from "../../cni/call/context.ts";
+import type { Starter } from "../../cni/call/context.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import * as libc from "../../ffi/libc.ts";
 import { allSteps, Steps, type StepsState } from "../../libcni/steps.ts";
@@ -81,7 +81,9 @@ export class RunningAdd implements Disposable {
    * @param outer Locks the record of the chain that contains this one
    * @returns What starts processes that hold the locks, too
    */
-  async lock(outer?: CallContext["onProcess"]): Promise<Starter | void> {
+  async lock(
+    outer?: () => Promise<Starter | void> | undefined,
+  ): Promise<Starter | void> {
     const startOuter = await outer?.();
     const file = this.#file;
     const isLocked = file !== undefined &&

@@ -457,7 +457,7 @@ function failsAt(
 
 /**
  * What chains do after ADD of the second plugin has failed. A chain whose first
- * plugin fails undoes nothing: that plugin has undone its own part.
+ * plugin fails by itself undoes nothing: that plugin has undone its own part.
  *
  * @param result The result of the first plugin
  */
@@ -867,7 +867,15 @@ conformance("chain deadline", {
         String(ending.answer),
         "netplugin failed with no error message: signal: killed",
       );
-    }, undoneFromSecond(EMPTY))(t);
+    }, {
+      ...undoneFromSecond(EMPTY),
+      // A first plugin that was killed has undone nothing.
+      "a chain behind the first": { calls: [["b DEL", EMPTY]], left: [[]] },
+      "a chain in a chain": {
+        calls: [["b DEL", EMPTY], ["a DEL", EMPTY]],
+        left: [[]],
+      },
+    })(t);
     await Deno.remove(mark);
   },
 });
