@@ -266,7 +266,7 @@ export async function findLeft(
     throw stillRuns(action, path);
   }
   recorded.log.warn(
-    "Continuing although a plugin of an earlier ADD is still running",
+    "Continuing although an earlier ADD, or a plugin that it started, is still running",
   );
   const open = ifPossible(() => RecordFile.open(recorded));
   return open && new Left(recorded, open);
@@ -276,7 +276,7 @@ function stillRuns(what: "add" | "delete", path: string): CniError {
   const file = ifPossible(() => Deno.statSync(path));
   return new CniError(
     ErrorCode.TryAgainLater,
-    `Cannot ${what}: a plugin that an earlier ADD started is still running`,
+    `Cannot ${what}: an earlier ADD, or a plugin that it started, is still running`,
     file && { details: `"${path}" is held by ${describeHolders(file)}` },
   );
 }

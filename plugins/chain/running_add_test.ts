@@ -175,7 +175,7 @@ Deno.test("findLeft() gives up at the call's signal, and leaves the record", asy
       const { code } = await assertRejects(
         () => findLeft({ ...recorded, signal }, action),
         CniError,
-        `Cannot ${action}: a plugin that an earlier ADD started is still running`,
+        `Cannot ${action}: an earlier ADD, or a plugin that it started, is still running`,
       );
       assertEquals([code, scene.records.length], [11, 1]);
     }
