@@ -54,6 +54,7 @@ export function createChain(
         const { network, conf, options, recorded } = links;
         using running = RunningAdd.begin(recorded) ??
           await (await import("./undo.ts")).beginAfterEarlier(links);
+        await running.begun();
         const { steps } = running;
         const { context: outer, signal } = call;
         let isFirstToUndo: boolean | undefined;

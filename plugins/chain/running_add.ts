@@ -29,6 +29,8 @@ import {
 
 /** Time limit of a wait, and pause between two attempts, in ms. */
 const LOCK_TIMEOUT_MS = 20_000, PAUSE_MS = 20;
+/** How long another process may look at a record, in ms. */
+const LOOK_MS = 200;
 /** Maximum number of attempts if the record is replaced each time. */
 const ATTEMPTS = 100;
 /** An empty record that is younger may be one that is about to be written, in ms. */
@@ -73,6 +75,15 @@ export class RunningAdd implements Disposable {
     const path = recordPathOf(recorded);
     recorded.log.warn("Continuing without a record", { path });
     return new RunningAdd(recorded, undefined);
+  }
+
+  /**
+   * Locks the record before the first plugin begins, and waits for a moment: a
+   * search for orphans, too, locks records while it looks at them.
+   */
+  async begun(): Promise<void> {
+    if (this.#file === undefined) return;
+    await waitForLock(this.#recorded, () => this.#tryLock(), LOOK_MS);
   }
 
   /**
@@ -322,10 +333,11 @@ export function sweepEmpty(directory: string = DIRECTORY): void {
 async function waitForLock<T>(
   { signal }: Recorded,
   attempt: () => T | undefined | false,
+  timeoutMs = LOCK_TIMEOUT_MS,
 ): Promise<T | undefined> {
   const first = attempt();
   if (first) return first;
-  using end = new JoinedSignal(LOCK_TIMEOUT_MS, signal);
+  using end = new JoinedSignal(timeoutMs, signal);
   while (!end.signal.aborted) {
     await pause(PAUSE_MS, end.signal);
     const later = attempt();

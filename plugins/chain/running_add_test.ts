@@ -9,6 +9,7 @@ import {
 } from "@std/assert";
 import { CniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { readIfLocked } from "../../base/files/lock.ts";
 import { createLog } from "../../base/log/log.ts";
 import { decodePluginConfs } from "../../libcni/conf.ts";
 import { readRecord, type Recorded } from "./record.ts";
@@ -161,6 +162,19 @@ Deno.test("findLeft() waits for a process that outlives RunningAdd", async () =>
   other.kill();
   left?.remove();
   assertEquals([scene.records, scene.logs], [[], []]);
+});
+
+Deno.test("RunningAdd locks its record although somebody looks at it", async () => {
+  using scene = new Scene();
+  using add = scene.begin();
+  const [path = ""] = scene.records;
+  const look = Deno.openSync(path);
+  look.lockSync(false);
+  const begun = add.begun();
+  setTimeout(() => look.close(), 50);
+  await begun;
+  add.steps.begin(0, undefined);
+  assert(readIfLocked(path) !== "", "it is not locked");
 });
 
 Deno.test("findLeft() gives up at the call's signal, and leaves the record", async () => {
