@@ -257,6 +257,21 @@ Deno.test("GC tries again what DEL has left of attachments that are not valid", 
   assertEquals([scene.records, scene.calls.at(-5)?.netns], [0, ""]);
 });
 
+Deno.test("GC of the plugins keeps an attachment whose record is younger", async () => {
+  using scene = new Scene();
+  await scene.run("ADD");
+  scene.change("b", { DEL: FAIL });
+  await scene.run("DEL");
+  const gc = { "cni.dev/valid-attachments": [] };
+  const { story } = await scene.run("GC", gc, { startedAt: new Date(0) });
+  assertEquals(story, "a GC, b GC, c GC");
+  for (const { stdin } of scene.calls.slice(-3)) {
+    assertEquals(stdin["cni.dev/valid-attachments"], [
+      { containerID: "c1", ifname: "eth0" },
+    ]);
+  }
+});
+
 Deno.test("GC names a record that cannot be read", async () => {
   using scene = new Scene();
   scene.change("a", { DEL: FAIL });

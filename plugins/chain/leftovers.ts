@@ -11,6 +11,7 @@ import type {
   Orphan,
 } from "../../metadata/leftovers.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { readIfLocked } from "../../base/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -23,10 +24,27 @@ import {
 
 /** See {@linkcode Leftovers}. */
 export const leftovers: Leftovers = {
-  finders: [(search) => listRecords().flatMap((one) => orphanOf(search, one))],
+  finders: [(search) => findOrphans(search)],
 };
 
-function orphanOf(search: LeftoverSearch, record: FoundRecord): Orphan[] {
+/**
+ * Finds records of deleted containers.
+ *
+ * @param directory Where the records are; /run/cni/chain by default
+ */
+export function findOrphans(
+  search: LeftoverSearch,
+  directory?: string,
+): Orphan[] {
+  return listRecords(directory)
+    .flatMap((one) => orphanOf(search, one, directory));
+}
+
+function orphanOf(
+  search: LeftoverSearch,
+  record: FoundRecord,
+  directory: string | undefined,
+): Orphan[] {
   const { input: { env, network }, path, since } = record;
   const container = env["CNI_CONTAINERID"] ?? "";
   const netns = env["CNI_NETNS"] ?? "";
@@ -49,7 +67,24 @@ function orphanOf(search: LeftoverSearch, record: FoundRecord): Orphan[] {
       const { hostNetns, invoker, signal, onStderr = () => {} } = search;
       const { env } = search;
       const context = { env, hostNetns, invoker, signal, onStderr };
-      await deleteRecorded(record, context, createChain);
+      const kept = await deleteRecorded(
+        record,
+        context,
+        createChain,
+        directory,
+      );
+      // Somebody else has removed what is gone.
+      if (kept === undefined || kept === "gone") return;
+      throw new CniError(
+        ErrorCode.TryAgainLater,
+        `Cannot delete the attachment of container "${container}": ` +
+          "another call has begun to work on it",
+        {
+          details: `"${path}" ${
+            kept === "changed" ? "has changed" : "is locked"
+          }`,
+        },
+      );
     },
   }];
 }

@@ -204,32 +204,34 @@ export async function findToDelete(recorded: Recorded): Promise<Left> {
 }
 
 /**
- * Finds what a record has, without waiting. An attachment on which another call
- * works is left alone, which the log reports, and so is one whose record was changed
- * or removed.
+ * Why an attachment is left alone: another call works on it, or has written its
+ * record again, or has removed the record.
+ */
+export type Kept = "in use" | "changed" | "gone";
+
+/**
+ * Finds what a record has, without waiting. The log reports an attachment that is
+ * in use.
  *
  * @param since When the record was last changed
  * @throws {SyscallError} If it cannot be opened
  */
-export function findUnused(
-  recorded: Recorded,
-  since: Date,
-): Left | "in use" | undefined {
+export function findUnused(recorded: Recorded, since: Date): Left | Kept {
   using stack = new DisposableStack();
   const file = openUnused(recorded);
-  if (file === undefined || file === "in use") return file;
+  if (typeof file === "string") return file;
   const left = stack.use(new Left(recorded, file));
-  if (file.since?.getTime() !== since.getTime()) return undefined;
+  if (file.since?.getTime() !== since.getTime()) return "changed";
   stack.move();
   return left;
 }
 
-function openUnused(recorded: Recorded): RecordFile | "in use" | undefined {
+function openUnused(recorded: Recorded): RecordFile | "in use" | "gone" {
   try {
     const file = tryOpen(recorded);
     if (file !== undefined) return file;
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return undefined;
+    if (isErrno(error, "ENOENT")) return "gone";
     throw error;
   }
   const { containerId, ifName } = recorded.args;

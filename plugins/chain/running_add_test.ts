@@ -13,7 +13,13 @@ import { readIfLocked } from "../../base/files/lock.ts";
 import { createLog } from "../../base/log/log.ts";
 import { decodePluginConfs } from "../../libcni/conf.ts";
 import { readRecord, type Recorded } from "./record.ts";
-import { findLeft, Left, RunningAdd, sweepEmpty } from "./running_add.ts";
+import {
+  findLeft,
+  findUnused,
+  Left,
+  RunningAdd,
+  sweepEmpty,
+} from "./running_add.ts";
 
 /** An attachment, the directory with its records, and its log. */
 class Scene implements Disposable {
@@ -175,6 +181,19 @@ Deno.test("RunningAdd locks its record although somebody looks at it", async () 
   await begun;
   add.steps.begin(0, undefined);
   assert(readIfLocked(path) !== "", "it is not locked");
+});
+
+Deno.test("findUnused() finds why an attachment is left alone", () => {
+  using scene = new Scene();
+  const since = new Date(0);
+  {
+    using add = scene.begin();
+    add.steps.begin(0, undefined);
+    assertEquals(findUnused(scene.recorded, since), "in use");
+  }
+  assertEquals(findUnused(scene.recorded, since), "changed");
+  for (const path of scene.records) Deno.removeSync(path);
+  assertEquals(findUnused(scene.recorded, since), "gone");
 });
 
 Deno.test("findLeft() gives up at the call's signal, and leaves the record", async () => {

@@ -13,7 +13,7 @@ import { runHere } from "../../cni/invoke/in_process.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { DIRECTORY, type ReadRecord, readRecord } from "./record.ts";
-import type { FindToDelete } from "./running_add.ts";
+import type { FindToDelete, Kept } from "./running_add.ts";
 
 /** A record of an attachment, in its file. */
 export interface FoundRecord extends ReadRecord {
@@ -42,7 +42,7 @@ export function listRecords(directory: string = DIRECTORY): FoundRecord[] {
  * lead to another one by now, and what was in it has gone with it. An attachment on
  * which another call works is left alone, and so is one whose record has changed.
  *
- * @returns Whether another call works on it
+ * @returns Why it was left alone; undefined if it was not
  * @throws {CniError} If a plugin fails; the record stays
  */
 export async function deleteRecorded(
@@ -50,13 +50,14 @@ export async function deleteRecorded(
   context: CallContext,
   makeChain: MakeChain,
   directory?: string,
-): Promise<boolean> {
-  let isInUse = false;
+): Promise<Kept | undefined> {
+  let kept: Kept | undefined;
   const find: FindToDelete = async (recorded) => {
     const { findUnused } = await import("./running_add.ts");
     const found = findUnused(recorded, since);
-    isInUse = found === "in use";
-    return found === "in use" ? undefined : found;
+    if (typeof found !== "string") return found;
+    kept = found;
+    return undefined;
   };
   const input = {
     ...context,
@@ -65,7 +66,7 @@ export async function deleteRecorded(
   };
   const chain = makeChain(directory, find);
   await runHere("chain", input, () => dispatch(chain, input));
-  return isInUse;
+  return kept;
 }
 
 /** Names the records that no GC can use: DEL of the container runs all plugins. */
@@ -81,7 +82,7 @@ function warnOfUnreadable(log: Log, directory: string = DIRECTORY): void {
 /** What GC made of the records. */
 export interface StaleOutcome {
   readonly failures: readonly Error[];
-  /** Attachments on which another call works. */
+  /** Attachments on which other calls work, or have worked since GC began. */
   readonly inUse: readonly AttachmentId[];
 }
 
@@ -106,20 +107,25 @@ export async function removeStale(
   for (const record of listRecords(directory)) {
     const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } =
       record.input.env;
-    // The runtime made its list before a younger one.
-    const isStale = record.input.network === network &&
-      !isValid({ containerId, ifName }) && record.since < startedAt &&
+    const mayBeStale = record.input.network === network &&
+      !isValid({ containerId, ifName }) &&
       !listedTest(inUse)({ containerId, ifName });
-    if (!isStale) continue;
+    if (!mayBeStale) continue;
+    // The runtime made its list before: it cannot have this attachment.
+    if (record.since >= startedAt) {
+      inUse.push({ containerId, ifName });
+      continue;
+    }
     try {
       const options = { ...context, signal };
-      const isInUse = await deleteRecorded(
+      const kept = await deleteRecorded(
         record,
         options,
         makeChain,
         directory,
       );
-      if (isInUse) inUse.push({ containerId, ifName });
+      // Without its record, its ADD may have succeeded.
+      if (kept !== undefined) inUse.push({ containerId, ifName });
     } catch (cause) {
       const message = `failed to delete ${containerId} ${ifName}`;
       failures.push(new Error(message, { cause }));
