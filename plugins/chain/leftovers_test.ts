@@ -29,7 +29,7 @@ const changes: Record<string, (path: string) => Disposable | void> = {
 
 Deno.test("an orphan whose attachment is in use again is not removed", async (t) => {
   await eachRow(t, Object.entries(changes), async ([details, change]) => {
-    const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
     const search: LeftoverSearch = {
       hostNetns: "/proc/self/ns/net",
       env: { CNI_LOG_FILE: "stderr" },
@@ -77,7 +77,7 @@ Deno.test("an orphan whose attachment is in use again is not removed", async (t)
       assertEquals(error.code, 11);
       assertEquals(error.details, `"${orphan?.where}" ${details}`);
     } finally {
-      Deno.removeSync(directory, { recursive: true });
+      await Deno.remove(directory, { recursive: true });
     }
   }, ([details]) => details);
 });

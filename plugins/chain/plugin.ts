@@ -22,7 +22,11 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
-import type { CallContext, StartingPlugin } from "../../cni/call/context.ts";
+import type {
+  CallContext,
+  Starter,
+  StartingPlugin,
+} from "../../cni/call/context.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
@@ -60,7 +64,7 @@ export function createChain(
         let isFirstToUndo: boolean | undefined;
         const context: CallContext = {
           ...outer,
-          async onProcess(starting) {
+          async onProcess(starting): Promise<Starter | void> {
             if (steps.isOpen(0)) {
               isFirstToUndo ??= !await findsInterface(starting);
             }
