@@ -125,7 +125,7 @@ export class CniError extends Error {
 }
 
 /** Lists an error and its causes, outermost first; a cycle ends the list. */
-function listCauses(error: unknown): unknown[] {
+export function listCauses(error: unknown): unknown[] {
   const chain = new Set<unknown>();
   for (let link = error; link !== undefined && !chain.has(link);) {
     chain.add(link);

@@ -4,7 +4,12 @@
  * @module
  */
 
-import { describeError, ErrorCode, toCniError } from "../base/error.ts";
+import {
+  describeError,
+  ErrorCode,
+  listCauses,
+  toCniError,
+} from "../base/error.ts";
 import { ifPossible } from "../base/files/io.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import {
@@ -189,7 +194,15 @@ export interface DelPluginsOptions
   extends AttachedOptions, Pick<DelOptions, "continueOnDelErrors" | "steps"> {}
 
 /** Reports that a plugin's DEL was not run, to keep the addresses. */
-class AddressesKept extends Error {}
+class AddressesKept extends Error {
+  override readonly message =
+    "the addresses are kept because the DEL of another plugin has failed";
+}
+
+/** Finds that in an error or its causes: the plugin may have wrapped it. */
+function isAddressesKept(error: unknown): boolean {
+  return listCauses(error).some((one) => one instanceof AddressesKept);
+}
 
 /**
  * Runs DEL of each plugin, last to first. Links that the plugins left for later
@@ -256,7 +269,7 @@ export async function delPlugins(
       if (!context.keepsAddresses) undone.push(index);
       endUndone();
     } catch (error) {
-      if (error instanceof AddressesKept) continue;
+      if (isAddressesKept(error)) continue;
       if (steps?.isOpen(index) && isRefused(error)) {
         steps.end(index);
         continue;
