@@ -14,6 +14,7 @@ import {
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { formatMasked, maskSecrets } from "./mask.ts";
+import { isExtractable } from "./tar.ts";
 
 /** Longest file, in characters; the rest is cut. */
 const MOST_CHARACTERS = 512 * 1024;
@@ -47,6 +48,7 @@ export class Collection {
 
   #put(path: string, text: string): void {
     if (this.files.size >= MOST_FILES) return this.skip(path, "too many files");
+    if (!isExtractable(path)) return this.skip(path, "the name is too long");
     const shown = text.length > MOST_CHARACTERS
       ? `${text.slice(0, MOST_CHARACTERS)}\n(cut: ${text.length} characters)\n`
       : text;

@@ -26,6 +26,9 @@ async function readArchive(
 
 const ID = "0123456789abcdef".repeat(4);
 
+/** With it, the name of a cached result has more than 100 bytes. */
+const LONG_NAME = "a-network-with-quite-a-long-name";
+
 /** Writes a configuration and a cached attachment, both with a secret. */
 async function writeNode({ directory, sandbox }: TestHosts): Promise<void> {
   const list = {
@@ -46,8 +49,10 @@ async function writeNode({ directory, sandbox }: TestHosts): Promise<void> {
     netns: sandbox.path,
     config: btoa(text),
   };
-  const path = `${directory}/cache/results/pods-${ID}-eth0`;
-  await Deno.writeTextFile(path, JSON.stringify(cached));
+  for (const name of ["pods", LONG_NAME]) {
+    const path = `${directory}/cache/results/${name}-${ID}-eth0`;
+    await Deno.writeTextFile(path, JSON.stringify(cached));
+  }
 }
 
 rootTest("cni report collects the node's state without secrets", async () => {
@@ -75,6 +80,8 @@ rootTest("cni report collects the node's state without secrets", async () => {
   const cached = textOf(`state/results/pods-${ID}-eth0`);
   assertStringIncludes(cached, '"token": "***"');
   assertStringIncludes(cached, '"type": "ptp"');
+  const long = textOf(`state/results/${LONG_NAME}-${ID}-eth0`);
+  assertStringIncludes(long, '"type": "ptp"');
   assertStringIncludes(textOf("list.json"), ID);
   assertStringIncludes(textOf("networks.json"), '"name": "pods"');
   assert(JSON.parse(textOf("doctor.json")) !== undefined);
