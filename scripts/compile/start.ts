@@ -4,7 +4,8 @@
  * @module
  */
 
-import { FakeDaemon } from "../../tests/_harness/unix_server.ts";
+import { encodeMessage, sizeOfRequest } from "../../daemon/wire/request.ts";
+import { concat } from "../../net/bytes.ts";
 
 /** An executable's tasks, by call. */
 export type Behaviour = Readonly<Record<string, string>>;
@@ -104,14 +105,41 @@ async function run(path: string, { env, stdin }: Call): Promise<string> {
 
 /** Makes a call that a daemon runs. */
 async function runByDaemon(path: string): Promise<string> {
-  await using daemon = new FakeDaemon(({ say }) =>
-    say({ stdout: ANSWER, exitCode: 0 })
-  );
-  return await run(path, {
-    env: { CNI_COMMAND: "STATUS", CNI_PATH: "/nonexistent" },
-    stdin: JSON.stringify({
-      cniVersion: "1.1.0",
-      ...{ name: "start", type: "start", daemonSocket: daemon.path },
-    }),
-  });
+  const directory = await Deno.makeTempDir();
+  try {
+    const daemonSocket = `${directory}/daemon.sock`;
+    const listener = Deno.listen({ transport: "unix", path: daemonSocket });
+    const answering = answerCalls(listener);
+    try {
+      return await run(path, {
+        env: { CNI_COMMAND: "STATUS", CNI_PATH: "/nonexistent" },
+        stdin: JSON.stringify({
+          cniVersion: "1.1.0",
+          ...{ name: "start", type: "start", daemonSocket },
+        }),
+      });
+    } finally {
+      listener.close();
+      await answering;
+    }
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}
+
+/** Answers each call until the listener is closed. */
+async function answerCalls(listener: Deno.UnixListener): Promise<void> {
+  for await (const connection of listener) {
+    using caller = connection;
+    let request = new Uint8Array();
+    do {
+      const chunk = new Uint8Array(64 * 1024);
+      const length = await caller.read(chunk);
+      if (length === null) break;
+      request = concat([request, chunk.subarray(0, length)]);
+    } while (request.length !== sizeOfRequest(request));
+    const answer = encodeMessage({ stdout: ANSWER, exitCode: 0 });
+    // Short enough for one write(2).
+    await caller.write(concat([encodeMessage("taken"), answer]));
+  }
 }

@@ -7,10 +7,14 @@
 
 import { dirname } from "@std/path/posix";
 import { hasCommand } from "../../testing/capabilities.ts";
-import { lockOf } from "../../tests/_harness/peers.ts";
 import { exists } from "../../base/files/io.ts";
 import { describeError } from "../../base/error.ts";
 import { GO_ENV, run } from "../project.ts";
+
+/** Returns the file that a process locks while it builds a directory. */
+export function lockOf(directory: string): string {
+  return `${directory}.lock`;
+}
 
 /** A build that is under way. */
 export interface RunningBuild {

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { lockOf } from "../../tests/_harness/peers.ts";
+import { lockOf } from "./go_build.ts";
 import { type Build, startGoPlugins } from "./go_plugins.ts";
 
 /** A directory to build in, and a `go` that is a script. */

@@ -11,6 +11,7 @@ import {
   hasCommand,
   isExecutable,
 } from "../../testing/capabilities.ts";
+import { lockOf } from "../../scripts/setup/go_build.ts";
 
 /** The newest release of github.com/containernetworking/plugins that tests know. */
 export const NEWEST_RELEASE = "v1.10.0";
@@ -45,11 +46,6 @@ export function findTool(name: keyof typeof TOOLS): string | undefined {
   const path = join(directory, name);
   if (!isExecutable(path)) awaitLock(directory);
   return isExecutable(path) ? path : undefined;
-}
-
-/** Returns the file that a process locks while it builds a directory of plugins. */
-export function lockOf(directory: string): string {
-  return `${directory}.lock`;
 }
 
 /** Go plugins of one version. */

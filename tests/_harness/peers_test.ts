@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { importFlags } from "../../scripts/import_flags.ts";
 import { eventually } from "./eventually.ts";
-import { findPeers, lockOf, NEWEST_RELEASE } from "./peers.ts";
+import { lockOf } from "../../scripts/setup/go_build.ts";
+import { findPeers, NEWEST_RELEASE } from "./peers.ts";
 
 const NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
 
