@@ -7,6 +7,7 @@
  * @module
  */
 
+import { checkChange } from "../base/change_check.ts";
 import { isSystemError } from "./errno.ts";
 
 const ROOT = "/proc/sys/";
@@ -32,6 +33,7 @@ export function readSysctl(key: string): string {
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */
 export function writeSysctl(key: string, value: string): void {
+  checkChange();
   Deno.writeTextFileSync(ROOT + key, value, { create: false });
 }
 

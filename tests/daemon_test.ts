@@ -7,7 +7,12 @@
  * @module
  */
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+} from "@std/assert";
 import { offFile, timeoutsFile } from "../daemon/wire/daemon_socket.ts";
 import { pause } from "../base/deadline.ts";
 import { findFileId } from "../base/files/same_file.ts";
@@ -42,6 +47,7 @@ import {
 } from "./_harness/node_daemon.ts";
 import { needsOtherCaller } from "./_harness/other_user.ts";
 import { PluginDirectory } from "./_harness/plugin_directory.ts";
+import { needsIptables, rulesOf } from "./_harness/rules.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const RESULT = JSON.stringify({
@@ -591,6 +597,78 @@ rootTest(
         scene.assertNothingIsLeft();
       });
     }, (row) => row.join(" "));
+  },
+);
+
+/** The names of iptables by which a plugin may list rules, or change them. */
+const IPTABLES = ["iptables", "ip6tables"]
+  .flatMap((name) => [name, `${name}-nft`, `${name}-legacy`])
+  .flatMap((name) => [name, `${name}-restore`]);
+
+/** An iptables that waits, if it is told to at its start. */
+const SLOW_IPTABLES = (directory: string, name: string): string =>
+  `if test -e ${directory}/held; then
+    : > ${directory}/waits
+    while ! test -e ${directory}/go; do sleep 0.02; done
+  fi
+  PATH=/usr/sbin:/usr/bin:/sbin:/bin exec ${name} "$@"`;
+
+const CHAINED = {
+  cniVersion: "1.0.0",
+  name: "net1",
+  backend: "iptables",
+  prevResult: JSON.parse(RESULT),
+};
+
+/** Plugins whose DEL waits for another program before it removes something. */
+const stoppedInDel: [type: string, config: Record<string, unknown>][] = [
+  ["portmap", {
+    ...CHAINED,
+    type: "portmap",
+    runtimeConfig: {
+      portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+    },
+  }],
+  ["firewall", { ...CHAINED, type: "firewall" }],
+];
+
+rootTest(
+  "daemon: that was stopped in a DEL leaves the rules of a later ADD alone",
+  allOf(needsBin, needsIptables()),
+  async (t) => {
+    await eachRow(t, stoppedInDel, async ([type, config]) => {
+      await Scene.start(async (scene, daemon) => {
+        const { hosts: { host }, plugins: { path } } = scene;
+        for (const name of IPTABLES) {
+          scene.plugins.add(name, SLOW_IPTABLES(path, name));
+        }
+        const env = { PATH: `${path}:/usr/sbin:/usr/bin:/sbin:/bin` };
+        const call = { config, env };
+        assertDone(await daemon.call(type, "ADD", call).output);
+        scene.plugins.addFile("held", "");
+        const del = daemon.call(type, "DEL", call);
+        await eventually(
+          "it waits",
+          () => findFileId(`${path}/waits`) !== undefined,
+        );
+        daemon.signal("SIGSTOP");
+        Deno.removeSync(`${path}/held`);
+        assertDone(await del.output);
+        const without = rulesOf(host);
+        assertDone(await daemon.call(type, "ADD", call).output);
+        const attached = rulesOf(host);
+        assertNotEquals(attached, without);
+        scene.go();
+        daemon.signal("SIGCONT");
+        await eventually(
+          "the DEL has ended",
+          async () => (await daemon.story()).length === 2,
+        );
+        assertEquals(rulesOf(host), attached);
+        assertDone(await daemon.call(type, "DEL", call).output);
+        assertEquals(rulesOf(host), without);
+      });
+    }, ([type]) => type);
   },
 );
 

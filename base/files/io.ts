@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkChange } from "../change_check.ts";
 import { CniError, ErrorCode } from "../error.ts";
 
 /**
@@ -92,6 +93,7 @@ export function isTaken(path: string): boolean {
  * @throws {CniError} 5 if it cannot be removed
  */
 export function removeIfThere(path: string): void {
+  checkChange();
   withIoFailure(
     `remove "${path}"`,
     () => unlessMissing(() => Deno.removeSync(path)),

@@ -1,5 +1,8 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { enableChangeChecks } from "../../base/change_check.ts";
+import { exists, removeIfThere } from "../../base/files/io.ts";
 import { CniError } from "../../base/error.ts";
 import { isTaken } from "../../base/files/io.ts";
 import { emptyResult } from "../../cni/result/result.ts";
@@ -339,6 +342,85 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
     const undo = isUndone ? ["DEL c1 with its result"] : [];
     assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);
   }, (row) => JSON.stringify(row));
+});
+
+Deno.test("Calls: a DEL whose caller is gone leaves the lease of a later ADD", async () => {
+  enableChangeChecks(new AsyncLocalStorage());
+  using directory = new DataDirectory();
+  const config = directory.config({ subnet: "10.1.2.0/24" });
+  const stdin = new TextEncoder().encode(JSON.stringify(config));
+  const told = new Told();
+  const gone = new AbortController();
+  const run = (command: string, more: Partial<DaemonCall> = {}): Promise<
+    Outcome
+  > =>
+    told.run(command, "c1", gone.signal, undefined, {
+      plugin: hostLocal as Plugin,
+      stdin,
+      ...more,
+    });
+  assertEquals(codeOf(await run("ADD")), 0);
+  const leases = directory.leases();
+  let isRunning = false;
+  const plugin: Plugin = {
+    ...hostLocal as Plugin,
+    del: async (call) => {
+      isRunning = true;
+      const network = String(config["name"]);
+      const names = { containerId: "c1", ifName: "eth0", network };
+      told.calls.recordLocalCalls([{ command: "ADD", ...names }]);
+      await (hostLocal as Plugin).del?.(call);
+    },
+  };
+  // As after a stop of the process: the plugin has begun, and finds it then.
+  const poll = (): void => {
+    if (isRunning) gone.abort(new Error("the caller disconnected"));
+  };
+  assertEquals(codeOf(await run("DEL", { plugin, poll })), 999);
+  assertEquals(directory.leases(), leases);
+  const { signal } = new AbortController();
+  assertEquals(codeOf(await run("DEL", { signal })), 0);
+  assertEquals(directory.leases(), {});
+});
+
+/** A call whose caller goes while it runs, what arrives then, and what it may still do. */
+const resumed: [command: string, later: string[], removes: boolean][] = [
+  ["DEL", [], true],
+  ["DEL", ["ADD"], false],
+  ["DEL", ["ADD", "DEL"], true],
+  ["GC", [], false],
+];
+
+Deno.test("Calls: a call whose caller is gone removes nothing of a later ADD", async (t) => {
+  enableChangeChecks(new AsyncLocalStorage());
+  await eachRow(t, resumed, async ([command, later, removes]) => {
+    const told = new Told();
+    const gone = new AbortController();
+    const file = await Deno.makeTempFile();
+    const { promise: standing, resolve } = Promise.withResolvers<void>();
+    const run = async (): Promise<void> => {
+      told.story.push(command);
+      await standing;
+      removeIfThere(file);
+    };
+    const plugin: Plugin = { ...told.plugin, del: run, gc: run };
+    const stdin = new TextEncoder().encode(
+      '{"cniVersion":"1.1.0","name":"n","type":"told",' +
+        '"cni.dev/valid-attachments":[]}',
+    );
+    const none = (): void => {};
+    const ended = told.run(command, "c1", gone.signal, none, { plugin, stdin });
+    await told.until(command);
+    gone.abort(new Error("the caller disconnected"));
+    const names = { containerId: "c1", ifName: "eth0", network: "n" };
+    told.calls.recordLocalCalls(
+      later.map((command) => ({ command, ...names })),
+    );
+    resolve();
+    assertEquals(codeOf(await ended), removes ? 0 : 999);
+    assertEquals(exists(file), !removes);
+    removeIfThere(file);
+  }, (row) => row.join(" "));
 });
 
 Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", async () => {

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { enableChangeChecks } from "../../base/change_check.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { takeLocalCalls } from "../wire/daemon_timeouts.ts";
 import {
@@ -306,6 +307,8 @@ class NodeDaemon {
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { log, env, hostNetns, socketDir: directory, metricsAddress } = options;
+  const { AsyncLocalStorage } = await import("node:async_hooks");
+  enableChangeChecks(new AsyncLocalStorage());
   await using linkRemover = new LinkRemover(hostNetns);
   using _nftables = Nftables.keepOpen(hostNetns);
   const daemon = new NodeDaemon(options, linkRemover);

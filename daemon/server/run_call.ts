@@ -4,6 +4,7 @@
  * @module
  */
 
+import { withChangeCheck } from "../../base/change_check.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
@@ -135,21 +136,33 @@ async function runPlugin(
   options: RunOptions,
 ): Promise<DispatchOutput> {
   const { plugin, onStderr, exe } = running.call;
-  const { lookup, hostNetns, onChild, onConflict } = options;
-  return await dispatch(plugin, {
-    env: { ...env, [NO_DAEMON]: "1" },
-    invoker: createInvoker(dispatch, lookup, {
-      callers: exe === undefined ? [] : [exe],
-      onChild,
-      around: (invocation, run) => invoke(running, invocation, run, options),
-    }),
-    hostNetns,
-    linkDeletion: linkDeletionFor(running, options),
-    onConflict,
-    onStderr,
-    keepsLog: true,
-    ...input,
-  });
+  const { lookup, hostNetns, onChild, onConflict, pollSockets } = options;
+  const { CNI_COMMAND: command = "" } = env;
+  let hasEnded = false;
+  // What the plugin has begun, such as a watch, may go on without the call.
+  const check = ["DEL", "GC"].includes(command)
+    ? (): void => hasEnded ? undefined : running.checkChange(pollSockets)
+    : undefined;
+  const run = (): Promise<DispatchOutput> =>
+    dispatch(plugin, {
+      env: { ...env, [NO_DAEMON]: "1" },
+      invoker: createInvoker(dispatch, lookup, {
+        callers: exe === undefined ? [] : [exe],
+        onChild,
+        around: (invocation, run) => invoke(running, invocation, run, options),
+      }),
+      hostNetns,
+      linkDeletion: linkDeletionFor(running, options),
+      onConflict,
+      onStderr,
+      keepsLog: true,
+      ...input,
+    });
+  try {
+    return await withChangeCheck(check, run);
+  } finally {
+    hasEnded = true;
+  }
 }
 
 /** Runs another plugin for a call; nothing follows an ADD whose caller is gone. */

@@ -9,6 +9,7 @@
  * @module
  */
 
+import { withChangeCheck } from "../../base/change_check.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
 import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
 
@@ -18,6 +19,12 @@ const CLOCK_MS = 50;
 /** Why a call stops before it changes a later attachment. */
 class Superseded extends Error {
   override readonly message = "the container has been attached again";
+}
+
+/** Why a GC stops before it removes what it does not know. */
+class GarbageOutdated extends Error {
+  override readonly message =
+    "nobody waits for the GC any more, and attachments may have been added";
 }
 
 /** A call that runs or waits for its turn. */
@@ -31,6 +38,8 @@ export class RunningCall {
   readonly #later: {
     readonly command: string;
     readonly isDeclined: Promise<boolean>;
+    /** The same, once it is known. */
+    wasDeclined: boolean | undefined;
   }[] = [];
 
   constructor(call: DaemonCall, subject: CallSubject) {
@@ -58,7 +67,11 @@ export class RunningCall {
    * @param isDeclined Whether its caller runs it
    */
   recordLater(command: string, isDeclined: Promise<boolean>): void {
-    this.#later.push({ command, isDeclined });
+    const later = { command, isDeclined, wasDeclined: undefined };
+    this.#later.push(later);
+    isDeclined.then((isDeclined) =>
+      Object.assign(later, { wasDeclined: isDeclined })
+    );
   }
 
   /**
@@ -69,9 +82,8 @@ export class RunningCall {
    *   this process may have been stopped
    */
   async isSuperseded(pollSockets: (() => void) | undefined): Promise<boolean> {
-    this.call.poll();
-    if (!this.call.signal.aborted && !this.cancelled.aborted) return false;
-    pollSockets?.();
+    if (!this.#isGivenUp()) return false;
+    poll(pollSockets);
     const later = [...this.#later];
     const declined = await Promise.all(
       later.map(({ isDeclined }) => isDeclined),
@@ -85,6 +97,34 @@ export class RunningCall {
   ): Promise<void> {
     if (await this.isSuperseded(pollSockets)) throw new Superseded();
   }
+
+  /**
+   * Does the same between two steps of a plugin, which cannot wait. A later ADD counts
+   * even if it is not yet known who runs it: the caller that had given this call up
+   * has done it by itself before. A GC that is given up ends: the attachments that
+   * it knows may no longer be all.
+   *
+   * @throws {Error} If the call is superseded
+   */
+  checkChange(pollSockets: (() => void) | undefined): void {
+    if (!this.#isGivenUp()) return;
+    if (this.command === "GC") throw new GarbageOutdated();
+    poll(pollSockets);
+    const last = this.#later.findLast(({ wasDeclined }) =>
+      wasDeclined !== false
+    );
+    if (last?.command === "ADD") throw new Superseded();
+  }
+
+  #isGivenUp(): boolean {
+    this.call.poll();
+    return this.call.signal.aborted || this.cancelled.aborted;
+  }
+}
+
+/** Polls; the calls that arrive by that are not part of the one that polls. */
+function poll(pollSockets: (() => void) | undefined): void {
+  withChangeCheck(undefined, () => pollSockets?.());
 }
 
 /** All calls that run or wait. */

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { checkChange } from "../../base/change_check.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
 import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
@@ -54,6 +55,7 @@ export class Connection {
     const sequence = this.#sequence = this.#sequence % MAX_SEQUENCE + 1;
     const { type, body } = request;
     const bytes = encodeMessage(type, request.flags | flags, sequence, body);
+    if (isChange(request)) checkChange();
     during(request, () => libc.send(this.#fd.number, bytes, 0));
     const replies: RawMessage[] = [];
     for (;;) {
@@ -77,6 +79,7 @@ export class Connection {
   /** Sends several requests together. */
   send(requests: readonly EncodedRequest[]): Batch {
     const { bytes, ...batch } = this.encode(requests);
+    if (requests.some(isChange)) checkChange();
     during(batch.begin, () => {
       enlargeSendBuffer(this.#fd.number, bytes.length);
       libc.send(this.#fd.number, bytes, 0);
@@ -111,4 +114,9 @@ export class Connection {
   receive(request: EncodedRequest): RawMessage[] {
     return splitMessages(during(request, () => receive(this.#fd.number)));
   }
+}
+
+/** Reports whether a request does more than read, by the kernel's name for it. */
+function isChange({ name }: EncodedRequest): boolean {
+  return !name.includes("GET");
 }

@@ -20,6 +20,7 @@
  */
 
 import { join } from "@std/path/posix";
+import { checkChange } from "../../base/change_check.ts";
 import {
   ifPossible,
   readTextFile,
@@ -289,6 +290,7 @@ export class LeaseFiles implements Disposable {
    */
   remove(name: string): void {
     const path = this.pathOf(name);
+    checkChange();
     this.#isChanged = true;
     withIoFailure(
       `remove "${path}"`,

@@ -9,6 +9,7 @@
  * @module
  */
 
+import { checkChange } from "../../base/change_check.ts";
 import { tryAll } from "../../cni/call/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
@@ -74,6 +75,7 @@ export const firewalldBackend: Backend = {
         `remove the address ${source} from ${zone} zone`,
         async () => {
           try {
+            checkChange();
             await callZone(bus, "removeSource", zone, source);
           } catch (error) {
             if (isAnswer(error, ...NOTHING_THERE)) return;

@@ -8,6 +8,7 @@
 
 import { join } from "@std/path/posix";
 import * as z from "zod/mini";
+import { checkChange } from "../../base/change_check.ts";
 import {
   ifPossible,
   readFile,
@@ -144,6 +145,7 @@ export class RecordFile {
    * @throws {CniError} 5 if it cannot be removed
    */
   remove(): void {
+    checkChange();
     withIoFailure(
       `remove "${this.#path}"`,
       () => unlessUnreachable(() => Deno.removeSync(this.#path)),

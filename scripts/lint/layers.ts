@@ -27,7 +27,7 @@ interface Layer {
 const TABLE = `
 net/
 ffi/
-  net/
+  net/ base/change_check.ts
 base/command_line/
   net/ ffi/ base/
 base/service/
@@ -173,6 +173,7 @@ const ZOD_PLACES = [
 /** Files that may import Node modules, because Deno has no other way. */
 const NODE_PLACES = [
   "kube/node_transport.ts",
+  "daemon/server/daemon.ts",
   "daemon/server/garbage.ts",
   "cli/trace/span_recorder.ts",
 ];

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { checkChange } from "../../../../base/change_check.ts";
 import { inNetns, type NetNs } from "../../../../ffi/netns.ts";
 import type { IpFamily } from "../../../../net/ip.ts";
 import { BackendMissing } from "./find.ts";
@@ -61,6 +62,7 @@ export function restoreIptables(
   iptables: Iptables,
   changes: readonly string[],
 ): Promise<ProgramResult> {
+  if (changes.some((change) => !change.startsWith("-C "))) checkChange();
   const args = ["--noflush", `--wait=${LOCK_WAIT_SECONDS}`];
   const stdin = [`*${iptables.table}`, ...changes, "COMMIT", ""].join("\n");
   return execute(iptables, "-restore", args, stdin);
