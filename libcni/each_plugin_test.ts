@@ -109,7 +109,7 @@ Deno.test("delPlugins() reports no plugin that did not run to keep the addresses
     async invoke({ type, onProcess }): Promise<string> {
       if (type === "c") throw new Error("busy");
       try {
-        await onProcess?.();
+        await onProcess?.({ path: "/b", env: {}, stdin: new Uint8Array() });
       } catch (cause) {
         story.push(describeError(cause));
         throw new Error("cannot delegate", { cause });

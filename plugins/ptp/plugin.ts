@@ -32,10 +32,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { ipamHas } from "../parts/address/ipam_traits.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues } from "../parts/link/configure_link.ts";
-import {
-  ensureForwarding,
-  tryForwardFrom,
-} from "../parts/address/ip_forward.ts";
+import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
   checkCanMasquerade,
   checkMasqueraded,
@@ -96,7 +93,6 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const ends = lookUpVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);
-    tryForwardFrom(host.netns, addresses, ends.host.name);
     await startMasquerade(call, addresses, { veth, rollback });
 
     const { interfaces, container } = describeVeth(ends, call.args.netns);

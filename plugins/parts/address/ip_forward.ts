@@ -56,7 +56,7 @@ export function ensureForwarding(
  * moment later. The host and its containers reach each other in any case, and the Go
  * plugins succeed. So this is no failure of ADD, but a difference for CHECK, see
  * {@linkcode listForwardingOff}. If the whole node does not forward, ADD fails, as
- * that of the Go plugins.
+ * that of the Go plugins. A new link takes `conf/default`, so ADD need not look at it.
  *
  * @param link The host's link to the containers
  */
