@@ -29,6 +29,9 @@ export interface TracedCalls {
   readonly programBytes: number;
 }
 
+/** Variables with files of certificates. */
+const CERTIFICATES = ["DENO_CERT", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
+
 /**
  * Runs a program of `tests/_harness` in a namespace.
  *
@@ -43,6 +46,9 @@ export async function traceProgram(
   const trace = `${directory}/trace`;
   runIn(
     netns,
+    // Otherwise, the engine reads certificates at some time.
+    "env",
+    ...CERTIFICATES.flatMap((name) => ["-u", name]),
     "strace",
     ...["-f", "--seccomp-bpf", "-qq", "-s", "100", "-o", trace],
     // The most frequent ones: each costs a stop.
