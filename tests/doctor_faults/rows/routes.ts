@@ -207,6 +207,8 @@ const ON_NODE: readonly FaultRow[] = [
     cause: /arp_ignore/,
     seed: all(
       sysctl("net/ipv4/conf/lan0/arp_ignore", 8),
+      // The node, too, else it asks for the container, which learns its MAC by that.
+      on("node", "ip neigh flush dev lan0", "true"),
       on("db", "ip neigh flush dev eth0", "true"),
     ),
   },
