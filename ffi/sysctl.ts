@@ -7,7 +7,7 @@
  * @module
  */
 
-import { checkChange } from "../base/change_check.ts";
+import { checkChange } from "./change_check.ts";
 import { isSystemError } from "./errno.ts";
 
 const ROOT = "/proc/sys/";

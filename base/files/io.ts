@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkChange } from "../change_check.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { CniError, ErrorCode } from "../error.ts";
 
 /**

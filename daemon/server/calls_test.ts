@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { enableChangeChecks } from "../../base/change_check.ts";
+import { enableChangeChecks } from "../../ffi/change_check.ts";
 import { exists, removeIfThere } from "../../base/files/io.ts";
 import { CniError } from "../../base/error.ts";
 import { isTaken } from "../../base/files/io.ts";

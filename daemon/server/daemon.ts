@@ -5,7 +5,7 @@
  * @module
  */
 
-import { enableChangeChecks } from "../../base/change_check.ts";
+import { enableChangeChecks } from "../../ffi/change_check.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { takeLocalCalls } from "../wire/daemon_timeouts.ts";
 import {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { withChangeCheck } from "../../base/change_check.ts";
+import { withChangeCheck } from "../../ffi/change_check.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { withChangeCheck } from "../../base/change_check.ts";
+import { withChangeCheck } from "../../ffi/change_check.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
 import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
 

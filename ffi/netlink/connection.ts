@@ -5,7 +5,7 @@
  * @module
  */
 
-import { checkChange } from "../../base/change_check.ts";
+import { checkChange } from "../change_check.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
 import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";

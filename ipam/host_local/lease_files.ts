@@ -20,7 +20,7 @@
  */
 
 import { join } from "@std/path/posix";
-import { checkChange } from "../../base/change_check.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import {
   ifPossible,
   readTextFile,

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { checkChange } from "../../base/change_check.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { tryAll } from "../../cni/call/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";

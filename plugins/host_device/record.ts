@@ -8,7 +8,7 @@
 
 import { join } from "@std/path/posix";
 import * as z from "zod/mini";
-import { checkChange } from "../../base/change_check.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import {
   ifPossible,
   readFile,

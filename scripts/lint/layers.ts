@@ -27,13 +27,13 @@ interface Layer {
 const TABLE = `
 net/
 ffi/
-  net/ base/change_check.ts
+  net/
 base/command_line/
   net/ ffi/ base/
 base/service/
   ffi/ base/
 base/
-  net/
+  net/ ffi/change_check.ts
   lazily ffi/socket/journal.ts ffi/file/regular_file.ts
 cni/
   net/ base/
@@ -117,7 +117,7 @@ ipam/slaac/
 ipam/host_local/daemon.ts
   base/ ffi/file/directory_watch.ts ipam/host_local/
 ipam/host_local/
-  net/ base/ cni/ metadata/
+  net/ ffi/change_check.ts base/ cni/ metadata/
   lazily plugins/parts/evidence/
 ipam/*/
   net/ base/ cni/ metadata/

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { checkChange } from "../../../../base/change_check.ts";
+import { checkChange } from "../../../../ffi/change_check.ts";
 import { inNetns, type NetNs } from "../../../../ffi/netns.ts";
 import type { IpFamily } from "../../../../net/ip.ts";
 import { BackendMissing } from "./find.ts";
