@@ -3,6 +3,7 @@ import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import type { KubeClient } from "./client.ts";
 import type { Pod, WatchEvent } from "./types.ts";
 import { eachRow } from "../tests/_harness/table.ts";
+import { countTimeouts } from "../tests/_harness/timeouts.ts";
 
 const PATH = "/api/v1/namespaces/test/pods";
 
@@ -91,18 +92,7 @@ Deno.test("KubeClient.watch() starts no timer while nothing changes", async () =
   const events = await startWatch(client);
   const waiting = next(events);
   await waitForWatches(scene, 1);
-  const { timeout } = AbortSignal;
-  let started = 0;
-  AbortSignal.timeout = (ms): AbortSignal => {
-    started++;
-    return timeout.call(AbortSignal, ms);
-  };
-  try {
-    await new Promise((resolve) => setTimeout(resolve, 500));
-  } finally {
-    AbortSignal.timeout = timeout;
-  }
-  assertEquals(started, 0);
+  assertEquals(await countTimeouts(500), 0);
   scene.api.endWatches();
   assertEquals(await waiting, "end");
 });

@@ -14,6 +14,7 @@ import { FileLock, lockPrivately, readIfLocked } from "./lock.ts";
 import { ifPossible } from "./io.ts";
 import { createLog } from "../log/log.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
+import { countTimeouts } from "../../tests/_harness/timeouts.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */
 async function withPath(test: (path: string) => unknown): Promise<void> {
@@ -200,18 +201,7 @@ Deno.test("FileLock waits without a limit, and starts no timer meanwhile", () =>
     const wait = { limitMs: Infinity, noticeMs: 10, log };
     const waiting = FileLock.acquire(path, 0o600, wait);
     await isLogged;
-    const { timeout } = AbortSignal;
-    let started = 0;
-    AbortSignal.timeout = (ms): AbortSignal => {
-      started++;
-      return timeout.call(AbortSignal, ms);
-    };
-    try {
-      await new Promise((resolve) => setTimeout(resolve, 300));
-    } finally {
-      AbortSignal.timeout = timeout;
-    }
-    assertEquals(started, 0);
+    assertEquals(await countTimeouts(300), 0);
     lock[Symbol.dispose]();
     (await waiting)[Symbol.dispose]();
   }));

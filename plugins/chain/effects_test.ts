@@ -315,20 +315,26 @@ inNamespaces("DEL of a chain deletes links together", async (t) => {
   });
 });
 
+/** Adds the plugin `foreign`, whose ADD writes its process ID to the file and sleeps. */
+function addSleeping({ directory }: TestHosts): string {
+  const pidFile = `${directory}/pid`;
+  addScript(
+    directory,
+    "foreign",
+    `[ "$CNI_COMMAND" = ADD ] || exit 0
+      echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
+      exec sleep 60`,
+  );
+  return pidFile;
+}
+
 inNamespaces(
   "nothing is left by DEL of a chain that was killed",
   async (t) => {
     await eachRow(t, [1, 2, 3], async (place) => {
       using hosts = TestHosts.create();
       const before = takeStock(hosts);
-      const pidFile = `${hosts.directory}/pid`;
-      addScript(
-        hosts.directory,
-        "foreign",
-        `[ "$CNI_COMMAND" = ADD ] || exit 0
-          echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
-          exec sleep 60`,
-      );
+      const pidFile = addSleeping(hosts);
       const plugins = podPlugins(hosts)
         .toSpliced(place, 0, { type: "foreign" });
       const chain = chainOf(plugins);
@@ -351,14 +357,7 @@ inNamespaces(
   async () => {
     using hosts = TestHosts.create();
     const before = takeStock(hosts);
-    const pidFile = `${hosts.directory}/pid`;
-    addScript(
-      hosts.directory,
-      "foreign",
-      `[ "$CNI_COMMAND" = ADD ] || exit 0
-        echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
-        exec sleep 60`,
-    );
+    const pidFile = addSleeping(hosts);
     const plugins = podPlugins(hosts).toSpliced(2, 0, { type: "foreign" });
     const chain = chainOf(plugins);
     const runtime = new Runtime(hosts, [chain]);
