@@ -9,13 +9,14 @@
 
 import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
+import { RTNLGRP_IPV6_IFADDR } from "./constants.ts";
 import { Rtnl } from "./mod.ts";
 import { numberNetns } from "./netns_number.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
-const RTNLGRP_IPV4_IFADDR = 5, RTNLGRP_IPV6_IFADDR = 9, RTNLGRP_IPV6_ROUTE = 11;
+const RTNLGRP_IPV4_IFADDR = 5, RTNLGRP_IPV6_ROUTE = 11;
 const GROUPS = [RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE];
-/** Room for what has not been received yet, in bytes: if some is lost, it is known. */
+/** Size of the receive buffer, in bytes. If it overflows, the kernel reports that. */
 const UNREAD_BYTES = 64 * 1024;
 
 /** Changes in namespaces that are followed, and in others that have numbers. */

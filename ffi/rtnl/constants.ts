@@ -25,6 +25,9 @@ export const Table = {
   Local: 255,
 } as const;
 
+/** The group of notifications about IPv6 addresses. Source: include/uapi/linux/rtnetlink.h. */
+export const RTNLGRP_IPV6_IFADDR = 9;
+
 /** Returns the kernel's number of an address family. */
 export function addressFamily(family: IpFamily): number {
   return family === 4 ? AF_INET : AF_INET6;

@@ -15,6 +15,7 @@ import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import type { NetNs } from "../netns.ts";
 import type { Ip } from "../../net/ip.ts";
 import { delAddress } from "./address_message.ts";
+import { RTNLGRP_IPV6_IFADDR } from "./constants.ts";
 import { getLink, linkHeader } from "./link_message.ts";
 
 /** Source: include/net/if_inet6.h `IF_RA_*`. */
@@ -23,10 +24,9 @@ const IF_RA_MANAGED = 0x40, IF_RA_RCVD = 0x20;
 const IFA_F_DADFAILED = 0x08;
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTM_NEWNDUSEROPT = 68, RTNLGRP_ND_USEROPT = 20;
-const RTNLGRP_IPV6_IFADDR = 9;
 /** Source: RFC 4861, section 4.2. */
 const ROUTER_ADVERTISEMENT = 134;
-/** Room for what has not been received yet, in bytes. */
+/** Size of the receive buffer, in bytes. */
 const UNREAD_BYTES = 256 * 1024;
 
 /** Fixed header of RTM_NEWNDUSEROPT. Source: `struct nduseroptmsg`. */

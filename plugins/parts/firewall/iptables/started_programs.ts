@@ -49,7 +49,7 @@ export class StartedPrograms {
     if (this.#isInitial()) this.#ends.set(processId, undefined);
   }
 
-  /** Notes that it has ended. Another one gets its ID at some time. */
+  /** Notes that a program has ended. The kernel may then give its ID to another one. */
   noteEnd(processId: number): void {
     this.#forgetOld();
     if (!this.#ends.delete(processId)) return;
