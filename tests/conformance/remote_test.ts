@@ -458,6 +458,20 @@ conformance("remote", {
     assertEquals(request.split("\r\n\r\n")[1], BODY);
     assertEquals([output.exitCode, output.stdout], [0, ""]);
   },
+  "contiv: DEL is sent after a reboot, which leaves a plain file of the namespace":
+    async () => {
+      const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
+      const left = `${directory}/cni-left`;
+      Deno.writeTextFileSync(left, "");
+      for (const path of [left, `${directory}/deleted`]) {
+        const { requests, output } = await contiv("DEL", answer("{}"), {
+          env: { CNI_NETNS: path },
+        });
+        assertOutcome("DEL", output, 0);
+        assertEquals(requests.length, 1, path);
+      }
+      Deno.removeSync(directory, { recursive: true });
+    },
   "contiv: both families are in the result": async () => {
     const { output } = await contiv(
       "ADD",

@@ -118,11 +118,17 @@ export function findSandbox(
   try {
     return openSandbox(args);
   } catch (error) {
-    if (error instanceof CniError && isMissingNetns(error.cause)) {
-      return undefined;
-    }
+    if (isSandboxGone(error)) return undefined;
     throw error;
   }
+}
+
+/**
+ * Reports whether {@linkcode openSandbox} or {@linkcode checkSeen} failed, or
+ * the open before it, because the namespace no longer exists.
+ */
+export function isSandboxGone(error: unknown): boolean {
+  return isMissingNetns(error instanceof CniError ? error.cause : error);
 }
 
 /**
