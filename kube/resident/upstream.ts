@@ -101,6 +101,7 @@ export class Upstream implements Channel {
     try {
       const left = this.#channel;
       this.#channel = await open();
+      this.#problem = undefined;
       if (left === undefined) return;
       log.info("Reconnecting to the API server", { reason });
       pause(GRACE_MS).then(() => left[Symbol.dispose]());

@@ -188,3 +188,20 @@ Deno.test("Upstream opens its channel for the first request", async (t) => {
     assertEquals(scene.counts, [5]);
   });
 });
+
+Deno.test("Upstream logs each outage once, also one that begins as the last did", async () => {
+  const outage = new Error("connection refused");
+  const dead = fail({ isTimeout: true });
+  const scene = new Scene(outage, outage, dead, outage, outage, ok);
+  const upstream = scene.create();
+  // Each fails, and none of them is soon after the one before.
+  for (let tries = 0; tries < 6; tries++) {
+    await assertRejects(() => ask(upstream));
+    scene.nowMs += 10_000;
+  }
+  assertEquals(await ask(upstream), { by: "new" });
+  assertEquals(
+    scene.logged.filter((message) => message.startsWith("Cannot")).length,
+    2,
+  );
+});
