@@ -9,7 +9,7 @@ import type { JsonObject } from "../../base/json/json.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 
-/** BuiltInMetadata metadata plugins that can be the first of a network. */
+/** The metadata of the plugins that can be the first of a network. */
 export const STARTERS: readonly PluginMetadata[] = [...METADATA.values()]
   .filter(({ kind, start }) => kind === "interface" && start !== undefined)
   .toSorted((one, other) => rankOf(one) - rankOf(other));

@@ -52,9 +52,9 @@ export interface CheckedPlugin {
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
-  /** BuiltInMetadata about the plugin; undefined if it is unknown. */
+  /** What is known of the plugin; undefined if it is unknown. */
   readonly metadata: PluginMetadata | undefined;
-  /** BuiltInMetadata about the IPAM plugin. */
+  /** What is known of the IPAM plugin. */
   readonly ipamMetadata: PluginMetadata | undefined;
   /** Problems that a plugin outside of this project reports itself. */
   readonly reported: readonly Problem[];

@@ -2,7 +2,7 @@
  * Results: the description of an attachment that plugins pass along.
  *
  * In memory there is one shape, the newest version's, with parsed addresses.
- * `result_versions.ts` has the shapes on the wire. A result does not know its
+ * `versions.ts` has the shapes on the wire. A result does not know its
  * version: it can be read in one and printed in another.
  *
  * Source: CNI spec 1.1.0, "Result types".
