@@ -61,9 +61,12 @@ export function batchIn(
   }
 }
 
-/** Reports whether an address replies to pings from a namespace within two seconds. */
+/**
+ * Reports whether an address replies to pings from a namespace within ten seconds: on a
+ * busy machine the kernel takes seconds to have a new IPv6 address answer.
+ */
 export function canPing(netns: NetNs, address: string): boolean {
-  const args = ["-c1", "-i0.2", "-w2", address];
+  const args = ["-c1", "-i0.2", "-w10", address];
   return inNetns(netns, () => new Deno.Command("ping", { args }).outputSync())
     .success;
 }

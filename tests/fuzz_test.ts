@@ -112,9 +112,12 @@ Deno.test("every plugin answers any input by one document or nothing", async () 
   }
 });
 
-/** Fails unless all plugins succeeded at times, and failed at times. */
+/**
+ * Fails unless all plugins succeeded at times, and failed at times. Most of what could
+ * succeed needs root.
+ */
 function checkTally(tally: Readonly<Record<string, number>>): void {
-  const least = COUNT / pluginNames.length / 20;
+  const least = canUseNetns ? COUNT / pluginNames.length / 20 : 1;
   const rare = pluginNames.flatMap((name) => [`${name} 0`, `${name} 1`])
     .filter((kind) => (tally[kind] ?? 0) < least);
   assertEquals(rare, [], JSON.stringify(tally));

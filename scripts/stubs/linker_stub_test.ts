@@ -118,8 +118,14 @@ for (const isPrelinked of [false, true]) {
       });
       await t.step("with a program's arguments and environment", async () => {
         const script = "console.log(JSON.stringify(Deno.env.toObject()))";
-        // Else it sets variables of its own.
-        const env = { DENO_DISABLE_NODE_SHIM: "1", TWO: "2", EMPTY: "" };
+        const env = {
+          // Else it sets variables of its own.
+          DENO_DISABLE_NODE_SHIM: "1",
+          // A user who is not in /etc/passwd has no other directory.
+          DENO_DIR: executable.directory,
+          TWO: "2",
+          EMPTY: "",
+        };
         const found = await executable.run(script, { env, clearEnv: true });
         assertEquals(JSON.parse(found), env);
       });

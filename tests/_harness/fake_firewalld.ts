@@ -126,11 +126,16 @@ export class FakeFirewalld implements AsyncDisposable {
   }
 }
 
-/** Skips what needs a bus. */
+/** Skips what needs a bus, which admits only users that it can look up. */
 export const needsBus: Needs = ignoreUnless(
-  hasCommand("dbus-daemon"),
-  "needs dbus-daemon",
+  hasCommand("dbus-daemon") && isKnownUser(),
+  "needs dbus-daemon, and a user with an entry in /etc/passwd",
 );
+
+function isKnownUser(): boolean {
+  const options = { args: ["-un"], stdout: "null", stderr: "null" } as const;
+  return new Deno.Command("id", options).outputSync().success;
+}
 
 /** A bus on which everything is allowed. */
 export class PrivateBus implements AsyncDisposable {
