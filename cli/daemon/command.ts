@@ -14,7 +14,11 @@ import type { Log } from "../../base/log/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { keepLeases } from "../../ipam/host_local/daemon.ts";
 import { WhereaboutsService } from "../../ipam/whereabouts/daemon.ts";
-import { MultusService, openDaemonLog } from "../../plugins/multus/daemon.ts";
+import {
+  MultusService,
+  openDaemonLog,
+  WARM_UP_NETWORK,
+} from "../../plugins/multus/daemon.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type {
   CommandCall,
@@ -98,7 +102,13 @@ export async function daemon(
     : undefined;
   try {
     if (options.warmsUp) {
-      await warmUp({ ...options, lookup: findPlugin, signal, log });
+      await warmUp({
+        ...options,
+        network: WARM_UP_NETWORK,
+        lookup: findPlugin,
+        signal,
+        log,
+      });
       await collectHeap();
       unmapProgramPages();
     }

@@ -29,13 +29,22 @@ const LONGEST_MS = 2000;
 /** Name of the directory with the leases and links to the executable. */
 const DIRECTORY = ".warm-up";
 
-/** The plugins of a pod that need no kernel module but veth. multus runs them. */
-const PLUGINS = ["ptp", "host-local", "sbr"];
+/** The network that {@linkcode warmUp} attaches pods to. */
+export interface WarmUpNetwork {
+  /** The plugins that run for it, whose executables the directory gets. */
+  readonly types: readonly string[];
+  /**
+   * Returns the configuration of the plugin that the daemon calls. What it writes
+   * must be in the directory.
+   */
+  confOf(directory: string): { readonly type: string };
+}
 
 /** Options of {@linkcode warmUp}. */
 export interface WarmUpOptions {
   /** Directory to make {@linkcode DIRECTORY} in. */
   readonly socketDir: string;
+  readonly network: WarmUpNetwork;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
   readonly signal: AbortSignal;
@@ -54,13 +63,13 @@ export interface WarmUpOptions {
  * @returns How many rounds it made
  */
 export async function warmUp(options: WarmUpOptions): Promise<number> {
-  const { socketDir, signal, log } = options;
+  const { socketDir, network, signal, log } = options;
   const { rounds = ROUNDS, longestMs = LONGEST_MS } = options;
   const directory = `${socketDir}/${DIRECTORY}`;
   const startMs = performance.now();
   let made = 0;
   try {
-    makeDirectory(directory);
+    makeDirectory(directory, network);
     using host = NetNs.create();
     using sandbox = NetNs.create();
     await using linkDeletion = new LinkRemover(host.path);
@@ -83,11 +92,11 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
   return made;
 }
 
-function makeDirectory(directory: string): void {
+function makeDirectory(directory: string, { types }: WarmUpNetwork): void {
   // Left by a daemon that was killed.
   ifPossible(() => Deno.removeSync(directory, { recursive: true }));
   Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
-  for (const type of PLUGINS) {
+  for (const type of types) {
     Deno.symlinkSync("/proc/self/exe", `${directory}/${type}`);
   }
 }
@@ -104,26 +113,11 @@ interface World {
 async function call(
   command: "ADD" | "DEL",
   { directory, host, sandbox, linkDeletion }: World,
-  { lookup, signal }: WarmUpOptions,
+  { lookup, network, signal }: WarmUpOptions,
 ): Promise<void> {
-  const ipam = {
-    type: "host-local",
-    subnet: "198.18.0.0/24",
-    dataDir: `${directory}/leases`,
-  };
-  const network = { cniVersion: "1.0.0", name: "warm-up" };
-  const stdin = JSON.stringify({
-    ...network,
-    type: "multus",
-    cniDir: `${directory}/multus`,
-    binDir: directory,
-    delegates: [{
-      ...network,
-      plugins: [{ type: "ptp", ipam }, { type: "sbr" }],
-    }],
-  });
-  const plugin = await lookup("multus");
-  if (plugin === undefined) throw new Error('no plugin "multus"');
+  const conf = network.confOf(directory);
+  const plugin = await lookup(conf.type);
+  if (plugin === undefined) throw new Error(`no plugin "${conf.type}"`);
   const { stdout, exitCode } = await dispatch(plugin, {
     env: {
       CNI_COMMAND: command,
@@ -134,7 +128,7 @@ async function call(
       // No log file: see `base/log/log_file.ts`.
       CNI_LOG_FILE: "stderr",
     },
-    stdin: () => new TextEncoder().encode(stdin),
+    stdin: () => new TextEncoder().encode(JSON.stringify(conf)),
     invoker: createInvoker(dispatch, lookup),
     hostNetns: host.path,
     linkDeletion,

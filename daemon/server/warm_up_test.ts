@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/mod.ts";
+import { WARM_UP_NETWORK } from "../../plugins/multus/daemon.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { warmUp, type WarmUpOptions } from "./warm_up.ts";
 
@@ -14,6 +15,7 @@ async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {
   try {
     const made = await warmUp({
       socketDir,
+      network: WARM_UP_NETWORK,
       lookup: findPlugin,
       signal: new AbortController().signal,
       log: { info: (_, fields) => logged.push(fields?.["error"]) },

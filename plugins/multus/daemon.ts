@@ -16,6 +16,7 @@ import type {
   RunningDaemon,
 } from "../../daemon/server/daemon.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
+import type { WarmUpNetwork } from "../../daemon/server/warm_up.ts";
 import {
   type MultusLogLevel,
   OperationLog,
@@ -45,6 +46,30 @@ export interface MultusServiceOptions extends ResidentOptions {
     readonly (PodAttachment & AddressedAttachment)[]
   >;
 }
+
+/**
+ * The network to which a new daemon attaches pods, so that its code is compiled: most
+ * of what an ordinary pod runs, and no kernel module but veth.
+ */
+export const WARM_UP_NETWORK: WarmUpNetwork = {
+  types: ["ptp", "host-local", "sbr"],
+  confOf: (directory) => {
+    const ipam = {
+      type: "host-local",
+      subnet: "198.18.0.0/24",
+      dataDir: `${directory}/leases`,
+    };
+    const network = { cniVersion: "1.0.0", name: "warm-up" };
+    const plugins = [{ type: "ptp", ipam }, { type: "sbr" }];
+    return {
+      ...network,
+      type: "multus",
+      cniDir: `${directory}/multus`,
+      binDir: directory,
+      delegates: [{ ...network, plugins }],
+    };
+  },
+};
 
 /** multus in a daemon, which disposes of it at the end. */
 export class MultusService implements Disposable {
