@@ -9,12 +9,15 @@
  */
 
 import { basename, dirname, join } from "@std/path/posix";
-import { ifPossible, readFile } from "../../base/files/io.ts";
+import { ifPossible } from "../../base/files/io.ts";
 import { findFileId, isSameFile } from "../../base/files/same_file.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { AttachmentCache, type CachedAttachment } from "../../libcni/mod.ts";
-import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
+import {
+  type DefinitionLookup,
+  findCacheDirectory,
+  readDefinitions,
+} from "../../plugins/multus/inspect.ts";
 import { isNetns } from "./named_netns.ts";
 import type { Directories } from "./network.ts";
 
@@ -101,13 +104,13 @@ export function listNodeAttachments(
     cacheDir,
   }));
   const masters = own.flatMap((cached) => {
-    const directory = findMultusDirectory(cached);
+    const directory = findCacheDirectory(cached);
     return directory === undefined ? [] : [{ ...cached, directory }];
   });
   const directories = new Set(masters.map(({ directory }) => directory));
   directories.add(join(cacheDir, "multus"));
   const ofMultus = [...directories].flatMap((cacheDir) => {
-    const definitions = new Map<string, Definitions>();
+    const definitions = new Map<string, DefinitionLookup>();
     return listAttachments({ cacheDir }).map((cached) => {
       const { containerId } = cached;
       const master = masters.find((one) => one.containerId === containerId);
@@ -118,7 +121,7 @@ export function listNodeAttachments(
         ...cached,
         netns: cached.netns || (master?.netns ?? ""),
         via: master?.network ?? "multus",
-        definition: known(cached),
+        definition: known(cached.ifName),
         cacheDir,
       };
     });
@@ -194,38 +197,4 @@ function findPod({ cniArgs }: CachedAttachment): string | undefined {
   const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = Object
     .fromEntries<string | undefined>(cniArgs);
   return namespace && name ? `${namespace}/${name}` : undefined;
-}
-
-/** Finds the directory of multus; undefined if the network does not run multus. */
-function findMultusDirectory({ config }: CachedAttachment): string | undefined {
-  const document = ifPossible(() => parseJson(config));
-  if (!isObject(document)) return undefined;
-  const { plugins = [document] } = document;
-  const multus = (Array.isArray(plugins) ? plugins : []).find((plugin) =>
-    isObject(plugin) && /^multus(-shim)?$/.test(String(plugin["type"]))
-  );
-  if (!isObject(multus)) return undefined;
-  const [, directory] = Object.entries(multus as JsonObject)
-    .find(([key]) => key.toLowerCase() === "cnidir") ?? [];
-  return typeof directory === "string" && directory !== ""
-    ? directory
-    : MULTUS_CACHE_DIR;
-}
-
-/** Finds the definition of an attachment of one container. */
-type Definitions = (attachment: CachedAttachment) => string | undefined;
-
-/** Reads the names of definitions from a scratch file of multus. */
-function readDefinitions(directory: string, containerId: string): Definitions {
-  const list = ifPossible(() =>
-    parseJson(readFile(join(directory, containerId)))
-  );
-  const names = new Map<string, string>();
-  for (const [index, entry] of (Array.isArray(list) ? list : []).entries()) {
-    if (!isObject(entry)) continue;
-    const { Name: name, ifnameRequest: ifName } = entry;
-    if (typeof name !== "string" || !name.includes("/")) continue;
-    names.set(String(ifName || (index === 0 ? "" : `net${index}`)), name);
-  }
-  return ({ ifName }) => names.get(ifName);
 }

@@ -4,9 +4,13 @@
  * @module
  */
 
+import { join } from "@std/path/posix";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { CniError, toCniError } from "../../base/error.ts";
+import { ifPossible, readFile } from "../../base/files/io.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
+import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type { MissingNetworks, PodAttachment } from "./missing_networks.ts";
 
 export type { MissingNetworks };
@@ -82,4 +86,52 @@ export async function readMissingNetworks(
     if (!isAnswer && !limit.signal.aborted) throw error;
   }
   return found;
+}
+
+/**
+ * Finds the directory in which multus, by itself or through its shim, caches the
+ * networks of a container.
+ *
+ * @param attachment A runtime's
+ * @returns Undefined if the runtime's network does not run multus
+ */
+export function findCacheDirectory(
+  { config }: { readonly config: Uint8Array },
+): string | undefined {
+  const document = ifPossible(() => parseJson(config));
+  if (!isObject(document)) return undefined;
+  const { plugins = [document] } = document;
+  const multus = (Array.isArray(plugins) ? plugins : []).find((plugin) =>
+    isObject(plugin) && /^multus(-shim)?$/.test(String(plugin["type"]))
+  );
+  if (!isObject(multus)) return undefined;
+  const [, directory] = Object.entries(multus as JsonObject)
+    .find(([key]) => key.toLowerCase() === "cnidir") ?? [];
+  return typeof directory === "string" && directory !== ""
+    ? directory
+    : MULTUS_CACHE_DIR;
+}
+
+/** Finds the definition of an interface of one container, `namespace/name`. */
+export type DefinitionLookup = (ifName: string) => string | undefined;
+
+/**
+ * Reads the names of a container's definitions from its scratch file. A network that
+ * cannot be decoded may have one.
+ */
+export function readDefinitions(
+  cacheDir: string,
+  containerId: string,
+): DefinitionLookup {
+  const list = ifPossible(() =>
+    parseJson(readFile(join(cacheDir, containerId)))
+  );
+  const names = new Map<string, string>();
+  for (const [index, entry] of (Array.isArray(list) ? list : []).entries()) {
+    if (!isObject(entry)) continue;
+    const { Name: name, ifnameRequest: ifName } = entry;
+    if (typeof name !== "string" || !name.includes("/")) continue;
+    names.set(String(ifName || (index === 0 ? "" : `net${index}`)), name);
+  }
+  return (ifName) => names.get(ifName);
 }

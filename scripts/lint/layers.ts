@@ -128,9 +128,9 @@ testing/conform/
   net/ ffi/ base/ cni/ libcni/ testing/ip_json.ts
 # What the commands of cni read of the node: no command.
 cli/node/
-  net/ ffi/ base/ cni/ metadata/ libcni/ ipam/*/inspect.ts plugins/lists/
-  plugins/parts/address/ plugins/registry.ts plugins/renamed.ts daemon/
-  cli/flags.ts
+  net/ ffi/ base/ cni/ metadata/ libcni/ ipam/*/inspect.ts
+  plugins/*/inspect.ts plugins/lists/ plugins/parts/address/
+  plugins/registry.ts plugins/renamed.ts daemon/ cli/flags.ts
 cli/
   testing/conform/ net/ ffi/ base/ cni/ metadata/ libcni/ kube/
   plugins/*/inspect.ts plugins/*/command.ts ipam/*/inspect.ts
