@@ -46,9 +46,9 @@ export interface Call<Config extends NetConf = NetConf>
    */
   readonly prevResult: Result | undefined;
   /**
-   * GC: the attachments to keep, including attachments of multus; undefined if
-   * the runtime does not list them, which means they are unknown. Read on first
-   * use.
+   * GC: the attachments to keep, including those that a plugin which is itself a
+   * runtime has made; undefined if the runtime does not list them, which means they
+   * are unknown. Read on first use.
    *
    * @throws {CniError} 7 if the list is malformed
    */
@@ -64,8 +64,8 @@ export interface Call<Config extends NetConf = NetConf>
    */
   delegate(type: string, config?: Uint8Array): DelegatedPlugin;
   /**
-   * The context of this call, for plugins that are themselves runtimes, such as
-   * multus: options of a `NetworkRuntime`.
+   * The context of this call, for plugins that are themselves runtimes: options of a
+   * `NetworkRuntime`.
    */
   readonly context: CallContext;
   /** Writes to stderr. */
@@ -110,8 +110,8 @@ export interface Plugin<Config extends NetConf = NetConf> {
     plugin: Plugin,
   ): Promise<object>;
   /**
-   * Whether it keeps a cache of attachments, as runtimes do. For other plugins,
-   * attachments of multus are valid in GC, whatever the runtime lists.
+   * Whether it keeps a cache of attachments, as runtimes do. For other plugins, the
+   * attachments in such a cache are valid in GC, whatever the runtime lists.
    */
   readonly isRuntime?: boolean;
   /** Attaches the container. Undoes everything if it fails. */

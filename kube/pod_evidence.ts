@@ -1,7 +1,7 @@
 /**
  * What decides whether a pod may have the addresses of an IPAMClaim: who it is,
- * what controls it, and whether it is a virtual machine's. multus, which has read
- * the pod, hands it to the plugins of a network.
+ * what controls it, and whether it is a virtual machine's. The plugin that has read
+ * the pod hands it to the plugins of the pod's networks.
  *
  * @module
  */
@@ -9,8 +9,8 @@
 import type { Pod } from "./types.ts";
 
 /**
- * The key of a plugin's configuration by which multus hands it on. A pod cannot
- * set it: `cni-args` of its annotation end up in `args.cni`.
+ * The key of a plugin's configuration by which it is handed on. A pod cannot set it:
+ * `cni-args` of its annotation end up in `args.cni`.
  */
 export const POD_EVIDENCE = "cni.dev/pod";
 

@@ -183,8 +183,8 @@ export interface NetworkRuntimeOptions
   readonly recordsSteps?: boolean;
   /**
    * Serializes ADD, CHECK and DEL of a container, and runs GC alone. By default
-   * there is no locking, because a plugin that is itself a runtime, such as
-   * multus, would wait for its caller.
+   * there is no locking, because a plugin that is itself a runtime would wait for its
+   * caller.
    */
   readonly locks?: Pick<AttachmentLocks, "lockContainer" | "lockExclusively">;
 }

@@ -23,11 +23,11 @@ import { isObject, parseJson } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 
 /**
- * Lists the attachments that the runtime lists as valid, and those that multus
- * made to the network.
+ * Lists the attachments that the runtime lists as valid, and those that a plugin which
+ * is itself a runtime (`Plugin.isRuntime`) made to the network.
  *
  * CRI-O runs GC of every network in its directory, and lists its own attachments
- * only. To a network that multus runs for the pods it has none, so its list is
+ * only. To a network that such a plugin runs for the pods it has none, so its list is
  * empty while all of them use the network.
  *
  * Source: cri-o/ocicni pkg/ocicni/ocicni.go `GC`.
@@ -37,8 +37,9 @@ import { encodeJson } from "../../base/json/json_bytes.ts";
  *
  * @param config A parsed network configuration
  * @param network Its name
- * @param onUnreadable Receives the paths of such files, unless the runtime lists all
- * that they may stand for, as multus does, which names them itself
+ * @param cacheDir The cache of such a plugin
+ * @param onUnreadable Receives the paths of such files, unless the list has all that
+ * they may stand for: then the plugin that runs the network names them itself
  * @returns Undefined if the runtime lists nothing
  * @throws {CniError} 7 if the list is malformed, 5 if the cache cannot be read
  */
@@ -60,8 +61,8 @@ export function listValidAttachments(
 /**
  * Returns the configuration of an IPAM plugin for GC: byte for byte, unless the
  * runtime does not list all attachments to keep. The IPAM plugin might be
- * third-party, and not know the attachments of multus. The Go plugin host-local
- * would release their addresses.
+ * third-party, and know only what is listed. The Go plugin host-local would release
+ * the addresses of the others.
  *
  * @param valid The attachments of {@linkcode listValidAttachments}, and maybe more
  */
@@ -83,9 +84,8 @@ export function configOfGc(
 }
 
 /**
- * Lists the attachments of this user's multus. A directory of another user,
- * such as root's where a runtime is rootless, has nothing for this one's
- * networks.
+ * Lists the attachments in the cache. A directory of another user, such as root's
+ * where a runtime is rootless, has nothing for this one's networks.
  */
 function listOwn(
   cacheDir: string,

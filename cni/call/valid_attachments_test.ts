@@ -9,7 +9,7 @@ import {
   listValidAttachments,
 } from "./valid_attachments.ts";
 
-/** Caches attachments as multus does, of container `c1` to `pods` and `blue`. */
+/** Fills the cache of a plugin that is a runtime: container `c1` in `pods` and `blue`. */
 function withCache(run: (directory: string) => void): void {
   const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {

@@ -254,8 +254,8 @@ const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
 export const VALID_KEYS: readonly string[] = [VALID, OLD_VALID];
 
 /**
- * The default directory in which multus, which runs networks for runtimes, caches
- * attachments.
+ * Where a plugin that is itself a runtime caches attachments by default. The
+ * directory is that of the Go multus, so that either finds what the other attached.
  */
 export const MULTUS_CACHE_DIR = "/var/lib/cni/multus";
 

@@ -1,5 +1,5 @@
 /**
- * Running another plugin for this one: an IPAM plugin, or a network of multus.
+ * Running another plugin for this one, such as its IPAM plugin.
  *
  * @module
  */
