@@ -13,7 +13,6 @@ import {
   createInvoker,
   type PluginLookup,
 } from "../../cni/invoke/in_process.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
@@ -32,6 +31,7 @@ import { pluginNames } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,
+  resultOf,
 } from "../node/node_attachments.ts";
 import type { Directories } from "../node/network.ts";
 import {
@@ -384,8 +384,8 @@ function concern(
   const { areRules, isForwarding, ifindexes, deleted } = removals;
   if (areRules || isForwarding) return true;
   const names = new Set(
-    attachments.flatMap(({ result }) =>
-      ifPossible(() => decodeResult(result ?? {}))?.interfaces
+    attachments.flatMap((one) =>
+      resultOf(one)?.interfaces
         .filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
     ),
   );

@@ -25,10 +25,10 @@ import {
   hadRouter,
   readNetworkInterface,
 } from "../../plugins/parts/address/network_interface.ts";
-import { nameAttachment, resultOf } from "../node/live.ts";
+import { nameAttachment } from "../node/live.ts";
 import { findAsking, formatIn } from "../node/network_addresses.ts";
 import { hasUnit, runsSystemd } from "../node/systemd.ts";
-import type { NodeAttachment } from "../node/node_attachments.ts";
+import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
 import { type NodeReader, readOnce } from "../node/node_reader.ts";
 import {
   type Check,

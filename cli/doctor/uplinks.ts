@@ -13,8 +13,8 @@ import {
   listCachedPlugins,
   listLive,
   type LiveInterface,
-  resultOf,
 } from "../node/live.ts";
+import { resultOf } from "../node/node_attachments.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listRouted } from "../node/routed.ts";
 import { listDefaultRoutes, listUplinks } from "../node/routers.ts";

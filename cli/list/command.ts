@@ -9,6 +9,7 @@ import {
   listAddresses,
   listNodeAttachments,
   type NodeAttachment,
+  resultOf,
 } from "../node/node_attachments.ts";
 import {
   formatLifetime,
@@ -26,8 +27,6 @@ import type {
   RepairDocument,
   RepairsDocument,
 } from "../../daemon/server/state_handler.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { isShimName } from "../../plugins/parts/link/shim_name.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
@@ -139,12 +138,12 @@ export async function toRow(
   state?: State,
 ): Promise<AttachmentRow> {
   const fromNetwork = await readNetworkAddresses(cached);
-  const { netns, pod, via, definition, isLive, result } = cached;
+  const { netns, pod, via, definition, isLive } = cached;
   const isOwn = (one: RepairsDocument["done" | "remaining"][number]): boolean =>
     one.network === cached.network && one.container === cached.containerId &&
     one.ifname === cached.ifName;
   const { at, repaired = [] } = state?.repairs?.done?.find(isOwn) ?? {};
-  const shim = ifPossible(() => decodeResult(result ?? {}))?.interfaces
+  const shim = resultOf(cached)?.interfaces
     .find(({ name, sandbox }) => !sandbox && isShimName(name));
   return {
     network: cached.network,

@@ -5,7 +5,6 @@
  */
 
 import { ifPossible } from "../../base/files/io.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import { valueOf } from "../../metadata/plugin_metadata.ts";
@@ -30,6 +29,7 @@ import {
   getNetworkFile,
   readDirectories,
 } from "../node/network.ts";
+import { resultOf } from "../node/node_attachments.ts";
 import { describeNodeDaemon } from "../node/node_daemon.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { showControls, type Style } from "../../base/command_line/style.ts";
@@ -170,10 +170,7 @@ async function readDetails(
     }));
   const attached = ifPossible(() => node.attachments)
     ?.filter((one) => one.network === name);
-  const results =
-    attached?.flatMap(({ result }) =>
-      ifPossible(() => decodeResult(result ?? {}).ips) ?? []
-    ) ?? [];
+  const results = attached?.flatMap((one) => resultOf(one)?.ips ?? []) ?? [];
   const links = confs.flatMap((conf) => findLink(conf, node));
   const daemon = await findDaemon(confs, directories, node.signal);
   const row = listNetworks(directories).find((one) => one.file === file);

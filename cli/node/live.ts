@@ -6,12 +6,10 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
-import type { Result } from "../../cni/result/result.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { NodeAttachment } from "./node_attachments.ts";
+import { type NodeAttachment, resultOf } from "./node_attachments.ts";
 import { shortenId } from "./target.ts";
 import { type NodeReader, readOnce } from "./node_reader.ts";
 
@@ -85,11 +83,6 @@ export function findMaster(
 ): Link | undefined {
   const { masterIndex } = port ?? {};
   return masterIndex === undefined ? undefined : link.find(masterIndex);
-}
-
-/** Returns the result of ADD; undefined if it cannot be read. */
-export function resultOf({ result }: NodeAttachment): Result | undefined {
-  return ifPossible(() => decodeResult(result ?? {}));
 }
 
 /** Names an attachment in texts: `default/web eth0`. */

@@ -13,6 +13,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 import { AttachmentCache, type CachedAttachment } from "../../libcni/mod.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
+import type { Result } from "../../cni/result/result.ts";
 import {
   type DefinitionLookup,
   findCacheDirectory,
@@ -51,15 +52,21 @@ export function listAttachments(
     }));
 }
 
+/**
+ * Returns the result of ADD, an empty one if the plugins returned none; undefined if it
+ * cannot be read, which the code that needs it reports.
+ */
+export function resultOf(
+  { result }: Pick<CachedAttachment, "result">,
+): Result | undefined {
+  return ifPossible(() => decodeResult(result ?? {}));
+}
+
 /** Finds the namespace of the attachment's interface in the result; "" if unknown. */
-function findSandbox({ ifName, result }: CachedAttachment): string {
-  try {
-    const { interfaces } = decodeResult(result ?? {});
-    return interfaces.find(({ name, sandbox }) => sandbox && name === ifName)
-      ?.sandbox ?? "";
-  } catch {
-    return ""; // The code that needs the result reports what is wrong with it.
-  }
+function findSandbox(attachment: CachedAttachment): string {
+  return resultOf(attachment)?.interfaces
+    .find(({ name, sandbox }) => sandbox && name === attachment.ifName)
+    ?.sandbox ?? "";
 }
 
 /**
@@ -159,14 +166,9 @@ export function listInterfaces(
 
 /** Lists the addresses of an attachment's result; empty if it cannot be decoded. */
 export function listAddresses(
-  { result }: Pick<CachedAttachment, "result">,
+  attachment: Pick<CachedAttachment, "result">,
 ): string[] {
-  if (result === undefined) return [];
-  try {
-    return decodeResult(result).ips.map(({ address }) => String(address));
-  } catch {
-    return [];
-  }
+  return resultOf(attachment)?.ips.map(({ address }) => `${address}`) ?? [];
 }
 
 /**

@@ -15,6 +15,7 @@ import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
   listInterfaces,
   type NodeAttachment,
+  resultOf,
 } from "../node/node_attachments.ts";
 import { getTarget } from "../node/target.ts";
 import {
@@ -22,7 +23,6 @@ import {
   type HostSide,
   listCachedPlugins,
   nameAttachment,
-  resultOf,
 } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import type { PacketOrigin } from "./packet.ts";

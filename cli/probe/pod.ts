@@ -10,7 +10,7 @@ import type { Output } from "../../base/command_line/command.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import type { NodeAttachment } from "../node/node_attachments.ts";
+import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { Endpoints, type ProbeEndpoint } from "./endpoint.ts";
 import { OutsideClient } from "./outside.ts";
@@ -24,7 +24,6 @@ import {
   originOfNode,
   type Wanted,
 } from "./targets.ts";
-import { resultOf } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
 /** What `--to` names. */

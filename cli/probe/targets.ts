@@ -11,7 +11,7 @@ import { objectOf } from "../../base/json/json.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import { type NodeReader, readOnce } from "../node/node_reader.ts";
-import { resultOf } from "../node/live.ts";
+import { resultOf } from "../node/node_attachments.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
 import type { ProbeEndpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";

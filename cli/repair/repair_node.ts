@@ -6,9 +6,7 @@
 
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
 import { findFileId } from "../../base/files/same_file.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
@@ -21,7 +19,7 @@ import {
 import { isOfAnotherResult } from "../../plugins/parts/sandbox/prev_result.ts";
 import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCached } from "../node/differences.ts";
-import type { NodeAttachment } from "../node/node_attachments.ts";
+import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
 import { CHAIN, unfoldChains } from "../node/chain_form.ts";
 
 /** What became of an attachment. */
@@ -240,9 +238,10 @@ function parse(
 }
 
 /** Reports whether ADD made the interface. */
-function hadInterface({ ifName, result }: NodeAttachment): boolean {
-  return ifPossible(() => decodeResult(result ?? {}))?.interfaces
-    .some(({ name, sandbox }) => sandbox && name === ifName) ?? false;
+function hadInterface(attachment: NodeAttachment): boolean {
+  return resultOf(attachment)?.interfaces
+    .some(({ name, sandbox }) => sandbox && name === attachment.ifName) ??
+    false;
 }
 
 /**
@@ -250,14 +249,14 @@ function hadInterface({ ifName, result }: NodeAttachment): boolean {
  * path of a process that has ended may lead to another container by now.
  */
 function findLost(attachment: NodeAttachment): string | undefined {
-  const { netns, ifName, result } = attachment;
+  const { netns, ifName } = attachment;
   try {
     using sandbox = Rtnl.open(netns);
     if (sandbox.link.find(ifName) === undefined) {
       return `Interface "${ifName}" was deleted: restart the container`;
     }
-    const decoded = ifPossible(() => decodeResult(result ?? {}));
-    return decoded && isOfAnotherResult(sandbox, decoded, attachment)
+    const result = resultOf(attachment);
+    return result && isOfAnotherResult(sandbox, result, attachment)
       ? `"${netns}" is of another container`
       : undefined;
   } catch (error) {

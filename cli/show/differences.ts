@@ -4,8 +4,6 @@
  * @module
  */
 
-import type { CachedAttachment } from "../../libcni/mod.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
 import { isLearned, withoutLearned } from "../../cni/result/learned.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
@@ -19,17 +17,6 @@ export interface LiveInterface {
   readonly addresses: readonly Address[];
   /** Routes of all tables by this interface. */
   readonly routes: readonly Route[];
-}
-
-/** Decodes the cached result; undefined if it is missing. */
-export function resultOf(
-  { result }: Pick<CachedAttachment, "result">,
-): Result | undefined {
-  try {
-    return result && decodeResult(result);
-  } catch {
-    return undefined;
-  }
 }
 
 /**
