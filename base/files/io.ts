@@ -82,6 +82,11 @@ export function exists(path: string): boolean {
   return ifPossible(() => Deno.statSync(path)) !== undefined;
 }
 
+/** Reports whether a path leads to a directory; false if that cannot be known. */
+export function isDirectory(path: string): boolean {
+  return ifPossible(() => Deno.statSync(path))?.isDirectory === true;
+}
+
 /** Does the same as {@linkcode exists}; true even for a dangling link. */
 export function isTaken(path: string): boolean {
   return ifPossible(() => Deno.lstatSync(path)) !== undefined;

@@ -15,7 +15,12 @@ import {
   toCniError,
 } from "../../base/error.ts";
 import { findExecutable } from "../../cni/invoke/find.ts";
-import { exists, ifPossible, withIoFailure } from "../../base/files/io.ts";
+import {
+  exists,
+  ifPossible,
+  isDirectory,
+  withIoFailure,
+} from "../../base/files/io.ts";
 import { listConfFiles, type PluginConf } from "../../libcni/mod.ts";
 import {
   CHAIN,
@@ -34,11 +39,7 @@ import { whileSignalsKill } from "../../base/command_line/interrupt.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../node/elf_file.ts";
-import {
-  getNetworkFile,
-  isDirectory,
-  readDirectories,
-} from "../node/network.ts";
+import { getNetworkFile, readDirectories } from "../node/network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "./diff.ts";
 import { readStdin } from "../../base/process/stdio.ts";

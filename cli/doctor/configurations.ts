@@ -7,10 +7,9 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { ErrorCode } from "../../base/error.ts";
 import { isObject, parseJson } from "../../base/json/json.ts";
-import { ifPossible, readTextFile } from "../../base/files/io.ts";
+import { ifPossible, isDirectory, readTextFile } from "../../base/files/io.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
-import { isDirectory } from "../node/network.ts";
 import { findMissing } from "../node/plugin_file.ts";
 import { givenOf, isNamelessLoopback } from "../validate/document.ts";
 import { formatPlace, type Problem } from "../../metadata/problem.ts";

@@ -7,11 +7,10 @@
 import { shell } from "../../base/command_line/shell.ts";
 import { dirname } from "@std/path/posix";
 import { readFormat } from "../../cni/invoke/program_format.ts";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isDirectory } from "../../base/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findMachine } from "../node/elf_file.ts";
 import { findMissing, type PluginFile } from "../node/plugin_file.ts";
-import { isDirectory } from "../node/network.ts";
 import {
   type Check,
   error,

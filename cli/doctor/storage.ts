@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { dirname, join } from "@std/path/posix";
-import { ifPossible, isTaken } from "../../base/files/io.ts";
+import { ifPossible, isDirectory, isTaken } from "../../base/files/io.ts";
 import {
   type FileSystem,
   findMount,
@@ -21,7 +21,6 @@ import {
   listed,
   warning,
 } from "./finding.ts";
-import { isDirectory } from "../node/network.ts";
 import { listHeldLocks } from "../node/held_locks.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listPools } from "../node/pools.ts";

@@ -9,7 +9,7 @@ import { join, resolve } from "@std/path/posix";
 import { listNodeAttachments } from "../node/node_attachments.ts";
 import { listCachedPlugins, nameAttachment } from "../node/live.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { ifPossible, withIoFailure } from "../../base/files/io.ts";
+import { ifPossible, isDirectory, withIoFailure } from "../../base/files/io.ts";
 import {
   compareLibraries,
   copyLibraries,
@@ -40,7 +40,7 @@ import {
   report,
   reportPlan,
 } from "./report.ts";
-import { isDirectory, listNetworks, readDirectories } from "../node/network.ts";
+import { listNetworks, readDirectories } from "../node/network.ts";
 import { restartDetached } from "../daemon/detach.ts";
 import { findDaemonProcess, readExecutable } from "../node/node_daemon.ts";
 

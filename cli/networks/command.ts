@@ -5,17 +5,13 @@
  */
 
 import { basename } from "@std/path/posix";
-import { ifPossible } from "../../base/files/io.ts";
+import { ifPossible, isDirectory } from "../../base/files/io.ts";
 import { NodeReader } from "../node/node_reader.ts";
 import { listSubnets } from "../node/routed.ts";
 import { countPools, findPoolProblem, type PoolUse } from "../node/pools.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import {
-  chooseExitCode,
-  isDirectory,
-  readDirectories,
-} from "../node/network.ts";
+import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 import { findDaemon, listNetworks, type NetworkRow } from "./read_networks.ts";
 

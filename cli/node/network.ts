@@ -65,11 +65,6 @@ export function defaultDirectories(env: CniCall["env"]): Directories {
   };
 }
 
-/** Reports whether a path leads to a directory. */
-export function isDirectory(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path))?.isDirectory === true;
-}
-
 /** Returns the exit code of a table: with `--exit-code`, 1 if there is a problem. */
 export function chooseExitCode(
   { flags }: Pick<CniCall, "flags">,

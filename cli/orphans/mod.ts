@@ -43,6 +43,7 @@ import {
   ErrorCode,
   toCniError,
 } from "../../base/error.ts";
+import { isDirectory } from "../../base/files/io.ts";
 
 export type { Orphan, OrphanKind } from "../../metadata/leftovers.ts";
 export type { OrphanSearch } from "./search.ts";
@@ -272,13 +273,5 @@ async function remove(orphan: Orphan): Promise<Removal> {
     return { orphan };
   } catch (error) {
     return { orphan, error: toCniError(error) };
-  }
-}
-
-function isDirectory(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
   }
 }

@@ -7,13 +7,10 @@
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
-import {
-  chooseExitCode,
-  isDirectory,
-  readDirectories,
-} from "../node/network.ts";
+import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { listPluginFiles, type PluginFile } from "../node/plugin_file.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
+import { isDirectory } from "../../base/files/io.ts";
 
 /** Asks all plugins for their versions. */
 export async function plugins(call: CniCall): Promise<Output> {

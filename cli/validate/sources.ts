@@ -9,6 +9,7 @@ import { basename, dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import {
   ifPossible,
+  isDirectory,
   readFile as readRegularFile,
   readTextFile,
   withIoFailure,
@@ -24,7 +25,6 @@ import { whileSignalsKill } from "../../base/command_line/interrupt.ts";
 import {
   type Directories,
   getNetwork,
-  isDirectory,
   listNetworks,
   readNetworkFile,
   UnknownNetworkError,

@@ -6,10 +6,14 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
-import { unlessMissing, withIoFailure } from "../../../base/files/io.ts";
+import {
+  isDirectory,
+  unlessMissing,
+  withIoFailure,
+} from "../../../base/files/io.ts";
 import { replaceFile } from "../../../base/files/replace.ts";
 import type { Log } from "../../../base/log/log.ts";
-import { isDirectory, NotYetError } from "./steps.ts";
+import { NotYetError } from "./steps.ts";
 
 /** A file with content that we manage, readable only by its owner. */
 export class PlacedFile {

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
 import { createLog } from "../../../base/log/log.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
-import { isDirectory, NotYetError } from "./steps.ts";
+import { NotYetError } from "./steps.ts";
 import {
   PlacedFile,
   readIfThere,
@@ -10,6 +10,7 @@ import {
   RestoreLimit,
 } from "./placed_file.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
+import { isDirectory } from "../../../base/files/io.ts";
 
 function place(path: string): { file: PlacedFile; messages: () => string[] } {
   const lines: string[] = [];

@@ -12,7 +12,7 @@ import {
   waitUntil,
 } from "../../../base/deadline.ts";
 import type { Log } from "../../../base/log/log.ts";
-import { ifPossible } from "../../../base/files/io.ts";
+import { isDirectory } from "../../../base/files/io.ts";
 
 /** A step that ensures one condition. */
 export interface InstallStep {
@@ -188,8 +188,3 @@ async function waitForChange(
 }
 
 const never = new Promise<never>(() => {});
-
-/** Reports whether the path is an accessible directory. */
-export function isDirectory(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
-}

@@ -13,7 +13,6 @@
 
 import { yieldToEventLoop } from "../../../base/deadline.ts";
 import { describeError } from "../../../base/error.ts";
-import { ifPossible } from "../../../base/files/io.ts";
 import type { NetworkConf, NetworkConfList } from "../../../libcni/conf.ts";
 import { encodeJson } from "../../../base/json/json_bytes.ts";
 import type { Log } from "../../../base/log/log.ts";
@@ -38,6 +37,7 @@ import {
   loadAuxiliaryChain,
   readNetworkFile,
 } from "./network_files.ts";
+import { isDirectory } from "../../../base/files/io.ts";
 
 /** Where networks are looked up. */
 export interface ResolveQuery extends DeviceSource {
@@ -152,10 +152,6 @@ function fallBackToFile(
 }
 
 function readPath(path: string): NetworkConfList | NetworkConf {
+  // A missing path is not a directory: reading it as a file then reports the error.
   return isDirectory(path) ? findFirstNetworkFile(path) : readNetworkFile(path);
-}
-
-/** A missing path is not a directory: reading it as a file then reports the error. */
-function isDirectory(path: string): boolean {
-  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

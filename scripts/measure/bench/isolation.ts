@@ -10,6 +10,7 @@
 import * as libc from "../../../ffi/libc.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { isDirectory } from "../../../base/files/io.ts";
 
 /** Ways to isolate: as root, or as root of a new user namespace. */
 const UNSHARE = [
@@ -117,14 +118,6 @@ export function hideSharedDirectories(
     const path = Deno.realPathSync(shared);
     if (needed.some((other) => `${other}/`.startsWith(`${path}/`))) continue;
     libc.mountNew("tmpfs", path, 0);
-  }
-}
-
-function isDirectory(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
   }
 }
 
