@@ -7,6 +7,7 @@
 
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { formatTime } from "../../base/time.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import type { Output } from "../../base/command_line/command.ts";
@@ -267,7 +268,7 @@ function findStart(pid: number): string | null {
     .exec(Deno.readTextFileSync("/proc/stat")) ?? [];
   if (ticks === undefined || boot === undefined) return null;
   const seconds = Math.floor(Number(boot) + Number(ticks) / TICKS);
-  return new Date(seconds * 1000).toISOString().replace(".000", "");
+  return formatTime(new Date(seconds * 1000));
 }
 
 /** Returns the memory of a process that no other shares, in bytes; null if it has ended. */

@@ -8,8 +8,9 @@ import { shell } from "../../base/command_line/shell.ts";
 import { readSetAside } from "../../ipam/whereabouts/inspect.ts";
 import { listPlugins } from "../node/ipam_claims.ts";
 import type { NodeReader } from "../node/node_reader.ts";
-import { countPools, formatUntil } from "../node/pools.ts";
+import { countPools } from "../node/pools.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
+import { formatTime } from "../../base/time.ts";
 
 /** A pool with less than a tenth left is nearly full. */
 const NEARLY_FULL_SHARE = 10n;
@@ -89,7 +90,7 @@ async function findSetAside(node: NodeReader): Promise<Findings> {
     })),
   ].map(({ network, address, mac, until, place, look }) =>
     warning(
-      `"${network}" does not use ${address} until ${formatUntil(until)}: ` +
+      `"${network}" does not use ${address} until ${formatTime(until)}: ` +
         `${mac} has it`,
       "no container gets the address while another one is free",
       {

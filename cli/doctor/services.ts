@@ -8,6 +8,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
 import { ErrorCode, toCniError } from "../../base/error.ts";
+import { formatTime } from "../../base/time.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { openConnection } from "../../kube/connection.ts";
@@ -234,7 +235,7 @@ async function findTokens(node: NodeReader): Promise<Findings> {
     const token = `the token in "${path}" of "${network}"`;
     return left <= 0
       ? error(
-        `${token} expired at ${formatTime(expiry)}`,
+        `${token} expired at ${formatTime(new Date(expiry * 1000))}`,
         "the API server refuses multus, and no pod starts",
         { command: REINSTALL },
       )
@@ -244,10 +245,6 @@ async function findTokens(node: NodeReader): Promise<Findings> {
         { command: REINSTALL },
       );
   });
-}
-
-function formatTime(seconds: number): string {
-  return new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
 /** Returns when a service account's token expires, in seconds; undefined if it does not. */

@@ -36,6 +36,7 @@ import {
   readDirectories,
 } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
+import { formatTime } from "../../base/time.ts";
 
 /** An attachment, as shown. */
 export interface AttachmentRow {
@@ -157,7 +158,7 @@ export async function toRow(
     fromNetwork,
     netns,
     netnsExists: isLive ?? null,
-    since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
+    since: formatTime(cached.since),
     missingNetworks: state?.missingNetworks === undefined || pod === undefined
       ? null
       : state.missingNetworks.find((one) => one.pod === pod)?.networks ?? [],

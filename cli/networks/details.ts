@@ -15,12 +15,7 @@ import {
   type NodeReaderOptions,
 } from "../node/node_reader.ts";
 import { listSubnets, sharedLinkKeyOf, sharedLinkOf } from "../node/routed.ts";
-import {
-  countPools,
-  findPoolProblem,
-  formatUntil,
-  listPools,
-} from "../node/pools.ts";
+import { countPools, findPoolProblem, listPools } from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
 import {
   chooseExitCode,
@@ -41,6 +36,7 @@ import {
   listNetworks,
   type NetworkRow,
 } from "./read_networks.ts";
+import { formatTime } from "../../base/time.ts";
 
 /** The key of plugins on a link of the host. */
 const MASTER = "master";
@@ -159,11 +155,11 @@ async function readDetails(
         address,
         pod: `${namespace}/${pod}`,
         interface: ifName,
-        until: formatUntil(until),
+        until: formatTime(until),
       })),
       setAside: setAside.map(({ until, ...one }) => ({
         ...one,
-        until: formatUntil(until),
+        until: formatTime(until),
       })),
       free: Number(all - used) - sticky.length - setAside.length,
       leases: directory,
@@ -174,11 +170,11 @@ async function readDetails(
   const links = confs.flatMap((conf) => findLink(conf, node));
   const daemon = await findDaemon(confs, directories, node.signal);
   const row = listNetworks(directories).find((one) => one.file === file);
+  const changed = ifPossible(() => Deno.statSync(file))?.mtime;
   return {
     name,
     file,
-    changed: ifPossible(() => Deno.statSync(file))?.mtime?.toISOString()
-      .replace(/\.\d+Z$/, "Z") ?? null,
+    changed: changed ? formatTime(changed) : null,
     cniVersion,
     plugins: confs.map((conf) => {
       const ipam = ipamTypeOf(conf);

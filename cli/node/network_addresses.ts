@@ -15,6 +15,7 @@ import { typeHas } from "../../plugins/parts/address/ipam_traits.ts";
 import { listPlugins } from "./ipam_claims.ts";
 import type { NodeAttachment } from "./node_attachments.ts";
 import { ipamTypeOf } from "./node_reader.ts";
+import { formatTime } from "../../base/time.ts";
 
 /** What a network gives an interface now. */
 export interface NetworkAddresses {
@@ -108,8 +109,7 @@ function toSeconds(seconds = FOREVER): number | null {
 
 /** Formats the time that comes in so many seconds. */
 export function formatIn(seconds: number): string {
-  return new Date(Date.now() + 1000 * seconds).toISOString()
-    .replace(/\.\d+Z$/, "Z");
+  return formatTime(new Date(Date.now() + 1000 * seconds));
 }
 
 /** Units of lifetimes, and how many seconds they have. */

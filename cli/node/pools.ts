@@ -100,8 +100,3 @@ function listDelegates(
     );
   });
 }
-
-/** Formats the end of an address's time. */
-export function formatUntil(until: Date): string {
-  return until.toISOString().replace(/\.\d+Z$/, "Z");
-}

@@ -16,7 +16,7 @@ import { UsageError } from "../../base/command_line/usage_error.ts";
 import { listNodeAttachments } from "../node/node_attachments.ts";
 import { getTarget } from "../node/target.ts";
 import { NodeReader } from "../node/node_reader.ts";
-import { countPools, formatUntil } from "../node/pools.ts";
+import { countPools } from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../node/named_netns.ts";
 import { chooseExitCode, readDirectories } from "../node/network.ts";
@@ -26,6 +26,7 @@ import type { NodeView, StayingView } from "./model.ts";
 import { drawNode } from "./svg.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { deadline, JoinedSignal } from "../../base/deadline.ts";
+import { formatTime } from "../../base/time.ts";
 import { writeTarget } from "../written_file.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { CURRENT_NETNS } from "../../ffi/netns.ts";
@@ -77,7 +78,7 @@ function listStayingAddresses(call: CniCall): StayingView[] {
       network,
       pod: `${namespace}/${pod}`,
       interface: ifName,
-      until: formatUntil(until),
+      until: formatTime(until),
     }))
   );
 }

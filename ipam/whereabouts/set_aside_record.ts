@@ -7,8 +7,8 @@
 
 import { SET_ASIDE_MS } from "../../cni/config/types.ts";
 import type { Mac } from "../../net/mac.ts";
-import { formatTime } from "./claims/ipam_claim.ts";
 import type { Allocation } from "./objects.ts";
+import { formatTime } from "../../base/time.ts";
 
 /** An address that is set aside. */
 export interface SetAside {

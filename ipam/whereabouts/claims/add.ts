@@ -10,6 +10,7 @@
  */
 
 import { CniError, describeError } from "../../../base/error.ts";
+import { formatTime } from "../../../base/time.ts";
 import type { IpConfig } from "../../../cni/result/result.ts";
 import { suppressAnnouncement } from "../../../cni/result/announcement.ts";
 import {
@@ -26,7 +27,6 @@ import { findReference, readEvidence, type Reference } from "./reference.ts";
 import {
   type ClaimCondition,
   type ClaimKey,
-  formatTime,
   type IpamClaim,
   IPS_ALLOCATED,
   listIps,

@@ -12,6 +12,7 @@ import type { ObjectMeta } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { unlessNoAddress } from "../../../net/ip.ts";
 import type { Allocation } from "../objects.ts";
+import { formatTime } from "../../../base/time.ts";
 
 /** A claim to the addresses of one interface. */
 export interface IpamClaim {
@@ -136,11 +137,6 @@ export function unusedNow(): ClaimCondition {
     message: "no pod uses the addresses",
     lastTransitionTime: formatTime(new Date()),
   };
-}
-
-/** Formats a time as Kubernetes does, in seconds. */
-export function formatTime(time: Date): string {
-  return time.toISOString().replace(/\.\d+/, "");
 }
 
 /** Annotations of a claim that the plugin has created. */

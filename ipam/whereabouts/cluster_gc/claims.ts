@@ -6,6 +6,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
+import { formatTime } from "../../../base/time.ts";
 import type { Log } from "../../../base/log/log.ts";
 import { isNotFound } from "../../../kube/kube_error.ts";
 import { apiPath } from "../../../kube/request.ts";
@@ -18,7 +19,6 @@ import {
   CLAIM_UID,
   type ClaimKey,
   findClaimKey,
-  formatTime,
   type IpamClaim,
   STICKY,
   UNUSED,

@@ -11,7 +11,7 @@
 import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import { addressesOf, attachedAddressesOf, hasEnded } from "../claims/api.ts";
-import { CLAIM_UID, findClaimKey, formatTime } from "../claims/ipam_claim.ts";
+import { CLAIM_UID, findClaimKey } from "../claims/ipam_claim.ts";
 import {
   type Allocation,
   isReservationOf,
@@ -34,6 +34,7 @@ import {
   nameOf,
   ownerOf,
 } from "./claims.ts";
+import { formatTime } from "../../../base/time.ts";
 
 /** An address without a pod. */
 export interface StaleRecord {

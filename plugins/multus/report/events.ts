@@ -9,6 +9,7 @@
 
 import { deadline, waitUntil } from "../../../base/deadline.ts";
 import { describeError, ErrorCode } from "../../../base/error.ts";
+import { formatTime } from "../../../base/time.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type { IpConfig } from "../../../cni/result/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
@@ -93,7 +94,7 @@ function describeEvent(
 ): Event {
   const now = new Date();
   // Go's time of the API: RFC 3339 in whole seconds.
-  const timestamp = now.toISOString().replace(/\.\d+Z$/, "Z");
+  const timestamp = formatTime(now);
   const { resourceVersion } = object?.metadata ?? {};
   return {
     apiVersion: "v1",
