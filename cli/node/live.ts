@@ -12,6 +12,7 @@ import type { Cidr } from "../../net/cidr.ts";
 import { type NodeAttachment, resultOf } from "./node_attachments.ts";
 import { shortenId } from "./target.ts";
 import { type NodeReader, readOnce } from "./node_reader.ts";
+import { findHostEnd } from "../../plugins/parts/link/host_end.ts";
 
 /** The links of the host that a container's packets pass. */
 export interface HostSide {
@@ -67,11 +68,7 @@ export function findHostSide(
   { host }: Pick<NodeReader, "host">,
   link: Link | undefined,
 ): HostSide {
-  const peer = link?.kind === "veth" && link.linkIndex !== undefined
-    ? host.link.find(link.linkIndex)
-    : undefined;
-  const isPeer = peer?.kind === "veth" && peer.linkIndex === link?.index;
-  const hostEnd = isPeer ? peer : undefined;
+  const hostEnd = findHostEnd(host, link);
   const master = findMaster(host, hostEnd);
   return { hostEnd, entry: master && isBridge(master) ? master : hostEnd };
 }

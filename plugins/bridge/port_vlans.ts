@@ -14,6 +14,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import { withAction } from "../parts/link/configure_link.ts";
+import { findHostEnd } from "../parts/link/host_end.ts";
 import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 import type { LinkEnd } from "../parts/link/veth.ts";
@@ -201,17 +202,9 @@ export function listVlanGatewayDifferences(
  * Finds the port at the other end. An operator may have created another kind of
  * interface, without a port.
  */
-function findPort(
-  host: Rtnl,
-  { index: masterIndex }: Link,
-  { kind, index, linkIndex }: Link,
-): Link | undefined {
-  if (kind !== "veth" || linkIndex === undefined) return undefined;
-  const port = host.link.find(linkIndex);
-  // If the other end is in another namespace, its index may be another link's
-  // here.
-  const isOtherEnd = port?.linkIndex === index;
-  return isOtherEnd && port?.masterIndex === masterIndex ? port : undefined;
+function findPort(host: Rtnl, bridge: Link, link: Link): Link | undefined {
+  const port = findHostEnd(host, link);
+  return port?.masterIndex === bridge.index ? port : undefined;
 }
 
 function addVlanGateway(

@@ -8,6 +8,7 @@ import type { Call } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
 import { checkMacIsFree, lockMac } from "../parts/link/free_mac.ts";
+import { findHostEnd } from "../parts/link/host_end.ts";
 import type { TuningConfig } from "./schema.ts";
 
 /**
@@ -24,14 +25,10 @@ export async function reserveMac(
 ): Promise<Disposable | undefined> {
   const { args: { ifName }, hostNetns } = call;
   const link = sandbox.link.find(ifName);
-  if (link?.kind !== "veth" || link.linkIndex === undefined) {
-    return undefined;
-  }
+  if (link?.kind !== "veth") return undefined;
   using host = Rtnl.open(hostNetns);
-  const port = host.link.find(link.linkIndex);
-  if (port?.linkIndex !== link.index || port.masterIndex === undefined) {
-    return undefined;
-  }
+  const port = findHostEnd(host, link);
+  if (port?.masterIndex === undefined) return undefined;
   const bridge = host.link.find(port.masterIndex);
   if (bridge?.kind !== "bridge") return undefined;
   using stack = new DisposableStack();
