@@ -7,6 +7,7 @@
 import type { Fd } from "../../ffi/file/fd.ts";
 import { isReadable } from "../../ffi/libc.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
+import { readProcessStat } from "../process/process_stat.ts";
 
 /** The identity of a peer. */
 export interface PeerSource {
@@ -22,7 +23,7 @@ export interface PeerSource {
 export class PeerProcess {
   readonly #source: PeerSource;
   /** Start time at the connection, where the kernel has no descriptors for this. */
-  readonly #startTime: string | undefined;
+  readonly #startTicks: string | undefined;
 
   /** To be made as soon as the connection is accepted. */
   constructor(source: PeerSource) {
@@ -30,7 +31,7 @@ export class PeerProcess {
     try {
       using opened = source.openPeerProcess();
       if (opened !== undefined) return;
-      this.#startTime = readStartTime(source.peer.pid);
+      this.#startTicks = readProcessStat(source.peer.pid).startTicks;
     } catch {
       // It has ended: read() reports that.
     }
@@ -51,7 +52,7 @@ export class PeerProcess {
     const result = read(`/proc/${pid}`);
     // A process keeps its ID as long as this reports that it has not exited.
     const isSame = opened === undefined
-      ? this.#startTime !== undefined && this.#startTime === readStartTime(pid)
+      ? this.#startTicks === readProcessStat(pid).startTicks
       : !isReadable(opened.number);
     if (!isSame) throw new Error(`process ${pid} has exited`);
     return result;
@@ -63,14 +64,4 @@ let isOwn: boolean | undefined;
 /** Reports whether /proc is of this process's PID namespace. */
 function isOwnProc(): boolean {
   return isOwn ??= Deno.readLinkSync("/proc/self") === String(Deno.pid);
-}
-
-/**
- * Reads when a process was started, in clock ticks since the boot.
- *
- * Source: proc_pid_stat(5), field 22.
- */
-function readStartTime(pid: number): string | undefined {
-  const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
-  return text.slice(text.lastIndexOf(")") + 2).split(" ")[19];
 }

@@ -11,6 +11,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { readPidFile } from "../../base/service/pid_file.ts";
+import { readProcessStat } from "../../base/process/process_stat.ts";
 
 /** How long to wait until the daemon listens, in ms. It takes a second or two. */
 const START_MS = 60_000;
@@ -75,10 +76,9 @@ export async function restartDetached(
   );
 }
 
-/** Reports whether init has adopted a process. Source: proc_pid_stat(5), ppid. */
+/** Reports whether init has adopted a process. */
 function isOrphan(pid: number): boolean {
-  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
-  return stat?.slice(stat.lastIndexOf(")") + 2).split(" ")[1] === "1";
+  return ifPossible(() => readProcessStat(pid))?.parent === 1;
 }
 
 function readCommandLine(pid: string): string[] {

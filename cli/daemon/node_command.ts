@@ -28,6 +28,7 @@ import {
   noteStillRuns,
 } from "../install/daemon_service.ts";
 import { requireExecutable } from "../install/command.ts";
+import { readProcessStat } from "../../base/process/process_stat.ts";
 
 /** Has this node run the daemon of this executable, now and from each boot on. */
 export async function enable(call: CniCall): Promise<Output> {
@@ -261,9 +262,7 @@ const TICKS = 100;
 
 /** Returns when a process began; null if it has ended. */
 function findStart(pid: number): string | null {
-  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
-  // The name, in parentheses, may have blanks.
-  const ticks = stat?.replace(/^.*\) /s, "").split(" ")[19];
+  const ticks = ifPossible(() => readProcessStat(pid))?.startTicks;
   const [, boot] = /^btime (\d+)$/m
     .exec(Deno.readTextFileSync("/proc/stat")) ?? [];
   if (ticks === undefined || boot === undefined) return null;

@@ -15,6 +15,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { findListener, type Peer } from "../../ffi/socket/unix_socket.ts";
 import type { StateDocument } from "../../daemon/server/state_handler.ts";
+import { readProcessStat } from "../../base/process/process_stat.ts";
 
 export type { StateDocument };
 
@@ -140,10 +141,8 @@ export function readExecutable(
   return { ...executable !== "" && { executable }, isDeleted };
 }
 
-/** Source: proc_pid_stat(5), state. */
 function isStopped(proc: string, pid: number): boolean {
-  const stat = ifPossible(() => Deno.readTextFileSync(`${proc}/${pid}/stat`));
-  const state = stat?.slice(stat.lastIndexOf(")") + 2)[0];
+  const { state } = ifPossible(() => readProcessStat(pid, proc)) ?? {};
   return state === "T" || state === "t";
 }
 

@@ -1,0 +1,30 @@
+/**
+ * The state of a process, as /proc has it.
+ *
+ * @module
+ */
+
+/** What the kernel says of a process in `stat`. */
+export interface ProcessStat {
+  /** One letter, such as `T` for a stopped process. */
+  readonly state: string;
+  /** The process ID of its parent. */
+  readonly parent: number;
+  /** When it was started, in clock ticks since the boot. */
+  readonly startTicks: string;
+}
+
+/**
+ * Reads what the kernel says of a process.
+ *
+ * Source: proc_pid_stat(5), fields 3, 4 and 22.
+ *
+ * @throws {Error} If it has ended, or /proc does not show it
+ */
+export function readProcessStat(pid: number, proc = "/proc"): ProcessStat {
+  const text = Deno.readTextFileSync(`${proc}/${pid}/stat`);
+  // The name, in parentheses, may have blanks and parentheses itself.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const [state = "", parent = ""] = fields;
+  return { state, parent: Number(parent), startTicks: fields[19] ?? "" };
+}
