@@ -94,7 +94,7 @@ type Line<T> = WatchEvent<T> | {
  *
  * @throws {KubeError} If the server reports an error, or the connection breaks
  */
-export async function* readEvents<T>(
+async function* readEvents<T>(
   exchange: Exchange,
 ): AsyncGenerator<WatchEvent<T>, void> {
   for await (const text of readLines(exchange)) {

@@ -250,7 +250,7 @@ async function addPlugin(
  *
  * @throws {CniError} 3, 4 or 7 If a name is missing or malformed
  */
-export function checkNames(
+function checkNames(
   network: Pick<PluginList, "name">,
   conf: RuntimeConf,
 ): void {

@@ -223,7 +223,7 @@ export function appendPlugins(
 export type DocumentKind = "configuration" | "configuration list";
 
 /** Builds the error for a malformed document. */
-export function malformed(
+function malformed(
   kind: DocumentKind,
   problem: string,
   { code = ErrorCode.InvalidNetworkConfig, details = "" }: {

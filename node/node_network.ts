@@ -292,7 +292,7 @@ function describeChoice(
  *   the pod has no attachment
  * @throws {CheckNotSupportedError} 1 If its network's version has no CHECK
  */
-export async function checkPod(
+async function checkPod(
   node: NodeTools,
   pod: PodSandbox,
   signal: AbortSignal,

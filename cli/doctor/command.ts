@@ -163,7 +163,7 @@ function report(
 const JSON_VERSION = 1;
 
 /** Exit codes, for scripts. */
-export const EXIT = {
+const EXIT = {
   /** Everything was checked, and nothing is wrong. */
   well: 0,
   /** Something is wrong. */

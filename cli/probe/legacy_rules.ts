@@ -84,7 +84,7 @@ function run(netns: NetNs, program: string, args: string[]): string {
 type Parsed = Pick<CountedRule, "text" | "packets">;
 
 /** Parses what `iptables-save -c` prints. */
-export function parse(text: string): Parsed[] {
+function parse(text: string): Parsed[] {
   return text.split("\n").flatMap((line) => {
     const policy = /^:(\S+) DROP \[(\d+):/.exec(line);
     if (policy !== null) {

@@ -86,7 +86,7 @@ export interface Opened extends Disposable {
  *
  * @throws {SyscallError} If there is no route, or the sender lacks its address
  */
-export function open(probe: Probe): Opened {
+function open(probe: Probe): Opened {
   for (let left = PORT_ATTEMPTS;; left--) {
     try {
       return openOnce(probe);

@@ -33,7 +33,7 @@ const NARROWEST = 1.5;
 /** How many of the slowest steps are listed. */
 const SLOWEST = 12;
 
-export const STYLE = `
+const STYLE = `
   svg { color-scheme: light dark; }
   .page { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #57606a; }
   .name { font-weight: bold; } .grid { stroke: #d8dee4; } .on { fill: #ffffff; }

@@ -93,7 +93,7 @@ export function splitElements({ bytes }: Part): [key: Bytes, part: Part][] {
 }
 
 /** Decodes elements as the kernel sent them. */
-export function decodeElements(bytes: Bytes): Element[] {
+function decodeElements(bytes: Bytes): Element[] {
   return elementList.decode(bytes).map(({ key, data, texts, flags = 0 }) => ({
     key: key?.value ?? new Uint8Array(0),
     verdict: data?.verdict?.code,

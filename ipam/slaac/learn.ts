@@ -37,7 +37,7 @@ import type { SlaacConfig } from "./schema.ts";
  * Time limit unless configured, in seconds: a router may wait three seconds
  * before it answers, and its answers may be lost while a bridge learns.
  */
-export const DEFAULT_SECONDS = 20;
+const DEFAULT_SECONDS = 20;
 
 /** What an interface got from its routers. */
 export interface Learned {

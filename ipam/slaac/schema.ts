@@ -9,7 +9,7 @@ import type { SchemaOutput } from "../../base/json/json.ts";
 import { netConf, once, optional } from "../../cni/config/types.ts";
 
 /** How the kernel chooses the lower half of an address. */
-export const GENERATIONS = ["eui64", "random", "stable-privacy"] as const;
+const GENERATIONS = ["eui64", "random", "stable-privacy"] as const;
 
 /** Longest wait, in seconds: runtimes give up after minutes. */
 const MAX_SECONDS = 600;

@@ -90,7 +90,7 @@ export function decodeOptions6(bytes: Bytes): Option6[] {
 }
 
 /** Returns the value of the first option with a number. */
-export function findOption6(
+function findOption6(
   options: readonly Option6[],
   code: number,
 ): Bytes | undefined {

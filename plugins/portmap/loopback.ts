@@ -108,7 +108,7 @@ export function planUser(
 }
 
 /** Reports whether packets of 127.0.0.0/8 from a link are dropped. */
-export function hasLink(nftables: Nftables, link: string): boolean {
+function hasLink(nftables: Nftables, link: string): boolean {
   const key = encodeLink(link);
   return nftables.findElements(TABLE, LOOPBACK_LINKS, [key]).elements
     .some((element) => decodeLink(element.key) === link);

@@ -38,7 +38,7 @@ export interface PodInfo {
 }
 
 /** Capability with the pod's annotations. Source: containerd and ocicni. */
-export const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
+const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
 
 /** Source: kubernetes pkg/kubelet/types/pod_update.go `ConfigSourceAnnotationKey`. */
 const CONFIG_SOURCE = "kubernetes.io/config.source";

@@ -200,7 +200,7 @@ async function readChosen(
  *
  * @throws {CniError} 7 If it has none
  */
-export function listConfigured(
+function listConfigured(
   query: SelectionQuery,
 ): [Selection, ...Selection[]] {
   const { clusterNetwork, multusNamespace } = query.config;

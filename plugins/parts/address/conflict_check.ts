@@ -49,12 +49,6 @@ const MORE_MS = 2;
  */
 const MOST_ROUNDS = 8;
 
-/** The key of plugins that check. */
-export interface ConflictCheckConfig {
-  /** Whether to ask the network about an address before a container uses it. */
-  readonly conflictCheck?: boolean | undefined;
-}
-
 /** An ADD whose addresses are checked. */
 export interface Checking {
   readonly call: Pick<
