@@ -12,7 +12,7 @@ import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
-import { CONNTRACK } from "../../plugins/parts/kernel_needs.ts";
+import { CONNTRACK } from "../../plugins/parts/firewall/conntrack_need.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { probeOfMasquerade } from "../../plugins/parts/firewall/masquerade/nftables.ts";
 import {

@@ -8,7 +8,7 @@ import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { lint } from "./lint.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import { linkNeed } from "../parts/kernel_needs.ts";
+import { linkNeed } from "../parts/link/link_needs.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

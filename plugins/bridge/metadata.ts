@@ -13,7 +13,7 @@ import { type JsonObject, objectOf } from "../../base/json/json.ts";
 import { lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { linkNeed, VETH } from "../parts/kernel_needs.ts";
+import { linkNeed, VETH } from "../parts/link/link_needs.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

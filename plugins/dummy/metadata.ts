@@ -5,7 +5,7 @@
  */
 
 import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
-import { linkNeed } from "../parts/kernel_needs.ts";
+import { linkNeed } from "../parts/link/link_needs.ts";
 import example from "./example.json" with { type: "json" };
 
 /** See {@linkcode BuiltInMetadata}. */

@@ -9,7 +9,7 @@ import {
   hasIptablesBackend,
 } from "../../metadata/plugin_metadata.ts";
 import { lint } from "./lint.ts";
-import { CONNTRACK } from "../parts/kernel_needs.ts";
+import { CONNTRACK } from "../parts/firewall/conntrack_need.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

@@ -5,7 +5,7 @@
  */
 
 import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
-import { VETH } from "../parts/kernel_needs.ts";
+import { VETH } from "../parts/link/link_needs.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {

@@ -14,7 +14,7 @@ import {
   type Result,
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { parseObject } from "../parts/daemon_error.ts";
+import { parseObject } from "../../cni/invoke/daemon_answer.ts";
 import type { RemoteCall } from "./call.ts";
 import { startOf } from "./cni_protocol.ts";
 import { holdNetns } from "./held_netns.ts";

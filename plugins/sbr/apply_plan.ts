@@ -16,7 +16,7 @@ import {
   isDoneAlready,
   type PlannedStep,
   undoAll,
-} from "../parts/planned_steps.ts";
+} from "../parts/sandbox/planned_steps.ts";
 import type { Plan } from "./plan.ts";
 
 /**

@@ -14,7 +14,10 @@ import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "../parts/link/configure_link.ts";
-import { isDoneAlready, type PlannedStep } from "../parts/planned_steps.ts";
+import {
+  isDoneAlready,
+  type PlannedStep,
+} from "../parts/sandbox/planned_steps.ts";
 import { readablePrevResult } from "../parts/sandbox/prev_result.ts";
 import {
   addingEntry,

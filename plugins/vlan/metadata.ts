@@ -10,7 +10,7 @@ import {
   masterOf,
 } from "../../metadata/plugin_metadata.ts";
 import { lintConflictCheck } from "../parts/address/conflict_check_key.ts";
-import { linkNeed } from "../parts/kernel_needs.ts";
+import { linkNeed } from "../parts/link/link_needs.ts";
 import { type Problem, warningAt } from "../../metadata/problem.ts";
 
 /** See {@linkcode BuiltInMetadata}. */

@@ -8,7 +8,7 @@ import type {
   BuiltInMetadata,
   Linted,
 } from "../../metadata/plugin_metadata.ts";
-import { linkNeed } from "../parts/kernel_needs.ts";
+import { linkNeed } from "../parts/link/link_needs.ts";
 import example from "./example.json" with { type: "json" };
 import { checkInterfaceName } from "../../cni/call/args.ts";
 import { errorAt, type Problem } from "../../metadata/problem.ts";

@@ -14,7 +14,7 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import type { PlannedStep } from "../../parts/planned_steps.ts";
+import type { PlannedStep } from "../../parts/sandbox/planned_steps.ts";
 import {
   addRouteStep,
   type RoutedInterface,

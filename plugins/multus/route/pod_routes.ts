@@ -20,7 +20,7 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import { lackOfRoute, throwDifferences } from "../../parts/link/check_link.ts";
 import { kernelRouteOf } from "../../parts/link/configure_link.ts";
-import type { PlannedStep } from "../../parts/planned_steps.ts";
+import type { PlannedStep } from "../../parts/sandbox/planned_steps.ts";
 import { openSandbox } from "../../parts/sandbox/sandbox.ts";
 import { ROUTES } from "../model/delegate.ts";
 import { addRoutes } from "./result_routes.ts";

@@ -12,7 +12,10 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
-import { type PlannedStep, undoAll } from "../../parts/planned_steps.ts";
+import {
+  type PlannedStep,
+  undoAll,
+} from "../../parts/sandbox/planned_steps.ts";
 
 /** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
 export const UNSET_METRIC: Readonly<Record<IpFamily, number>> = {

@@ -18,7 +18,10 @@ import {
 } from "../../../cni/version.ts";
 import type { ReceivedCall } from "../../../daemon/caller/hand_over.ts";
 import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
-import { parseDaemonError, parseObject } from "../../parts/daemon_error.ts";
+import {
+  parseDaemonError,
+  parseObject,
+} from "../../../cni/invoke/daemon_answer.ts";
 
 /** A call, as this process got it. */
 export interface ShimmedCall {

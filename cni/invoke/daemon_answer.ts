@@ -1,5 +1,5 @@
 /**
- * Errors in the answers of daemons that speak thick multus's protocol.
+ * Reading the answer of a daemon that runs plugins: a JSON object, or a plugin's error.
  *
  * @module
  */

@@ -1,14 +1,13 @@
 /**
- * Features of the kernel that several plugins need, and how to try them.
+ * Kinds of links that several plugins need from the kernel, and how to try them.
  *
  * @module
  */
 
-import type { KernelNeed } from "../../metadata/plugin_metadata.ts";
-import { Conntrack } from "../../ffi/conntrack/mod.ts";
-import { NetNs } from "../../ffi/netns.ts";
-import type { KindData } from "../../ffi/rtnl/link_kinds.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { KernelNeed } from "../../../metadata/plugin_metadata.ts";
+import { NetNs } from "../../../ffi/netns.ts";
+import type { KindData } from "../../../ffi/rtnl/link_kinds.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 
 /** Links in pairs. */
 export const VETH: KernelNeed = {
@@ -45,13 +44,3 @@ export function linkNeed(
     },
   };
 }
-
-/** Connections that the kernel tracks, which address translation needs. */
-export const CONNTRACK: KernelNeed = {
-  name: "conntrack",
-  module: "nf_conntrack",
-  probe: (netns) => {
-    using conntrack = Conntrack.open(netns);
-    conntrack.list({});
-  },
-};

@@ -1,10 +1,11 @@
 /**
- * Steps that are planned before the first one is taken, and undone if one fails.
+ * Changes of a sandbox that are planned before the first one is made, and undone if one
+ * fails.
  *
  * @module
  */
 
-import { isErrno } from "../../ffi/errno.ts";
+import { isErrno } from "../../../ffi/errno.ts";
 
 /** A change in a namespace, and its undo. */
 export interface PlannedStep {

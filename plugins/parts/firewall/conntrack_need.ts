@@ -1,0 +1,18 @@
+/**
+ * The kernel's tracking of connections, which several plugins need, and how to try it.
+ *
+ * @module
+ */
+
+import type { KernelNeed } from "../../../metadata/plugin_metadata.ts";
+import { Conntrack } from "../../../ffi/conntrack/mod.ts";
+
+/** Connections that the kernel tracks, which address translation needs. */
+export const CONNTRACK: KernelNeed = {
+  name: "conntrack",
+  module: "nf_conntrack",
+  probe: (netns) => {
+    using conntrack = Conntrack.open(netns);
+    conntrack.list({});
+  },
+};
