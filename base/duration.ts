@@ -17,7 +17,7 @@ const UNITS: Readonly<Record<string, number>> = {
 /** The limit of timers: 31 bits of milliseconds, almost 25 days. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The longest time that an address stays: ten years. */
+/** The longest time that a persistent address is kept: ten years. */
 const LONGEST_STAY_MS = 10 * 365 * 24 * 3_600_000;
 
 /**
@@ -37,7 +37,7 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Parses how long an address stays that no pod uses.
+ * Parses how long a persistent address is kept that no pod uses.
  *
  * @returns Milliseconds
  * @throws {AddressError} If it is not a duration, 0, or more than ten years

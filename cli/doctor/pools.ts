@@ -42,8 +42,8 @@ function findFullPools(node: NodeReader): Findings {
   );
 }
 
-/** Finds networks that have no address but those that stay. */
-function findStickyPools(node: NodeReader): Findings {
+/** Finds networks that have no free address except persistent addresses. */
+function findPersistentPools(node: NodeReader): Findings {
   return countPools(node).flatMap(
     ({ network, path, subnets, used, sticky, all }) => {
       const count = BigInt(sticky.length);
@@ -127,7 +127,7 @@ export const POOL_CHECKS: readonly Check[] = [
     look: "`cni networks NAME`.",
     fix:
       "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
-    run: findStickyPools,
+    run: findPersistentPools,
   },
   {
     code: "CNI0513",

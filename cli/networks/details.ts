@@ -59,7 +59,7 @@ interface Pool {
   /** Never given out; empty if all are. */
   readonly gateways: readonly string[];
   readonly used: number;
-  /** Addresses that stay for pods that are not there. */
+  /** Persistent addresses of pods that do not exist. */
   readonly staying: readonly {
     readonly address: string;
     /** The pod, `namespace/name`. */
@@ -262,7 +262,7 @@ function formatDetails(details: Details, call: CniCall, style: Style): string {
       ? []
       : [["Addresses", `invalid: ${poolProblem}`] as const],
     ...details.pools.flatMap(({ staying }) =>
-      staying.map((one) => ["Stays", formatStaying(one)] as const)
+      staying.map((one) => ["Stays", formatPersistent(one)] as const)
     ),
     ...details.pools.flatMap(({ setAside }) =>
       setAside.map(({ address, mac, until }) =>
@@ -310,7 +310,7 @@ function formatLink(link: NamedLink): string {
   return [name, isUp ? "up" : "down", `mtu ${mtu}`, ...addresses].join(", ");
 }
 
-function formatStaying(
+function formatPersistent(
   { address, pod, interface: ifName, until }: Pool["staying"][number],
 ): string {
   return `${address} for ${pod} ${ifName}, until ${until}`;

@@ -37,7 +37,7 @@ export interface NetworkRow {
    * fewest left; null without it.
    */
   readonly used: number | null;
-  /** How many of that set stay for pods that are not there. */
+  /** How many of that set are persistent addresses of pods that do not exist. */
   readonly staying: number | null;
   /** How many that set can give out. */
   readonly addresses: number | null;

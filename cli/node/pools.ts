@@ -1,5 +1,5 @@
 /**
- * Pools of addresses that networks hand out: how many are left, and which stay.
+ * Pools of addresses that networks hand out: how many are left, and which are persistent.
  *
  * @module
  */

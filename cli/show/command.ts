@@ -22,7 +22,7 @@ import { listNamed } from "../node/named_netns.ts";
 import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
 import { formatMermaid, formatTree } from "./tree.ts";
-import type { NodeView, StayingView } from "./model.ts";
+import type { NodeView, PersistentView } from "./model.ts";
 import { drawNode } from "./svg.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { deadline, JoinedSignal } from "../../base/deadline.ts";
@@ -61,11 +61,11 @@ async function read(call: CniCall): Promise<NodeView> {
   return await readNode(
     choose(call),
     undefined,
-    isWhole ? listStayingAddresses(call) : [],
+    isWhole ? listPersistent(call) : [],
   );
 }
 
-function listStayingAddresses(call: CniCall): StayingView[] {
+function listPersistent(call: CniCall): PersistentView[] {
   const { env, signal } = call;
   using node = new NodeReader({
     directories: readDirectories(call),

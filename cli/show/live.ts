@@ -24,8 +24,8 @@ import {
 import {
   type GroupView,
   type NodeView,
+  type PersistentView,
   type SandboxView,
-  type StayingView,
   titleOf,
   type UplinkView,
 } from "./model.ts";
@@ -62,13 +62,13 @@ export function listSandboxes(
  * Reads the node's state.
  *
  * @param hostNetns Path of the node's own namespace
- * @param staying Addresses that stay for pods that are not there
+ * @param staying Persistent addresses of pods that do not exist
  * @throws {SyscallError} If that cannot be read
  */
 export async function readNode(
   sandboxes: readonly Sandbox[],
   hostNetns: string = CURRENT_NETNS,
-  staying: readonly StayingView[] = [],
+  staying: readonly PersistentView[] = [],
 ): Promise<NodeView> {
   using host = new Host(hostNetns);
   const groups = new Map<string, SandboxView[]>();

@@ -17,12 +17,12 @@ export interface NodeView {
   readonly uplinks: readonly UplinkView[];
   /** Bridges, lower links and others to which attachments are connected. */
   readonly groups: readonly GroupView[];
-  /** Addresses that stay for pods that are not there. */
-  readonly staying: readonly StayingView[];
+  /** Persistent addresses of pods that do not exist. */
+  readonly staying: readonly PersistentView[];
 }
 
-/** An address that stays for the name of a pod. */
-export interface StayingView {
+/** A persistent address: it is kept for the name of a pod. */
+export interface PersistentView {
   readonly address: string;
   readonly network: string;
   /** The pod, `namespace/name`. */

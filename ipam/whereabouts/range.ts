@@ -151,19 +151,19 @@ export class RangeFullError extends CniError {}
 /**
  * Returns the error for a range without a free address.
  *
- * @param staying How many addresses belong to IPAMClaims
+ * @param persistent How many addresses belong to IPAMClaims
  */
 export function rangeIsFull(
   { first, last, cidr, excluded }: Range,
-  staying: number,
+  persistent: number,
 ): RangeFullError {
   return new RangeFullError(
     ErrorCode.TryAgainLater,
     `Could not allocate IP in range: ip: ${first} / - ${last} / range: ` +
       `${cidr} / excludeRanges: [${excluded.map(formatExcluded).join(" ")}]`,
-    staying === 0
+    persistent === 0
       ? {}
-      : { details: `${staying} of its addresses are kept for IPAMClaims` },
+      : { details: `${persistent} of its addresses are kept for IPAMClaims` },
   );
 }
 

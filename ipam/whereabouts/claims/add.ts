@@ -30,10 +30,10 @@ import {
   type IpamClaim,
   IPS_ALLOCATED,
   listIps,
+  PERSISTENCE,
   recordOf,
   SANDBOX,
   sandboxOf,
-  STICKY,
   UNUSED,
 } from "./ipam_claim.ts";
 import type { PatchOperation } from "../../../kube/write.ts";
@@ -439,7 +439,7 @@ async function reportFailure(
 function usedClaimOf(
   { key, pod, claim, isAnnouncementSuppressed }: UsableClaim,
 ): UsedClaim {
-  const isTimed = claim.metadata?.annotations?.[STICKY.time] !== undefined;
+  const isTimed = claim.metadata?.annotations?.[PERSISTENCE.time] !== undefined;
   // While a virtual machine has another pod, the claim continues to name that
   // pod.
   const namesSandbox = !isAnnouncementSuppressed;

@@ -139,8 +139,8 @@ export function unusedNow(): ClaimCondition {
   };
 }
 
-/** Annotations of a claim that the plugin has created. */
-export const STICKY = {
+/** Annotations of a claim that the plugin has created, because of the key `stay`. */
+export const PERSISTENCE = {
   /** Name of the pod that it is for. */
   pod: "cni.dev/stay-pod",
   /** How long it stays unused, in milliseconds. */

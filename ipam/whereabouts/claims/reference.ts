@@ -14,7 +14,7 @@ import {
 import type { Pod } from "../../../kube/types.ts";
 import type { ClaimApi } from "./api.ts";
 import { unfit } from "./errors.ts";
-import { type IpamClaim, STICKY } from "./ipam_claim.ts";
+import { type IpamClaim, PERSISTENCE } from "./ipam_claim.ts";
 import type { Session } from "../session.ts";
 
 /** The claim of an interface. */
@@ -102,9 +102,9 @@ async function claimForPod(
     namespace,
     name,
     annotations: {
-      [STICKY.pod]: pod,
-      ...stay === "name" && { [STICKY.time]: String(stayTime) },
-      ...stayWhenScaled === "delete" && { [STICKY.scaled]: "delete" },
+      [PERSISTENCE.pod]: pod,
+      ...stay === "name" && { [PERSISTENCE.time]: String(stayTime) },
+      ...stayWhenScaled === "delete" && { [PERSISTENCE.scaled]: "delete" },
     },
     ...stay === "statefulset" && set && { ownerReferences: [set] },
   };

@@ -20,7 +20,7 @@ import {
   type ClaimKey,
   findClaimKey,
   type IpamClaim,
-  STICKY,
+  PERSISTENCE,
   UNUSED,
   unusedNow,
 } from "../claims/ipam_claim.ts";
@@ -31,7 +31,7 @@ import {
 } from "../objects.ts";
 import { listRecords, type PoolRecord } from "../pools.ts";
 
-/** An address that stays, and who has it. */
+/** An address that is held although no pod may have it, and for whom. */
 export interface HeldAddress {
   readonly ip: string;
   readonly pool: string;
@@ -137,7 +137,7 @@ function unusedTimeOf(
   const unused = claim?.status?.conditions?.find(({ type }) => type === UNUSED);
   const since = unused?.lastTransitionTime ?? "";
   const untilMs = Date.parse(since) +
-    Number(claim?.metadata?.annotations?.[STICKY.time]);
+    Number(claim?.metadata?.annotations?.[PERSISTENCE.time]);
   return Number.isNaN(untilMs) ? undefined : { since, untilMs };
 }
 
@@ -179,11 +179,11 @@ export async function findExpired(query: ExpiryQuery): Promise<Expiry> {
   const abandoned: IpamClaim[] = [];
   for (const claim of claims.values()) {
     const { namespace, annotations = {} } = claim.metadata ?? {};
-    const pod = annotations[STICKY.pod];
+    const pod = annotations[PERSISTENCE.pod];
     if (pod === undefined || isLive(`${namespace}/${pod}`)) continue;
     if (claim.status?.ips?.some(isUsed)) continue;
     const unused = unusedTimeOf(claim);
-    const isTimed = !Number.isNaN(Number(annotations[STICKY.time]));
+    const isTimed = !Number.isNaN(Number(annotations[PERSISTENCE.time]));
     if (isTimed && unused === undefined) abandoned.push(claim);
     else if (unused !== undefined && unused.untilMs <= query.nowMs) {
       expired.push({
@@ -213,7 +213,7 @@ async function isScaledAway(
 ): Promise<boolean> {
   const { namespace = "", annotations, ownerReferences = [] } = metadata ?? {};
   const owner = ownerReferences.find(({ kind }) => kind === "StatefulSet");
-  if (annotations?.[STICKY.scaled] !== "delete" || !owner) return false;
+  if (annotations?.[PERSISTENCE.scaled] !== "delete" || !owner) return false;
   const ordinal = Number(/-(\d+)$/.exec(pod)?.[1]);
   try {
     const path = apiPath(

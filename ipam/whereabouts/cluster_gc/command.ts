@@ -28,7 +28,7 @@ import { findServer } from "../../../kube/in_cluster.ts";
 import { readNamespace } from "../../../kube/kubeconfig.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
 import type { CLUSTER_GC_FLAGS, RELEASE_FLAGS } from "./flags.ts";
-import { findClaimKey, STICKY } from "../claims/ipam_claim.ts";
+import { findClaimKey, PERSISTENCE } from "../claims/ipam_claim.ts";
 import { DEFAULT_NAMESPACE, openOwnClient } from "../session.ts";
 import { readFlatFile } from "../settings.ts";
 import {
@@ -196,7 +196,7 @@ function describeEnded(
   { claim: { metadata }, why }: Survey["expiry"]["expired"][number],
 ): Row {
   const { namespace = "", name = "", annotations } = metadata ?? {};
-  const pod = `${namespace}/${annotations?.[STICKY.pod] ?? ""}`;
+  const pod = `${namespace}/${annotations?.[PERSISTENCE.pod] ?? ""}`;
   return { what: name, where: "IPAMClaim", pod, why };
 }
 
@@ -229,13 +229,13 @@ function formatNote({ pools, held }: Survey, outcome: string): string {
     );
   const claimed = held.filter(({ claim }) => claim !== "").length;
   const aside = held.length - claimed;
-  const staying = [
+  const kinds = [
     ...claimed > 0 ? [`, ${claimed} of them for IPAMClaims`] : [],
     ...aside > 0 ? [`, ${aside} set aside`] : [],
   ].join("");
   const counted = `${count(total, "address", "addresses")} in ${
     count(pools.length, "pool", "pools")
-  }${staying}: ${outcome}`;
+  }${kinds}: ${outcome}`;
   return [...large, counted].join("\n");
 }
 

@@ -68,7 +68,7 @@ export interface Survey {
   readonly pools: readonly PoolUse[];
   readonly records: readonly StaleRecord[];
   readonly reservations: readonly StaleReservation[];
-  /** Addresses that stay although no pod may have them. */
+  /** Persistent addresses that no pod may have, and addresses that are set aside. */
   readonly held: readonly HeldAddress[];
   /** Reservations of IPAMClaims that others have deleted. */
   readonly deleted: readonly Reservation[];

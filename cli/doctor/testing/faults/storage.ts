@@ -116,7 +116,7 @@ async function replaceInCluster(
 /** Faults of what is kept in files: leases, caches, and the disks below them. */
 export const STORAGE_FAULTS: readonly Fault[] = [
   {
-    name: "no address but one that stays",
+    name: "no address but a persistent one",
     // Its directory is below TMPDIR: one that is empty after a reboot, or not.
     checks: [
       ...isVolatile(Deno.env.get("TMPDIR") ?? "/tmp") ? ["conf-doubtful"] : [],
