@@ -212,6 +212,7 @@ export { inNetns, isMissingNetns, NetNs, type Sync } from "./ffi/netns.ts";
 // requests.
 export { Rtnl } from "./ffi/rtnl/mod.ts";
 export * from "./ffi/rtnl/link.ts";
+export { StartedDeletion } from "./ffi/rtnl/link_deletion.ts";
 export * from "./ffi/rtnl/address.ts";
 export {
   type Lookup,

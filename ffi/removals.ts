@@ -24,7 +24,7 @@ import {
   newTable,
 } from "./nftables/message.ts";
 import { AF_BRIDGE } from "./rtnl/constants.ts";
-import { linkHeader } from "./rtnl/link_message.ts";
+import { LinkFlag, linkHeader } from "./rtnl/link_message.ts";
 import { delRoute } from "./rtnl/route_message.ts";
 import { trafficHeader } from "./rtnl/traffic_control_message.ts";
 
@@ -35,8 +35,6 @@ const NFTABLES_GROUP = 7;
  * and routes of IPv4 and IPv6, and their parameters.
  */
 const ROUTE_GROUPS = [1, 4, 5, 7, 9, 11, 24, 25];
-/** Source: include/uapi/linux/if.h `IFF_UP`. */
-const IFF_UP = 1;
 /** What has changed in the report of a link that is new here: everything. */
 const ALL_FLAGS = 0xffff_ffff;
 /** Source: include/uapi/linux/netconf.h `NETCONFA_IFINDEX_ALL`. */
@@ -221,7 +219,7 @@ function listLinks(messages: readonly RawMessage[]): number[] {
   return [
     ...decodeAnswers(messages, linkReport)
       .filter(({ header: { flags, change } }) =>
-        (flags & IFF_UP) === 0 && (change & IFF_UP) !== 0 &&
+        (flags & LinkFlag.Up) === 0 && (change & LinkFlag.Up) !== 0 &&
         change !== ALL_FLAGS
       )
       .map(({ header: { index } }) => index),

@@ -4,29 +4,29 @@
  * @module
  */
 
-import { isErrno, type SyscallError } from "../errno.ts";
+import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
 import type { Listing, NetlinkSocket } from "../netlink/socket.ts";
-import type { BackgroundRequests } from "../netlink/background.ts";
-import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
-import { AF_UNSPEC } from "./constants.ts";
-import type { DataByKind } from "./link_kinds.ts";
+import { decodeLink } from "./link_decoding.ts";
+import {
+  deletionOf,
+  LEAST_GROUP,
+  StartedDeletion,
+  throwUnlessMissing,
+} from "./link_deletion.ts";
 import {
   changeLink,
   delLink,
   delLinkProperties,
   getLink,
-  linkHeader,
+  LinkFlag,
   type LinkInfo,
   newLink,
   newLinkProperties,
 } from "./link_message.ts";
 import type {
-  BridgePortState,
   Link,
   LinkChange,
-  LinkData,
-  LinkDataByKind,
   NewBridge,
   NewIfb,
   NewLinkInNetns,
@@ -36,21 +36,8 @@ import type {
 
 export type * from "./link_types.ts";
 
-/** Source: include/uapi/linux/if.h. */
-const IFF_UP = 1, IFF_NOARP = 0x80, IFF_PROMISC = 0x100, IFF_ALLMULTI = 0x200;
-const IFF_LOWER_UP = 0x1_0000;
-/** In the order of their numbers. */
-const PORT_STATES: readonly BridgePortState[] = [
-  "disabled",
-  "listening",
-  "learning",
-  "forwarding",
-  "blocking",
-];
 /** Source: include/uapi/linux/rtnetlink.h `enum rtnetlink_groups`. */
 const RTNLGRP_LINK = 1;
-/** Source: RFC 2863, include/uapi/linux/if.h `IF_OPER_*`. */
-const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
 /**
  * Leaves out the counters, which are most of a link's reply.
  *
@@ -157,7 +144,7 @@ export class LinkRequests {
   addBridge({ name, mtu, mac, vlanFiltering }: NewBridge): Link {
     this.#socket.request(newLink, {
       flags: Flag.Create | Flag.Exclusive,
-      header: { flags: IFF_UP, change: IFF_UP },
+      header: { flags: LinkFlag.Up, change: LinkFlag.Up },
       attributes: {
         name,
         mtu,
@@ -236,7 +223,7 @@ export class LinkRequests {
     attributes: LinkAttributes & { readonly name: string },
     late?: LateAttributes,
   ): Link {
-    const up = { flags: IFF_UP, change: IFF_UP };
+    const up = { flags: LinkFlag.Up, change: LinkFlag.Up };
     const [answer] = this.#socket.request(newLink, {
       flags: Flag.Create | Flag.Exclusive | Flag.Echo,
       header: late === undefined ? up : {},
@@ -371,9 +358,9 @@ export class LinkRequests {
   set(index: number, change: LinkChange): void {
     const { netns, name, mac, mtu, masterIndex, alias } = change;
     const flags = flagsOf([
-      [IFF_UP, change.isUp],
-      [IFF_PROMISC, change.isPromiscuous],
-      [IFF_ALLMULTI, change.isAllMulticast],
+      [LinkFlag.Up, change.isUp],
+      [LinkFlag.Promiscuous, change.isPromiscuous],
+      [LinkFlag.AllMulticast, change.isAllMulticast],
     ]);
     this.#socket.request(newLink, {
       header: { index, ...flags },
@@ -487,74 +474,6 @@ export class LinkRequests {
   }
 }
 
-/**
- * A deletion of links that is under way. The socket must stay open until then.
- */
-export class StartedDeletion {
-  readonly #requests: BackgroundRequests;
-
-  /**
-   * Follows a deletion.
-   *
-   * @param requests The requests that delete the links
-   */
-  constructor(requests: BackgroundRequests) {
-    this.#requests = requests;
-  }
-
-  /** Resolves when the kernel has handled the request; then the socket is free. */
-  get ended(): PromiseLike<void> {
-    return this.#requests.sent;
-  }
-
-  /** Waits until there may be something to take. */
-  wait(): PromiseLike<unknown> {
-    return this.#requests.wait();
-  }
-
-  /**
-   * Takes the notifications that have arrived, without waiting.
-   *
-   * @param onGone Receives the index of each deleted link, or undefined if the
-   *   kernel had to drop such notifications
-   * @returns Whether all links are deleted and the kernel has finished
-   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all stay,
-   *   in the group. ENOBUFS if the outcome is unknown
-   */
-  take(onGone: (index: number | undefined) => void): boolean {
-    const refusals = this.#requests.take((notice) => {
-      if (notice === undefined) return onGone(undefined);
-      if (notice.type !== delLink.type) return;
-      const { family, index } = linkHeader.decode(notice.body);
-      // A bridge reports the loss of a port in the same way.
-      if (family === AF_UNSPEC) onGone(index);
-    });
-    if (refusals === undefined) return false;
-    throwUnlessMissing(refusals);
-    return true;
-  }
-}
-
-/**
- * Encodes the deletion of links: several are put into a group, and the group is
- * deleted.
- *
- * Source: net/core/rtnetlink.c `rtnl_group_dellink`.
- */
-function deletionOf(indexes: readonly number[]): EncodedRequest[] {
-  const [only, ...others] = indexes;
-  if (others.length === 0) {
-    return [encodeRequest(delLink, { header: { index: only ?? 0 } })];
-  }
-  const attributes = { group: randomGroup() };
-  return [
-    ...indexes.map((index) =>
-      encodeRequest(newLink, { header: { index }, attributes })
-    ),
-    encodeRequest(delLink, { header: {}, attributes }),
-  ];
-}
-
 /** Encodes the flags that change. */
 function flagsOf(
   rows: readonly (readonly [flag: number, isSet: boolean | undefined])[],
@@ -579,16 +498,6 @@ function linkInfoOf({ bridge, port }: LinkChange): LinkInfo | undefined {
   return { portKind: "bridge", portData: { hairpin, isolated } };
 }
 
-/** @throws The first refusal other than that a link does not exist */
-function throwUnlessMissing(
-  refusals: readonly (SyscallError | undefined)[],
-): void {
-  const refusal = refusals.find((one) =>
-    one !== undefined && one.errno !== "ENODEV"
-  );
-  if (refusal !== undefined) throw refusal;
-}
-
 /** @returns Whether the link existed */
 function ignoreMissing(request: () => void): boolean {
   try {
@@ -598,18 +507,6 @@ function ignoreMissing(request: () => void): boolean {
     if (isErrno(error, "ENODEV")) return false;
     throw error;
   }
-}
-
-/**
- * Groups of links that are to be deleted begin here: no administrator chooses
- * such numbers.
- */
-const LEAST_GROUP = 2 ** 31;
-
-/** Returns a group that is almost certainly unused. 0 is the default group of all links. */
-function randomGroup(): number {
-  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
-  return (random | LEAST_GROUP) >>> 0;
 }
 
 function headerOf(link: string | number): { index?: number } {
@@ -635,65 +532,3 @@ type LinkAttributes = NonNullable<
 type LateAttributes = NonNullable<
   Parameters<typeof changeLink.encode>[0]["attributes"]
 >;
-type LinkAnswer = ReturnType<typeof newLink.decode>;
-
-function decodeLink({ header, attributes }: LinkAnswer): Link {
-  const { linkInfo, operationalState } = attributes;
-  return {
-    index: header.index,
-    name: attributes.name ?? "",
-    kind: linkInfo?.kind ?? "",
-    mac: attributes.address,
-    mtu: attributes.mtu ?? 0,
-    isUp: (header.flags & IFF_UP) !== 0,
-    linkIndex: attributes.link,
-    linkNetnsId: attributes.linkNetnsId,
-    masterIndex: attributes.master,
-    alias: attributes.alias,
-    alternativeNames: attributes.properties ?? [],
-    permanentMac: attributes.permanentAddress,
-    parent: attributes.parentDevice === undefined
-      ? undefined
-      : { bus: attributes.parentBus ?? "", name: attributes.parentDevice },
-    isOperational: operationalState === OPERATIONAL_UP ||
-      // Loopback has no state, and other links have none until they are
-      // queried.
-      operationalState === OPERATIONAL_UNKNOWN &&
-        (header.flags & IFF_LOWER_UP) !== 0,
-    isPromiscuous: (header.flags & IFF_PROMISC) !== 0,
-    isAllMulticast: (header.flags & IFF_ALLMULTI) !== 0,
-    transmitQueueLength: attributes.transmitQueueLength ?? 0,
-    data: linkInfo === undefined ? undefined : decodeData(linkInfo),
-    port: linkInfo?.portKind === "bridge"
-      ? {
-        hairpin: linkInfo.portData?.hairpin ?? false,
-        isolated: linkInfo.portData?.isolated ?? false,
-        learns: linkInfo.portData?.learns ?? true,
-        isFlooded: linkInfo.portData?.isFlooded ?? true,
-        state: PORT_STATES[linkInfo.portData?.state ?? 0] ?? "disabled",
-      }
-      : undefined,
-    hasArp: (header.flags & IFF_NOARP) === 0,
-  };
-}
-
-/** Properties of links of each kind, from the data of their messages. */
-const DECODERS: {
-  readonly [K in keyof LinkDataByKind]: (
-    data: DataByKind[K],
-  ) => LinkDataByKind[K];
-} = {
-  bridge: ({ vlanFiltering = false }) => ({ vlanFiltering }),
-  vrf: ({ table = 0 }) => ({ table }),
-  macvlan: ({ mode = 0 }) => ({ mode }),
-  ipvlan: ({ mode = 0 }) => ({ mode }),
-  vlan: ({ id = 0 }) => ({ id }),
-};
-
-function decodeData({ kind = "", data = {} }: LinkInfo): LinkData | undefined {
-  if (!Object.hasOwn(DECODERS, kind)) return undefined;
-  const decode = DECODERS[kind as keyof LinkDataByKind] as (
-    data: object,
-  ) => object;
-  return { kind, ...decode(data) } as LinkData;
-}

@@ -43,6 +43,15 @@ export const linkHeader = struct({
   change: u32,
 });
 
+/** Flags in {@linkcode linkHeader}. Source: include/uapi/linux/if.h `IFF_*`. */
+export const LinkFlag = {
+  Up: 1,
+  NoArp: 0x80,
+  Promiscuous: 0x100,
+  AllMulticast: 0x200,
+  LowerUp: 0x1_0000,
+} as const;
+
 /** The kind of a link and of the link that it is a port of, with their data. */
 export type LinkInfo = KindData & {
   /** Kind of the link that this one is a port of. */
