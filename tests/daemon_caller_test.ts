@@ -350,7 +350,7 @@ test(
   ignoreUnless(hasCommand("perl"), "needs perl"),
 );
 
-/** Runs calls with a daemon at a path of a directory of its own; returns the losses that they record. */
+/** Runs calls with a daemon at a path of a directory of its own; returns how many timeouts they record. */
 async function withTimeouts(
   reply: Reply | undefined,
   fn: (path: string) => Promise<void>,
@@ -362,9 +362,9 @@ async function withTimeouts(
   using _listener = daemon === undefined &&
       Deno.listen({ transport: "unix", path }) || undefined;
   await fn(path);
-  const losses = await Deno.readTextFile(timeoutsFile(path)).catch(() => "");
+  const lines = await Deno.readTextFile(timeoutsFile(path)).catch(() => "");
   await Deno.remove(directory, { recursive: true });
-  return losses.split("\n").length - 1;
+  return lines.split("\n").length - 1;
 }
 
 testBoth("a call waits for no daemon without end", async (t, key) => {
@@ -404,7 +404,7 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
       sanitizeResources: false,
       sanitizeExit: false,
       fn: async () => {
-        const losses = await withTimeouts(reply, async (path) => {
+        const timeouts = await withTimeouts(reply, async (path) => {
           const config = { ...CONFIG, ...more, [key]: path };
           const [add, del] = await Promise.all([
             run({ config }),
@@ -423,36 +423,39 @@ testBoth("a call waits for no daemon without end", async (t, key) => {
           } else assertEquals(add, alone);
           assertEquals(del, await runAlone({ command: "DEL", config }));
         });
-        assertEquals(losses, 2);
+        assertEquals(timeouts, 2);
       },
     })
   ));
 });
 
-testBoth("a call waits for less soon after another's loss", async (_, key) => {
-  const [takeMs, shortMs] = [TAKE_MS, SHORT_TAKE_MS];
-  await withTimeouts(({ callerGone }) => callerGone(), async (path) => {
-    const waited: number[] = [];
-    const call = async (command: string): Promise<void> => {
-      const options = { command, config: { ...CONFIG, [key]: path } };
-      assertEquals(await run(options), await runAlone(options));
-      const lines = (await Deno.readTextFile(timeoutsFile(path))).trim();
-      waited.push(Number(lines.split("\n").at(-1)?.split(" ")[1]));
-    };
-    await call("ADD");
-    await call("ADD");
-    await call("DEL");
-    const longAgo = new Date(Date.now() - TIMEOUT_PERIOD_MS);
-    await Deno.utime(timeoutsFile(path), longAgo, longAgo);
-    await call("CHECK");
-    await Deno.remove(timeoutsFile(path));
-    await call("DEL");
-    assertEquals(waited, [takeMs, shortMs, shortMs, takeMs, takeMs]);
-  });
-});
+testBoth(
+  "a call waits for less soon after another's timeout",
+  async (_, key) => {
+    const [takeMs, shortMs] = [TAKE_MS, SHORT_TAKE_MS];
+    await withTimeouts(({ callerGone }) => callerGone(), async (path) => {
+      const waited: number[] = [];
+      const call = async (command: string): Promise<void> => {
+        const options = { command, config: { ...CONFIG, [key]: path } };
+        assertEquals(await run(options), await runAlone(options));
+        const lines = (await Deno.readTextFile(timeoutsFile(path))).trim();
+        waited.push(Number(lines.split("\n").at(-1)?.split(" ")[1]));
+      };
+      await call("ADD");
+      await call("ADD");
+      await call("DEL");
+      const longAgo = new Date(Date.now() - TIMEOUT_PERIOD_MS);
+      await Deno.utime(timeoutsFile(path), longAgo, longAgo);
+      await call("CHECK");
+      await Deno.remove(timeoutsFile(path));
+      await call("DEL");
+      assertEquals(waited, [takeMs, shortMs, shortMs, takeMs, takeMs]);
+    });
+  },
+);
 
 testBoth("a full backlog is nobody", async (_, key) => {
-  const losses = await withTimeouts(undefined, async (path) => {
+  const timeouts = await withTimeouts(undefined, async (path) => {
     using waiting = new DisposableStack();
     for (;;) {
       const stream = UnixStream.connect(path);
@@ -464,7 +467,7 @@ testBoth("a full backlog is nobody", async (_, key) => {
       assertEquals(await run(call), await runAlone(call));
     }
   });
-  assertEquals(losses, 0);
+  assertEquals(timeouts, 0);
 });
 
 testBoth("a daemon that is turned off is not asked", async (_, key) => {

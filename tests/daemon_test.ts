@@ -523,9 +523,9 @@ test(
     await run("ADD");
     const attached = [scene.state, scene.hosts.leases()];
     // Each line has what a call has waited for.
-    const losses = Deno.readTextFileSync(timeoutsFile(daemon.socket)).trim()
+    const waited = Deno.readTextFileSync(timeoutsFile(daemon.socket)).trim()
       .split("\n").map((line) => Number(line.split(" ")[1]));
-    assertEquals(losses, [1000, ...Array(8).fill(250)]);
+    assertEquals(waited, [1000, ...Array(8).fill(250)]);
     assertEquals(findFileId(offFile(daemon.socket)), undefined);
     daemon.signal("SIGCONT");
     const withdrawn = 'cni_daemon_not_mine_total{reason="caller gone"}';
@@ -535,7 +535,7 @@ test(
     );
     assertEquals([scene.state, scene.hosts.leases()], attached);
     await eventually(
-      "the losses are gone",
+      "the timeouts are deleted",
       () => findFileId(timeoutsFile(daemon.socket)) === undefined,
     );
     await run("DEL");

@@ -227,41 +227,45 @@ testMachines("the launcher leaves other calls to deno", async (t, machine) => {
   assertEquals(daemon.requests.length, 0);
 });
 
-/** What there may be of losses, and whether a call then waits for less. */
-const losses: [string, ageMs: number | undefined, isShort: boolean][] = [
-  ["no loss", undefined, false],
-  ["a loss", 0, true],
-  ["a loss of long ago", TIMEOUT_PERIOD_MS, false],
-  ["a loss of the future", -TIMEOUT_PERIOD_MS, false],
+/** What timeouts there may be, and whether a call then waits for less. */
+const timeouts: [string, ageMs: number | undefined, isShort: boolean][] = [
+  ["no timeout", undefined, false],
+  ["a timeout", 0, true],
+  ["a timeout of long ago", TIMEOUT_PERIOD_MS, false],
+  ["a timeout of the future", -TIMEOUT_PERIOD_MS, false],
 ];
 
-testMachines("the launcher waits for less after a loss", async (t, machine) => {
-  await using stub = makeStub(machine, "path");
-  await eachRow(t, losses, async ([, ageMs, isShort]) => {
-    await using daemon = new FakeDaemon(({ callerGone }) => callerGone(), {
-      isTaken: false,
-    });
-    if (ageMs !== undefined) {
-      const file = timeoutsFile(daemon.path),
-        time = new Date(Date.now() - ageMs);
-      await Deno.writeTextFile(file, "");
-      await Deno.utime(file, time, time);
-    }
-    const stdin = JSON.stringify({ daemonSocket: daemon.path });
-    const waits = `${directoryOf(daemon.path)}/waits`;
-    const wrapper = ["strace", "-f", "-qq", "-e", "trace=ppoll", "-o", waits];
-    const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
-    const [name, ms] = isShort
-      ? [StdinName.shortTimeout, SHORT_TAKE_MS]
-      : [StdinName.timeout, TAKE_MS];
-    assertEquals(stdout, `/memfd:${name} (deleted)${stdin}`);
-    const ended = (await Deno.readTextFile(waits)).matchAll(
-      / = 0 \(Timeout\)/g,
-    );
-    assertEquals([...ended].length, ms / TICK_MS);
-    assertEquals(daemon.requests.length, 1);
-  }, ([name]) => name);
-}, "strace");
+testMachines(
+  "the launcher waits for less after a timeout",
+  async (t, machine) => {
+    await using stub = makeStub(machine, "path");
+    await eachRow(t, timeouts, async ([, ageMs, isShort]) => {
+      await using daemon = new FakeDaemon(({ callerGone }) => callerGone(), {
+        isTaken: false,
+      });
+      if (ageMs !== undefined) {
+        const file = timeoutsFile(daemon.path),
+          time = new Date(Date.now() - ageMs);
+        await Deno.writeTextFile(file, "");
+        await Deno.utime(file, time, time);
+      }
+      const stdin = JSON.stringify({ daemonSocket: daemon.path });
+      const waits = `${directoryOf(daemon.path)}/waits`;
+      const wrapper = ["strace", "-f", "-qq", "-e", "trace=ppoll", "-o", waits];
+      const { stdout } = await stub.run({ stdin, env: TRACED, wrapper });
+      const [name, ms] = isShort
+        ? [StdinName.shortTimeout, SHORT_TAKE_MS]
+        : [StdinName.timeout, TAKE_MS];
+      assertEquals(stdout, `/memfd:${name} (deleted)${stdin}`);
+      const ended = (await Deno.readTextFile(waits)).matchAll(
+        / = 0 \(Timeout\)/g,
+      );
+      assertEquals([...ended].length, ms / TICK_MS);
+      assertEquals(daemon.requests.length, 1);
+    }, ([name]) => name);
+  },
+  "strace",
+);
 
 /** What the daemon says before shutdown(2), and what the engine is told then. */
 const lastWords = [
