@@ -11,7 +11,12 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { needsRoot, rootTest } from "../testing/capabilities.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  needsRoot,
+  rootTest,
+} from "../testing/capabilities.ts";
 import { conformance } from "../tests/_harness/conformance.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { BIN, needsBin } from "../tests/_harness/executables.ts";
@@ -584,6 +589,28 @@ onNode("cni gc says that a version without GC ran no plugin", async (host) => {
     assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
   }
 });
+
+rootTest(
+  "cni gc reads the cache once",
+  ignoreUnless(hasCommand("strace"), "needs strace"),
+  async () => {
+    await using host = await ToolHost.create();
+    addScripts(host, { show: SHOW });
+    for (const name of ["blue", "green"]) {
+      await succeed(host, `netns add ${name}`);
+      await succeed(host, `add show ${name}`);
+    }
+    const { containerID } = (await readJson(host, "list"))
+      .find(({ netns }: { netns: string }) => netns.endsWith("/blue"));
+    const gc = host.command("gc", "show", "blue");
+    const strace = ["strace", "-f", "-qq", "-e", "trace=openat"];
+    const { code, stdout, stderr } = await host.run([...strace, ...gc]);
+    assertEquals([code, stdout.split("\n").length], [0, 2], stderr);
+    const opened = stderr.split("\n")
+      .filter((line) => line.includes(`/show-${containerID}-eth0`));
+    assertEquals(opened.length, 1, opened.join("\n"));
+  },
+);
 
 /** Waits until plugins have noted these calls. */
 async function waitForCalls(host: ToolHost, calls: string): Promise<void> {

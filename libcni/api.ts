@@ -13,6 +13,7 @@ import {
   AttachmentCache,
   type AttachmentResult,
   type CachedAttachment,
+  type CacheListing,
 } from "./cache.ts";
 import {
   type CachedConfig,
@@ -308,6 +309,16 @@ export class NetworkRuntime {
   /** Lists the cached attachments of one container, or of all. */
   listCachedAttachments(containerId?: string): CachedAttachment[] {
     return this.#tools.cache.listAttachments(containerId);
+  }
+
+  /**
+   * Reads all files of the cache once, for the caller and for
+   * {@linkcode gcNetworkList}.
+   *
+   * @throws {CniError} 5 if the directory cannot be read
+   */
+  readCache(): CacheListing {
+    return this.#tools.cache.readAll();
   }
 }
 

@@ -5,6 +5,7 @@
  */
 
 import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
+import { isTaken } from "../base/files/io.ts";
 import type { MaybePromise } from "../base/waiting.ts";
 import { type TearDownStep, tryAll } from "../cni/call/rollback.ts";
 import type { AttachmentId } from "../cni/config/types.ts";
@@ -46,7 +47,7 @@ export async function collectPodGarbage(
   );
   const { network, readable } = await defaultNetwork.get(signal);
   const list = network?.list ?? readable;
-  const cached = runtime.listCachedAttachments();
+  const { attachments: cached, unreadable } = runtime.readCache();
   const stale = cached.filter((attachment) =>
     isOfPod(attachment) && !containerIds.has(attachment.containerId)
   );
@@ -56,6 +57,11 @@ export async function collectPodGarbage(
     () =>
       runtime.gcNetworkList(list, {
         validAttachments,
+        // DEL has removed the files of those that it detached.
+        listing: {
+          attachments: cached.filter(({ path }) => isTaken(path)),
+          unreadable,
+        },
         useCachedConfig: true,
         continueOnDelErrors: true,
         signal,

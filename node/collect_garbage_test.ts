@@ -97,6 +97,19 @@ Deno.test("collectGarbage() goes on after failures, and throws them all", async 
   assertEquals(node.plugins.cached, ["net1-c1-eth0"]);
 });
 
+Deno.test("collectGarbage() reads the cache once", async () => {
+  using node = nodeOf();
+  await setUp(node, "c1");
+  const results = `${node.plugins.cacheDir}/results`;
+  // As a runtime without locks does.
+  const cache =
+    `sed s/c1/c2/ ${results}/net1-c1-eth0 > ${results}/net1-c2-eth0`;
+  node.addPlugin("a", { DEL: cache });
+  await node.network.collectGarbage([]);
+  assertEquals(collected(node), ["loopback DEL c1", "a DEL c1", "a GC"]);
+  assertEquals(node.plugins.cached, ["net1-c2-eth0"]);
+});
+
 Deno.test("collectGarbage() waits for set-ups under way, and spares them", async () => {
   using node = nodeOf();
   node.addPlugin("a", {

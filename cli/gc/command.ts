@@ -7,8 +7,9 @@
 import { checkInterfaceName } from "../../cni/call/args.ts";
 import type { CachedAttachment, NetworkConfList } from "../../libcni/mod.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
+import { isTaken } from "../../base/files/io.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
-import { isOfNetns, listAttachments } from "../node/node_attachments.ts";
+import { isOfNetns, withNetns } from "../node/node_attachments.ts";
 import { resolveNetns } from "../node/target.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
@@ -43,7 +44,10 @@ export async function gc(call: CniCall): Promise<Output> {
     ? undefined
     : await createLocks(directories).lockExclusively({ signal });
   const runtime = createRuntime(call, directories);
-  const before = listOf(directories, list.name);
+  const listing = runtime.readCache();
+  const before = listing.attachments
+    .filter(({ network }) => network === list.name)
+    .map(withNetns);
   for (const kept of stays) checkKept(kept, list.name, before);
   const validAttachments = before.filter((cached) =>
     stays.some((kept) => isKept(cached, kept))
@@ -51,9 +55,8 @@ export async function gc(call: CniCall): Promise<Output> {
   if (isDryRun) return preview(list, before, validAttachments);
   const stale = before.length - validAttachments.length;
   call.onProgress?.(`Deleting ${stale} attachments of "${list.name}"`);
-  await runtime.gcNetworkList(list, { signal, validAttachments });
-  const after = listOf(directories, list.name).map(({ path }) => path);
-  const deleted = before.filter(({ path }) => !after.includes(path));
+  await runtime.gcNetworkList(list, { signal, validAttachments, listing });
+  const deleted = before.filter(({ path }) => !isTaken(path));
   return {
     json: { network: list.name, deleted: deleted.map(describe) },
     text: deleted.map((one) => `deleted ${formatAttachment(one)}`).join("\n"),
@@ -109,12 +112,6 @@ function checkIntent(
       ? 'Cannot run "cni gc": --all removes everything; do not name namespaces with it'
       : 'Cannot run "cni gc": name the namespaces to keep, or use ' +
         "--all to remove every attachment to the network",
-  );
-}
-
-function listOf(directories: Directories, network: string): CachedAttachment[] {
-  return listAttachments(directories).filter((cached) =>
-    cached.network === network
   );
 }
 

@@ -37,19 +37,20 @@ export interface NodeAttachment extends CachedAttachment {
 }
 
 /**
- * Lists the cached attachments of all networks that runtimes made. If the cache
- * has no namespace, as with libcni before 1.2, it is taken from the result.
+ * Lists the cached attachments of all networks that runtimes made. libcni
+ * before 1.2 cached no namespace; see {@linkcode withNetns}.
  *
  * @throws {CniError} 5 If the cache cannot be read
  */
 export function listAttachments(
   { cacheDir }: Pick<Directories, "cacheDir">,
 ): CachedAttachment[] {
-  return new AttachmentCache(cacheDir).listAttachments()
-    .map((cached) => ({
-      ...cached,
-      netns: cached.netns || findSandbox(cached),
-    }));
+  return new AttachmentCache(cacheDir).listAttachments().map(withNetns);
+}
+
+/** Takes the namespace from the result if the attachment has none. */
+export function withNetns(cached: CachedAttachment): CachedAttachment {
+  return { ...cached, netns: cached.netns || findSandbox(cached) };
 }
 
 /**
