@@ -117,13 +117,13 @@ function watchSecondAdd(
   { env }: Pick<DaemonCall, "env">,
   onAttached: () => void,
 ): CallContext["onProcess"] {
-  const { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = env;
   return async (starting) => {
-    const { mayAttach } = await import("../../cni/call/attaching.ts");
     // multus adds other interfaces, too.
-    if (starting.env["CNI_IFNAME"] !== ifName || !mayAttach(starting)) return;
-    const { hasLink } = await import("../../ffi/rtnl/has_link.ts");
-    if (hasLink(netns, ifName)) onAttached();
+    if (starting.env["CNI_IFNAME"] !== env["CNI_IFNAME"]) return;
+    const { findsInterface } = await import(
+      "../../plugins/parts/sandbox/second_add.ts"
+    );
+    if (findsInterface(starting)) onAttached();
   };
 }
 

@@ -22,11 +22,7 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
-import type {
-  CallContext,
-  Starter,
-  StartingPlugin,
-} from "../../cni/call/context.ts";
+import type { CallContext, Starter } from "../../cni/call/context.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
@@ -66,7 +62,10 @@ export function createChain(
           ...outer,
           async onProcess(starting): Promise<Starter | void> {
             if (steps.isOpen(0)) {
-              isFirstToUndo ??= !await findsInterface(starting);
+              const { findsInterface } = await import(
+                "../parts/sandbox/second_add.ts"
+              );
+              isFirstToUndo ??= !findsInterface(starting);
             }
             return await running.lock(() => outer.onProcess?.(starting));
           },
@@ -162,17 +161,6 @@ async function readAndRun<T>(
     const { describeFailedPlugin } = await import("../../libcni/operation.ts");
     throw describeFailedPlugin(error);
   }
-}
-
-/**
- * Reports whether a plugin that is about to attach the container finds its interface:
- * this is a second ADD.
- */
-async function findsInterface(starting: StartingPlugin): Promise<boolean> {
-  const { mayAttach } = await import("../../cni/call/attaching.ts");
-  const { hasLink } = await import("../../ffi/rtnl/has_link.ts");
-  const { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = starting.env;
-  return mayAttach(starting) && hasLink(netns, ifName);
 }
 
 async function warnOfMistakes(

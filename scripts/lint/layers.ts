@@ -58,6 +58,7 @@ daemon/caller/
   base/ cni/ daemon/wire/ ffi/socket/unix_stream.ts
 daemon/
   net/ ffi/ base/ cni/ plugins/node_keys.ts plugins/parts/link/link_remover.ts
+  plugins/parts/sandbox/second_add.ts
 plugins/registry.ts
   base/ cni/ plugins/lists/loaders.ts
 plugins/renamed.ts

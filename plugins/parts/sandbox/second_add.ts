@@ -1,0 +1,41 @@
+/**
+ * Telling a second ADD of an attachment from the first one.
+ *
+ * @module
+ */
+
+import { basename } from "@std/path/posix";
+import { ifPossible } from "../../../base/files/io.ts";
+import type { StartingPlugin } from "../../../cni/call/context.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
+
+/**
+ * Reports whether a plugin that is about to be started as a process would attach the
+ * container and finds its interface: an earlier ADD has made it.
+ */
+export function findsInterface(starting: StartingPlugin): boolean {
+  return mayAttach(starting) && hasInterface(starting);
+}
+
+/**
+ * Reports whether a plugin may make the interface: ADD of the first plugin of a list.
+ * IPAM plugins and later plugins find an interface that is of the same ADD.
+ */
+function mayAttach({ path, env, stdin }: StartingPlugin): boolean {
+  if (env["CNI_COMMAND"] !== "ADD") return false;
+  const text = new TextDecoder().decode(stdin);
+  const { type, prevResult } = ifPossible(() => JSON.parse(text)) ?? {};
+  return type === basename(path) && !prevResult;
+}
+
+/** A namespace that cannot be opened has no interface. */
+function hasInterface(
+  { env: { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } }: StartingPlugin,
+): boolean {
+  try {
+    using sandbox = Rtnl.open(netns);
+    return sandbox.link.find(ifName) !== undefined;
+  } catch {
+    return false;
+  }
+}
