@@ -10,6 +10,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import type { DispatchOutput } from "../../cni/call/context.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
+import type { CallProgress } from "./call_progress.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
 
 /** The process that waits for a call. */
@@ -35,6 +36,8 @@ export interface DaemonCall extends Caller {
   readonly exe?: string;
   /** The caller, in the log. */
   readonly from: string;
+  /** Its state; that of a call that has just been taken, if undefined. */
+  readonly progress?: CallProgress;
 }
 
 /** The output of a call, or why it was not begun. */

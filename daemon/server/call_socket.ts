@@ -12,6 +12,7 @@ import type { Log } from "../../base/log/log.ts";
 import type { Peer } from "../../ffi/socket/unix_socket.ts";
 import type { Admission, RefusalReason } from "../../base/service/admission.ts";
 import type { CallIdentity, DaemonCall, Outcome } from "./call.ts";
+import { CallProgress } from "./call_progress.ts";
 import type { Calls } from "./calls.ts";
 import {
   PrivateSocket,
@@ -162,13 +163,9 @@ class CallExchange implements RequestExchange {
   readonly #heartbeats: Heartbeats;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  /** Whether the call is refused, once that is known. */
-  readonly #isDeclined = Promise.withResolvers<boolean>();
-  #isBegun = false;
+  readonly #progress = new CallProgress();
   readonly #process: PeerProcess;
   readonly #buffer = new RequestBuffer();
-  #hasRequest = false;
-  #hasEnded = false;
   /** The plugin and the command, once they are known. */
   #call: string | undefined;
 
@@ -186,7 +183,7 @@ class CallExchange implements RequestExchange {
   }
 
   onData(bytes: Uint8Array<ArrayBuffer>): void {
-    if (this.#hasRequest) return;
+    if (this.#progress.state !== "arriving") return;
     const { maxRequest = MAX_REQUEST } = this.#options;
     try {
       const request = this.#buffer.add(bytes, maxRequest);
@@ -199,7 +196,7 @@ class CallExchange implements RequestExchange {
 
   onGone(): void {
     this.#gone.abort(new Error("the caller disconnected"));
-    if (!this.#hasRequest) this.#buffer.free();
+    if (this.#progress.state === "arriving") this.#buffer.free();
     this.#onEnded();
   }
 
@@ -208,7 +205,7 @@ class CallExchange implements RequestExchange {
   }
 
   get isBegun(): boolean {
-    return this.#isBegun;
+    return this.#progress.isTaken === true;
   }
 
   refuse(reason: RefusalReason): void {
@@ -217,16 +214,17 @@ class CallExchange implements RequestExchange {
 
   /** Serves a request, from its bytes to its answer. */
   async #serve(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    this.#hasRequest = true;
+    this.#progress.enter("offered");
     const { calls, log } = this.#options;
     let identity: CallIdentity | undefined;
+    let outcome: Outcome | undefined;
     try {
       const request = decodeRequest(bytes);
       this.#call = describeCall(request);
       const { name, env, stdin } = request;
       identity = this.#options.identify?.(request) ??
         { plugin: { name }, env, stdin };
-      calls.recordArrival(identity, this.#isDeclined.promise);
+      calls.recordArrival(identity, this.#progress);
       const caller = this.#checkCaller(request);
       if (typeof caller === "string") {
         return await this.#declineInTurn(caller, identity);
@@ -248,14 +246,16 @@ class CallExchange implements RequestExchange {
           this.#heartbeats.poll();
         },
         from: describePeer(this.#connection.peer),
+        progress: this.#progress,
       });
-      const { outcome } = ended;
-      const isOfPlugin = "declined" in outcome || !("convert" in call);
-      this.#answer(isOfPlugin ? outcome : await call.convert(outcome));
+      outcome = "declined" in ended.outcome || !("convert" in call)
+        ? ended.outcome
+        : await call.convert(ended.outcome);
+      this.#answer(outcome);
       calls.report(ended);
     } catch (error) {
       const description = { error: describeError(error) };
-      if (!this.#isBegun) {
+      if (!this.isBegun) {
         if (identity === undefined) {
           log.warn("Cannot read a request", description);
           return this.#decline("malformed request");
@@ -265,7 +265,8 @@ class CallExchange implements RequestExchange {
       }
       // A refused call is run by its caller, and this one may have changed things.
       log.warn("Cannot finish a call", description);
-      if (!this.#hasEnded) this.#answer(formatFailure(error, CURRENT_VERSION));
+      if (outcome !== undefined) return;
+      this.#answer(formatFailure(error, CURRENT_VERSION));
     }
   }
 
@@ -309,10 +310,8 @@ class CallExchange implements RequestExchange {
   /** Takes the call, unless the caller has stopped waiting for that. */
   #take(): boolean {
     const isSent = this.#connection.send(encodeMessage("taken"));
-    if (!isSent || this.#gone.signal.aborted) return false;
-    this.#isBegun = true;
-    this.#isDeclined.resolve(false);
-    return true;
+    return isSent && !this.#gone.signal.aborted &&
+      this.#progress.enter("waiting");
   }
 
   /** Refuses a call when the earlier ones of its attachment have ended. */
@@ -332,22 +331,23 @@ class CallExchange implements RequestExchange {
 
   /** Refuses the call. Counts it once: another part may have refused it already. */
   #decline(reason: DeclineReason): void {
-    if (this.#hasEnded) return;
-    this.#options.onDeclined(reason, this.#call);
-    this.#isDeclined.resolve(true);
-    if (!this.#hasRequest) this.#buffer.free();
-    this.#end({ declined: reason });
+    const isIncomplete = this.#progress.state === "arriving";
+    if (!this.#progress.enter("ended")) return;
+    if (isIncomplete) this.#buffer.free();
+    this.#answer({ declined: reason });
   }
 
   #answer(outcome: Outcome): void {
-    if ("declined" in outcome) return this.#decline(outcome.declined);
-    const { stdout, exitCode } = outcome;
-    this.#end({ stdout, exitCode });
+    if ("declined" in outcome) {
+      this.#options.onDeclined(outcome.declined, this.#call);
+      this.#end(outcome);
+    } else {
+      const { stdout, exitCode } = outcome;
+      this.#end({ stdout, exitCode });
+    }
   }
 
   #end(message: Parameters<typeof encodeMessage>[0]): void {
-    this.#hasRequest = true;
-    this.#hasEnded = true;
     this.#connection.send(encodeMessage(message));
     this.#connection.end();
     this.#onEnded();

@@ -22,6 +22,7 @@ import {
   type Outcome,
   readSubject,
 } from "./call.ts";
+import type { CallProgress } from "./call_progress.ts";
 import { runCall, type RunOptions } from "./run_call.ts";
 import { RunningCall, RunningCalls } from "./running_calls.ts";
 
@@ -89,14 +90,10 @@ export class Calls {
   }
 
   async #run(call: DaemonCall): Promise<EndedCall> {
-    const arrivedMs = performance.now();
     const { isPerContainer = false } = this.#options;
     const subject = readSubject(call, isPerContainer);
     const running = new RunningCall(call, subject);
-    let startedMs = arrivedMs;
-    const outcome = await this.#runInTurn(running, () => {
-      startedMs = performance.now();
-    });
+    const outcome = await this.#runInTurn(running);
     return {
       call,
       outcome,
@@ -104,19 +101,15 @@ export class Calls {
       command: running.command,
       network: subject.network,
       code: codeOf(outcome),
-      ms: performance.now() - arrivedMs,
-      waitedMs: startedMs - arrivedMs,
+      ms: performance.now() - running.arrivedMs,
+      waitedMs: running.waitedMs,
     };
   }
 
-  async #runInTurn(
-    running: RunningCall,
-    onStart: () => void,
-  ): Promise<Outcome> {
-    const { call, subject } = running;
+  async #runInTurn(running: RunningCall): Promise<Outcome> {
+    const { call, subject, signal } = running;
     const isFull = this.#queue.waiting >= MAX_WAITING;
     using _added = this.#running.add(running);
-    const { signal } = new JoinedSignal(call.signal, running.cancelled);
     // Even a call that is refused waits for the earlier ones of its attachment: run
     // by its caller, it would overtake them.
     const untilSlot = isFull ? AbortSignal.abort() : this.#stop.signal;
@@ -130,11 +123,10 @@ export class Calls {
     // Calls follow one another here, and others wait to be taken.
     await yieldToEventLoop();
     // The caller may have gone while this process was stopped.
-    call.poll();
-    if (signal.aborted) return cancelledOutcome(subject, signal);
-    onStart();
+    if (running.isGivenUp()) return cancelledOutcome(subject, signal);
+    running.begin();
     const { yieldDuring } = slot;
-    return await runCall(running, { signal, yieldDuring }, this.#options);
+    return await runCall(running, { yieldDuring }, this.#options);
   }
 
   /**
@@ -155,16 +147,14 @@ export class Calls {
   }
 
   /**
-   * Records a call that has arrived and is not begun. If its caller runs it instead, an
+   * Records a call that has arrived and is not taken. If its caller runs it instead, an
    * earlier one that still runs here must not undo it.
-   *
-   * @param isDeclined Whether its caller runs it
    */
   recordArrival(
     call: Pick<DaemonCall, "env" | "stdin">,
-    isDeclined: Promise<boolean>,
+    progress: CallProgress,
   ): void {
-    this.#running.recordArrival(call, isDeclined);
+    this.#running.recordArrival(call, progress);
   }
 
   /**

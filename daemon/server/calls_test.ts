@@ -16,6 +16,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
+import { CallProgress } from "./call_progress.ts";
 import { Calls } from "./calls.ts";
 
 /** A plugin that does what it is told, and what it was called for. */
@@ -88,15 +89,14 @@ class Told {
     return ended.outcome;
   }
 
-  /** Records a call that its caller may run. */
-  recordArrival(
-    CNI_COMMAND: string,
-    CNI_CONTAINERID: string,
-    isDeclined: Promise<boolean>,
-  ): void {
+  /** Records a call that is offered. */
+  recordArrival(CNI_COMMAND: string, CNI_CONTAINERID: string): CallProgress {
     const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
     const stdin = new TextEncoder().encode('{"NAME":"n"}');
-    this.calls.recordArrival({ env, stdin }, isDeclined);
+    const progress = new CallProgress();
+    progress.enter("offered");
+    this.calls.recordArrival({ env, stdin }, progress);
+    return progress;
   }
 
   /** Waits until the story has a line. */
@@ -290,10 +290,9 @@ Deno.test("Calls undoes no ADD after a later one of another process", async (t) 
     const added = told.run("ADD", "c1", gone.signal);
     await told.until("ADD c1");
     const decide = calls.map(([command, isDeclined]) => {
-      const { promise, resolve } = Promise.withResolvers<boolean>();
-      told.recordArrival(command, "c1", promise);
-      told.recordArrival("ADD", "c2", Promise.resolve(true));
-      return (): void => resolve(isDeclined);
+      const progress = told.recordArrival(command, "c1");
+      told.recordArrival("ADD", "c2").enter("ended");
+      return (): void => void progress.enter(isDeclined ? "ended" : "waiting");
     });
     gone.abort(new Error("the caller disconnected"));
     await told.until("ADD c1 ends");
@@ -440,7 +439,7 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     const none = (): void => {};
     const deleted = told.run("DEL", "c1", gone.signal, none, { plugin });
     await told.until("DEL");
-    if (isLater) told.recordArrival("ADD", "c1", Promise.resolve(true));
+    if (isLater) told.recordArrival("ADD", "c1").enter("ended");
     gone.abort(new Error("the caller disconnected"));
     resolve();
     assertEquals(codeOf(await deleted), isLater ? 999 : 0);
@@ -483,7 +482,7 @@ Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async
     await told.until("ADD c1");
     const deleted = told.run("DEL", "c1", gone.signal);
     gone.abort(new Error("the caller disconnected"));
-    if (isLater) told.recordArrival("ADD", "c1", Promise.resolve(true));
+    if (isLater) told.recordArrival("ADD", "c1").enter("ended");
     assertEquals((await Promise.all([added, deleted])).map(codeOf), [11, 11]);
     const undo = isLater ? [] : ["DEL c1 with its result"];
     assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);

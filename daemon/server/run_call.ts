@@ -56,17 +56,13 @@ const UNDO_MS = 30_000;
  * an ADD without a result, even if a DEL waits: it may never run here. An ADD that
  * has failed by itself has undone its own part, as all plugins do, and one that finds
  * the container attached leaves that attachment alone.
- *
- * @param context `signal` is aborted when the call is given up
  */
 export async function runCall(
   running: RunningCall,
-  context:
-    & Required<Pick<CallContext, "yieldDuring">>
-    & { readonly signal: AbortSignal },
+  context: Required<Pick<CallContext, "yieldDuring">>,
   options: RunOptions,
 ): Promise<Outcome> {
-  const { call, command, subject, startedAt } = running;
+  const { call, command, subject, startedAt, signal } = running;
   const { stdin } = call;
   let isAttached = false;
   const onAttached = (): void => void (isAttached = true);
@@ -75,21 +71,21 @@ export async function runCall(
     : undefined;
   const input = {
     ...context,
+    signal,
     stdin: () => stdin,
     startedAt,
     onAttached,
     onProcess,
   };
   const output = await runPlugin(running, call.env, input, options);
-  const wasCut = context.signal.aborted;
-  call.poll();
-  if (!context.signal.aborted || command !== "ADD") return output;
+  const wasCut = signal.aborted;
+  if (!running.isGivenUp() || command !== "ADD") return output;
   // What is there after an ADD that refuses may be an earlier one's.
   const code = codeOf(output);
   const hasFailed = code !== 0 &&
     (!wasCut || isAttached || REFUSALS.includes(code));
   if (!hasFailed) await undo(running, output, context, options);
-  return cancelledOutcome(subject, context.signal);
+  return cancelledOutcome(subject, signal);
 }
 
 /**
@@ -138,12 +134,10 @@ async function runPlugin(
   const { plugin, onStderr, exe } = running.call;
   const { lookup, hostNetns, onChild, onConflict, pollSockets } = options;
   const { CNI_COMMAND: command = "" } = env;
-  let hasEnded = false;
-  // What the plugin has begun, such as a watch, may go on without the call.
   const check = ["DEL", "GC"].includes(command)
-    ? (): void => hasEnded ? undefined : running.checkChange(pollSockets)
+    ? (): void => running.checkChange(pollSockets)
     : undefined;
-  const run = (): Promise<DispatchOutput> =>
+  return await withChangeCheck(check, () =>
     dispatch(plugin, {
       env: { ...env, [NO_DAEMON]: "1" },
       invoker: createInvoker(dispatch, lookup, {
@@ -157,12 +151,7 @@ async function runPlugin(
       onStderr,
       keepsLog: true,
       ...input,
-    });
-  try {
-    return await withChangeCheck(check, run);
-  } finally {
-    hasEnded = true;
-  }
+    }));
 }
 
 /** Runs another plugin for a call; nothing follows an ADD whose caller is gone. */
@@ -209,8 +198,9 @@ async function undo(
   options: RunOptions,
 ): Promise<void> {
   const { log, pollSockets, undoMs = UNDO_MS } = options;
-  const { call } = running;
+  const { call, progress } = running;
   const container = call.env["CNI_CONTAINERID"];
+  progress.enter("undoing");
   if (await running.isSuperseded(pollSockets)) {
     return log.info(
       "The container was attached again: the new attachment is kept",

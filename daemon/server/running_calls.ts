@@ -11,7 +11,9 @@
 
 import { withChangeCheck } from "../../ffi/change_check.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
+import { JoinedSignal } from "../../base/deadline.ts";
 import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
+import { CallProgress } from "./call_progress.ts";
 
 /** How far the times of files may lag behind, in ms. */
 const CLOCK_MS = 50;
@@ -33,18 +35,24 @@ export class RunningCall {
   readonly subject: CallSubject;
   /** When it arrived, by the clock of file systems. */
   readonly startedAt: Date = new Date(Date.now() - CLOCK_MS);
+  /** The same by the clock of waits, in ms. */
+  readonly arrivedMs: number = performance.now();
+  readonly progress: CallProgress;
+  /** Aborted when the call is given up: its caller is gone, or it is cancelled. */
+  readonly signal: AbortSignal;
   readonly #cancel = new AbortController();
+  #waitedMs = 0;
   /** ADDs and DELs of its attachment that have arrived since. */
   readonly #later: {
     readonly command: string;
-    readonly isDeclined: Promise<boolean>;
-    /** The same, once it is known. */
-    wasDeclined: boolean | undefined;
+    readonly progress: CallProgress;
   }[] = [];
 
   constructor(call: DaemonCall, subject: CallSubject) {
     this.call = call;
     this.subject = subject;
+    this.progress = call.progress ?? new CallProgress("waiting");
+    this.signal = new JoinedSignal(call.signal, this.#cancel.signal).signal;
   }
 
   /** CNI_COMMAND. */
@@ -52,26 +60,31 @@ export class RunningCall {
     return this.call.env["CNI_COMMAND"] ?? "";
   }
 
-  /** Aborted when this process gives the call up. */
-  get cancelled(): AbortSignal {
-    return this.#cancel.signal;
+  /** How long it waited for its turn, in ms; 0 if it was never its turn. */
+  get waitedMs(): number {
+    return this.#waitedMs;
   }
 
+  /** Begins to run. */
+  begin(): void {
+    this.progress.enter("running");
+    this.#waitedMs = performance.now() - this.arrivedMs;
+  }
+
+  /** Gives the call up. */
   cancel(reason: Error): void {
     this.#cancel.abort(reason);
   }
 
-  /**
-   * Records an ADD or a DEL of the same attachment that has arrived later.
-   *
-   * @param isDeclined Whether its caller runs it
-   */
-  recordLater(command: string, isDeclined: Promise<boolean>): void {
-    const later = { command, isDeclined, wasDeclined: undefined };
-    this.#later.push(later);
-    isDeclined.then((isDeclined) =>
-      Object.assign(later, { wasDeclined: isDeclined })
-    );
+  /** Reports whether the call is given up, even if no event has reported it yet. */
+  isGivenUp(): boolean {
+    this.call.poll();
+    return this.signal.aborted;
+  }
+
+  /** Records an ADD or a DEL of the same attachment that has arrived later. */
+  recordLater(command: string, progress: CallProgress): void {
+    this.#later.push({ command, progress });
   }
 
   /**
@@ -82,13 +95,12 @@ export class RunningCall {
    *   this process may have been stopped
    */
   async isSuperseded(pollSockets: (() => void) | undefined): Promise<boolean> {
-    if (!this.#isGivenUp()) return false;
+    if (!this.isGivenUp()) return false;
     poll(pollSockets);
     const later = [...this.#later];
-    const declined = await Promise.all(
-      later.map(({ isDeclined }) => isDeclined),
-    );
-    return later.findLast((_, index) => declined[index])?.command === "ADD";
+    await Promise.all(later.map(({ progress }) => progress.decision));
+    const last = later.findLast(({ progress }) => !progress.isTaken);
+    return last?.command === "ADD";
   }
 
   /** @throws {Error} If the call is superseded */
@@ -102,23 +114,17 @@ export class RunningCall {
    * Does the same between two steps of a plugin, which cannot wait. A later ADD counts
    * even if it is not yet known who runs it: the caller that had given this call up
    * has done it by itself before. A GC that is given up ends: the attachments that
-   * it knows may no longer be all.
+   * it knows may no longer be all. What a plugin has begun, such as a watch, may go on
+   * when the call has ended.
    *
    * @throws {Error} If the call is superseded
    */
   checkChange(pollSockets: (() => void) | undefined): void {
-    if (!this.#isGivenUp()) return;
+    if (!this.progress.mayChangeNode || !this.isGivenUp()) return;
     if (this.command === "GC") throw new GarbageOutdated();
     poll(pollSockets);
-    const last = this.#later.findLast(({ wasDeclined }) =>
-      wasDeclined !== false
-    );
+    const last = this.#later.findLast(({ progress }) => !progress.isTaken);
     if (last?.command === "ADD") throw new Superseded();
-  }
-
-  #isGivenUp(): boolean {
-    this.call.poll();
-    return this.call.signal.aborted || this.cancelled.aborted;
   }
 }
 
@@ -136,12 +142,13 @@ export class RunningCalls {
     return this.#calls.size;
   }
 
-  /** Adds a call until disposal. A DEL cancels every ADD of its attachment. */
+  /** Adds a call until disposal, when it has ended. A DEL cancels every ADD of its attachment. */
   add(running: RunningCall): Disposable {
     if (running.command === "DEL") this.#cancelAdds(running.subject);
     this.#calls.add(running);
     return {
       [Symbol.dispose]: (): void => {
+        running.progress.enter("ended");
         this.#calls.delete(running);
         if (this.#calls.size === 0) this.#onIdle?.();
       },
@@ -170,21 +177,19 @@ export class RunningCalls {
   }
 
   /**
-   * Records a call that has arrived and is not begun, for earlier calls of its
+   * Records a call that has arrived and is not taken, for earlier calls of its
    * attachment.
-   *
-   * @param isDeclined Whether its caller runs it
    */
   recordArrival(
     { env, stdin }: Pick<DaemonCall, "env" | "stdin">,
-    isDeclined: Promise<boolean>,
+    progress: CallProgress,
   ): void {
     const { CNI_COMMAND: command = "" } = env;
     if (!["ADD", "DEL"].includes(command)) return;
     const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
     for (const running of this.#find({ containerId, ifName })) {
       if (running.subject.network !== readNetwork(stdin)) continue;
-      running.recordLater(command, isDeclined);
+      running.recordLater(command, progress);
     }
   }
 
@@ -194,15 +199,16 @@ export class RunningCalls {
    * @param calls Undefined if they may be any
    */
   recordLocalCalls(calls: readonly LocalCall[] | undefined): void {
-    const isDeclined = Promise.resolve(true);
+    const progress = new CallProgress();
+    progress.enter("ended");
     if (calls === undefined) {
       // What is left can be removed; a later attachment would be lost.
-      for (const running of this.#calls) running.recordLater("ADD", isDeclined);
+      for (const running of this.#calls) running.recordLater("ADD", progress);
     }
     for (const { command, network, ...names } of calls ?? []) {
       for (const running of this.#find(names)) {
         if (running.subject.network !== network) continue;
-        running.recordLater(command, isDeclined);
+        running.recordLater(command, progress);
       }
     }
   }

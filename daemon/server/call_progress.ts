@@ -1,0 +1,95 @@
+/**
+ * The life of a call in the daemon: its states, and which of them may follow which.
+ *
+ * A caller that disconnects, a DEL of the attachment and the end of the daemon give a
+ * call up. That is no state: an ADD then ends as soon as it can and is undone, and
+ * another command goes on. `RunningCall` decides what a call that was given up may
+ * still change.
+ *
+ * @module
+ */
+
+/** The states, each with those that may follow. */
+const NEXT = {
+  /** Its caller sends the request. */
+  arriving: ["offered", "ended"],
+  /**
+   * The daemon compares the caller and finds the plugin. The caller waits for a
+   * second, or until the call is refused, and then runs it by itself. Earlier calls of
+   * the attachment that were given up wait for the decision before they delete or undo.
+   */
+  offered: ["waiting", "ended"],
+  /**
+   * Taken: it waits for a repair of the container, for earlier calls of the
+   * attachment, and for a slot. A call that is refused waits for these calls, too.
+   */
+  waiting: ["running", "ended"],
+  /** Its plugin runs, and changes the node. */
+  running: ["undoing", "ended"],
+  /** DEL undoes an ADD that was given up, and changes the node. */
+  undoing: ["ended"],
+  /** Its outcome is known: an answer, or a refusal. */
+  ended: [],
+} as const;
+
+/** A state of a call. */
+export type CallState = keyof typeof NEXT;
+
+/** The state of one call. */
+export class CallProgress {
+  #state: CallState;
+  #isTaken: boolean | undefined;
+  readonly #decision = Promise.withResolvers<void>();
+
+  /** @param state `waiting` for a call that the daemon need not take */
+  constructor(state: "arriving" | "waiting" = "arriving") {
+    this.#state = state;
+    if (state === "waiting") this.#decide(true);
+  }
+
+  /** Where the call is. */
+  get state(): CallState {
+    return this.#state;
+  }
+
+  /**
+   * Whether the daemon has taken the call; false if its caller runs it, and undefined
+   * until that is decided.
+   */
+  get isTaken(): boolean | undefined {
+    return this.#isTaken;
+  }
+
+  /** Resolves when {@linkcode isTaken} is known. */
+  get decision(): Promise<void> {
+    return this.#decision.promise;
+  }
+
+  /** Whether the call may change the node. */
+  get mayChangeNode(): boolean {
+    return this.#state === "running" || this.#state === "undoing";
+  }
+
+  /**
+   * Enters a state.
+   *
+   * @returns False if the call has ended before; nothing happens then
+   * @throws {Error} If the state cannot follow
+   */
+  enter(next: CallState): boolean {
+    if (this.#state === "ended") return false;
+    const following: readonly CallState[] = NEXT[this.#state];
+    if (!following.includes(next)) {
+      throw new Error(`A call that is ${this.#state} cannot be ${next}`);
+    }
+    this.#state = next;
+    if (next === "waiting") this.#decide(true);
+    if (next === "ended") this.#decide(false);
+    return true;
+  }
+
+  #decide(isTaken: boolean): void {
+    this.#isTaken ??= isTaken;
+    this.#decision.resolve();
+  }
+}
