@@ -9,15 +9,13 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { describeError } from "../base/error.ts";
 import { removeQuietly, writeAll } from "../base/files/io.ts";
 import type { Log } from "../base/log/log.ts";
-import { readStates, Steps, type StepsState } from "./steps.ts";
+import { appendState, readStates, Steps, type StepsState } from "./steps.ts";
 
 /** The record of an attachment. */
 export class StepRecord implements Disposable {
   readonly #path: string;
-  readonly #log: Pick<Log, "warn">;
   #file: Deno.FsFile | undefined;
   /** The plugins that have something to undo. */
   readonly steps: Steps;
@@ -28,8 +26,13 @@ export class StepRecord implements Disposable {
     state: StepsState | undefined,
   ) {
     this.#path = path;
-    this.#log = log;
-    this.steps = new Steps(state, (changed) => this.#write(changed));
+    this.steps = new Steps(state, (changed) =>
+      void appendState({
+        path,
+        log,
+        append: (bytes) => writeAll(this.#file ??= openToAppend(path), bytes),
+        remove: () => this.remove(),
+      }, changed));
   }
 
   /**
@@ -44,21 +47,6 @@ export class StepRecord implements Disposable {
   static find(path: string, log: Pick<Log, "warn">): StepRecord | undefined {
     const { state } = readStates(path) ?? {};
     return state && new StepRecord(path, log, state);
-  }
-
-  #write(state: StepsState): void {
-    try {
-      this.#file ??= openToAppend(this.#path);
-      const line = `${JSON.stringify(state)}\n`;
-      writeAll(this.#file, new TextEncoder().encode(line));
-    } catch (error) {
-      this.#log.warn("Continuing without a record", {
-        path: this.#path,
-        error: describeError(error),
-      });
-      // One that lacks a plugin would hide it from DEL.
-      this.remove();
-    }
   }
 
   /** Removes the record: nothing is left, or the attachment is cached. */

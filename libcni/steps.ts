@@ -4,8 +4,10 @@
  * @module
  */
 
+import { describeError } from "../base/error.ts";
 import { ifPossible, readTextFile } from "../base/files/io.ts";
 import { isObject, type JsonObject } from "../base/json/json.ts";
+import type { Log } from "../base/log/log.ts";
 
 /** The steps of an attachment at one moment. */
 export interface StepsState {
@@ -32,6 +34,40 @@ export function readStates(
     const state = before.pop();
     return isState(state) ? { state, before } : undefined;
   });
+}
+
+/** A file of states, to which a call appends. */
+export interface StatesFile {
+  readonly path: string;
+  readonly log: Pick<Log, "warn">;
+  /** Writes all bytes at the end; may create the file. */
+  readonly append: (bytes: Uint8Array<ArrayBuffer>) => void;
+  readonly remove: () => void;
+}
+
+/**
+ * Appends a state, and the lines before it. A record that lacks a plugin would hide it
+ * from DEL: if it cannot be written, the record is removed, and DEL runs all plugins.
+ *
+ * @returns Whether it is written
+ */
+export function appendState(
+  { path, log, append, remove }: StatesFile,
+  state: StepsState,
+  ...before: readonly object[]
+): boolean {
+  const lines = [...before, state].map((line) => `${JSON.stringify(line)}\n`);
+  try {
+    append(new TextEncoder().encode(lines.join("")));
+    return true;
+  } catch (error) {
+    log.warn("Continuing without a record", {
+      path,
+      error: describeError(error),
+    });
+    remove();
+    return false;
+  }
 }
 
 function isState(value: unknown): value is StepsState & JsonObject {

@@ -19,7 +19,7 @@ import { createChain } from "./plugin.ts";
 import {
   deleteRecorded,
   type FoundRecord,
-  listRecords,
+  readRecords,
 } from "./stale_records.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -36,7 +36,7 @@ export function findOrphans(
   search: LeftoverSearch,
   directory?: string,
 ): Orphan[] {
-  return listRecords(directory)
+  return readRecords(directory).records
     .flatMap((one) => orphanOf(search, one, directory));
 }
 

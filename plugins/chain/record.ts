@@ -12,7 +12,6 @@
  */
 
 import { join } from "@std/path/posix";
-import { describeError } from "../../base/error.ts";
 import { removeQuietly } from "../../base/files/io.ts";
 import { isSameFile } from "../../base/files/same_file.ts";
 import { isObject } from "../../base/json/json.ts";
@@ -21,7 +20,11 @@ import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import type { PluginConf } from "../../libcni/conf.ts";
-import { readStates, type StepsState } from "../../libcni/steps.ts";
+import {
+  appendState,
+  readStates,
+  type StepsState,
+} from "../../libcni/steps.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 
@@ -144,25 +147,21 @@ export class RecordFile implements Disposable {
     return readRecord(`/proc/self/fd/${this.fd}`)?.state;
   }
 
-  /**
-   * Writes a state. A record that lacks one would hide a plugin from DEL: if it
-   * cannot be written, the record is removed, and DEL runs all plugins.
-   */
+  /** Writes a state, until one cannot be written; see {@linkcode appendState}. */
   write(state: StepsState): void {
     if (this.#isLost) return;
-    const lines = [...this.#isBegun ? [] : [this.#describeInput()], state];
-    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-    try {
-      libc.writeWhole(this.fd, new TextEncoder().encode(text));
-      this.#isBegun = true;
-    } catch (error) {
-      this.#isLost = true;
-      this.#recorded.log.warn("Continuing without a record", {
+    const input = this.#isBegun ? [] : [this.#describeInput()];
+    this.#isBegun = appendState(
+      {
         path: this.path,
-        error: describeError(error),
-      });
-      this.remove();
-    }
+        log: this.#recorded.log,
+        append: (bytes) => libc.writeWhole(this.fd, bytes),
+        remove: () => this.remove(),
+      },
+      state,
+      ...input,
+    );
+    this.#isLost = !this.#isBegun;
   }
 
   #describeInput(): RecordedInput {

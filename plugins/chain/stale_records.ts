@@ -6,7 +6,6 @@
 
 import { ifPossible } from "../../base/files/io.ts";
 import { listFiles } from "../../base/files/listing.ts";
-import type { Log } from "../../base/log/log.ts";
 import type { CallContext } from "../../cni/call/context.ts";
 import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
 import { runHere } from "../../cni/invoke/in_process.ts";
@@ -28,13 +27,25 @@ type MakeChain = (
   findToDelete: FindToDelete,
 ) => Plugin;
 
-/** Lists the records that can be read. */
-export function listRecords(directory: string = DIRECTORY): FoundRecord[] {
-  return listFiles(directory).flatMap(({ name, since }) => {
+/** What the files of the records are. */
+export interface RecordListing {
+  readonly records: readonly FoundRecord[];
+  /** Paths of damaged files, which no GC can use: DEL of the container runs all plugins. */
+  readonly unreadable: readonly string[];
+}
+
+/** Reads all records. An empty one is about to be written, or is swept later. */
+export function readRecords(directory: string = DIRECTORY): RecordListing {
+  const records: FoundRecord[] = [];
+  const unreadable: string[] = [];
+  for (const { name, since } of listFiles(directory)) {
     const path = `${directory}/${name}`;
+    const size = ifPossible(() => Deno.statSync(path).size) ?? 0;
     const record = readRecord(path);
-    return record === undefined ? [] : [{ ...record, path, since }];
-  });
+    if (record !== undefined) records.push({ ...record, path, since });
+    else if (size > 0) unreadable.push(path);
+  }
+  return { records, unreadable };
 }
 
 /**
@@ -69,16 +80,6 @@ export async function deleteRecorded(
   return kept;
 }
 
-/** Names the records that no GC can use: DEL of the container runs all plugins. */
-function warnOfUnreadable(log: Log, directory: string = DIRECTORY): void {
-  for (const { name } of listFiles(directory)) {
-    const path = `${directory}/${name}`;
-    const size = ifPossible(() => Deno.statSync(path).size) ?? 0;
-    if (size === 0 || readRecord(path) !== undefined) continue;
-    log.warn("Leaving a record that cannot be read", { path });
-  }
-}
-
 /** What GC made of the records. */
 export interface StaleOutcome {
   readonly failures: readonly Error[];
@@ -99,12 +100,15 @@ export async function removeStale(
   directory?: string,
 ): Promise<StaleOutcome> {
   if (valid === undefined) return { failures: [], inUse: [] };
-  warnOfUnreadable(log, directory);
+  const { records, unreadable } = readRecords(directory);
+  for (const path of unreadable) {
+    log.warn("Leaving a record that cannot be read", { path });
+  }
   const { startedAt = new Date(performance.timeOrigin) } = context;
   const isValid = listedTest(valid);
   const failures: Error[] = [];
   const inUse: AttachmentId[] = [];
-  for (const record of listRecords(directory)) {
+  for (const record of records) {
     const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } =
       record.input.env;
     const mayBeStale = record.input.network === network &&
