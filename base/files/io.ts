@@ -74,6 +74,18 @@ export function ifPossible<T>(run: () => T): T | undefined {
   }
 }
 
+/** Errors that mean that this process or the machine cannot read any file now. */
+const ANY_FILE = ["EMFILE", "ENFILE", "ENOMEM"];
+
+/**
+ * Reports whether an error is about the file that was read, such as one on a
+ * damaged disk, so that others can still be read.
+ */
+export function isOfFile(error: unknown): boolean {
+  return error instanceof Error &&
+    !ANY_FILE.includes(String(Reflect.get(error, "code")));
+}
+
 /**
  * Reports whether a path leads to a file or a directory; false if that cannot be
  * known. Not for every call of a plugin: an error of a Deno API costs it time.

@@ -260,8 +260,9 @@ class Leases {
       this.#kept.delete(name);
       if (kept !== undefined) return await kept.release();
       // It is no longer kept if an ADD for another link has failed.
-      const lease = await this.#context.directory.find(key);
-      if (lease === undefined) await this.#context.directory.remove(key);
+      const { directory, log } = this.#context;
+      const lease = await directory.find(key, log);
+      if (lease === undefined) await directory.remove(key);
       else await KeptLease.release(lease, this.#context);
     }));
   }

@@ -533,6 +533,19 @@ rootTest("dhcp starts beside files that are no leases", async () => {
   }
 });
 
+rootTest("dhcp: DEL succeeds if the lease file cannot be read", async () => {
+  await using scene = await DhcpScene.start();
+  const { path } = scene.directory;
+  const { name } = scene.config();
+  const { CNI_CONTAINERID: id, CNI_IFNAME: ifName } = scene.hosts.environment(
+    "DEL",
+  );
+  const lease = `${path}/${name}:${id}:${ifName}.json`;
+  await Deno.mkdir(lease);
+  assertSuccess(await scene.hosts.run("dhcp", "DEL", scene.config()));
+  assertStringIncludes(scene.log, lease);
+});
+
 rootTest("dhcp serves macvlan", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   const server = await scene.startDnsmasq();

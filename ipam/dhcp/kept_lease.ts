@@ -186,9 +186,9 @@ export class KeptLease {
    * @returns When to check again, in ms; undefined if there is nothing to keep
    */
   async #attend(isReboot: boolean): Promise<number | undefined> {
-    const { directory, onGone } = this.#context;
+    const { directory, log, onGone } = this.#context;
     using port = this.#openPort();
-    const isReleased = (await directory.find(this.#lease))?.isReleased;
+    const isReleased = (await directory.find(this.#lease, log))?.isReleased;
     if (port === undefined || isReleased) {
       onGone(this);
       await this.#giveBack();

@@ -6,11 +6,19 @@
  */
 
 import { describeError } from "../../base/error.ts";
-import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
-import { removeIfThere, withIoFailure } from "../../base/files/io.ts";
+import {
+  isOfFile,
+  readTextFile,
+  removeIfThere,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../base/files/io.ts";
+import { isObject } from "../../base/json/json.ts";
 import { replaceFile } from "../../base/files/replace.ts";
 import type { Log } from "../../base/log/log.ts";
 import { sha512 } from "../../base/process/sha512.ts";
+import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
+import { Ip } from "../../net/ip.ts";
 import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
 
 /** A lease, by its interface and its address family, which is 4 if absent. */
@@ -47,28 +55,19 @@ export class LeaseDirectory {
   list(log?: Pick<Log, "warn">): Lease[] {
     const names = unlessUnreachable(() => [...Deno.readDirSync(this.path)]);
     return (names ?? []).filter(({ name }) => name.endsWith(".json"))
-      .flatMap(({ name }) => {
-        const path = `${this.path}/${name}`;
-        try {
-          const text = unlessUnreachable(() => readTextFile(path));
-          return text === undefined ? [] : JSON.parse(text) ?? [];
-        } catch (error) {
-          const fields = { path, error: describeError(error) };
-          log?.warn("Skipping a file that is no lease", fields);
-          return [];
-        }
-      });
+      .flatMap(({ name }) => readLease(`${this.path}/${name}`, log) ?? []);
   }
 
-  /** Reads a lease; returns undefined if it is not there. */
-  async find(key: FamilyKey): Promise<Lease | undefined> {
-    const path = await this.#pathOf(key);
-    const text = unlessUnreachable(() => readTextFile(path));
-    try {
-      return text === undefined ? undefined : JSON.parse(text);
-    } catch {
-      return undefined;
-    }
+  /**
+   * Reads a lease; returns undefined if it is not there, or its file cannot be read.
+   *
+   * @param log See {@linkcode LeaseDirectory.list}
+   */
+  async find(
+    key: FamilyKey,
+    log?: Pick<Log, "warn">,
+  ): Promise<Lease | undefined> {
+    return readLease(await this.#pathOf(key), log);
   }
 
   /** @throws {CniError} 5 if it cannot be written */
@@ -87,16 +86,49 @@ export class LeaseDirectory {
    * Marks leases, so that a daemon that starts releases them.
    *
    * @param log See {@linkcode LeaseDirectory.list}
+   * @throws {CniError} 5 if one cannot be written, after all others are
    */
   async markReleased(
     isOver: (lease: Lease) => boolean,
     log?: Pick<Log, "warn">,
   ): Promise<void> {
-    for (const lease of this.list(log).filter(isOver)) {
-      await this.write({ ...lease, isReleased: true });
-    }
+    await tryAll(
+      this.list(log).filter(isOver).map((lease): TearDownStep => [
+        `mark the lease of ${lease.address} as released`,
+        () => this.write({ ...lease, isReleased: true }),
+      ]),
+    );
   }
 }
+
+/**
+ * Reads a lease; returns undefined if there is none, or the file holds none.
+ *
+ * @throws {Error} If no file can be read now
+ */
+function readLease(path: string, log?: Pick<Log, "warn">): Lease | undefined {
+  try {
+    const text = unlessUnreachable(() => readTextFile(path));
+    return text === undefined ? undefined : parseLease(text);
+  } catch (error) {
+    if (!isOfFile(error)) throw error;
+    const fields = { path, error: describeError(error) };
+    log?.warn("Skipping a file that is no lease", fields);
+    return undefined;
+  }
+}
+
+/** @throws {Error} If the text is no lease */
+function parseLease(text: string): Lease {
+  const value: unknown = JSON.parse(text);
+  const { address = "", ...names } = isObject(value) ? value : {};
+  const hasNames = NAMES.every((name) => typeof names[name] === "string");
+  if (!hasNames) throw new Error("it does not name its interface");
+  Ip.parse(String(address));
+  return value as unknown as Lease;
+}
+
+const NAMES = ["network", "containerId", "ifName", "netns"] as const;
 
 /** Names a lease. */
 export function nameOf(

@@ -67,7 +67,11 @@ export function checkStatus(call: Call<HostLocalConfig>): void {
   const sets = knownRangeSets(call);
   stickyMsOf(call.config);
   const { resolvConf } = call.config.ipam ?? {};
-  const files = new LeaseFiles(dataDirOf(call.config), call.network);
+  const files = new LeaseFiles(
+    dataDirOf(call.config),
+    call.network,
+    call.log,
+  );
   asUnavailable(files, () => {
     if (resolvConf) readResolvConf(resolvConf);
     checkWritable(files);
@@ -108,7 +112,7 @@ function asUnavailable(files: LeaseFiles, run: () => void): void {
 
 /** An ADD takes one address from each set, so each must have a free one. */
 function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
-  const last = findIp(files.read(lastReservedName(position)) ?? "");
+  const last = findIp(files.find(lastReservedName(position)) ?? "");
   // Looks for the address that an ADD would get; nothing is reserved.
   allocate(set, last, (ip) => isFree(files, ip));
 }

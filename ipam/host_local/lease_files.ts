@@ -23,15 +23,18 @@ import { join } from "@std/path/posix";
 import { checkChange } from "../../ffi/change_check.ts";
 import {
   ifPossible,
+  isOfFile,
   readTextFile,
   removeQuietly,
   unlessUnreachable,
   withIoFailure,
   writeAll,
 } from "../../base/files/io.ts";
+import { describeError } from "../../base/error.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
-import { isOfLink } from "./lease.ts";
+import type { Log } from "../../base/log/log.ts";
+import { findIp, isOfLink } from "./lease.ts";
 import { LeaseIndex } from "./lease_index.ts";
 import {
   KeptListings,
@@ -97,13 +100,25 @@ export class LeaseFiles implements Disposable {
   #isChanged = false;
   /** Whether there is room for an index, as far as is known. */
   #hasRoom = true;
+  readonly #log: Pick<Log, "warn"> | undefined;
+  /** The files that cannot be read: any attachment may own these addresses. */
+  readonly #unreadable = new Set<string>();
   #directory: Deno.FileInfo | undefined;
   /** The content of the unfinished file, if this process has made it. */
   #unfinished: string | undefined;
 
-  /** Names the directory, which need not exist. */
-  constructor(dataDir: string, network: string) {
+  /**
+   * Names the directory, which need not exist.
+   *
+   * @param log Names the files that cannot be read
+   */
+  constructor(
+    dataDir: string,
+    network: string,
+    log?: Pick<Log, "warn">,
+  ) {
     this.path = join(dataDir, network);
+    this.#log = log;
     this.#index = new LeaseIndex(this.path, this.pathOf(LOCK_FILE));
   }
 
@@ -151,9 +166,9 @@ export class LeaseFiles implements Disposable {
   /**
    * Lists all files, with the content of each one whose name looks like an address,
    * in a time that does not grow much with their number. The lock keeps the
-   * directory unchanged.
+   * directory unchanged. A file that cannot be read is listed without a content.
    *
-   * @throws {CniError} 5 if the directory or a file cannot be read
+   * @throws {CniError} 5 if the directory cannot be read, or no file can be read now
    */
   list(): Listing {
     return this.#listing ??= this.#readKept() ?? this.#readIndex() ??
@@ -164,7 +179,7 @@ export class LeaseFiles implements Disposable {
    * Like {@linkcode LeaseFiles.list}, but without the index, for a caller that
    * may end any lease.
    *
-   * @throws {CniError} 5 if the directory or a file cannot be read
+   * @throws {CniError} 5 as {@linkcode LeaseFiles.list}
    */
   listAll(): Listing {
     if (this.#listing !== undefined && this.#source !== "index") {
@@ -190,7 +205,8 @@ export class LeaseFiles implements Disposable {
     const needsIndex = this.#source === "files" ||
       this.#source === "index" && this.#isChanged;
     if (this.#listing === undefined || !needsIndex || !this.#isLarge) return;
-    if (!this.#hasRoom) return;
+    // It would hide the content of a file that can be read again later.
+    if (!this.#hasRoom || this.#unreadable.size > 0) return;
     this.#index.write(this.#listing);
   }
 
@@ -209,6 +225,8 @@ export class LeaseFiles implements Disposable {
       }
     });
     if (kept !== undefined) this.#source = "memory";
+    // Nothing reports that a file can be read again.
+    if (this.#unreadable.size > 0) keptListings.forget(id);
     return kept;
   }
 
@@ -246,11 +264,12 @@ export class LeaseFiles implements Disposable {
    * Lists the leases with a content. What this call has not read is not believed
    * alone: another container's lease must not end because of it.
    *
-   * @throws {CniError} 5 if the directory or a file cannot be read
+   * @throws {CniError} 5 as {@linkcode LeaseFiles.list}
    */
   withContent(content: string): string[] {
     const names = this.list().withContent(content);
-    const isRight = (name: string): boolean => this.read(name) === content;
+    const isRight = (name: string): boolean =>
+      ifPossible(() => this.read(name)) === content;
     if (this.#source === "files" || names.every(isRight)) return names;
     keptListings?.forget(fileIdOf(this.#info));
     this.#listing = this.#readAnew();
@@ -271,8 +290,47 @@ export class LeaseFiles implements Disposable {
   /** Reads what the directory lists: thousands of files at most. */
   #readListed({ name, isFile, isSymlink }: ListedFile): string | undefined {
     if (isSymlink) return readLink(this.pathOf(name));
-    if (!isFile) return undefined;
-    return this.#readBy(Deno.readTextFileSync, name) ?? "";
+    if (!isFile) {
+      if (findIp(name) !== undefined) this.#warn(name, "it is not a file");
+      return undefined;
+    }
+    return this.#unlessUnreadable(
+      name,
+      () => this.#readBy(Deno.readTextFileSync, name) ?? "",
+    );
+  }
+
+  /**
+   * Returns undefined, and warns, if a single file cannot be read: other containers
+   * do not depend on it.
+   *
+   * @throws {CniError} 5 if no file can be read now
+   */
+  #unlessUnreadable<T>(name: string, read: () => T): T | undefined {
+    try {
+      return read();
+    } catch (error) {
+      const { cause } = error as Error;
+      if (!isOfFile(cause)) throw error;
+      this.#unreadable.add(name);
+      this.#warn(name, describeError(cause));
+      return undefined;
+    }
+  }
+
+  #warn(name: string, problem: string): void {
+    const fields = { path: this.pathOf(name), problem };
+    this.#log?.warn("Leaving a lease file that cannot be read", fields);
+  }
+
+  /**
+   * Reads a file that calls can do without.
+   *
+   * @returns Undefined if the file does not exist or cannot be read
+   * @throws {CniError} 5 if no file can be read now
+   */
+  find(name: string): string | undefined {
+    return this.#unlessUnreadable(name, () => this.read(name));
   }
 
   #readBy(read: (path: string) => string, name: string): string | undefined {
@@ -496,11 +554,13 @@ export function isBlank(content: string): boolean {
 
 /**
  * Reads a lease without surrounding blanks; undefined if it is neither a file nor
- * a link of this plugin.
+ * a link of this plugin, or cannot be read.
+ *
+ * @throws {Deno.errors.NotFound} If it does not exist
  */
 export function readLease(path: string): string | undefined {
   return Deno.lstatSync(path).isFile
-    ? Deno.readTextFileSync(path).trim()
+    ? ifPossible(() => Deno.readTextFileSync(path).trim())
     : readLink(path);
 }
 

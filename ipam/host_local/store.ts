@@ -69,7 +69,7 @@ export class LeaseStore implements Disposable {
     wait?: LeaseWait,
     stickyMs = 0,
   ): Promise<LeaseStore> {
-    const files = new LeaseFiles(dataDir, network);
+    const files = new LeaseFiles(dataDir, network, wait?.log);
     try {
       let lock = await unlessUnreachable(files.lock(wait));
       if (lock === undefined) {
@@ -99,7 +99,7 @@ export class LeaseStore implements Disposable {
     wait?: LeaseWait,
     stickyMs = 0,
   ): Promise<LeaseStore | undefined> {
-    const files = new LeaseFiles(dataDir, network);
+    const files = new LeaseFiles(dataDir, network, wait?.log);
     try {
       const lock = await unlessUnreachable(files.lock(wait));
       return lock && new LeaseStore(files, stickyMs, lock);
@@ -455,14 +455,13 @@ export class LeaseStore implements Disposable {
   /**
    * Reads the last address handed out from a range set.
    *
-   * @returns Undefined if it is unknown or malformed
-   * @throws {CniError} 5 if it cannot be read
+   * @returns Undefined if it is unknown, malformed, or cannot be read
    */
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
     // A missing file is not read: failing calls take long in Deno.
     if (!this.#files.list().has(name)) return undefined;
-    return findIp(this.#files.read(name) ?? "");
+    return findIp(this.#files.find(name) ?? "");
   }
 
   /**

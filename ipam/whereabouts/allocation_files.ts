@@ -10,12 +10,15 @@
 import { join } from "@std/path/posix";
 import type { AttachmentId } from "../../cni/config/types.ts";
 import { replaceFile } from "../../base/files/replace.ts";
+import { describeError } from "../../base/error.ts";
 import {
-  ifPossible,
+  readTextFile,
   removeIfThere,
   unlessUnreachable,
   withIoFailure,
 } from "../../base/files/io.ts";
+import { isObject } from "../../base/json/json.ts";
+import type { Log } from "../../base/log/log.ts";
 import type { ClaimKey } from "./claims/ipam_claim.ts";
 import type { Allocation } from "./objects.ts";
 
@@ -54,10 +57,20 @@ export interface AllocationFile {
 /** The allocation files of one network. */
 export class AllocationFiles {
   readonly #directory: string;
+  readonly #log: Pick<Log, "warn"> | undefined;
 
-  /** Names the directory, which need not exist. */
-  constructor(dataDir: string, network: string) {
+  /**
+   * Names the directory, which need not exist.
+   *
+   * @param log Names the files that cannot be used
+   */
+  constructor(
+    dataDir: string,
+    network: string,
+    log?: Pick<Log, "warn">,
+  ) {
     this.#directory = join(dataDir, network);
+    this.#log = log;
   }
 
   /**
@@ -73,9 +86,15 @@ export class AllocationFiles {
 
   /** Reads the file of an attachment, whatever namespace it is of. */
   find(owner: AttachmentId): AllocationFile | undefined {
-    return ifPossible((): AllocationFile =>
-      JSON.parse(Deno.readTextFileSync(this.#pathOf(owner)))
-    );
+    const path = this.#pathOf(owner);
+    try {
+      const text = unlessUnreachable(() => readTextFile(path));
+      return text === undefined ? undefined : parseFile(text);
+    } catch (error) {
+      const problem = describeError(error);
+      this.#log?.warn("Ignoring an allocation file", { path, problem });
+      return undefined;
+    }
   }
 
   /**
@@ -121,4 +140,19 @@ export class AllocationFiles {
   #pathOf({ containerId, ifName }: AttachmentId): string {
     return join(this.#directory, `${containerId}:${ifName}`);
   }
+}
+
+/** @throws {Error} If the text is no allocation file */
+function parseFile(text: string): AllocationFile {
+  const value: unknown = JSON.parse(text);
+  const { namespace, claims, ipamClaim = {} } = isObject(value) ? value : {};
+  const isUsable = typeof namespace === "string" && isObject(ipamClaim) &&
+    Array.isArray(claims) && claims.every(isAllocation);
+  if (!isUsable) throw new Error("it does not list allocations");
+  return value as unknown as AllocationFile;
+}
+
+function isAllocation(value: unknown): boolean {
+  return isObject(value) && typeof value["pool"] === "string" &&
+    typeof value["key"] === "string" && isObject(value["value"]);
 }

@@ -3,7 +3,12 @@
  * pools that upstream whereabouts wrote.
  */
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
 import { openKubeClient } from "../../kube/client.ts";
 import { KubeError } from "../../kube/kube_error.ts";
@@ -82,6 +87,48 @@ Deno.test("whereabouts needs three requests for ADD and two for DEL", async (t) 
   await t.step("STATUS", async () => {
     assertEquals((await scene.call("STATUS", RANGE)).exitCode, 0);
     assertEquals(scene.takeRequests(), [`GET ippools/${POOL}`]);
+  });
+});
+
+/** What stands for an allocation file, and how to make it. */
+const UNUSABLE: [what: string, make: (path: string) => Promise<unknown>][] = [
+  ["half a file", (path) => Deno.writeTextFile(path, "{")],
+  ["another document", (path) => Deno.writeTextFile(path, '{"claims":[null]}')],
+  [
+    "no allocations",
+    (path) => Deno.writeTextFile(path, '{"namespace":"kube-system"}'),
+  ],
+  ["a directory", (path) => Deno.mkdir(path)],
+  ["a pipe", (path) => new Deno.Command("mkfifo", { args: [path] }).output()],
+];
+
+Deno.test("whereabouts releases addresses despite allocation files that it cannot use", async (t) => {
+  await eachRow(t, UNUSABLE, async ([what, make]) => {
+    await using scene = await WhereaboutsScene.start();
+    const directory = `${scene.directory.path}/allocations/net`;
+    const spoil = async (id: string): Promise<string> => {
+      const path = `${directory}/${id}:net1`;
+      await Deno.remove(path);
+      await make(path);
+      return path;
+    };
+    await scene.add(RANGE, { pod: "own" });
+    await scene.add(RANGE, { pod: "stale" });
+    await scene.add(RANGE, { pod: "other" });
+    const path = await spoil("id-own");
+    const deleted = await scene.call("DEL", RANGE, { pod: "own" });
+    assertEquals(deleted.exitCode, 0, deleted.stdout);
+    assertStringIncludes(deleted.stderr, path, what);
+    assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["2", "3"]);
+    await spoil("id-stale");
+    const conf = { "cni.dev/valid-attachments": [] };
+    const { exitCode, stdout } = await scene.call("GC", RANGE, { conf });
+    assertEquals(exitCode, 0, stdout);
+    // GC ignores what is not a file.
+    const isFile = ["half a file", "another document", "no allocations"]
+      .includes(what);
+    const left = isFile ? [] : ["2"];
+    assertEquals(Object.keys(scene.allocations(POOL) ?? {}), left);
   });
 });
 

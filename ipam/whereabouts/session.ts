@@ -102,7 +102,7 @@ export async function withSession<T>(
       settings,
       api,
       owner: readOwner(call),
-      files: new AllocationFiles(settings.dataDir, call.network),
+      files: new AllocationFiles(settings.dataDir, call.network, call.log),
       signal,
       pools: () => findPools({ settings, api, network: call.network, env }),
       spareApi: () =>

@@ -1,0 +1,77 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../base/json/json.ts";
+import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { Disk, type Output, ownProgram, runAs } from "./testing.ts";
+
+const needsMount = ignoreUnless(canUseNetns, "needs root");
+
+/** What stands for a lease, and the shell commands that put it at $1. */
+const UNREADABLE: [what: string, make: string][] = [
+  // No process may read the first page of memory: EIO, or EACCES.
+  ["a file on a damaged disk", 'touch "$1" && mount --bind /proc/1/mem "$1"'],
+  ["a directory", 'mkdir "$1" && touch "$1/file"'],
+  ["a pipe", 'mkfifo "$1"'],
+];
+
+const config = (more: JsonObject = {}): JsonObject => ({
+  cniVersion: "1.1.0",
+  name: "net",
+  type: "ptp",
+  ipam: { type: "host-local", dataDir: "/mnt", subnet: "10.1.2.0/29" },
+  ...more,
+});
+
+Deno.test({
+  name:
+    `host-local: a lease that cannot be read concerns no other attachment${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async (t) => {
+    const program = await ownProgram();
+    await eachRow(t, UNREADABLE, async ([what, make]) => {
+      await using disk = await Disk.mount(
+        "64k",
+        `mkdir net && put() { ${make}; } && put net/10.1.2.3`,
+      );
+      const run = runAs(disk.enter(program));
+      const call = async (
+        command: string,
+        containerId: string,
+        more?: JsonObject,
+      ): Promise<Output> => {
+        const env = { CNI_CONTAINERID: containerId };
+        const output = await run(command, config(more), env);
+        const where = `${what}: ${command} of ${containerId}`;
+        assertEquals(output.exitCode, 0, `${where}: ${output.stdout}`);
+        if (command !== "STATUS") {
+          assertStringIncludes(output.stderr, "/mnt/net/10.1.2.3", where);
+        }
+        return output;
+      };
+      const results: Record<string, Output["json"]> = {};
+      for (const id of ["a", "b"]) results[id] = (await call("ADD", id)).json;
+      const addresses = Object.values(results).map(({ ips }) => ips[0].address);
+      assertEquals(addresses, ["10.1.2.2/29", "10.1.2.4/29"]);
+      await call("CHECK", "a", { prevResult: results["a"] });
+      await call("STATUS", "a");
+      await call("DEL", "a");
+      // The attachment of the lease may be any.
+      await call("DEL", "unknown");
+      const { length } = leasesIn(disk);
+      assertEquals(length, 2);
+      await call("GC", "", { "cni.dev/valid-attachments": [] });
+      assertEquals(leasesIn(disk), ["10.1.2.3"]);
+      // The other addresses are leased, and then no more.
+      const ids = ["c", "d", "e", "f"];
+      for (const id of ids) await call("ADD", id);
+      const full = await run("ADD", config(), { CNI_CONTAINERID: "g" });
+      assert(full.exitCode !== 0);
+      assertStringIncludes(full.json.msg, "no IP addresses available");
+    });
+  },
+});
+
+function leasesIn({ dataDir }: Disk): string[] {
+  return [...Deno.readDirSync(`${dataDir}/net`)].map(({ name }) => name)
+    .filter((name) => /^\d/.test(name)).sort();
+}
