@@ -18,6 +18,7 @@ import {
   dropRecycledNetns,
   hasVersion,
   keyOf,
+  mayHaveRun,
   type OperationOptions,
   pluginFailure,
   type PluginTools,
@@ -211,7 +212,7 @@ function isAddressesKept(error: unknown): boolean {
  * After a failure, the addresses of the attachment are kept: rules of the failed
  * plugin may still name them. This project's plugins, in this process, remove all
  * else. A plugin that would release them in a process of its own does not run. The
- * next DEL runs all of these again.
+ * next DEL runs all of these again. A plugin that no ADD can have run is left out.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -256,6 +257,10 @@ export async function delPlugins(
   });
   for (const [index, plugin] of [...network.plugins.entries()].reverse()) {
     if (steps?.isLeft(index) === false) continue;
+    if (!mayHaveRun(plugin, tools)) {
+      steps?.end(index);
+      continue;
+    }
     const context = contextOf(holdsAddresses(plugin));
     try {
       await runPlugin({ ...tools, context }, {

@@ -15,6 +15,7 @@ import type { DelOptions } from "./del.ts";
 import {
   buildRequest,
   dropRecycledNetns,
+  mayHaveRun,
   mayHaveVersion,
   type OperationOptions,
   type PluginTools,
@@ -138,6 +139,7 @@ export async function gcPlugins(
   const failures: Error[] = [];
   for (const plugin of network.plugins) {
     const { type } = plugin;
+    if (!mayHaveRun(plugin, tools)) continue;
     try {
       const stdin = buildRequest(network, plugin, { gc });
       await runPlugin(tools, { command: "GC", type, stdin, signal });

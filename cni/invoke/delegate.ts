@@ -13,6 +13,7 @@ import { Rollback } from "../call/rollback.ts";
 import type { CallContext } from "../call/context.ts";
 import { deadline } from "../../base/deadline.ts";
 import { REPAIR } from "../call/variables.ts";
+import { canBePlugin } from "./find.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface DelegatedPlugin {
@@ -33,10 +34,10 @@ export interface DelegatedPlugin {
    * @throws {Error} If the plugin does not declare it, or fails
    */
   repair(): Promise<void>;
-  /** Runs DEL. */
+  /** Runs DEL. Only warns if no ADD can have run the plugin, because of its type. */
   del(): Promise<void>;
   /**
-   * Runs GC.
+   * Runs GC. Only warns in the same case as DEL.
    *
    * @param more Attachments that an IPAM plugin keeps in addition to the valid ones
    */
@@ -65,6 +66,12 @@ export function delegateTo(
 ): DelegatedPlugin {
   const run = (command: AnyCommand): Promise<void> =>
     runDelegate(type, command, call, () => {});
+  const undo = async (command: "DEL" | "GC"): Promise<void> => {
+    const problem = findImpossible(type, call.caller);
+    if (problem === undefined) return await run(command);
+    const what = "Nothing to undo: no ADD can have run a plugin of this type";
+    call.log.warn(what, { type, problem });
+  };
   return {
     add: () => addOrUndo(type, call),
     check: () => run("CHECK"),
@@ -72,10 +79,16 @@ export function delegateTo(
       await requireRepair(type, call);
       await run(REPAIR);
     },
-    del: () => run("DEL"),
-    gc: () => run("GC"),
+    del: () => undo("DEL"),
+    gc: () => undo("GC"),
     status: () => run("STATUS"),
   };
+}
+
+/** Returns why no ADD can have run a plugin; undefined if one may have. */
+function findImpossible(type: string, caller: string): string | undefined {
+  if (type === caller) return "it would call itself";
+  return canBePlugin(type) ? undefined : "no file can have this name";
 }
 
 /**

@@ -42,11 +42,11 @@ interface Witness {
 function delegateThat(
   answer: (command: string) => string | Error,
   more: Partial<CallContext> = {},
-  { caller = "caller", cniVersion = "1.1.0" } = {},
+  { type = "plugin", caller = "caller", cniVersion = "1.1.0" } = {},
 ): Witness {
   const invocations: Invocation[] = [];
   const lines: string[] = [];
-  const delegate = delegateTo("plugin", {
+  const delegate = delegateTo(type, {
     caller,
     context: contextWith({
       invoker: {
@@ -225,7 +225,7 @@ Deno.test("a delegated plugin is given up when the call is", async (t) => {
 
 testRows(
   "a delegated plugin does not call the plugin that calls it",
-  ["add", "check", "del", "gc", "status"] as const,
+  ["add", "check", "status"] as const,
   async (command) => {
     const { delegate, invocations } = delegateThat(
       () => "{}",
@@ -238,6 +238,31 @@ testRows(
     assertEquals(invocations, []);
   },
 );
+
+testRows("DEL and GC of a plugin that no ADD can have run do nothing", [
+  ["the plugin itself", "caller", 0],
+  ["no name", "", 0],
+  ["a path", "a/b", 0],
+  ["a directory", "..", 0],
+  ["a NUL", "a\0b", 0],
+  ["a name that is too long", "ä".repeat(128), 0],
+  ["the longest name", "a".repeat(255), 1],
+  ["a plugin that is not installed", "none", 1],
+], async ([, type, calls]: [string, string, number]) => {
+  for (const command of ["del", "gc"] as const) {
+    const { delegate, invocations, lines } = delegateThat(
+      () => "",
+      {},
+      { type },
+    );
+    await delegate[command]();
+    assertEquals(invocations.length, calls);
+    assertEquals(lines.length, 1 - calls);
+    await assertRejects(() =>
+      delegateThat(() => "", {}, { type }).delegate.add()
+    );
+  }
+});
 
 testRows(
   "a delegated plugin names plugin and command",

@@ -11,6 +11,18 @@ import { fileIdOf } from "../../base/files/same_file.ts";
 /** A plugin that was not started: it has changed nothing. */
 export class PluginNotStarted extends CniError {}
 
+/** The longest file name, in bytes. Source: include/uapi/linux/limits.h `NAME_MAX`. */
+const NAME_MAX = 255;
+
+/**
+ * Reports whether a directory can contain a plugin of a type, installed or not. No
+ * ADD has run any other, so nothing of it has to be undone.
+ */
+export function canBePlugin(type: string): boolean {
+  return !["", ".", ".."].includes(type) && !/[/\0]/.test(type) &&
+    new TextEncoder().encode(type).length <= NAME_MAX;
+}
+
 /** Splits CNI_PATH. Drops empty elements, which would mean the current directory. */
 export function splitPath(path: string): string[] {
   return path.split(":").filter((directory) => directory !== "");

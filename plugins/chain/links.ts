@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import {
   type JsonObject,
@@ -68,6 +68,16 @@ export function readLinks(
     options: { prevResult, signal },
     recorded: { network: name, args, stdin, log, signal, plugins, directory },
   };
+}
+
+/** Returns why no ADD can have run a chain; undefined if one may have. */
+export function findProblem(config: ChainConfig): string | undefined {
+  try {
+    readPlugins(config);
+    return undefined;
+  } catch (error) {
+    return describeError(error);
+  }
 }
 
 function readPlugins(config: ChainConfig): PluginConf[] {

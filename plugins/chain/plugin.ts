@@ -41,6 +41,13 @@ export function createChain(
 ): Plugin<ChainConfig> {
   const operate: Operate = (call, operation) =>
     readAndRun(call, directory, operation);
+  const undo: Undo = async (call, operation) => {
+    const { findProblem } = await import("./links.ts");
+    const problem = findProblem(call.config);
+    if (problem === undefined) return await operate(call, operation);
+    const what = "Nothing to undo: no ADD can have run this chain";
+    call.log.warn(what, { problem });
+  };
   return definePlugin({
     name: "chain",
     versions: SPEC_VERSIONS,
@@ -99,7 +106,7 @@ export function createChain(
       }),
 
     del: (call) =>
-      operate(call, async (links) => {
+      undo(call, async (links) => {
         const find = findToDelete ??
           (await import("./running_add.ts")).findToDelete;
         const { removeLeft } = await import("./undo.ts");
@@ -111,7 +118,7 @@ export function createChain(
       }),
 
     gc: (call) =>
-      operate(call, async ({ tools, network }) => {
+      undo(call, async ({ tools, network }) => {
         const { gcPlugins } = await import("../../libcni/gc.ts");
         const { sweepEmpty } = await import("./running_add.ts");
         const { removeStale } = await import("./stale_records.ts");
@@ -146,6 +153,12 @@ type Operate = <T>(
   call: Call<ChainConfig>,
   operation: (links: Links) => Promise<T>,
 ) => Promise<T>;
+
+/** Does the same for DEL and GC, if an ADD can have run the chain. */
+type Undo = (
+  call: Call<ChainConfig>,
+  operation: (links: Links) => Promise<void>,
+) => Promise<void>;
 
 /** Reads the chain and runs a command with it; loads the modules only then. */
 async function readAndRun<T>(

@@ -19,7 +19,7 @@ export const chainSchema = once(() => {
     /** Unchanged, as the plugins get it; `call.cniVersion` is never "". */
     cniVersion: optional(z.string()),
     /** The plugins' configurations, in the order of ADD. */
-    plugins: z.array(anything),
+    plugins: z._default(z.array(anything), []),
     /** Keys of `runtimeConfig`, and whether the runtime should set them. */
     capabilities: object,
     /** The runtime's values, by capability. */
