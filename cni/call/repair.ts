@@ -46,7 +46,8 @@ export async function repair(plugin: Plugin, call: Call): Promise<string> {
   const sandbox = call.context.env[REPAIR_SANDBOX] === "1";
   const failure = await tryRepair(() => plugin.repair?.(call, { sandbox }));
   const remaining = await findDifferences(plugin, call);
-  const repaired = before.filter((text) => !remaining.includes(text));
+  const left = new Set(remaining);
+  const repaired = before.filter((text) => !left.has(text));
   return format(call, {
     repaired,
     remaining,

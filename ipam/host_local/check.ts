@@ -43,9 +43,8 @@ export async function checkLeases(
   );
   const leases = store?.leasesOf(call.args) ?? [];
   const given = (call.prevResult?.ips ?? []).map(({ address }) => address.ip);
-  const unleased = given.filter((ip) =>
-    !leases.some((one) => one.ip.equals(ip))
-  );
+  const leased = new Set(leases.map(({ ip }) => String(ip)));
+  const unleased = given.filter((ip) => !leased.has(String(ip)));
   // Others may be a chained plugin's.
   const lost = unleased.length === given.length
     ? unleased[0]

@@ -272,10 +272,12 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be released
    */
   listSetAside(): Lease[] {
-    const all = this.#listParsed(parseSetAside);
-    const over = all.filter(({ ip }) => this.#isSetAsideOver(ip.toString()));
+    const { over = [], left = [] } = Object.groupBy(
+      this.#listParsed(parseSetAside),
+      ({ ip }) => this.#isSetAsideOver(ip.toString()) ? "over" : "left",
+    );
     this.release(over);
-    return all.filter((lease) => !over.includes(lease));
+    return left;
   }
 
   #isSetAsideOver(address: string): boolean {

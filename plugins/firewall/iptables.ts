@@ -89,7 +89,8 @@ export const iptablesBackend: Backend = {
   async check(host, protection): Promise<void> {
     await eachFamily(host, protection, async (iptables, { rules }) => {
       const listing = await listTable(iptables);
-      const missing = rules.find((rule) => findRule(listing, rule) === -1);
+      const isThere = presenceTest(listing);
+      const missing = rules.find((rule) => !isThere(rule));
       if (missing !== undefined) throw absenceOf(missing);
       if (misplacedIn(listing).length > 0) {
         throw checkFailure(`expected ${PRIVATE} to come first in ${FORWARD}`);
@@ -281,7 +282,8 @@ function policyComment(policy: string): string[] {
 
 /** Lists the changes that add missing chains and rules, in one go. */
 function missingOf(listing: Listing, { chains, rules }: Wanted): string[] {
-  const absent = rules.filter((rule) => findRule(listing, rule) === -1);
+  const isThere = presenceTest(listing);
+  const absent = rules.filter((rule) => !isThere(rule));
   const added = [
     // Fails if another program was faster, so rules are not added twice.
     ...chains.filter((chain) => !listing.includes(`-N ${chain}`))
@@ -338,6 +340,20 @@ function findRule(listing: Listing, rule: IptablesRule): number {
     line.startsWith(start) && simple.every((word) => line.includes(word)) &&
     wordsOf(line) === wanted
   );
+}
+
+/** The chain of a rule, and the address that it begins with if it has one. */
+const RULE_START = /^-A \S+(?: -[sd] [^\s"]+)?/;
+
+/**
+ * Returns a test whether a rule exists, in a time that does not grow with the number
+ * of addresses.
+ */
+function presenceTest(listing: Listing): (rule: IptablesRule) => boolean {
+  const startOf = (line: string): string => RULE_START.exec(line)?.[0] ?? "";
+  const byStart = Map.groupBy(listing, startOf);
+  return (rule) =>
+    findRule(byStart.get(startOf(lineOf(rule))) ?? [], rule) !== -1;
 }
 
 /**

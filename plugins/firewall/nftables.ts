@@ -157,8 +157,8 @@ export const nftablesBackend: Backend = {
 
   async check({ hostNetns }, { owner, addresses, policy }): Promise<void> {
     using nftables = getNftables(hostNetns);
-    const own = listRecorded(readRecords(nftables), ownedBy(owner));
-    const missing = addresses.filter((ip) => !includes(own, ip));
+    const isOwn = setOf(listRecorded(readRecords(nftables), ownedBy(owner)));
+    const missing = addresses.filter((ip) => !isOwn(ip));
     if (missing.length > 0) {
       throw checkFailure(
         `expected ${missing.join(", ")} in table inet ${TABLE.name} not found`,
@@ -295,8 +295,9 @@ export async function forgetOwners(
     const records = recordsOf(nftables, known, generation);
     const parts = [tag, ...addresses.map(keyOf)];
     const { elements, hasOthers } = findAll(records, parts);
+    const isGone = setOf(addresses);
     const gone = elements.filter((one) =>
-      isMeant(one) || includes(addresses, addressOf(one))
+      isMeant(one) || isGone(addressOf(one))
     );
     const isLast = gone.length > 0 && gone.length === elements.length &&
       !hasOthers && nftables.listRules(TABLE, ADMIN).length === 0;
@@ -353,19 +354,22 @@ function recordChanges(
 ): Change[] {
   const { comment, label } = owner, own = ownedBy(owner);
   const parts = [own.tag, ...addresses.map(keyOf)];
+  const isAdded = setOf(addresses);
   const present = findAll(records, parts).elements.filter((one) =>
-    own.isMeant(one) || includes(addresses, addressOf(one))
+    own.isMeant(one) || isAdded(addressOf(one))
   );
-  const kept = present.filter((one) =>
-    !own.isMeant(one) && isAlive(one) && !isInSameNamespace(one, owner)
+  const kept = new Set(
+    present.filter((one) =>
+      !own.isMeant(one) && isAlive(one) && !isInSameNamespace(one, owner)
+    ),
   );
-  const held = kept.map(addressOf);
+  const held = [...kept].map(addressOf), isHeld = setOf(held);
   const families = new Set(held.map(({ family }) => family));
   return [
-    ...removal(records, present.filter((one) => !kept.includes(one))),
+    ...removal(records, present.filter((one) => !kept.has(one))),
     ...[...families].map((family) => addSet(TABLE, FURTHER_OWNERS[family])),
     ...additions(addresses.map((ip) => ({
-      ...placeOf(ip, includes(held, ip) ? owner : undefined),
+      ...placeOf(ip, isHeld(ip) ? owner : undefined),
       comment,
       label,
     }))),
@@ -393,9 +397,8 @@ function removal(records: Records, gone: readonly Placed[]): Change[] {
   const keys = new Set(gone.map(idOf));
   const heirs = findOf(records, freed, FURTHER)
     .filter((one) => !keys.has(idOf(one)));
-  const firsts = freed.flatMap((ip) =>
-    heirs.find((one) => addressOf(one).equals(ip)) ?? []
-  );
+  const heirsOf = Map.groupBy(heirs, (one) => String(addressOf(one)));
+  const firsts = freed.flatMap((ip) => heirsOf.get(String(ip))?.[0] ?? []);
   return [
     ...deletions(records, [...gone, ...firsts]),
     ...additions(firsts.map((one) => ({ ...one, ...placeOf(addressOf(one)) }))),
@@ -470,8 +473,9 @@ function findOf(
   addresses: readonly Ip[],
   among?: readonly NewSet[],
 ): Placed[] {
+  const isWanted = setOf(addresses);
   return findAll(records, addresses.map(keyOf), among).elements
-    .filter((one) => includes(addresses, addressOf(one)));
+    .filter((one) => isWanted(addressOf(one)));
 }
 
 /** Lists the changes that delete records, and a set of further owners if empty. */
@@ -516,6 +520,8 @@ function addressOf({ set, key }: Placed): Ip {
   return Ip.fromBytes(isOfAddresses(set) ? key : key.slice(OWNER_BYTES));
 }
 
-function includes(addresses: readonly Ip[], ip: Ip): boolean {
-  return addresses.some((one) => one.equals(ip));
+/** Returns a test whether an address is one of these. */
+function setOf(addresses: readonly Ip[]): (ip: Ip) => boolean {
+  const texts = new Set(addresses.map(String));
+  return (ip) => texts.has(String(ip));
 }

@@ -295,5 +295,6 @@ function without(
   addresses: readonly Ip[],
   others: readonly Ip[],
 ): Ip[] {
-  return addresses.filter((ip) => !others.some((other) => other.equals(ip)));
+  const left = new Set(others.map(String));
+  return addresses.filter((ip) => !left.has(String(ip)));
 }

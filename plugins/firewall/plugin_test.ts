@@ -47,6 +47,27 @@ rootTest("firewall: ADD twice, CHECK, DEL twice", needs, async (t) => {
   }
 });
 
+/** How many addresses a call has, and how long it may take, in ms. */
+const MANY = 20_000, MANY_MS = 60_000;
+
+rootTest(
+  "firewall by iptables does not compare each address with each rule",
+  needs,
+  async () => {
+    using scene = new FirewallScene({ backend: "iptables" });
+    const ips = Array.from({ length: MANY }, (_, at) => ({
+      address: `10.${at >> 16}.${at >> 8 & 255}.${at & 255}/32`,
+    }));
+    const prevResult = { ...scene.prevResult, ips };
+    for (const command of ["ADD", "CHECK"]) {
+      const startMs = performance.now();
+      await scene.succeed(command, { prevResult });
+      const ms = performance.now() - startMs;
+      assert(ms < MANY_MS, `${command} took ${ms} ms`);
+    }
+  },
+);
+
 rootTest("firewall.del() reads each set of addresses once", needs, async () => {
   using scene = new FirewallScene({ backend: "nftables" });
   const { prevResult } = scene;

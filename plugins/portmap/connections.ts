@@ -36,9 +36,10 @@ export function deleteConnections(
   { hostNetns, log }: Pick<PortmapHost, "hostNetns" | "log">,
   { added, gone, kept }: ChangedPorts,
 ): void {
+  const isAdded = new Set(added.map(textOf));
   const changed = {
     added: added.filter(({ protocol }) => protocol !== "tcp"),
-    gone: gone.filter((port) => !added.some((one) => isSamePort(one, port))),
+    gone: gone.filter((port) => !isAdded.has(textOf(port))),
     kept,
   };
   const ports = [...changed.added, ...changed.gone];
@@ -113,9 +114,9 @@ function localAddresses(hostNetns: string): Set<string> {
   );
 }
 
-function isSamePort(left: ForwardedPort, right: ForwardedPort): boolean {
-  return left.protocol === right.protocol &&
-    left.hostPort === right.hostPort && left.target.equals(right.target) &&
-    left.targetPort === right.targetPort &&
-    left.hostIp?.toString() === right.hostIp?.toString();
+/** Returns a text that is the same for the same port. */
+function textOf(
+  { protocol, hostIp, hostPort, target, targetPort }: ForwardedPort,
+): string {
+  return [protocol, hostIp, hostPort, target, targetPort].join(" ");
 }

@@ -268,10 +268,10 @@ export function planLoopbackRemoval(
   { removed, isLast, left, needed, links }: LoopbackState,
   busy: ReadonlySet<string>,
 ): LoopbackRemoval {
+  const freed = new Set(left), kept = new Set(needed).union(busy);
   const closed = links.elements.filter(({ key }) => {
     const link = decodeLink(key);
-    return (isLast || left.includes(link)) && !busy.has(link) &&
-      !needed.includes(link);
+    return (isLast || freed.has(link)) && !kept.has(link);
   });
   return {
     changes: [
@@ -302,10 +302,10 @@ export async function findBusyLinks(
   state: LoopbackState,
   { removed, ...owned }: Owned & { readonly removed?: string | undefined },
 ): Promise<ReadonlySet<string>> {
-  const { left } = state;
+  const left = new Set(state.left);
   const { closed } = planLoopbackRemoval(state, new Set());
   const shared = closed.map(({ key }) => decodeLink(key)).filter((link) =>
-    !left.includes(link) || !isOfOneContainer(host.hostNetns, link)
+    !left.has(link) || !isOfOneContainer(host.hostNetns, link)
   );
   if (shared.length === 0) return new Set();
   if (hasAnyGoRules(nftables, removed)) return new Set(shared);

@@ -10,7 +10,8 @@ import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
-import type { Cidr } from "../../net/cidr.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
 import { checkFailure, linkFailure } from "../parts/link/check_link.ts";
 import type { SbrConfig } from "./schema.ts";
 import {
@@ -50,42 +51,62 @@ export function checkSources(
   }
   const { index: ifindex } = link;
   const routing = readRouting(sandbox);
-  const routes = routing.routes.flatMap((route) => route.over(ifindex) ?? []);
-  const ofTable = (table: number): RouteEntry[] =>
-    routes.filter((route) => route.table === table);
+  const routes = Map.groupBy(
+    routing.routes.flatMap((route) => route.over(ifindex) ?? []),
+    ({ table }) => table,
+  );
+  const ofTable = (table: number): RouteEntry[] => routes.get(table) ?? [];
   const { table, addSourceHints } = given.config;
   const listed = listedTables(given.prevResult);
-  const tables = given.ips.map((ip) => {
-    const owner = { sources: [ip.address.ip], ifindex, table, listed };
-    return { ip, routes: ofTable(checkRule(routing, owner).table) };
-  });
+  const sources = given.ips.map(({ address }) => address.ip);
+  const ruleOf = ruleFinder(routing, { sources, ifindex, table, listed });
+  const tables = given.ips.map((ip) => ({
+    ip,
+    routes: ofTable(ruleOf(ip.address.ip).table),
+  }));
   checkListedRoutes(tables.flatMap((own) => own.routes), given);
   if (table !== undefined) return;
-  for (const own of tables) checkTable(own.routes, own.ip, given);
+  const defaults = new Set(
+    listedDefaults(given.prevResult).map(({ dst }) => dst.family),
+  );
+  for (const own of tables) checkTable(own.routes, own.ip, given, defaults);
   if (addSourceHints) checkHints(ofTable(Table.Main), given);
 }
 
-/** Returns the rule of an address, and checks that it precedes table main. */
-function checkRule(routing: Routing, owner: RuleSelector): Rule {
-  const [rule] = ownRules(routing, owner);
-  const [source] = owner.sources;
-  if (rule === undefined) {
-    const table = owner.table === undefined ? "" : ` to table ${owner.table}`;
-    throw checkFailure(
-      `The rule for packets from ${source}${table} is missing`,
-    );
-  }
-  const main = routing.rules.findIndex((other) =>
-    other.table === Table.Main && other.isBySource &&
-    other.source.prefixLength === 0 &&
-    other.source.family === rule.source.family
+/** Finds the rule of an address, and checks that it precedes table main. */
+function ruleFinder(
+  routing: Routing,
+  owner: RuleSelector,
+): (source: Ip) => Rule {
+  const own = Map.groupBy(
+    ownRules(routing, owner),
+    ({ source }) => String(source),
   );
-  if (main >= 0 && main < routing.rules.indexOf(rule)) {
-    throw checkFailure(
-      `Table main comes before the rule for packets from ${source}`,
+  const positions = new Map(
+    routing.rules.map((rule, position) => [rule, position]),
+  );
+  const mainAt = (family: IpFamily): number =>
+    routing.rules.findIndex((other) =>
+      other.table === Table.Main && other.isBySource &&
+      other.source.prefixLength === 0 && other.source.family === family
     );
-  }
-  return rule;
+  const mainOf = { 4: mainAt(4), 6: mainAt(6) };
+  return (source) => {
+    const [rule] = own.get(String(Cidr.host(source))) ?? [];
+    if (rule === undefined) {
+      const table = owner.table === undefined ? "" : ` to table ${owner.table}`;
+      throw checkFailure(
+        `The rule for packets from ${source}${table} is missing`,
+      );
+    }
+    const main = mainOf[rule.source.family];
+    if (main >= 0 && main < (positions.get(rule) ?? 0)) {
+      throw checkFailure(
+        `Table main comes before the rule for packets from ${source}`,
+      );
+    }
+    return rule;
+  };
 }
 
 /** Checks that the routes of the result are where ADD has moved them. */
@@ -93,17 +114,22 @@ function checkListedRoutes(
   present: readonly RouteEntry[],
   { prevResult, ips, config: { table = Table.Main } }: Given,
 ): void {
-  const others = prevResult.ips.filter((ip) => !ips.includes(ip));
+  const own = new Set(ips);
+  const others = prevResult.ips.filter((ip) => !own.has(ip));
   const isInvolved = ({ dst, gw }: Route): boolean =>
     ips.some(({ address }) => address.family === dst.family) &&
     !staysOnLink(dst) &&
     !others.some(({ address }) => gw !== undefined && address.contains(gw)) &&
     // The default route of a table is checked separately.
     (table !== Table.Main || dst.prefixLength > 0);
+  const byDestination = Map.groupBy(
+    present,
+    ({ destination }) => String(destination),
+  );
   for (const { dst, gw } of listedRoutes(prevResult, table)) {
-    const isPresent = present.some(({ destination, nextHops }) =>
-      destination.equals(dst.masked()) &&
-      (gw === undefined || nextHops.some(({ gateway }) => gateway?.equals(gw)))
+    const alike = byDestination.get(String(dst.masked())) ?? [];
+    const isPresent = alike.some(({ nextHops }) =>
+      gw === undefined || nextHops.some(({ gateway }) => gateway?.equals(gw))
     );
     if (isPresent || !isInvolved({ dst, gw })) continue;
     const via = gw === undefined ? "" : ` via ${gw}`;
@@ -115,7 +141,8 @@ function checkListedRoutes(
 function checkTable(
   table: readonly RouteEntry[],
   source: IpConfig,
-  { prevResult, config }: Given,
+  { config }: Given,
+  defaults: ReadonlySet<IpFamily>,
 ): void {
   const { address } = source;
   const { ip, family } = address;
@@ -131,7 +158,7 @@ function checkTable(
     (configured === undefined ||
       nextHops.some((hop) => hop.gateway?.equals(configured)));
   const hasRouter = (configured ?? routerOf(source)) !== undefined ||
-    listedDefaults(prevResult).some(({ dst }) => dst.family === family);
+    defaults.has(family);
   if (hasRouter && !routes.some(isExpected)) {
     const via = configured === undefined ? "" : ` via ${configured}`;
     throw checkFailure(`The table of ${ip} lacks a default route${via}`);
@@ -156,9 +183,10 @@ function checkNearness(routes: readonly RouteEntry[], address: Cidr): void {
 
 /** Checks that the addresses' subnets are in table main. */
 function checkHints(main: readonly RouteEntry[], { ips }: Given): void {
+  const destinations = new Set(main.map(({ destination }) => `${destination}`));
   for (const address of hintedAddresses(ips)) {
     const subnet = address.masked();
-    if (main.some(({ destination }) => destination.equals(subnet))) continue;
+    if (destinations.has(`${subnet}`)) continue;
     throw checkFailure(`Table main lacks route ${subnet}`);
   }
 }

@@ -85,14 +85,16 @@ export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
     ...plan.rules.map((rule) => deletingRule(rules, rule)),
   ];
   const failures: Error[] = [];
+  const causes = new Set<unknown>();
   const refusals = sandbox.socket.attemptAll(steps.map(({ work }) => work));
   for (const [position, { action, isOptional }] of steps.entries()) {
     const cause = refusals[position];
     if (cause === undefined || isDoneAlready(cause)) continue;
     if (isOptional) {
       call.log.warn(`Cannot ${action}`, { problem: describeError(cause) });
-    } else if (!failures.some((failure) => failure.cause === cause)) {
+    } else if (!causes.has(cause)) {
       // All of them have the same error if they cannot be sent.
+      causes.add(cause);
       failures.push(new Error(`Cannot ${action}`, { cause }));
     }
   }
@@ -114,8 +116,9 @@ function findRemains(
       .map(({ address }) => address);
   // Without the interface, its addresses are gone: any present ones are
   // another's.
+  const ofOthers = new Set(present.map(({ ip }) => String(ip)));
   const addresses = link === undefined
-    ? listed.filter(({ ip }) => !present.some((other) => other.ip.equals(ip)))
+    ? listed.filter(({ ip }) => !ofOthers.has(String(ip)))
     : [...listed, ...present];
   return { addresses, ifindex: link?.index, prevResult, config };
 }
@@ -129,33 +132,36 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
   if (ifindex === undefined || table !== undefined || rules.length === 0) {
     return { hints: [], returning: [], emptied: [], rules };
   }
-  const tables = rules.map((rule) => rule.table)
-    .filter((own) => isUsedBy(rules, own, routing));
+  const own = new Set(rules);
+  const ofOthers = new Set(
+    routing.rules.filter((rule) => !own.has(rule)).map(({ table }) => table),
+  );
+  // Only these rules lead to them.
+  const tables = new Set(rules.map(({ table }) => table)).difference(ofOthers);
   const emptied = nearestFirst(
-    routing.routes.filter((route) => tables.includes(route.table)),
+    routing.routes.filter((route) => tables.has(route.table)),
   );
   const ofMain = routing.routes.filter((route) => route.table === Table.Main)
     .flatMap((route) => route.over(ifindex) ?? []);
-  const hints = ofMain.filter((route) =>
-    addSourceHints && addresses.some((address) => isMadeHint(route, address))
+  const { hints = [], main = [] } = Object.groupBy(
+    ofMain,
+    (route) =>
+      addSourceHints && addresses.some((address) => isMadeHint(route, address))
+        ? "hints"
+        : "main",
   );
-  const main = ofMain.filter((route) => !hints.includes(route));
+  const ways = new Set(main.map(wayOf));
   const returning = [
-    ...emptied.filter((route) =>
-      !route.isDefault && !main.some((other) => isSameWay(route, other))
-    ),
+    ...emptied.filter((route) => !route.isDefault && !ways.has(wayOf(route))),
     ...returningDefaults(remains, { main, emptied, ifindex }),
   ].map((route) => route.inTable(Table.Main));
   return { hints, returning, emptied: emptied.toReversed(), rules };
 }
 
-/** Reports whether routes are the same except for the table. */
-function isSameWay(one: RouteEntry, other: RouteEntry): boolean {
-  const [ways, otherWays] = [one, other].map(({ nextHops }) =>
-    nextHops.map(({ gateway }) => String(gateway)).join()
-  );
-  return one.destination.equals(other.destination) &&
-    one.priority === other.priority && ways === otherWays;
+/** Returns a text that is the same for routes that differ in the table only. */
+function wayOf({ destination, priority, nextHops }: RouteEntry): string {
+  const gateways = nextHops.map(({ gateway }) => String(gateway));
+  return [destination, priority, ...gateways].join();
 }
 
 /**
@@ -202,15 +208,4 @@ function returningDefaults(
       priority: priority ?? replacement?.priority,
     });
   });
-}
-
-/** Reports whether only these rules lead to a table. */
-function isUsedBy(
-  rules: readonly Rule[],
-  table: number,
-  routing: Routing,
-): boolean {
-  return routing.rules.every((rule) =>
-    rule.table !== table || rules.includes(rule)
-  );
 }

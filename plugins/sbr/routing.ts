@@ -54,12 +54,13 @@ export function sourcesOf(
   { ips, interfaces }: Result,
   { ifName }: CmdArgs,
 ): IpConfig[] {
-  return ips.filter(({ interface: index, address }, position) => {
+  const known = new Set<string>();
+  return ips.filter(({ interface: index, address }) => {
     const named = index === undefined ? undefined : interfaces[index];
-    return (named === undefined || named.name === ifName) &&
-      !staysOnLink(address) &&
-      ips.findIndex((other) => other.address.ip.equals(address.ip)) ===
-        position;
+    const text = String(address.ip), isFirst = !known.has(text);
+    known.add(text);
+    return isFirst && (named === undefined || named.name === ifName) &&
+      !staysOnLink(address);
   });
 }
 
@@ -97,21 +98,22 @@ export function ownRules(
   { rules, routes }: Routing,
   { sources, ifindex, table, listed = [] }: RuleSelector,
 ): Rule[] {
+  const others = tablesOfOthers(routes, ifindex);
   const isOwnTable = (candidate: number): boolean =>
     table === undefined
       ? candidate >= FIRST_TABLE && !KERNEL_TABLES.includes(candidate) &&
-        !routes.some((route) =>
-          route.table === candidate && leadsElsewhere(route, ifindex)
-        )
+        !others.has(candidate)
       : candidate === table;
+  const hosts = new Set(sources.map((ip) => String(Cidr.host(ip))));
   const found = rules.filter((rule) =>
-    rule.isBySource && isOwnTable(rule.table) &&
-    sources.some((ip) => rule.source.equals(Cidr.host(ip)))
+    rule.isBySource && isOwnTable(rule.table) && hosts.has(String(rule.source))
   );
-  const chosen = found.filter((rule) => !listed.includes(rule.table));
+  const filled = new Set(listed);
+  const chosen = new Set(found.filter((rule) => !filled.has(rule.table)));
+  const ofChosen = new Set([...chosen].map(({ source }) => String(source)));
   return found.filter((rule) =>
-    chosen.includes(rule) || table !== undefined ||
-    !chosen.some(({ source }) => source.equals(rule.source))
+    chosen.has(rule) || table !== undefined ||
+    !ofChosen.has(String(rule.source))
   );
 }
 
@@ -132,14 +134,22 @@ export function tablesWithoutRule(
   },
 ): number[] {
   const tables = new Set(routes.map(({ table }) => table));
+  const taken = new Set([...listed, ...rules.map(({ table }) => table)])
+    .union(tablesOfOthers(routes, ifindex));
   return [...tables].filter((table) =>
-    table >= FIRST_TABLE && !KERNEL_TABLES.includes(table) &&
-    !listed.includes(table) &&
-    !rules.some((rule) => rule.table === table) &&
-    !routes.some((route) =>
-      route.table === table && leadsElsewhere(route, ifindex)
-    )
+    table >= FIRST_TABLE && !KERNEL_TABLES.includes(table) && !taken.has(table)
   ).sort((one, other) => one - other);
+}
+
+/** Returns the tables with a route that uses another interface. */
+function tablesOfOthers(
+  routes: readonly RouteEntry[],
+  ifindex: number | undefined,
+): Set<number> {
+  return new Set(
+    routes.filter((route) => leadsElsewhere(route, ifindex))
+      .map(({ table }) => table),
+  );
 }
 
 /**

@@ -40,13 +40,8 @@ export function isMadeHint(route: RouteEntry, address: Cidr): boolean {
 export function hintedAddresses(ips: readonly IpConfig[]): Cidr[] {
   const addresses = ips.map(({ address }) => address)
     .filter(({ prefixLength, ip }) => prefixLength < ip.bitLength);
-  return addresses.filter((address, position) =>
-    addresses.findIndex((other) => isSameSubnet(other, address)) === position
-  );
-}
-
-function isSameSubnet(one: Cidr, other: Cidr): boolean {
-  return one.masked().equals(other.masked());
+  const bySubnet = Map.groupBy(addresses, (one) => String(one.masked()));
+  return [...bySubnet.values()].flatMap(([first]) => first ?? []);
 }
 
 /**

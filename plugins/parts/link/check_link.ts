@@ -176,9 +176,11 @@ export function checkAddresses(
   link: Link,
   addresses: readonly Cidr[],
 ): void {
-  const present = listAddresses(rtnl, link);
+  const present = new Map(
+    listAddresses(rtnl, link).map((one) => [String(one.address), one]),
+  );
   throwDifferences(addresses.flatMap((address) => {
-    const found = present.find((other) => other.address.equals(address));
+    const found = present.get(String(address));
     if (found === undefined) {
       return [{
         msg: `Interface "${link.name}" lacks address ${address}`,
@@ -228,8 +230,14 @@ export function listMissingRoutes(
         ...table === "any" ? { table } : {},
       }),
   );
-  return routes
-    .filter((route) => !present.some((other) => isSameRoute(route, other)));
+  const byDestination = Map.groupBy(
+    present,
+    ({ destination }) => String(destination),
+  );
+  return routes.filter((route) =>
+    !byDestination.get(String(route.destination))
+      ?.some((other) => isSameRoute(route, other))
+  );
 }
 
 /** Describes a route that a link lacks. */

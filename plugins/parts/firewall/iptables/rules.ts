@@ -312,8 +312,13 @@ export async function findMissingRule(
   rules: readonly IptablesRule[],
 ): Promise<IptablesRule | undefined> {
   const listed = await listChains(iptables, rules.map(({ chain }) => chain));
+  const spellings = new Map(
+    [...Map.groupBy(rules, ({ chain }) => chain)].map(([chain, wanted]) =>
+      [chain, spellingsIn(listed.get(chain) ?? [], wanted)] as const
+    ),
+  );
   const unlisted = rules.filter(({ chain, args }) =>
-    !isListed(args, listed.get(chain) ?? [])
+    !spellings.get(chain)?.has(spellingOf(args))
   );
   const [first] = unlisted;
   if (first === undefined) return undefined;
@@ -326,12 +331,17 @@ export async function findMissingRule(
   throw failureOf(iptables, ended);
 }
 
-/** Reports whether a rule is among lines. Only lines with its target are parsed. */
-function isListed(args: readonly string[], lines: readonly string[]): boolean {
-  const target = args[args.indexOf("-j") + 1] ?? "";
-  const wanted = spellingOf(args);
-  return lines.some((line) =>
-    line.includes(target) && spellingOf(splitRule(line)) === wanted
+/** Spells lines. Only lines with a target of the wanted rules are parsed. */
+function spellingsIn(
+  lines: readonly string[],
+  wanted: readonly IptablesRule[],
+): Set<string> {
+  const targets = new Set(
+    wanted.map(({ args }) => args[args.indexOf("-j") + 1] ?? ""),
+  );
+  return new Set(
+    lines.filter((line) => targets.values().some((one) => line.includes(one)))
+      .map((line) => spellingOf(splitRule(line))),
   );
 }
 
