@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkChange } from "../ffi/change_check.ts";
 import { readAnswer } from "./answer.ts";
 import type { Channel, ConnectionOptions } from "./connection.ts";
 import {
@@ -227,10 +228,13 @@ export class KubeClient implements Disposable {
   ): Promise<T> {
     // Not part of the request's time limit: it may run a program.
     await this.#channel.authenticate(request, options.signal);
+    const { method = "GET" } = request;
     return await retry(
-      async (signal) =>
-        await readAnswer<T>(await this.#channel.send(request, signal)),
-      request.method ?? "GET",
+      async (signal) => {
+        if (method !== "GET") checkChange();
+        return await readAnswer<T>(await this.#channel.send(request, signal));
+      },
+      method,
       { ...this.#limits, ...options },
     );
   }

@@ -672,6 +672,73 @@ rootTest(
   },
 );
 
+/** Plugins whose ADD waits for another program, and what a second ADD adds. */
+const stoppedInAdd: [
+  type: string,
+  first: Record<string, unknown>,
+  second: Record<string, unknown>,
+][] = [
+  ["portmap", portmapOf(8080), portmapOf(8081)],
+  ["firewall", firewallOf("10.1.2.3"), firewallOf("10.1.2.4")],
+];
+
+function portmapOf(hostPort: number): Record<string, unknown> {
+  const portMappings = [{ hostPort, containerPort: 80, protocol: "tcp" }];
+  return { ...CHAINED, type: "portmap", runtimeConfig: { portMappings } };
+}
+
+function firewallOf(ip: string): Record<string, unknown> {
+  const prevResult = { cniVersion: "1.0.0", ips: [{ address: `${ip}/24` }] };
+  return { ...CHAINED, type: "firewall", prevResult };
+}
+
+rootTest(
+  "daemon: that was stopped in an ADD changes no rules of a later one",
+  allOf(needsBin, needsIptables()),
+  async (t) => {
+    await eachRow(t, stoppedInAdd, async ([type, first, second]) => {
+      await Scene.start(async (scene, daemon) => {
+        const { hosts: { host }, plugins: { path } } = scene;
+        for (const name of IPTABLES) {
+          scene.plugins.add(name, SLOW_IPTABLES(path, name));
+        }
+        const env = { PATH: `${path}:/usr/sbin:/usr/bin:/sbin:/bin` };
+        const run = async (command: string): Promise<void> =>
+          assertDone(
+            await daemon.call(type, command, { config: second, env }).output,
+          );
+        // The chains that all attachments share.
+        await run("ADD");
+        await run("DEL");
+        const without = rulesOf(host);
+        scene.plugins.addFile("held", "");
+        const add = daemon.call(type, "ADD", { config: first, env });
+        await eventually(
+          "it waits",
+          () => findFileId(`${path}/waits`) !== undefined,
+        );
+        daemon.signal("SIGSTOP");
+        Deno.removeSync(`${path}/held`);
+        add.kill();
+        await add.output;
+        await run("DEL");
+        await run("ADD");
+        const attached = rulesOf(host);
+        assertNotEquals(attached, without);
+        scene.go();
+        daemon.signal("SIGCONT");
+        await eventually(
+          "the ADD has ended",
+          async () => (await daemon.story()).length === 3,
+        );
+        assertEquals(rulesOf(host), attached);
+        await run("DEL");
+        assertEquals(rulesOf(host), without);
+      });
+    }, ([type]) => type);
+  },
+);
+
 test(
   "that is killed makes ADD fail, and DEL is done without it",
   async (scene, daemon) => {

@@ -5,6 +5,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
+import { checkChange } from "../../ffi/change_check.ts";
 import { removeQuietly } from "./io.ts";
 import { FileLock } from "./lock.ts";
 
@@ -43,6 +44,7 @@ export function replaceFile(
     // Sync the content before the rename, or a crash could leave an empty file
     // under the final name.
     temporary.sync();
+    checkChange();
     rename(temporary.path, path);
   } catch (error) {
     removeQuietly(temporary.path);

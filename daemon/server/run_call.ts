@@ -123,6 +123,9 @@ function watchSecondAdd(
   };
 }
 
+/** Commands that change what later ones of the attachment make. */
+const CHANGING: readonly string[] = ["ADD", "DEL", "GC"];
+
 async function runPlugin(
   running: RunningCall,
   env: DaemonCall["env"],
@@ -134,7 +137,7 @@ async function runPlugin(
   const { plugin, onStderr, exe } = running.call;
   const { lookup, hostNetns, onChild, onConflict, pollSockets } = options;
   const { CNI_COMMAND: command = "" } = env;
-  const check = ["DEL", "GC"].includes(command)
+  const check = CHANGING.includes(command)
     ? (): void => running.checkChange(pollSockets)
     : undefined;
   return await withChangeCheck(check, () =>

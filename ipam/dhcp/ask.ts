@@ -6,6 +6,7 @@
 
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { isObject } from "../../base/json/json.ts";
 import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
 import type { FamilyKey } from "./lease_directory.ts";
@@ -58,6 +59,7 @@ export async function ask(
   using limit = new JoinedSignal(limitMs, signal);
   using connection = await connect(socket);
   const line = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
+  checkChange();
   const exchange = (async (): Promise<string> => {
     for (let rest = line; rest.length > 0;) {
       rest = rest.subarray(await connection.write(rest));

@@ -1,4 +1,6 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { assertEquals, assertRejects } from "@std/assert";
+import { enableChangeChecks, withChangeCheck } from "../../ffi/change_check.ts";
 import { say, TalkServer } from "../../tests/_harness/unix_server.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { CniError } from "../../base/error.ts";
@@ -69,4 +71,17 @@ Deno.test("ask() waits no longer than its limit", async () => {
   const asking = ask(path, { command: "STATUS" }, undefined, 20);
   await assertRejects(() => asking, CniError, "did not answer in time");
   await Deno.remove(directory, { recursive: true });
+});
+
+Deno.test("ask() sends nothing once its call may change nothing", async () => {
+  enableChangeChecks(new AsyncLocalStorage());
+  const check = (): never => {
+    throw new Error("superseded");
+  };
+  await assertRejects(
+    () => withChangeCheck(check, () => askProgram("{}\n")),
+    Error,
+    "superseded",
+  );
+  assertEquals(await askProgram("{}\n"), undefined);
 });

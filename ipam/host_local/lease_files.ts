@@ -364,6 +364,7 @@ export class LeaseFiles implements Disposable {
    */
   replace(name: string, content: string): void {
     const path = this.pathOf(name);
+    checkChange();
     withIoFailure(`write "${path}"`, () => {
       try {
         this.#writeUnfinished(content);
@@ -390,6 +391,7 @@ export class LeaseFiles implements Disposable {
     isFree: (content: string) => boolean = isBlank,
   ): boolean {
     const path = this.pathOf(name);
+    checkChange();
     const isAdded = withIoFailure(`write "${path}"`, () => {
       this.#writeSynced(content);
       if (this.#link(path)) return true;
@@ -409,6 +411,7 @@ export class LeaseFiles implements Disposable {
    */
   replaceLease(name: string, content: string): void {
     const path = this.pathOf(name);
+    checkChange();
     withIoFailure(`write "${path}"`, () => {
       if (isOfLink(content)) this.#linkUnfinished(content);
       else this.#writeSynced(content);

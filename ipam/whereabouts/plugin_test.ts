@@ -9,7 +9,9 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { JsonObject } from "../../base/json/json.ts";
+import { enableChangeChecks, withChangeCheck } from "../../ffi/change_check.ts";
 import { openKubeClient } from "../../kube/client.ts";
 import { KubeError } from "../../kube/kube_error.ts";
 import type { KubeRequest } from "../../kube/request.ts";
@@ -130,6 +132,27 @@ Deno.test("whereabouts releases addresses despite allocation files that it canno
     const left = isFile ? [] : ["2"];
     assertEquals(Object.keys(scene.allocations(POOL) ?? {}), left);
   });
+});
+
+Deno.test("whereabouts releases nothing once its call may change nothing", async () => {
+  enableChangeChecks(new AsyncLocalStorage());
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  scene.api.fault({ method: "PATCH", status: 503, times: 1 });
+  let changes = 0;
+  // As after a stop of the process, which waits to try again.
+  const check = (): void => {
+    if (changes++ > 0) throw new Error("superseded");
+  };
+  const { exitCode, stdout } = await withChangeCheck(
+    check,
+    () => scene.call("DEL", RANGE),
+  );
+  assertEquals(exitCode, 1);
+  assertStringIncludes(stdout, "superseded");
+  assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
+  await scene.del(RANGE);
+  assertEquals(scene.allocations(POOL), {});
 });
 
 Deno.test("whereabouts continues a pool of the reference", async () => {

@@ -10,6 +10,7 @@
 import { dirname } from "@std/path/posix";
 import { pause, waitUntil } from "../../base/deadline.ts";
 import { CniError, describeError } from "../../base/error.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { type Bytes, concat } from "../../net/bytes.ts";
 import {
   AnswerLost,
@@ -70,6 +71,7 @@ export async function exchange(
   const { signal } = target;
   using connection = await connect(target);
   const bytes = encodeRequest(request);
+  if (request.method !== "GET") checkChange();
   try {
     // If it fails, the daemon may have answered before it read everything.
     sendAll(connection, bytes).catch(() => {});
