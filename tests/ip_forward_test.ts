@@ -11,9 +11,10 @@ import {
   ignoreUnless,
   rootTest,
 } from "../testing/capabilities.ts";
-import { runIn } from "../testing/ip_json.ts";
+import { linkNames, runIn } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
+import { needsKind } from "./_harness/on_master.ts";
 import { eachRow } from "./_harness/table.ts";
 import { withMounts } from "./_harness/host_programs.ts";
 
@@ -93,7 +94,54 @@ rootTest(
       const checked = run("CHECK", { prevResult: added.json });
       assertEquals(checked.exitCode, 1);
       assertMatch(checked.json.msg, /IPv4 forwarding is off on/);
+      const { json: report } = run("REPAIR", { prevResult: added.json });
+      assertEquals(report.repaired, []);
+      assertMatch(report.remaining.join(), /IPv4 forwarding is off on/);
+      assertMatch(
+        report.error,
+        /^Cannot enable IPv4 forwarding on ".*": Read-only file system/,
+      );
     });
+  },
+);
+
+rootTest(
+  "REPAIR without write access to /proc/sys says what the host's access lacks",
+  allOf(needs, needsKind("macvlan")),
+  () => {
+    using hosts = TestHosts.create();
+    const script = `ip link add lan0 type veth peer name lan1
+      ip link set lan0 up; ip link set lan1 up
+      ip address add 10.1.2.200/24 dev lan0
+      ip address add 2001:db8:1::200/64 dev lan0 nodad`;
+    runIn(hosts.host, "sh", "-ec", script);
+    const config = {
+      cniVersion: "1.1.0",
+      name: "net1",
+      type: "macvlan",
+      master: "lan0",
+      hostAccess: true,
+      ipam: hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
+    };
+    const program = `${BIN}/macvlan`;
+    const { exitCode, json, stdout } = hosts.exec(program, "ADD", config);
+    assertEquals(exitCode, 0, stdout);
+    const [shim = ""] = linkNames(hosts.host)
+      .filter((name) => name.startsWith("cnih"));
+    const key = `net/ipv6/conf/${shim}/proxy_ndp`;
+    inNetns(hosts.host, () => writeSysctl(key, "0"));
+    const path = withReadOnlySysctls(hosts, program);
+    const run = (command: string): CallOutput =>
+      hosts.exec(path, command, { ...config, prevResult: json });
+    const problem = `net.ipv6.conf.${shim}.proxy_ndp is not 1`;
+    const checked = run("CHECK");
+    assertEquals([checked.exitCode, checked.json.msg], [1, problem]);
+    const { repaired, remaining, error } = run("REPAIR").json;
+    assertEquals([repaired, remaining], [[], [problem]]);
+    assertMatch(
+      error,
+      /^Cannot set net\.ipv6\.conf\..*\.proxy_ndp to 1: Read-only file system/,
+    );
   },
 );
 

@@ -10,6 +10,7 @@ import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
+import { ensureForwardingFrom } from "../parts/address/ip_forward.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
 import { withAction } from "../parts/link/configure_link.ts";
 import {
@@ -55,14 +56,18 @@ export async function repair(
     const allowed = { hostIfName: port.name, mac };
     await setUpSpoofCheck(call.hostNetns, attachmentOf(call), allowed);
   }
-  await repairMasquerade(call, result.ips.map(({ address }) => address));
+  const addresses = result.ips.map(({ address }) => address);
+  await repairMasquerade(call, addresses);
   // Nothing is undone: another attachment may already need it.
   const rollback = new Rollback(call.log);
-  await becomeGateway(
+  const [gateway = bridge] = await becomeGateway(
     { call, settings, host, sandbox, rollback },
     bridge,
     result,
   );
+  if (!settings.isGateway) return;
+  // Last: the host and its containers reach each other without it.
+  ensureForwardingFrom(host.netns, addresses, gateway.name);
 }
 
 /** Ensures that the bridge exists. A new one gets the MAC that containers know. */

@@ -10,7 +10,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { ipamHas } from "../parts/address/ipam_traits.ts";
 import {
   ensureForwarding,
-  tryForwardFrom,
+  ensureForwardingFrom,
 } from "../parts/address/ip_forward.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
 import { listMissingRoutes } from "../parts/link/check_link.ts";
@@ -82,6 +82,7 @@ export async function repair(
     },
   });
   ensureForwarding(host.netns, addresses);
-  tryForwardFrom(host.netns, addresses, end.name);
   await repairMasquerade(call, addresses);
+  // Last: the host and its containers reach each other without it.
+  ensureForwardingFrom(host.netns, addresses, end.name);
 }

@@ -11,6 +11,7 @@ import type { Address } from "../../../ffi/rtnl/address.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {
+  ensureSysctl,
   listSysctls,
   readSysctl,
   tryWriteSysctl,
@@ -51,7 +52,7 @@ export function ensureForwarding(
 }
 
 /**
- * Turns forwarding of IPv4 packets from a link on, if possible. On a node whose
+ * Turns forwarding of IPv4 packets from a link on for ADD, if possible. On a node whose
  * /proc/sys is read-only, another program decides which links forward, maybe a
  * moment later. The host and its containers reach each other in any case, and the Go
  * plugins succeed. So this is no failure of ADD, but a difference for CHECK, see
@@ -70,6 +71,25 @@ export function tryForwardFrom(
   inNetns(host, () => {
     if (readSysctl(key) !== "1") tryWriteSysctl(key, "1");
   });
+}
+
+/**
+ * Turns forwarding of IPv4 packets from a link on for REPAIR, which reports why it
+ * cannot.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function ensureForwardingFrom(
+  host: NetNs,
+  addresses: readonly Cidr[],
+  link: string,
+): void {
+  if (!familiesOf(addresses).includes(4)) return;
+  try {
+    inNetns(host, () => ensureSysctl(forwardingOf(link), "1"));
+  } catch (cause) {
+    throw new Error(`Cannot enable IPv4 forwarding on "${link}"`, { cause });
+  }
 }
 
 function enabling<T>(family: IpFamily, work: () => T): T {

@@ -37,6 +37,7 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import {
+  ensureSysctl,
   isWritableSysctl,
   readSysctl,
   tryWriteSysctl,
@@ -121,7 +122,15 @@ export async function repairAccess(call: HostAccessCall): Promise<void> {
   if (link === undefined) return;
   using host = Rtnl.open(call.hostNetns);
   const ips = ownIpsOf(result, call.args);
-  await ensureAccess(host, call, planAccess(host, call, link, ips));
+  const access = planAccess(host, call, link, ips);
+  await ensureAccess(host, call, access);
+  for (const { key, value, isVital } of sysctlsOf(access)) {
+    if (!isVital) continue;
+    withAction(
+      `set ${key.replaceAll("/", ".")} to ${value}`,
+      () => inNetns(host.netns, () => ensureSysctl(key, value)),
+    );
+  }
 }
 
 /** See `endHostAccess()`. */
@@ -349,13 +358,12 @@ function sysctlsOf({ name, routes, proxied }: Access): ShimSysctl[] {
 }
 
 /**
- * Checks the access link's parameters, except those that cannot be written here, as
- * REPAIR could not set them either.
+ * Checks the access link's parameters.
  *
- * ADD may have run where /proc/sys is read-only, as in a container, and CHECK runs on
- * the host. Then only parameters count without which packets are lost: with the
- * others, the access works as well as ADD could make it. ADD also turned `accept_dad`
- * off, if it could, and hardly another program turns it on for this link.
+ * ADD or CHECK may run where /proc/sys is read-only, as in a container. Then only
+ * parameters count without which packets are lost: with the others, the access works
+ * as well as ADD could make it. ADD also turned `accept_dad` off, if it could, and
+ * hardly another program turns it on for this link.
  *
  * @throws {CniError} 999 if one is different
  */
@@ -365,7 +373,7 @@ function checkShim({ netns }: Rtnl, access: Access): void {
     const couldWrite = (unlessMissing(() => readSysctl(acceptDad)) ?? "0") ===
       "0";
     return sysctlsOf(access).filter(({ key, value, isVital }) =>
-      (isVital || couldWrite) && isWritableSysctl(key) &&
+      (isVital || couldWrite && isWritableSysctl(key)) &&
       readSysctl(key) !== value
     );
   });
