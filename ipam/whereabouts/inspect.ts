@@ -90,8 +90,9 @@ export async function readClaims(
 }
 
 /**
- * Asks the API server of each cluster, as long as there is time. What it does not
- * answer for one item does not concern the others.
+ * Asks the API servers of all clusters at the same time, as long as there is time: a
+ * server that does not answer takes none from the others. What a server does not
+ * answer for one item does not concern its other items.
  *
  * @param begin Returns what asks about one item
  */
@@ -108,15 +109,18 @@ async function askClusters<T extends { readonly kubeconfig: string }>(
   using limit = new JoinedSignal(LIMIT_MS, aborted);
   const { signal } = limit;
   const clusters = Map.groupBy(items, ({ kubeconfig }) => kubeconfig);
-  for (const [kubeconfig, some] of clusters) {
-    await ifAnswered(signal, async () => {
-      using client = await openOwnClient({ kubeconfig, env });
-      if (client === undefined) return;
-      const limits = { signal, overallMs: LIMIT_MS };
-      const ask = await begin(client, limits, kubeconfig);
-      for (const one of some) await ifAnswered(signal, () => ask(one));
-    });
-  }
+  const askOne = async (kubeconfig: string, some: T[]): Promise<void> => {
+    using client = await openOwnClient({ kubeconfig, env });
+    if (client === undefined) return;
+    const limits = { signal, overallMs: LIMIT_MS };
+    const ask = await begin(client, limits, kubeconfig);
+    for (const one of some) await ifAnswered(signal, () => ask(one));
+  };
+  await Promise.all(
+    [...clusters].map(([kubeconfig, some]) =>
+      ifAnswered(signal, () => askOne(kubeconfig, some))
+    ),
+  );
 }
 
 /** Asks while there is time, and does without the answer if there is none. */
@@ -192,7 +196,9 @@ export async function readSetAside(
     if (settings === undefined) return [];
     return [{ network, settings, kubeconfig: settings.kubeconfig }];
   });
-  const found: SetAsideInPool[] = [];
+  const found = new Map(
+    networks.map((one) => [one, [] as SetAsideInPool[]]),
+  );
   await askClusters(networks, env, aborted, async (client, limits, path) => {
     const api = new WhereaboutsApi(client, await findNamespace(path), limits);
     const known = new Set<string>();
@@ -200,11 +206,11 @@ export async function readSetAside(
       for (const pool of await findPools({ ...one, api, env })) {
         if (known.has(pool.name)) continue;
         known.add(pool.name);
-        found.push(...await listSetAside(api, one.network, pool));
+        found.get(one)?.push(...await listSetAside(api, one.network, pool));
       }
     };
   });
-  return found;
+  return [...found.values()].flat();
 }
 
 async function listSetAside(

@@ -183,3 +183,18 @@ Deno.test("readSetAside() asks once for each network, and no refusal hides anoth
     `GET ippools/${POOL}`,
   ]);
 });
+
+Deno.test("readSetAside() asks a cluster although another one is silent", async () => {
+  await using silent = await WhereaboutsScene.start();
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(RANGE);
+  await scene.add(RANGE, having("10.0.0.1"));
+  silent.api.fault({ delayMs: 60_000 });
+  const plugins = [silent, scene].map((one, at) => ({
+    network: `net${at}`,
+    document: { type: "macvlan", ipam: one.ipam(RANGE) },
+  }));
+  const { signal } = new AbortController();
+  const found = await readSetAside(plugins, {}, signal);
+  assertEquals(found.map(({ network }) => network), ["net1"]);
+});
