@@ -118,11 +118,13 @@ export class ScratchCache {
   }
 
   /**
-   * Removes a container's file; succeeds without one.
+   * Removes a container's file; succeeds without one, as for an ID that no ADD
+   * accepts, because a directory has that name.
    *
    * @throws {CniError} 5 if the file cannot be removed
    */
   remove(containerId: string): void {
+    if (TAKEN_NAMES.includes(containerId)) return;
     removeIfThere(this.#path(containerId));
   }
 

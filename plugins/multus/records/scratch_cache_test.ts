@@ -176,6 +176,13 @@ Deno.test("ScratchCache.remove() may be repeated", () => {
   assertEquals(fixture.scratch.list(), []);
 });
 
+Deno.test("ScratchCache.remove() leaves its directories", () => {
+  using fixture = new Fixture();
+  fixture.makeResults();
+  fixture.scratch.remove("results");
+  assert(Deno.statSync(join(fixture.directory, "results")).isDirectory);
+});
+
 Deno.test("ScratchCache.list() leaves out other files", () => {
   using fixture = new Fixture();
   const { scratch, directory } = fixture;
