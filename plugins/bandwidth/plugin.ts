@@ -35,6 +35,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { aliasOf, attachmentOf } from "../parts/owner/attachment.ts";
 import { deleteLater, deleteNow } from "../parts/link/delete_links.ts";
 import {
+  isOfAnotherPod,
   readablePrevResult,
   requirePrevResult,
 } from "../parts/sandbox/prev_result.ts";
@@ -208,10 +209,12 @@ function endLimitsOfEnd(
  */
 function isOwnEnd(
   { alias, name }: Link,
-  { isInside }: IfbContext,
+  { isInside, host }: IfbContext,
   call: Call,
 ): boolean {
   if (alias === aliasOf(attachmentOf(call))) return true;
+  // The path of a deleted container's namespace may lead to another one.
+  if (isInside && isOfAnotherPod(host, call)) return false;
   const prevResult = readablePrevResult(call);
   if (prevResult === undefined) {
     return alias === undefined && !isAtLeast(call.cniVersion, "0.4.0");
