@@ -276,7 +276,8 @@ export class LinkRequests {
     try {
       return this.get(link);
     } catch (error) {
-      if (isErrno(error, "ENODEV")) return undefined;
+      // ERANGE: no link can have so long a name.
+      if (isErrno(error, "ENODEV", "ERANGE")) return undefined;
       throw error;
     }
   }
