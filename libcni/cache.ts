@@ -29,9 +29,10 @@ import {
   parseJson,
 } from "../base/json/json.ts";
 import {
+  type FileContent,
   ifPossible,
   isTaken,
-  readFile,
+  readContent,
   removeIfThere,
   unlessMissing,
   withIoFailure,
@@ -307,7 +308,7 @@ export class AttachmentCache {
 
   /** Reads a file; undefined if it is absent or empty. */
   #read(key: AttachmentKey): Uint8Array | undefined {
-    return readIfPossible(this.#path(key));
+    return readIfPossible(this.#path(key))?.bytes;
   }
 
   #listNames(): string[] {
@@ -346,11 +347,11 @@ function belongsTo(key: AttachmentKey, found: AttachmentKey): boolean {
 
 /** Reads a file of a cache; undefined if it is not an attachment, or cannot be read. */
 export function readAttachment(path: string): CachedAttachment | undefined {
-  const bytes = readIfPossible(path);
-  const since = ifPossible(() => Deno.statSync(path).mtime);
-  if (bytes === undefined || !since) return undefined;
+  const content = readIfPossible(path);
+  const since = content?.changedAt;
+  if (content === undefined || !since) return undefined;
   try {
-    const { kind, ...document } = decodeDocument(bytes, path);
+    const { kind, ...document } = decodeDocument(content.bytes, path);
     const { network, containerId, ifName } = document;
     const isWhole = ![network, containerId, ifName].includes("");
     return kind === CACHE_KIND && isWhole
@@ -362,10 +363,10 @@ export function readAttachment(path: string): CachedAttachment | undefined {
   }
 }
 
-function readIfPossible(path: string): Uint8Array | undefined {
-  const bytes = ifPossible(() => readFile(path));
+function readIfPossible(path: string): FileContent | undefined {
+  const content = ifPossible(() => readContent(path));
   // A file that was not synced may be empty or all zeros after a crash.
-  return bytes?.some((byte) => byte > SPACE) ? bytes : undefined;
+  return content?.bytes.some((byte) => byte > SPACE) ? content : undefined;
 }
 
 const SPACE = 0x20;

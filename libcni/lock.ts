@@ -231,8 +231,13 @@ export class AttachmentLocks {
   #tryLock(name: string, options: LockTry = {}): FileLock | undefined {
     const path = join(this.#directory, name);
     return withIoFailure(`lock "${path}"`, () => {
-      Deno.mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
-      return FileLock.tryAcquire(path, options);
+      try {
+        return FileLock.tryAcquire(path, options);
+      } catch (error) {
+        if (!(error instanceof Deno.errors.NotFound)) throw error;
+        Deno.mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+        return FileLock.tryAcquire(path, options);
+      }
     });
   }
 

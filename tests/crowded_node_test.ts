@@ -34,6 +34,8 @@ const SAME_CALLS = 8, SAME_BYTES = 400;
 const SAME_HALF = 1.3;
 /** How much more GC may read if a container has two links on the host instead of one. */
 const TWO_LINKS = 2.5;
+/** Most calls of GC of multus for each valid container: five for each of its two files. */
+const CALLS_OF_TWO_FILES = 10.5;
 /** What the engine may read of its own files, in bytes. */
 const FILE_BYTES = 10_000;
 
@@ -158,6 +160,13 @@ rootTest(
       const one = growthOf("ptp in the subnet of an uplink");
       const two = growthOf("ptp, tuning, bandwidth and sbr");
       assert(two < TWO_LINKS * one, `${two} bytes instead of ${one}`);
+    });
+    await t.step("GC of multus reads each file of its cache once", () => {
+      const [few, many] = [FEW, MANY].map((others) =>
+        costOf("multus", others, "GC").calls
+      ) as [number, number];
+      const each = (many - few) / (MANY - FEW);
+      assert(each <= CALLS_OF_TWO_FILES, `${each} calls for each container`);
     });
     await t.step("GC lists no directory for each container", () => {
       const listing = listPossible().filter((network) => {

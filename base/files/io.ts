@@ -129,6 +129,12 @@ export function removeQuietly(path: string): void {
 /** Largest file that {@linkcode readFile} reads, in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
+/** What a file contains, and when that was changed. */
+export interface FileContent {
+  readonly bytes: Uint8Array;
+  readonly changedAt: Date | null;
+}
+
 /**
  * Reads a file of at most 16 MiB. A pipe would make the reader wait, and a device
  * such as `/dev/zero` never ends.
@@ -137,12 +143,31 @@ const MAX_BYTES = 16 * 1024 * 1024;
  * @throws {Error} If it is not a file, or too large
  */
 export function readFile(path: string): Uint8Array {
-  const { isFile, size } = Deno.statSync(path);
-  if (!isFile) throw new Error("it is not a file");
-  if (size > MAX_BYTES) {
-    throw new Error(`it has ${size} bytes; at most ${MAX_BYTES} are read`);
+  return readContent(path).bytes;
+}
+
+/** Reads a file as {@linkcode readFile} does, and the time of its last change. */
+export function readContent(path: string): FileContent {
+  // Opening a pipe would wait already.
+  checkIsFile(Deno.statSync(path));
+  using file = Deno.openSync(path);
+  const { size, mtime: changedAt } = checkIsFile(file.statSync());
+  // The size of what the kernel writes as it is read, as in /proc, is 0.
+  if (size === 0) return { bytes: Deno.readFileSync(path), changedAt };
+  const bytes = new Uint8Array(size);
+  let length = 0;
+  while (length < size) {
+    const read = file.readSync(bytes.subarray(length));
+    if (read === null) break;
+    length += read;
   }
-  return Deno.readFileSync(path);
+  return { bytes: bytes.subarray(0, length), changedAt };
+}
+
+function checkIsFile(info: Deno.FileInfo): Deno.FileInfo {
+  if (!info.isFile) throw new Error("it is not a file");
+  if (info.size <= MAX_BYTES) return info;
+  throw new Error(`it has ${info.size} bytes; at most ${MAX_BYTES} are read`);
 }
 
 /** Reads the text of a file, as {@linkcode readFile} does. */

@@ -78,15 +78,18 @@ export function listStale(
 ): StaleContainer[] {
   const { scratch } = session;
   const spared = new Set(valid.map(({ containerId }) => containerId));
+  const isSpared = (containerId: string): boolean => spared.has(containerId);
   const recorded = new Map<string, CachedAttachment[]>();
-  for (const containerId of scratch.list()) recorded.set(containerId, []);
+  for (const containerId of scratch.list(isSpared)) {
+    recorded.set(containerId, []);
+  }
   for (const attachment of attachments) {
     const { containerId } = attachment;
+    if (isSpared(containerId)) continue;
     const others = recorded.get(containerId) ?? [];
     recorded.set(containerId, [...others, attachment]);
   }
   return [...recorded]
-    .filter(([containerId]) => !spared.has(containerId))
     .filter(([containerId, cached]) =>
       !isYounger(session, containerId, cached) &&
       isOurs(session, scratch.readUsable(containerId), cached)

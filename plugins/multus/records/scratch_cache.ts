@@ -132,14 +132,17 @@ export class ScratchCache {
    * Lists the containers with a file, in alphabetical order. Other files in the
    * directory are left out.
    *
+   * @param isSpared Returns which containers are left out: their files are not opened
    * @throws {CniError} 5 if the directory cannot be read
    */
-  list(): string[] {
+  list(isSpared: (containerId: string) => boolean = () => false): string[] {
     const names = withIoFailure(
       `read the directory "${this.#directory}"`,
       () => listFiles(this.#directory),
     );
-    return names.filter((name) => looksLikeScratch(this.#path(name))).sort();
+    return names.filter((name) =>
+      !isSpared(name) && looksLikeScratch(this.#path(name))
+    ).sort();
   }
 
   /**

@@ -53,6 +53,7 @@ Deno.test("ScratchCache keeps the networks of containers apart", () => {
   assertEquals(scratch.read("c1"), DELEGATES);
   assertEquals(scratch.read("c2"), [delegate("z")]);
   assertEquals(scratch.list(), ["c1", "c2"]);
+  assertEquals(scratch.list((name) => name === "c1"), ["c2"]);
   scratch.remove("c1");
   assertEquals(scratch.read("c1"), undefined);
   assertEquals(scratch.list(), ["c2"]);
