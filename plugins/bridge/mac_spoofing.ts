@@ -6,9 +6,10 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { tryAll } from "../../cni/call/rollback.ts";
+import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
 import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
+import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { Nftables, type Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
@@ -136,10 +137,14 @@ export function checkCanCheckSpoofing(hostNetns: string): void {
   );
 }
 
+/** How many attachments lose their rules in one commit. */
+const REMOVED_AT_ONCE = 100;
+
 /**
- * Removes the rules of stale attachments to a network.
+ * Removes the rules of stale attachments to a network. Many go with one commit: for
+ * each, the kernel writes all rules of the chain again, and compares the jumps of all.
  *
- * @throws {Error} If a rule exists and cannot be removed
+ * @throws {Error} If a rule exists and cannot be removed; the others are removed
  */
 export async function endStaleSpoofChecks(
   host: Rtnl,
@@ -150,23 +155,54 @@ export async function endStaleSpoofChecks(
   // Otherwise each stale rule would be searched for among all rules.
   using _kept = Nftables.keepOpen(host.netns.path);
   const stale = listAttachments(host, network).filter((one) => !isValid(one));
-  await tryAll(stale.map((attachment) => [
+  await tryAll([...chunked(stale)].map((some): TearDownStep => [
+    "remove the rules of stale attachments",
+    () => tearDownTogether(host, some),
+  ]));
+}
+
+function* chunked(all: readonly Attachment[]): Generator<Attachment[], void> {
+  for (let at = 0; at < all.length; at += REMOVED_AT_ONCE) {
+    yield all.slice(at, at + REMOVED_AT_ONCE);
+  }
+}
+
+/** Removes the rules of attachments; one that keeps its rules does not keep the others'. */
+async function tearDownTogether(
+  host: Rtnl,
+  attachments: readonly Attachment[],
+): Promise<void> {
+  try {
+    using nftables = openNftables(host.netns.path);
+    if (nftables === undefined) return;
+    return await commitUnlessDisturbed(
+      nftables,
+      () =>
+        attachments.filter((one) => !isInUse(host, nftables, one))
+          .flatMap((one) => removalOf(nftables, namesOf(one))),
+    );
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+  }
+  await tryAll(attachments.map((attachment) => [
     `remove the rules of "${attachment.ifName}" of "${attachment.containerId}"`,
     () => tearDownSpoofCheck(host, attachment),
   ]));
 }
 
-/** Lists the attachments to a network that have rules. */
+/** Lists the attachments to a network that have rules, each once. */
 function listAttachments(host: Rtnl, network: string): Attachment[] {
   using nftables = openNftables(host.netns.path);
   const rules = nftables?.listRules(TABLE, PREROUTING) ?? [];
-  return rules
+  const found = rules
     .filter(({ comment }) => comment.startsWith(COMMENT_PREFIX))
     .flatMap(({ comment, expressions }) => {
       const id = comment.slice(COMMENT_PREFIX.length);
       return ownersNamed(id).map((owner) => ({ ...owner, network }))
-        .filter((one) => hostIfNameOf(one) === inputNameOf(expressions));
+        .filter((one) => hostIfNameOf(one) === inputNameOf(expressions))
+        .map((one) => [`${one.containerId}/${one.ifName}`, one] as const);
     });
+  return [...new Map(found).values()];
 }
 
 /**

@@ -1,5 +1,12 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../base/error.ts";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { CniError, describeError } from "../../base/error.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import {
@@ -68,6 +75,12 @@ class Fixture implements Disposable {
     const owner = { containerId, ifName: "eth0" };
     const hostIfName = hostIfNameOf({ ...owner, network: "net1" });
     checkSpoofCheck(this.path, owner, { hostIfName, mac: MAC });
+  }
+
+  /** Counts the commits. */
+  generation(): number {
+    using nftables = Nftables.open(this.path);
+    return nftables.generation();
   }
 
   nft(...args: string[]): string {
@@ -221,6 +234,36 @@ test("endStaleSpoofChecks() tells networks and hyphens apart", async () => {
   await fixture.endStale("net1");
   await fixture.endStale("net2");
   assertEquals(fixture.list(), SKELETON);
+});
+
+test("endStaleSpoofChecks() removes many with few commits", async () => {
+  using fixture = new Fixture();
+  for (let number = 0; number < 5; number++) await fixture.setUp(`c${number}`);
+  // The same rule a second time.
+  const owner = { containerId: "c1", ifName: "eth0" };
+  const name = hostIfNameOf({ ...owner, network: "net1" });
+  fixture.nft(
+    ...["add", "rule", "bridge", "nat", "PREROUTING", "iifname", name],
+    ...["jump", "cni-br-iface-c1-eth0", "comment", '"macspoofchk-c1-eth0"'],
+  );
+  const before = fixture.generation();
+  await fixture.endStale("net1");
+  assertEquals(fixture.list(), SKELETON);
+  assertEquals(fixture.generation() - before, 1);
+});
+
+test("endStaleSpoofChecks() removes the others of one that the kernel keeps", async () => {
+  using fixture = new Fixture();
+  for (let number = 0; number < 3; number++) await fixture.setUp(`c${number}`);
+  fixture.nft("add", "chain", "bridge", "nat", "other");
+  fixture.nft(
+    ...["add", "rule", "bridge", "nat", "other"],
+    ...["jump", "cni-br-iface-c1-eth0"],
+  );
+  const error = await assertRejects(() => fixture.endStale("net1"), Error);
+  assertStringIncludes(describeError(error), '"eth0" of "c1"');
+  const left = fixture.chains().filter((name) => name.includes("iface"));
+  assertEquals(left, ["cni-br-iface-c1-eth0", "cni-br-iface-c1-eth0-mac"]);
 });
 
 test("checkCanCheckSpoofing() finds nf_tables", () => {
