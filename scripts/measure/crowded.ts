@@ -1,60 +1,72 @@
 /**
  * Counts the system calls of a container's commands, and what they read, beside few
- * and many others: the table of docs/performance.md.
+ * and many others: the tables of docs/performance.md.
  *
- * `deno task deno run -A scripts/measure/crowded.ts NETWORKS COUNT...`, as root: see
- * `tests/_harness/crowded_node.ts`.
+ *     deno task deno run -A scripts/measure/crowded.ts [--docs] WAY NETWORKS COUNT...
+ *
+ * As root, with the arguments of `tests/_harness/crowded_node.ts`. Other work on the
+ * machine does not disturb counts. With `--docs`, the page's rows of these networks
+ * are written.
  *
  * @module
  */
 
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { listPossible } from "../../tests/_harness/crowded_node.ts";
+import {
+  listNetworks,
+  listPossible,
+} from "../../tests/_harness/crowded_node.ts";
 import {
   type TracedCalls,
   traceProgram,
 } from "../../tests/_harness/traced_calls.ts";
+import { ROOT, runDeno } from "../project.ts";
+import { formatRow, replaceRows } from "./counts_table.ts";
 
-const COMMANDS = ["ADD", "CHECK", "DEL", "GC", "GC of all"];
+/** Numbers of others in the page's columns. */
+const LEVELS: readonly number[] = [3, 250, 1000];
 
-/** Formats `95, 5.6`: system calls, and KB that they read; and those of programs. */
-function formatPart(part: TracedCalls | undefined): string {
-  if (part === undefined) return "";
-  const { count, bytes, programs, programBytes } = part;
-  const kb = (bytes: number): string => (bytes / 1000).toFixed(1);
-  const own = `${count}, ${kb(bytes)}`;
-  return programs === 0 ? own : `${own} + ${programs}, ${kb(programBytes)}`;
-}
+/** The comments before the page's tables. */
+const MARKS: Readonly<Record<string, string>> = {
+  daemon: "counts in the daemon",
+  process: "counts without the daemon",
+};
 
-/** Prints the table. */
+/** Counts, and returns a row for each network. */
 async function measure(
+  way: string,
   pattern: string,
-  counts: readonly string[],
-): Promise<void> {
+  counts: readonly number[],
+): Promise<string[]> {
   using hosts = TestHosts.create();
   const parts = await traceProgram(hosts.host, hosts.directory, [
     "crowded_node.ts",
-    ...["daemon", pattern],
-    ...counts,
+    ...[way, pattern],
+    ...counts.map(String),
   ]);
-  const head = [
-    "",
-    ...COMMANDS.flatMap((command) =>
-      counts.map((count) => `${command}, ${count}`)
-    ),
-  ];
-  const rows = listPossible(pattern).map((name) => [
-    name,
-    ...COMMANDS.flatMap((command) =>
-      counts.map((count) =>
-        formatPart(parts.get(`${name}-${count}-${command}`))
-      )
-    ),
-  ]);
-  for (const row of [head, ...rows]) console.log(row.join("\t"));
+  return listPossible(pattern).map((name) => {
+    const costOf = (command: string, others: number): TracedCalls => {
+      const part = parts.get(`${name}-${others}-${command}`);
+      if (part !== undefined) return part;
+      throw new Error(`There is no mark of ${name}, ${command}`);
+    };
+    return formatRow(name, costOf, counts, LEVELS);
+  });
+}
+
+async function writeRows(way: string, rows: readonly string[]): Promise<void> {
+  const path = `${ROOT}docs/performance.md`;
+  const page = await Deno.readTextFile(path);
+  const columns = { names: listNetworks(), levels: LEVELS };
+  const mark = MARKS[way] ?? way;
+  await Deno.writeTextFile(path, replaceRows(page, mark, rows, columns));
+  await runDeno(["fmt", "--quiet", path]);
 }
 
 if (import.meta.main) {
-  const [pattern = "", ...counts] = Deno.args;
-  await measure(pattern, counts);
+  const isForDocs = Deno.args[0] === "--docs";
+  const [way = "", pattern = "", ...counts] = Deno.args.slice(+isForDocs);
+  const rows = await measure(way, pattern, counts.map(Number));
+  for (const row of rows) console.log(row);
+  if (isForDocs) await writeRows(way, rows);
 }
