@@ -33,6 +33,11 @@ export interface ReconcilerOptions {
 export interface Round {
   /** Whether it is due although nothing was heard. */
   readonly isSweep: boolean;
+  /**
+   * Begins another round within this one if it may begin now; returns whether. It has
+   * then to handle what was heard since.
+   */
+  readonly beginAnother: () => boolean;
   /** The daemon's. */
   readonly calls: Pick<Calls, "whileIdle">;
   readonly signal: AbortSignal;
@@ -62,6 +67,8 @@ export abstract class Reconciler<
   /** When the last round ended, and why it failed. */
   protected last: { readonly lastAt?: string; readonly problem?: string } = {};
   #wake = Promise.withResolvers<true>();
+  /** When the last two rounds began, in ms of the process's clock; the last one first. */
+  #starts: readonly [lastMs: number, beforeMs: number] = [-Infinity, -Infinity];
 
   /** Starts with nothing heard. */
   constructor(options: Options) {
@@ -86,29 +93,52 @@ export abstract class Reconciler<
   /** Works until the signal. */
   async run(calls: Round["calls"], signal: AbortSignal): Promise<void> {
     using _stack = this.stack;
-    const { restMs = this.restMs, sweepMs = SWEEP_MS, retryMs = RETRY_MS } =
-      this.options;
-    let failures = 0, beforeMs = -Infinity;
+    const { sweepMs = SWEEP_MS, retryMs = RETRY_MS } = this.options;
+    let failures = 0;
     for (let sweepAt = performance.now(); !signal.aborted;) {
       const now = performance.now();
       const isSweep = now >= sweepAt;
       if (isSweep) sweepAt = now + sweepMs;
       if (isSweep || now >= this.dueAt()) {
-        if (!await this.#tryRound({ isSweep, calls, signal })) continue;
+        const before = this.#starts;
+        this.#noteStart(now);
+        const beginAnother = (): boolean => this.#beginAnother();
+        const round = { isSweep, beginAnother, calls, signal };
+        if (!await this.#tryRound(round)) {
+          this.#starts = before;
+          continue;
+        }
         failures = this.last.problem === undefined ? 0 : failures + 1;
         if (failures > 0) {
           const retryAt = performance.now() + retryMs * 2 ** (failures - 1);
           sweepAt = Math.min(sweepAt, retryAt);
         }
-        const nextMs = beforeMs + 2 * restMs;
-        beforeMs = now;
-        await pause(Math.max(nextMs - performance.now(), 0), signal);
+        await pause(Math.max(this.#nextMs - performance.now(), 0), signal);
       } else {
         this.#wake = Promise.withResolvers();
         const next = deadline(Math.min(sweepAt, this.dueAt()) - now);
         await waitUntil(this.#wake.promise, next, signal);
       }
     }
+  }
+
+  /** When the next round may begin, in ms of the process's clock. */
+  get #nextMs(): number {
+    const [, beforeMs] = this.#starts;
+    return beforeMs + 2 * (this.options.restMs ?? this.restMs);
+  }
+
+  #noteStart(now: number): void {
+    const [lastMs] = this.#starts;
+    this.#starts = [now, lastMs];
+  }
+
+  #beginAnother(): boolean {
+    const now = performance.now();
+    if (now < this.#nextMs) return false;
+    this.#noteStart(now);
+    this.rounds++;
+    return true;
   }
 
   async #tryRound(round: Round): Promise<boolean> {

@@ -217,7 +217,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
 
   async #repair(
     attachments: readonly NodeAttachment[],
-    { calls, signal }: Round,
+    { calls, signal, beginAnother }: Round,
   ): Promise<NodeRepairs> {
     const { lookup, env, directories, hostNetns, roundMs = ROUND_MS } =
       this.options;
@@ -227,11 +227,24 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       : await this.#ownFiles.list(pluginDirs);
     const invoker = createInvoker(dispatch, lookup, { callers });
     using limit = new JoinedSignal(roundMs, signal);
+    let takenMs = -Infinity;
+    const takeLoss = (): number => {
+      if (performance.now() < this.dueAt()) return takenMs;
+      // If that cannot be known, the next round fails.
+      const isTheirs = ifPossible(() =>
+        concern(this.#removals, attachments, hostNetns)
+      );
+      if (isTheirs && beginAnother()) takenMs = this.#lastRemovalMs;
+      else if (isTheirs !== false) return takenMs;
+      this.#removals = undefined;
+      return takenMs;
+    };
     const ended = await repairAttachments(this.#order(attachments), {
       createRuntime: (cacheDir) =>
         new NetworkRuntime({ pluginDirs, env, cacheDir, hostNetns, invoker }),
       hostNetns,
       signal: limit.signal,
+      takeLoss,
       isDeleted: (attachment) => {
         // This is asked first of each attachment.
         this.#begun.add(attachment.containerId);

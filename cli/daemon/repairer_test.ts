@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { pause } from "../../base/deadline.ts";
+import type { NetNs } from "../../ffi/netns.ts";
 import { AttachmentCache } from "../../libcni/cache.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -52,6 +53,13 @@ rootTest(
     }
   },
 );
+
+/** Turns forwarding off, which concerns all attachments. */
+function turnOff(host: NetNs): void {
+  for (const value of [1, 0]) {
+    runIn(host, "sysctl", "-w", `net.ipv4.ip_forward=${value}`);
+  }
+}
 
 /** Caches attachments of containers, all in one namespace. */
 function cacheAttachments(
@@ -113,15 +121,16 @@ rootTest(
   },
 );
 
+const VERSION =
+  `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"],"commands":["REPAIR"]}'`;
+const answer = (repaired: string, remaining: string): string =>
+  `echo '{"cniVersion":"1.1.0","repaired":[${repaired}],"remaining":[${remaining}]}'`;
+
 rootTest(
   "Repairer reports a round that ran out of time, and keeps what it did not reach",
   async () => {
     using hosts = TestHosts.create();
     using plugins = new RecordingPlugins();
-    const VERSION =
-      `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"],"commands":["REPAIR"]}'`;
-    const answer = (repaired: string, remaining: string): string =>
-      `echo '{"cniVersion":"1.1.0","repaired":[${repaired}],"remaining":[${remaining}]}'`;
     plugins.add("own", { VERSION, REPAIR: answer('"x"', "") });
     plugins.add("broken", { VERSION, REPAIR: answer("", '"y"') });
     plugins.add("slow", {
@@ -199,19 +208,63 @@ rootTest(
       { whileIdle: () => Promise.resolve(undefined) },
       end.signal,
     );
-    const turnOff = (): string =>
-      runIn(host, "sysctl", "-w", "net.ipv4.ip_forward=1") +
-      runIn(host, "sysctl", "-w", "net.ipv4.ip_forward=0");
     const hasBegun = (rounds: number): Promise<void> =>
       eventually("a round", () => repairer.describe().rounds === rounds);
     try {
       await hasBegun(1);
-      turnOff();
+      turnOff(host);
       await hasBegun(2);
-      turnOff();
+      turnOff(host);
       // It would have begun.
       await pause(1000);
       assertEquals(repairer.describe().rounds, 2);
+    } finally {
+      end.abort();
+      await running;
+    }
+  },
+);
+
+rootTest(
+  "Repairer takes up what is lost during a round although a plugin is slow, once",
+  async () => {
+    using hosts = TestHosts.create();
+    using plugins = new RecordingPlugins();
+    plugins.add("fast", { VERSION, REPAIR: answer('"x"', "") });
+    plugins.add("slow", { VERSION, REPAIR: "exec sleep 60" });
+    for (const type of ["fast", "slow"]) {
+      await plugins.runtime().addNetworkList(
+        plugins.list([type], { name: type }),
+        plugins.conf({ containerId: type, netns: hosts.sandbox.path }),
+      );
+    }
+    const repairer = new Repairer({
+      hostNetns: hosts.host.path,
+      directories: {
+        pluginDirs: [plugins.directory.path],
+        cacheDir: plugins.cacheDir,
+      },
+      env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
+      lookup: () => undefined,
+      log: SILENT,
+      restMs: 60 * 60_000,
+    });
+    const end = new AbortController();
+    const running = repairer.run(
+      { whileIdle: (_, work) => work() },
+      end.signal,
+    );
+    const count = (type: string): number =>
+      plugins.story.filter((one) => one === `${type} REPAIR`).length;
+    try {
+      await eventually("slow runs", () => count("slow") === 1);
+      await eventually("fast has run", () => count("fast") === 1);
+      turnOff(hosts.host);
+      await eventually("fast runs again", () => count("fast") === 2);
+      turnOff(hosts.host);
+      // It would have run.
+      await pause(1000);
+      assertEquals([count("fast"), count("slow")], [2, 1]);
     } finally {
       end.abort();
       await running;

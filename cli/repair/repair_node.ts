@@ -21,6 +21,7 @@ import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCached } from "../node/differences.ts";
 import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
 import { CHAIN, unfoldChains } from "../node/chain_form.ts";
+import { RepairQueue } from "./repair_queue.ts";
 
 /** What became of an attachment. */
 export interface AttachmentRepair {
@@ -45,6 +46,8 @@ export interface NodeRepair extends RepairOptions {
   readonly createRuntime: (cacheDir: string) => NetworkRuntime;
   /** Path of the host's namespace, in which plugins run. */
   readonly hostNetns: string;
+  /** As that of a {@linkcode RepairQueue}; undefined repairs each attachment once. */
+  readonly takeLoss?: () => number;
   /** Reports whether DEL of an attachment is under way: it is not repaired then. */
   readonly isDeleted?: (attachment: NodeAttachment) => boolean;
   /**
@@ -56,12 +59,6 @@ export interface NodeRepair extends RepairOptions {
     work: () => Promise<AttachmentRepair>,
   ) => Promise<AttachmentRepair | undefined>;
 }
-
-/**
- * How many containers are repaired at the same time, as the daemon runs calls:
- * those that wait for iptables share its next run.
- */
-const AT_ONCE = 64;
 
 /**
  * Plugins that only run others: the plugins of a chain are asked themselves, and the
@@ -88,10 +85,11 @@ export async function repairAttachments(
   attachments: readonly NodeAttachment[],
   options: NodeRepair,
 ): Promise<NodeRepairs> {
-  const { createRuntime, around = (_, repair) => repair() } = options;
-  const containers = [
-    ...Map.groupBy(attachments, ({ containerId }) => containerId).values(),
-  ];
+  const { createRuntime, around = (_, repair) => repair(), signal } = options;
+  const queue = new RepairQueue(
+    Map.groupBy(attachments, ({ containerId }) => containerId).values(),
+    options.takeLoss,
+  );
   const done = new Map<NodeAttachment, AttachmentRepair>();
   // Nothing tells what their last plugin has repaired.
   const interrupted = new Set<NodeAttachment>();
@@ -101,33 +99,56 @@ export async function repairAttachments(
     runtimes.set(cacheDir, runtime);
     return runtime;
   };
-  const work = async (): Promise<void> => {
-    for (let own = containers.shift(); own; own = containers.shift()) {
-      for (const one of own) {
-        options.signal?.throwIfAborted();
-        if (options.isDeleted?.(one)) continue;
-        const repair = await around(one, async () => {
-          const repair = await repairAttachment(one, runtimeOf(one), options);
-          if (options.signal?.aborted) interrupted.add(one);
-          return repair;
-        });
-        if (repair !== undefined) done.set(one, repair);
-      }
+  const repairContainer = async (
+    own: readonly NodeAttachment[],
+  ): Promise<void> => {
+    for (const one of own) {
+      signal?.throwIfAborted();
+      if (options.isDeleted?.(one)) continue;
+      const repair = await around(one, async () => {
+        const repair = await repairAttachment(one, runtimeOf(one), options);
+        if (signal?.aborted) interrupted.add(one);
+        return repair;
+      });
+      if (repair !== undefined) done.set(one, join(done.get(one), repair));
     }
   };
-  const ended = await Promise.allSettled(
-    Array.from({ length: AT_ONCE }, work),
-  );
+  const listChanged = (): Set<NodeAttachment> =>
+    new Set(
+      [...done.values()].filter(({ plugins }) =>
+        plugins.some(({ repaired }) => repaired.length > 0)
+      ).map(({ attachment }) => attachment),
+    ).union(interrupted);
+  let failure = await queue.run(repairContainer);
   if (!options.dryRun) {
     const { hostNetns } = options;
-    await undoDeleted(done, interrupted, { hostNetns, around, runtimeOf });
+    const isAnyWaiting = (): boolean => failure === undefined && queue.refill();
+    while (!await waitForDels(listChanged(), hostNetns, isAnyWaiting)) {
+      failure = await queue.run(repairContainer);
+    }
+    await undoDeleted(done, listChanged(), { around, runtimeOf });
   }
   const repairs = attachments.flatMap((one) => done.get(one) ?? []);
-  const failed = ended.find(({ status }) => status === "rejected");
-  if (failed?.status === "rejected") return { repairs, failure: failed.reason };
+  if (failure !== undefined) return { repairs, failure };
   return interrupted.size > 0
-    ? { repairs, failure: options.signal?.reason }
+    ? { repairs, failure: signal?.reason }
     : { repairs };
+}
+
+/** Joins what became of an attachment that was repaired again. */
+function join(
+  before: AttachmentRepair | undefined,
+  after: AttachmentRepair,
+): AttachmentRepair {
+  if (before === undefined) return after;
+  // The second repair may have ended earlier.
+  const unreached = before.plugins.slice(after.plugins.length);
+  const plugins = [...after.plugins, ...unreached].map((plugin, index) => {
+    const repaired = new Set(before.plugins[index]?.repaired)
+      .union(new Set(plugin.repaired));
+    return { ...plugin, repaired: [...repaired] };
+  });
+  return { ...after, plugins };
 }
 
 /**
@@ -137,18 +158,11 @@ export async function repairAttachments(
  */
 async function undoDeleted(
   done: Map<NodeAttachment, AttachmentRepair>,
-  interrupted: ReadonlySet<NodeAttachment>,
-  { hostNetns, around, runtimeOf }:
-    & Pick<Required<NodeRepair>, "hostNetns" | "around">
-    & { readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime },
+  changed: ReadonlySet<NodeAttachment>,
+  { around, runtimeOf }: Pick<Required<NodeRepair>, "around"> & {
+    readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime;
+  },
 ): Promise<void> {
-  const repaired = [...done.values()].filter(({ plugins }) =>
-    plugins.some(({ repaired }) => repaired.length > 0)
-  );
-  const changed = new Set(repaired.map(({ attachment }) => attachment))
-    .union(interrupted);
-  if (changed.size === 0) return;
-  await waitForDels([...changed].map((one) => one.containerId), hostNetns);
   using limit = new JoinedSignal(UNDO_MS);
   const { signal } = limit;
   for (const attachment of changed) {
@@ -172,25 +186,34 @@ async function undoDeleted(
   }
 }
 
-/** Waits until no plugin runs DEL of these containers, nor is about to. */
+/**
+ * Waits until no plugin runs DEL of these attachments, nor is about to; returns false
+ * if something else is to be done before.
+ */
 async function waitForDels(
-  containers: readonly string[],
+  attachments: ReadonlySet<NodeAttachment>,
   hostNetns: string,
-): Promise<void> {
+  isInterrupted: () => boolean,
+): Promise<boolean> {
+  if (attachments.size === 0) return true;
+  const containers = new Set(
+    [...attachments].map(({ containerId }) => containerId),
+  );
   const hostId = findFileId(hostNetns);
   const startMs = performance.now();
   let seenMs = startMs;
   for (;;) {
+    if (isInterrupted()) return false;
     const plugins = await listRunningPlugins();
     const now = performance.now();
     if (
       plugins.some(({ command, container, namespaceId }) =>
-        command === "DEL" && containers.includes(container) &&
+        command === "DEL" && containers.has(container) &&
         namespaceId === hostId
       )
     ) seenMs = now;
-    if (now - seenMs >= BETWEEN_PLUGINS_MS) return;
-    if (now - startMs >= MOST_DEL_MS) return;
+    if (now - seenMs >= BETWEEN_PLUGINS_MS) return true;
+    if (now - startMs >= MOST_DEL_MS) return true;
     await pause(LOOK_MS);
   }
 }

@@ -40,6 +40,35 @@ testRows("repairAttachments() looks again after a repair", [
   );
 });
 
+Deno.test("repairAttachments() repairs again what loses something meanwhile", async () => {
+  using host = new RecordingPlugins();
+  host.add("own", {
+    VERSION,
+    REPAIR: `mkdir "$0.y" 2>/dev/null && ${REPAIR} || ${
+      REPAIR.replace("x", "y")
+    }`,
+  });
+  await host.runtime().addNetworkList(host.list(["own"]), host.conf());
+  let lostMs = -Infinity;
+  const { repairs: [repair] } = await repairAttachments(
+    listNodeAttachments(host),
+    {
+      createRuntime: () => host.runtime(),
+      hostNetns: OWN_NETNS,
+      takeLoss: () => lostMs,
+      around: async (_, work) => {
+        const repair = await work();
+        if (lostMs === -Infinity) lostMs = performance.now();
+        return repair;
+      },
+    },
+  );
+  assertEquals(repair?.plugins.map(({ repaired }) => repaired), [["x", "y"]]);
+  assertEquals(host.story.slice(1), [
+    ...["own VERSION", "own REPAIR", "own REPAIR"],
+  ]);
+});
+
 Deno.test("repairAttachments() waits for a DEL that takes long", async () => {
   using host = new RecordingPlugins();
   host.add("own", { VERSION, REPAIR });
