@@ -15,6 +15,7 @@ import { decodeAnswers } from "./netlink/request.ts";
 import { NetlinkSocket, Protocol } from "./netlink/socket.ts";
 import type { NetNs } from "./netns.ts";
 import {
+  changedPart,
   committed,
   delChain,
   delElements,
@@ -76,9 +77,7 @@ const parameters = message(
 );
 
 /** Source: firewalld src/firewall/core/nftables.py `TABLE_NAME`. */
-const FIREWALLD_TABLE = "firewalld";
-const RULE_REMOVALS = [delTable, delChain, delRule, delSet, delElements]
-  .map(({ type }) => type);
+export const FIREWALLD_TABLE = "firewalld";
 
 /** What was removed. */
 export interface Removals {
@@ -98,28 +97,30 @@ export interface Removals {
   readonly deleted: ReadonlySet<string>;
 }
 
-/**
- * Tells processes whose removals of rules do not count, by their names of at most 15
- * bytes and their IDs.
- */
-export type IsIgnored = (name: string, processId: number) => boolean;
+/** Tells which removals of rules count. */
+export interface RulesOfInterest {
+  /** By the process: its name of at most 15 bytes, and its ID. */
+  readonly isIgnored: (name: string, processId: number) => boolean;
+  /** By the table, and the chain or set in it; undefined for the whole table. */
+  readonly isTheirs: (table: string, part: string | undefined) => boolean;
+}
 
 /** Hears of removals until disposal. */
 export class RemovalWatch implements Disposable {
   readonly #nftables: NetlinkSocket;
   readonly #routes: NetlinkSocket;
   readonly #stack: DisposableStack;
-  readonly #isIgnored: IsIgnored;
+  readonly #rules: RulesOfInterest;
   #hasRemovedRules = false;
 
   private constructor(
     sockets: readonly [nftables: NetlinkSocket, routes: NetlinkSocket],
     stack: DisposableStack,
-    isIgnored: IsIgnored,
+    rules: RulesOfInterest,
   ) {
     [this.#nftables, this.#routes] = sockets;
     this.#stack = stack;
-    this.#isIgnored = isIgnored;
+    this.#rules = rules;
   }
 
   /**
@@ -128,16 +129,13 @@ export class RemovalWatch implements Disposable {
    * @throws {SyscallError} If the kernel has no nftables, or the namespace cannot be
    *   entered
    */
-  static open(
-    netns: NetNs,
-    isIgnored: IsIgnored,
-  ): RemovalWatch {
+  static open(netns: NetNs, rules: RulesOfInterest): RemovalWatch {
     using stack = new DisposableStack();
     const nftables = stack.use(NetlinkSocket.open(netns, Protocol.Netfilter));
     const routes = stack.use(NetlinkSocket.open(netns, Protocol.Route));
     nftables.subscribe(NFTABLES_GROUP);
     for (const group of ROUTE_GROUPS) routes.subscribe(group);
-    return new RemovalWatch([nftables, routes], stack.move(), isIgnored);
+    return new RemovalWatch([nftables, routes], stack.move(), rules);
   }
 
   /** Its descriptors: there may be removals when one is readable. */
@@ -162,19 +160,40 @@ export class RemovalWatch implements Disposable {
     const { messages, areSomeLost } = receiveAll(this.#nftables);
     let areRules = areSomeLost;
     for (const one of messages) {
-      this.#hasRemovedRules ||= RULE_REMOVALS.includes(one.type) ||
-        decodeAnswers([one], newTable).some(({ attributes }) =>
-          attributes.name === FIREWALLD_TABLE
-        );
+      this.#hasRemovedRules ||= this.#isRemovalOfTheirs(one);
       // A commit follows its changes, and names its process.
       for (const { attributes } of decodeAnswers([one], committed)) {
         const { processName = "", processId = 0 } = attributes;
-        const isIgnored = this.#isIgnored(processName, processId);
+        const isIgnored = this.#rules.isIgnored(processName, processId);
         if (this.#hasRemovedRules && !isIgnored) areRules = true;
         this.#hasRemovedRules = false;
       }
     }
     return areRules;
+  }
+
+  #isRemovalOfTheirs(one: RawMessage): boolean {
+    const { isTheirs } = this.#rules;
+    switch (one.type) {
+      case newTable.type:
+        return newTable.decode(one.body).attributes.name === FIREWALLD_TABLE;
+      case delTable.type: {
+        const { name = "" } = delTable.decode(one.body).attributes;
+        return isTheirs(name, undefined);
+      }
+      case delChain.type: {
+        const { table = "", name } = delChain.decode(one.body).attributes;
+        return isTheirs(table, name);
+      }
+      case delRule.type:
+      case delSet.type:
+      case delElements.type: {
+        const { table = "", name } = changedPart.decode(one.body).attributes;
+        return isTheirs(table, name);
+      }
+      default:
+        return false;
+    }
   }
 
   #takeRoutes(): Removals {

@@ -22,14 +22,25 @@ const SET_UP = `
   sysctl -qw net.ipv4.ip_forward=1
   nft add table inet t
   nft add chain inet t c
-  nft add rule inet t c accept`;
+  nft add rule inet t c accept
+  nft add table inet other
+  nft add chain inet t other
+  nft add rule inet t other accept
+  nft add set inet t others '{ type ipv4_addr; elements = { 10.0.0.1 } }'`;
 
 /** What is heard after a script: a word for each kind, and the links. */
 const ROWS: readonly [script: string, heard: readonly string[]][] = [
   ["nft flush ruleset", ["rules"]],
   ["nft flush chain inet t c", ["rules"]],
   ["nft add table inet firewalld", ["rules"]],
-  ["nft add table inet other", []],
+  ["nft add table inet other2", []],
+  ["nft delete table inet other", []],
+  ["nft flush chain inet t other", []],
+  ["nft delete chain inet t other", []],
+  ["nft delete element inet t others { 10.0.0.1 }", []],
+  ["nft delete set inet t others", []],
+  ["nft flush chain inet t other; nft flush chain inet t c", ["rules"]],
+  ["nft delete table inet t", ["rules"]],
   ["nft add rule inet t c drop; ip route del 10.9.0.0/24", ["br0"]],
   ["ip route add 10.8.0.0/24 dev br0; ip addr del 10.1.0.1/24 dev br0", [
     "br0",
@@ -71,7 +82,10 @@ rootTest("RemovalWatch hears what is removed", needsRuleTools, async (t) => {
     using hosts = TestHosts.create();
     const { host } = hosts;
     runIn(host, "sh", "-ec", SET_UP);
-    using watch = RemovalWatch.open(host, () => false);
+    using watch = RemovalWatch.open(host, {
+      isIgnored: () => false,
+      isTheirs: (table, part) => !/^other/.test(part ?? table),
+    });
     assertEquals(watch.take(), undefined);
     runIn(host, "sh", "-ec", script);
     assertEquals(describe(host, watch.take()), expected);
@@ -87,9 +101,12 @@ rootTest(
     const { host } = hosts;
     runIn(host, "sh", "-ec", SET_UP);
     const asked: [string, number][] = [];
-    using watch = RemovalWatch.open(host, (...one) => {
-      asked.push(one);
-      return true;
+    using watch = RemovalWatch.open(host, {
+      isIgnored: (...one) => {
+        asked.push(one);
+        return true;
+      },
+      isTheirs: () => true,
     });
     const args = "flush chain inet t c".split(" ");
     const nft = inNetns(host, () => new Deno.Command("nft", { args }).spawn());

@@ -20,9 +20,9 @@ import type { RepairsDocument } from "../../daemon/server/state_handler.ts";
 import { waitReadable } from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import {
-  type IsIgnored,
   type Removals,
   RemovalWatch,
+  type RulesOfInterest,
 } from "../../ffi/removals.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { NetworkRuntime } from "../../libcni/mod.ts";
@@ -40,6 +40,7 @@ import {
   repairAttachments,
 } from "../repair/repair_node.ts";
 import { OwnFiles } from "./own_files.ts";
+import { mayHaveOwnRules } from "./own_rules.ts";
 import {
   Reconciler,
   type ReconcilerOptions,
@@ -139,7 +140,10 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
 
   async #listenToAll(signal: AbortSignal): Promise<void> {
     using netns = NetNs.open(this.options.hostNetns);
-    using watch = RemovalWatch.open(netns, isOwnProcess());
+    using watch = RemovalWatch.open(netns, {
+      isIgnored: isOwnProcess(),
+      isTheirs: mayHaveOwnRules,
+    });
     if (this.#deafness !== undefined) this.#hear(ANYTHING);
     this.#deafness = undefined;
     const failure = new AbortController();
@@ -413,7 +417,7 @@ function concern(
 const NAME_BYTES = 15;
 
 /** Returns a test for this process, its iptables and plugins, which remove their own. */
-function isOwnProcess(): IsIgnored {
+function isOwnProcess(): RulesOfInterest["isIgnored"] {
   const own = ifPossible(() => Deno.readTextFileSync("/proc/self/comm"));
   const names = new Set([
     own?.trim(),
