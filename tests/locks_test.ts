@@ -42,7 +42,7 @@ const LOCKERS = [
   "ipam/host_local/lease_files.ts",
   "libcni/lock.ts",
   "plugins/chain/running_add.ts",
-  "plugins/multus/operations/in_use.ts",
+  "plugins/multus/permit/in_use.ts",
   "plugins/noop/debug_file.ts",
   "plugins/parts/link/free_mac.ts",
   "plugins/parts/link/host_access.ts",

@@ -378,7 +378,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a pod requests an address or a MAC of another container, or the node's address",
       "the caches of multus and the runtime show which container has it",
-      "plugins/multus/operations/in_use_test.ts",
+      "plugins/multus/permit/in_use_test.ts",
       "a pod gets no address and MAC that another container has",
     ],
     [
@@ -420,7 +420,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a pod routes the cluster's addresses past the cluster's network",
       "`podRoutes`, empty by default",
-      "plugins/multus/select/pod_routes_test.ts",
+      "plugins/multus/select/requested_routes_test.ts",
       "checkPermittedRoutes() refuses everything else",
     ],
     [
@@ -432,7 +432,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "an annotation contains too many routes",
       "256 at most",
-      "plugins/multus/select/pod_routes_test.ts",
+      "plugins/multus/select/requested_routes_test.ts",
       "more than a node bears",
     ],
   ],

@@ -56,7 +56,7 @@ export function createMultus(
     check: (call) =>
       operate(call, async () => (await import("./operations/check.ts")).check),
     async del(call): Promise<void> {
-      const { isRecursion } = await import("./operations/recursion.ts");
+      const { isRecursion } = await import("./model/recursion.ts");
       // An error would keep the pod from being deleted.
       if (isRecursion(call.context.env, call.args)) return;
       await operate(

@@ -93,8 +93,10 @@ plugins/multus/select/
   net/ base/ cni/ libcni/ kube/ metadata/plugin_keys.ts plugins/node_keys.ts
   plugins/parts/address/ipam_traits.ts
   plugins/multus/model/ plugins/multus/devices/ plugins/multus/pod/
+plugins/multus/permit/
+  net/ ffi/rtnl/ base/ cni/ libcni/ plugins/multus/model/ plugins/multus/select/
 plugins/multus/attach/
-  base/ cni/ libcni/ ffi/rtnl/ plugins/multus/model/ plugins/multus/devices/
+  base/ cni/ libcni/ plugins/multus/model/ plugins/multus/devices/
 plugins/multus/route/
   net/ ffi/ base/ cni/ libcni/ plugins/parts/ plugins/multus/model/
 plugins/multus/report/

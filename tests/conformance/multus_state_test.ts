@@ -7,7 +7,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/json/json.ts";
-import { checkInterfaceNames } from "../../plugins/multus/attach/interface_names.ts";
+import { checkInterfaceNames } from "../../plugins/multus/permit/interface_names.ts";
 import { OperationLog } from "../../plugins/multus/operations/operation_log.ts";
 import { ScratchCache } from "../../plugins/multus/records/scratch_cache.ts";
 import {

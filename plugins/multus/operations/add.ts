@@ -16,14 +16,14 @@ import { attach, attachmentFailure } from "../attach/attach.ts";
 import {
   checkInterfaceNames,
   InterfaceNameError,
-} from "../attach/interface_names.ts";
+} from "../permit/interface_names.ts";
 import {
   type Attached,
   attachmentOf,
   type NetworkAttachment,
 } from "../model/attachment.ts";
 import type { Delegate } from "../model/delegate.ts";
-import { checkPermitted } from "./permitted.ts";
+import { checkPermitted } from "../permit/permitted.ts";
 import {
   findPod,
   POD_IS_GONE,

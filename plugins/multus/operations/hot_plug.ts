@@ -26,7 +26,7 @@ import {
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { CLAIM_REFERENCE } from "../../../kube/pod_evidence.ts";
 import { attach, attachmentFailure } from "../attach/attach.ts";
-import { checkInterfaceNames } from "../attach/interface_names.ts";
+import { checkInterfaceNames } from "../permit/interface_names.ts";
 import { detach, isCached, restoreAttachment } from "../attach/detach.ts";
 import {
   type Attached,
@@ -45,7 +45,7 @@ import {
 import { injectCniArgs, removeReserved } from "../model/edit_delegate.ts";
 import { inContext } from "../model/network_error.ts";
 import type { MultusOptions } from "../plugin.ts";
-import { checkPermitted } from "./permitted.ts";
+import { checkPermitted } from "../permit/permitted.ts";
 import { findPod, POD_IS_GONE, type PodInfo } from "../pod/pod.ts";
 import { checkAttachmentRoutes, setRoutes } from "../route/route.ts";
 import { parseNetworks } from "../select/annotations.ts";

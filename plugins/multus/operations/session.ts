@@ -28,7 +28,7 @@ import {
   openProcessCluster,
 } from "../pod/cluster.ts";
 import type { PodInfo } from "../pod/pod.ts";
-import { enterRecursion, isNested } from "./recursion.ts";
+import { enterRecursion, isNested } from "../model/recursion.ts";
 
 /** One call of multus. */
 export interface Session {

@@ -13,11 +13,8 @@ import type {
   CachedAttachment,
 } from "../../../libcni/cache.ts";
 import { dropRecycledNetns } from "../../../libcni/operation.ts";
-import { isNamespace } from "../../../cni/call/own_netns.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
-import { ifPossible, unlessMissing } from "../../../base/files/io.ts";
-import { fileIdOf } from "../../../base/files/same_file.ts";
 import { describeAll, detachEach } from "./del.ts";
 import {
   joinAttachments,
@@ -28,6 +25,7 @@ import {
   type NetworkAttachment,
 } from "../model/attachment.ts";
 import type { Delegate } from "../model/delegate.ts";
+import { isSandboxGone } from "../model/sandbox_gone.ts";
 import type { ScratchState } from "../records/scratch_cache.ts";
 import { lockContainer, type Session } from "./session.ts";
 
@@ -228,22 +226,4 @@ function findOldest(
     isDefault(right) - isDefault(left)
   );
   return oldest;
-}
-
-/**
- * Reports whether a container's network namespace was deleted. Its path may
- * then be missing, be the empty file that an unmounted namespace leaves, or
- * resolve to the host's namespace: /proc/PID/ns/net does if a host process
- * reuses the PID. libcni's cache does not have which namespace it was.
- *
- * @param netns CNI_NETNS of ADD; for "" the result is false
- * @param hostNetns Path of the host's own namespace
- * @returns False also if a path cannot be read
- */
-export function isSandboxGone(netns: string, hostNetns: string): boolean {
-  return netns !== "" && (ifPossible(() => {
-    const host = fileIdOf(Deno.statSync(hostNetns));
-    const id = unlessMissing(() => fileIdOf(Deno.statSync(netns)));
-    return id === host || !isNamespace(id);
-  }) ?? false);
 }

@@ -47,7 +47,7 @@ import {
   ROUTES,
 } from "../model/delegate.ts";
 import { checkIp, isHardwareAddress } from "./addresses.ts";
-import { checkRequestedRoutes } from "./pod_routes.ts";
+import { checkRequestedRoutes } from "./requested_routes.ts";
 
 /** The networks that a pod chooses by its annotations. */
 export interface ChosenNetworks {

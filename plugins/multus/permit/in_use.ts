@@ -26,6 +26,8 @@ import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
 import { type Delegate, loadDelegate, pluginsOf } from "../model/delegate.ts";
 import type { NetworkError } from "../model/network_error.ts";
+import { isNested } from "../model/recursion.ts";
+import { isSandboxGone } from "../model/sandbox_gone.ts";
 import {
   isBounded,
   parseIp,
@@ -33,9 +35,7 @@ import {
   requestedIps,
   requestedMacs,
 } from "../select/pod_requests.ts";
-import { isNested } from "./recursion.ts";
-import type { Session } from "./session.ts";
-import { isSandboxGone } from "./stale_containers.ts";
+import type { PermittingCall } from "./permitted.ts";
 
 /** What an attachment of another container has. */
 interface ValuesInUse {
@@ -65,7 +65,7 @@ interface RequestedValues {
  * @throws {CniError} 11 if another call that gives one to a pod takes too long
  */
 export async function reserveRequested(
-  session: Session,
+  session: PermittingCall,
   delegates: readonly Delegate[],
 ): Promise<Disposable> {
   using stack = new DisposableStack();
@@ -93,7 +93,7 @@ export async function reserveRequested(
  * @throws {NetworkError} 7 If one is in use
  */
 export function checkUnused(
-  session: Session,
+  session: PermittingCall,
   delegates: readonly Delegate[],
 ): void {
   const requested = listRequestedValues(delegates);
@@ -160,7 +160,7 @@ function parseMac(text: string): string | undefined {
   return unlessNoAddress(() => Mac.parse(text))?.toString();
 }
 
-function listValuesInUse({ call, cache, k8s }: Session): ValuesInUse[] {
+function listValuesInUse({ call, cache, k8s }: PermittingCall): ValuesInUse[] {
   const { args: { containerId }, hostNetns } = call;
   const others = [cache, new AttachmentCache(DEFAULT_CACHE_DIR)]
     .flatMap((one) => one.listAttachments())
@@ -174,7 +174,7 @@ function listValuesInUse({ call, cache, k8s }: Session): ValuesInUse[] {
 /** Reports whether a container was the pod's: it is replaced. */
 function isOfPod(
   { cniArgs }: CachedAttachment,
-  { podNamespace, podName }: Session["k8s"],
+  { podNamespace, podName }: PermittingCall["k8s"],
 ): boolean {
   const args = new Map(cniArgs);
   return podName !== "" && args.get("K8S_POD_NAME") === podName &&

@@ -6,7 +6,7 @@ import { testRows } from "../../../tests/_harness/table.ts";
 import { type Delegate, ROUTES } from "../model/delegate.ts";
 import { NetworkError } from "../model/network_error.ts";
 import { parseNetworks } from "./annotations.ts";
-import { checkPermittedRoutes } from "./pod_routes.ts";
+import { checkPermittedRoutes } from "./requested_routes.ts";
 
 function parse(...routes: readonly JsonObject[]): void {
   parseNetworks(JSON.stringify([{ name: "storage", [ROUTES]: routes }]), "a");

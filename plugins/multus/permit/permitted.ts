@@ -5,8 +5,25 @@
  * @module
  */
 
+import type { Log } from "../../../base/log/log.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { AttachmentCache } from "../../../libcni/cache.ts";
+import type { MultusConfig } from "../model/config.ts";
 import type { Delegate } from "../model/delegate.ts";
-import type { Session } from "./session.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
+
+/** The parts of a call that decide what its pod may request. */
+export interface PermittingCall {
+  readonly call: Pick<
+    Call<MultusConfig>,
+    "args" | "config" | "context" | "hostNetns" | "signal"
+  >;
+  /** The pod, from CNI_ARGS. */
+  readonly k8s: K8sArgs;
+  /** The attachments that multus made. */
+  readonly cache: AttachmentCache;
+  readonly log: Log;
+}
 
 /**
  * Checks that a pod may have the routes, addresses and MACs that it requests.
@@ -16,12 +33,14 @@ import type { Session } from "./session.ts";
  * @throws {NetworkError} 7 If it is not allowed
  */
 export async function checkPermitted(
-  session: Session,
+  session: PermittingCall,
   delegates: readonly Delegate[],
 ): Promise<Disposable | undefined> {
   const { call: { config } } = session;
   if (delegates.some(({ request }) => request.routes)) {
-    const { checkPermittedRoutes } = await import("../select/pod_routes.ts");
+    const { checkPermittedRoutes } = await import(
+      "../select/requested_routes.ts"
+    );
     checkPermittedRoutes(delegates, config);
   }
   const isAsked = delegates.some(({ request: { ips, mac, cniArgs } }) =>

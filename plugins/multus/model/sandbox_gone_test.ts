@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { requireRoot } from "../../../testing/capabilities.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
-import { isSandboxGone } from "./stale_containers.ts";
+import { isSandboxGone } from "./sandbox_gone.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test({
