@@ -8,7 +8,7 @@
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import type { CmdArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { checkSeen, isSandboxGone } from "../parts/sandbox/sandbox.ts";
+import { checkSeen, isMissingSandbox } from "../parts/sandbox/sandbox.ts";
 import type { RemoteCall } from "./call.ts";
 
 /** A path of the namespace, until disposal. */
@@ -47,7 +47,7 @@ export function holdNetns(
       },
     };
   } catch (cause) {
-    if (command === "DEL" && isSandboxGone(cause)) {
+    if (command === "DEL" && isMissingSandbox(cause)) {
       return { path: "", [Symbol.dispose]: (): void => {} };
     }
     throw new CniError(

@@ -133,8 +133,12 @@ export const needsBus: Needs = ignoreUnless(
 );
 
 function isKnownUser(): boolean {
-  const options = { args: ["-un"], stdout: "null", stderr: "null" } as const;
-  return new Deno.Command("id", options).outputSync().success;
+  const { success } = new Deno.Command("id", {
+    args: ["-un"],
+    stdout: "null",
+    stderr: "null",
+  }).outputSync();
+  return success;
 }
 
 /** A bus on which everything is allowed. */

@@ -118,7 +118,7 @@ export function findSandbox(
   try {
     return openSandbox(args);
   } catch (error) {
-    if (isSandboxGone(error)) return undefined;
+    if (isMissingSandbox(error)) return undefined;
     throw error;
   }
 }
@@ -127,7 +127,7 @@ export function findSandbox(
  * Reports whether {@linkcode openSandbox} or {@linkcode checkSeen} failed, or
  * the open before it, because the namespace no longer exists.
  */
-export function isSandboxGone(error: unknown): boolean {
+export function isMissingSandbox(error: unknown): boolean {
   return isMissingNetns(error instanceof CniError ? error.cause : error);
 }
 
