@@ -90,7 +90,7 @@ export function deletionOf(indexes: readonly number[]): EncodedRequest[] {
   ];
 }
 
-/** @throws The first refusal other than that a link does not exist */
+/** Throws the first refusal other than that a link does not exist. */
 export function throwUnlessMissing(
   refusals: readonly (SyscallError | undefined)[],
 ): void {
