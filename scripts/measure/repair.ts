@@ -117,8 +117,8 @@ const COUNT = Number(text);
 const NUMBERS = Array.from({ length: COUNT }, (_, index) => index + 1);
 /** A packet without an answer is lost after this time. */
 const LOST_MS = 20;
-/** A daemon begins no round earlier than this after another. */
-const REST_MS = 5000;
+/** After so long without a round, a daemon begins two without a rest. */
+const REST_MS = 10_000;
 
 /** Reports whether a server can be reached from a namespace, by a connection of its own. */
 function canConnect(from: NetNs, address: Ip, port: number): boolean {
@@ -314,10 +314,18 @@ async function measure(name: string): Promise<void> {
     ? LOSSES.filter(([, scenes]) => scenes.test(name)).map((
       [name, , script],
     ) => [name, async () => void await host.sh(script)])
-    : ["--reload", "--complete-reload"].map((flag) => [
-      `firewall-cmd ${flag}`,
-      () => Promise.resolve(void firewalld.command(flag)),
-    ]);
+    : [
+      ...["--reload", "--complete-reload"].map((
+        flag,
+      ): [string, () => Promise<void>] => [
+        `firewall-cmd ${flag}`,
+        () => Promise.resolve(void firewalld.command(flag)),
+      ]),
+      ["firewalld restarts", async () => {
+        await firewalld.stop();
+        await firewalld.start();
+      }],
+    ];
   const byHand = new Map<string, string>();
   for (const [loss, run] of losses) {
     if (part === "all") {
