@@ -7,7 +7,6 @@
  * @module
  */
 
-import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   allOf,
   hasCommand,
@@ -16,13 +15,7 @@ import {
 } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
-import { GrpcClient } from "../../plugins/multus/devices/grpc.ts";
-import {
-  type Codec,
-  message,
-  messages,
-  text,
-} from "../../plugins/multus/devices/protobuf.ts";
+import { CriClient } from "./cri_client.ts";
 import { eventually } from "./eventually.ts";
 import { BIN, needsBin } from "./executables.ts";
 import { writeImage } from "./image.ts";
@@ -37,35 +30,6 @@ export const needsContainerd: Needs = allOf(
   ),
   ignoreUnless(Deno.build.arch === "x86_64", "the image is for x86-64"),
 );
-
-/** A port of the host that a pod has. */
-interface PortMapping {
-  readonly hostPort: number;
-  readonly containerPort: number;
-}
-
-const portMapping: Codec<PortMapping> = {
-  encode: ({ hostPort, containerPort }) =>
-    new BinaryWriter().uint32(2 << 3).int32(containerPort)
-      .uint32(3 << 3).int32(hostPort).finish(),
-  decode: () => ({ hostPort: 0, containerPort: 0 }),
-};
-
-// Source: k8s.io/cri-api pkg/apis/runtime/v1/api.proto.
-const metadata = message({ name: text(1), uid: text(2), namespace: text(3) });
-const podConfig = message({
-  metadata: messages(1, metadata),
-  portMappings: messages(5, portMapping),
-});
-const runRequest = message({ config: messages(1, podConfig) });
-const idMessage = message({ id: text(1) });
-const address = message({ ip: text(1) });
-const podNetwork = message({ ip: text(1), others: messages(2, address) });
-const podStatus = message({ network: messages(5, podNetwork) });
-const statusResponse = message({ status: messages(1, podStatus) });
-const condition = message({ type: text(1), reason: text(3), message: text(4) });
-const runtimeStatus = message({ conditions: messages(1, condition) });
-const runtimeResponse = message({ status: messages(1, runtimeStatus) });
 
 /** A program that waits until it is killed, as an ELF file for x86-64. */
 const PAUSE = [
@@ -91,16 +55,14 @@ export interface ContainerdOptions {
 }
 
 /** A running containerd. Its plugins are our executables. */
-export class Containerd implements AsyncDisposable {
+export class Containerd extends CriClient implements AsyncDisposable {
   readonly #hosts: TestHosts;
   readonly #directory: string;
   readonly #spawned: Spawned;
-  readonly #client: GrpcClient;
-  readonly #pods = new Set<string>();
 
   private constructor(hosts: TestHosts, directory: string, spawned: Spawned) {
+    super(`${directory}/sock`);
     [this.#hosts, this.#directory, this.#spawned] = [hosts, directory, spawned];
-    this.#client = new GrpcClient(`${directory}/sock`);
   }
 
   /**
@@ -137,7 +99,7 @@ export class Containerd implements AsyncDisposable {
     const containerd = new Containerd(hosts, directory, spawned);
     containerd.configure(plugins);
     try {
-      await eventually("containerd runs", () => containerd.#runs());
+      await eventually("containerd runs", () => containerd.runs());
       containerd.#ctr("images", "import", image);
     } catch (error) {
       await containerd[Symbol.asyncDispose]();
@@ -155,61 +117,10 @@ export class Containerd implements AsyncDisposable {
     Deno.renameSync(`${path}.new`, path);
   }
 
-  /** Waits until the network is ready. */
-  async untilReady(): Promise<void> {
-    await eventually("containerd is ready", async () => {
-      try {
-        const bytes = await this.#call("Status", new Uint8Array());
-        const [status] = runtimeResponse.decode(bytes).status;
-        return status?.conditions.every(({ reason }) =>
-          !/NotReady$/.test(reason)
-        ) ?? false;
-      } catch {
-        return false;
-      }
-    });
-  }
-
-  /** Starts a pod; returns its ID. */
-  async run(name: string, ports: PortMapping[] = []): Promise<string> {
-    const pod = {
-      metadata: [{ name, uid: name, namespace: "default" }],
-      portMappings: ports,
-    };
-    const request = runRequest.encode({ config: [pod] });
-    const { id } = idMessage.decode(await this.#call("RunPodSandbox", request));
-    this.#pods.add(id);
-    return id;
-  }
-
-  /** Lists the addresses of a pod. */
-  async addresses(id: string): Promise<string[]> {
-    const request = idMessage.encode({ id });
-    const bytes = await this.#call("PodSandboxStatus", request);
-    const [status] = statusResponse.decode(bytes).status;
-    const [network] = status?.network ?? [];
-    if (network === undefined) return [];
-    return [network.ip, ...network.others.map(({ ip }) => ip)];
-  }
-
-  /** Lists the IDs of all pods that containerd knows. */
-  async pods(): Promise<string[]> {
-    const list = message({ items: messages(1, idMessage) });
-    const bytes = await this.#call("ListPodSandbox", new Uint8Array());
-    return list.decode(bytes).items.map(({ id }) => id);
-  }
-
-  /** Stops and removes a pod. */
-  async remove(id: string): Promise<void> {
-    await this.#call("StopPodSandbox", idMessage.encode({ id }));
-    await this.#call("RemovePodSandbox", idMessage.encode({ id }));
-    this.#pods.delete(id);
-  }
-
   /** Kills containerd, as a crash would, and waits until it runs again. */
   async crash(): Promise<void> {
     Deno.kill(this.#findPid(), "SIGKILL");
-    await eventually("containerd runs again", () => this.#runs());
+    await eventually("containerd runs again", () => this.runs());
     await this.untilReady();
   }
 
@@ -246,30 +157,10 @@ export class Containerd implements AsyncDisposable {
 
   /** Removes the pods, and with them their control groups; then ends containerd. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const id of this.#pods) await this.remove(id).catch(() => {});
-    this.#client[Symbol.dispose]();
+    await this.removeAll();
+    this[Symbol.dispose]();
     this.#spawned.kill();
     await this.#spawned.output;
-  }
-
-  async #runs(): Promise<boolean> {
-    try {
-      await this.#call("Version", new Uint8Array());
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  async #call(
-    method: string,
-    request: Uint8Array<ArrayBuffer>,
-  ): Promise<Uint8Array<ArrayBuffer>> {
-    return await this.#client.call(
-      `/runtime.v1.RuntimeService/${method}`,
-      request,
-      AbortSignal.timeout(60_000),
-    );
   }
 
   #ctr(...args: string[]): void {
