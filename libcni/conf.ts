@@ -382,6 +382,19 @@ export function asNetwork(
 }
 
 /**
+ * Parses the cached configuration of an attachment: a list, or a bare plugin, which
+ * to the parser of lists is a list without plugins.
+ *
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a network configuration
+ */
+export function parseCachedConfig(
+  bytes: Uint8Array,
+): Network & { readonly disableCheck?: boolean } {
+  const list = parseNetworkConfList(bytes);
+  return list.plugins.length > 0 ? list : asNetwork(parseNetworkConf(bytes));
+}
+
+/**
  * Sets keys of a plugin's configuration. Removes other spellings of them, which
  * a plugin might read instead.
  *

@@ -28,10 +28,8 @@ import {
   type Tools,
 } from "./operation.ts";
 import {
-  asNetwork,
   type Network,
-  parseNetworkConf,
-  parseNetworkConfList,
+  parseCachedConfig,
   type PluginConf,
   type PluginList,
 } from "./conf.ts";
@@ -182,12 +180,6 @@ function restoreAttachment(
     });
     return { network, conf };
   }
-}
-
-/** Parses a list or a bare plugin. To the list parser, a bare plugin is a list without plugins. */
-function parseCachedConfig(bytes: Uint8Array): Network {
-  const list = parseNetworkConfList(bytes);
-  return list.plugins.length > 0 ? list : asNetwork(parseNetworkConf(bytes));
 }
 
 /** Options of DEL for several plugins. */

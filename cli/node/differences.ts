@@ -8,12 +8,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import type { Difference } from "../../cni/call/differences.ts";
 import { listDifferences } from "../../cni/call/list_differences.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import {
-  CheckNotSupportedError,
-  type Network,
-  parseNetworkConf,
-  parseNetworkConfList,
-} from "../../libcni/mod.ts";
+import { CheckNotSupportedError } from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -22,6 +17,7 @@ import { isFalseAlarm } from "./false_alarms.ts";
 import { listHeldLocks } from "./held_locks.ts";
 import { findMissing, findOwnPlugin } from "./plugin_file.ts";
 import { ipamTypeOf, type NodeReader, typesOf } from "./node_reader.ts";
+import { parseCachedConfig } from "../../libcni/conf.ts";
 
 /** A difference, and the plugin that found it. */
 export interface PluginDifference extends Difference {
@@ -128,7 +124,7 @@ async function check(
 ): Promise<PluginDifference[]> {
   const { runtime, signal } = node;
   const { network, config } = attachment;
-  const list = ifPossible(() => parseCached(config));
+  const list = ifPossible(() => parseCachedConfig(config));
   if (list === undefined) return [];
   const { containerId, ifName, netns, cniArgs, capabilityArgs } = attachment;
   if (!canOpen(netns)) return [];
@@ -167,14 +163,4 @@ function canOpen(path: string): boolean {
     if (isMissingNetns(error)) return false;
     throw error;
   }
-}
-
-/** Parses the configuration with which an attachment was made. */
-export function parseCached(
-  bytes: Uint8Array,
-): Network & { readonly disableCheck?: boolean } {
-  const list = parseNetworkConfList(bytes);
-  if (list.plugins.length > 0) return list;
-  const { name, cniVersion, plugin } = parseNetworkConf(bytes);
-  return { name, cniVersion, plugins: [plugin], bytes };
 }

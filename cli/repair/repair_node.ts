@@ -18,7 +18,7 @@ import {
 } from "../../libcni/mod.ts";
 import { isOfAnotherResult } from "../../plugins/parts/sandbox/prev_result.ts";
 import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
-import { parseCached } from "../node/differences.ts";
+import { parseCachedConfig } from "../../libcni/conf.ts";
 import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
 import { CHAIN, unfoldChains } from "../node/chain_form.ts";
 import { RepairQueue } from "./repair_queue.ts";
@@ -246,11 +246,11 @@ async function repairAttachment(
 function parse(
   attachment: NodeAttachment,
 ): {
-  readonly list: ReturnType<typeof parseCached>;
+  readonly list: ReturnType<typeof parseCachedConfig>;
   readonly conf: RuntimeConf;
 } {
   const { network, config, containerId, netns, ifName } = attachment;
-  const list = parseCached(config);
+  const list = parseCachedConfig(config);
   const plugins = unfoldChains(list.plugins)
     .filter(({ type }) => !RUNNERS.includes(type));
   const { cniArgs: args, capabilityArgs } = attachment;
