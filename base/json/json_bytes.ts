@@ -49,9 +49,14 @@ function sortable(text: string): string {
   });
 }
 
-/** Quotes a text. Like Go, also escapes characters that are special in HTML. */
+/** Quotes a text. */
 function formatText(text: string): string {
-  return JSON.stringify(text.toWellFormed()).replace(
+  return escapeAsGo(JSON.stringify(text.toWellFormed()));
+}
+
+/** Escapes what Go's JSON encoder escapes besides: what is special in HTML or JavaScript. */
+export function escapeAsGo(json: string): string {
+  return json.replace(
     /[<>&\u2028\u2029]/g,
     (character) =>
       `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,

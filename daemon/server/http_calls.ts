@@ -20,6 +20,7 @@ import {
 import type { DispatchOutput } from "../../cni/call/context.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
+import { escapeAsGo } from "../../base/json/json_bytes.ts";
 
 /** A request that is not a call; the answer is its text. */
 export class RequestError extends Error {
@@ -221,14 +222,8 @@ export function describeFailure(stdout: string): JsonObject {
   };
 }
 
-/** Characters that Go's JSON encoder escapes. */
-const ESCAPED = /[<>&\u2028\u2029]/g;
-
 function json(status: number, document: JsonObject): Response {
-  const body = JSON.stringify(document).replace(
-    ESCAPED,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  const body = escapeAsGo(JSON.stringify(document));
   const headers = { "content-type": "application/json" };
   return new Response(body, { status, headers });
 }

@@ -20,6 +20,7 @@ import { startOf } from "./cni_protocol.ts";
 import { holdNetns } from "./held_netns.ts";
 import { OWN_CODE, UnusableResult } from "./daemon_errors.ts";
 import { type HttpAnswer } from "./http.ts";
+import { escapeAsGo } from "../../base/json/json_bytes.ts";
 
 const ADD_POD = "/ContivCNI.AddPod", DEL_POD = "/ContivCNI.DelPod";
 
@@ -97,14 +98,6 @@ function encodeBody(call: RemoteCall, netns: string): string {
   };
   const given = Object.entries(body).filter(([, value]) => value);
   return escapeAsGo(JSON.stringify(Object.fromEntries(given)));
-}
-
-/** Escapes what Go's JSON encoder escapes. */
-function escapeAsGo(json: string): string {
-  return json.replace(
-    /[<>&\u2028\u2029]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 }
 
 /**

@@ -22,6 +22,7 @@ import type {
 } from "../../../cni/result/result.ts";
 import { isInMain } from "../../../cni/result/route.ts";
 import type { Delegate } from "../model/delegate.ts";
+import { escapeAsGo } from "../../../base/json/json_bytes.ts";
 
 /** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
 export const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
@@ -155,12 +156,7 @@ export function formatNetworkStatus(
   statuses: readonly NetworkStatus[],
 ): string {
   const texts = statuses.map((status) =>
-    JSON.stringify(status, null, 4).replace(/[<>&\u2028\u2029]/g, escape)
+    escapeAsGo(JSON.stringify(status, null, 4))
   );
   return `[${texts.join(",")}]`;
-}
-
-function escape(character: string): string {
-  const code = character.charCodeAt(0).toString(16);
-  return `\\u${code.padStart(4, "0")}`;
 }
