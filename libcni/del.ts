@@ -11,7 +11,7 @@ import {
   toCniError,
 } from "../base/error.ts";
 import { ifPossible } from "../base/files/io.ts";
-import type { JsonObject } from "../base/json/json.ts";
+import { findValue, type JsonObject } from "../base/json/json.ts";
 import {
   type AttachedOptions,
   buildRequest,
@@ -284,7 +284,8 @@ export async function delPlugins(
 
 /** Reports whether DEL of a plugin releases addresses; flannel has its `ipam` there. */
 function holdsAddresses({ document }: PluginConf): boolean {
-  return document["ipam"] !== undefined || document["delegate"] !== undefined;
+  return ["ipam", "delegate"]
+    .some((key) => findValue(document, key) !== undefined);
 }
 
 /** Reports whether a plugin refuses the version: it has refused ADD, too. */

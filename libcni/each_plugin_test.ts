@@ -9,6 +9,7 @@ import { gcPlugins } from "./gc.ts";
 import { PluginFailure, type PluginTools } from "./operation.ts";
 import { createTools } from "./api.ts";
 import { Steps } from "./steps.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 const prevResult = { cniVersion: "1.1.0", x: 1 };
@@ -102,39 +103,44 @@ Deno.test("delPlugins() runs all plugins even if links left for later cannot be 
   ]);
 });
 
-Deno.test("delPlugins() reports no plugin that did not run to keep the addresses, even in a wrapped error", async () => {
-  using host = makeHost("none");
-  const story: string[] = [];
-  const invoker: Invoker = {
-    async invoke({ type, onProcess }): Promise<string> {
-      if (type === "c") throw new Error("busy");
-      try {
-        await onProcess?.({ path: "/b", env: {}, stdin: new Uint8Array() });
-      } catch (cause) {
-        story.push(describeError(cause));
-        throw new Error("cannot delegate", { cause });
-      }
-      return "";
-    },
-  };
-  const tools = { ...toolsOf(host), context: contextWith({ invoker }) };
-  const list = host.list(["a", "b", "c"]);
-  const plugins = list.plugins.map((plugin) => ({
-    ...plugin,
-    document: { ...plugin.document, ipam: {} },
-  }));
-  const error = await assertRejects(
-    () =>
-      delPlugins(tools, { ...list, plugins }, host.conf(), {
-        continueOnDelErrors: true,
-      }),
-    Error,
-  );
-  assertEquals(describeError(error), 'plugin type="c" failed (delete): busy');
-  const why =
-    "the addresses are kept because the DEL of another plugin has failed";
-  assertEquals(story, [why, why]);
-});
+// Plugins match keys in any case.
+testRows(
+  "delPlugins() reports no plugin that did not run to keep the addresses, even in a wrapped error",
+  ["ipam", "IPAM", "delegate", "Delegate"],
+  async (key) => {
+    using host = makeHost("none");
+    const story: string[] = [];
+    const invoker: Invoker = {
+      async invoke({ type, onProcess }): Promise<string> {
+        if (type === "c") throw new Error("busy");
+        try {
+          await onProcess?.({ path: "/b", env: {}, stdin: new Uint8Array() });
+        } catch (cause) {
+          story.push(describeError(cause));
+          throw new Error("cannot delegate", { cause });
+        }
+        return "";
+      },
+    };
+    const tools = { ...toolsOf(host), context: contextWith({ invoker }) };
+    const list = host.list(["a", "b", "c"]);
+    const plugins = list.plugins.map((plugin) => ({
+      ...plugin,
+      document: { ...plugin.document, [key]: {} },
+    }));
+    const error = await assertRejects(
+      () =>
+        delPlugins(tools, { ...list, plugins }, host.conf(), {
+          continueOnDelErrors: true,
+        }),
+      Error,
+    );
+    assertEquals(describeError(error), 'plugin type="c" failed (delete): busy');
+    const why =
+      "the addresses are kept because the DEL of another plugin has failed";
+    assertEquals(story, [why, why]);
+  },
+);
 
 Deno.test("delPlugins() keeps plugins recorded until the links that they left for later are deleted", async () => {
   using host = makeHost("none");

@@ -7,7 +7,7 @@
 
 import type { Ip } from "../net/ip.ts";
 import type { Cidr } from "../net/cidr.ts";
-import type { JsonObject } from "../base/json/json.ts";
+import { findValue, type JsonObject } from "../base/json/json.ts";
 import type { MaybePromise } from "../base/waiting.ts";
 import type { Leftovers } from "./leftovers.ts";
 import type { PluginKeys } from "./plugin_keys.ts";
@@ -266,16 +266,9 @@ export interface BuiltInMetadata extends PluginMetadata {
   readonly leftovers?: () => Promise<Leftovers>;
 }
 
-/** Reads a key of a configuration, in any case as Go does. */
-export function valueOf(conf: JsonObject, key: string): unknown {
-  const found = Object.keys(conf)
-    .findLast((one) => one.toLowerCase() === key.toLowerCase());
-  return found === undefined ? undefined : conf[found];
-}
-
 /** Reports whether a configuration's key `backend` chooses iptables, as by default. */
 export function hasIptablesBackend(conf: JsonObject): boolean {
-  const backend = valueOf(conf, "backend");
+  const backend = findValue(conf, "backend");
   return backend === "iptables" || backend === undefined || backend === "";
 }
 
@@ -287,8 +280,8 @@ export function masterOf(
   conf: JsonObject,
   use: LowerLink["use"],
 ): LowerLink | undefined {
-  if (valueOf(conf, "linkInContainer") === true) return undefined;
-  const name = valueOf(conf, "master");
+  if (findValue(conf, "linkInContainer") === true) return undefined;
+  const name = findValue(conf, "master");
   const isNamed = typeof name === "string" && name !== "";
   return { name: isNamed ? name : undefined, key: "master", use };
 }

@@ -7,6 +7,7 @@
 import { CniError, ErrorCode } from "../base/error.ts";
 import { deadline } from "../base/deadline.ts";
 import {
+  findValue,
   type JsonObject,
   type JsonValue,
   objectOf,
@@ -154,7 +155,9 @@ export function withLabels(
   const pairs = Object.entries(labels).map(([key, value]) => ({ key, value }));
   if (pairs.length === 0) return list;
   const plugins = list.plugins.map(({ document }) =>
-    injectConf(document, { args: addLabels(document["args"], pairs) })
+    injectConf(document, {
+      args: addLabels(findValue(document, "args"), pairs),
+    })
   );
   const document = objectOf(parseJson(list.bytes) as JsonValue);
   return parseNetworkConfList(

@@ -236,12 +236,14 @@ Deno.test("withLabels() tells every plugin, beside what it is told already", () 
   const list = listOf(
     { type: "a" },
     { type: "b", args: { x: 1, cni: { ips: ["10.1.2.3"], labels: [] } } },
+    { type: "c", Args: { x: 1 } },
   );
   const labelled = withLabels(list, { app: "web", "a/b": "" });
   const labels = [{ key: "app", value: "web" }, { key: "a/b", value: "" }];
   assertEquals(labelled.plugins.map(({ document }) => document), [
     { type: "a", args: { cni: { labels } } },
     { type: "b", args: { x: 1, cni: { ips: ["10.1.2.3"], labels } } },
+    { type: "c", args: { x: 1, cni: { labels } } },
   ]);
 });
 

@@ -279,10 +279,10 @@ export function foldKey(key: string): string {
  * Finds the value of a key in any spelling. Like a plugin, takes the last one of
  * several.
  */
-export function findValue(
-  object: JsonObject,
+export function findValue<T>(
+  object: Readonly<Record<string, T>>,
   key: string,
-): JsonValue | undefined {
+): T | undefined {
   const folded = foldKey(key);
   return Object.entries(object)
     .findLast(([spelling]) => foldKey(spelling) === folded)?.[1];

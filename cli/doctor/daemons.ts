@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
 import { dirname } from "@std/path/posix";
 import { buildIdentity } from "../../base/process/build_identity.ts";
@@ -30,7 +31,6 @@ import {
 import { listRuntimes } from "./runtimes.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { findOwnPlugin } from "../node/plugin_file.ts";
-import { valueOf } from "../../metadata/plugin_metadata.ts";
 
 /** The command that starts a daemon anew, by the unit of `cni install`. */
 const RESTART = "cni daemon restart";
@@ -53,12 +53,12 @@ function listNamed({ networks }: NodeReader): Named[] {
   const all = networks.flatMap(({ name, plugins }) =>
     plugins.flatMap((conf) => {
       const isNeeded = conf.type === SHIM;
-      const directory = valueOf(conf.document, SocketKey.directory);
+      const directory = findValue(conf.document, SocketKey.directory);
       const socket = isNeeded
         ? httpSocketIn(
           typeof directory === "string" ? directory : SHIM_DIRECTORY,
         )
-        : valueOf(conf.document, SocketKey.socket);
+        : findValue(conf.document, SocketKey.socket);
       return typeof socket === "string" && socket !== ""
         ? [{ socket, name, isNeeded }]
         : [];

@@ -6,15 +6,18 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
-import { type KernelNeed, valueOf } from "../../metadata/plugin_metadata.ts";
+import type { KernelNeed } from "../../metadata/plugin_metadata.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { CONNTRACK } from "../../plugins/parts/firewall/conntrack_need.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { probeOfMasquerade } from "../../plugins/parts/firewall/masquerade/nftables.ts";
+import {
+  probeOfMasquerade,
+} from "../../plugins/parts/firewall/masquerade/nftables.ts";
 import {
   type Check,
   error,
@@ -39,9 +42,9 @@ interface Feature extends KernelNeed {
 }
 
 const masquerades = ({ conf }: PlacedConf): boolean =>
-  valueOf(conf.document, "ipMasq") === true;
+  findValue(conf.document, "ipMasq") === true;
 const isInNftables = ({ conf }: PlacedConf): boolean =>
-  valueOf(conf.document, "ipMasqBackend") === "nftables";
+  findValue(conf.document, "ipMasqBackend") === "nftables";
 
 /** Kernel features behind keys that several plugins share. */
 const FEATURES: readonly Feature[] = [
@@ -198,8 +201,8 @@ export const KERNEL_CHECKS: readonly Check[] = [
 function runsIptables({ plugins }: ConfiguredNetwork): boolean {
   return plugins.some(({ type, document }) =>
     METADATA.get(type)?.runsIptables?.(document) === true ||
-    valueOf(document, "ipMasq") === true &&
-      valueOf(document, "ipMasqBackend") !== "nftables"
+    findValue(document, "ipMasq") === true &&
+      findValue(document, "ipMasqBackend") !== "nftables"
   );
 }
 

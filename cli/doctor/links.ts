@@ -4,8 +4,9 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
-import { type LowerLink, valueOf } from "../../metadata/plugin_metadata.ts";
+import type { LowerLink } from "../../metadata/plugin_metadata.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { NO_CARRIER } from "../probe/explain_route.ts";
@@ -164,7 +165,7 @@ function findUnusable(node: NodeReader): Findings {
         },
       ));
     }
-    const mtu = valueOf(conf.document, "mtu");
+    const mtu = findValue(conf.document, "mtu");
     if (typeof mtu === "number" && mtu > link.mtu) {
       findings.push(error(
         `"${network.name}" sets MTU ${mtu}, but its ${lower.key} "${name}" has ` +

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
@@ -20,7 +21,6 @@ import {
 } from "../../base/command_line/failure.ts";
 import { listNetworkNames } from "../node/network.ts";
 import { findOwnType } from "../node/plugin_file.ts";
-import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import {
   type Check,
@@ -32,12 +32,12 @@ import {
 } from "./finding.ts";
 import {
   type ConfiguredNetwork,
-  ipamTypeOf,
   type NodeReader,
   readOnce,
   typesOf,
 } from "../node/node_reader.ts";
 import { countPools } from "../node/pools.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** Time limit of an answer over the network, in ms. */
 const ANSWER_TIMEOUT_MS = 3_000;
@@ -92,7 +92,7 @@ async function askStatus(
 ): Promise<string | undefined> {
   const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
   for (const plugin of plugins) {
-    const types = [plugin.type, ipamTypeOf(plugin) ?? plugin.type];
+    const types = [plugin.type, ipamTypeOf(plugin.document) ?? plugin.type];
     const own = await Promise.all(
       types.map((type) => findOwnType(type, pluginDirs)),
     );
@@ -127,7 +127,7 @@ function findMultusNeeds({ networks }: NodeReader): Findings {
   return networks.flatMap(({ name, path, plugins }) =>
     plugins.filter(({ type }) => type === "multus").flatMap(({ document }) => {
       const textOf = (key: string): string => {
-        const value = valueOf(document, key);
+        const value = findValue(document, key);
         return typeof value === "string" ? value : "";
       };
       const findings: Finding[] = [];
@@ -188,7 +188,7 @@ export const readKubeconfigs: (
   const used = new Map(
     node.networks.flatMap(({ name, plugins }) =>
       plugins.filter(({ type }) => type === "multus").flatMap((conf) => {
-        const path = valueOf(conf.document, "kubeconfig");
+        const path = findValue(conf.document, "kubeconfig");
         return typeof path === "string" && path !== ""
           ? [[path, name] as const]
           : [];

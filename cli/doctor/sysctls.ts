@@ -23,6 +23,7 @@ import { listLive } from "../node/live.ts";
 import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
+import { findValue } from "../../base/json/json.ts";
 
 const CALL_IPTABLES = "net/bridge/bridge-nf-call-iptables";
 
@@ -115,7 +116,8 @@ function findBridgeCalls(node: NodeReader): Findings {
   );
   const isolated = networks.find(({ plugins }) =>
     plugins.some(({ type, document }) =>
-      type === "firewall" && document["ingressPolicy"] === "isolated"
+      type === "firewall" &&
+      findValue(document, "ingressPolicy") === "isolated"
     )
   );
   const first = isolated ?? networks[0];

@@ -4,8 +4,8 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
-import { valueOf } from "../../metadata/plugin_metadata.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { NO_CARRIER } from "../probe/explain_route.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
@@ -105,7 +105,9 @@ function isSentOut({ isRouted, cached }: LiveInterface): boolean {
     dst.family === 4 && dst.prefixLength === 0
   );
   return isRouted && hasDefault === true &&
-    listCachedPlugins(cached).some((conf) => valueOf(conf, "ipMasq") === true);
+    listCachedPlugins(cached).some((conf) =>
+      findValue(conf, "ipMasq") === true
+    );
 }
 
 /** Checks of uplinks. */

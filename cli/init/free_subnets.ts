@@ -12,7 +12,7 @@ import { listNetworks } from "../node/network.ts";
 import { unfoldChains } from "../node/chain_form.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { listRanges } from "../validate/addresses.ts";
-import { findIpamType } from "../validate/keys.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** Subnets in use on a node. */
 export interface NodeSubnets {
@@ -49,7 +49,7 @@ function listConfigured(confDir: string): Cidr[] {
     unfoldChains(list.plugins).flatMap((conf) =>
       listRanges({
         folded: conf.document,
-        ipamMetadata: METADATA.get(findIpamType(conf.document) ?? ""),
+        ipamMetadata: METADATA.get(ipamTypeOf(conf.document) ?? ""),
       }).map(({ subnet }) => subnet)
     )
   );

@@ -9,11 +9,7 @@ import type { PluginConf } from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findLowLimits } from "../doctor/runtimes.ts";
-import {
-  type ConfiguredNetwork,
-  ipamTypeOf,
-  NodeReader,
-} from "../node/node_reader.ts";
+import { type ConfiguredNetwork, NodeReader } from "../node/node_reader.ts";
 import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../node/network.ts";
 import { givenOf } from "../validate/document.ts";
@@ -25,6 +21,7 @@ import {
 import { validateNetwork } from "../validate/validate.ts";
 import type { Change, Undone } from "./installation.ts";
 import { listTypes } from "../node/plugin_types.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** The effect of an installation on a network. */
 interface NetworkAssessment {
@@ -90,7 +87,7 @@ async function assess(
   const parts = list.plugins.flatMap(({ document }) => listParts(document));
   const known = all.flatMap(({ document }) => listTypes(document))
     .filter((type) => pluginNames.includes(type));
-  const ipam = all.flatMap((conf) => ipamTypeOf(conf) ?? []);
+  const ipam = all.flatMap((conf) => ipamTypeOf(conf.document) ?? []);
   const plugins = [...new Set([...types, ...ipam, ...known])]
     .map((type) => [type, changes.get(type) ?? "kept"] as const);
   const isAt = (place: ConfigPath, among: readonly string[]): boolean =>

@@ -4,16 +4,12 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
-import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { unfoldChains } from "../node/chain_form.ts";
-import {
-  ipamTypeOf,
-  NodeReader,
-  type NodeReaderOptions,
-} from "../node/node_reader.ts";
+import { NodeReader, type NodeReaderOptions } from "../node/node_reader.ts";
 import { listSubnets, sharedLinkKeyOf, sharedLinkOf } from "../node/routed.ts";
 import { countPools, findPoolProblem, listPools } from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
@@ -37,6 +33,7 @@ import {
   type NetworkRow,
 } from "./read_networks.ts";
 import { formatTime } from "../../base/time.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** The key of plugins on a link of the host. */
 const MASTER = "master";
@@ -177,7 +174,7 @@ async function readDetails(
     changed: changed ? formatTime(changed) : null,
     cniVersion,
     plugins: confs.map((conf) => {
-      const ipam = ipamTypeOf(conf);
+      const ipam = ipamTypeOf(conf.document);
       return ipam === undefined ? conf.type : `${conf.type} (${ipam})`;
     }),
     capabilities: listCapabilities(confs),
@@ -208,7 +205,7 @@ function unique(texts: readonly string[]): string[] {
 
 /** Finds the host's link that the containers of a plugin share. */
 function findLink(conf: PluginConf, node: NodeReader): NamedLink[] {
-  const name = sharedLinkOf(conf) ?? valueOf(conf.document, MASTER);
+  const name = sharedLinkOf(conf) ?? findValue(conf.document, MASTER);
   if (typeof name !== "string" || name === "") return [];
   const link = ifPossible(() => node.host.link.find(name));
   const addresses = link === undefined

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { objectOf } from "../../base/json/json.ts";
 import { readConfFile } from "../../libcni/conf_files.ts";
 import {
   listConfFiles,
@@ -18,6 +17,7 @@ import { type Directories, readNetworkFile } from "../node/network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node/node_daemon.ts";
 import { findMissing, findOwnPlugin } from "../node/plugin_file.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** A configuration, as shown. */
 export interface NetworkRow {
@@ -161,8 +161,7 @@ function listMissing(
   pluginDirs: readonly string[],
 ): string[] {
   const types = plugins.flatMap(({ type, document }) => {
-    const delegate = objectOf(document["ipam"])["type"];
-    return typeof delegate === "string" ? [type, delegate] : [type];
+    return [type, ipamTypeOf(document) ?? []].flat();
   });
   return [...new Set(types)]
     .flatMap((type) => findMissing(type, pluginDirs) ?? []);

@@ -8,7 +8,11 @@
 
 import { checkNetworkName } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import type { JsonObject, JsonValue } from "../../base/json/json.ts";
+import {
+  findValue,
+  type JsonObject,
+  type JsonValue,
+} from "../../base/json/json.ts";
 import {
   decodePluginConf,
   decodePluginConfs,
@@ -250,7 +254,8 @@ export function placePlugins(
   });
 }
 
-function linksOf({ type, document: { plugins } }: PluginConf): PluginConf[] {
+function linksOf({ type, document }: PluginConf): PluginConf[] {
+  const plugins = findValue(document, "plugins");
   return type === CHAIN && Array.isArray(plugins)
     ? decodePluginConfs(plugins)
     : [];

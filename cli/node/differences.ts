@@ -16,7 +16,8 @@ import { isCovered, type NodeAttachment } from "./node_attachments.ts";
 import { isFalseAlarm } from "./false_alarms.ts";
 import { listHeldLocks } from "./held_locks.ts";
 import { findMissing, findOwnPlugin } from "./plugin_file.ts";
-import { ipamTypeOf, type NodeReader, typesOf } from "./node_reader.ts";
+import { type NodeReader, typesOf } from "./node_reader.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 import { parseCachedConfig } from "../../libcni/conf.ts";
 
 /** A difference, and the plugin that found it. */
@@ -132,7 +133,9 @@ async function check(
   const found: PluginDifference[] = [];
   const isUsable = await findStartable(node);
   for (const plugin of list.plugins) {
-    if (![plugin.type, ipamTypeOf(plugin) ?? plugin.type].every(isUsable)) {
+    if (
+      ![plugin.type, ipamTypeOf(plugin.document) ?? plugin.type].every(isUsable)
+    ) {
       continue;
     }
     try {

@@ -10,6 +10,7 @@ import { listAddresses, type NodeAttachment } from "./node_attachments.ts";
 import { listCachedPlugins } from "./live.ts";
 import type { NodeReader } from "./node_reader.ts";
 import { isBuiltByGo } from "./elf_file.ts";
+import { findValue } from "../../base/json/json.ts";
 
 type Attachment = Pick<NodeAttachment, "config" | "result">;
 
@@ -36,7 +37,9 @@ const FALSE_ALARMS: readonly [
     /./,
     /^Failed to find Gateway \S+ for interface /,
     (attachment) =>
-      listCachedPlugins(attachment).some(({ type }) => type === "sbr"),
+      listCachedPlugins(attachment).some((conf) =>
+        findValue(conf, "type") === "sbr"
+      ),
   ],
   // Until 1.1.1, the name of the interface is not filled in.
   [/^tuning$/, /^open \/proc\/sys\/\S*\bIFNAME\b/, () => true],

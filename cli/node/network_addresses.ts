@@ -10,12 +10,14 @@ import { decodeResult } from "../../cni/result/decoding.ts";
 import { findLeases, type LeaseState } from "../../ipam/dhcp/inspect.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { isUsable } from "../../plugins/parts/address/learned_addresses.ts";
-import { readNetworkInterface } from "../../plugins/parts/address/network_interface.ts";
+import {
+  readNetworkInterface,
+} from "../../plugins/parts/address/network_interface.ts";
 import { typeHas } from "../../plugins/parts/address/ipam_traits.ts";
 import { listPlugins } from "./ipam_claims.ts";
 import type { NodeAttachment } from "./node_attachments.ts";
-import { ipamTypeOf } from "./node_reader.ts";
 import { formatTime } from "../../base/time.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** What a network gives an interface now. */
 export interface NetworkAddresses {
@@ -46,7 +48,7 @@ export function findAsking(
   { config }: Pick<NodeAttachment, "config">,
 ): PluginConf | undefined {
   return listPlugins(config)
-    .find((conf) => typeHas(ipamTypeOf(conf), "asks over link"));
+    .find((conf) => typeHas(ipamTypeOf(conf.document), "asks over link"));
 }
 
 /**

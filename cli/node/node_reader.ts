@@ -9,7 +9,6 @@ import type { Environment } from "../../base/process/environment.ts";
 import { type CniError, toCniError } from "../../base/error.ts";
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import { objectOf } from "../../base/json/json.ts";
 import { decodePluginConfs } from "../../libcni/conf.ts";
 import {
   type NetworkConfList,
@@ -31,6 +30,7 @@ import { unfoldChains } from "./chain_form.ts";
 import type { Directories } from "./network.ts";
 import { type NodeDaemon, readNodeDaemon } from "./node_daemon.ts";
 import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** Where to look. */
 export interface NodeReaderOptions {
@@ -244,14 +244,10 @@ function listRunOnNode(
   return run === undefined ? [] : decodePluginConfs([run]);
 }
 
-/** Returns the type of a plugin's IPAM plugin; undefined without one. */
-export function ipamTypeOf({ document }: PluginConf): string | undefined {
-  const { type } = objectOf(document["ipam"]);
-  return typeof type === "string" && type !== "" ? type : undefined;
-}
-
 /** Lists the types of plugins that a network runs, IPAM plugins included. */
 export function typesOf({ plugins }: ConfiguredNetwork): string[] {
-  const types = plugins.flatMap((conf) => [conf.type, ipamTypeOf(conf) ?? ""]);
+  const types = plugins.flatMap((
+    conf,
+  ) => [conf.type, ipamTypeOf(conf.document) ?? ""]);
   return [...new Set(types)].filter((type) => type !== "");
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject } from "../../base/json/json.ts";
+import { findValue, isObject } from "../../base/json/json.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 
 /**
@@ -14,7 +14,7 @@ import { METADATA } from "../../plugins/lists/metadata.ts";
 export function listTypes(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(listTypes);
   if (!isObject(value)) return [];
-  const { type } = value;
+  const type = findValue(value, "type");
   return [
     ...typeof type === "string" ? [type] : [],
     ...typeof type === "string" ? listDefaults(type, value) : [],
@@ -26,9 +26,13 @@ export function listTypes(value: unknown): string[] {
 function listDefaults(type: string, value: Record<string, unknown>): string[] {
   const { runs } = METADATA.get(type) ?? {};
   const hasType = (part: unknown): boolean =>
-    isObject(part) && Boolean(part["type"]);
+    isObject(part) && Boolean(findValue(part, "type"));
   return [
-    ...runs?.type && !hasType(value[runs.key ?? ""]) ? [runs.type] : [],
-    ...runs?.ipamType && !hasType(value["ipam"]) ? [runs.ipamType] : [],
+    ...runs?.type && !hasType(findValue(value, runs.key ?? ""))
+      ? [runs.type]
+      : [],
+    ...runs?.ipamType && !hasType(findValue(value, "ipam"))
+      ? [runs.ipamType]
+      : [],
   ];
 }

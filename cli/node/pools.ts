@@ -12,16 +12,16 @@ import {
   readPool,
   type SetUse,
 } from "../../ipam/host_local/inspect.ts";
-import { objectOf } from "../../base/json/json.ts";
+import { findValue, objectOf } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { parseWritten, unfoldChains } from "./chain_form.ts";
-import {
-  type ConfiguredNetwork,
-  ipamTypeOf,
-  type NodeReader,
-  type PlacedConf,
+import type {
+  ConfiguredNetwork,
+  NodeReader,
+  PlacedConf,
 } from "./node_reader.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** Addresses that one plugin of a network hands out. */
 type PlacedPool = Pool & Pick<PlacedConf, "network" | "conf">;
@@ -47,7 +47,7 @@ export function findPoolProblem(network: ConfiguredNetwork): string | null {
 }
 
 function hasPool(conf: PlacedConf["conf"]): boolean {
-  return METADATA.get(ipamTypeOf(conf) ?? "")?.ranges !== undefined;
+  return METADATA.get(ipamTypeOf(conf.document) ?? "")?.ranges !== undefined;
 }
 
 /** @throws {CniError} 7 If the ranges are invalid, which validation reports */
@@ -89,7 +89,7 @@ function listDelegates(
   return plugins.flatMap(({ type, document }) => {
     const metadata = METADATA.get(type);
     const runs = metadata?.kind === "meta" ? metadata.runs : undefined;
-    const delegates = document[runs?.key ?? ""];
+    const delegates = findValue(document, runs?.key ?? "");
     if (!runs?.areNetworks || !Array.isArray(delegates)) return [];
     return delegates.flatMap((delegate) =>
       ifPossible(() => {

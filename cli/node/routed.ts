@@ -5,12 +5,12 @@
  */
 
 import { ifPossible } from "../../base/files/io.ts";
-import { objectOf } from "../../base/json/json.ts";
+import { findValue, objectOf } from "../../base/json/json.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { valueOf } from "../../metadata/plugin_metadata.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { ConfiguredNetwork, NodeReader } from "./node_reader.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
+import { ipamOf } from "../../cni/config/ipam.ts";
 
 /** One subnet of such a network. */
 export interface RoutedNetwork {
@@ -43,7 +43,7 @@ type Conf = Pick<PluginConf, "type" | "document">;
 /** Returns the name of the link that all containers share; undefined if each has its own. */
 export function sharedLinkOf({ type, document }: Conf): string | undefined {
   const shared = METADATA.get(type)?.network?.sharedLink;
-  return shared && String(valueOf(document, shared.key) || shared.usual);
+  return shared && String(findValue(document, shared.key) || shared.usual);
 }
 
 /** Returns the key that names that link. */
@@ -63,18 +63,20 @@ export function adviseOtherLink(
 function isRouter({ type, document }: PluginConf): boolean {
   const { hasGateway } = METADATA.get(type)?.network ?? {};
   return hasGateway !== undefined &&
-    (hasGateway(document) || valueOf(document, "ipMasq") === true);
+    (hasGateway(document) || findValue(document, "ipMasq") === true);
 }
 
 /** Lists the subnets of a plugin's addresses, as far as its configuration tells. */
 export function listSubnets({ document }: PluginConf): Cidr[] {
-  const { subnet, ranges, addresses } = objectOf(document["ipam"]);
+  const ipam = ipamOf(document);
+  const [subnet, ranges, addresses] = ["subnet", "ranges", "addresses"]
+    .map((key) => findValue(ipam, key));
   const sets = Array.isArray(ranges) ? ranges.flat() : [];
   const texts = [
     subnet,
-    ...sets.map((range) => objectOf(range)["subnet"]),
+    ...sets.map((range) => findValue(objectOf(range), "subnet")),
     ...(Array.isArray(addresses) ? addresses : [])
-      .map((one) => objectOf(one)["address"]),
+      .map((one) => findValue(objectOf(one), "address")),
   ];
   return texts.flatMap((text) => {
     const cidr = typeof text === "string"

@@ -27,7 +27,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../metadata/ask_plugin.ts";
 import { readAttachment } from "../../libcni/cache.ts";
 import { findExecutable } from "../../cni/invoke/find.ts";
-import type { JsonObject } from "../../base/json/json.ts";
+import { findValue, type JsonObject } from "../../base/json/json.ts";
 import type { ReportedLeftover } from "../../metadata/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { pluginNames } from "../../plugins/registry.ts";
@@ -125,12 +125,16 @@ function isHostPair(link: Link, links: readonly Link[]): boolean {
     links.some(({ index }) => index === link.linkIndex);
 }
 
+function typeOf(conf: JsonObject): string {
+  return String(findValue(conf, "type"));
+}
+
 /** Asks each plugin outside of this project that a configuration names. */
 export async function askOthers(scene: Scene): Promise<Orphan[]> {
   const confs = readConfs(scene).flatMap(listPlugins)
-    .filter(({ type }) => !pluginNames.includes(String(type))).toArray();
+    .filter((conf) => !pluginNames.includes(typeOf(conf))).toArray();
   const orphans: Orphan[] = [];
-  for (const [type, own] of Map.groupBy(confs, ({ type }) => String(type))) {
+  for (const [type, own] of Map.groupBy(confs, typeOf)) {
     const { pluginDirs } = scene;
     const path = ifPossible(() => findExecutable(type, pluginDirs));
     if (path !== undefined) orphans.push(...await ask(scene, path, own));

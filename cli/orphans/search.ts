@@ -5,7 +5,12 @@
  */
 
 import { ifPossible, readFile } from "../../base/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import {
+  findValue,
+  isObject,
+  type JsonObject,
+  parseJson,
+} from "../../base/json/json.ts";
 import {
   AttachmentCache,
   listConfFiles,
@@ -98,8 +103,9 @@ export function listStatePlaces(
     ),
   );
   for (const plugin of readConfs(search).flatMap(listPlugins)) {
-    const { key = "", paths } = places.get(String(plugin["type"])) ?? {};
-    const path = plugin[key];
+    const type = String(findValue(plugin, "type"));
+    const { key = "", paths } = places.get(type) ?? {};
+    const path = findValue(plugin, key);
     if (typeof path === "string" && path.startsWith("/")) paths?.add(path);
   }
   return new Map(
@@ -111,7 +117,8 @@ export function listStatePlaces(
 export function listPlugins(value: unknown): JsonObject[] {
   if (Array.isArray(value)) return value.flatMap(listPlugins);
   if (!isObject(value)) return [];
-  const own = typeof value["type"] === "string" ? [value as JsonObject] : [];
+  const isPlugin = typeof findValue(value, "type") === "string";
+  const own = isPlugin ? [value as JsonObject] : [];
   return [...own, ...Object.values(value).flatMap(listPlugins)];
 }
 

@@ -5,11 +5,10 @@
  * @module
  */
 
-import type { JsonObject } from "../../base/json/json.ts";
+import { findValue, type JsonObject } from "../../base/json/json.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
-import { valueOf } from "../../metadata/plugin_metadata.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
@@ -211,7 +210,7 @@ export class Endpoints implements Disposable {
 }
 
 function isMasqueraded(conf: JsonObject, family: IpFamily): boolean {
-  const families = valueOf(conf, "ipMasqFamilies");
-  return valueOf(conf, "ipMasq") === true &&
+  const families = findValue(conf, "ipMasqFamilies");
+  return findValue(conf, "ipMasq") === true &&
     (!Array.isArray(families) || families.includes(family));
 }

@@ -5,7 +5,6 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { objectOf } from "../../base/json/json.ts";
 import type { NetworkConfList, PluginConf } from "../../libcni/mod.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import {
@@ -18,6 +17,7 @@ import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import { createRuntime, getNetwork, readDirectories } from "../node/network.ts";
 import { findMissing, findOwnType } from "../node/plugin_file.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */
 export async function status(call: CniCall): Promise<Output> {
@@ -63,8 +63,7 @@ function listTypes(plugins: readonly PluginConf[]): string[] {
 /** Lists the types of the plugin, the plugins that it runs, and its IPAM plugin. */
 function listInvolved(plugins: readonly PluginConf[]): string[] {
   const types = unfoldChains(plugins).flatMap(({ type, document }) => {
-    const { type: ipam } = objectOf(document["ipam"]);
-    return typeof ipam === "string" && ipam !== "" ? [type, ipam] : [type];
+    return [type, ipamTypeOf(document) ?? []].flat();
   });
   return [...new Set(types)];
 }

@@ -32,6 +32,7 @@ import {
   gatewayFor,
   isInTheWay,
 } from "../../plugins/bridge/inspect.ts";
+import { ipamOf } from "../../cni/config/ipam.ts";
 
 /** Lists addresses and routes that make no sense for any plugin. */
 export function checkAddresses(
@@ -39,7 +40,7 @@ export function checkAddresses(
   { cniVersion }: Pick<NetworkConfList, "cniVersion">,
 ): Problem[] {
   const { folded, place, conf, ipamMetadata } = checked;
-  const ipam = objectOf(folded["ipam"]);
+  const ipam = ipamOf(folded);
   const at = [...place, "ipam"];
   const subnets = (ipamMetadata?.subnets?.(ipam) ?? []).flat()
     .map(({ subnet }) => subnet);
@@ -61,7 +62,7 @@ export function checkAddresses(
 export function listRanges(
   { folded, ipamMetadata }: Pick<CheckedPlugin, "folded" | "ipamMetadata">,
 ): GivenRange[] {
-  const ipam = objectOf(folded["ipam"]);
+  const ipam = ipamOf(folded);
   return (ipamMetadata?.ranges?.(ipam) ?? [])
     .filter(({ subnet }) => !subnet.hasHostBits)
     .map((range) => ({ ...range, place: ["ipam", ...range.place] }));
@@ -78,7 +79,7 @@ function checkFamilies(
   const isOld = (cniVersion === "" || isSpecVersion(cniVersion)) &&
     !isAtLeast(cniVersion, LISTS_SINCE);
   if (!isOld) return [];
-  const sets = ipamMetadata?.subnets?.(objectOf(folded["ipam"])) ?? [];
+  const sets = ipamMetadata?.subnets?.(ipamOf(folded)) ?? [];
   const firsts = sets.flatMap(([first]) => first ?? []);
   // A runtime may request others in their place.
   const problemAt = conf.capabilities["ips"] ? warningAt : errorAt;
@@ -207,7 +208,7 @@ export function listGateways(
 ): NetworkGateway[][] {
   const link = metadata?.network?.gatewayLink?.(folded);
   if (link === undefined) return [];
-  const sets = ipamMetadata?.subnets?.(objectOf(folded["ipam"])) ?? [];
+  const sets = ipamMetadata?.subnets?.(ipamOf(folded)) ?? [];
   return sets.map((set) =>
     set.flatMap(({ place: at, subnet, gateway = gatewayFor(subnet) }) =>
       gateway.family !== subnet.family
@@ -233,7 +234,7 @@ export function checkGateways(checked: CheckedPlugin): Problem[] {
 function checkBroadcast(
   { folded, place, metadata, ipamMetadata }: CheckedPlugin,
 ): Problem[] {
-  const ipam = objectOf(folded["ipam"]);
+  const ipam = ipamOf(folded);
   const sets = ipamMetadata?.subnets?.(ipam) ?? [];
   const isUsed = metadata?.network?.routesByGateway?.(folded) === true ||
     listOf(ipam["routes"]).some(({ dst, gw, scope }) =>

@@ -5,7 +5,7 @@
  */
 
 import { readIp } from "../../metadata/problem.ts";
-import type { JsonObject, JsonValue } from "../../base/json/json.ts";
+import { findValue, type JsonValue } from "../../base/json/json.ts";
 
 /** A sort of mistake: where it is made, and what to write instead. */
 interface Advice {
@@ -176,13 +176,6 @@ function valueAt(
     else value = findValue(value, String(key));
   }
   return value;
-}
-
-function findValue(object: JsonObject, key: string): JsonValue | undefined {
-  if (Object.hasOwn(object, key)) return object[key];
-  const spelling = Object.keys(object)
-    .findLast((known) => known.toLowerCase() === key.toLowerCase());
-  return spelling === undefined ? undefined : object[spelling];
 }
 
 const POWERS: Readonly<Record<string, number>> = {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { objectOf } from "../../base/json/json.ts";
+import { findValue, objectOf } from "../../base/json/json.ts";
 import { listKnownKeys } from "../../cni/config/schema_keys.ts";
 import { listRanges } from "./addresses.ts";
 import type { CheckedPlugin } from "./keys.ts";
@@ -15,6 +15,7 @@ import {
   under,
   warningAt,
 } from "../../metadata/problem.ts";
+import { ipamOf } from "../../cni/config/ipam.ts";
 
 /** Lists keys that have no effect, or contradict each other. */
 export function checkEffects(
@@ -53,7 +54,7 @@ function lint(
 const PSEUDO_DIRECTORY = /^\/(proc|sys)(\/|$)/;
 
 function checkDataDir({ folded, place, ipam }: CheckedPlugin): Problem[] {
-  const { dataDir } = objectOf(folded["ipam"]);
+  const { dataDir } = ipamOf(folded);
   if (ipam === undefined || typeof dataDir !== "string" || dataDir === "") {
     return [];
   }
@@ -78,7 +79,7 @@ function checkOverrides(
   list: { readonly cniVersion: string },
 ): Problem[] {
   // Many networks name their plugins, which does no harm.
-  const { cniVersion } = document;
+  const cniVersion = findValue(document, "cniVersion");
   const isOther = own !== undefined && typeof cniVersion === "string" &&
     cniVersion !== "" && cniVersion !== list.cniVersion;
   return [
@@ -91,7 +92,7 @@ function checkOverrides(
         ),
       ]
       : [],
-    ...document["prevResult"] === undefined ? [] : [
+    ...findValue(document, "prevResult") === undefined ? [] : [
       keyWarningAt(
         [...place, "prevResult"],
         "the runtime sets it",
@@ -111,8 +112,10 @@ function checkUnused({ conf, place, own, metadata }: CheckedPlugin): Problem[] {
       own !== undefined && listKnownKeys(own).includes("dns"),
   };
   return Object.keys(isUsed)
-    .filter((key) => !isUsed[key] && document[key] !== undefined)
-    .filter((key) => Object.keys(objectOf(document[key])).length > 0)
+    .filter((key) =>
+      !isUsed[key] &&
+      Object.keys(objectOf(findValue(document, key))).length > 0
+    )
     .map((key) =>
       keyWarningAt(
         [...place, key],

@@ -6,6 +6,7 @@
 
 import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import {
+  findValue,
   foldKeys,
   type JsonObject,
   listIssues,
@@ -28,6 +29,7 @@ import {
   type Problem,
   unknownKeyAt,
 } from "../../metadata/problem.ts";
+import { ipamOf, ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [
@@ -149,15 +151,19 @@ export function listStrangeKeys(
   const others = Object.fromEntries(
     Object.entries(document).filter(([key]) => !isCommonKey(key)),
   );
-  const ipamType = String(objectOf(document["ipam"])["type"]);
+  const ipamType = ipamTypeOf(document) ?? "";
   const asked: (readonly [type: string, schema: typeof own, value: object])[] =
     [
       [type, own, others],
       // Any other plugin reads at most the type.
       ...ipamMetadata?.kind === "ipam"
-        ? [[ipamType, ipam, { ipam: document["ipam"] }] as const]
+        ? [[ipamType, ipam, { ipam: ipamOf(document) }] as const]
         : [],
-      ["dns", givenDnsSchema() as Schema<unknown>, objectOf(document["dns"])],
+      [
+        "dns",
+        givenDnsSchema() as Schema<unknown>,
+        objectOf(findValue(document, "dns")),
+      ],
     ];
   return asked.flatMap(([type, schema, value]) => {
     if (schema === undefined) return [];
@@ -218,17 +224,9 @@ function isAnnotation(key: string): boolean {
 export function listUsedCapabilities(
   { conf, own, ipam }: CheckedPlugin,
 ): string[] | undefined {
-  const hasIpam = objectOf(conf.document["ipam"])["type"] !== undefined;
+  const hasIpam = findValue(ipamOf(conf.document), "type") !== undefined;
   if (own === undefined || hasIpam && ipam === undefined) return undefined;
   return [own, ipam].flatMap((schema) =>
     schema ? listKnownKeys(schema, "runtimeConfig") : []
   );
-}
-
-/** Returns the type of the IPAM plugin; undefined without one. */
-export function findIpamType(
-  document: PluginConf["document"],
-): string | undefined {
-  const { type } = objectOf(document["ipam"]);
-  return typeof type === "string" && type !== "" ? type : undefined;
 }

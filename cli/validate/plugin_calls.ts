@@ -10,7 +10,6 @@ import { createInvoker } from "../../cni/invoke/in_process.ts";
 import {
   type JsonObject,
   type JsonValue,
-  objectOf,
   parseJson,
 } from "../../base/json/json.ts";
 import type {
@@ -39,13 +38,14 @@ import {
   findOwnPlugin,
 } from "../node/plugin_file.ts";
 import { advise } from "./advice.ts";
-import { type CheckedPlugin, findIpamType } from "./keys.ts";
+import type { CheckedPlugin } from "./keys.ts";
 import {
   type ConfigPath,
   errorAt,
   type Problem,
   warningAt,
 } from "../../metadata/problem.ts";
+import { ipamOf, ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** The tools to validate a network. */
 export interface Validator {
@@ -61,7 +61,7 @@ export async function checkExecutables(
   { conf, place: path, own }: CheckedPlugin,
   { runtime, pluginDirs, signal }: Validator,
 ): Promise<Problem[]> {
-  const ipamType = findIpamType(conf.document);
+  const ipamType = ipamTypeOf(conf.document);
   if (!pluginDirs.some(hasFiles)) {
     return [
       ...checkKnown(conf.type, [...path, "type"]),
@@ -103,7 +103,7 @@ export async function askForErrors(
   { conf, place, own, ipam, metadata, ipamMetadata }: CheckedPlugin,
   validator: Validator,
 ): Promise<Problem[]> {
-  const ipamType = findIpamType(conf.document) ?? "";
+  const ipamType = ipamTypeOf(conf.document) ?? "";
   const areOurs = own !== undefined &&
     (ipamType === "" || ipam !== undefined);
   if (!areOurs || metadata?.hasDeepStatus) return [];
@@ -115,9 +115,7 @@ export async function askForErrors(
     const failure = await askStatus(type, { list, conf }, validator);
     if (failure === undefined) continue;
     const { code, message } = failure;
-    const value = at === place
-      ? conf.document
-      : objectOf(conf.document["ipam"]);
+    const value = at === place ? conf.document : ipamOf(conf.document);
     const named = findNamed(message, value);
     // The plugin would report the same as its IPAM plugin.
     if (code === ErrorCode.InvalidNetworkConfig) {

@@ -5,7 +5,7 @@
  */
 
 import type { MetadataLookup } from "../../metadata/plugin_metadata.ts";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
+import { findValue, foldKey, type JsonObject } from "../../base/json/json.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import type { NetworkConfList } from "../../libcni/mod.ts";
 import { compareVersions, SPEC_VERSIONS } from "../../cni/version.ts";
@@ -19,6 +19,7 @@ import {
   unknownKeyAt,
   warningAt,
 } from "../../metadata/problem.ts";
+import { ipamOf } from "../../cni/config/ipam.ts";
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
 const LIST_KEYS = [
@@ -191,7 +192,7 @@ function checkQueues(
 }
 
 function hasIpam({ conf }: PlacedPlugin): boolean {
-  return Boolean(objectOf(conf.document["ipam"])["type"]);
+  return Boolean(findValue(ipamOf(conf.document), "type"));
 }
 
 /** Lists problems with a chain, whose content the runtime does not see. */
@@ -208,7 +209,7 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
       )
     );
   const misplaced = ["ipam", "dns", "ipMasq"]
-    .filter((key) => conf.document[key] !== undefined)
+    .filter((key) => findValue(conf.document, key) !== undefined)
     .map((key) => ({
       ...errorAt(
         [...path, key],
@@ -223,10 +224,10 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
 export function checkIpam(
   { conf, place, metadata, ipam, ipamMetadata }: CheckedPlugin,
 ): Problem[] {
-  const given = objectOf(conf.document["ipam"]);
-  const { type } = given;
+  const given = ipamOf(conf.document);
+  const type = findValue(given, "type");
   if (!type) {
-    const keys = Object.keys(given).filter((key) => key !== "type");
+    const keys = Object.keys(given).filter((key) => foldKey(key) !== "type");
     // flannel and others have one by default.
     if (
       keys.length > 0 && metadata?.ipam === "possible" &&

@@ -50,7 +50,6 @@ import {
 } from "./rules.ts";
 import {
   type CheckedPlugin,
-  findIpamType,
   foldPlugin,
   listOddSpellings,
   listStrangeKeys,
@@ -69,6 +68,7 @@ import {
   under,
 } from "../../metadata/problem.ts";
 import { advise } from "./advice.ts";
+import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** The outcome of a validation. */
 export interface Validation {
@@ -264,7 +264,7 @@ class NetworkChecks {
       return other?.schema;
     };
     const own = await find(conf.type);
-    const ipamType = findIpamType(conf.document);
+    const ipamType = ipamTypeOf(conf.document);
     const ipam = ipamType === undefined ? undefined : await find(ipamType);
     return {
       conf,

@@ -5,12 +5,13 @@
  */
 
 import { CniError } from "../../base/error.ts";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
+import { findValue, type JsonObject } from "../../base/json/json.ts";
 import { Options } from "../../net/dhcp/options.ts";
 import { ask, DEFAULT_DHCP_SOCKET } from "./ask.ts";
 import { protocolOf } from "./kept_lease.ts";
 import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
+import { ipamOf, ipamTypeOf } from "../../cni/config/ipam.ts";
 
 export { DEFAULT_DHCP_SOCKET };
 
@@ -37,8 +38,8 @@ export interface LeaseState {
  * @returns Undefined if dhcp is not its IPAM plugin
  */
 export function findDhcpSocket(plugin: JsonObject): string | undefined {
-  const { type, daemonSocketPath } = objectOf(plugin["ipam"]);
-  if (type !== "dhcp") return undefined;
+  if (ipamTypeOf(plugin) !== "dhcp") return undefined;
+  const daemonSocketPath = findValue(ipamOf(plugin), "daemonSocketPath");
   return typeof daemonSocketPath === "string" && daemonSocketPath !== ""
     ? daemonSocketPath
     : DEFAULT_DHCP_SOCKET;

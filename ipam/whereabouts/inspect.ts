@@ -8,7 +8,7 @@
 import { JoinedSignal } from "../../base/deadline.ts";
 import { CniError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { decode, type JsonObject, objectOf } from "../../base/json/json.ts";
+import { decode, type JsonObject } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
 import type { RequestOptions } from "../../kube/client.ts";
@@ -24,6 +24,7 @@ import { findNamespace, openOwnClient } from "./session.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { findClaimRecord, findPools, listRecords, type Pool } from "./pools.ts";
 import { isSetAsideOver, parseSetAside } from "./set_aside_record.ts";
+import { ipamOf, ipamTypeOf } from "../../cni/config/ipam.ts";
 
 /** The claim that an attachment's addresses belong to. */
 export interface AttachedClaim extends UsedClaim {
@@ -56,7 +57,7 @@ export function findAttachedClaim(
 
 /** Reads a plugin's configuration; undefined if its IPAM plugin is another. */
 function findSettings(document: JsonObject): Settings | undefined {
-  if (objectOf(document["ipam"])["type"] !== metadata.type) return undefined;
+  if (ipamTypeOf(document) !== metadata.type) return undefined;
   return ifPossible(() =>
     readSettings(decode(whereaboutsSchema(), document, metadata.type))
   );
@@ -188,7 +189,7 @@ export async function readSetAside(
   aborted: AbortSignal,
 ): Promise<SetAsideInPool[]> {
   const unique = new Map(plugins.map((one) => [
-    JSON.stringify([one.network, one.document["ipam"]]),
+    JSON.stringify([one.network, ipamOf(one.document)]),
     one,
   ]));
   const networks = [...unique.values()].flatMap(({ network, document }) => {

@@ -4,16 +4,14 @@
  * @module
  */
 
-import {
-  type BuiltInMetadata,
-  valueOf,
-} from "../../metadata/plugin_metadata.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { listOf } from "../../metadata/problem.ts";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
+import { findValue, type JsonObject } from "../../base/json/json.ts";
 import { lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkNeed, VETH } from "../parts/link/link_needs.ts";
+import { ipamOf } from "../../cni/config/ipam.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {
@@ -27,14 +25,14 @@ export const metadata: BuiltInMetadata = {
     hasGateway,
     sharedLink: { key: "bridge", usual: "cni0" },
     routesByGateway: (conf) =>
-      valueOf(conf, "isDefaultGateway") === true && !hasDefaultRoute(conf),
+      findValue(conf, "isDefaultGateway") === true && !hasDefaultRoute(conf),
     gatewayLink: (conf) => {
       if (!hasGateway(conf)) return undefined;
-      const bridge = String(valueOf(conf, "bridge") || "cni0");
-      const vlan = Number(valueOf(conf, "vlan") ?? 0);
+      const bridge = String(findValue(conf, "bridge") || "cni0");
+      const vlan = Number(findValue(conf, "vlan") ?? 0);
       return {
         name: vlan === 0 ? bridge : vlanGatewayNameOf({ bridge }, vlan),
-        replaces: valueOf(conf, "forceAddress") === true,
+        replaces: findValue(conf, "forceAddress") === true,
       };
     },
   },
@@ -54,7 +52,7 @@ export const metadata: BuiltInMetadata = {
       name: "VLAN filtering",
       module: "bridge (CONFIG_BRIDGE_VLAN_FILTERING)",
       isNeeded: (conf) =>
-        ["vlan", "vlanTrunk"].some((key) => Boolean(valueOf(conf, key))),
+        ["vlan", "vlanTrunk"].some((key) => Boolean(findValue(conf, key))),
       probe: (netns) => {
         using rtnl = Rtnl.open(netns);
         rtnl.link.addBridge({ name: "p-filtering", vlanFiltering: true });
@@ -67,13 +65,13 @@ export const metadata: BuiltInMetadata = {
 
 /** Reports whether IPAM has the default route of IPv4 already. */
 function hasDefaultRoute(conf: JsonObject): boolean {
-  return listOf(objectOf(conf["ipam"])["routes"])
+  return listOf(findValue(ipamOf(conf), "routes"))
     .some(({ dst, gw }) => dst === "0.0.0.0/0" && Boolean(gw));
 }
 
 function hasGateway(conf: JsonObject): boolean {
   return ["isGateway", "isDefaultGateway"]
-    .some((key) => valueOf(conf, key) === true);
+    .some((key) => findValue(conf, key) === true);
 }
 
 /** Longest name of a link, in bytes. */

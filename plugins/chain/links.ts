@@ -7,6 +7,7 @@
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import {
+  findValue,
   type JsonObject,
   type JsonValue,
   objectOf,
@@ -110,7 +111,7 @@ function asJson(config: ChainConfig): HandedOn {
  * Source: multus-cni pkg/types/conf.go `addCNIArgsInConfList`.
  */
 function withArgs(conf: PluginConf, args: JsonObject): PluginConf {
-  const own = objectOf(conf.document["args"]);
+  const own = objectOf(findValue(conf.document, "args"));
   const cni = { ...objectOf(own["cni"]), ...objectOf(args["cni"]) };
   const merged = { ...own, ...args, ...args["cni"] !== undefined && { cni } };
   return { ...conf, document: injectConf(conf.document, { args: merged }) };

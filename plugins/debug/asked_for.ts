@@ -8,8 +8,12 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
-import { foldKey } from "../../base/json/json.ts";
+import {
+  findValue,
+  isObject,
+  type JsonObject,
+  parseJson,
+} from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
 
@@ -51,10 +55,10 @@ export function refusalOf(
   const commands = ["ADD", "CHECK", "DEL"] as const;
   return commands.map((command) =>
     findRefused(command, {
-      cniOutput: valueOf(conf, "cniOutput"),
-      addHooks: valueOf(conf, "addHooks"),
-      checkHooks: valueOf(conf, "checkHooks"),
-      delHooks: valueOf(conf, "delHooks"),
+      cniOutput: findValue(conf, "cniOutput"),
+      addHooks: findValue(conf, "addHooks"),
+      checkHooks: findValue(conf, "checkHooks"),
+      delHooks: findValue(conf, "delHooks"),
     }, env)
   ).find(Boolean);
 }
@@ -75,18 +79,11 @@ function findRefused(
   if (wanted.length === 0) return undefined;
   const directory = env["NETCONFPATH"] || DIRECTORY;
   const isAskedFor = (object: Record<string, unknown>): boolean =>
-    valueOf(object, "type") === "debug" &&
-    wanted.every((key) => isSame(valueOf(object, key), config[key]));
+    findValue(object, "type") === "debug" &&
+    wanted.every((key) => isSame(findValue(object, key), config[key]));
   if (someObject(directory, isAskedFor)) return undefined;
   return `Refused ${wanted.map((key) => `"${key}"`).join(" and ")}: no file ` +
     `in "${directory}" contains a plugin debug with the same`;
-}
-
-function valueOf(object: Record<string, unknown>, key: string): unknown {
-  const folded = foldKey(key);
-  const [, value] =
-    Object.entries(object).findLast(([name]) => foldKey(name) === folded) ?? [];
-  return value;
 }
 
 function isSame(one: unknown, other: unknown): boolean {

@@ -4,10 +4,8 @@
  * @module
  */
 
-import {
-  type BuiltInMetadata,
-  valueOf,
-} from "../../metadata/plugin_metadata.ts";
+import { findValue } from "../../base/json/json.ts";
+import { type BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
@@ -20,7 +18,7 @@ export const metadata: BuiltInMetadata = {
   network: {
     joins: "lower link",
     lowerLink: (conf) => {
-      const name = valueOf(conf, "device");
+      const name = findValue(conf, "device");
       return typeof name === "string" && name !== ""
         ? { name, key: "device", use: "moved" }
         : undefined;

@@ -8,7 +8,7 @@ import { join } from "@std/path/posix";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { CniError, toCniError } from "../../base/error.ts";
 import { ifPossible, readFile } from "../../base/files/io.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
+import { findValue, isObject, parseJson } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type { MissingNetworks, PodAttachment } from "./missing_networks.ts";
@@ -102,11 +102,11 @@ export function findCacheDirectory(
   if (!isObject(document)) return undefined;
   const { plugins = [document] } = document;
   const multus = (Array.isArray(plugins) ? plugins : []).find((plugin) =>
-    isObject(plugin) && /^multus(-shim)?$/.test(String(plugin["type"]))
+    isObject(plugin) &&
+    /^multus(-shim)?$/.test(String(findValue(plugin, "type")))
   );
   if (!isObject(multus)) return undefined;
-  const [, directory] = Object.entries(multus as JsonObject)
-    .find(([key]) => key.toLowerCase() === "cnidir") ?? [];
+  const directory = findValue(multus, "cniDir");
   return typeof directory === "string" && directory !== ""
     ? directory
     : MULTUS_CACHE_DIR;

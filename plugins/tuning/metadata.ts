@@ -4,11 +4,10 @@
  * @module
  */
 
-import { type JsonValue, objectOf } from "../../base/json/json.ts";
+import { findValue, objectOf } from "../../base/json/json.ts";
 import {
   type BuiltInMetadata,
   type Linted,
-  valueOf,
 } from "../../metadata/plugin_metadata.ts";
 import { describeError } from "../../base/error.ts";
 import { errorAt, type Problem, warningAt } from "../../metadata/problem.ts";
@@ -21,7 +20,7 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   mayRepeat: true,
   sysctls: (conf) =>
-    Object.keys(objectOf(valueOf(conf, "sysctl") as JsonValue | undefined)).map(
+    Object.keys(objectOf(findValue(conf, "sysctl"))).map(
       (name) =>
         name.replaceAll(".", "/").replace(/\/(conf|neigh)\/[^/]+\//, "/$1/lo/"),
     ),
@@ -32,7 +31,7 @@ export const metadata: BuiltInMetadata = {
 
 /** See {@linkcode Lint}. */
 function lint({ conf }: Linted): Problem[] {
-  const sysctls = objectOf(valueOf(conf, "sysctl") as JsonValue | undefined);
+  const sysctls = objectOf(findValue(conf, "sysctl"));
   return Object.keys(sysctls).flatMap((name) => {
     try {
       const { key } = sysctlOf(name, "", "IFNAME");

@@ -12,19 +12,17 @@ import {
   type RuntimeConf,
 } from "../../../libcni/mod.ts";
 import type { Result } from "../../../cni/result/result.ts";
-import { valueOf } from "../../../metadata/plugin_metadata.ts";
 import { sharedLinkOf } from "../../node/routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { createNodeInvoker } from "../../node/node_invoker.ts";
 import { codeOf } from "../packets.ts";
-import { objectOf } from "../../../base/json/json.ts";
+import { findValue, objectOf } from "../../../base/json/json.ts";
 import { shell } from "../../../base/command_line/shell.ts";
 import { listLive } from "../../node/live.ts";
 import {
   type ConfiguredNetwork,
-  ipamTypeOf,
   NodeReader,
   type NodeReaderOptions,
 } from "../../node/node_reader.ts";
@@ -35,6 +33,7 @@ import { Endpoints, type ProbeEndpoint } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
 import { listWanted } from "../../probe/targets.ts";
 import { Guard } from "./put_back.ts";
+import { ipamOf, ipamTypeOf } from "../../../cni/config/ipam.ts";
 
 /** The result of testing a network. */
 export interface Trial {
@@ -268,11 +267,13 @@ function listStops(probed: readonly Probed[]): Stop[] {
 /** Lists the addresses that a network has for one container. */
 function listStatic({ plugins }: ConfiguredNetwork): string[] {
   return plugins.flatMap((conf) => {
-    const { ipamTraits } = METADATA.get(ipamTypeOf(conf) ?? "") ?? {};
+    const { ipamTraits } = METADATA.get(ipamTypeOf(conf.document) ?? "") ?? {};
     if (!ipamTraits?.includes("assigns requests")) return [];
-    const { addresses } = objectOf(conf.document["ipam"]);
+    const addresses = findValue(ipamOf(conf.document), "addresses");
     return (Array.isArray(addresses) ? addresses : [])
-      .map((one) => String(objectOf(one)["address"]).replace(/\/.*/, ""));
+      .map((one) =>
+        String(findValue(objectOf(one), "address")).replace(/\/.*/, "")
+      );
   });
 }
 
@@ -296,7 +297,7 @@ function findObstacle(
     if (metadata?.kind === "meta" && metadata.runs?.areNetworks) {
       return `${type} needs a pod; those of its networks that have a file are tested`;
     }
-    if (valueOf(document, "mode") === "passthru") {
+    if (findValue(document, "mode") === "passthru") {
       return `${type} gives its master to one container only`;
     }
     if (type === "multus-shim") return `${type} needs a pod`;
