@@ -5,53 +5,49 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { objectOf } from "../../base/json/json.ts";
 import { isOfNetns, type NodeAttachment } from "../node/node_attachments.ts";
 import { type Check, error, type Findings } from "./finding.ts";
-import { nameAttachment } from "../node/live.ts";
+import { nameAttachment, resultOf } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
+import {
+  type ForwardedPort,
+  isSameHostPort,
+  listForwardedPorts,
+} from "../../plugins/portmap/inspect.ts";
 
-/** A port that a runtime asked for. */
-interface Asked {
+/** A port of the host, and the attachment that it leads to. */
+interface Mapped {
   readonly attachment: NodeAttachment;
-  readonly protocol: string;
-  readonly port: number;
-  /** "" for all addresses. */
-  readonly address: string;
+  readonly port: ForwardedPort;
 }
 
-function listAsked(attachment: NodeAttachment): Asked[] {
-  const { portMappings } = attachment.capabilityArgs;
-  return (Array.isArray(portMappings) ? portMappings : []).map(objectOf)
-    .flatMap(({ hostPort, protocol, hostIP }) => {
-      if (typeof hostPort !== "number" || hostPort === 0) return [];
-      const address = typeof hostIP === "string" ? hostIP : "";
-      return [{
-        attachment,
-        protocol: String(protocol ?? "tcp").toLowerCase(),
-        port: hostPort,
-        address: ["0.0.0.0", "::"].includes(address) ? "" : address,
-      }];
-    });
+function listMapped(attachment: NodeAttachment): Mapped[] {
+  const result = resultOf(attachment);
+  return result === undefined ? [] : listForwardedPorts(attachment, result)
+    .map((port) => ({ attachment, port }));
 }
 
 function findTwice(node: NodeReader): Findings {
-  const asked = node.liveAttachments.flatMap(listAsked);
-  return asked.flatMap((one, at) => {
-    const earlier = asked.slice(0, at).find((other) =>
-      other.port === one.port && other.protocol === one.protocol &&
-      !isOfNetns(other.attachment, one.attachment.netns) &&
-      (other.address === one.address || other.address === "" ||
-        one.address === "")
+  const mapped = node.liveAttachments.flatMap(listMapped);
+  const told = new Set<string>();
+  return mapped.flatMap((one, at) => {
+    const earlier = mapped.slice(0, at).find((other) =>
+      isSameHostPort(one.port)(other.port) &&
+      !isOfNetns(other.attachment, one.attachment.netns)
     );
     if (earlier === undefined) return [];
     const [first, second] = [earlier, one]
       .map(({ attachment }) => nameAttachment(attachment));
     const { containerId, network, netns, ifName, pod } = one.attachment;
     const [namespace, name] = pod?.split("/") ?? [];
+    const { hostPort, protocol } = one.port;
+    const problem = `port ${hostPort} (${protocol}) of the host is mapped ` +
+      `twice: to ${first} and to ${second}`;
+    // A container with addresses of both families has the port twice.
+    if (told.has(problem)) return [];
+    told.add(problem);
     return [error(
-      `port ${one.port} (${one.protocol}) of the host is mapped twice: to ` +
-        `${first} and to ${second}`,
+      problem,
       "connections reach one of them only",
       {
         command: pod === undefined

@@ -348,7 +348,11 @@ rootTest(
     using scene = DoctorScene.bare();
     scene.writeMultus();
     const capabilityArgs = {
-      portMappings: [{ hostPort: 8080, containerPort: 80 }],
+      portMappings: [
+        { hostPort: 8080, containerPort: 80 },
+        // The pod has no IPv6 address for it.
+        { hostPort: 8081, containerPort: 80, hostIP: "::" },
+      ],
     };
     const { hosts: { sandbox }, other } = scene;
     await scene.attach("00-multus", sandbox, "0123456789abcdef", "web", {
@@ -366,7 +370,7 @@ rootTest(
       assertEquals(ends.includes(`${WEB} ${ifName} -> ${DB} ${ifName}`), true);
     }
     assertEquals(
-      ends.filter((end) => end.includes("port 8080")),
+      ends.filter((end) => end.includes("port 808")),
       [`outside -> port 8080 of the node, for ${WEB} eth0`],
     );
   },

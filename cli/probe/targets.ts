@@ -7,7 +7,7 @@
  */
 
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
-import { objectOf } from "../../base/json/json.ts";
+import { findValue, objectOf } from "../../base/json/json.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import { type NodeReader, readOnce } from "../node/node_reader.ts";
@@ -16,6 +16,7 @@ import { listRouters, listUplinks } from "../node/routers.ts";
 import type { ProbeEndpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";
 import { DNS_PORT, type PacketOrigin, type Probe } from "./packet.ts";
+import { listMappings, portsOf } from "../../plugins/portmap/inspect.ts";
 
 /** The end of a probe that is not the container. */
 export type ProbeKind =
@@ -175,8 +176,8 @@ export function hasHostPorts(
 ): boolean {
   // multus offers the pod's ports to every network.
   return Array.isArray(attachment?.capabilityArgs["portMappings"]) &&
-    plugins.some(({ capabilities }) =>
-      objectOf(capabilities)["portMappings"] === true
+    plugins.some((conf) =>
+      objectOf(findValue(conf, "capabilities"))["portMappings"] === true
     );
 }
 
@@ -186,20 +187,17 @@ export function listHostPorts(
   subject: ProbeEndpoint,
   client: OutsideClient,
 ): Wanted[] {
-  const { attachment, address: { ip: { family } } } = subject.start;
+  const { attachment, address } = subject.start;
   if (!hasHostPorts(subject)) return [];
-  const { portMappings } = attachment?.capabilityArgs ?? {};
+  const { family } = address.ip;
   const [own] = listOwn(node, family);
-  return (Array.isArray(portMappings) ? portMappings : []).flatMap((one) => {
-    const { hostPort, protocol = "tcp", hostIP } = objectOf(one);
-    const given = ifPossible(() => Ip.parse(String(hostIP)));
-    const isAny = given === undefined ||
-      ["0.0.0.0", "::"].includes(String(given));
-    const destination = isAny ? own : given;
-    const kind = String(protocol).toLowerCase();
-    if (destination?.family !== family || destination.isLoopback) return [];
-    if (kind !== "tcp" && kind !== "udp") return [];
-    if (typeof hostPort !== "number" || hostPort === 0) return [];
+  const ports = portsOf({
+    addresses: [address],
+    mappings: listMappings(attachment?.capabilityArgs ?? {}),
+  });
+  return ports.flatMap(({ hostIp: destination = own, hostPort, protocol }) => {
+    if (destination === undefined || destination.isLoopback) return [];
+    if (protocol === "sctp") return [];
     return [{
       kind: "host port" as const,
       subject,
@@ -208,7 +206,7 @@ export function listHostPorts(
         from: client.origin(family),
         to: `port ${hostPort} of the node, for ${subject.origin.name}`,
         destination,
-        protocol: kind,
+        protocol,
         port: hostPort,
       },
     }];

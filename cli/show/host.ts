@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../base/json/json.ts";
+import type { JsonObject } from "../../base/json/json.ts";
 import type { CachedAttachment } from "../../libcni/mod.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { sha512 } from "../../base/process/sha512.ts";
@@ -22,6 +22,7 @@ import {
   verdictOf,
 } from "../../ffi/nftables/expression.ts";
 import type { LimitView, MasqueradeView } from "./model.ts";
+import { listMappings } from "../../plugins/portmap/inspect.ts";
 
 /** Ticks of a second in which the kernel reports bursts: 64 ns each. */
 const TICKS_PER_SECOND = 15_625_000;
@@ -164,7 +165,7 @@ export function readNat(netns: string): FindNat {
       ]),
       portMaps: [
         ...own.map(({ text }) => text),
-        ...isMapped ? listWanted(capabilityArgs) : [],
+        ...isMapped ? formatWanted(capabilityArgs) : [],
       ],
     };
   };
@@ -191,23 +192,14 @@ function viewMasquerade(
   };
 }
 
-/**
- * Lists the port maps that a runtime asked for. The case of keys does not
- * matter: containerd writes `HostPort`.
- */
-export function listWanted({ portMappings }: JsonObject): string[] {
-  const wanted: unknown[] = Array.isArray(portMappings) ? portMappings : [];
-  return wanted.filter(isObject).map((one) => {
-    const { hostport, containerport, hostip, protocol }: Record<
-      string,
-      unknown
-    > = Object.fromEntries(
-      Object.entries(one).map(([key, value]) => [key.toLowerCase(), value]),
-    );
-    const isAny = !hostip || hostip === "0.0.0.0" || hostip === "::";
-    const host = isAny ? "" : `${hostip} `;
-    return `${host}${hostport}/${protocol || "tcp"} → ${containerport}`;
-  });
+/** Formats the port mappings that a runtime asked for. */
+function formatWanted(capabilityArgs: JsonObject): string[] {
+  return listMappings(capabilityArgs).map(
+    ({ hostIp, hostPort, protocol, containerPort }) => {
+      const host = hostIp === undefined ? "" : `${hostIp} `;
+      return `${host}${hostPort}/${protocol} → ${containerPort}`;
+    },
+  );
 }
 
 const PROTOCOLS: Readonly<Record<number, string>> = {

@@ -13,7 +13,6 @@ import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
 import { listNodeAttachments } from "../node/node_attachments.ts";
-import { listWanted } from "./host.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
 import { formatMermaid, formatTree } from "./tree.ts";
 import {
@@ -216,25 +215,6 @@ Deno.test("drawNode() keeps cards apart and texts inside their cards", async (t)
       assert(Math.max(...longest) * 7.3 <= 400);
     });
   }
-});
-
-Deno.test("listWanted() reads port maps as each runtime writes them", () => {
-  const portMappings = [
-    // go-cni, of containerd
-    { HostPort: 8080, ContainerPort: 80, Protocol: "tcp", HostIP: "" },
-    { HostPort: 53, ContainerPort: 5, Protocol: "udp", HostIP: "192.0.2.1" },
-    // podman and CRI-O
-    { hostPort: 443, containerPort: 8443, hostIP: "" },
-    // nerdctl
-    { HostPort: 9, ContainerPort: 8, Protocol: "tcp", HostIP: "0.0.0.0" },
-  ];
-  assertEquals(listWanted({ portMappings }), [
-    "8080/tcp → 80",
-    "192.0.2.1 53/udp → 5",
-    "443/tcp → 8443",
-    "9/tcp → 8",
-  ]);
-  assertEquals(listWanted({}), []);
 });
 
 rootTest(

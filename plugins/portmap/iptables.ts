@@ -46,7 +46,6 @@ import {
   type Chain,
   findRivals,
   isForOthers,
-  isSameHostPort,
   isSectionOf,
   keptPorts,
   readChain,
@@ -72,6 +71,7 @@ import { checkLoopback, guardLoopback } from "./loopback.ts";
 import {
   type ForwardedPort,
   IPTABLES_HOSTPORTS as HOSTPORTS,
+  isSameHostPort,
   portsOf,
 } from "./mapping.ts";
 import { setLocalnet } from "./route_localnet.ts";

@@ -37,6 +37,7 @@ import {
   type ForwardedPort,
   type Forwarding,
   IPTABLES_HOSTPORTS as HOSTPORTS,
+  isSameHostPort,
   portsOf,
   takenPort,
 } from "./mapping.ts";
@@ -199,15 +200,6 @@ function describeOwner(comment: string): string {
   return container === undefined
     ? comment
     : `net: ${network}, id: ${container}`;
-}
-
-/** Reports whether two mappings are of the same port of the same addresses. */
-export function isSameHostPort(
-  port: ForwardedPort,
-): (one: ForwardedPort) => boolean {
-  return ({ protocol, hostPort, hostIp }) =>
-    protocol === port.protocol && hostPort === port.hostPort &&
-    String(hostIp) === String(port.hostIp);
 }
 
 /** Reports whether a mapping is of the same port of all other addresses. */

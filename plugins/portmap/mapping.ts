@@ -94,6 +94,20 @@ export function portsOf(
 }
 
 /**
+ * Reports whether two mappings are of the same port of the same addresses: only one
+ * container can have it. A port of one address takes precedence over the same port
+ * of all addresses, so these are two.
+ */
+export function isSameHostPort(
+  port: ForwardedPort,
+): (one: ForwardedPort) => boolean {
+  return ({ protocol, hostPort, hostIp, target }) =>
+    protocol === port.protocol && hostPort === port.hostPort &&
+    String(hostIp) === String(port.hostIp) &&
+    target.family === port.target.family;
+}
+
+/**
  * Returns what the attachment of a call wants; undefined if it wants no port.
  *
  * @throws {CniError} 7 if a key has a value that cannot be used
@@ -127,7 +141,7 @@ export function forwardingOf(
  * Source: containernetworking/plugins plugins/meta/portmap/main.go
  * `parseConfig`.
  */
-function firstAddressesOf(
+export function firstAddressesOf(
   { ips, interfaces }: Result,
   ifName: string,
 ): Cidr[] {
@@ -145,7 +159,12 @@ function mappingsOf({ runtimeConfig }: PortmapConfig): Mapping[] {
   return (runtimeConfig?.portMappings ?? []).map(toMapping);
 }
 
-function toMapping(
+/**
+ * Returns what an element of `portMappings` asks for.
+ *
+ * @throws {CniError} 7 if a port is out of range
+ */
+export function toMapping(
   { protocol = "tcp", hostPort = 0, containerPort = 0, hostIP }: GivenMapping,
 ): Mapping {
   for (const [what, port] of Object.entries({ containerPort, hostPort })) {

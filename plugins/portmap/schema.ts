@@ -47,7 +47,8 @@ const protocolSchema = once(() =>
   )
 );
 
-const mappingSchema = once(() =>
+/** Builds the schema of an element of `portMappings`. */
+export const mappingSchema = once(() =>
   z.looseObject({
     hostPort: optional(z.int()),
     containerPort: optional(z.int()),
