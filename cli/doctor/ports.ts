@@ -5,9 +5,13 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import { isOfNetns, type NodeAttachment } from "../node/node_attachments.ts";
+import {
+  isOfNetns,
+  type NodeAttachment,
+  resultOf,
+} from "../node/node_attachments.ts";
 import { type Check, error, type Findings } from "./finding.ts";
-import { nameAttachment, resultOf } from "../node/live.ts";
+import { nameAttachment } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import {
   type ForwardedPort,
