@@ -595,19 +595,19 @@ rootTest(
   ignoreUnless(hasCommand("strace"), "needs strace"),
   async () => {
     await using host = await ToolHost.create();
-    addScripts(host, { show: SHOW });
+    addScripts(host, { quiet: `echo '{"cniVersion":"1.1.0"}'` });
     for (const name of ["blue", "green"]) {
       await succeed(host, `netns add ${name}`);
-      await succeed(host, `add show ${name}`);
+      await succeed(host, `add quiet ${name}`);
     }
     const { containerID } = (await readJson(host, "list"))
       .find(({ netns }: { netns: string }) => netns.endsWith("/blue"));
-    const gc = host.command("gc", "show", "blue");
+    const gc = host.command("gc", "quiet", "blue");
     const strace = ["strace", "-f", "-qq", "-e", "trace=openat"];
     const { code, stdout, stderr } = await host.run([...strace, ...gc]);
     assertEquals([code, stdout.split("\n").length], [0, 2], stderr);
     const opened = stderr.split("\n")
-      .filter((line) => line.includes(`/show-${containerID}-eth0`));
+      .filter((line) => line.includes(`/quiet-${containerID}-eth0`));
     assertEquals(opened.length, 1, opened.join("\n"));
   },
 );
