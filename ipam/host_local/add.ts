@@ -46,8 +46,8 @@ import { LeaseStore } from "./store.ts";
  * Leases an attachment's addresses: all of them, or none.
  *
  * Nothing waits while the store is open, so the lock is held only briefly, except
- * before the first address of a directory. If no address is free, leases of deleted
- * containers are ended first.
+ * before the first address of a directory. If no address is free, or the container
+ * was started again, leases of deleted containers are ended first.
  *
  * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
  *   4 if addresses stay and the pod is unknown, 11 if no address is free, 999 if the attachment has leases already, 5 if a
@@ -66,6 +66,7 @@ export async function leaseAddresses(
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
   const tryToLease = async (
+    restarted: readonly Lease[],
     restore?: (store: LeaseStore) => Promise<void>,
   ): Promise<Candidate[] | undefined> => {
     using store = await LeaseStore.open(
@@ -76,29 +77,46 @@ export async function leaseAddresses(
     );
     if (restore !== undefined) await restore(store);
     else if (store.isUnused) return undefined;
-    return leaseEach(requests, call.args, store, call.log, name, replacement);
+    const kept = { name, replacement, restarted };
+    return leaseEach(requests, call.args, store, call.log, kept);
   };
-  const lease = async (): Promise<Candidate[]> => {
-    try {
-      const leased = await tryToLease();
-      if (leased !== undefined) return leased;
-      const { prepareRestoration } = await import("./lost_leases.ts");
-      return await tryToLease(await prepareRestoration(call, sets)) ?? [];
-    } catch (error) {
-      if (error instanceof SecondLeaseError) call.context.onAttached?.();
-      throw error;
-    }
+  const lease = async (
+    restarted: readonly Lease[] = [],
+  ): Promise<Candidate[]> => {
+    const leased = await tryToLease(restarted);
+    if (leased !== undefined) return leased;
+    const { prepareRestoration } = await import("./lost_leases.ts");
+    const restore = await prepareRestoration(call, sets);
+    return await tryToLease(restarted, restore) ?? [];
   };
-  let leased: Candidate[];
   try {
-    leased = await lease();
+    const leased = await afterDeadLeases(call, lease);
+    return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
   } catch (error) {
+    if (error instanceof SecondLeaseError) call.context.onAttached?.();
+    throw error;
+  }
+}
+
+/** Leases again if only leases of deleted containers were in the way. */
+async function afterDeadLeases(
+  call: Call<HostLocalConfig>,
+  lease: (restarted?: readonly Lease[]) => Promise<Candidate[]>,
+): Promise<Candidate[]> {
+  try {
+    return await lease();
+  } catch (error) {
+    if (error instanceof SecondLeaseError) {
+      const { findOwnDeadLeases } = await import("./dead_leases.ts");
+      const restarted = await findOwnDeadLeases(call);
+      if (restarted.length === 0) throw error;
+      return await lease(restarted);
+    }
     if (!(error instanceof NotFreeError)) throw error;
     const { endDeadLeases } = await import("./dead_leases.ts");
     if (!await endDeadLeases(call)) throw error;
-    leased = await lease();
+    return await lease();
   }
-  return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
 }
 
 function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
@@ -135,6 +153,16 @@ interface NewLease extends Candidate {
   readonly isHeld?: boolean;
 }
 
+/** The leases that an owner may keep. */
+export interface KeptLeases {
+  /** The name whose addresses stay. */
+  readonly name?: PodName | undefined;
+  /** Replaces addresses that the owner has. */
+  readonly replacement?: Replacement | undefined;
+  /** The owner's leases from before it was started again. */
+  readonly restarted?: readonly Lease[];
+}
+
 /** The owner of new leases. */
 export interface LeaseOwner extends AttachmentId {
   /** Path of the sandbox's namespace. */
@@ -145,8 +173,7 @@ export interface LeaseOwner extends AttachmentId {
  * Leases one address from each set, or none at all.
  *
  * @param log Receives failures to undo leases, and warnings
- * @param name The name whose addresses stay
- * @param replacement Replaces addresses that the owner has
+ * @param kept What the owner may keep
  * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
  *   already, 7 if an address must not be handed out, 5 if a lease cannot be
  *   written
@@ -156,13 +183,17 @@ export function leaseEach(
   owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
-  name?: PodName,
-  replacement?: Replacement,
+  { name, replacement, restarted = [] }: KeptLeases = {},
 ): Candidate[] {
   const before = store.leasesOf(owner);
-  if (replacement === undefined) refuseSecondLease(requests, owner, before);
+  const own = before.filter((lease) => isIn(restarted, lease));
+  if (replacement === undefined) {
+    const others = before.filter((lease) => !isIn(restarted, lease));
+    refuseSecondLease(requests, owner, others);
+  }
   const held = replacement?.setAside(requests, before, store) ?? [];
-  const kept = name === undefined ? [] : claimLeasesOfName(name, owner, store);
+  const named = name === undefined ? [] : claimLeasesOfName(name, owner, store);
+  const kept = [...named, ...own];
   const leased: NewLease[] = [];
   for (const [position, request] of requests.entries()) {
     try {
@@ -178,15 +209,21 @@ export function leaseEach(
       throw atRangeSet(position, error);
     }
   }
-  if (name !== undefined) {
-    try {
-      updateName(name, kept, leased, owner, store);
-    } catch (error) {
-      undoLeases(leased, store, log);
-      throw error;
-    }
+  try {
+    if (name !== undefined) updateName(name, kept, leased, owner, store);
+    else store.release(own.filter((one) => !isIn(leased, one)));
+  } catch (error) {
+    undoLeases(leased, store, log);
+    throw error;
   }
   return leased;
+}
+
+function isIn(
+  list: readonly Pick<Lease, "ip">[],
+  { ip }: Pick<Lease, "ip">,
+): boolean {
+  return list.some((one) => one.ip.equals(ip));
 }
 
 /** Finds the address of a set that the owner keeps, while another is replaced. */
@@ -201,7 +238,7 @@ function findHeld(
   return undefined;
 }
 
-/** Takes the address that the name has in a set. */
+/** Takes the address that the name, or the owner, had in a set. */
 function reuseLease(
   { set, requested }: AddressRequest,
   kept: readonly Lease[],
@@ -257,10 +294,6 @@ function updateName(
   owner: LeaseOwner,
   store: LeaseStore,
 ): void {
-  const isIn = (
-    list: readonly Pick<Lease, "ip">[],
-    { ip }: Pick<Lease, "ip">,
-  ) => list.some((one) => one.ip.equals(ip));
   const isRecorded = kept.length === leased.length &&
     leased.every((one) => isIn(kept, one));
   if (!isRecorded) recordName(name, owner, leased, store);
@@ -346,7 +379,7 @@ function undoLeases(
 
 /**
  * Refuses an attachment that has a lease already: it is still attached, or its
- * DEL is still to come.
+ * DEL is still to come or was lost.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/allocator/allocator.go `Get`.

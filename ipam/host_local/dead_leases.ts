@@ -1,8 +1,10 @@
 /**
- * Finds out whether the holders of leases are alive, when no address is free.
+ * Finds out whether the holders of leases are alive, when no address is free, or
+ * when a container whose DEL was lost is started again.
  *
  * The evidence is that of `cni gc --orphans`: a holder is dead only if no namespace
  * has its address, and no process, runtime or cached attachment has the container.
+ * A container that is started again is known to its runtime; the namespaces decide.
  *
  * @module
  */
@@ -10,9 +12,14 @@
 import { pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Evidence } from "../../metadata/leftovers.ts";
+import type { Reason } from "../../metadata/leftovers.ts";
+import type {
+  EvidenceOptions,
+  NodeEvidence,
+} from "../../plugins/parts/evidence/evidence.ts";
 import { dataDirOf } from "./config.ts";
 import { listLeases } from "./leftovers.ts";
 import { containerOf, type Lease, parseSticky } from "./lease.ts";
@@ -49,15 +56,11 @@ export async function endDeadLeases(
   graceMs: number = GRACE_MS,
 ): Promise<boolean> {
   if (!mark(call)) return false;
-  const first = await findDead(call, graceMs);
-  if (first.size === 0) return false;
-  // A process may have been overlooked that was just taking over a namespace.
-  await pause(BETWEEN_MS, call.signal);
-  const again = await findDead(call, graceMs);
+  const reasons = await lookTwice(call, () => findDead(call, graceMs));
+  if (reasons.size === 0) return false;
   using store = await open(call);
-  const dead = (store?.leasesOfOthers([]) ?? []).filter((lease) =>
-    first.has(identify(lease)) && again.has(identify(lease))
-  );
+  const dead = (store?.leasesOfOthers([]) ?? [])
+    .filter((lease) => reasons.has(identify(lease)));
   store?.releaseOrKeep(dead);
   for (const lease of dead) {
     call.log.warn(
@@ -65,11 +68,93 @@ export async function endDeadLeases(
       {
         address: String(lease.ip),
         of: containerOf(lease.content),
-        why: again.get(identify(lease)),
+        why: reasons.get(identify(lease)),
       },
     );
   }
   return dead.length > 0;
+}
+
+/**
+ * Finds the leases that a container has from before it was started again: its
+ * runtime could not run DEL, because the machine or the runtime was restarted.
+ *
+ * @param graceMs Younger leases are left out, in ms
+ */
+export async function findOwnDeadLeases(
+  call: AllocatingCall & Pick<Call, "args">,
+  graceMs: number = GRACE_MS,
+): Promise<Lease[]> {
+  const leases = await listOwn(call);
+  const isYoung = ({ path }: Lease): boolean =>
+    Math.abs(Date.now() - (writtenAt(path)?.getTime() ?? 0)) < graceMs;
+  if (leases.every(isYoung)) return [];
+  const reasons = await lookTwice(
+    call,
+    () => findOwnDead(call, leases, graceMs),
+  );
+  const dead = leases.filter((lease) => reasons.has(identify(lease)));
+  for (const lease of dead) {
+    call.log.warn("The container was started again without DEL", {
+      address: String(lease.ip),
+      why: reasons.get(identify(lease)),
+    });
+  }
+  return dead;
+}
+
+async function listOwn(
+  call: AllocatingCall & Pick<Call, "args">,
+): Promise<Lease[]> {
+  using store = await open(call);
+  return store?.leasesOf(call.args) ?? [];
+}
+
+async function findOwnDead(
+  call: AllocatingCall & Pick<Call, "args">,
+  leases: readonly Lease[],
+  graceMs: number,
+): Promise<Reasons> {
+  const evidence = await gather(call, { caches: [], leases: [], graceMs });
+  if (evidence === undefined) return new Map();
+  const { hasLink } = await import("../../ffi/rtnl/has_link.ts");
+  const { eachCached, netnsOf } = await import(
+    "../../plugins/parts/evidence/evidence.ts"
+  );
+  const { containerId, ifName, netns } = call.args;
+  // A virtual machine has its address inside, where no namespace shows it.
+  const isAttached = (path: string): boolean =>
+    findFileId(path) === findFileId(netns)
+      ? hasLink(netns, ifName)
+      : evidence.isAlive(path);
+  const isCached = eachCached(CACHES).some((attachment) =>
+    attachment.containerId === containerId && attachment.ifName === ifName &&
+    isAttached(netnsOf(attachment))
+  );
+  if (isCached) return new Map();
+  // Without its ID: the runtime has the container that it starts.
+  return listReasons(leases, ({ ip }, since) =>
+    evidence.findReason({ addresses: [ip], since }));
+}
+
+/** Why leases are known to be of deleted containers, by lease. */
+type Reasons = Map<string, string>;
+
+/** Returns what two looks agree on. */
+async function lookTwice(
+  { signal }: AllocatingCall,
+  look: () => Promise<Reasons>,
+): Promise<Reasons> {
+  const first = await look();
+  if (first.size === 0) return first;
+  // A process may have been overlooked that was just taking over a namespace.
+  await pause(BETWEEN_MS, signal);
+  const again = await look();
+  return new Map([...again].filter(([lease]) => first.has(lease)));
+}
+
+function writtenAt(path: string): Date | undefined {
+  return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
 
 /** Reports whether the last look is long ago, and notes this one. */
@@ -100,19 +185,27 @@ function identify({ ip, content }: Lease): string {
 async function findDead(
   call: AllocatingCall,
   graceMs: number,
-): Promise<Map<string, string>> {
-  const dead = new Map<string, string>();
-  const evidence = await gather(call, graceMs);
-  if (evidence === undefined) return dead;
-  for (const lease of await listOwned(call)) {
-    const { ip, path, content } = lease;
+): Promise<Reasons> {
+  const leases = listLeases([dataDirOf(call.config)]);
+  const evidence = await gather(call, { caches: CACHES, leases, graceMs });
+  if (evidence === undefined) return new Map();
+  return listReasons(await listOwned(call), ({ ip, content }, since) => {
     const container = containerOf(content);
-    const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
-    const reason = since &&
-      evidence.findReason({ container, addresses: [ip], since });
-    if (reason !== undefined) dead.set(identify(lease), reason.why);
+    return evidence.findReason({ container, addresses: [ip], since });
+  });
+}
+
+function listReasons(
+  leases: readonly Lease[],
+  findReason: (lease: Lease, since: Date) => Reason | undefined,
+): Reasons {
+  const reasons: Reasons = new Map();
+  for (const lease of leases) {
+    const since = writtenAt(lease.path);
+    const reason = since && findReason(lease, since);
+    if (reason !== undefined) reasons.set(identify(lease), reason.why);
   }
-  return dead;
+  return reasons;
 }
 
 /** Lists the leases of containers; others stay for a name. */
@@ -124,16 +217,14 @@ async function listOwned(call: AllocatingCall): Promise<Lease[]> {
 
 /** @returns Undefined if some of the node's processes are hidden from this one */
 async function gather(
-  { config, hostNetns, log }: AllocatingCall,
-  graceMs: number,
-): Promise<Evidence | undefined> {
+  { hostNetns, log }: AllocatingCall,
+  sight: Omit<EvidenceOptions, "hostNetns">,
+): Promise<NodeEvidence | undefined> {
   const { NodeEvidence } = await import(
     "../../plugins/parts/evidence/evidence.ts"
   );
-  const leases = listLeases([dataDirOf(config)]);
   try {
-    const sight = { hostNetns, caches: CACHES, leases, graceMs };
-    const evidence = await NodeEvidence.gather(sight);
+    const evidence = await NodeEvidence.gather({ hostNetns, ...sight });
     if (evidence.isWhole) return evidence;
     log.debug(
       "Cannot determine which containers were deleted: processes are hidden",
