@@ -246,6 +246,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "it is closed to containers, before and after DEL",
     ],
     [
+      "a container advertises itself as the host's router",
+      "the host's links to containers ignore advertisements",
+      "plugins/bridge/gateway_test.ts",
+      "a bridge that becomes a gateway learns no router",
+    ],
+    [
       "a pod gets the address of the node, its router or a neighbour, and so the node's traffic",
       "`ptp` refuses it",
       "plugins/ptp/free_addresses_test.ts",

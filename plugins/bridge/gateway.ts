@@ -16,6 +16,7 @@ import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
+import { ignoreNewRouters } from "../parts/address/ip_forward.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import {
   hasAddress,
@@ -100,7 +101,7 @@ function missingDefaultRoutes(
 /**
  * Ensures that a link has the gateways' addresses. A link has one IPv4 subnet
  * and any number of disjoint IPv6 subnets; only the subnets of a single
- * attachment may overlap.
+ * attachment may overlap. A link that becomes a gateway ignores routers.
  *
  * Source: containernetworking/plugins plugins/main/bridge/bridge.go
  * `ensureAddr`.
@@ -119,6 +120,7 @@ export function ensureGatewayAddresses(
     .map(({ address }) => address);
   const missing = gateways.filter((gateway) => !isIn(present, gateway));
   const others = present.filter((address) => !isIn(gateways, address));
+  if (missing.length > 0) ignoreNewRouters(host, link);
   for (const gateway of missing) {
     for (const other of others.filter((one) => isInTheWay(one, gateway))) {
       if (!force) throw hasOtherAddress(link, gateway);

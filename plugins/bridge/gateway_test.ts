@@ -264,3 +264,26 @@ function addressesOf({ host }: TestHosts): string[] {
     )
     .filter((address: string) => !/^fe80::.{3,}\//.test(address)).sort();
 }
+
+rootTest("a bridge that becomes a gateway learns no router", async (t) => {
+  const rows: [name: string, setup: string[], want: string][] = [
+    ["a container must not be one", [], "0"],
+    ["the host has one over it", [
+      "-6 route add default via fe80::1 dev br0 proto ra",
+    ], "1"],
+    ["the host has an address from one", [
+      "address add 2001:db8::5/64 dev br0 valid_lft 1000 preferred_lft 1000",
+    ], "1"],
+  ];
+  await eachRow(t, rows, ([, setup, want]) => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.host.path);
+    const lines = ["link add br0 type bridge", "link set br0 up", ...setup];
+    for (const line of lines) runIn(hosts.host, "ip", ...line.split(" "));
+    const gateways = [Cidr.parse("10.1.2.1/24")];
+    const link = rtnl.link.get("br0");
+    ensureGatewayAddresses(rtnl, link, { gateways, force: false });
+    const key = "net.ipv6.conf.br0.accept_ra";
+    assertEquals(runIn(hosts.host, "sysctl", "-n", key).trim(), want);
+  });
+});

@@ -149,12 +149,7 @@ export function acceptRaOf(link: string): string {
  */
 function keepRouters(host: NetNs): void {
   using rtnl = Rtnl.open(host.path);
-  const learned = [
-    ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
-      .flatMap(({ nextHops }) => nextHops),
-    ...listLearnedAddresses(rtnl),
-  ];
-  const links = new Set(learned.map(({ ifindex }) => ifindex));
+  const links = findLinksToRouters(rtnl);
   for (const { index, name } of rtnl.link.list()) {
     if (!links.has(index)) continue;
     inNetns(host, () =>
@@ -164,6 +159,34 @@ function keepRouters(host: NetNs): void {
         writeSysctl(key, AcceptRa.always);
       }));
   }
+}
+
+/**
+ * Makes a link to containers ignore router advertisements: a container could make
+ * itself the host's router (CVE-2020-10749). If the host has a router over the link,
+ * or an administrator has set 2, the link stays as it is. Failures are ignored: the
+ * kernel may have no IPv6, or /proc/sys may be read-only.
+ */
+export function ignoreNewRouters(
+  host: Rtnl,
+  { index, name }: { readonly index: number; readonly name: string },
+): void {
+  const key = acceptRaOf(name);
+  inNetns(host.netns, () => {
+    const value = unlessMissing(() => readSysctl(key));
+    if (value !== AcceptRa.unlessForwarding) return;
+    if (!findLinksToRouters(host).has(index)) tryWriteSysctl(key, "0");
+  });
+}
+
+/** Finds the links over which the host has learned routes or addresses. */
+function findLinksToRouters(rtnl: Rtnl): Set<number> {
+  const learned = [
+    ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
+      .flatMap(({ nextHops }) => nextHops),
+    ...listLearnedAddresses(rtnl),
+  ];
+  return new Set(learned.map(({ ifindex }) => ifindex));
 }
 
 /** Lists addresses with a lifetime, as an advertisement gives them. */
