@@ -117,7 +117,9 @@ async function findOwnDead(
 ): Promise<Reasons> {
   const evidence = await gather(call, { caches: [], leases: [], graceMs });
   if (evidence === undefined) return new Map();
-  const { hasLink } = await import("../../ffi/rtnl/has_link.ts");
+  const { hasInterface } = await import(
+    "../../plugins/parts/sandbox/second_add.ts"
+  );
   const { eachCached, netnsOf } = await import(
     "../../plugins/parts/evidence/evidence.ts"
   );
@@ -125,7 +127,7 @@ async function findOwnDead(
   // A virtual machine has its address inside, where no namespace shows it.
   const isAttached = (path: string): boolean =>
     findFileId(path) === findFileId(netns)
-      ? hasLink(netns, ifName)
+      ? hasInterface(netns, ifName)
       : evidence.isAlive(path);
   const isCached = eachCached(CACHES).some((attachment) =>
     attachment.containerId === containerId && attachment.ifName === ifName &&
@@ -133,8 +135,10 @@ async function findOwnDead(
   );
   if (isCached) return new Map();
   // Without its ID: the runtime has the container that it starts.
-  return listReasons(leases, ({ ip }, since) =>
-    evidence.findReason({ addresses: [ip], since }));
+  return listReasons(
+    leases,
+    ({ ip }, since) => evidence.findReason({ addresses: [ip], since }),
+  );
 }
 
 /** Why leases are known to be of deleted containers, by lease. */

@@ -14,7 +14,9 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
  * container and finds its interface: an earlier ADD has made it.
  */
 export function findsInterface(starting: StartingPlugin): boolean {
-  return mayAttach(starting) && hasInterface(starting);
+  if (!mayAttach(starting)) return false;
+  const { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = starting.env;
+  return hasInterface(netns, ifName);
 }
 
 /**
@@ -28,10 +30,8 @@ function mayAttach({ path, env, stdin }: StartingPlugin): boolean {
   return type === basename(path) && !prevResult;
 }
 
-/** A namespace that cannot be opened has no interface. */
-function hasInterface(
-  { env: { CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } }: StartingPlugin,
-): boolean {
+/** Reports whether a namespace has a link; one that cannot be opened has none. */
+export function hasInterface(netns: string, ifName: string): boolean {
   try {
     using sandbox = Rtnl.open(netns);
     return sandbox.link.find(ifName) !== undefined;
