@@ -66,13 +66,23 @@ function formatEach(cost: TracedCalls, containers: number): string {
     }`;
 }
 
+/** What a table has. */
+export interface Columns {
+  /** The head of the column of names. */
+  readonly title: string;
+  /** All names of rows, in order; others are removed. */
+  readonly names: readonly string[];
+  /** Numbers of others, for GC. */
+  readonly levels: readonly number[];
+}
+
 /** Lists the heads of the columns. */
-function headOf(levels: readonly number[]): string[] {
+function headOf({ title, levels }: Columns): string[] {
   const gc = levels.map((level, at) =>
     `${at === 0 ? "GC beside" : "beside"} ${formatCount(level)}`
   );
   const each = `GC of ${formatCount(levels.at(-1) ?? 0)}, for each`;
-  return ["system calls, KB read", "ADD", "CHECK", "DEL", ...gc, each];
+  return [title, "ADD", "CHECK", "DEL", ...gc, each];
 }
 
 /**
@@ -110,17 +120,13 @@ function nameOf(row: string): string {
  * Replaces and adds rows in the table of a page that follows a comment.
  *
  * @param mark The comment's text
- * @param names All names of rows, in order; others are removed
  * @throws {Error} If the page has no such table
  */
 export function replaceRows(
   page: string,
   mark: string,
   rows: readonly string[],
-  { names, levels }: {
-    readonly names: readonly string[];
-    readonly levels: readonly number[];
-  },
+  columns: Columns,
 ): string {
   const begin = `<!-- ${mark} -->\n`, end = "\n<!-- end -->";
   const [before = "", rest] = page.split(begin);
@@ -131,11 +137,11 @@ export function replaceRows(
   const all = new Map(
     [...old.split("\n"), ...rows].map((row) => [nameOf(row), row]),
   );
-  const head = headOf(levels);
+  const head = headOf(columns);
   const rule = head.map((_, at) => at === 0 ? "---" : "--:");
   const table = [
     ...[head, rule].map((cells) => `| ${cells.join(" | ")} |`),
-    ...names.flatMap((name) => all.get(name) ?? []),
+    ...columns.names.flatMap((name) => all.get(name) ?? []),
   ];
   return `${before}${begin}\n${table.join("\n")}\n${end}${after.join(end)}`;
 }

@@ -9,7 +9,11 @@ function traced(count: number, bytes: number, programs = 0): TracedCalls {
   return { calls, count: count + programs, bytes, programs, programBytes };
 }
 
-const COLUMNS = { names: ["a", "b"], levels: [3, 250, 1000] };
+const COLUMNS = {
+  title: "calls",
+  names: ["a", "b"],
+  levels: [3, 250, 1000],
+};
 
 Deno.test("formatRow() shows what grows, and what each stale container costs", () => {
   const costs: Readonly<Record<string, TracedCalls>> = {
@@ -52,7 +56,7 @@ Deno.test("formatRow() says where fewer were measured", () => {
 Deno.test("replaceRows() keeps the rows of other networks, and sorts them", () => {
   const page = "x\n\n<!-- some -->\n\n| head | 1 |\n| --- | --- |\n" +
     "| b | old |\n| gone | old |\n\n<!-- end -->\n\ny\n\n<!-- end -->\n";
-  const head = "| system calls, KB read | ADD | CHECK | DEL | GC beside 3 | " +
+  const head = "| calls | ADD | CHECK | DEL | GC beside 3 | " +
     "beside 250 | beside 1 000 | GC of 1 000, for each |\n" +
     "| --- | --: | --: | --: | --: | --: | --: | --: |\n";
   assertEquals(

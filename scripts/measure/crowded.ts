@@ -26,11 +26,12 @@ import { formatRow, replaceRows } from "./counts_table.ts";
 /** Numbers of others in the page's columns. */
 const LEVELS: readonly number[] = [3, 250, 1000];
 
-/** The comments before the page's tables. */
-const MARKS: Readonly<Record<string, string>> = {
-  daemon: "counts in the daemon",
-  process: "counts without the daemon",
-};
+/** The page's tables by way: the comments before them, and their first heads. */
+const TABLES: Readonly<Record<string, readonly [mark: string, title: string]>> =
+  {
+    daemon: ["counts in the daemon", "system calls, KB read"],
+    process: ["counts without the daemon", "without the daemon"],
+  };
 
 /** Counts, and returns a row for each network. */
 async function measure(
@@ -57,8 +58,8 @@ async function measure(
 async function writeRows(way: string, rows: readonly string[]): Promise<void> {
   const path = `${ROOT}docs/performance.md`;
   const page = await Deno.readTextFile(path);
-  const columns = { names: listNetworks(), levels: LEVELS };
-  const mark = MARKS[way] ?? way;
+  const [mark = way, title = way] = TABLES[way] ?? [];
+  const columns = { title, names: listNetworks(), levels: LEVELS };
   await Deno.writeTextFile(path, replaceRows(page, mark, rows, columns));
   await runDeno(["fmt", "--quiet", path]);
 }
