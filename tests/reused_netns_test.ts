@@ -8,6 +8,7 @@ import { NetNs } from "../ffi/netns.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { runIn, snapshot } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { needsKind } from "./_harness/on_master.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { eachRow } from "./_harness/table.ts";
 

@@ -15,11 +15,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Reason } from "../../metadata/leftovers.ts";
-import type {
-  EvidenceOptions,
-  NodeEvidence,
-} from "../../plugins/parts/evidence/evidence.ts";
+import type { Evidence, FoundLease, Reason } from "../../metadata/leftovers.ts";
 import { dataDirOf } from "./config.ts";
 import { listLeases } from "./leftovers.ts";
 import { containerOf, type Lease, parseSticky } from "./lease.ts";
@@ -222,8 +218,12 @@ async function listOwned(call: AllocatingCall): Promise<Lease[]> {
 /** @returns Undefined if some of the node's processes are hidden from this one */
 async function gather(
   { hostNetns, log }: AllocatingCall,
-  sight: Omit<EvidenceOptions, "hostNetns">,
-): Promise<NodeEvidence | undefined> {
+  sight: {
+    readonly caches: readonly string[];
+    readonly leases: readonly FoundLease[];
+    readonly graceMs: number;
+  },
+): Promise<Evidence | undefined> {
   const { NodeEvidence } = await import(
     "../../plugins/parts/evidence/evidence.ts"
   );

@@ -180,7 +180,7 @@ export function ignoreNewRouters(
 }
 
 /** Finds the links over which the host has learned routes or addresses. */
-function findLinksToRouters(rtnl: Rtnl): Set<number> {
+function findLinksToRouters(rtnl: Rtnl): Set<number | undefined> {
   const learned = [
     ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
       .flatMap(({ nextHops }) => nextHops),
