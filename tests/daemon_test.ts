@@ -561,7 +561,7 @@ const givenUp: [caller: "waits" | "killed", others: string[], isOff?: "off"][] =
   ];
 
 rootTest(
-  "daemon: that was stopped in an ADD leaves later ones alone",
+  "daemon: one that was stopped in an ADD leaves later ones alone",
   needsBin,
   async (t) => {
     await eachRow(t, givenUp, async ([caller, others, isOff]) => {
@@ -633,7 +633,7 @@ const stoppedInDel: [type: string, config: Record<string, unknown>][] = [
 ];
 
 rootTest(
-  "daemon: that was stopped in a DEL leaves the rules of a later ADD alone",
+  "daemon: one that was stopped in a DEL leaves the rules of a later ADD alone",
   allOf(needsBin, needsIptables()),
   async (t) => {
     await eachRow(t, stoppedInDel, async ([type, config]) => {
@@ -693,7 +693,7 @@ function firewallOf(ip: string): Record<string, unknown> {
 }
 
 rootTest(
-  "daemon: that was stopped in an ADD changes no rules of a later one",
+  "daemon: one that was stopped in an ADD changes no rules of a later ADD",
   allOf(needsBin, needsIptables()),
   async (t) => {
     await eachRow(t, stoppedInAdd, async ([type, first, second]) => {

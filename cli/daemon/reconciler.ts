@@ -34,8 +34,8 @@ export interface Round {
   /** Whether it is due although nothing was heard. */
   readonly isSweep: boolean;
   /**
-   * Begins another round within this one if it may begin now; returns whether. It has
-   * then to handle what was heard since.
+   * Begins another round within this one if it may begin now; returns whether. The
+   * caller must then handle what was heard since.
    */
   readonly beginAnother: () => boolean;
   /** The daemon's. */

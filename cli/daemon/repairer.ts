@@ -232,6 +232,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     const invoker = createInvoker(dispatch, lookup, { callers });
     using limit = new JoinedSignal(roundMs, signal);
     let takenMs = -Infinity;
+    const taken: Removals[] = [];
     const takeLoss = (): number => {
       if (performance.now() < this.dueAt()) return takenMs;
       // If that cannot be known, the next round fails.
@@ -240,6 +241,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       );
       if (isTheirs && beginAnother()) takenMs = this.#lastRemovalMs;
       else if (isTheirs !== false) return takenMs;
+      if (this.#removals !== undefined) taken.push(this.#removals);
       this.#removals = undefined;
       return takenMs;
     };
@@ -260,7 +262,22 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
           (signal.aborted ? await work() : undefined),
     });
     if (ended.failure === undefined) this.#begun.clear();
+    if (taken.length > 0) this.#hearAgain(taken, attachments);
     return ended;
+  }
+
+  /** Leaves to the next round what concerns attachments that this one did not have. */
+  #hearAgain(
+    taken: readonly Removals[],
+    attachments: readonly NodeAttachment[],
+  ): void {
+    const { directories, hostNetns } = this.options;
+    const known = new Set(attachments.map(keyOf));
+    const others = listNodeAttachments(directories)
+      .filter((one) => one.isLive && !known.has(keyOf(one)));
+    for (const removals of others.length === 0 ? [] : taken) {
+      if (concern(removals, others, hostNetns)) this.#hear(removals);
+    }
   }
 
   /**

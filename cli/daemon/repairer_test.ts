@@ -271,3 +271,57 @@ rootTest(
     }
   },
 );
+
+rootTest(
+  "Repairer repairs in the next round what was attached since this one began",
+  async () => {
+    using hosts = TestHosts.create();
+    using plugins = new RecordingPlugins();
+    plugins.add("late", { VERSION, REPAIR: answer('"x"', "") });
+    plugins.add("slow", {
+      VERSION,
+      REPAIR: `while [ -e "$0.wait" ]; do sleep 0.1; done; ${answer("", "")}`,
+    });
+    const attach = async (type: string): Promise<void> => {
+      await plugins.runtime().addNetworkList(
+        plugins.list([type], { name: type }),
+        plugins.conf({ containerId: type, netns: hosts.sandbox.path }),
+      );
+    };
+    await attach("slow");
+    plugins.directory.addFile("slow.wait", "");
+    const repairer = new Repairer({
+      hostNetns: hosts.host.path,
+      directories: {
+        pluginDirs: [plugins.directory.path],
+        cacheDir: plugins.cacheDir,
+      },
+      env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
+      lookup: () => undefined,
+      log: SILENT,
+      restMs: 1,
+    });
+    const end = new AbortController();
+    const running = repairer.run(
+      { whileIdle: (_, work) => work() },
+      end.signal,
+    );
+    const count = (type: string): number =>
+      plugins.story.filter((one) => one === `${type} REPAIR`).length;
+    try {
+      await eventually("slow runs", () => count("slow") === 1);
+      await attach("late");
+      const { rounds } = repairer.describe();
+      turnOff(hosts.host);
+      await eventually(
+        "the round takes it up",
+        () => repairer.describe().rounds > rounds,
+      );
+      Deno.removeSync(`${plugins.directory.path}/slow.wait`);
+      await eventually("late is repaired", () => count("late") > 0);
+    } finally {
+      end.abort();
+      await running;
+    }
+  },
+);

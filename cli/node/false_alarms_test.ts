@@ -12,10 +12,21 @@ const RULES = (to: string): string =>
   `rule [[-p tcp --dport 8080 -j DNAT --to-destination ${to}]] in chain CNI-DN-4a9b not found`;
 
 /** What the Go plugins 1.1.1 and 1.10.0 print, and whether nothing is wrong. */
-const ROWS: [text: string, types: string[], addresses: string[], boolean][] = [
+const ROWS: [
+  text: string,
+  plugins: (string | { type: string; plugins: { type: string }[] })[],
+  addresses: string[],
+  boolean,
+][] = [
   [`ptp: ${GATEWAY}`, ["ptp", "sbr"], V4, true],
   [`bridge: ${GATEWAY}`, ["bridge", "sbr"], V4, true],
   [`ptp: ${GATEWAY}`, ["ptp"], V4, false],
+  [
+    `ptp: ${GATEWAY}`,
+    ["ptp", { type: "chain", plugins: [{ type: "sbr" }] }],
+    V4,
+    true,
+  ],
   [`portmap: could not check ipv6 dnat: ${CHAIN}`, ["portmap"], V4, true],
   [`portmap: could not check ipv4 dnat: ${CHAIN}`, ["portmap"], V6, true],
   [`portmap: could not check ipv4 dnat: ${CHAIN}`, ["portmap"], V4, false],
@@ -61,11 +72,15 @@ Deno.test("isFalseAlarm() finds what is wrong in CHECK of Go plugins", async (t)
     go.addFile(name, BUILT_BY_GO);
     own.addOwnExecutable(name);
   }
-  await eachRow(t, ROWS, ([text, types, addresses, expected]) => {
+  await eachRow(t, ROWS, ([text, listed, addresses, expected]) => {
     const [plugin = "", msg = ""] = text.split(/: (.*)/);
     const attachment = {
       config: new TextEncoder().encode(
-        JSON.stringify({ plugins: types.map((type) => ({ type })) }),
+        JSON.stringify({
+          plugins: listed.map((plugin) =>
+            typeof plugin === "string" ? { type: plugin } : plugin
+          ),
+        }),
       ),
       result: {
         cniVersion: "1.0.0",

@@ -9,12 +9,8 @@ import {
   type AttachedClaim,
   findAttachedClaim as findClaim,
 } from "../../ipam/whereabouts/inspect.ts";
-import {
-  type CachedAttachment,
-  parseNetworkConf,
-  parseNetworkConfList,
-  type PluginConf,
-} from "../../libcni/mod.ts";
+import { parseCachedConfig } from "../../libcni/conf.ts";
+import type { CachedAttachment, PluginConf } from "../../libcni/mod.ts";
 import { unfoldChains } from "./chain_form.ts";
 
 export type { AttachedClaim };
@@ -32,10 +28,6 @@ export function findAttachedClaim(
 
 /** Lists the plugins of a cached configuration; none if it cannot be read. */
 export function listPlugins(config: Uint8Array): readonly PluginConf[] {
-  return ifPossible(() => {
-    const { plugins } = parseNetworkConfList(config);
-    return plugins.length > 0
-      ? unfoldChains(plugins)
-      : [parseNetworkConf(config).plugin];
-  }) ?? [];
+  return ifPossible(() => unfoldChains(parseCachedConfig(config).plugins)) ??
+    [];
 }

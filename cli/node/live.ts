@@ -8,7 +8,9 @@ import { ifPossible } from "../../base/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { decodePluginConfs } from "../../libcni/conf.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { unfoldChains } from "./chain_form.ts";
 import { type NodeAttachment, resultOf } from "./node_attachments.ts";
 import { shortenId } from "./target.ts";
 import { type NodeReader, readOnce } from "./node_reader.ts";
@@ -89,13 +91,19 @@ export function nameAttachment(
   return `${pod ?? shortenId(containerId)} ${ifName}`;
 }
 
-/** Lists the plugins of the configuration with which an attachment was made. */
+/**
+ * Lists the plugins of the configuration with which an attachment was made, and those
+ * that its chains run.
+ */
 export function listCachedPlugins(
   { config }: Pick<NodeAttachment, "config">,
 ): JsonObject[] {
   const document = ifPossible(() => parseJson(config));
   if (!isObject(document)) return [];
   const { plugins } = document;
-  return (Array.isArray(plugins) ? plugins : [document])
+  const listed = (Array.isArray(plugins) ? plugins : [document])
     .filter((plugin): plugin is JsonObject => isObject(plugin));
+  return ifPossible(() =>
+    unfoldChains(decodePluginConfs(listed)).map(({ document }) => document)
+  ) ?? listed;
 }

@@ -40,7 +40,7 @@ testRows("repairAttachments() looks again after a repair", [
   );
 });
 
-Deno.test("repairAttachments() repairs again what loses something meanwhile", async () => {
+Deno.test("repairAttachments() repairs a container again that loses something during the round", async () => {
   using host = new RecordingPlugins();
   host.add("own", {
     VERSION,

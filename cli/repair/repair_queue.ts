@@ -56,10 +56,10 @@ export class RepairQueue<Container> {
   }
 
   /**
-   * Repairs until no container waits. One that takes long keeps no others waiting
-   * that lose something meanwhile.
+   * Repairs until no container waits. A slow container does not delay others that
+   * lose something.
    *
-   * @returns The first error of `repair`, when all have ended that had begun
+   * @returns The first error of `repair`, once every repair that began has ended
    */
   async run(
     repair: (container: Container) => Promise<void>,

@@ -189,7 +189,7 @@ Deno.test("Upstream opens its channel for the first request", async (t) => {
   });
 });
 
-Deno.test("Upstream logs each outage once, also one that begins as the last did", async () => {
+Deno.test("Upstream logs each outage once, even one that begins like the last one", async () => {
   const outage = new Error("connection refused");
   const dead = fail({ isTimeout: true });
   const scene = new Scene(outage, outage, dead, outage, outage, ok);

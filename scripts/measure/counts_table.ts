@@ -79,7 +79,7 @@ export interface Columns {
 /** Lists the heads of the columns. */
 function headOf({ title, levels }: Columns): string[] {
   const gc = levels.map((level, at) =>
-    `${at === 0 ? "GC beside" : "beside"} ${formatCount(level)}`
+    `${at === 0 ? "GC with" : "with"} ${formatCount(level)}`
   );
   const each = `GC of ${formatCount(levels.at(-1) ?? 0)}, for each`;
   return [title, "ADD", "CHECK", "DEL", ...gc, each];

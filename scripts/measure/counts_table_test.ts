@@ -56,8 +56,8 @@ Deno.test("formatRow() says where fewer were measured", () => {
 Deno.test("replaceRows() keeps the rows of other networks, and sorts them", () => {
   const page = "x\n\n<!-- some -->\n\n| head | 1 |\n| --- | --- |\n" +
     "| b | old |\n| gone | old |\n\n<!-- end -->\n\ny\n\n<!-- end -->\n";
-  const head = "| calls | ADD | CHECK | DEL | GC beside 3 | " +
-    "beside 250 | beside 1 000 | GC of 1 000, for each |\n" +
+  const head = "| calls | ADD | CHECK | DEL | GC with 3 | " +
+    "with 250 | with 1 000 | GC of 1 000, for each |\n" +
     "| --- | --: | --: | --: | --: | --: | --: | --: |\n";
   assertEquals(
     replaceRows(page, "some", ["| a | new |"], COLUMNS),

@@ -173,8 +173,8 @@ export const GONE_ID = crypto.randomUUID().replaceAll("-", "");
 /** Caches an attachment of a container that is gone. */
 export function attachmentOfNone(scene: DoctorScene): Undo {
   const path = `${scene.cacheDir}/results/lan-fedcba9876543210-eth0`;
-  // Another container may have the address of one that is gone, also one of a
-  // test that runs at the same time. Its links are gone, too.
+  // Another container may have the address of one that is gone, even one of a
+  // concurrent test. Its links no longer exist either.
   const document = JSON.parse(
     Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.254.77/"),
   );

@@ -18,6 +18,8 @@ import {
   type CachedAttachment,
   DEFAULT_CACHE_DIR,
 } from "../../../libcni/cache.ts";
+import type { Log } from "../../../base/log/log.ts";
+import type { Call } from "../../../cni/plugin.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -25,6 +27,8 @@ import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
 import { type Delegate, loadDelegate, pluginsOf } from "../model/delegate.ts";
+import type { K8sArgs } from "../model/k8s_args.ts";
+import type { MultusConfig } from "../model/config.ts";
 import type { NetworkError } from "../model/network_error.ts";
 import { isNested } from "../model/recursion.ts";
 import { isSandboxGone } from "../model/sandbox_gone.ts";
@@ -35,7 +39,19 @@ import {
   requestedIps,
   requestedMacs,
 } from "../select/pod_requests.ts";
-import type { PermittingCall } from "./permitted.ts";
+
+/** The parts of a call that decide what its pod may request. */
+export interface PermittingCall {
+  readonly call: Pick<
+    Call<MultusConfig>,
+    "args" | "config" | "context" | "hostNetns" | "signal"
+  >;
+  /** The pod, from CNI_ARGS. */
+  readonly k8s: K8sArgs;
+  /** The attachments that multus made. */
+  readonly cache: AttachmentCache;
+  readonly log: Log;
+}
 
 /** What an attachment of another container has. */
 interface ValuesInUse {

@@ -5,25 +5,8 @@
  * @module
  */
 
-import type { Log } from "../../../base/log/log.ts";
-import type { Call } from "../../../cni/plugin.ts";
-import type { AttachmentCache } from "../../../libcni/cache.ts";
-import type { MultusConfig } from "../model/config.ts";
 import type { Delegate } from "../model/delegate.ts";
-import type { K8sArgs } from "../model/k8s_args.ts";
-
-/** The parts of a call that decide what its pod may request. */
-export interface PermittingCall {
-  readonly call: Pick<
-    Call<MultusConfig>,
-    "args" | "config" | "context" | "hostNetns" | "signal"
-  >;
-  /** The pod, from CNI_ARGS. */
-  readonly k8s: K8sArgs;
-  /** The attachments that multus made. */
-  readonly cache: AttachmentCache;
-  readonly log: Log;
-}
+import type { PermittingCall } from "./in_use.ts";
 
 /**
  * Checks that a pod may have the routes, addresses and MACs that it requests.
