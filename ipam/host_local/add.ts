@@ -46,8 +46,7 @@ import { LeaseStore } from "./store.ts";
  * Leases an attachment's addresses: all of them, or none.
  *
  * Nothing waits while the store is open, so the lock is held only briefly, except
- * before the first address of a directory. If no address is free, or the container
- * was started again, leases of deleted containers are ended first.
+ * while lost leases are restored.
  *
  * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
  *   4 if addresses stay and the pod is unknown, 11 if no address is free, 999 if the attachment has leases already, 5 if a
@@ -65,10 +64,9 @@ export async function leaseAddresses(
     : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-  const tryToLease = async (
-    restarted: readonly Lease[],
-    restore?: (store: LeaseStore) => Promise<void>,
-  ): Promise<Candidate[] | undefined> => {
+  const lease = async (
+    { restarted = [], restore }: Preparation,
+  ): Promise<Candidate[]> => {
     using store = await LeaseStore.open(
       dataDirOf(call.config),
       call.network,
@@ -76,47 +74,88 @@ export async function leaseAddresses(
       stickyMs,
     );
     if (restore !== undefined) await restore(store);
-    else if (store.isUnused) return undefined;
+    else if (store.isUnused) throw new UnusedStoreError();
     const kept = { name, replacement, restarted };
     return leaseEach(requests, call.args, store, call.log, kept);
   };
-  const lease = async (
-    restarted: readonly Lease[] = [],
-  ): Promise<Candidate[]> => {
-    const leased = await tryToLease(restarted);
-    if (leased !== undefined) return leased;
-    const { prepareRestoration } = await import("./lost_leases.ts");
-    const restore = await prepareRestoration(call, sets);
-    return await tryToLease(restarted, restore) ?? [];
-  };
-  try {
-    const leased = await afterDeadLeases(call, lease);
-    return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
-  } catch (error) {
-    if (error instanceof SecondLeaseError) call.context.onAttached?.();
-    throw error;
+  let failure: unknown;
+  let preparation: Preparation | undefined = {};
+  for (const attempt of listAttempts(call, sets)) {
+    if (!attempt.appliesAfter(failure)) continue;
+    preparation = await attempt.prepare(failure, preparation);
+    if (preparation === undefined) break;
+    try {
+      const ips = (await lease(preparation)).map(ipConfigOf);
+      return { interfaces: [], ips, routes, dns };
+    } catch (error) {
+      failure = error;
+    }
   }
+  if (failure instanceof SecondLeaseError) call.context.onAttached?.();
+  throw failure;
 }
 
-/** Leases again if only leases of deleted containers were in the way. */
-async function afterDeadLeases(
+/** What is prepared before the store is opened. */
+interface Preparation {
+  /** The owner's leases from before it was started again. */
+  readonly restarted?: readonly Lease[];
+  /** Restores lost leases; without it, an unused store is left alone. */
+  readonly restore?: (store: LeaseStore) => Promise<void>;
+}
+
+/** An attempt to lease the addresses. */
+interface Attempt {
+  /** Reports whether to make it after the error of the last attempt, if any. */
+  appliesAfter(error: unknown): boolean;
+  /**
+   * Removes the cause of the error.
+   *
+   * @param last What the last attempt had
+   * @returns Undefined if that is impossible
+   */
+  prepare(
+    error: unknown,
+    last: Preparation,
+  ): Promise<Preparation | undefined> | Preparation;
+}
+
+/** Lists the attempts of an ADD in their order; each is made at most once. */
+function listAttempts(
   call: Call<HostLocalConfig>,
-  lease: (restarted?: readonly Lease[]) => Promise<Candidate[]>,
-): Promise<Candidate[]> {
-  try {
-    return await lease();
-  } catch (error) {
-    if (error instanceof SecondLeaseError) {
-      const { findOwnDeadLeases } = await import("./dead_leases.ts");
-      const restarted = await findOwnDeadLeases(call);
-      if (restarted.length === 0) throw error;
-      return await lease(restarted);
-    }
-    if (!(error instanceof NotFreeError)) throw error;
-    const { endDeadLeases } = await import("./dead_leases.ts");
-    if (!await endDeadLeases(call)) throw error;
-    return await lease();
-  }
+  sets: readonly RangeSet[],
+): Attempt[] {
+  const plain: Attempt = {
+    appliesAfter: (error) => error === undefined,
+    prepare: () => ({}),
+  };
+  /** Living containers keep their addresses if somebody deleted the directory. */
+  const afterRestoringLostLeases: Attempt = {
+    appliesAfter: (error) => error instanceof UnusedStoreError,
+    async prepare(_error, last): Promise<Preparation> {
+      const { prepareRestoration } = await import("./lost_leases.ts");
+      return { ...last, restore: await prepareRestoration(call, sets) };
+    },
+  };
+  /** No address is free, or the same container was started again. */
+  const afterDeadLeases: Attempt = {
+    appliesAfter: (error) =>
+      error instanceof NotFreeError || error instanceof SecondLeaseError,
+    async prepare(error): Promise<Preparation | undefined> {
+      const dead = await import("./dead_leases.ts");
+      if (error instanceof NotFreeError) {
+        return await dead.endDeadLeases(call) ? {} : undefined;
+      }
+      const restarted = await dead.findOwnDeadLeases(call);
+      return restarted.length > 0 ? { restarted } : undefined;
+    },
+  };
+  return [
+    plain,
+    afterRestoringLostLeases,
+    afterDeadLeases,
+    // An attempt that fails can leave the store unused.
+    afterRestoringLostLeases,
+  ];
 }
 
 function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
@@ -404,6 +443,9 @@ function refuseSecondLease(
 
 /** The error of an attachment that has a lease already. */
 class SecondLeaseError extends CniError {}
+
+/** The error of a directory that has handed out no address since it was created. */
+class UnusedStoreError extends Error {}
 
 function atRangeSet(position: number, error: unknown): unknown {
   if (!(error instanceof CniError)) return error;
