@@ -228,7 +228,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a container claims all addresses of a network by links that it makes",
       "host-local restores the addresses that the host knows, and one other of each range set",
-      "ipam/host_local/lost_leases_test.ts",
+      "ipam/host_local/recovery/lost_leases_test.ts",
       "host-local: a container cannot lease a range by the links that it makes",
     ],
     [

@@ -132,7 +132,7 @@ function listAttempts(
   const afterRestoringLostLeases: Attempt = {
     appliesAfter: (error) => error instanceof UnusedStoreError,
     async prepare(_error, last): Promise<Preparation> {
-      const { prepareRestoration } = await import("./lost_leases.ts");
+      const { prepareRestoration } = await import("./recovery/lost_leases.ts");
       return { ...last, restore: await prepareRestoration(call, sets) };
     },
   };
@@ -141,7 +141,7 @@ function listAttempts(
     appliesAfter: (error) =>
       error instanceof NotFreeError || error instanceof SecondLeaseError,
     async prepare(error): Promise<Preparation | undefined> {
-      const dead = await import("./dead_leases.ts");
+      const dead = await import("./recovery/dead_leases.ts");
       if (error instanceof NotFreeError) {
         return await dead.endDeadLeases(call) ? {} : undefined;
       }

@@ -70,7 +70,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       checkStatus(call);
     } catch (error) {
       if (!isFull(error)) throw error;
-      const { endDeadLeases } = await import("./dead_leases.ts");
+      const { endDeadLeases } = await import("./recovery/dead_leases.ts");
       // Otherwise a runtime would make no pod, and no ADD would look.
       if (!await endDeadLeases(call)) throw error;
       checkStatus(call);

@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertExists } from "@std/assert";
-import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import type { NetNs } from "../../ffi/netns.ts";
-import { rootTest } from "../../testing/capabilities.ts";
-import { intercept } from "../../testing/fault_injector.ts";
-import { runIn } from "../../testing/ip_json.ts";
-import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
-import { needsLinks } from "../../tests/_harness/link_kinds.ts";
+import { NetlinkSocket } from "../../../ffi/netlink/socket.ts";
+import type { NetNs } from "../../../ffi/netns.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { intercept } from "../../../testing/fault_injector.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../../testing/test_hosts.ts";
+import { needsLinks } from "../../../tests/_harness/link_kinds.ts";
 
 /** A node on which the namespaces of containers are in one directory. */
 class Node implements Disposable {

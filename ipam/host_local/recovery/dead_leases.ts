@@ -9,18 +9,22 @@
  * @module
  */
 
-import { pause } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { findFileId } from "../../base/files/same_file.ts";
-import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
-import type { Call } from "../../cni/plugin.ts";
-import type { Evidence, FoundLease, Reason } from "../../metadata/leftovers.ts";
-import { dataDirOf } from "./config.ts";
-import { listLeases } from "./leftovers.ts";
-import { containerOf, type Lease, parseSticky } from "./lease.ts";
-import type { HostLocalConfig } from "./schema.ts";
-import { LeaseStore } from "./store.ts";
+import { pause } from "../../../base/deadline.ts";
+import { describeError } from "../../../base/error.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import { MULTUS_CACHE_DIR } from "../../../cni/config/types.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type {
+  Evidence,
+  FoundLease,
+  Reason,
+} from "../../../metadata/leftovers.ts";
+import { dataDirOf } from "../config.ts";
+import { listLeases } from "../leftovers.ts";
+import { containerOf, type Lease, parseSticky } from "../lease.ts";
+import type { HostLocalConfig } from "../schema.ts";
+import { LeaseStore } from "../store.ts";
 
 /** Younger leases are of living containers, in ms. */
 const GRACE_MS = 60_000;
@@ -114,10 +118,10 @@ async function findOwnDead(
   const evidence = await gather(call, { caches: [], leases: [], graceMs });
   if (evidence === undefined) return new Map();
   const { hasInterface } = await import(
-    "../../plugins/parts/sandbox/second_add.ts"
+    "../../../plugins/parts/sandbox/second_add.ts"
   );
   const { eachCached, netnsOf } = await import(
-    "../../plugins/parts/evidence/evidence.ts"
+    "../../../plugins/parts/evidence/evidence.ts"
   );
   const { containerId, ifName, netns } = call.args;
   // A virtual machine has its address inside, where no namespace shows it.
@@ -225,7 +229,7 @@ async function gather(
   },
 ): Promise<Evidence | undefined> {
   const { NodeEvidence } = await import(
-    "../../plugins/parts/evidence/evidence.ts"
+    "../../../plugins/parts/evidence/evidence.ts"
   );
   try {
     const evidence = await NodeEvidence.gather({ hostNetns, ...sight });

@@ -8,17 +8,17 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { describeError } from "../../base/error.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import { findFileId } from "../../base/files/same_file.ts";
-import type { Log } from "../../base/log/log.ts";
-import { isNamespace } from "../../cni/call/own_netns.ts";
-import type { Call } from "../../cni/plugin.ts";
-import type { LivingAttachment } from "../../metadata/leftovers.ts";
-import type { Ip } from "../../net/ip.ts";
+import { describeError } from "../../../base/error.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import type { Log } from "../../../base/log/log.ts";
+import { isNamespace } from "../../../cni/call/own_netns.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { LivingAttachment } from "../../../metadata/leftovers.ts";
+import type { Ip } from "../../../net/ip.ts";
 import { CACHES } from "./dead_leases.ts";
-import { findRange, type RangeSet } from "./range.ts";
-import type { LeaseStore } from "./store.ts";
+import { findRange, type RangeSet } from "../range.ts";
+import type { LeaseStore } from "../store.ts";
 
 /**
  * Prepares to lease the addresses that living containers have, as far as the ranges
@@ -35,7 +35,7 @@ export async function prepareRestoration(
   sets: readonly RangeSet[],
 ): Promise<(store: LeaseStore) => Promise<void>> {
   const { listLiving } = await import(
-    "../../plugins/parts/evidence/attached.ts"
+    "../../../plugins/parts/evidence/attached.ts"
   );
   const { network, hostNetns, log } = call;
   const list: List = (namespaces) =>

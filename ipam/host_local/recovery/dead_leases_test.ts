@@ -3,9 +3,9 @@
 /** host-local with a full range, on a node with living and deleted containers. */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { rootTest } from "../../testing/capabilities.ts";
-import { runIn } from "../../testing/ip_json.ts";
-import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../../testing/test_hosts.ts";
 
 function randomId(): string {
   return crypto.getRandomValues(new Uint8Array(32)).toHex();
