@@ -35,13 +35,13 @@ import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
 import type { Log } from "../../base/log/log.ts";
 import { findIp, isOfLink } from "./lease.ts";
-import { LeaseIndex } from "./lease_index.ts";
+import { LeaseIndex } from "./listing/lease_index.ts";
 import {
   KeptListings,
   type Listing,
   ReadListing,
   type WatchDirectory,
-} from "./listing.ts";
+} from "./listing/listing.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { DirectoryWatches } from "../../ffi/file/directory_watch.ts";
-import { Ip } from "../../net/ip.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
-import { keepListings } from "./lease_files.ts";
-import { LeaseStore } from "./store.ts";
-import { DataDirectory } from "./testing.ts";
+import { DirectoryWatches } from "../../../ffi/file/directory_watch.ts";
+import { Ip } from "../../../net/ip.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
+import { keepListings } from "../lease_files.ts";
+import { LeaseStore } from "../store.ts";
+import { DataDirectory } from "../testing.ts";
 
 const OURS = { containerId: "ours", ifName: "eth0" };
 const GOS = { containerId: "gos", ifName: "eth0" };

@@ -6,17 +6,17 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { goPlugin, rootTest } from "../../testing/capabilities.ts";
-import { TestHosts } from "../../testing/test_hosts.ts";
-import { BIN, needsBin } from "../../tests/_harness/executables.ts";
-import { NodeDaemon } from "../../tests/_harness/node_daemon.ts";
+import { goPlugin, rootTest } from "../../../testing/capabilities.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import { BIN, needsBin } from "../../../tests/_harness/executables.ts";
+import { NodeDaemon } from "../../../tests/_harness/node_daemon.ts";
 import {
   createRandom,
   eachAtOnce,
   howOften,
-} from "../../tests/_harness/repetition.ts";
-import { spawnIn } from "../../tests/_harness/spawn_in.ts";
-import { DataDirectory } from "./testing.ts";
+} from "../../../tests/_harness/repetition.ts";
+import { spawnIn } from "../../../tests/_harness/spawn_in.ts";
+import { DataDirectory } from "../testing.ts";
 
 /** How many containers come; two thirds stay. */
 const CONTAINERS = howOften(120);

@@ -1,15 +1,15 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path/posix";
-import { CniError } from "../../base/error.ts";
-import { createLog } from "../../base/log/log.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
-import type { Lease } from "./lease.ts";
-import { leaseEach } from "./add.ts";
-import { resolveRangeSet } from "./range.ts";
-import { LeaseStore } from "./store.ts";
-import { testRows } from "../../tests/_harness/table.ts";
+import { CniError } from "../../../base/error.ts";
+import { createLog } from "../../../base/log/log.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import { Ip } from "../../../net/ip.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
+import type { Lease } from "../lease.ts";
+import { leaseEach } from "../add.ts";
+import { resolveRangeSet } from "../range.ts";
+import { LeaseStore } from "../store.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const OWNER: AttachmentId = { containerId: "dummy", ifName: "eth0" };
 const OTHER: AttachmentId = { containerId: "other", ifName: "eth0" };

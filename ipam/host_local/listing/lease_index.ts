@@ -17,8 +17,8 @@
  */
 
 import { basename, dirname, join } from "@std/path/posix";
-import { ifPossible, removeQuietly } from "../../base/files/io.ts";
-import { fileIdOf } from "../../base/files/same_file.ts";
+import { ifPossible, removeQuietly } from "../../../base/files/io.ts";
+import { fileIdOf } from "../../../base/files/same_file.ts";
 import type { Listing } from "./listing.ts";
 
 /** The directory for all networks, next to the directories of their leases. */
