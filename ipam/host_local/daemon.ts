@@ -8,7 +8,7 @@
 import type { Log } from "../../base/log/log.ts";
 import { describeError } from "../../base/error.ts";
 import { DirectoryWatches } from "../../ffi/file/directory_watch.ts";
-import { keepListings } from "./lease_files.ts";
+import { keepListings } from "./listing/open.ts";
 
 /** Keeps listings until disposal. Without a descriptor, calls read directories. */
 export function keepLeases(log: Pick<Log, "info">): Disposable {

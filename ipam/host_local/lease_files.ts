@@ -32,16 +32,16 @@ import {
 } from "../../base/files/io.ts";
 import { describeError } from "../../base/error.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
-import { fileIdOf } from "../../base/files/same_file.ts";
 import type { Log } from "../../base/log/log.ts";
 import { findIp, isOfLink } from "./lease.ts";
-import { LeaseIndex } from "./listing/lease_index.ts";
+import { removeIndex } from "./listing/lease_index.ts";
+import type { Listing } from "./listing/listing.ts";
 import {
-  KeptListings,
-  type Listing,
-  ReadListing,
-  type WatchDirectory,
-} from "./listing/listing.ts";
+  type ListedDirectory,
+  type ListedFile,
+  openListing,
+  saveListing,
+} from "./listing/open.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -50,52 +50,19 @@ const LOCK_MODE = 0o750;
 /** Not an address, so no program mistakes it for a lease. */
 const UNFINISHED_FILE = "unfinished";
 
-/**
- * A directory up to this size, a block of most file systems, is always read whole: about
- * 200 leases. With fewer leases, a call takes longer to write the index than to read
- * them: with 40 leases, ADD takes a fifth longer, and DEL two thirds.
- */
-const LARGE_BYTES = 4 * 1024;
-
-/** A larger one is not kept: it has 15 000 leases or more. */
-const MOST_KEPT_BYTES = 512 * 1024;
-
-/** The listings that this process keeps; undefined unless it stays. */
-let keptListings: KeptListings | undefined;
-
-/**
- * Keeps what directories have between calls, in a process that stays, until
- * disposal.
- */
-export function keepListings(watchDirectory: WatchDirectory): Disposable {
-  const kept = keptListings = new KeptListings(watchDirectory);
-  return {
-    [Symbol.dispose](): void {
-      if (keptListings === kept) keptListings = undefined;
-      kept[Symbol.dispose]();
-    },
-  };
-}
-
 /** Returns the name of the file with the last address handed out from a range set. */
 export function lastReservedName(rangeSet: number): string {
   return `last_reserved_ip.${rangeSet}`;
 }
 
-/** A file of the directory, as it is listed. */
-type ListedFile = Pick<Deno.DirEntry, "name" | "isFile" | "isSymlink">;
-
 /** When to give up waiting, and where the lock's holder is logged. */
 export type LeaseWait = Pick<LockWait, "log" | "signal">;
 
 /** The directory of a network. Hold the lock to change it. */
-export class LeaseFiles implements Disposable {
+export class LeaseFiles implements Disposable, ListedDirectory {
   /** Path of the directory. */
   readonly path: string;
-  readonly #index: LeaseIndex;
   #listing: Listing | undefined;
-  /** Where the listing is from. */
-  #source: "files" | "index" | "memory" = "files";
   /** Whether this call has changed the directory. */
   #isChanged = false;
   /** Whether there is room for an index, as far as is known. */
@@ -119,12 +86,16 @@ export class LeaseFiles implements Disposable {
   ) {
     this.path = join(dataDir, network);
     this.#log = log;
-    this.#index = new LeaseIndex(this.path, this.pathOf(LOCK_FILE));
   }
 
   /** Returns the path of a file. */
   pathOf(name: string): string {
     return join(this.path, name);
+  }
+
+  /** See {@linkcode ListedDirectory}. */
+  get lockPath(): string {
+    return this.pathOf(LOCK_FILE);
   }
 
   /** Creates the directory. */
@@ -139,7 +110,7 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 11 if others keep the lock
    */
   async lock(wait?: LeaseWait): Promise<FileLock> {
-    return await FileLock.acquire(this.pathOf(LOCK_FILE), LOCK_MODE, wait);
+    return await FileLock.acquire(this.lockPath, LOCK_MODE, wait);
   }
 
   /**
@@ -149,30 +120,17 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 11 if others keep the lock
    */
   async lockToRead(wait?: LeaseWait): Promise<FileLock> {
-    return await FileLock.acquireExisting(this.pathOf(LOCK_FILE), wait);
-  }
-
-  get #info(): Deno.FileInfo {
-    return this.#directory ??= this.#whileReading(() =>
-      Deno.statSync(this.path)
-    );
-  }
-
-  /** Reports whether reading all leases takes long. */
-  get #isLarge(): boolean {
-    return this.#info.size > LARGE_BYTES;
+    return await FileLock.acquireExisting(this.lockPath, wait);
   }
 
   /**
-   * Lists all files, with the content of each one whose name looks like an address,
-   * in a time that does not grow much with their number. The lock keeps the
-   * directory unchanged. A file that cannot be read is listed without a content.
+   * Lists all files, with the content of possible leases. The lock keeps the
+   * directory unchanged.
    *
    * @throws {CniError} 5 if the directory cannot be read, or no file can be read now
    */
   list(): Listing {
-    return this.#listing ??= this.#readKept() ?? this.#readIndex() ??
-      this.#readAnew();
+    return this.#listing ??= openListing(this, "quick");
   }
 
   /**
@@ -182,82 +140,10 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 5 as {@linkcode LeaseFiles.list}
    */
   listAll(): Listing {
-    if (this.#listing !== undefined && this.#source !== "index") {
+    if (this.#listing !== undefined && this.#listing.source !== "index") {
       return this.#listing;
     }
-    return this.#listing = this.#readKept() ?? this.#readAnew();
-  }
-
-  #readIndex(): Listing | undefined {
-    const listing = this.#isLarge ? this.#index.read() : undefined;
-    if (listing !== undefined) this.#source = "index";
-    return listing;
-  }
-
-  /** Reads all files. Also removes the unfinished file of a killed process. */
-  #readAnew(): Listing {
-    this.#source = "files";
-    return this.#readAll(new ReadListing());
-  }
-
-  /** Writes the index of a large directory, unless it is up to date. */
-  saveIndex(): void {
-    const needsIndex = this.#source === "files" ||
-      this.#source === "index" && this.#isChanged;
-    if (this.#listing === undefined || !needsIndex || !this.#isLarge) return;
-    // It would hide the content of a file that can be read again later.
-    if (!this.#hasRoom || this.#unreadable.size > 0) return;
-    this.#index.write(this.#listing);
-  }
-
-  /** Brings the listing up to date that this process keeps, if it does. */
-  #readKept(): Listing | undefined {
-    if (keptListings === undefined) return undefined;
-    const info = this.#info, id = fileIdOf(info);
-    if (info.size > MOST_KEPT_BYTES) {
-      keptListings.forget(id);
-      return undefined;
-    }
-    const kept = keptListings.read(this.path, id, (listing, changes) => {
-      if (changes === undefined) this.#readAll(listing);
-      for (const [name, isThere] of changes ?? []) {
-        this.#readChanged(listing, name, isThere);
-      }
-    });
-    if (kept !== undefined) this.#source = "memory";
-    // Nothing reports that a file can be read again.
-    if (this.#unreadable.size > 0) keptListings.forget(id);
-    return kept;
-  }
-
-  #readChanged(listing: Listing, name: string, isThere: boolean): void {
-    const info = isThere
-      ? unlessUnreachable(() => Deno.lstatSync(this.pathOf(name)))
-      : undefined;
-    if (info === undefined) listing.delete(name);
-    else this.#add(listing, { name, ...info });
-  }
-
-  #readAll(listing: Listing): Listing {
-    const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
-    for (const entry of entries) this.#add(listing, entry);
-    return listing;
-  }
-
-  #add(listing: Listing, entry: ListedFile): void {
-    const { name } = entry;
-    if (name === UNFINISHED_FILE) return this.#sweep();
-    const mayBeLease = /^[\da-f.:]+$/.test(name);
-    listing.set(name, mayBeLease ? this.#readListed(entry) : undefined);
-  }
-
-  #whileReading<T>(run: () => T): T {
-    return withIoFailure(`read the lease directory "${this.path}"`, run);
-  }
-
-  #sweep(): void {
-    if (this.#unfinished !== undefined) return;
-    removeQuietly(this.pathOf(UNFINISHED_FILE));
+    return this.#listing = openListing(this, "complete");
   }
 
   /**
@@ -267,13 +153,46 @@ export class LeaseFiles implements Disposable {
    * @throws {CniError} 5 as {@linkcode LeaseFiles.list}
    */
   withContent(content: string): string[] {
-    const names = this.list().withContent(content);
+    const listing = this.list(), names = listing.withContent(content);
     const isRight = (name: string): boolean =>
       ifPossible(() => this.read(name)) === content;
-    if (this.#source === "files" || names.every(isRight)) return names;
-    keptListings?.forget(fileIdOf(this.#info));
-    this.#listing = this.#readAnew();
+    if (listing.source === "files" || names.every(isRight)) return names;
+    this.#listing = openListing(this, "anew");
     return this.#listing.withContent(content);
+  }
+
+  /** Writes the index of a large directory, unless it is up to date. */
+  saveIndex(): void {
+    if (this.#listing === undefined || !this.#hasRoom) return;
+    saveListing(this, this.#listing, this.#isChanged);
+  }
+
+  /** See {@linkcode ListedDirectory}. */
+  get info(): Deno.FileInfo {
+    return this.#directory ??= this.#whileReading(() =>
+      Deno.statSync(this.path)
+    );
+  }
+
+  /** See {@linkcode ListedDirectory}. */
+  get hasUnreadable(): boolean {
+    return this.#unreadable.size > 0;
+  }
+
+  /** See {@linkcode ListedDirectory}. */
+  readDirectory(): ListedFile[] {
+    return this.#whileReading(() => [...Deno.readDirSync(this.path)]);
+  }
+
+  #whileReading<T>(run: () => T): T {
+    return withIoFailure(`read the lease directory "${this.path}"`, run);
+  }
+
+  /** See {@linkcode ListedDirectory}. */
+  sweep(name: string): boolean {
+    if (name !== UNFINISHED_FILE) return false;
+    if (this.#unfinished === undefined) removeQuietly(this.pathOf(name));
+    return true;
   }
 
   /**
@@ -287,8 +206,8 @@ export class LeaseFiles implements Disposable {
     return this.#readBy(readTextFile, name) ?? readLink(this.pathOf(name));
   }
 
-  /** Reads what the directory lists: thousands of files at most. */
-  #readListed({ name, isFile, isSymlink }: ListedFile): string | undefined {
+  /** See {@linkcode ListedDirectory}. There are thousands of files at most. */
+  readListed({ name, isFile, isSymlink }: ListedFile): string | undefined {
     if (isSymlink) return readLink(this.pathOf(name));
     if (!isFile) {
       if (findIp(name) !== undefined) this.#warn(name, "it is not a file");
@@ -475,7 +394,7 @@ export class LeaseFiles implements Disposable {
       write();
     } catch (error) {
       this.#discard();
-      if (!this.#index.remove()) throw error;
+      if (!removeIndex(this)) throw error;
       this.#hasRoom = false;
       try {
         write();

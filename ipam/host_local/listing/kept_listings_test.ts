@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { DirectoryWatches } from "../../../ffi/file/directory_watch.ts";
 import { Ip } from "../../../net/ip.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
-import { keepListings } from "../lease_files.ts";
+import { keepListings } from "./open.ts";
 import { LeaseStore } from "../store.ts";
 import { DataDirectory } from "../testing.ts";
 

@@ -33,6 +33,7 @@ const LEAST_BACK_MS = 1_000, MOST_BACK_MS = 86_400_000;
  * searching the text takes less time than parsing it.
  */
 class TextListing implements Listing {
+  readonly source = "index";
   /** Each line begins and ends with a line end. */
   text: string;
 
@@ -98,83 +99,81 @@ function parseLine(line: string): [name: string, content: string | undefined] {
   return [name, JSON.parse(json) ?? undefined];
 }
 
-/** The index of one network's directory. */
-export class LeaseIndex {
-  readonly #directory: string;
-  readonly #lock: string;
-  readonly #path: string;
-
+/** A network's directory. */
+export interface IndexedDirectory {
+  readonly path: string;
   /**
-   * Names the index, which need not exist.
-   *
-   * @param directory Path of the network's leases
-   * @param lock Path of the lock file: whoever copies a directory over this one,
-   *   file by file, changes the lock's times, even if no name changes
+   * Path of the lock file: whoever copies a directory over this one, file by file,
+   * changes the lock's times, even if no name changes.
    */
-  constructor(directory: string, lock: string) {
-    this.#directory = directory;
-    this.#lock = lock;
-    this.#path = join(dirname(directory), INDEX, `${basename(directory)}`);
-  }
+  readonly lockPath: string;
+}
 
-  /** Reads the index; undefined unless the directory is as the index has it. */
-  read(): Listing | undefined {
-    return ifPossible(() => {
-      const text = Deno.readTextFileSync(this.#path);
-      const end = text.indexOf("\n");
-      return text.slice(0, end) === this.#readTimes()
-        ? new TextListing(text.slice(end))
-        : undefined;
-    });
-  }
+/**
+ * Reads the index of a directory; undefined unless the directory is as the index
+ * has it.
+ */
+export function readIndex(directory: IndexedDirectory): Listing | undefined {
+  return ifPossible(() => {
+    const text = Deno.readTextFileSync(pathOfIndex(directory));
+    const end = text.indexOf("\n");
+    return text.slice(0, end) === readTimes(directory)
+      ? new TextListing(text.slice(end))
+      : undefined;
+  });
+}
 
-  /**
-   * Writes the index, and seals it. If that is impossible, later calls read the
-   * leases.
-   */
-  write(listing: Listing): void {
-    const unfinished = `${this.#path}.unfinished`;
-    const isWritten = ifPossible(() => {
-      const backMs = LEAST_BACK_MS +
-        Math.random() * (MOST_BACK_MS - LEAST_BACK_MS);
-      const sealed = new Date(Math.trunc(Date.now() - backMs));
-      Deno.utimeSync(this.#directory, sealed, sealed);
-      const times = this.#readTimes();
-      // A program without the lock has changed the directory since.
-      if (
-        Deno.statSync(this.#directory).mtime?.getTime() !== sealed.getTime()
-      ) {
-        return false;
-      }
-      const lines = listing instanceof TextListing
-        ? listing.text
-        : "\n" + [...listing.entries()].map((file) => formatLine(...file))
-          .join("");
-      Deno.mkdirSync(dirname(unfinished), { recursive: true, mode: 0o700 });
-      Deno.writeTextFileSync(unfinished, times + lines, { mode: 0o600 });
-      // Whole or not at all, even if this process is killed.
-      Deno.renameSync(unfinished, this.#path);
-      return true;
-    });
-    // A disk may be full.
-    if (!isWritten) removeQuietly(unfinished);
-  }
+/**
+ * Writes the index, and seals it. If that is impossible, later calls read the
+ * leases.
+ */
+export function writeIndex(
+  directory: IndexedDirectory,
+  listing: Listing,
+): void {
+  const path = pathOfIndex(directory), unfinished = `${path}.unfinished`;
+  const isWritten = ifPossible(() => {
+    const backMs = LEAST_BACK_MS +
+      Math.random() * (MOST_BACK_MS - LEAST_BACK_MS);
+    const sealed = new Date(Math.trunc(Date.now() - backMs));
+    Deno.utimeSync(directory.path, sealed, sealed);
+    const times = readTimes(directory);
+    // A program without the lock has changed the directory since.
+    if (Deno.statSync(directory.path).mtime?.getTime() !== sealed.getTime()) {
+      return false;
+    }
+    const lines = listing instanceof TextListing
+      ? listing.text
+      : "\n" + [...listing.entries()].map((file) => formatLine(...file))
+        .join("");
+    Deno.mkdirSync(dirname(unfinished), { recursive: true, mode: 0o700 });
+    Deno.writeTextFileSync(unfinished, times + lines, { mode: 0o600 });
+    // Whole or not at all, even if this process is killed.
+    Deno.renameSync(unfinished, path);
+    return true;
+  });
+  // A disk may be full.
+  if (!isWritten) removeQuietly(unfinished);
+}
 
-  /**
-   * Removes the index, for a lease that needs the room.
-   *
-   * @returns Whether there was one
-   */
-  remove(): boolean {
-    return ifPossible(() => {
-      Deno.removeSync(this.#path);
-      return true;
-    }) ?? false;
-  }
+/**
+ * Removes the index, for a lease that needs the room.
+ *
+ * @returns Whether there was one
+ */
+export function removeIndex(directory: IndexedDirectory): boolean {
+  return ifPossible(() => {
+    Deno.removeSync(pathOfIndex(directory));
+    return true;
+  }) ?? false;
+}
 
-  #readTimes(): string {
-    return [this.#directory, this.#lock].map(timesOf).join(" ");
-  }
+function pathOfIndex({ path }: IndexedDirectory): string {
+  return join(dirname(path), INDEX, basename(path));
+}
+
+function readTimes({ path, lockPath }: IndexedDirectory): string {
+  return [path, lockPath].map(timesOf).join(" ");
 }
 
 /** Returns what differs after a change: which file it is, and its times in ms. */

@@ -1,0 +1,157 @@
+/**
+ * Opening the listing of a network's directory, from the source that takes the
+ * least time. Use it only while the directory is locked.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { unlessUnreachable } from "../../../base/files/io.ts";
+import { fileIdOf } from "../../../base/files/same_file.ts";
+import { KeptListings, type WatchDirectory } from "./kept_listings.ts";
+import { type IndexedDirectory, readIndex, writeIndex } from "./lease_index.ts";
+import { type Listing, ReadListing } from "./listing.ts";
+
+/**
+ * A directory up to this size, a block of most file systems, is always read whole: about
+ * 200 leases. With fewer leases, a call takes longer to write the index than to read
+ * them: with 40 leases, ADD takes a fifth longer, and DEL two thirds.
+ */
+const LARGE_BYTES = 4 * 1024;
+
+/** A larger one is not kept: it has 15 000 leases or more. */
+const MOST_KEPT_BYTES = 512 * 1024;
+
+/** The listings that this process keeps; undefined unless it stays. */
+let keptListings: KeptListings | undefined;
+
+/**
+ * Keeps what directories have between calls, in a process that stays, until
+ * disposal.
+ */
+export function keepListings(watchDirectory: WatchDirectory): Disposable {
+  const kept = keptListings = new KeptListings(watchDirectory);
+  return {
+    [Symbol.dispose](): void {
+      if (keptListings === kept) keptListings = undefined;
+      kept[Symbol.dispose]();
+    },
+  };
+}
+
+/** A file of the directory. */
+export type ListedFile = Pick<Deno.DirEntry, "name" | "isFile" | "isSymlink">;
+
+/** The directory that is listed. */
+export interface ListedDirectory extends IndexedDirectory {
+  /** The directory as it was when this call first needed that. */
+  readonly info: Deno.FileInfo;
+  /** Whether this call has found files that it cannot read. */
+  readonly hasUnreadable: boolean;
+  /** @throws {CniError} 5 if the directory cannot be read */
+  readDirectory(): ListedFile[];
+  /**
+   * Reads a possible lease.
+   *
+   * @returns Undefined if it is no lease, or cannot be read
+   * @throws {CniError} 5 if no file can be read now
+   */
+  readListed(file: ListedFile): string | undefined;
+  /**
+   * Reports whether a file is unfinished, and so no part of a listing. Removes it
+   * if a killed process has left it.
+   */
+  sweep(name: string): boolean;
+}
+
+/**
+ * Lists all files, with the content of each one whose name looks like an address.
+ * A file that cannot be read is listed without a content.
+ *
+ * @param need "quick", in a time that does not grow much with the number of files;
+ *   "complete", without the index, for a caller that may end any lease; or "anew",
+ *   because a listing was wrong
+ * @throws {CniError} 5 if the directory cannot be read, or no file can be read now
+ */
+export function openListing(
+  directory: ListedDirectory,
+  need: "quick" | "complete" | "anew",
+): Listing {
+  if (need === "anew") keptListings?.forget(fileIdOf(directory.info));
+  const kept = need === "anew" ? undefined : openKept(directory);
+  if (kept !== undefined) return kept;
+  const index = need === "quick" && isLarge(directory)
+    ? readIndex(directory)
+    : undefined;
+  return index ?? readAll(directory, new ReadListing("files"));
+}
+
+/**
+ * Writes the index of a large directory, unless it is up to date.
+ *
+ * @param isChanged Whether this call has changed the directory
+ */
+export function saveListing(
+  directory: ListedDirectory,
+  listing: Listing,
+  isChanged: boolean,
+): void {
+  const needsIndex = listing.source === "files" ||
+    listing.source === "index" && isChanged;
+  if (!needsIndex || !isLarge(directory)) return;
+  // It would hide the content of a file that can be read again later.
+  if (!directory.hasUnreadable) writeIndex(directory, listing);
+}
+
+/** Reports whether reading all leases takes long. */
+function isLarge({ info }: ListedDirectory): boolean {
+  return info.size > LARGE_BYTES;
+}
+
+/** Brings the listing up to date that this process keeps, if it does. */
+function openKept(directory: ListedDirectory): Listing | undefined {
+  if (keptListings === undefined) return undefined;
+  const { info, path } = directory, id = fileIdOf(info);
+  if (info.size > MOST_KEPT_BYTES) {
+    keptListings.forget(id);
+    return undefined;
+  }
+  const kept = keptListings.read(path, id, (listing, changes) => {
+    if (changes === undefined) readAll(directory, listing);
+    for (const [name, isThere] of changes ?? []) {
+      readChanged(directory, listing, name, isThere);
+    }
+  });
+  // Nothing reports that a file can be read again.
+  if (directory.hasUnreadable) keptListings.forget(id);
+  return kept;
+}
+
+function readChanged(
+  directory: ListedDirectory,
+  listing: Listing,
+  name: string,
+  isThere: boolean,
+): void {
+  const info = isThere
+    ? unlessUnreachable(() => Deno.lstatSync(join(directory.path, name)))
+    : undefined;
+  if (info === undefined) listing.delete(name);
+  else add(directory, listing, { name, ...info });
+}
+
+function readAll(directory: ListedDirectory, listing: Listing): Listing {
+  for (const file of directory.readDirectory()) add(directory, listing, file);
+  return listing;
+}
+
+function add(
+  directory: ListedDirectory,
+  listing: Listing,
+  file: ListedFile,
+): void {
+  const { name } = file;
+  if (directory.sweep(name)) return;
+  const mayBeLease = /^[\da-f.:]+$/.test(name);
+  listing.set(name, mayBeLease ? directory.readListed(file) : undefined);
+}
