@@ -141,11 +141,12 @@ function listAttempts(
     appliesAfter: (error) =>
       error instanceof NotFreeError || error instanceof SecondLeaseError,
     async prepare(error): Promise<Preparation | undefined> {
-      const dead = await import("./recovery/dead_leases.ts");
       if (error instanceof NotFreeError) {
-        return await dead.endDeadLeases(call) ? {} : undefined;
+        const { endDeadLeases } = await import("./recovery/dead_leases.ts");
+        return await endDeadLeases(call) ? {} : undefined;
       }
-      const restarted = await dead.findOwnDeadLeases(call);
+      const { findOwnDeadLeases } = await import("./recovery/restarted.ts");
+      const restarted = await findOwnDeadLeases(call);
       return restarted.length > 0 ? { restarted } : undefined;
     },
   };

@@ -16,9 +16,9 @@ import { isNamespace } from "../../../cni/call/own_netns.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { LivingAttachment } from "../../../metadata/leftovers.ts";
 import type { Ip } from "../../../net/ip.ts";
-import { CACHES } from "./dead_leases.ts";
 import { findRange, type RangeSet } from "../range.ts";
 import type { LeaseStore } from "../store.ts";
+import { CACHES } from "./evidence.ts";
 
 /**
  * Prepares to lease the addresses that living containers have, as far as the ranges
