@@ -14,7 +14,7 @@ import {
 import type { LeftoverOwner, Orphan } from "../../metadata/leftovers.ts";
 import { addressesOf, netnsOf } from "../../plugins/parts/evidence/evidence.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import {
   FileLock,
   PRIVATE_LOCKS,

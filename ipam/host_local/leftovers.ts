@@ -5,7 +5,7 @@
  */
 
 import { ifPossible } from "../../base/files/io.ts";
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import type {
   FoundLease,
   Leftovers,

@@ -5,7 +5,7 @@
  */
 
 import { ifPossible } from "../../base/files/io.ts";
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import type { CallContext } from "../../cni/call/context.ts";
 import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
 import { runHere } from "../../cni/invoke/in_process.ts";

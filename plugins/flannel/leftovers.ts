@@ -5,7 +5,7 @@
  */
 
 import { checkContainerId } from "../../cni/call/args.ts";
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import type {
   Leftovers,
   LeftoverSearch,

@@ -12,7 +12,7 @@ import type {
   Orphan,
 } from "../../metadata/leftovers.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import { recordOrphan } from "../parts/owner/leftovers.ts";
 import { reclaim } from "./move.ts";
 import {

@@ -15,7 +15,7 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "../../base/files/io.ts";
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import { replaceFile } from "../../base/files/replace.ts";
 import { findFileId, isStillThere } from "../../base/files/same_file.ts";
 import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type {
   Leftovers,

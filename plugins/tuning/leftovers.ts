@@ -4,7 +4,7 @@
  * @module
  */
 
-import { listFiles } from "../../base/files/listing.ts";
+import { listFiles } from "../../base/files/list_files.ts";
 import type {
   Leftovers,
   LeftoverSearch,
