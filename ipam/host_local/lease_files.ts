@@ -28,7 +28,6 @@ import {
   removeQuietly,
   unlessUnreachable,
   withIoFailure,
-  writeAll,
 } from "../../base/files/io.ts";
 import { describeError } from "../../base/error.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
@@ -42,6 +41,7 @@ import {
   openListing,
   saveListing,
 } from "./listing/open.ts";
+import { UnfinishedFile } from "./unfinished.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -63,16 +63,15 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   /** Path of the directory. */
   readonly path: string;
   #listing: Listing | undefined;
-  /** Whether this call has changed the directory. */
-  #isChanged = false;
+  /** Whether this call has removed a file. */
+  #hasRemoved = false;
   /** Whether there is room for an index, as far as is known. */
   #hasRoom = true;
   readonly #log: Pick<Log, "warn"> | undefined;
   /** The files that cannot be read: any attachment may own these addresses. */
   readonly #unreadable = new Set<string>();
   #directory: Deno.FileInfo | undefined;
-  /** The content of the unfinished file, if this process has made it. */
-  #unfinished: string | undefined;
+  readonly #unfinished: UnfinishedFile;
 
   /**
    * Names the directory, which need not exist.
@@ -86,6 +85,8 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   ) {
     this.path = join(dataDir, network);
     this.#log = log;
+    const unfinished = this.pathOf(UNFINISHED_FILE);
+    this.#unfinished = new UnfinishedFile(unfinished, () => this.#makeRoom());
   }
 
   /** Returns the path of a file. */
@@ -164,7 +165,15 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   /** Writes the index of a large directory, unless it is up to date. */
   saveIndex(): void {
     if (this.#listing === undefined || !this.#hasRoom) return;
-    saveListing(this, this.#listing, this.#isChanged);
+    const isChanged = this.#hasRemoved || this.#unfinished.wasWritten;
+    saveListing(this, this.#listing, isChanged);
+  }
+
+  /** Removes the index, which only saves time. */
+  #makeRoom(): boolean {
+    const isRemoved = removeIndex(this);
+    if (isRemoved) this.#hasRoom = false;
+    return isRemoved;
   }
 
   /** See {@linkcode ListedDirectory}. */
@@ -191,7 +200,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   /** See {@linkcode ListedDirectory}. */
   sweep(name: string): boolean {
     if (name !== UNFINISHED_FILE) return false;
-    if (this.#unfinished === undefined) removeQuietly(this.pathOf(name));
+    if (!this.#unfinished.isOurs) removeQuietly(this.pathOf(name));
     return true;
   }
 
@@ -268,7 +277,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   remove(name: string): void {
     const path = this.pathOf(name);
     checkChange();
-    this.#isChanged = true;
+    this.#hasRemoved = true;
     withIoFailure(
       `remove "${path}"`,
       () => unlessUnreachable(() => Deno.removeSync(path)),
@@ -286,10 +295,10 @@ export class LeaseFiles implements Disposable, ListedDirectory {
     checkChange();
     withIoFailure(`write "${path}"`, () => {
       try {
-        this.#writeUnfinished(content);
-        this.#rename(path);
+        this.#unfinished.write(content);
+        this.#unfinished.rename(path);
       } finally {
-        this.#discard();
+        this.#unfinished.discard();
       }
     });
     this.#listing?.set(name, undefined);
@@ -312,11 +321,11 @@ export class LeaseFiles implements Disposable, ListedDirectory {
     const path = this.pathOf(name);
     checkChange();
     const isAdded = withIoFailure(`write "${path}"`, () => {
-      this.#writeSynced(content);
-      if (this.#link(path)) return true;
+      this.#unfinished.writeSynced(content);
+      if (this.#unfinished.link(path)) return true;
       const found = readLease(path);
       if (found === undefined || !isFree(found)) return false;
-      this.#rename(path);
+      this.#unfinished.rename(path);
       return true;
     });
     if (isAdded) this.#listing?.set(name, content);
@@ -332,20 +341,11 @@ export class LeaseFiles implements Disposable, ListedDirectory {
     const path = this.pathOf(name);
     checkChange();
     withIoFailure(`write "${path}"`, () => {
-      if (isOfLink(content)) this.#linkUnfinished(content);
-      else this.#writeSynced(content);
-      this.#rename(path);
+      if (isOfLink(content)) this.#unfinished.writeLink(content);
+      else this.#unfinished.writeSynced(content);
+      this.#unfinished.rename(path);
     });
     this.#listing?.set(name, content);
-  }
-
-  /**
-   * Writes the unfinished file once, however many addresses are tried. Synced
-   * before it gets its name, or a crash could leave it empty.
-   */
-  #writeSynced(content: string): void {
-    if (this.#unfinished === content) return;
-    this.#writeUnfinished(content, (file) => file.syncDataSync());
   }
 
   /**
@@ -362,107 +362,10 @@ export class LeaseFiles implements Disposable, ListedDirectory {
     )?.mtime?.getTime();
   }
 
-  /**
-   * Writes the unfinished file. If that fails, no file is left.
-   *
-   * A leftover of a killed process may be a hard link to a lease, so it is never
-   * opened, only removed.
-   *
-   * @param finish Runs before the file is closed
-   */
-  #writeUnfinished(
-    content: string,
-    finish: (file: Deno.FsFile) => void = () => {},
-  ): void {
-    this.#isChanged = true;
-    const path = this.pathOf(UNFINISHED_FILE);
-    const options = { write: true, createNew: true, mode: 0o600 };
-    this.#whileRoom(() => {
-      this.#unfinished = content;
-      using file = createAt(path, () => Deno.openSync(path, options));
-      writeAll(file, new TextEncoder().encode(content));
-      finish(file);
-    });
-  }
-
-  /**
-   * Writes the unfinished file; a second time without the index, which only saves
-   * time, if there is no room for both.
-   */
-  #whileRoom(write: () => void): void {
-    try {
-      write();
-    } catch (error) {
-      this.#discard();
-      if (!removeIndex(this)) throw error;
-      this.#hasRoom = false;
-      try {
-        write();
-      } catch (error) {
-        this.#discard();
-        throw error;
-      }
-    }
-  }
-
-  /** Makes a link of the unfinished file. */
-  #linkUnfinished(target: string): void {
-    const path = this.pathOf(UNFINISHED_FILE);
-    this.#isChanged = true;
-    createAt(path, () => Deno.symlinkSync(target, path));
-    this.#unfinished = target;
-  }
-
-  /**
-   * Gives the unfinished file its name, unless the name is taken.
-   *
-   * @returns False if the name is taken
-   */
-  #link(path: string): boolean {
-    try {
-      // A check beforehand would take longer: successful calls are quick in
-      // Deno.
-      Deno.linkSync(this.pathOf(UNFINISHED_FILE), path);
-      this.#discard();
-    } catch {
-      if (entryExists(path)) return false;
-      // Not every file system has hard links.
-      this.#rename(path);
-    }
-    return true;
-  }
-
-  /** Gives the unfinished file its name, and replaces any file of that name. */
-  #rename(path: string): void {
-    Deno.renameSync(this.pathOf(UNFINISHED_FILE), path);
-    this.#unfinished = undefined;
-  }
-
-  #discard(): void {
-    if (this.#unfinished === undefined) return;
-    removeQuietly(this.pathOf(UNFINISHED_FILE));
-    this.#unfinished = undefined;
-  }
-
   /** Removes an unfinished lease. */
   [Symbol.dispose](): void {
-    this.#discard();
+    this.#unfinished[Symbol.dispose]();
   }
-}
-
-/** Creates something new, in place of what is there. */
-function createAt<T>(path: string, create: () => T): T {
-  try {
-    return create();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    Deno.removeSync(path);
-    return create();
-  }
-}
-
-function entryExists(path: string): boolean {
-  return unlessUnreachable(() => Deno.lstatSync(path)) !== undefined;
 }
 
 /**
