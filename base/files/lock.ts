@@ -9,7 +9,7 @@ import { CniError, describeError, ErrorCode } from "../error.ts";
 import type { Log } from "../log/log.ts";
 import { unlessMissing, writeAll } from "./io.ts";
 import { describeHolders, HoldLimit } from "./lock_holders.ts";
-import { countTurns, isAnyWaiting, lockInTurn } from "./lock_queue.ts";
+import { countTurns, isAwaited, lockInTurn } from "./lock_queue.ts";
 
 /**
  * How long a process may hold a lock that others wait for, and when to look who
@@ -145,7 +145,7 @@ export class FileLock implements Disposable {
     path: string,
     wait: LockWait,
   ): Promise<FileLock> {
-    const isFree = !isAnyWaiting() && tryLock(file);
+    const isFree = !isAwaited(file) && tryLock(file);
     const locked = isFree ? file : await waitForLock(file, path, wait);
     return new FileLock(locked, path);
   }

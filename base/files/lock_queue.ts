@@ -40,14 +40,18 @@ const queues = new Map<string, LockQueue>();
 /** How many threads wait. */
 let threads = 0;
 
-/** Reports whether a task of this process waits for a lock. It comes first. */
-export function isAnyWaiting(): boolean {
-  return queues.size > 0;
+/** Reports whether a task of this process waits for the lock on a file. It comes first. */
+export function isAwaited(file: Deno.FsFile): boolean {
+  return queues.size > 0 && queues.has(keyOf(file.statSync()));
 }
 
 /** Counts the tasks of this process that had the lock while others waited. */
-export function countTurns({ dev, ino }: Deno.FileInfo): number {
-  return queues.get(`${dev}:${ino}`)?.turns ?? 0;
+export function countTurns(info: Deno.FileInfo): number {
+  return queues.get(keyOf(info))?.turns ?? 0;
+}
+
+function keyOf({ dev, ino }: Deno.FileInfo): string {
+  return `${dev}:${ino}`;
 }
 
 /**
@@ -59,12 +63,12 @@ export function countTurns({ dev, ino }: Deno.FileInfo): number {
  */
 export async function lockInTurn(
   file: Deno.FsFile,
-  { dev, ino }: Deno.FileInfo,
+  info: Deno.FileInfo,
   signal: AbortSignal,
 ): Promise<Deno.FsFile | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<Deno.FsFile>();
   const waiter = { file, resolve, reject };
-  const key = `${dev}:${ino}`;
+  const key = keyOf(info);
   const queue = queues.get(key) ?? { waiters: [], turns: 0 };
   queue.waiters.push(waiter);
   if (!queues.has(key)) serve(key, queue);

@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
+import { countTimeouts } from "../../tests/_harness/timeouts.ts";
 import { CniError } from "../error.ts";
 import { FileLock } from "./lock.ts";
 import { readLocks } from "./lock_holders.ts";
@@ -131,4 +132,17 @@ Deno.test("FileLock: a waiter in memory ends at its signal too", async () => {
     await assertRejects(() => waiter, CniError);
   }
   files.unlock();
+});
+
+Deno.test("FileLock: a free file is locked without a wait while tasks wait for others", async () => {
+  using files = new LockedFiles(1);
+  const [path = ""] = files.paths;
+  const waiter = FileLock.acquireExisting(path);
+  await eventually("it waits", () => files.countQueued() > 0);
+  const timeouts = countTimeouts(0);
+  const free = await FileLock.acquire(`${files.directory}/free`, 0o600);
+  free[Symbol.dispose]();
+  files.unlock();
+  (await waiter)[Symbol.dispose]();
+  assertEquals(await timeouts, 0);
 });

@@ -7,7 +7,6 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { isAnyWaiting } from "../../base/files/lock_queue.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { lockNetns } from "../parts/sandbox/lock_netns.ts";
@@ -224,7 +223,7 @@ rootTest("sbr waits for others that have locked the namespace", async (t) => {
     const running = scene.succeed(command).finally(() =>
       assert(!isHeld, "it did not wait")
     );
-    await eventually("it waits", isAnyWaiting);
+    await eventually("it waits", () => countOpenLocks() > 1);
     isHeld = false;
     held[Symbol.dispose]();
     await running;
