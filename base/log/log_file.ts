@@ -22,12 +22,19 @@ import {
   writeAll,
 } from "../files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../json/json.ts";
-import { formatRecord, type LogLevel, type LogRecord } from "./log.ts";
+import {
+  formatRecord,
+  type LogFields,
+  type LogLevel,
+  type LogRecord,
+} from "./log.ts";
 
 /** The settings of a node. */
 const SETTINGS_FILE = "/etc/cni/log.json";
 /** Longest record and file, in bytes. */
 const MAX_RECORD_BYTES = 8 * 1024, MAX_FILE_BYTES = 1024 * 1024;
+/** Size of the sign that ends a shortened value. */
+const ELLIPSIS_BYTES = 3;
 
 /** The log of a node without settings. */
 export const DEFAULT_LOG = "/var/log/cni/plugins.log";
@@ -35,7 +42,8 @@ export const DEFAULT_LOG = "/var/log/cni/plugins.log";
 export const JOURNAL = "journal", NO_LOG = "stderr";
 
 /**
- * Appends records to the node's log.
+ * Appends records to the node's log. Values are shortened if a record would take
+ * more than 8 KiB.
  *
  * @param options.usesDefault Whether to use {@linkcode DEFAULT_LOG} if no log is
  *   configured
@@ -53,7 +61,7 @@ export async function keepLog(
   if (path === NO_LOG) return false;
   const { openRegularFile } = await import("../../ffi/file/regular_file.ts");
   const append = (file: string): void => {
-    const lines = records.map((record) => formatRecord(record, env));
+    const lines = records.map((record) => formatLine(record, env));
     appendToLog(file, lines, openRegularFile);
   };
   if (path === undefined) {
@@ -82,10 +90,8 @@ function toJournalFields(
 ): Record<string, string> {
   const { plugin, command, containerId, ifName, network } = record;
   const own = { plugin, command, containerId, ifName, network };
-  const line = formatRecord({ ...record, time: undefined }, env);
-  const message = new TextDecoder().decode(encodeRecord(line)).trimEnd();
   return {
-    MESSAGE: message,
+    MESSAGE: formatLine({ ...record, time: undefined }, env).trimEnd(),
     PRIORITY: String(PRIORITIES[record.level]),
     SYSLOG_IDENTIFIER: "cni",
     ...Object.fromEntries(
@@ -93,6 +99,31 @@ function toJournalFields(
         .map(([key, value]) => [`CNI_${key.toUpperCase()}`, String(value)]),
     ),
   };
+}
+
+/** Formats a record. Shortens its longest values until the line fits. */
+function formatLine(record: LogFields, env: Environment): string {
+  const line = formatRecord(record, env);
+  const excess = countBytes(line) - MAX_RECORD_BYTES;
+  if (excess <= 0) return line;
+  const [key, value] = Object.entries(record)
+    .map(([name, field]) => [name, String(field)] as const)
+    .reduce((longest, one) =>
+      one[1].length > longest[1].length ? one : longest
+    );
+  // Characters take one to six bytes.
+  const bytesEach = countBytes(JSON.stringify(value)) / value.length;
+  const removed = Math.ceil(Math.min(
+    (excess + ELLIPSIS_BYTES) / bytesEach,
+    // Then another value may be the longest.
+    value.length / 2,
+  ));
+  const kept = value.slice(0, -removed - 1);
+  return formatLine({ ...record, [key]: kept && `${kept}…` }, env);
+}
+
+function countBytes(text: string): number {
+  return new TextEncoder().encode(text).length;
 }
 
 /**
@@ -138,7 +169,7 @@ function readSettings(settings: string): string | undefined {
  * Appends records to a log file, each by one write, so that records of several
  * processes do not mix. Missing directories are created.
  *
- * @param records With line ends; longer ones than 8 KiB are cut
+ * @param records With line ends
  * @param open Does not follow links
  * @throws {CniError} 5 if the file cannot be written, or the path is a symbolic
  *   link
@@ -150,21 +181,13 @@ export function appendToLog(
 ): void {
   withIoFailure(`write the log file "${path}"`, () => {
     for (const record of records) {
-      appendRecord(path, encodeRecord(record), open);
+      appendRecord(path, new TextEncoder().encode(record), open);
     }
   });
 }
 
 /** Opens a file to append to it, and creates it if it is missing. */
 type OpenFile = (path: string) => Deno.FsFile;
-
-function encodeRecord(record: string): Uint8Array {
-  const bytes = new TextEncoder().encode(record);
-  if (bytes.length <= MAX_RECORD_BYTES) return bytes;
-  const cut = bytes.slice(0, MAX_RECORD_BYTES);
-  cut[MAX_RECORD_BYTES - 1] = 0x0a;
-  return cut;
-}
 
 function appendRecord(path: string, bytes: Uint8Array, open: OpenFile): void {
   {

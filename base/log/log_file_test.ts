@@ -12,7 +12,7 @@ import { contextWith } from "../../tests/_harness/call_context.ts";
 import { CniError } from "../error.ts";
 import { unlessMissing } from "../files/io.ts";
 import { openRegularFile } from "../../ffi/file/regular_file.ts";
-import { appendToLog as append, findLogPath } from "./log_file.ts";
+import { appendToLog as append, findLogPath, keepLog } from "./log_file.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { DispatchInput } from "../../cni/call/context.ts";
@@ -84,12 +84,28 @@ Deno.test("appendToLog() makes directory and file, for root alone", () => {
   assertEquals((Deno.statSync(fixture.path).mode ?? 0) & 0o777, 0o600);
 });
 
-Deno.test("appendToLog() cuts records that are too long", () => {
-  using fixture = new Fixture();
-  appendToLog(fixture.path, [`${"ä".repeat(9000)}\n`, "next\n"]);
-  const lines = Deno.readFileSync(fixture.path);
-  assertEquals(lines.length, 8 * 1024 + "next\n".length);
-  assertEquals(fixture.read().split("\n").slice(1), ["next", ""]);
+testRows("keepLog() shortens the longest values of a record above 8 KiB", [
+  ["text", { msg: "x".repeat(20_000) }],
+  ["several values", { msg: "x".repeat(9000), stack: "y".repeat(9000) }],
+  ["characters of several bytes", { msg: "ä\n€\0".repeat(5000) }],
+  ["an end with short characters", {
+    msg: "\0".repeat(5000) + "x".repeat(5000),
+  }],
+], async ([, fields]: [string, Record<string, string>]) => {
+  for (const CNI_LOG_FORMAT of ["json", "text"]) {
+    using fixture = new Fixture();
+    const record = { level: "error", ...fields, network: "net1" } as const;
+    const env = { CNI_LOG_FILE: fixture.path, CNI_LOG_FORMAT };
+    await keepLog([record], env);
+    const { length: size } = new TextEncoder().encode(fixture.read());
+    assert(size > 8 * 1024 - 100 && size <= 8 * 1024, `${size} bytes`);
+    if (CNI_LOG_FORMAT === "text") {
+      assertMatch(fixture.read(), /^level=error msg=.*…"? network=net1\n$/);
+      continue;
+    }
+    const { network, msg } = JSON.parse(fixture.read());
+    assertEquals([network, msg.at(-1)], ["net1", "…"]);
+  }
 });
 
 Deno.test("appendToLog() takes no more than twice a megabyte", () => {
