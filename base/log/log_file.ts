@@ -194,7 +194,7 @@ function appendRecord(path: string, bytes: Uint8Array, open: OpenFile): void {
     using file = openLog(path, open);
     if (!isFull(file.statSync(), bytes)) return writeAll(file, bytes);
   }
-  setAside(path, bytes);
+  rotate(path, bytes);
   using file = openLog(path, open);
   writeAll(file, bytes);
 }
@@ -211,7 +211,7 @@ function isFull({ size }: Deno.FileInfo, { length }: Uint8Array): boolean {
 }
 
 /** Renames a full file, unless another process does or did. */
-function setAside(path: string, bytes: Uint8Array): void {
+function rotate(path: string, bytes: Uint8Array): void {
   using lock = unlessMissing(() =>
     FileLock.tryAcquire(path, { create: false })
   );

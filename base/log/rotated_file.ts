@@ -67,10 +67,10 @@ export class LogFile {
       writeAll(file, bytes);
       return false;
     }
-    const isSetAside = this.#setAside(bytes.length);
+    const isRotated = this.#rotate(bytes.length);
     using next = this.#open();
     writeAll(next, bytes);
-    return isSetAside;
+    return isRotated;
   }
 
   /** Lists the rotated files that are yet to be compressed. */
@@ -98,7 +98,7 @@ export class LogFile {
   }
 
   /** Rotates the file, unless another process does it, or has done it. */
-  #setAside(added: number): boolean {
+  #rotate(added: number): boolean {
     using lock = tryLock(this.#path);
     if (lock === undefined) return false;
     // Another process might have rotated it in between.
