@@ -26,7 +26,7 @@ import type { CallContext, Starter } from "../../cni/call/context.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
-import type { Links } from "./links.ts";
+import type { ChainInput } from "./chain_input.ts";
 import type { FindToDelete } from "./running_add.ts";
 
 /**
@@ -42,7 +42,7 @@ export function createChain(
   const operate: Operate = (call, operation) =>
     readAndRun(call, directory, operation);
   const undo: Undo = async (call, operation) => {
-    const { findProblem } = await import("./links.ts");
+    const { findProblem } = await import("./chain_input.ts");
     const problem = findProblem(call.config);
     if (problem === undefined) return await operate(call, operation);
     const what = "Nothing to undo: no ADD can have run this chain";
@@ -54,13 +54,13 @@ export function createChain(
     configSchema: async () => (await import("./schema.ts")).chainSchema(),
 
     add: (call) =>
-      operate(call, async (links): Promise<ForeignResult> => {
+      operate(call, async (input): Promise<ForeignResult> => {
         const { addPlugins } = await import("../../libcni/add.ts");
         const { RunningAdd } = await import("./running_add.ts");
-        await warnOfMistakes(call, links);
-        const { network, conf, options, recorded } = links;
+        await warnOfMistakes(call, input);
+        const { network, conf, options, recorded } = input;
         using running = RunningAdd.begin(recorded) ??
-          await (await import("./undo.ts")).beginAfterEarlier(links);
+          await (await import("./undo.ts")).beginAfterEarlier(input);
         await running.begun();
         const { steps } = running;
         const { context: outer, signal } = call;
@@ -77,7 +77,7 @@ export function createChain(
             return await running.lock(() => outer.onProcess?.(starting));
           },
         };
-        const tools = { ...links.tools, context };
+        const tools = { ...input.tools, context };
         try {
           const added = await addPlugins(tools, network, conf, {
             ...options,
@@ -95,7 +95,7 @@ export function createChain(
             throw error;
           }
           const { undoAdd } = await import("./undo.ts");
-          throw await undoAdd({ ...links, tools }, steps, error);
+          throw await undoAdd({ ...input, tools }, steps, error);
         }
       }),
 
@@ -106,13 +106,13 @@ export function createChain(
       }),
 
     del: (call) =>
-      undo(call, async (links) => {
+      undo(call, async (input) => {
         const find = findToDelete ??
           (await import("./running_add.ts")).findToDelete;
         const { removeLeft } = await import("./undo.ts");
-        using left = await find(links.recorded);
+        using left = await find(input.recorded);
         if (left === undefined) return;
-        await removeLeft(links, left.steps, call.signal);
+        await removeLeft(input, left.steps, call.signal);
         // Otherwise the addresses are still to be released.
         if (!call.context.keepsAddresses) left.remove();
       }),
@@ -151,25 +151,25 @@ export const chain: Plugin<ChainConfig> = createChain();
 /** Runs a command with what a call has. */
 type Operate = <T>(
   call: Call<ChainConfig>,
-  operation: (links: Links) => Promise<T>,
+  operation: (input: ChainInput) => Promise<T>,
 ) => Promise<T>;
 
 /** Does the same for DEL and GC, if an ADD can have run the chain. */
 type Undo = (
   call: Call<ChainConfig>,
-  operation: (links: Links) => Promise<void>,
+  operation: (input: ChainInput) => Promise<void>,
 ) => Promise<void>;
 
 /** Reads the chain and runs a command with it; loads the modules only then. */
 async function readAndRun<T>(
   call: Call<ChainConfig>,
   directory: string | undefined,
-  operation: (links: Links) => Promise<T>,
+  operation: (input: ChainInput) => Promise<T>,
 ): Promise<T> {
-  const { readLinks } = await import("./links.ts");
-  const links = readLinks(call, directory);
+  const { readInput } = await import("./chain_input.ts");
+  const input = readInput(call, directory);
   try {
-    return await operation(links);
+    return await operation(input);
   } catch (error) {
     const { describeFailedPlugin } = await import("../../libcni/operation.ts");
     throw describeFailedPlugin(error);
@@ -178,7 +178,7 @@ async function readAndRun<T>(
 
 async function warnOfMistakes(
   call: Call<ChainConfig>,
-  { network }: Links,
+  { network }: ChainInput,
 ): Promise<void> {
   const { listMistakes } = await import("./mistakes.ts");
   for (const mistake of listMistakes(call.config, network.plugins)) {

@@ -12,7 +12,7 @@ import {
   mayHaveVersion,
 } from "../../libcni/operation.ts";
 import type { Steps } from "../../libcni/steps.ts";
-import type { Links } from "./links.ts";
+import type { ChainInput } from "./chain_input.ts";
 import { findLeft, RunningAdd } from "./running_add.ts";
 
 /** Time limit for undoing an ADD, which may have run out of time, in ms. */
@@ -25,7 +25,7 @@ const UNDO_MS = 30_000;
  *   the addresses are kept
  */
 export async function removeLeft(
-  { tools, network, conf, options }: Links,
+  { tools, network, conf, options }: ChainInput,
   steps: Steps,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -46,12 +46,12 @@ export async function removeLeft(
  * @returns The error of ADD; its details name what could not be undone
  */
 export async function undoAdd(
-  links: Links,
+  input: ChainInput,
   steps: Steps,
   error: unknown,
 ): Promise<unknown> {
   try {
-    await removeLeft(links, steps, deadline(UNDO_MS));
+    await removeLeft(input, steps, deadline(UNDO_MS));
     return error;
   } catch (failure) {
     const { code, message, details } = describeFailedPlugin(error);
@@ -68,12 +68,14 @@ export async function undoAdd(
  * @throws {PluginFailure} If that cannot be removed; it stays recorded
  * @throws {CniError} 11 if a process of the earlier one still runs
  */
-export async function beginAfterEarlier(links: Links): Promise<RunningAdd> {
-  const { recorded } = links;
+export async function beginAfterEarlier(
+  input: ChainInput,
+): Promise<RunningAdd> {
+  const { recorded } = input;
   {
     using left = await findLeft(recorded, "add");
     if (left !== undefined) {
-      await removeLeft(links, left.steps, recorded.signal);
+      await removeLeft(input, left.steps, recorded.signal);
       left.remove();
     }
   }

@@ -28,7 +28,7 @@ import type { Recorded } from "./record.ts";
 import type { ChainConfig } from "./schema.ts";
 
 /** The input of a chain's plugins, as a runtime would provide it. */
-export interface Links {
+export interface ChainInput {
   readonly tools: PluginTools;
   /** The plugins, as a network of their own. */
   readonly network: PluginList;
@@ -47,10 +47,10 @@ export interface Links {
  * @throws {CniError} 7 if the chain has no plugins, or one's configuration is
  *   invalid; a runtime would have reported the same
  */
-export function readLinks(
+export function readInput(
   call: Call<ChainConfig>,
   directory?: string,
-): Links {
+): ChainInput {
   const { args, config, network: name, context, log, signal } = call;
   const { cniVersion = "" } = config;
   const { prevResult, runtimeConfig = {} } = asJson(config);
