@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
-import { collectHeap } from "../daemon/server/garbage.ts";
+import { collectHeap } from "../daemon/server/heap_collector.ts";
 import { moduleCommand } from "../tests/_harness/as_module.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 

@@ -43,7 +43,7 @@ import type { Reconciler } from "./reconciler.ts";
 import { enterHost } from "../../daemon/server/host.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { removePidFile, writePidFile } from "../../base/service/pid_file.ts";
-import { collectHeap } from "../../daemon/server/garbage.ts";
+import { collectHeap } from "../../daemon/server/heap_collector.ts";
 import {
   exitForWrongNetns,
   exitInWrongNetns,

@@ -30,7 +30,7 @@ import type { Caller, EndedCall } from "./call.ts";
 import { Calls, type CallTrace } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
-import { GarbageCollector } from "./garbage.ts";
+import { HeapCollector } from "./heap_collector.ts";
 import type { Gauge } from "./metrics.ts";
 import { limitByOpenFiles } from "./open_files.ts";
 import { ServiceManager } from "../../base/service/notify.ts";
@@ -120,7 +120,7 @@ class NodeDaemon {
   readonly #callPath: string;
   readonly #metrics: DaemonMetrics;
   readonly #history = new CallHistory();
-  readonly #garbage: GarbageCollector;
+  readonly #heap: HeapCollector;
   readonly #callSocket: CallSocket;
   readonly #httpSocket: HttpSocket;
   #stateServer: StateServer | undefined;
@@ -143,7 +143,7 @@ class NodeDaemon {
       ...listOwnGauges(options.build, () => this.#describeSelf(linkRemover)),
       ...options.gauges ?? [],
     ]);
-    this.#garbage = new GarbageCollector({
+    this.#heap = new HeapCollector({
       isIdle: () => this.calls.running === 0 && this.calls.waiting === 0,
       onFailed: (error) =>
         options.log.warn("Cannot free memory", {
@@ -184,7 +184,7 @@ class NodeDaemon {
       onEnded: (call): void => {
         this.#metrics.countCall(call);
         this.#history.addDone(call);
-        this.#garbage.afterCall();
+        this.#heap.afterCall();
         this.#options.afterCall?.(call);
       },
     });
@@ -242,7 +242,7 @@ class NodeDaemon {
 
   /** Frees memory that was not used for calls. */
   freeMemory(): void {
-    this.#garbage.look();
+    this.#heap.look();
   }
 
   /** Lets callers ask the daemon again after it was turned off. */

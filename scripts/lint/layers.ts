@@ -178,7 +178,7 @@ const ZOD_PLACES = [
 const NODE_PLACES = [
   "kube/node_transport.ts",
   "daemon/server/daemon.ts",
-  "daemon/server/garbage.ts",
+  "daemon/server/heap_collector.ts",
   "cli/trace/span_recorder.ts",
 ];
 

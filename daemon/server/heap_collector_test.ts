@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import { collectHeap, GarbageCollector } from "./garbage.ts";
+import { collectHeap, HeapCollector } from "./heap_collector.ts";
 
 function collector(
   { fail, againMs }: { fail?: () => never; againMs?: number } = {},
 ): {
-  garbage: GarbageCollector;
+  heap: HeapCollector;
   calls: (count: number) => void;
   state: {
     isIdle: boolean;
@@ -21,7 +21,7 @@ function collector(
     bytes: 50 << 20,
     failures,
   };
-  const garbage = new GarbageCollector({
+  const heap = new HeapCollector({
     isIdle: () => state.isIdle,
     collect: () => {
       state.collections++;
@@ -33,12 +33,12 @@ function collector(
     onFailed: (error) => failures.push(error),
   });
   const calls = (count: number): void => {
-    for (let call = 0; call < count; call++) garbage.afterCall();
+    for (let call = 0; call < count; call++) heap.afterCall();
   };
-  return { garbage, calls, state };
+  return { heap, calls, state };
 }
 
-Deno.test("GarbageCollector collects once after many calls, when nobody waits", async () => {
+Deno.test("HeapCollector collects once after many calls, when nobody waits", async () => {
   const { calls, state } = collector();
   calls(99);
   calls(1);
@@ -47,7 +47,7 @@ Deno.test("GarbageCollector collects once after many calls, when nobody waits", 
   await eventually("it has collected", () => state.collections === 1);
 });
 
-Deno.test("GarbageCollector tries again after a collection that failed", async () => {
+Deno.test("HeapCollector tries again after a collection that failed", async () => {
   const error = new Error("on purpose");
   const { calls, state } = collector({
     fail: () => {
@@ -62,7 +62,7 @@ Deno.test("GarbageCollector tries again after a collection that failed", async (
   assertEquals(state.failures, [error, error]);
 });
 
-Deno.test("GarbageCollector waits while there are calls, but not for ever", async () => {
+Deno.test("HeapCollector waits while there are calls, but not for ever", async () => {
   const { calls, state } = collector();
   state.isIdle = false;
   calls(999);
@@ -72,7 +72,7 @@ Deno.test("GarbageCollector waits while there are calls, but not for ever", asyn
   await eventually("it has collected", () => state.collections === 1);
 });
 
-Deno.test("GarbageCollector collects after few calls that need much memory", async () => {
+Deno.test("HeapCollector collects after few calls that need much memory", async () => {
   const { calls, state } = collector();
   calls(8);
   state.bytes += 12 << 20;
@@ -91,26 +91,26 @@ Deno.test("GarbageCollector collects after few calls that need much memory", asy
   await eventually("it does not wait for ever", () => state.collections === 2);
 });
 
-Deno.test("GarbageCollector collects without calls, and again when what grew is not in use", async () => {
-  const { garbage, state } = collector({ againMs: 100 });
-  garbage.look();
+Deno.test("HeapCollector collects without calls, and again when what grew is not in use", async () => {
+  const { heap, state } = collector({ againMs: 100 });
+  heap.look();
   state.bytes += 12 << 20;
-  garbage.look();
+  heap.look();
   await eventually("it has collected", () => state.collections === 1);
-  garbage.look();
+  heap.look();
   await new Promise((resolve) => setTimeout(resolve, 100));
   assertEquals(state.collections, 1);
-  garbage.look();
+  heap.look();
   await eventually("it has collected again", () => state.collections === 2);
   await new Promise((resolve) => setTimeout(resolve, 200));
-  garbage.look();
+  heap.look();
   await new Promise((resolve) => setTimeout(resolve, 100));
   assertEquals(state.collections, 2);
 });
 
-Deno.test("GarbageCollector frees memory", async () => {
+Deno.test("HeapCollector frees memory", async () => {
   let isIdle = false;
-  const garbage = new GarbageCollector({
+  const heap = new HeapCollector({
     isIdle: () => isIdle,
     idleMs: 50,
     onFailed: (error) => {
@@ -122,7 +122,7 @@ Deno.test("GarbageCollector frees memory", async () => {
   assertEquals(rubbish.length, 1e6);
   rubbish = [];
   isIdle = true;
-  for (let call = 0; call < 100; call++) garbage.afterCall();
+  for (let call = 0; call < 100; call++) heap.afterCall();
   await eventually(
     "the heap is small",
     () => Deno.memoryUsage().heapUsed < before + 10e6,

@@ -31,8 +31,8 @@ const LOOK_CALLS = 8;
 /** The time without a call that it waits for, in ms: less than between two pods. */
 const IDLE_MS = 200;
 
-/** Options of a {@linkcode GarbageCollector}. */
-export interface GarbageOptions {
+/** Options of a {@linkcode HeapCollector}. */
+export interface HeapCollectorOptions {
   /** Reports whether no caller waits for this process. */
   readonly isIdle: () => boolean;
   /** Collects all garbage; by V8 if undefined. */
@@ -47,8 +47,8 @@ export interface GarbageOptions {
   readonly onFailed: (error: unknown) => void;
 }
 
-/** Collects garbage between calls. It takes 50 to 100 ms. */
-export class GarbageCollector {
+/** Collects the garbage in V8's heap between calls. It takes 50 to 100 ms. */
+export class HeapCollector {
   readonly #isIdle: () => boolean;
   readonly #collect: () => unknown;
   readonly #idleMs: number;
@@ -65,7 +65,7 @@ export class GarbageCollector {
   /** Starts to count calls. */
   constructor(
     { isIdle, collect = collectHeap, idleMs = IDLE_MS, ...options }:
-      GarbageOptions,
+      HeapCollectorOptions,
   ) {
     this.#isIdle = isIdle;
     this.#collect = collect;
