@@ -44,4 +44,4 @@ export {
   type CniServer,
   serveCni,
   type ServeOptions,
-} from "./daemon/server/serve_cni.ts";
+} from "./daemon/serve_cni.ts";

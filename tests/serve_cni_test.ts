@@ -7,7 +7,7 @@ import { pause } from "../base/deadline.ts";
 import { findFileId } from "../base/files/same_file.ts";
 import { emptyResult, type Result } from "../cni/result/result.ts";
 import { serve } from "../docs/examples/daemon/main.ts";
-import { serveCni } from "../daemon/server/serve_cni.ts";
+import { serveCni } from "../daemon/serve_cni.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { linkNames } from "../testing/ip_json.ts";

@@ -149,7 +149,7 @@ nftables.ts
 traffic_control.ts
   ffi/
 libcni.ts
-  net/ base/ cni/ libcni/ node/ plugins/registry.ts daemon/server/serve_cni.ts
+  net/ base/ cni/ libcni/ node/ plugins/registry.ts daemon/serve_cni.ts
 `;
 
 export const LAYERS: readonly Layer[] = TABLE.trim().replaceAll(/^#.*\n/gm, "")

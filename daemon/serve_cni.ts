@@ -5,20 +5,25 @@
  */
 
 import { basename, dirname } from "@std/path/posix";
-import type { Environment } from "../../base/process/environment.ts";
-import { CniError, ErrorCode, formatFailure } from "../../base/error.ts";
-import type { PluginLookup } from "../../cni/invoke/in_process.ts";
-import { createLog } from "../../base/log/log.ts";
-import { OWN_NETNS } from "../../cni/call/own_netns.ts";
-import type { Plugin } from "../../cni/plugin.ts";
-import { writeStderr } from "../../base/process/stdio.ts";
-import { CURRENT_VERSION } from "../../cni/version.ts";
-import type { Caller } from "./call.ts";
-import { Calls } from "./calls.ts";
-import { answerCall, CNI_PATH, readCall, type RunBody } from "./http_calls.ts";
-import { HttpSocket } from "./http_socket.ts";
-import { SocketFile } from "../../base/service/socket_file.ts";
-import { ReadWriteLock } from "../../base/queue.ts";
+import type { Environment } from "../base/process/environment.ts";
+import { CniError, ErrorCode, formatFailure } from "../base/error.ts";
+import type { PluginLookup } from "../cni/invoke/in_process.ts";
+import { createLog } from "../base/log/log.ts";
+import { OWN_NETNS } from "../cni/call/own_netns.ts";
+import type { Plugin } from "../cni/plugin.ts";
+import { writeStderr } from "../base/process/stdio.ts";
+import { CURRENT_VERSION } from "../cni/version.ts";
+import type { Caller } from "./server/call.ts";
+import { Calls } from "./server/calls.ts";
+import {
+  answerCall,
+  CNI_PATH,
+  readCall,
+  type RunBody,
+} from "./server/http_calls.ts";
+import { HttpSocket } from "./server/http_socket.ts";
+import { SocketFile } from "../base/service/socket_file.ts";
+import { ReadWriteLock } from "../base/queue.ts";
 
 /**
  * Time for calls to finish when the daemon stops, and then for undos, in ms.
