@@ -47,6 +47,8 @@ export interface CallsOptions extends RunOptions {
    */
   readonly isPerContainer?: boolean;
   readonly onEnded?: (call: EndedCall) => void;
+  /** Records calls that have arrived and have had no event yet. */
+  readonly pollSockets?: () => void;
   readonly trace?: CallTrace | undefined;
 }
 
@@ -90,9 +92,9 @@ export class Calls {
   }
 
   async #run(call: DaemonCall): Promise<EndedCall> {
-    const { isPerContainer = false } = this.#options;
+    const { isPerContainer = false, pollSockets } = this.#options;
     const subject = readSubject(call, isPerContainer);
-    const running = new RunningCall(call, subject);
+    const running = new RunningCall(call, subject, pollSockets);
     const outcome = await this.#runInTurn(running);
     return {
       call,

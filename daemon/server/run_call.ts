@@ -42,8 +42,6 @@ export interface RunOptions {
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
   readonly onConflict?: CallContext["onConflict"];
-  /** Records calls that have arrived and have had no event yet. */
-  readonly pollSockets?: () => void;
   /** How long an undo may wait for other plugins, in ms. */
   readonly undoMs?: number;
 }
@@ -135,10 +133,10 @@ async function runPlugin(
   options: RunOptions,
 ): Promise<DispatchOutput> {
   const { plugin, onStderr, exe } = running.call;
-  const { lookup, hostNetns, onChild, onConflict, pollSockets } = options;
+  const { lookup, hostNetns, onChild, onConflict } = options;
   const { CNI_COMMAND: command = "" } = env;
   const check = CHANGING.includes(command)
-    ? (): void => running.checkChange(pollSockets)
+    ? (): void => running.beforeChange()
     : undefined;
   return await withChangeCheck(check, () =>
     dispatch(plugin, {
@@ -146,10 +144,10 @@ async function runPlugin(
       invoker: createInvoker(dispatch, lookup, {
         callers: exe === undefined ? [] : [exe],
         onChild,
-        around: (invocation, run) => invoke(running, invocation, run, options),
+        around: (invocation, run) => invoke(running, invocation, run),
       }),
       hostNetns,
-      linkDeletion: linkDeletionFor(running, options),
+      linkDeletion: linkDeletionFor(running, options.linkDeletion),
       onConflict,
       onStderr,
       keepsLog: true,
@@ -162,9 +160,8 @@ async function invoke(
   running: RunningCall,
   { env: { CNI_COMMAND: command } }: Invocation,
   run: () => Promise<string>,
-  { pollSockets }: RunOptions,
 ): Promise<string> {
-  if (command === "DEL") await running.checkNotSuperseded(pollSockets);
+  if (command === "DEL") await running.beforeDeletion();
   const output = await run();
   if (command !== "ADD") return output;
   const { poll, signal } = running.call;
@@ -176,15 +173,15 @@ async function invoke(
 /** Deletes links with those of other calls, but none of a later attachment. */
 function linkDeletionFor(
   running: RunningCall,
-  { linkDeletion = unbatched, pollSockets }: RunOptions,
+  linkDeletion: LinkDeletion = unbatched,
 ): LinkDeletion {
   return {
     now: async (links, deleteLinks) => {
-      await running.checkNotSuperseded(pollSockets);
+      await running.beforeDeletion();
       await linkDeletion.now(links, deleteLinks);
     },
     later: async (links, deleteLinks) => {
-      await running.checkNotSuperseded(pollSockets);
+      await running.beforeDeletion();
       await linkDeletion.later(links, deleteLinks);
     },
   };
@@ -200,11 +197,11 @@ async function undo(
   { yieldDuring }: Pick<CallContext, "yieldDuring">,
   options: RunOptions,
 ): Promise<void> {
-  const { log, pollSockets, undoMs = UNDO_MS } = options;
+  const { log, undoMs = UNDO_MS } = options;
   const { call, progress } = running;
   const container = call.env["CNI_CONTAINERID"];
   progress.enter("undoing");
-  if (await running.isSuperseded(pollSockets)) {
+  if (await running.isSuperseded()) {
     return log.info(
       "The container was attached again: the new attachment is kept",
       {

@@ -29,7 +29,16 @@ class GarbageOutdated extends Error {
     "nobody waits for the GC any more, and attachments may have been added";
 }
 
-/** A call that runs or waits for its turn. */
+/** A call that has arrived after another one of its attachment. */
+interface LaterCall {
+  readonly command: string;
+  readonly progress: CallProgress;
+}
+
+/**
+ * A call that runs or waits for its turn. It is superseded if it is given up and
+ * the last call of its attachment that a different process runs is an ADD.
+ */
 export class RunningCall {
   readonly call: DaemonCall;
   readonly subject: CallSubject;
@@ -43,14 +52,21 @@ export class RunningCall {
   readonly #cancel = new AbortController();
   #waitedMs = 0;
   /** ADDs and DELs of its attachment that have arrived since. */
-  readonly #later: {
-    readonly command: string;
-    readonly progress: CallProgress;
-  }[] = [];
+  readonly #later: LaterCall[] = [];
+  readonly #pollSockets: (() => void) | undefined;
 
-  constructor(call: DaemonCall, subject: CallSubject) {
+  /**
+   * @param pollSockets Records calls that have arrived and have had no event yet:
+   *   this process may have been stopped
+   */
+  constructor(
+    call: DaemonCall,
+    subject: CallSubject,
+    pollSockets: (() => void) | undefined,
+  ) {
     this.call = call;
     this.subject = subject;
+    this.#pollSockets = pollSockets;
     this.progress = call.progress ?? new CallProgress("waiting");
     this.signal = new JoinedSignal(call.signal, this.#cancel.signal).signal;
   }
@@ -88,30 +104,29 @@ export class RunningCall {
   }
 
   /**
-   * Reports whether the call is given up, and the attachment was made again by
-   * another process.
-   *
-   * @param pollSockets Records calls that have arrived and have had no event yet:
-   *   this process may have been stopped
+   * Reports whether the call is given up, and another process has attached the
+   * container again. Waits until it is known who runs each later call: an ADD that
+   * this daemon has taken waits for this call, and needs what it left removed.
    */
-  async isSuperseded(pollSockets: (() => void) | undefined): Promise<boolean> {
+  async isSuperseded(): Promise<boolean> {
     if (!this.isGivenUp()) return false;
-    poll(pollSockets);
+    this.#poll();
     const later = [...this.#later];
     await Promise.all(later.map(({ progress }) => progress.decision));
-    const last = later.findLast(({ progress }) => !progress.isTaken);
-    return last?.command === "ADD";
-  }
-
-  /** @throws {Error} If the call is superseded */
-  async checkNotSuperseded(
-    pollSockets: (() => void) | undefined,
-  ): Promise<void> {
-    if (await this.isSuperseded(pollSockets)) throw new Superseded();
+    return isAttachedAgain(later);
   }
 
   /**
-   * Does the same between two steps of a plugin, which cannot wait. A later ADD counts
+   * Does the same before a plugin is called to delete, or links are deleted.
+   *
+   * @throws {Error} If the call is superseded
+   */
+  async beforeDeletion(): Promise<void> {
+    if (await this.isSuperseded()) throw new Superseded();
+  }
+
+  /**
+   * Does the same before each change of a plugin, which cannot wait. A later ADD counts
    * even if it is not yet known who runs it: the caller that had given this call up
    * has done it by itself before. A GC that is given up ends: the attachments that
    * it knows may no longer be all. What a plugin has begun, such as a watch, may go on
@@ -119,18 +134,23 @@ export class RunningCall {
    *
    * @throws {Error} If the call is superseded
    */
-  checkChange(pollSockets: (() => void) | undefined): void {
+  beforeChange(): void {
     if (!this.progress.mayChangeNode || !this.isGivenUp()) return;
     if (this.command === "GC") throw new GarbageOutdated();
-    poll(pollSockets);
-    const last = this.#later.findLast(({ progress }) => !progress.isTaken);
-    if (last?.command === "ADD") throw new Superseded();
+    this.#poll();
+    if (isAttachedAgain(this.#later)) throw new Superseded();
+  }
+
+  /** Polls; the calls that arrive by that are not part of this one. */
+  #poll(): void {
+    withChangeCheck(undefined, () => this.#pollSockets?.());
   }
 }
 
-/** Polls; the calls that arrive by that are not part of the one that polls. */
-function poll(pollSockets: (() => void) | undefined): void {
-  withChangeCheck(undefined, () => pollSockets?.());
+/** Reports whether the last call that this daemon has not taken is an ADD. */
+function isAttachedAgain(later: readonly LaterCall[]): boolean {
+  const last = later.findLast(({ progress }) => !progress.isTaken);
+  return last?.command === "ADD";
 }
 
 /** All calls that run or wait. */
