@@ -317,7 +317,7 @@ rootTest(
         "the round takes it up",
         () => repairer.describe().rounds > rounds,
       );
-      Deno.removeSync(`${plugins.directory.path}/slow.wait`);
+      await Deno.remove(`${plugins.directory.path}/slow.wait`);
       await eventually("late is repaired", () => count("late") > 0);
     } finally {
       end.abort();
