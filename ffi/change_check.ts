@@ -33,6 +33,11 @@ export function withChangeCheck<T>(
   return storage === undefined ? work() : storage.run(check, work);
 }
 
+/** Returns the check of the running work, for what others do on its behalf. */
+export function currentCheck(): ChangeCheck | undefined {
+  return storage?.getStore();
+}
+
 /**
  * Called immediately before something is changed.
  *

@@ -4,6 +4,12 @@
  * @module
  */
 
+import {
+  type ChangeCheck,
+  currentCheck,
+  withChangeCheck,
+} from "../../../../ffi/change_check.ts";
+
 /** How callers share runs. */
 export interface Sharing<Input> {
   /** Lists what two callers of one run must not both claim; nothing by default. */
@@ -15,13 +21,16 @@ export interface Sharing<Input> {
 /** What one caller waits for. */
 interface Request<Input, Output> {
   readonly input: Input;
+  /** Whether its caller may still change something. */
+  readonly check: ChangeCheck | undefined;
   readonly resolve: (output: Output) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
  * Runs work one at a time for each key. What is asked for during a run is done
- * together by the next one, which thus sees what was there when it was asked for.
+ * together by the next one, which thus sees what was there when it was asked for. It
+ * changes something only if all of its callers may.
  */
 export class SharedRuns<Input, Output> {
   readonly #work: (
@@ -45,7 +54,7 @@ export class SharedRuns<Input, Output> {
   async run(key: string, input: Input): Promise<Output> {
     const { promise, resolve, reject } = Promise.withResolvers<Output>();
     const waiting = this.#waiting.get(key);
-    const request = { input, resolve, reject };
+    const request = { input, check: currentCheck(), resolve, reject };
     if (waiting !== undefined) waiting.push(request);
     else this.#begin(key, request);
     return await promise;
@@ -78,8 +87,12 @@ export class SharedRuns<Input, Output> {
   async #serve(requests: readonly Request<Input, Output>[]): Promise<void> {
     const [first, ...others] = requests.map(({ input }) => input);
     if (first === undefined) return;
+    const check = (): void => requests.forEach((one) => one.check?.());
     try {
-      const outputs = await this.#work([first, ...others]);
+      const outputs = await withChangeCheck(
+        check,
+        () => this.#work([first, ...others]),
+      );
       requests.forEach(({ resolve }, at) => resolve(outputs[at] as Output));
     } catch (error) {
       const isRetried = this.#retries && others.length > 0;

@@ -1,4 +1,11 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { assertEquals, assertRejects } from "@std/assert";
+import {
+  checkChange,
+  enableChangeChecks,
+  withChangeCheck,
+} from "../../../../ffi/change_check.ts";
+import { testRows } from "../../../../tests/_harness/table.ts";
 import { SharedRuns, type Sharing } from "./shared_runs.ts";
 
 /** Runs that double numbers, and what each of them was asked for. */
@@ -50,4 +57,28 @@ Deno.test("SharedRuns keeps apart what claims the same", async () => {
   const { runs, asked } = doubling({ claimsOf });
   await Promise.all([0, 1, 2, 3, 4].map((input) => runs.run("key", input)));
   assertEquals(asked, [[0], [1, 2], [3, 4]]);
+});
+
+testRows("SharedRuns changes nothing only for a caller that may not", [
+  ["who began the runs", 0, [[1, 2]]],
+  ["who shares a run", 1, [[0], [2]]],
+], async ([, superseded, changed]: [string, number, number[][]]) => {
+  enableChangeChecks(new AsyncLocalStorage());
+  const done: number[][] = [];
+  const runs = new SharedRuns<number, void>(async (inputs) => {
+    await Promise.resolve();
+    checkChange();
+    done.push([...inputs]);
+    return inputs.map(() => {});
+  });
+  const run = (input: number): Promise<void> =>
+    withChangeCheck(() => {
+      if (input === superseded) throw new Error("superseded");
+    }, () => runs.run("key", input));
+  const outcomes = await Promise.allSettled([0, 1, 2].map(run));
+  assertEquals(
+    outcomes.map(({ status }) => status === "rejected"),
+    [0, 1, 2].map((input) => input === superseded),
+  );
+  assertEquals(done, changed);
 });
