@@ -5,7 +5,7 @@
  */
 
 import { findValue } from "../../base/json/json.ts";
-import { type BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
+import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { lint } from "./lint.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
