@@ -14,6 +14,11 @@ import type {
   LinkDeletion,
   LinkToDelete,
 } from "../../../cni/call/link_deletion.ts";
+import {
+  type ChangeCheck,
+  currentCheck,
+  withChangeCheck,
+} from "../../../ffi/change_check.ts";
 import { isSystemError } from "../../../ffi/errno.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { deleteLinks, prepareLinks } from "./delete_links.ts";
@@ -24,6 +29,7 @@ const MOST_AT_ONCE = 100;
 /** A link that is to be deleted, and its caller. */
 interface Removal {
   readonly link: LinkToDelete;
+  readonly check: ChangeCheck | undefined;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -75,11 +81,13 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
   async now(links: readonly LinkToDelete[]): Promise<void> {
     if (this.#isClosed) return deleteLinks(links);
     const failures = prepareLinks(links);
+    const check = currentCheck();
     const inSandboxes: Removal[] = [];
     const removals = links.map((link) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       const isHosts = link.netns === this.#hostNetns;
-      (isHosts ? this.#waiting : inSandboxes).push({ link, resolve, reject });
+      const removal = { link, check, resolve, reject };
+      (isHosts ? this.#waiting : inSandboxes).push(removal);
       return promise;
     });
     // A sandbox has few links, which nothing comes along to be grouped with.
@@ -167,7 +175,7 @@ class Group {
     } catch (error) {
       const failure = isSystemError(error) ? undefined : error;
       for (const [index, [removal]] of this.#left) {
-        settle(index, failure ?? (removal && failureOf(removal.link)));
+        settle(index, failure ?? (removal && failureOf(removal)));
       }
     }
   }
@@ -182,9 +190,10 @@ class Group {
 }
 
 /** Deletes a prepared link by itself, and returns the error if that fails. */
-function failureOf(link: LinkToDelete): unknown {
+function failureOf({ link, check }: Removal): unknown {
+  const alone = [{ ...link, preparation: undefined }];
   try {
-    deleteLinks([{ ...link, preparation: undefined }]);
+    withChangeCheck(check, () => deleteLinks(alone));
     return undefined;
   } catch (error) {
     return error;

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import {
   assert,
   assertEquals,
@@ -5,6 +6,10 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../../../base/error.ts";
+import {
+  enableChangeChecks,
+  withChangeCheck,
+} from "../../../ffi/change_check.ts";
 import { SyscallError } from "../../../ffi/errno.ts";
 import { NetlinkSocket } from "../../../ffi/netlink/socket.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -131,6 +136,24 @@ rootTest(
       'Cannot delete "lo": RTM_DELLINK link 1: EOPNOTSUPP',
     );
     await others;
+    assertEquals(fixture.names, ["lo"]);
+  },
+);
+
+rootTest(
+  "LinkRemover deletes links beside one whose caller may not",
+  async () => {
+    enableChangeChecks(new AsyncLocalStorage());
+    await using fixture = new Fixture();
+    const { remover, hosts } = fixture;
+    const lo = { index: 1, name: "lo", netns: hosts.host.path };
+    const check = (): never => {
+      throw new Error("superseded");
+    };
+    const failing = withChangeCheck(check, () => remover.now([lo]));
+    const other = remover.now([fixture.add("a")]);
+    await assertRejects(() => failing, Error, "superseded");
+    await other;
     assertEquals(fixture.names, ["lo"]);
   },
 );
