@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkChange } from "./change_check.ts";
 import { struct, u16 } from "../net/bytes.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
@@ -53,6 +54,7 @@ export function createTap(netns: NetNs, tap: NewTap): void {
     using file = new Fd(libc.open(TUN_FILE, flags, `open ${TUN_FILE}`));
     const set = (code: bigint, value: number): void =>
       libc.controlWithNumber(file.number, code, value);
+    checkChange();
     libc.controlWithBytes(file.number, TUNSETIFF, request);
     if (owner !== undefined) set(TUNSETOWNER, owner);
     if (group !== undefined) set(TUNSETGROUP, group);

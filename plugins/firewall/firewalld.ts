@@ -33,6 +33,7 @@ export const firewalldBackend: Backend = {
     const { zone } = host;
     using bus = await openBus(host);
     for (const source of protection.addresses.map(sourceOf)) {
+      checkChange();
       try {
         await callZone(bus, "addSource", zone, source);
       } catch (error) {

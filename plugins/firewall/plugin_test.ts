@@ -1,13 +1,16 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import {
   assert,
   assertEquals,
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import { enableChangeChecks, withChangeCheck } from "../../ffi/change_check.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import {
   FakeFirewalld,
@@ -665,6 +668,21 @@ rootTest(
       await scene.succeed("DEL", {}, { env });
       await scene.succeed("DEL", {}, { env });
       assertEquals([firewalld.sources.size, scene.table], [0, ""]);
+    });
+    await t.step("nothing, as ADD may change nothing any more", async () => {
+      enableChangeChecks(new AsyncLocalStorage());
+      using scene = new FirewallScene();
+      const { prevResult } = scene;
+      await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
+      const { env } = firewalld;
+      // As after a stop of the process, which has recorded the addresses.
+      const check = (): void => {
+        if (scene.table !== "") throw new Error("superseded");
+      };
+      const add = (): Promise<CallOutput> =>
+        scene.run("ADD", { prevResult }, { env });
+      assertFailure(await withChangeCheck(check, add), 999, "superseded");
+      assertEquals(firewalld.sources.size, 0);
     });
     await t.step("by garbage collection", async () => {
       using scene = new FirewallScene();

@@ -23,6 +23,7 @@ import {
   type JsonObject,
   parseJson,
 } from "../../../base/json/json.ts";
+import { checkChange } from "../../../ffi/change_check.ts";
 import { DEVICE_INFO_DIR } from "../model/attachment.ts";
 
 /**
@@ -90,6 +91,7 @@ function parseObject(bytes: Uint8Array, path: string): JsonObject {
 /** Writes a file under another name first; a link, unlike a rename, never overwrites. */
 function createFile(path: string, bytes: Uint8Array): void {
   const dir = dirname(path);
+  checkChange();
   Deno.mkdirSync(dir, { recursive: true, mode: 0o755 });
   const temporary = Deno.makeTempFileSync({ dir, prefix: ".unfinished-" });
   try {

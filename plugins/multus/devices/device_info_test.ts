@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import {
   assert,
   assertEquals,
@@ -5,6 +6,10 @@ import {
   assertThrows,
 } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
+import {
+  enableChangeChecks,
+  withChangeCheck,
+} from "../../../ffi/change_check.ts";
 import {
   copyDeviceInfo,
   findDeviceInfo,
@@ -89,6 +94,18 @@ Deno.test("copyDeviceInfo() never overwrites, and leaves no temporary file", () 
   assertFails(() => directory.copy(), 5, "exists");
   assertEquals(findDeviceInfo(directory.path), { type: "old" });
   assertEquals(directory.list(), ["ns-nad-c1_net1"]);
+});
+
+Deno.test("copyDeviceInfo() copies nothing if its call may change nothing", () => {
+  enableChangeChecks(new AsyncLocalStorage());
+  const check = (): never => {
+    throw new Error("superseded");
+  };
+  using directory = new Directory();
+  directory.publish("{}");
+  const copy = (): boolean => withChangeCheck(check, () => directory.copy());
+  assertFails(copy, 5, "superseded");
+  assertEquals(findDeviceInfo(directory.path), undefined);
 });
 
 testRows("copyDeviceInfo() copies only JSON objects", [
