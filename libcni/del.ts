@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findImpossible, isNothingToUndo } from "../cni/invoke/find.ts";
 import {
   describeError,
   ErrorCode,
@@ -18,7 +19,6 @@ import {
   dropRecycledNetns,
   hasVersion,
   keyOf,
-  mayHaveRun,
   type OperationOptions,
   pluginFailure,
   type PluginTools,
@@ -204,7 +204,8 @@ function isAddressesKept(error: unknown): boolean {
  * After a failure, the addresses of the attachment are kept: rules of the failed
  * plugin may still name them. This project's plugins, in this process, remove all
  * else. A plugin that would release them in a process of its own does not run. The
- * next DEL runs all of these again. A plugin that no ADD can have run is left out.
+ * next DEL runs all of these again. Without prevResult, a plugin that no ADD can have
+ * run is left out.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -249,7 +250,10 @@ export async function delPlugins(
   });
   for (const [index, plugin] of [...network.plugins.entries()].reverse()) {
     if (steps?.isLeft(index) === false) continue;
-    if (!mayHaveRun(plugin, tools)) {
+    const { type } = plugin;
+    const problem = findImpossible(type);
+    const isAdded = prevResult !== undefined;
+    if (isNothingToUndo({ type, problem, isAdded }, tools.log)) {
       steps?.end(index);
       continue;
     }
@@ -257,7 +261,7 @@ export async function delPlugins(
     try {
       await runPlugin({ ...tools, context }, {
         command: "DEL",
-        type: plugin.type,
+        type,
         stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
         conf,
         signal,

@@ -54,6 +54,22 @@ Deno.test("delNetworkList() goes past missing plugins and reports all failures, 
   assertEquals(toCniError(error).code, 11);
 });
 
+Deno.test("delNetworkList() leaves out what no ADD can have run, unless ADD has succeeded", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const runtime = host.runtime();
+  const changed = host.list(["a", "a/b"]);
+  await runtime.delNetworkList(changed, host.conf());
+  assertEquals(host.story, ["a DEL"]);
+  await runtime.addNetworkList(host.list(["a", "a"]), host.conf());
+  await assertRejects(
+    () => runtime.delNetworkList(changed, host.conf()),
+    PluginFailure,
+    'plugin type="a/b" failed (delete)',
+  );
+  assertEquals(host.cached, ["net1-c1-eth0"]);
+});
+
 Deno.test("delNetworkList() uses the cached configuration and arguments on request", async () => {
   using host = new RecordingPlugins();
   host.add("a");

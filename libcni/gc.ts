@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findImpossible, isNothingToUndo } from "../cni/invoke/find.ts";
 import { basename } from "@std/path/posix";
 import type { MaybePromise } from "../base/waiting.ts";
 import { throwAll } from "../cni/call/rollback.ts";
@@ -15,7 +16,6 @@ import type { DelOptions } from "./del.ts";
 import {
   buildRequest,
   dropRecycledNetns,
-  mayHaveRun,
   mayHaveVersion,
   type OperationOptions,
   type PluginTools,
@@ -139,7 +139,8 @@ export async function gcPlugins(
   const failures: Error[] = [];
   for (const plugin of network.plugins) {
     const { type } = plugin;
-    if (!mayHaveRun(plugin, tools)) continue;
+    const problem = findImpossible(type);
+    if (isNothingToUndo({ type, problem, isAdded: false }, tools.log)) continue;
     try {
       const stdin = buildRequest(network, plugin, { gc });
       await runPlugin(tools, { command: "GC", type, stdin, signal });

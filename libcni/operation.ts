@@ -8,7 +8,7 @@
 import { yieldToEventLoop } from "../base/deadline.ts";
 import { type Command, isNetnsOverridden } from "../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError, withMessage } from "../base/error.ts";
-import { canBePlugin, findExecutable } from "../cni/invoke/find.ts";
+import { findExecutable } from "../cni/invoke/find.ts";
 import type { PluginOutput } from "../cni/invoke/plugin_result.ts";
 import { runtimeEnv } from "../cni/invoke/runtime_env.ts";
 import type { Result } from "../cni/result/result.ts";
@@ -90,20 +90,6 @@ export async function runPlugin(
 /** Finds a plugin's executable. Throws like `findExecutable`. */
 export function pathOf(type: string, { pluginDirs }: PluginTools): string {
   return findExecutable(type, pluginDirs);
-}
-
-/**
- * Reports whether an ADD can have run a plugin, installed or not; otherwise warns,
- * because DEL and GC leave it out.
- */
-export function mayHaveRun(
-  { type }: Pick<PluginConf, "type">,
-  { log }: Pick<PluginTools, "log">,
-): boolean {
-  if (canBePlugin(type)) return true;
-  const what = "Nothing to undo: no ADD can have run a plugin of this type";
-  log.warn(what, { type });
-  return false;
 }
 
 /** The failure of a plugin of a list; the cause is the plugin's error. */

@@ -134,7 +134,9 @@ async function createCall(run: Run): Promise<Call> {
     network,
   });
   const config = await decodeConfig(run, log);
-  const delegating = { caller: plugin.name, context, cniVersion, log };
+  const hasResult = config.prevResult !== undefined;
+  const caller = plugin.name;
+  const delegating = { caller, context, cniVersion, hasResult, log };
   const delegate = (type: string, config = stdin): DelegatedPlugin =>
     delegateTo(type, { ...delegating, stdin: config });
   const readPrevResult = await prevResultReader(config, cniVersion);

@@ -13,7 +13,7 @@ import { Rollback } from "../call/rollback.ts";
 import type { CallContext } from "../call/context.ts";
 import { deadline } from "../../base/deadline.ts";
 import { REPAIR } from "../call/variables.ts";
-import { canBePlugin } from "./find.ts";
+import { findImpossible, isNothingToUndo } from "./find.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface DelegatedPlugin {
@@ -34,7 +34,10 @@ export interface DelegatedPlugin {
    * @throws {Error} If the plugin does not declare it, or fails
    */
   repair(): Promise<void>;
-  /** Runs DEL. Only warns if no ADD can have run the plugin, because of its type. */
+  /**
+   * Runs DEL. Only warns if no ADD can have run the plugin, because of its type, and
+   * there is no prevResult.
+   */
   del(): Promise<void>;
   /**
    * Runs GC. Only warns in the same case as DEL.
@@ -54,6 +57,8 @@ export interface DelegatingCall {
   /** The configuration, passed on byte for byte. */
   readonly stdin: Uint8Array;
   readonly cniVersion: string;
+  /** Whether the configuration has a prevResult; false by default. */
+  readonly hasResult?: boolean;
   readonly log: Log;
 }
 
@@ -68,9 +73,9 @@ export function delegateTo(
     runDelegate(type, command, call, () => {});
   const undo = async (command: "DEL" | "GC"): Promise<void> => {
     const problem = findImpossible(type, call.caller);
-    if (problem === undefined) return await run(command);
-    const what = "Nothing to undo: no ADD can have run a plugin of this type";
-    call.log.warn(what, { type, problem });
+    const isAdded = call.hasResult ?? false;
+    if (isNothingToUndo({ type, problem, isAdded }, call.log)) return;
+    await run(command);
   };
   return {
     add: () => addOrUndo(type, call),
@@ -83,12 +88,6 @@ export function delegateTo(
     gc: () => undo("GC"),
     status: () => run("STATUS"),
   };
-}
-
-/** Returns why no ADD can have run a plugin; undefined if one may have. */
-function findImpossible(type: string, caller: string): string | undefined {
-  if (type === caller) return "it would call itself";
-  return canBePlugin(type) ? undefined : "no file can have this name";
 }
 
 /**

@@ -42,7 +42,12 @@ interface Witness {
 function delegateThat(
   answer: (command: string) => string | Error,
   more: Partial<CallContext> = {},
-  { type = "plugin", caller = "caller", cniVersion = "1.1.0" } = {},
+  {
+    type = "plugin",
+    caller = "caller",
+    cniVersion = "1.1.0",
+    hasResult = false,
+  } = {},
 ): Witness {
   const invocations: Invocation[] = [];
   const lines: string[] = [];
@@ -64,6 +69,7 @@ function delegateThat(
     }),
     stdin: STDIN,
     cniVersion,
+    hasResult,
     log: createLog({}, (line) => lines.push(line)),
   });
   const commands = (): (string | undefined)[] =>
@@ -262,6 +268,14 @@ testRows("DEL and GC of a plugin that no ADD can have run do nothing", [
       delegateThat(() => "", {}, { type }).delegate.add()
     );
   }
+});
+
+Deno.test("DEL of a plugin fails if its type was changed after ADD", async () => {
+  const run = (type: string): Promise<void> =>
+    delegateThat(() => new Error("refused"), {}, { type, hasResult: true })
+      .delegate.del();
+  await assertRejects(() => run("a/b"), Error, 'plugin "a/b" failed (DEL)');
+  await assertRejects(() => run("caller"), Error, "failed (DEL)");
 });
 
 testRows(

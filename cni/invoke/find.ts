@@ -6,6 +6,7 @@
 
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Log } from "../../base/log/log.ts";
 import { fileIdOf } from "../../base/files/same_file.ts";
 
 /** A plugin that was not started: it has changed nothing. */
@@ -14,13 +15,48 @@ export class PluginNotStarted extends CniError {}
 /** The longest file name, in bytes. Source: include/uapi/linux/limits.h `NAME_MAX`. */
 const NAME_MAX = 255;
 
-/**
- * Reports whether a directory can contain a plugin of a type, installed or not. No
- * ADD has run any other, so nothing of it has to be undone.
- */
+/** Reports whether a directory can contain a plugin of a type, installed or not. */
 export function canBePlugin(type: string): boolean {
   return !["", ".", ".."].includes(type) && !/[/\0]/.test(type) &&
     new TextEncoder().encode(type).length <= NAME_MAX;
+}
+
+/**
+ * Returns why no ADD can have run a plugin of a type; undefined if one may have.
+ *
+ * @param caller The type of the plugin that would run it, if it is delegated to
+ */
+export function findImpossible(
+  type: string,
+  caller?: string,
+): string | undefined {
+  if (type === caller) return "it would call itself";
+  return canBePlugin(type) ? undefined : "no file can have this name";
+}
+
+/** What DEL or GC knows of a plugin that it is to undo. */
+export interface ToUndo {
+  readonly type: string;
+  /** Why no ADD can have run it; undefined if one may have. */
+  readonly problem: string | undefined;
+  /** Whether an ADD has left something, such as a result. */
+  readonly isAdded: boolean;
+}
+
+/**
+ * Reports whether DEL or GC leaves a plugin out because no ADD can have run it, and
+ * warns. After an ADD, the configuration is not the one that was added.
+ */
+export function isNothingToUndo(
+  { type, problem, isAdded }: ToUndo,
+  log: Pick<Log, "warn">,
+): boolean {
+  if (problem === undefined || isAdded) return false;
+  log.warn("Nothing to undo: no ADD can have run this plugin", {
+    type,
+    problem,
+  });
+  return true;
 }
 
 /** Splits CNI_PATH. Drops empty elements, which would mean the current directory. */

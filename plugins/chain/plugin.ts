@@ -22,6 +22,7 @@ import {
   type ForeignResult,
   type Plugin,
 } from "../../cni/plugin.ts";
+import { isNothingToUndo } from "../../cni/invoke/find.ts";
 import type { CallContext, Starter } from "../../cni/call/context.ts";
 import { throwAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
@@ -44,9 +45,14 @@ export function createChain(
   const undo: Undo = async (call, operation) => {
     const { findProblem } = await import("./chain_input.ts");
     const problem = findProblem(call.config);
-    if (problem === undefined) return await operate(call, operation);
-    const what = "Nothing to undo: no ADD can have run this chain";
-    call.log.warn(what, { problem });
+    if (problem !== undefined) {
+      const { hasRecord } = await import("./stale_records.ts");
+      const isAdded = call.config.prevResult !== undefined ||
+        hasRecord(call, directory);
+      const chain = { type: "chain", problem, isAdded };
+      if (isNothingToUndo(chain, call.log)) return;
+    }
+    await operate(call, operation);
   };
   return definePlugin({
     name: "chain",

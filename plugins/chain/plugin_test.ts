@@ -62,6 +62,29 @@ testRows<[unknown, string]>("chain refuses invalid lists of plugins", [
   assertEquals(host.story, []);
 }, ([plugins]) => JSON.stringify(plugins) ?? "none");
 
+testRows("chain undoes an ADD only with its plugins", [
+  ["ADD has succeeded", { ADD: "echo '{}'" }, ["DEL"]],
+  ["a failed ADD has left something", { ADD: LATER, DEL: LATER }, [
+    "DEL",
+    "GC",
+  ]],
+], async (
+  [, answers, commands]: [string, Record<string, string>, string[]],
+) => {
+  using host = hostOf("a");
+  host.add("b", answers);
+  const plugins = [{ type: "a" }, { type: "b" }];
+  const { exitCode, stdout } = await run(host, "ADD", { plugins });
+  const prevResult = exitCode === 0 ? JSON.parse(stdout) : undefined;
+  const story = [...host.story];
+  for (const command of commands) {
+    const keys = { plugins: [], prevResult };
+    const failed = await run(host, command, keys);
+    assertEquals(JSON.parse(failed.stdout).code, 7);
+  }
+  assertEquals(host.story, story);
+});
+
 testRows("chain says which plugin failed in the message of its own error", [
   ["ADD", 'plugin type="b" name="x" failed (add): later'],
   ["DEL", 'plugin type="b" name="x" failed (delete): later'],

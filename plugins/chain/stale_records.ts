@@ -48,6 +48,19 @@ export function readRecords(directory: string = DIRECTORY): RecordListing {
   return { records, unreadable };
 }
 
+/** Reports whether an attachment of DEL, or any of a network of GC, has a record. */
+export function hasRecord(
+  { command, network, args }: Pick<Call, "command" | "network" | "args">,
+  directory?: string,
+): boolean {
+  return readRecords(directory).records.some(({ input }) => {
+    const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = input.env;
+    const isIts = command === "GC" ||
+      containerId === args.containerId && ifName === args.ifName;
+    return isIts && input.network === network;
+  });
+}
+
 /**
  * Runs DEL with the input that a record has, without the namespace: its path may
  * lead to another one by now, and what was in it has gone with it. An attachment on

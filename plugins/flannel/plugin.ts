@@ -149,7 +149,7 @@ function savedDelegate(call: FlannelCall): DelegatedPlugin {
 
 /** Returns the delegate. Changes in `env` make it work on another attachment. */
 function delegate(
-  { context, cniVersion, log }: FlannelCall,
+  { config, context, cniVersion, log }: FlannelCall,
   conf: DelegateConf,
   env: Readonly<Record<string, string>> = {},
 ): DelegatedPlugin {
@@ -158,6 +158,7 @@ function delegate(
     context: { ...context, env: { ...context.env, ...env } },
     stdin: encodeJson(conf),
     cniVersion,
+    hasResult: config.prevResult !== undefined,
     log,
   });
 }
