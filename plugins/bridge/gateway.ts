@@ -120,12 +120,15 @@ export function ensureGatewayAddresses(
     .map(({ address }) => address);
   const missing = gateways.filter((gateway) => !isIn(present, gateway));
   const others = present.filter((address) => !isIn(gateways, address));
+  const inTheWay = (gateway: Cidr): Cidr[] =>
+    others.filter((one) => isInTheWay(one, gateway));
+  const refused = force
+    ? undefined
+    : missing.find((gateway) => inTheWay(gateway).length > 0);
+  if (refused !== undefined) throw hasOtherAddress(link, refused);
   if (missing.length > 0) ignoreNewRouters(host, link);
   for (const gateway of missing) {
-    for (const other of others.filter((one) => isInTheWay(one, gateway))) {
-      if (!force) throw hasOtherAddress(link, gateway);
-      deleteAddress(host, link, other);
-    }
+    for (const other of inTheWay(gateway)) deleteAddress(host, link, other);
     addGatewayAddress(host, link, gateway);
   }
 }

@@ -248,7 +248,7 @@ rootTest("ensureGatewayAddresses() replaces only with force", async (t) => {
       });
     if (typeof want === "string") {
       assertEquals(assertThrows(ensure, CniError).message, want);
-      assertEquals(addressesOf(hosts), present);
+      assertEquals([addressesOf(hosts), acceptRaOf(hosts)], [present, "1"]);
     } else {
       ensure();
       assertEquals(addressesOf(hosts), want);
@@ -265,12 +265,24 @@ function addressesOf({ host }: TestHosts): string[] {
     .filter((address: string) => !/^fe80::.{3,}\//.test(address)).sort();
 }
 
+function acceptRaOf({ host }: TestHosts): string {
+  return runIn(host, "sysctl", "-n", "net.ipv6.conf.br0.accept_ra").trim();
+}
+
 rootTest("a bridge that becomes a gateway learns no router", async (t) => {
   const rows: [name: string, setup: string[], want: string][] = [
     ["a container must not be one", [], "0"],
     ["the host has one over it", [
       "-6 route add default via fe80::1 dev br0 proto ra",
     ], "1"],
+    ["it may be behind a port", [
+      "link add port0 type ifb",
+      "link set port0 master br0",
+    ], "1"],
+    ["another port is a container's", [
+      "link add veth0 type veth peer name veth1",
+      "link set veth0 master br0",
+    ], "0"],
     ["the host has an address from one", [
       "address add 2001:db8::5/64 dev br0 valid_lft 1000 preferred_lft 1000",
     ], "1"],
@@ -283,7 +295,6 @@ rootTest("a bridge that becomes a gateway learns no router", async (t) => {
     const gateways = [Cidr.parse("10.1.2.1/24")];
     const link = rtnl.link.get("br0");
     ensureGatewayAddresses(rtnl, link, { gateways, force: false });
-    const key = "net.ipv6.conf.br0.accept_ra";
-    assertEquals(runIn(hosts.host, "sysctl", "-n", key).trim(), want);
+    assertEquals(acceptRaOf(hosts), want);
   });
 });

@@ -9,6 +9,7 @@ import type { Cidr } from "../../../net/cidr.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import type { Address } from "../../../ffi/rtnl/address.ts";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {
   ensureSysctl,
@@ -163,20 +164,26 @@ function keepRouters(host: NetNs): void {
 
 /**
  * Makes a link to containers ignore router advertisements: a container could make
- * itself the host's router (CVE-2020-10749). If the host has a router over the link,
- * or an administrator has set 2, the link stays as it is. Failures are ignored: the
- * kernel may have no IPv6, or /proc/sys may be read-only.
+ * itself the host's router (CVE-2020-10749). If the host has a router over the link, or
+ * may get one, or an administrator has set 2, the link stays as it is. Failures are
+ * ignored: the kernel may have no IPv6, or /proc/sys may be read-only.
  */
-export function ignoreNewRouters(
-  host: Rtnl,
-  { index, name }: { readonly index: number; readonly name: string },
-): void {
-  const key = acceptRaOf(name);
+export function ignoreNewRouters(host: Rtnl, link: Link): void {
+  const key = acceptRaOf(link.name);
   inNetns(host.netns, () => {
     const value = unlessMissing(() => readSysctl(key));
-    if (value !== AcceptRa.unlessForwarding) return;
-    if (!findLinksToRouters(host).has(index)) tryWriteSysctl(key, "0");
+    if (value !== AcceptRa.unlessForwarding || leadsOut(host, link)) return;
+    if (!findLinksToRouters(host).has(link.index)) tryWriteSysctl(key, "0");
   });
+}
+
+/** The kinds of ports that lead to containers and virtual machines. */
+const KINDS_WITHIN: readonly (string | undefined)[] = ["veth", "tun"];
+
+/** Reports whether a bridge, or that of a VLAN's link, has a port to other machines. */
+function leadsOut(host: Rtnl, { index, linkIndex = index }: Link): boolean {
+  return host.link.list({ masterIndex: linkIndex })
+    .some(({ kind }) => !KINDS_WITHIN.includes(kind));
 }
 
 /** Finds the links over which the host has learned routes or addresses. */
