@@ -184,8 +184,8 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   }
 
   /** See {@linkcode ListedDirectory}. */
-  get hasUnreadable(): boolean {
-    return this.#unreadable.size > 0;
+  get unreadable(): number {
+    return this.#unreadable.size;
   }
 
   /** See {@linkcode ListedDirectory}. */

@@ -71,6 +71,25 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name:
+    `host-local: DEL fails if no lease at all can be read${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async () => {
+    const program = await ownProgram();
+    const [[, make] = ["", ""]] = UNREADABLE;
+    await using disk = await Disk.mount(
+      "64k",
+      `mkdir net && put() { ${make}; } && put net/10.1.2.3 && put net/10.1.2.4`,
+    );
+    const run = runAs(disk.enter(program));
+    const { exitCode, json } = await run("DEL", config(), {
+      CNI_CONTAINERID: "a",
+    });
+    assertEquals([exitCode, json?.code], [1, 5]);
+  },
+});
+
 function leasesIn({ dataDir }: Disk): string[] {
   return [...Deno.readDirSync(`${dataDir}/net`)].map(({ name }) => name)
     .filter((name) => /^\d/.test(name)).sort();

@@ -6,6 +6,7 @@
  */
 
 import { join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import { unlessUnreachable } from "../../../base/files/io.ts";
 import { fileIdOf } from "../../../base/files/same_file.ts";
 import { KeptListings, type WatchDirectory } from "./kept_listings.ts";
@@ -46,8 +47,8 @@ export type ListedFile = Pick<Deno.DirEntry, "name" | "isFile" | "isSymlink">;
 export interface ListedDirectory extends IndexedDirectory {
   /** The directory as it was when this call first needed that. */
   readonly info: Deno.FileInfo;
-  /** Whether this call has found files that it cannot read. */
-  readonly hasUnreadable: boolean;
+  /** How many files this call has found that it cannot read. */
+  readonly unreadable: number;
   /** @throws {CniError} 5 if the directory cannot be read */
   readDirectory(): ListedFile[];
   /**
@@ -71,7 +72,7 @@ export interface ListedDirectory extends IndexedDirectory {
  * @param need "quick", in a time that does not grow much with the number of files;
  *   "complete", without the index, for a caller that may end any lease; or "anew",
  *   because a listing was wrong
- * @throws {CniError} 5 if the directory cannot be read, or no file can be read now
+ * @throws {CniError} 5 if the directory cannot be read, or no lease
  */
 export function openListing(
   directory: ListedDirectory,
@@ -100,7 +101,7 @@ export function saveListing(
     listing.source === "index" && isChanged;
   if (!needsIndex || !isLarge(directory)) return;
   // It would hide the content of a file that can be read again later.
-  if (!directory.hasUnreadable) writeIndex(directory, listing);
+  if (directory.unreadable === 0) writeIndex(directory, listing);
 }
 
 /** Reports whether reading all leases takes long. */
@@ -123,7 +124,7 @@ function openKept(directory: ListedDirectory): Listing | undefined {
     }
   });
   // Nothing reports that a file can be read again.
-  if (directory.hasUnreadable) keptListings.forget(id);
+  if (directory.unreadable > 0) keptListings.forget(id);
   return kept;
 }
 
@@ -142,6 +143,13 @@ function readChanged(
 
 function readAll(directory: ListedDirectory, listing: Listing): Listing {
   for (const file of directory.readDirectory()) add(directory, listing, file);
+  const isAnyRead = (): boolean =>
+    [...listing.entries()].some(([, content]) => content !== undefined);
+  // Several files that fail, and none that does not: the disk is at fault.
+  if (directory.unreadable > 1 && !isAnyRead()) {
+    const problem = `Cannot read any lease in "${directory.path}"`;
+    throw new CniError(ErrorCode.IoFailure, problem);
+  }
   return listing;
 }
 
