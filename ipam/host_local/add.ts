@@ -31,6 +31,7 @@ import {
   stickyMsOf,
 } from "./config.ts";
 import {
+  type DatedLease,
   describeOwner,
   type Lease,
   parseSetAside,
@@ -79,26 +80,30 @@ export async function leaseAddresses(
     return leaseEach(requests, call.args, store, call.log, kept);
   };
   let failure: unknown;
-  let preparation: Preparation | undefined = {};
+  let isSecond = false;
+  let preparation: Preparation = {};
   for (const attempt of listAttempts(call, sets)) {
     if (!attempt.appliesAfter(failure)) continue;
-    preparation = await attempt.prepare(failure, preparation);
-    if (preparation === undefined) break;
     try {
+      const prepared = await attempt.prepare(failure, preparation);
+      if (prepared === undefined) break;
+      preparation = prepared;
       const ips = (await lease(preparation)).map(ipConfigOf);
       return { interfaces: [], ips, routes, dns };
     } catch (error) {
       failure = error;
+      isSecond ||= error instanceof SecondLeaseError;
     }
   }
-  if (failure instanceof SecondLeaseError) call.context.onAttached?.();
+  // However the last attempt failed: this ADD has left nothing.
+  if (isSecond) call.context.onAttached?.();
   throw failure;
 }
 
 /** What is prepared before the store is opened. */
 interface Preparation {
   /** The owner's leases from before it was started again. */
-  readonly restarted?: readonly Lease[];
+  readonly restarted?: readonly DatedLease[];
   /** Restores lost leases; without it, an unused store is left alone. */
   readonly restore?: (store: LeaseStore) => Promise<void>;
 }
@@ -188,7 +193,7 @@ export function distribute(
 
 /** A lease that was made, and the one that it replaces. */
 interface NewLease extends Candidate {
-  readonly before?: Lease;
+  readonly before?: Lease & Partial<DatedLease>;
   /** Whether the owner had it before. */
   readonly isHeld?: boolean;
 }
@@ -199,8 +204,11 @@ export interface KeptLeases {
   readonly name?: PodName | undefined;
   /** Replaces addresses that the owner has. */
   readonly replacement?: Replacement | undefined;
-  /** The owner's leases from before it was started again. */
-  readonly restarted?: readonly Lease[];
+  /**
+   * The owner's leases from before it was started again. Those that have been
+   * written since are of another ADD.
+   */
+  readonly restarted?: readonly DatedLease[];
 }
 
 /** The owner of new leases. */
@@ -226,9 +234,13 @@ export function leaseEach(
   { name, replacement, restarted = [] }: KeptLeases = {},
 ): Candidate[] {
   const before = store.leasesOf(owner);
-  const own = before.filter((lease) => isIn(restarted, lease));
+  const own = restarted.length === 0
+    ? []
+    : store.datedLeasesOf(owner).filter(({ ip, writtenMs }) =>
+      restarted.some((one) => one.ip.equals(ip) && one.writtenMs === writtenMs)
+    );
   if (replacement === undefined) {
-    const others = before.filter((lease) => !isIn(restarted, lease));
+    const others = before.filter((lease) => !isIn(own, lease));
     refuseSecondLease(requests, owner, others);
   }
   const held = replacement?.setAside(requests, before, store) ?? [];
@@ -250,8 +262,8 @@ export function leaseEach(
     }
   }
   try {
-    if (name !== undefined) updateName(name, kept, leased, owner, store);
-    else store.release(own.filter((one) => !isIn(leased, one)));
+    if (name !== undefined) updateName(name, named, leased, owner, store);
+    store.release(own.filter((one) => !isIn(leased, one)));
   } catch (error) {
     undoLeases(leased, store, log);
     throw error;
@@ -326,6 +338,8 @@ function recordName(
 /**
  * Records the addresses of the name, and releases addresses that it no longer
  * has.
+ *
+ * @param kept What {@linkcode claimLeasesOfName} has recorded
  */
 function updateName(
   name: PodName,

@@ -30,6 +30,12 @@ export interface Lease {
   readonly content: string;
 }
 
+/** A lease, and when it was written. */
+export interface DatedLease extends Lease {
+  /** In ms since 1970. */
+  readonly writtenMs: number;
+}
+
 const SEPARATOR = "\r\n";
 /** A person's editor, or a backup, may have changed the end of the line. */
 const LINE_END = /\r?\n/;

@@ -335,15 +335,19 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   /**
    * Writes a lease whole or not at all, and replaces the one of that address.
    *
+   * @param writtenMs When it was first written, in ms since 1970; now by default.
+   *   Ignored for a link
    * @throws {CniError} 5 if it cannot be written
    */
-  replaceLease(name: string, content: string): void {
+  replaceLease(name: string, content: string, writtenMs?: number): void {
     const path = this.pathOf(name);
     checkChange();
     withIoFailure(`write "${path}"`, () => {
       if (isOfLink(content)) this.#unfinished.writeLink(content);
       else this.#unfinished.writeSynced(content);
       this.#unfinished.rename(path);
+      if (writtenMs === undefined || isOfLink(content)) return;
+      Deno.utimeSync(path, new Date(writtenMs), new Date(writtenMs));
     });
     this.#listing?.set(name, content);
   }

@@ -12,6 +12,7 @@ import type { FileLock } from "../../base/files/lock.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import {
+  type DatedLease,
   describeOwner,
   findIp,
   formatContainer,
@@ -148,6 +149,18 @@ export class LeaseStore implements Disposable {
   }
 
   /**
+   * Lists the leases that name an owner's container and interface.
+   *
+   * @throws {CniError} 5 if the leases cannot be read
+   */
+  datedLeasesOf(owner: AttachmentId): DatedLease[] {
+    return this.#leasesWith(formatOwner(owner)).flatMap((lease) => {
+      const writtenMs = this.#files.writtenMs(lease.ip.toString());
+      return writtenMs === undefined ? [] : [{ ...lease, writtenMs }];
+    });
+  }
+
+  /**
    * Lists the leases of all other owners, but no address that is set aside. A lease with only the container's ID
    * belongs to all owners of that container.
    *
@@ -221,8 +234,8 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  restoreLease({ ip, content }: Lease): void {
-    this.#files.replaceLease(ip.toString(), content);
+  restoreLease({ ip, content, writtenMs }: Lease & Partial<DatedLease>): void {
+    this.#files.replaceLease(ip.toString(), content, writtenMs);
   }
 
   /**

@@ -121,7 +121,7 @@ ipam/host_local/daemon.ts
   base/ ffi/file/directory_watch.ts ipam/host_local/
 ipam/host_local/
   net/ ffi/change_check.ts base/ cni/ metadata/
-  lazily plugins/parts/evidence/ plugins/parts/sandbox/second_add.ts
+  lazily plugins/parts/evidence/
 ipam/*/
   net/ base/ cni/ metadata/
 # What cni conform and tests of plugins share.

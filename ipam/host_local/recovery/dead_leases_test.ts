@@ -159,50 +159,6 @@ rootTest(
   },
 );
 
-rootTest("a container whose DEL was lost is started again", async (t) => {
-  const refused = "duplicate allocation is not allowed";
-  await t.step("after its namespace has ended, with its ID", async () => {
-    using node = new Node();
-    const id = randomId();
-    await node.lease(ip(2), id);
-    // Its runtime has it, and is starting it.
-    Deno.mkdirSync(`/run/runc/${id}`, { recursive: true });
-    const { exitCode, stdout, stderr } = await node.add(id);
-    Deno.removeSync(`/run/runc/${id}`);
-    assertEquals(exitCode, 0, stdout + stderr);
-    assertEquals(node.hosts.leases(), [ip(2)]);
-    assertStringIncludes(stderr, "The container was started again without DEL");
-  });
-  await t.step("and gets the address that it requests", async () => {
-    using node = new Node();
-    const id = randomId();
-    await node.lease(ip(4), id);
-    for (const wanted of [ip(4), ip(3)]) {
-      const { exitCode, stdout } = await node.add(id, [wanted]);
-      assertEquals(exitCode, 0, stdout);
-      assertEquals(node.hosts.leases(), [wanted]);
-      const path = `${node.hosts.directory}/leases/net1/${wanted}`;
-      Deno.utimeSync(path, 1, 1);
-    }
-  });
-  await t.step("but not while a namespace has its address", async () => {
-    using node = new Node();
-    const id = randomId();
-    await node.lease(ip(2), id);
-    await using holder = new HeldNamespace(ip(2), "sleep 100");
-    await holder.ready();
-    assertStringIncludes((await node.add(id)).json.msg, refused);
-    assertEquals(node.hosts.leases(), [ip(2)]);
-  });
-  await t.step("nor a moment after it was attached", async () => {
-    using node = new Node();
-    const id = randomId();
-    await node.lease(ip(2), id, true);
-    assertStringIncludes((await node.add(id)).json.msg, refused);
-    assertEquals(node.hosts.leases(), [ip(2)]);
-  });
-});
-
 rootTest("STATUS of a full range looks who holds it, too", async () => {
   using node = new Node();
   const status = async (): Promise<number | undefined> => {

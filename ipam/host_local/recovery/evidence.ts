@@ -52,7 +52,7 @@ export async function lookTwice(
 }
 
 /** Returns when a lease was made; undefined if it does not exist. */
-export function writtenAt(path: string): Date | undefined {
+function writtenAt(path: string): Date | undefined {
   return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
 

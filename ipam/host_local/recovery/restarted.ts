@@ -1,14 +1,18 @@
 /**
  * Leases of a container whose DEL was lost, and which is started again.
  *
- * Its runtime knows the container, so the namespaces decide whether it is dead.
+ * Its runtime knows the container, and a device that a program drives, or a virtual
+ * machine, has its address where no namespace shows it. So its runtime's cache must
+ * name the namespace that it had, and that namespace must have ended.
  *
  * @module
  */
 
-import { findFileId } from "../../../base/files/same_file.ts";
+import { ifPossible } from "../../../base/files/io.ts";
+import { fileIdOf, findFileId } from "../../../base/files/same_file.ts";
+import { isNamespace } from "../../../cni/call/own_netns.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import type { Lease } from "../lease.ts";
+import type { DatedLease } from "../lease.ts";
 import {
   type AllocatingCall,
   CACHES,
@@ -19,27 +23,23 @@ import {
   listReasons,
   lookTwice,
   type Reasons,
-  writtenAt,
 } from "./evidence.ts";
+
+/** A call that attaches a container again. */
+type RestartingCall = AllocatingCall & Pick<Call, "args">;
 
 /**
  * Finds the leases that a container has from before it was started again: its
  * runtime could not run DEL, because the machine or the runtime was restarted.
+ * Does not lock the leases while it looks.
  *
- * @param graceMs Younger leases are left out, in ms
+ * @throws {CniError} 5 if a file cannot be read, 11 if others keep the lock
  */
 export async function findOwnDeadLeases(
-  call: AllocatingCall & Pick<Call, "args">,
-  graceMs: number = GRACE_MS,
-): Promise<Lease[]> {
+  call: RestartingCall,
+): Promise<DatedLease[]> {
   const leases = await listOwn(call);
-  const isYoung = ({ path }: Lease): boolean =>
-    Math.abs(Date.now() - (writtenAt(path)?.getTime() ?? 0)) < graceMs;
-  if (leases.every(isYoung)) return [];
-  const reasons = await lookTwice(
-    call,
-    () => findOwnDead(call, leases, graceMs),
-  );
+  const reasons = await lookTwice(call, () => findOwnDead(call, leases));
   const dead = leases.filter((lease) => reasons.has(identify(lease)));
   for (const lease of dead) {
     call.log.warn("The container was started again without DEL", {
@@ -50,44 +50,56 @@ export async function findOwnDeadLeases(
   return dead;
 }
 
-async function listOwn(
-  call: AllocatingCall & Pick<Call, "args">,
-): Promise<Lease[]> {
+async function listOwn(call: RestartingCall): Promise<DatedLease[]> {
   using store = await findStore(call);
-  return store?.leasesOf(call.args) ?? [];
+  return store?.datedLeasesOf(call.args) ?? [];
 }
 
 async function findOwnDead(
-  call: AllocatingCall & Pick<Call, "args">,
-  leases: readonly Lease[],
-  graceMs: number,
+  call: RestartingCall,
+  leases: readonly DatedLease[],
 ): Promise<Reasons> {
+  const unknown: Reasons = new Map();
+  const { args, hostNetns } = call;
+  const { eachCached, isSameAttachment, netnsOf } = await import(
+    "../../../plugins/parts/evidence/evidence.ts"
+  );
+  const paths = eachCached(CACHES, args.containerId)
+    .filter((attachment) => isSameAttachment(attachment, args))
+    .map(netnsOf)
+    .toArray();
+  if (paths.length === 0 || paths.includes("")) return unknown;
+  const kept = paths.filter((path) => !isReplaced(path, args.netns, leases));
+  const hostId = findFileId(hostNetns);
+  // Most are refused here, before all processes are looked at.
+  const isThere = kept.map(findFileId)
+    .some((id) => id !== hostId && isNamespace(id));
+  if (isThere) return unknown;
   const evidence = await gatherEvidence(call, {
     caches: [],
     leases: [],
-    graceMs,
+    graceMs: GRACE_MS,
   });
-  if (evidence === undefined) return new Map();
-  const { hasInterface } = await import(
-    "../../../plugins/parts/sandbox/second_add.ts"
-  );
-  const { eachCached, netnsOf } = await import(
-    "../../../plugins/parts/evidence/evidence.ts"
-  );
-  const { containerId, ifName, netns } = call.args;
-  // A virtual machine has its address inside, where no namespace shows it.
-  const isAttached = (path: string): boolean =>
-    findFileId(path) === findFileId(netns)
-      ? hasInterface(netns, ifName)
-      : evidence.isAlive(path);
-  const isCached = eachCached(CACHES).some((attachment) =>
-    attachment.containerId === containerId && attachment.ifName === ifName &&
-    isAttached(netnsOf(attachment))
-  );
-  if (isCached) return new Map();
+  if (!evidence || kept.some((path) => evidence.isAlive(path))) return unknown;
   // Without its ID: the runtime has the container that it starts.
   return listReasons(
     leases,
     ({ ip }, since) => evidence.findReason({ addresses: [ip], since }),
   );
+}
+
+/**
+ * Reports whether a path is where the call's namespace was mounted after the leases
+ * had been written. While a namespace is mounted, its file keeps the time at which it
+ * was first opened. A link such as `/proc/PID/ns/net` shows the time of any open file.
+ */
+function isReplaced(
+  path: string,
+  netns: string,
+  leases: readonly DatedLease[],
+): boolean {
+  const file = ifPossible(() => Deno.lstatSync(path));
+  if (file === undefined || fileIdOf(file) !== findFileId(netns)) return false;
+  const madeMs = file.mtime?.getTime() ?? 0;
+  return leases.every(({ writtenMs }) => madeMs > writtenMs);
 }

@@ -13,7 +13,6 @@
 import { yieldToEventLoop } from "../../../base/deadline.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
-import type { AttachmentId } from "../../../cni/config/types.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
@@ -22,7 +21,12 @@ import type { LivingAttachment } from "../../../metadata/leftovers.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";
-import { addressesOf, eachCached, netnsOf } from "./evidence.ts";
+import {
+  addressesOf,
+  eachCached,
+  isSameAttachment,
+  netnsOf,
+} from "./evidence.ts";
 
 /** Where to look for attachments. */
 export interface LivingSearch {
@@ -77,7 +81,7 @@ function listOnHost(
   return links.flatMap((link) => {
     const owner = findLinkOwner(link);
     if (owner === undefined) return [];
-    const entry = cached.find((one) => isSame(one, owner));
+    const entry = cached.find((one) => isSameAttachment(one, owner));
     const known = entry === undefined
       ? routes.filter(({ ifindex }) => ifindex === link.index)
         .filter(({ destination: to }) => to.equals(Cidr.host(to.ip)))
@@ -101,7 +105,7 @@ function listInside(
     const owner = findLinkOwner(link);
     if (owner === undefined) return [];
     const entry = cached.find((one) =>
-      isSame(one, owner) && findFileId(netnsOf(one)) === id
+      isSameAttachment(one, owner) && findFileId(netnsOf(one)) === id
     );
     const isConfirmed = entry !== undefined;
     const ips = isConfirmed
@@ -111,10 +115,6 @@ function listInside(
   });
   const confirmed = found.filter(({ isConfirmed }) => isConfirmed);
   return confirmed.length > 0 ? confirmed : found.slice(0, 1);
-}
-
-function isSame(one: AttachmentId, other: AttachmentId): boolean {
-  return one.containerId === other.containerId && one.ifName === other.ifName;
 }
 
 /** Lists the addresses of a veth's other end; none if it is in no other namespace. */

@@ -18,6 +18,7 @@ import {
   AttachmentCache,
   type CachedAttachment,
 } from "../../../libcni/cache.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
 import { decodeResult } from "../../../cni/result/decoding.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Ip } from "../../../net/ip.ts";
@@ -280,11 +281,24 @@ function findHostEnds(hostNetns: string): HostEnds {
   };
 }
 
-/** Reads the cached attachments of several directories, one after the other. */
+/**
+ * Reads the cached attachments of several directories, one after the other.
+ *
+ * @param containerId Of this container only, unless empty
+ */
 export function eachCached(
   directories: readonly string[],
+  containerId = "",
 ): IteratorObject<CachedAttachment> {
   return directories.values().flatMap((directory) =>
-    new AttachmentCache(directory).eachAttachment()
+    new AttachmentCache(directory).eachAttachment(containerId)
   );
+}
+
+/** Reports whether two attachments are of the same container and interface. */
+export function isSameAttachment(
+  one: AttachmentId,
+  other: AttachmentId,
+): boolean {
+  return one.containerId === other.containerId && one.ifName === other.ifName;
 }

@@ -31,7 +31,7 @@ function mayAttach({ path, env, stdin }: StartingPlugin): boolean {
 }
 
 /** Reports whether a namespace has a link; one that cannot be opened has none. */
-export function hasInterface(netns: string, ifName: string): boolean {
+function hasInterface(netns: string, ifName: string): boolean {
   try {
     using sandbox = Rtnl.open(netns);
     return sandbox.link.find(ifName) !== undefined;
