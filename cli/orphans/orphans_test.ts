@@ -16,6 +16,11 @@ import { ToolHost } from "../../tests/_harness/tool_host.ts";
 // Processes of this machine that name a container keep it, including processes
 // of another run of this test.
 const [GONE, LIVE] = [randomId(), randomId()];
+/** Names of namespaces that no other test on the machine has: their paths are evidence. */
+const [GONE_NS, LIVE_NS] = [
+  `gone-${GONE.slice(0, 8)}`,
+  `live-${LIVE.slice(0, 8)}`,
+];
 const LIVE_CACHE = `/var/lib/cni/results/pods-${LIVE}-eth0`;
 const TYPES = [
   ...["bridge", "portmap", "firewall", "bandwidth", "tuning"],
@@ -91,8 +96,8 @@ async function attachBoth(
   host.env["CNI_PATH"] = path;
   for (
     const [name, id, hostPort] of [
-      ["gone", GONE, 8080],
-      ["live", LIVE, 8081],
+      [GONE_NS, GONE, 8080],
+      [LIVE_NS, LIVE, 8081],
     ] as const
   ) {
     const portMappings = [{ hostPort, containerPort: 80, protocol: "tcp" }];
@@ -104,7 +109,7 @@ async function attachBoth(
   // The kernel removes the links of a namespace some time after it.
   await sh(
     host,
-    "umount /run/netns/gone && rm /run/netns/gone && " +
+    `umount /run/netns/${GONE_NS} && rm /run/netns/${GONE_NS} && ` +
       "until [ $(ip -o link show type veth | wc -l) = 1 ]; do sleep 0.05; done",
   );
 }
@@ -120,7 +125,7 @@ async function hideLive(host: ToolHost): Promise<void> {
      echo $! > /run/holder
      until [ "$(readlink /proc/$!/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ]
      do sleep 0.01; done
-     umount /run/netns/live && mv ${LIVE_CACHE} /run/live-cache`,
+     umount /run/netns/${LIVE_NS} && mv ${LIVE_CACHE} /run/live-cache`,
   );
 }
 
@@ -128,8 +133,8 @@ async function showLive(host: ToolHost): Promise<void> {
   await sh(
     host,
     `holder=$(cat /run/holder)
-     nsenter --net=/proc/$holder/root/run/netns/live \\
-       mount --bind /proc/self/ns/net /run/netns/live &&
+     nsenter --net=/proc/$holder/root/run/netns/${LIVE_NS} \\
+       mount --bind /proc/self/ns/net /run/netns/${LIVE_NS} &&
      mv /run/live-cache ${LIVE_CACHE} && kill $holder`,
   );
 }
@@ -138,7 +143,7 @@ async function showLive(host: ToolHost): Promise<void> {
 async function gcWithoutHostPid(host: ToolHost): Promise<Row[]> {
   const { code, stdout, stderr } = await host.run([
     ...["unshare", "-p", "-f", "--mount-proc", "sh", "-c"],
-    'umount /run/netns/live && exec "$@"',
+    `umount /run/netns/${LIVE_NS} && exec "$@"`,
     "sh",
     ...host.command("gc", "--orphans", "--json", "--grace", "0"),
   ]);
@@ -225,9 +230,9 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
     if (isCached) assertEquals(await gc(host, "--grace 0"), []);
     // The portmap of 1.1.1 misses IPv6 rules that its ADD does not make.
     if (!scene.name.startsWith("Go 1.1.1")) {
-      await succeed(host, `check pods live --container-id ${LIVE}`);
+      await succeed(host, `check pods ${LIVE_NS} --container-id ${LIVE}`);
     }
-    await succeed(host, `del pods live --container-id ${LIVE}`);
+    await succeed(host, `del pods ${LIVE_NS} --container-id ${LIVE}`);
   }, ({ name }) => name);
 });
 
@@ -262,7 +267,7 @@ rootTest(
       await gc(host, "--grace 0 --yes");
       assertEquals(await gc(host, "--grace 0"), []);
       await succeed(host, `check pods next --container-id ${next}`);
-      await succeed(host, `check pods live --container-id ${LIVE}`);
+      await succeed(host, `check pods ${LIVE_NS} --container-id ${LIVE}`);
     });
   },
 );

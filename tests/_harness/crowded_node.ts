@@ -39,6 +39,8 @@ const ATTACHED_AT_ONCE = 16;
 
 /** Rounds before the one that counts: each way to call is then compiled and warm. */
 const WARM_UP = 2;
+/** How often each command is measured; the fewest calls count. */
+const MEASURED = 3;
 
 type Keys = Readonly<Record<string, unknown>>;
 
@@ -355,10 +357,13 @@ class CrowdedNode implements AsyncDisposable {
       await this.#call("DEL", others, { prevResult });
       await this.#call("GC", others, collect(valid));
     }
-    const prevResult = await measured("ADD", {});
-    await measured("CHECK", { prevResult });
-    await measured("DEL", { prevResult });
-    await measured("GC", collect(valid));
+    // Events of others can arrive while one of them runs.
+    for (let round = 0; round < MEASURED; round++) {
+      const prevResult = await measured("ADD", {});
+      await measured("CHECK", { prevResult });
+      await measured("DEL", { prevResult });
+      await measured("GC", collect(valid));
+    }
     await measured("GC", collect([]), "GC of all");
     // Links that have no end on the host are still in theirs.
     this.#sandboxes.length = this.#attached = 0;

@@ -37,7 +37,8 @@ const CERTIFICATES = ["DENO_CERT", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
  *
  * @param directory For the trace
  * @returns What its main thread has done after it looked for each file `/mark-NAME`,
- *   until it looked for `/mark-pause`
+ *   until it looked for `/mark-pause`; of parts with the same name, the one with the
+ *   fewest calls
  */
 export async function traceProgram(
   netns: NetNs,
@@ -68,7 +69,7 @@ function splitTrace(trace: string): Map<string, TracedCalls> {
   const lines = trace.split("\n");
   const [main] = lines.find((line) => line.includes("/mark-"))?.split(" ") ??
     [];
-  const parts = new Map<string, TracedCalls>();
+  const parts = new Map<string, TracedCalls[]>();
   const programs = new Set<string | undefined>();
   let part = newPart();
   for (const line of lines) {
@@ -89,7 +90,7 @@ function splitTrace(trace: string): Map<string, TracedCalls> {
     }
     const [, mark] = /"\/mark-([^"]+)"/.exec(line) ?? [];
     if (mark !== undefined) {
-      parts.set(mark, part = newPart());
+      parts.set(mark, [...parts.get(mark) ?? [], part = newPart()]);
       continue;
     }
     if (OF_THE_ENGINE.test(name)) continue;
@@ -99,7 +100,9 @@ function splitTrace(trace: string): Map<string, TracedCalls> {
     }
     if (READING.test(name)) part.bytes += result;
   }
-  return parts;
+  const least = (some: readonly TracedCalls[]): TracedCalls =>
+    some.reduce((one, other) => other.count < one.count ? other : one);
+  return new Map(parts.entries().map(([mark, some]) => [mark, least(some)]));
 }
 
 /** A part while it is read. */
