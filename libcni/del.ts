@@ -83,12 +83,14 @@ export async function delFromNetwork(
   const prevResult = hasVersion(added.network, PREV_RESULT_SINCE)
     ? tryCachedResult(tools, added.network, added.conf)
     : undefined;
-  // An attachment with a result has been added whole.
-  using record = prevResult === undefined && tools.recordsSteps
+  using record = tools.recordsSteps
     ? await findRecord(tools, network, conf)
     : undefined;
+  // An attachment with a result has been added whole, even if ADD was killed before it
+  // removed the record.
+  const isPartial = prevResult === undefined && record !== undefined;
   await delPlugins(tools, added.network, added.conf, {
-    ...record && { steps: record.steps },
+    ...isPartial && { steps: record.steps },
     ...options,
     prevResult: prevResult ??
       (hasVersion(added.network, PREV_RESULT_SINCE)

@@ -2,6 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import {
   Crash,
   eachStep,
@@ -40,6 +41,34 @@ rootTest("host-device gets over an ADD that was killed", async (t) => {
   });
   assert(steps.length >= 9, `only ${steps.length} steps`);
 });
+
+rootTest(
+  "host-device gets over an ADD of which a step and an undo fail",
+  async (t) => {
+    const steps = await eachStep(t, async (step) => {
+      using scene = new DeviceScene();
+      // It goes with the move, and only the record has it.
+      scene.ip("link property add dev ens5 altname eth0");
+      const { state } = scene;
+      const { host } = scene.hosts;
+      const look = (): unknown =>
+        ipJson(host, "link", "show", DEVICE)[0].altnames;
+      using first = new FaultInjector(step, "instead");
+      using second = new FaultInjector(step + 1, "instead");
+      await scene.run("ADD");
+      second[Symbol.dispose]();
+      first[Symbol.dispose]();
+      await scene.succeed("DEL");
+      assertEquals(
+        [scene.state, look()],
+        [state, ["eth0"]],
+        first.steps.join("\n"),
+      );
+      return first.steps.length < step ? undefined : true;
+    });
+    assert(steps.length >= 9, `only ${steps.length} steps`);
+  },
+);
 
 rootTest("host-device gets over a DEL that was killed or failed", async (t) => {
   const ways = {

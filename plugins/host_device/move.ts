@@ -84,7 +84,8 @@ export function moveIn(
   const { host, sandbox, call: { args: { ifName } } } = places;
   const { link, nameOnHost } = device;
   const record = { ...describeDevice(places, device), hostNetwork };
-  rollback.onFailure(
+  // If the device cannot be taken back, DEL needs the record.
+  rollback.onFailureLast(
     `remove the record of "${nameOnHost}"`,
     () => file.remove(),
   );
