@@ -44,11 +44,16 @@ function findBroken(node: NodeReader): Findings {
         ),
       ];
     }
-    const size = ifPossible(() => Deno.statSync(path).size);
-    if (size === undefined || isOldFormat(path)) return [];
+    const info = ifPossible(() => Deno.statSync(path));
+    if (info === undefined || isOldFormat(path)) return [];
+    const { size } = info;
+    if (size === 0 && isYoung(info)) return [];
     const fix = {
       did: `removed the empty file "${path}"`,
-      run: () => Deno.removeSync(path),
+      run: (): void => {
+        const now = ifPossible(() => Deno.statSync(path));
+        if (now?.size === 0 && !isYoung(now)) Deno.removeSync(path);
+      },
     };
     return [
       warning(
@@ -62,6 +67,14 @@ function findBroken(node: NodeReader): Findings {
       ),
     ];
   });
+}
+
+/** For how long a file counts as being written, in ms. */
+const YOUNG_MS = 60_000;
+
+/** Reports whether a runtime may still write a file: libcni empties it first. */
+function isYoung({ mtime }: Deno.FileInfo): boolean {
+  return mtime !== null && Date.now() - mtime.getTime() < YOUNG_MS;
 }
 
 /** Reports whether a file has only a result, as libcni before 0.8 cached it. */

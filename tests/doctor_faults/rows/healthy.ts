@@ -358,4 +358,15 @@ export const HEALTHY: readonly HealthyRow[] = [
       "ip neigh del 192.0.2.2 dev out0",
     ),
   },
+  {
+    name: "a runtime begins to write a cached result",
+    seed({ scene }) {
+      const path = `${scene.cacheDir}/results/pods-y-eth0`;
+      Deno.writeTextFileSync(path, "");
+      // However long the others take.
+      const later = new Date(Date.now() + 3_600_000);
+      Deno.utimeSync(path, later, later);
+      return () => Deno.removeSync(path);
+    },
+  },
 ];
