@@ -86,7 +86,7 @@ plugins/multus/model/
 plugins/multus/records/
   net/ base/ cni/ libcni/ plugins/multus/model/
 plugins/multus/devices/
-  net/ base/ cni/ kube/ plugins/multus/model/
+  net/ ffi/change_check.ts base/ cni/ kube/ plugins/multus/model/
 plugins/multus/pod/
   base/ cni/ kube/ plugins/multus/model/
 plugins/multus/select/
