@@ -360,7 +360,7 @@ export const HEALTHY: readonly HealthyRow[] = [
   },
   {
     name: "a runtime begins to write a cached result",
-    seed({ scene }) {
+    seed({ scene }): () => void {
       const path = `${scene.cacheDir}/results/pods-y-eth0`;
       Deno.writeTextFileSync(path, "");
       // However long the others take.
