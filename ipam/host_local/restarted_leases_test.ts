@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
-
 /** Leases that a container keeps when it is started again. */
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
