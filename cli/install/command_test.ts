@@ -790,8 +790,10 @@ Deno.test({
       ends $pid
       "$0/cni" daemon restart
       show
+      old=$pid
       "$0/cni" daemon restart
-      show`;
+      show
+      ends $old`;
     const { code, stdout, stderr } = await new Deno.Command("unshare", {
       args: ["--mount", "--net", "sh", "-c", script, node.bin],
     }).output();
