@@ -44,6 +44,20 @@ class LockedFiles implements Disposable {
   }
 }
 
+// First: the threads of the waiters in another test end some time after it.
+Deno.test("FileLock: a free file is locked without a wait while tasks wait for others", async () => {
+  using files = new LockedFiles(1);
+  const [path = ""] = files.paths;
+  const waiter = FileLock.acquireExisting(path);
+  await eventually("it waits", () => files.countQueued() > 0);
+  const timeouts = countTimeouts(0);
+  const free = await FileLock.acquire(`${files.directory}/free`, 0o600);
+  free[Symbol.dispose]();
+  files.unlock();
+  (await waiter)[Symbol.dispose]();
+  assertEquals(await timeouts, 0);
+});
+
 Deno.test("FileLock: of many waiters for a file one uses a thread, and all get it in order", async () => {
   using files = new LockedFiles(1);
   const [path = ""] = files.paths;
@@ -132,17 +146,4 @@ Deno.test("FileLock: a waiter in memory ends at its signal too", async () => {
     await assertRejects(() => waiter, CniError);
   }
   files.unlock();
-});
-
-Deno.test("FileLock: a free file is locked without a wait while tasks wait for others", async () => {
-  using files = new LockedFiles(1);
-  const [path = ""] = files.paths;
-  const waiter = FileLock.acquireExisting(path);
-  await eventually("it waits", () => files.countQueued() > 0);
-  const timeouts = countTimeouts(0);
-  const free = await FileLock.acquire(`${files.directory}/free`, 0o600);
-  free[Symbol.dispose]();
-  files.unlock();
-  (await waiter)[Symbol.dispose]();
-  assertEquals(await timeouts, 0);
 });

@@ -157,6 +157,7 @@ rootTest(
     await Deno.chmod(custom, 0o644);
     const script = `
 cd /var/lib/cni/results; : > pods-x-eth0; echo { > pods-y-eth0
+touch -d '1 hour ago' pods-x-eth0
 printf "${GONE_ID}\\r\\neth0" > /run/leases/some/10.1.2.200
 touch -d '1 hour ago' /run/leases/some/10.1.2.200
 echo 0 > /proc/sys/net/ipv4/ip_forward
