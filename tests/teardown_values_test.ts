@@ -4,7 +4,11 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { JsonObject, JsonValue } from "../base/json/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+} from "../base/json/json.ts";
 import { canBePlugin } from "../cni/invoke/find.ts";
 import { METADATA } from "../plugins/lists/metadata.ts";
 import { rootTest } from "../testing/capabilities.ts";
@@ -84,6 +88,9 @@ rootTest("DEL and GC succeed with any value of any key", async (t) => {
           type,
           ...place(path, value),
         };
+        // With a result, ADD has run other plugins than the configuration has now.
+        const isAdded = path === "prevResult" && isObject(value);
+        if (type === "chain" && isAdded) continue;
         // A plugin that can be installed may only be missing now.
         if (/\btype$/.test(path) && canBePlugin(String(value))) continue;
         for (const command of NEEDS_DAEMON.has(type) ? ["DEL"] : COMMANDS) {

@@ -37,8 +37,8 @@ const CERTIFICATES = ["DENO_CERT", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
  *
  * @param directory For the trace
  * @returns What its main thread has done after it looked for each file `/mark-NAME`,
- *   until it looked for `/mark-pause`; of parts with the same name, the one with the
- *   fewest calls
+ *   until it looked for `/mark-pause`; of parts with the same name, the fewest calls
+ *   and bytes
  */
 export async function traceProgram(
   netns: NetNs,
@@ -100,8 +100,10 @@ function splitTrace(trace: string): Map<string, TracedCalls> {
     }
     if (READING.test(name)) part.bytes += result;
   }
-  const least = (some: readonly TracedCalls[]): TracedCalls =>
-    some.reduce((one, other) => other.count < one.count ? other : one);
+  const least = (some: readonly TracedCalls[]): TracedCalls => ({
+    ...some.reduce((one, other) => other.count < one.count ? other : one),
+    bytes: Math.min(...some.map(({ bytes }) => bytes)),
+  });
   return new Map(parts.entries().map(([mark, some]) => [mark, least(some)]));
 }
 
