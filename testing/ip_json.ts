@@ -63,7 +63,7 @@ export function batchIn(
 
 /**
  * Reports whether an address replies to pings from a namespace within ten seconds: on a
- * busy machine the kernel takes seconds to have a new IPv6 address answer.
+ * busy machine, it can take seconds until a new IPv6 address answers.
  */
 export function canPing(netns: NetNs, address: string): boolean {
   const args = ["-c1", "-i0.2", "-w10", address];

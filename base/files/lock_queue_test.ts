@@ -44,7 +44,7 @@ class LockedFiles implements Disposable {
   }
 }
 
-// First: the threads of the waiters in another test end some time after it.
+// This test comes first: threads of another test's waiters end some time after that.
 Deno.test("FileLock: a free file is locked without a wait while tasks wait for others", async () => {
   using files = new LockedFiles(1);
   const [path = ""] = files.paths;

@@ -275,7 +275,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     const known = new Set(attachments.map(keyOf));
     const others = listNodeAttachments(directories)
       .filter((one) => one.isLive && !known.has(keyOf(one)));
-    for (const removals of others.length === 0 ? [] : taken) {
+    for (const removals of taken) {
       if (concern(removals, others, hostNetns)) this.#hear(removals);
     }
   }

@@ -7,7 +7,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
-import { Repairer } from "./repairer.ts";
+import { Repairer, type RepairerOptions } from "./repairer.ts";
 
 const SILENT = { info(): void {}, warn(): void {}, error(): void {} };
 
@@ -126,6 +126,42 @@ const VERSION =
 const answer = (repaired: string, remaining: string): string =>
   `echo '{"cniVersion":"1.1.0","repaired":[${repaired}],"remaining":[${remaining}]}'`;
 
+/** Attaches a container to a network of one plugin; both are named after the plugin. */
+async function attach(
+  plugins: RecordingPlugins,
+  type: string,
+  { sandbox }: TestHosts,
+): Promise<void> {
+  await plugins.runtime().addNetworkList(
+    plugins.list([type], { name: type }),
+    plugins.conf({ containerId: type, netns: sandbox.path }),
+  );
+}
+
+/** Returns a repairer of the containers of these plugins. */
+function repairerOf(
+  plugins: RecordingPlugins,
+  { host }: TestHosts,
+  times: Partial<RepairerOptions>,
+): Repairer {
+  return new Repairer({
+    hostNetns: host.path,
+    directories: {
+      pluginDirs: [plugins.directory.path],
+      cacheDir: plugins.cacheDir,
+    },
+    env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
+    lookup: () => undefined,
+    log: SILENT,
+    ...times,
+  });
+}
+
+/** Counts the repairs by a plugin. */
+function countRepairs({ story }: RecordingPlugins, type: string): number {
+  return story.filter((one) => one === `${type} REPAIR`).length;
+}
+
 rootTest(
   "Repairer reports a round that ran out of time, and keeps what it did not reach",
   async () => {
@@ -138,20 +174,9 @@ rootTest(
       REPAIR: `${answer("", "")}; [ ! -e "$0.slow" ] || exec sleep 60`,
     });
     for (const type of ["own", "broken", "slow"]) {
-      await plugins.runtime().addNetworkList(
-        plugins.list([type], { name: type }),
-        plugins.conf({ containerId: type, netns: hosts.sandbox.path }),
-      );
+      await attach(plugins, type, hosts);
     }
-    const repairer = new Repairer({
-      hostNetns: hosts.host.path,
-      directories: {
-        pluginDirs: [plugins.directory.path],
-        cacheDir: plugins.cacheDir,
-      },
-      env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
-      lookup: () => undefined,
-      log: SILENT,
+    const repairer = repairerOf(plugins, hosts, {
       restMs: 1,
       sweepMs: 1,
       retryMs: 1,
@@ -233,20 +258,9 @@ rootTest(
     plugins.add("fast", { VERSION, REPAIR: answer('"x"', "") });
     plugins.add("slow", { VERSION, REPAIR: "exec sleep 60" });
     for (const type of ["fast", "slow"]) {
-      await plugins.runtime().addNetworkList(
-        plugins.list([type], { name: type }),
-        plugins.conf({ containerId: type, netns: hosts.sandbox.path }),
-      );
+      await attach(plugins, type, hosts);
     }
-    const repairer = new Repairer({
-      hostNetns: hosts.host.path,
-      directories: {
-        pluginDirs: [plugins.directory.path],
-        cacheDir: plugins.cacheDir,
-      },
-      env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
-      lookup: () => undefined,
-      log: SILENT,
+    const repairer = repairerOf(plugins, hosts, {
       restMs: 60 * 60_000,
     });
     const end = new AbortController();
@@ -254,8 +268,7 @@ rootTest(
       { whileIdle: (_, work) => work() },
       end.signal,
     );
-    const count = (type: string): number =>
-      plugins.story.filter((one) => one === `${type} REPAIR`).length;
+    const count = (type: string): number => countRepairs(plugins, type);
     try {
       await eventually("slow runs", () => count("slow") === 1);
       await eventually("fast has run", () => count("fast") === 1);
@@ -282,23 +295,9 @@ rootTest(
       VERSION,
       REPAIR: `while [ -e "$0.wait" ]; do sleep 0.1; done; ${answer("", "")}`,
     });
-    const attach = async (type: string): Promise<void> => {
-      await plugins.runtime().addNetworkList(
-        plugins.list([type], { name: type }),
-        plugins.conf({ containerId: type, netns: hosts.sandbox.path }),
-      );
-    };
-    await attach("slow");
+    await attach(plugins, "slow", hosts);
     plugins.directory.addFile("slow.wait", "");
-    const repairer = new Repairer({
-      hostNetns: hosts.host.path,
-      directories: {
-        pluginDirs: [plugins.directory.path],
-        cacheDir: plugins.cacheDir,
-      },
-      env: { PATH: "/usr/bin:/bin", CNI_LOG_FILE: "stderr" },
-      lookup: () => undefined,
-      log: SILENT,
+    const repairer = repairerOf(plugins, hosts, {
       restMs: 1,
     });
     const end = new AbortController();
@@ -306,11 +305,10 @@ rootTest(
       { whileIdle: (_, work) => work() },
       end.signal,
     );
-    const count = (type: string): number =>
-      plugins.story.filter((one) => one === `${type} REPAIR`).length;
+    const count = (type: string): number => countRepairs(plugins, type);
     try {
       await eventually("slow runs", () => count("slow") === 1);
-      await attach("late");
+      await attach(plugins, "late", hosts);
       const { rounds } = repairer.describe();
       turnOff(hosts.host);
       await eventually(

@@ -54,9 +54,9 @@ export interface CheckedPlugin {
   readonly own: Schema<unknown> | undefined;
   /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
-  /** What is known of the plugin; undefined if it is unknown. */
+  /** What is known about the plugin; undefined if it is unknown. */
   readonly metadata: PluginMetadata | undefined;
-  /** What is known of the IPAM plugin. */
+  /** What is known about the IPAM plugin. */
   readonly ipamMetadata: PluginMetadata | undefined;
   /** Problems that a plugin outside of this project reports itself. */
   readonly reported: readonly Problem[];

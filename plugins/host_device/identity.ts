@@ -13,7 +13,7 @@ import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
 import { isGivenBack } from "./find_device.ts";
 import type { DeviceRecord } from "./record.ts";
 
-/** What the kernel says about a device, and a container cannot choose. */
+/** What the kernel reports about a device, and a container cannot choose. */
 type KernelIdentity = Pick<
   DeviceRecord,
   "kind" | "parent" | "permanentMac" | "linkIndex"

@@ -357,7 +357,7 @@ class CrowdedNode implements AsyncDisposable {
       await this.#call("DEL", others, { prevResult });
       await this.#call("GC", others, collect(valid));
     }
-    // Events of others can arrive while one of them runs.
+    // Events of other containers can arrive while a command runs.
     for (let round = 0; round < MEASURED; round++) {
       const prevResult = await measured("ADD", {});
       await measured("CHECK", { prevResult });

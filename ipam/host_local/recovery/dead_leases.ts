@@ -24,6 +24,7 @@ import {
 const REST_MS = 10_000;
 /** Directory beside the networks' with a file for each: when the last look was. */
 const MARKS = ".judged";
+
 /**
  * Ends the leases of a network whose containers are certainly deleted. Does not
  * lock the leases while it looks.
