@@ -333,8 +333,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   daemon.isEnding = true;
   manager.notify("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
-  await Promise.all(files.map((file) => file.remove()));
-  await calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS);
+  await Promise.all([
+    // First of all: a call that arrives during the removal is its caller's.
+    calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS),
+    ...files.map((file) => file.remove()),
+  ]);
   for (const file of files) file.close();
   await daemon.close();
 }
