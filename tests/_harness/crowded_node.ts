@@ -22,6 +22,7 @@ import { keepLeases } from "../../ipam/host_local/daemon.ts";
 import { MultusService } from "../../plugins/multus/daemon.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "./eventually.ts";
 import { KubeWorker } from "./kube_worker.ts";
 import { needsLinks } from "./link_kinds.ts";
 
@@ -42,13 +43,16 @@ const WARM_UP = 2;
 /** How often each command is measured; the fewest calls count. */
 const MEASURED = 3;
 
+/** The interfaces of a pod of multus. */
+const INTERFACES = 2;
+
 type Keys = Readonly<Record<string, unknown>>;
 
 /** Where a network is. */
 interface Scene {
   readonly hosts: TestHosts;
-  /** Of the API server, for networks that need it. */
-  readonly kubeconfig: string;
+  /** The API server, for networks that need it. */
+  readonly cluster: KubeWorker | undefined;
   readonly whereabouts: Plugin;
   /** With the cluster's objects in memory, if this process keeps what it knows. */
   readonly thickMultus: Plugin | "multus";
@@ -105,7 +109,7 @@ function podArgs(number: number): Environment {
 
 /** A pod that wants a second interface. */
 function multusOf(
-  { hosts, kubeconfig }: Scene,
+  { hosts, cluster }: Scene,
   number: number,
   plugin: Input["plugin"],
 ): Input {
@@ -113,7 +117,7 @@ function multusOf(
     plugin,
     keys: {
       type: "multus",
-      kubeconfig,
+      kubeconfig: cluster?.kubeconfig,
       cniDir: `${hosts.directory}/multus`,
       binDir: hosts.path,
       confDir: `${hosts.directory}/net.d`,
@@ -172,13 +176,13 @@ const NETWORKS: Readonly<Record<string, Network>> = {
     { type: "bandwidth", ...RATES },
     { type: "sbr" },
   ]),
-  "whereabouts": ({ hosts, kubeconfig, whereabouts }, number) => ({
+  "whereabouts": ({ hosts, cluster, whereabouts }, number) => ({
     plugin: whereabouts,
     keys: {
       type: "macvlan",
       ipam: {
         type: "whereabouts",
-        kubernetes: { kubeconfig },
+        kubernetes: { kubeconfig: cluster?.kubeconfig },
         dataDir: `${hosts.directory}/allocations`,
         range: "10.1.0.0/16",
       },
@@ -268,6 +272,7 @@ class CrowdedNode implements AsyncDisposable {
   readonly #scene: Scene;
   readonly #sandboxes: NetNs[] = [];
   #attached = 0;
+  #added = 0;
 
   private constructor(
     name: string,
@@ -308,7 +313,7 @@ class CrowdedNode implements AsyncDisposable {
     }
     const scene = {
       hosts,
-      kubeconfig: cluster?.kubeconfig ?? "",
+      cluster,
       whereabouts: keeps
         ? service.plugin
         : (await import("../../ipam/whereabouts/plugin.ts"))
@@ -340,6 +345,7 @@ class CrowdedNode implements AsyncDisposable {
       keys: Keys,
       name = command,
     ): Promise<unknown> => {
+      await this.#eventsArePosted();
       mark(`${this.#name}-${others}-${name}`);
       const startMs = performance.now();
       const answer = await this.#call(command, others, keys);
@@ -357,7 +363,7 @@ class CrowdedNode implements AsyncDisposable {
       await this.#call("DEL", others, { prevResult });
       await this.#call("GC", others, collect(valid));
     }
-    // Events of other containers can arrive while a command runs.
+    // What a command changes in the cluster is reported while the next one runs.
     for (let round = 0; round < MEASURED; round++) {
       const prevResult = await measured("ADD", {});
       await measured("CHECK", { prevResult });
@@ -367,6 +373,20 @@ class CrowdedNode implements AsyncDisposable {
     await measured("GC", collect([]), "GC of all");
     // Links that have no end on the host are still in theirs.
     this.#sandboxes.length = this.#attached = 0;
+  }
+
+  /**
+   * Waits until the API server has an event for each interface that thick multus has
+   * added, which it posts when it has time.
+   */
+  async #eventsArePosted(): Promise<void> {
+    const { cluster, thickMultus } = this.#scene;
+    if (cluster === undefined || typeof thickMultus === "string") return;
+    const expected = INTERFACES * this.#added;
+    await eventually(
+      `there are ${expected} events`,
+      async () => await cluster.countEvents() === expected,
+    );
   }
 
   async #call(
@@ -393,6 +413,7 @@ class CrowdedNode implements AsyncDisposable {
       },
     );
     if (exitCode !== 0) throw new Error(`${this.#name}: ${stdout}`);
+    if (command === "ADD") this.#added++;
     return json;
   }
 

@@ -55,14 +55,22 @@ export class KubeWorker implements AsyncDisposable {
     return `pod-${number}`;
   }
 
+  /** Returns how many events it has received. */
+  async countEvents(): Promise<number> {
+    return Number(await ask(this.#worker, "count events"));
+  }
+
   /** Stops it, and closes its sockets. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await ask(this.#worker, null);
+    await ask(this.#worker, "stop");
     this.#worker.terminate();
   }
 }
 
-function ask(worker: Worker, order: Content | null): Promise<string> {
+/** What the thread is asked. */
+type Order = Content | "count events" | "stop";
+
+function ask(worker: Worker, order: Order): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   worker.onmessage = ({ data }) => resolve(data);
   worker.onerror = reject;
@@ -89,7 +97,7 @@ async function serve({ pods, second }: Content): Promise<KubeApi> {
 
 /** A worker's global scope, of which this module has no types. */
 interface WorkerScope {
-  onmessage: (event: MessageEvent<Content | null>) => void;
+  onmessage: (event: MessageEvent<Order>) => void;
   postMessage(answer: string): void;
 }
 
@@ -97,8 +105,15 @@ if ("WorkerGlobalScope" in globalThis) {
   const scope = globalThis as unknown as WorkerScope;
   let api: KubeApi | undefined;
   scope.onmessage = async ({ data }) => {
-    if (data === null) await api?.[Symbol.asyncDispose]();
-    else api = await serve(data);
-    scope.postMessage(data && api ? api.writeKubeconfig(data.directory) : "");
+    scope.postMessage(await answer(data));
+  };
+  const answer = async (order: Order): Promise<string> => {
+    if (order === "count events") return String(api?.events.length ?? 0);
+    if (order === "stop") {
+      await api?.[Symbol.asyncDispose]();
+      return "";
+    }
+    api = await serve(order);
+    return api.writeKubeconfig(order.directory);
   };
 }
