@@ -152,7 +152,7 @@ export {
   type TearDownStep,
   tryAll,
   type Undo,
-} from "./cni/call/rollback.ts";
+} from "./base/rollback.ts";
 export {
   CniError,
   describeError,

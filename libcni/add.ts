@@ -13,7 +13,6 @@ import {
 import { ifPossible } from "../base/files/io.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { deadline } from "../base/deadline.ts";
-import { Rollback } from "../cni/call/rollback.ts";
 import type { AttachmentResult } from "./cache.ts";
 import {
   buildRequest,
@@ -35,6 +34,7 @@ import {
 } from "../cni/call/args.ts";
 import { readPluginResult } from "../cni/invoke/plugin_result.ts";
 import type { Log } from "../base/log/log.ts";
+import { Rollback } from "../base/rollback.ts";
 import { PluginNotStarted } from "../cni/invoke/find.ts";
 import { encodeResult } from "../cni/result/encoding.ts";
 import { haveSameShape } from "../cni/result/versions.ts";

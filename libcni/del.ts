@@ -13,6 +13,7 @@ import {
 } from "../base/error.ts";
 import { ifPossible } from "../base/files/io.ts";
 import { findValue, type JsonObject } from "../base/json/json.ts";
+import { throwAll } from "../base/rollback.ts";
 import {
   type AttachedOptions,
   buildRequest,
@@ -33,7 +34,6 @@ import {
   type PluginConf,
   type PluginList,
 } from "./conf.ts";
-import { throwAll } from "../cni/call/rollback.ts";
 import type { Starter } from "../cni/call/context.ts";
 import { ListDeletion } from "../cni/call/link_deletion.ts";
 import type { Steps } from "./steps.ts";

@@ -6,8 +6,8 @@
 
 import { findImpossible, isNothingToUndo } from "../cni/invoke/find.ts";
 import { basename } from "@std/path/posix";
+import { throwAll } from "../base/rollback.ts";
 import type { MaybePromise } from "../base/waiting.ts";
-import { throwAll } from "../cni/call/rollback.ts";
 import { type AttachmentId, listedTest } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import type { CachedAttachment, CacheListing } from "./cache.ts";

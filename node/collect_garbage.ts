@@ -6,8 +6,8 @@
 
 import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
 import { isTaken } from "../base/files/io.ts";
+import { type TearDownStep, tryAll } from "../base/rollback.ts";
 import type { MaybePromise } from "../base/waiting.ts";
-import { type TearDownStep, tryAll } from "../cni/call/rollback.ts";
 import type { AttachmentId } from "../cni/config/types.ts";
 import type { NodeTools } from "./node.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";

@@ -20,7 +20,6 @@ import {
   type RuntimeConf,
 } from "../libcni/mod.ts";
 import type { Result } from "../cni/result/result.ts";
-import { Rollback } from "../cni/call/rollback.ts";
 import { isSameFile } from "../base/files/same_file.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import {
@@ -32,6 +31,7 @@ import {
 import { checkPodArgs, listPodArgs, type Pod, POD_IFNAME } from "./pod.ts";
 import { getResultIps, type PodIps } from "./pod_ips.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
+import { Rollback } from "../base/rollback.ts";
 
 /** The attachment of a pod. */
 export interface PodNetwork extends PodIps {

@@ -6,8 +6,8 @@
 
 import { describeError } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
+import { type TearDownStep, tryAll } from "../base/rollback.ts";
 import type { CachedAttachment } from "../libcni/mod.ts";
-import { type TearDownStep, tryAll } from "../cni/call/rollback.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import {
   LOOPBACK_IFNAME,

@@ -8,7 +8,7 @@ import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { Environment } from "../../base/process/environment.ts";
-import { throwAll } from "../../cni/call/rollback.ts";
+import { throwAll } from "../../base/rollback.ts";
 import {
   createInvoker,
   type PluginLookup,

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { throwAll } from "../../cni/call/rollback.ts";
 import {
   findOrphans,
   GRACE_MS,
@@ -13,6 +12,7 @@ import {
   removeOrphans,
 } from "../orphans/mod.ts";
 import { createLog } from "../../base/log/log.ts";
+import { throwAll } from "../../base/rollback.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";

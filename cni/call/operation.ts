@@ -10,6 +10,7 @@ import { formatFailure } from "../../base/error.ts";
 import { type DelegatedPlugin, delegateTo } from "../invoke/delegate.ts";
 import { decode, decodeLeniently } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
+import { Rollback } from "../../base/rollback.ts";
 import type { Call, Plugin } from "../plugin.ts";
 import {
   checkNetns,
@@ -21,7 +22,6 @@ import {
   unknownCommand,
 } from "./request.ts";
 import type { Result } from "../result/result.ts";
-import { Rollback } from "./rollback.ts";
 import { unbatched } from "./link_deletion.ts";
 import { REPAIR } from "./variables.ts";
 import type { CallContext, DispatchInput, DispatchOutput } from "./context.ts";

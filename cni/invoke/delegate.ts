@@ -9,9 +9,9 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { AttachmentId } from "../config/types.ts";
 import type { Result } from "../result/result.ts";
-import { Rollback } from "../call/rollback.ts";
 import type { CallContext } from "../call/context.ts";
 import { deadline } from "../../base/deadline.ts";
+import { Rollback } from "../../base/rollback.ts";
 import { REPAIR } from "../call/variables.ts";
 import { findImpossible, isNothingToUndo } from "./find.ts";
 

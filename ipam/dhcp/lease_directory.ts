@@ -17,7 +17,7 @@ import { isObject } from "../../base/json/json.ts";
 import { replaceFile } from "../../base/files/replace.ts";
 import type { Log } from "../../base/log/log.ts";
 import { sha512 } from "../../base/process/sha512.ts";
-import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
+import { type TearDownStep, tryAll } from "../../base/rollback.ts";
 import { Ip } from "../../net/ip.ts";
 import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
 

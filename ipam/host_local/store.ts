@@ -5,10 +5,10 @@
  */
 
 import { type AttachmentId, SET_ASIDE_MS } from "../../cni/config/types.ts";
-import { throwAll } from "../../cni/call/rollback.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, isUnreachable } from "../../base/files/io.ts";
 import type { FileLock } from "../../base/files/lock.ts";
+import { throwAll } from "../../base/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import {

@@ -5,11 +5,7 @@
  */
 
 import { describeError } from "../../base/error.ts";
-import {
-  type TearDownStep,
-  throwAll,
-  tryAll,
-} from "../../cni/call/rollback.ts";
+import { type TearDownStep, throwAll, tryAll } from "../../base/rollback.ts";
 import { listedTest } from "../../cni/config/types.ts";
 import { SANDBOX_PATH, unusedNow } from "./claims/ipam_claim.ts";
 import { NoSliceError, type Pool } from "./pools.ts";

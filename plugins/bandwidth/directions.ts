@@ -7,7 +7,7 @@
  */
 
 import type { Log } from "../../base/log/log.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";

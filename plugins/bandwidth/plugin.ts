@@ -25,10 +25,10 @@
  */
 
 import { describeError } from "../../base/error.ts";
+import { Rollback } from "../../base/rollback.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result/result.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Rollback } from "../../cni/call/rollback.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import {

@@ -5,13 +5,13 @@
  */
 
 import { JoinedSignal } from "../../base/deadline.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
 import {
   emptyResult,
   type Interface,
   type Result,
 } from "../../cni/result/result.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isAnnouncementSuppressed } from "../../cni/result/announcement.ts";

@@ -6,7 +6,7 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { type TearDownStep, tryAll } from "../../cni/call/rollback.ts";
+import { type TearDownStep, tryAll } from "../../base/rollback.ts";
 import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
 import { NetlinkError } from "../../ffi/netlink/error.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { Call, RepairScope } from "../../cni/plugin.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
+import { Rollback } from "../../base/rollback.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -24,7 +24,7 @@ import {
 } from "../../cni/plugin.ts";
 import { isNothingToUndo } from "../../cni/invoke/find.ts";
 import type { CallContext, Starter } from "../../cni/call/context.ts";
-import { throwAll } from "../../cni/call/rollback.ts";
+import { throwAll } from "../../base/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./schema.ts";
 import type { ChainInput } from "./chain_input.ts";

@@ -16,9 +16,9 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { Rollback } from "../../base/rollback.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
 import type { NetConf } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {

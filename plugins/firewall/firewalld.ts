@@ -10,7 +10,7 @@
  */
 
 import { checkChange } from "../../ffi/change_check.ts";
-import { tryAll } from "../../cni/call/rollback.ts";
+import { tryAll } from "../../base/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
 import type { Backend, FirewallHost } from "./backend.ts";

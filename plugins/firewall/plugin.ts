@@ -20,9 +20,9 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { Rollback, tryAll } from "../../base/rollback.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";

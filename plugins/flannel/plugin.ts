@@ -26,14 +26,10 @@ import {
 import { findExecutable, splitPath } from "../../cni/invoke/find.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
+import { Rollback, type TearDownStep, tryAll } from "../../base/rollback.ts";
 import { listedTest } from "../../cni/config/types.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import {
-  Rollback,
-  type TearDownStep,
-  tryAll,
-} from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { readablePrevResult } from "../parts/sandbox/prev_result.ts";

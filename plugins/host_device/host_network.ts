@@ -6,8 +6,8 @@
  */
 
 import { describeError } from "../../base/error.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Log } from "../../base/log/log.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { type AddressLifetime, FOREVER } from "../../ffi/rtnl/address.ts";

@@ -10,8 +10,8 @@
 
 import { describeError } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
 import type { Log } from "../../base/log/log.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -24,15 +24,15 @@
 import { ifPossible, removeIfThere } from "../../base/files/io.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
-import { listedTest } from "../../cni/config/types.ts";
-import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { emptyResult, type Result } from "../../cni/result/result.ts";
 import {
   Rollback,
   type TearDownStep,
   throwAll,
   tryAll,
-} from "../../cni/call/rollback.ts";
+} from "../../base/rollback.ts";
+import { listedTest } from "../../cni/config/types.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {

@@ -23,9 +23,9 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { tryAll } from "../../base/rollback.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { tryAll } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { IpvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import { attachToMaster, modeOf, nameOfMode } from "../parts/link/on_master.ts";

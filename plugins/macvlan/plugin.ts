@@ -21,7 +21,7 @@
 
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
-import { tryAll } from "../../cni/call/rollback.ts";
+import { tryAll } from "../../base/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { MacvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import type { Mac } from "../../net/mac.ts";

@@ -16,8 +16,8 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { Rollback, tryAll } from "../../base/rollback.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { Rollback, tryAll } from "../../cni/call/rollback.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";

@@ -20,11 +20,7 @@
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import {
-  Rollback,
-  type TearDownStep,
-  tryAll,
-} from "../../cni/call/rollback.ts";
+import { Rollback, type TearDownStep, tryAll } from "../../base/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";

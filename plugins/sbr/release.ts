@@ -5,9 +5,9 @@
  */
 
 import { describeError } from "../../base/error.ts";
+import { throwAll } from "../../base/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { throwAll } from "../../cni/call/rollback.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";

@@ -5,8 +5,8 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -21,7 +21,7 @@
 
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
+import { Rollback } from "../../base/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Mac } from "../../net/mac.ts";
 import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";

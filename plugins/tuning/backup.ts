@@ -18,7 +18,7 @@ import {
 import { replaceFile } from "../../base/files/replace.ts";
 import { decodeLeniently, isObject, parseJson } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
-import { tryAll } from "../../cni/call/rollback.ts";
+import { tryAll } from "../../base/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { LinkSettings } from "../parts/link/link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";

@@ -20,9 +20,9 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { Rollback } from "../../base/rollback.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result/result.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { requirePrevResult } from "../parts/sandbox/prev_result.ts";

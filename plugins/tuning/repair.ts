@@ -5,7 +5,7 @@
  */
 
 import type { Call, RepairScope } from "../../cni/plugin.ts";
-import { Rollback } from "../../cni/call/rollback.ts";
+import { Rollback } from "../../base/rollback.ts";
 import { openSandbox } from "../parts/sandbox/sandbox.ts";
 import { checkAllowed } from "./allowlist.ts";
 import type { TuningConfig } from "./schema.ts";

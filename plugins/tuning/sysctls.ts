@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible, withIoFailure } from "../../base/files/io.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { isReadableSysctl, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 

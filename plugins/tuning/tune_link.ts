@@ -5,8 +5,8 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { type Rollback, throwAll } from "../../base/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { type Rollback, throwAll } from "../../cni/call/rollback.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isOfAnotherPod } from "../parts/sandbox/prev_result.ts";
 import { findSandbox, persistentIdOf } from "../parts/sandbox/sandbox.ts";

@@ -26,9 +26,9 @@
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { Rollback, throwAll, tryAll } from "../../base/rollback.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
-import { Rollback, throwAll, tryAll } from "../../cni/call/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import {
   lockSandbox,

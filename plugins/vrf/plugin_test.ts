@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { Rollback } from "../../cni/call/rollback.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
@@ -8,6 +7,7 @@ import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { createLog } from "../../base/log/log.ts";
+import { Rollback } from "../../base/rollback.ts";
 import { ETH0, needsVrf, VrfScene } from "./testing.ts";
 import { ensureVrf } from "./vrf_link.ts";
 

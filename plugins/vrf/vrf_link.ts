@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
-import type { Rollback } from "../../cni/call/rollback.ts";
+import type { Rollback } from "../../base/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";

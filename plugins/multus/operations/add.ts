@@ -6,7 +6,7 @@
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import { deadline } from "../../../base/deadline.ts";
-import { Rollback } from "../../../cni/call/rollback.ts";
+import { Rollback } from "../../../base/rollback.ts";
 import type { RuntimeConf } from "../../../libcni/operation.ts";
 import type { ForeignResult } from "../../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../../cni/result/result.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { throwAll } from "../../../cni/call/rollback.ts";
 import { describeError } from "../../../base/error.ts";
+import { throwAll } from "../../../base/rollback.ts";
 import { detach, isCached } from "../attach/detach.ts";
 import {
   findBesideOthers,

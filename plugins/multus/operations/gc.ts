@@ -6,9 +6,9 @@
 
 import { basename } from "@std/path/posix";
 import { attachmentsNamed } from "../../../cni/call/valid_attachments.ts";
-import { throwAll } from "../../../cni/call/rollback.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
+import { throwAll } from "../../../base/rollback.ts";
 import type { MaybePromise } from "../../../base/waiting.ts";
 import type { CacheListing } from "../../../libcni/cache.ts";
 import {

@@ -13,9 +13,9 @@
  */
 
 import { deadline } from "../../../base/deadline.ts";
-import { Rollback } from "../../../cni/call/rollback.ts";
 import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import { omitAbsent } from "../../../base/json/json.ts";
+import { Rollback } from "../../../base/rollback.ts";
 import { toNetworkConfList } from "../../../libcni/conf.ts";
 import {
   type Call,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { throwAll } from "../../../cni/call/rollback.ts";
 import { CniError } from "../../../base/error.ts";
+import { throwAll } from "../../../base/rollback.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";

@@ -7,7 +7,7 @@
  */
 
 import { describeError } from "../../../base/error.ts";
-import type { Rollback } from "../../../cni/call/rollback.ts";
+import type { Rollback } from "../../../base/rollback.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import {

@@ -6,11 +6,11 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
+import type { Rollback, TearDownStep } from "../../../base/rollback.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { isAnnouncementSuppressed } from "../../../cni/result/announcement.ts";
 import { isLearned, withoutLearned } from "../../../cni/result/learned.ts";
 import type { Result } from "../../../cni/result/result.ts";
-import type { Rollback, TearDownStep } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { disableAnnouncements, enableAnnouncements } from "./announce.ts";

@@ -9,7 +9,7 @@ import type {
   LinkToDelete,
   Preparation,
 } from "../../../cni/call/link_deletion.ts";
-import { throwAll } from "../../../cni/call/rollback.ts";
+import { throwAll } from "../../../base/rollback.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { isSystemError } from "../../../ffi/errno.ts";
 import { isMissingNetns } from "../../../ffi/netns.ts";

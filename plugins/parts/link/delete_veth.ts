@@ -10,7 +10,7 @@ import type { AttachmentId } from "../../../cni/config/types.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import type { TearDownStep } from "../../../cni/call/rollback.ts";
+import type { TearDownStep } from "../../../base/rollback.ts";
 import {
   attachmentOf,
   findLinkOwner,

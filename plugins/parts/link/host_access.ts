@@ -23,8 +23,8 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { unlessMissing } from "../../../base/files/io.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
+import type { Rollback } from "../../../base/rollback.ts";
 import type { Differences } from "../../../cni/call/differences.ts";
-import type { Rollback } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Interface, IpConfig } from "../../../cni/result/result.ts";

@@ -8,7 +8,7 @@
  */
 
 import type { Differences } from "../../../cni/call/differences.ts";
-import type { Rollback } from "../../../cni/call/rollback.ts";
+import type { Rollback } from "../../../base/rollback.ts";
 import type { Interface, Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";

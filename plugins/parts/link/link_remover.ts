@@ -9,7 +9,7 @@
  * @module
  */
 
-import { throwAll } from "../../../cni/call/rollback.ts";
+import { throwAll } from "../../../base/rollback.ts";
 import type {
   LinkDeletion,
   LinkToDelete,

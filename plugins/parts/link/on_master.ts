@@ -6,10 +6,10 @@
  */
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
+import { Rollback } from "../../../base/rollback.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { MaybePromise } from "../../../base/waiting.ts";
 import type { Dns, Interface, Result } from "../../../cni/result/result.ts";
-import { Rollback } from "../../../cni/call/rollback.ts";
 import type { NetConf } from "../../../cni/config/types.ts";
 import { SyscallError } from "../../../ffi/errno.ts";
 import { NetlinkError } from "../../../ffi/netlink/error.ts";

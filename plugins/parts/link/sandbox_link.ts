@@ -11,13 +11,13 @@
  */
 
 import { CniError } from "../../../base/error.ts";
-import type { Call } from "../../../cni/plugin.ts";
-import type { Result } from "../../../cni/result/result.ts";
 import {
   type Rollback,
   type TearDownStep,
   tryAll,
-} from "../../../cni/call/rollback.ts";
+} from "../../../base/rollback.ts";
+import type { Call } from "../../../cni/plugin.ts";
+import type { Result } from "../../../cni/result/result.ts";
 import { isAtLeast } from "../../../cni/version.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link, NewLinkInNetns } from "../../../ffi/rtnl/link.ts";

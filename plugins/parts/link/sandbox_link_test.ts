@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createLog } from "../../../base/log/log.ts";
-import { Rollback } from "../../../cni/call/rollback.ts";
+import { Rollback } from "../../../base/rollback.ts";
 import { unbatched } from "../../../cni/call/link_deletion.ts";
 import { MacvlanMode } from "../../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";

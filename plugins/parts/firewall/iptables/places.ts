@@ -7,7 +7,7 @@
 
 import { describeError } from "../../../../base/error.ts";
 import type { Log } from "../../../../base/log/log.ts";
-import { throwAll } from "../../../../cni/call/rollback.ts";
+import { throwAll } from "../../../../base/rollback.ts";
 import { inNetns, NetNs } from "../../../../ffi/netns.ts";
 import type { IpFamily } from "../../../../net/ip.ts";
 import { getNftables, openNftables } from "../open_nftables.ts";

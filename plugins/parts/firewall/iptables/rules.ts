@@ -18,7 +18,7 @@
  * @module
  */
 
-import { throwAll } from "../../../../cni/call/rollback.ts";
+import { throwAll } from "../../../../base/rollback.ts";
 import { Cidr } from "../../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../../net/ip.ts";
 import { lockNetns } from "../../sandbox/lock_netns.ts";

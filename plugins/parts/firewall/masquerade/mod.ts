@@ -12,7 +12,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../../../base/error.ts";
 import type { Log } from "../../../../base/log/log.ts";
-import { tryAll } from "../../../../cni/call/rollback.ts";
+import { tryAll } from "../../../../base/rollback.ts";
 import type { AttachmentId } from "../../../../cni/config/types.ts";
 import { Nftables } from "../../../../ffi/nftables/mod.ts";
 import { NetNs } from "../../../../ffi/netns.ts";

@@ -6,7 +6,7 @@
  */
 
 import type { Call } from "../../../../cni/plugin.ts";
-import type { Rollback } from "../../../../cni/call/rollback.ts";
+import type { Rollback } from "../../../../base/rollback.ts";
 import type { NetConf } from "../../../../cni/config/types.ts";
 import type { Cidr } from "../../../../net/cidr.ts";
 import { attachmentOf } from "../../owner/attachment.ts";

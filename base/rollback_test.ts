@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
-import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
-import { createLog, type Log } from "../../base/log/log.ts";
+import { CniError, ErrorCode, toCniError } from "./error.ts";
+import { createLog, type Log } from "./log/log.ts";
 import { Rollback, type TearDownStep, tryAll } from "./rollback.ts";
 
 /** What happened, in order, and a log that tells it too. */

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { describeError } from "../../base/error.ts";
-import type { Log } from "../../base/log/log.ts";
+import { describeError } from "./error.ts";
+import type { Log } from "./log/log.ts";
 
 /** How to undo one step. */
 export type Undo = () => void | Promise<void>;
