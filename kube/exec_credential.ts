@@ -10,7 +10,6 @@
 import * as z from "zod/mini";
 import type { Environment } from "../base/process/environment.ts";
 import { describeError } from "../base/error.ts";
-import { type ProcessResult, runToEnd } from "../cni/invoke/child.ts";
 import { deadline } from "../base/deadline.ts";
 import {
   decode,
@@ -18,6 +17,7 @@ import {
   omitAbsent,
   type SchemaOutput,
 } from "../base/json/json.ts";
+import { type ProcessResult, runToEnd } from "../base/process/child.ts";
 import { once, optional } from "../cni/config/types.ts";
 import type {
   ClientCertificate,

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { runToEnd } from "./child.ts";
 import { pause } from "../../base/deadline.ts";
+import { runToEnd } from "../../base/process/child.ts";
 import type { Invocation, Starter } from "../call/context.ts";
 import { readFormat } from "./program_format.ts";
 

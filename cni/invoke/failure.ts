@@ -12,9 +12,9 @@ import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { decode, parseJson } from "../../base/json/json.ts";
 import { once, optional } from "../config/types.ts";
-import type { ProcessResult } from "./child.ts";
 import { PluginNotStarted } from "./find.ts";
 import { formatAbort, isTimeout } from "../../base/deadline.ts";
+import type { ProcessResult } from "../../base/process/child.ts";
 
 /** How a failed plugin ended. */
 export interface Failure extends Omit<ProcessResult, "success"> {

@@ -5,8 +5,8 @@
  */
 
 import { CniError, describeError } from "../../base/error.ts";
-import { type ProcessResult, runToEnd } from "../../cni/invoke/child.ts";
 import { deadline } from "../../base/deadline.ts";
+import { type ProcessResult, runToEnd } from "../../base/process/child.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { inNetns, type NetNs, WrongNetnsError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";

@@ -8,7 +8,7 @@ import { inNetns } from "../../ffi/netns.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
-import { runToEnd } from "../../cni/invoke/child.ts";
+import { runToEnd } from "../../base/process/child.ts";
 import { COPIED, type Place } from "./place.ts";
 import {
   type Executable,

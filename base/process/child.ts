@@ -5,8 +5,8 @@
  * @module
  */
 
-import { deadline, JoinedSignal, waitUntil } from "../../base/deadline.ts";
-import { describeError } from "../../base/error.ts";
+import { deadline, JoinedSignal, waitUntil } from "../deadline.ts";
+import { describeError } from "../error.ts";
 
 /**
  * How long to keep reading after a process has ended while another process holds
