@@ -170,16 +170,16 @@ export {
   type NetConf,
   netConf,
   type NetConfWith,
-  once,
   parsedText,
   type TextSchema,
 } from "./cni/config/types.ts";
 export type { Conflict } from "./cni/config/conflicts.ts";
-export type {
-  JsonObject,
-  JsonValue,
-  Schema,
-  SchemaOutput,
+export {
+  type JsonObject,
+  type JsonValue,
+  once,
+  type Schema,
+  type SchemaOutput,
 } from "./base/json/json.ts";
 
 // Results.

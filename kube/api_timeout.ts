@@ -5,7 +5,7 @@
  */
 
 import * as z from "zod/mini";
-import { once } from "../cni/config/types.ts";
+import { once } from "../base/json/json.ts";
 
 /** Below the time limit of the kubelet and of runtimes, which is 220 s. */
 const MAX_SECONDS = 219;

@@ -15,10 +15,10 @@ import {
   decode,
   type JsonObject,
   omitAbsent,
+  once,
   type SchemaOutput,
 } from "../base/json/json.ts";
 import { type ProcessResult, runToEnd } from "../base/process/child.ts";
-import { once, optional } from "../cni/config/types.ts";
 import type {
   ClientCertificate,
   Credentials,
@@ -221,10 +221,10 @@ const documentSchema = once(() =>
     apiVersion: z.string(),
     kind: z.string(),
     status: z.object({
-      expirationTimestamp: optional(z.string()),
-      token: optional(z.string()),
-      clientCertificateData: optional(z.string()),
-      clientKeyData: optional(z.string()),
+      expirationTimestamp: z.optional(z.string()),
+      token: z.optional(z.string()),
+      clientCertificateData: z.optional(z.string()),
+      clientKeyData: z.optional(z.string()),
     }),
   })
 );

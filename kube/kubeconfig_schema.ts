@@ -7,8 +7,7 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../base/json/json.ts";
-import { once, optional } from "../cni/config/types.ts";
+import { once, type SchemaOutput } from "../base/json/json.ts";
 
 export type Kubeconfig = SchemaOutput<ReturnType<typeof kubeconfigSchema>>;
 /** A `cluster`: an API server. */
@@ -18,8 +17,8 @@ export type UserEntry = SchemaOutput<ReturnType<typeof userSchema>>;
 /** An `exec`: a program that provides credentials. */
 export type ExecEntry = SchemaOutput<ReturnType<typeof execSchema>>;
 
-const text = once(() => optional(z.string()));
-const flag = once(() => optional(z.boolean()));
+const text = once(() => z.optional(z.string()));
+const flag = once(() => z.optional(z.boolean()));
 
 const clusterSchema = once(() =>
   z.object({
@@ -29,7 +28,7 @@ const clusterSchema = once(() =>
     "insecure-skip-tls-verify": flag(),
     "tls-server-name": text(),
     "proxy-url": text(),
-    extensions: optional(z.array(
+    extensions: z.optional(z.array(
       z.object({ name: z.string(), extension: z.unknown() }),
     )),
   })
@@ -39,8 +38,8 @@ const execSchema = once(() =>
   z.object({
     apiVersion: text(),
     command: text(),
-    args: optional(z.array(z.string())),
-    env: optional(z.array(z.object({ name: z.string(), value: z.string() }))),
+    args: z.optional(z.array(z.string())),
+    env: z.optional(z.array(z.object({ name: z.string(), value: z.string() }))),
     installHint: text(),
     provideClusterInfo: flag(),
     interactiveMode: text(),
@@ -59,10 +58,10 @@ const userSchema = once(() =>
     password: text(),
     as: text(),
     "as-uid": text(),
-    "as-groups": optional(z.array(z.string())),
-    "as-user-extra": optional(z.record(z.string(), z.array(z.string()))),
-    exec: optional(execSchema()),
-    "auth-provider": optional(z.unknown()),
+    "as-groups": z.optional(z.array(z.string())),
+    "as-user-extra": z.optional(z.record(z.string(), z.array(z.string()))),
+    exec: z.optional(execSchema()),
+    "auth-provider": z.optional(z.unknown()),
   })
 );
 
@@ -75,10 +74,10 @@ export const kubeconfigSchema = once(() => {
   });
   return z.object({
     "current-context": text(),
-    contexts: optional(z.array(z.object({ ...named, context }))),
-    clusters: optional(
+    contexts: z.optional(z.array(z.object({ ...named, context }))),
+    clusters: z.optional(
       z.array(z.object({ ...named, cluster: clusterSchema() })),
     ),
-    users: optional(z.array(z.object({ ...named, user: userSchema() }))),
+    users: z.optional(z.array(z.object({ ...named, user: userSchema() }))),
   });
 });

@@ -18,6 +18,7 @@
  * @module
  */
 
+import { optional } from "../cni/config/types.ts";
 import type { Result } from "../cni/result/result.ts";
 import { dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../base/error.ts";
@@ -26,6 +27,7 @@ import {
   decodeLeniently,
   type JsonObject,
   type JsonValue,
+  once,
   parseJson,
 } from "../base/json/json.ts";
 import {
@@ -39,7 +41,6 @@ import {
 } from "../base/files/io.ts";
 import { replaceFile } from "../base/files/replace.ts";
 import * as z from "zod/mini";
-import { once, optional } from "../cni/config/types.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
 import { decodeResult } from "../cni/result/decoding.ts";
 import { encodeResult } from "../cni/result/encoding.ts";

@@ -23,15 +23,11 @@ import {
   foldKey,
   type JsonObject,
   type JsonValue,
+  once,
   parseJson,
   sortKeys,
 } from "../base/json/json.ts";
-import {
-  givenDnsSchema,
-  netConf,
-  once,
-  optional,
-} from "../cni/config/types.ts";
+import { givenDnsSchema, netConf, optional } from "../cni/config/types.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
 import { compareVersions, CURRENT_VERSION } from "../cni/version.ts";
 

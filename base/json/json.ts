@@ -44,6 +44,17 @@ export interface Schema<T> {
 /** The output type of a schema. */
 export type SchemaOutput<S> = S extends Schema<infer T> ? T : never;
 
+/**
+ * Defers building a schema to its first use.
+ *
+ * zod needs 1 to 2 ms for the first schemas of a process, and not every call
+ * decodes a configuration.
+ */
+export function once<T>(build: () => T): () => T {
+  let built: T | undefined;
+  return () => built ??= build();
+}
+
 /** Any schema. */
 type ZodSchema = z.core.$ZodType;
 

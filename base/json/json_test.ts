@@ -1,4 +1,9 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
 import * as z from "zod/mini";
 import { CniError, ErrorCode } from "../error.ts";
 import {
@@ -9,6 +14,7 @@ import {
   type JsonValue,
   objectOf,
   omitAbsent,
+  once,
   parseJson,
   sortKeys,
 } from "./json.ts";
@@ -324,4 +330,9 @@ Deno.test("sortKeys() sorts at every depth, but not arrays", () => {
     JSON.stringify(sortKeys(value)),
     `{"a":{"e":"x","f":null},"b":[{"c":2,"d":1},0]}`,
   );
+});
+
+Deno.test("once() builds a value once", () => {
+  const build = once(() => ({}));
+  assertStrictEquals(build(), build());
 });

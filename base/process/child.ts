@@ -10,8 +10,8 @@ import { describeError } from "../error.ts";
 
 /**
  * How long to keep reading after a process has ended while another process holds
- * its output open, in milliseconds. A daemon started with the plugin's stdout
- * would hold it forever.
+ * its output open, in milliseconds. A daemon started with the process's
+ * stdout would hold it forever.
  */
 const GRACE_MS = 1000;
 

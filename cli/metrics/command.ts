@@ -4,7 +4,6 @@
  * @module
  */
 
-import { once } from "../../cni/config/types.ts";
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
 import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
@@ -13,6 +12,7 @@ import {
   formatFailureText,
   hintAtRoot,
 } from "../../base/command_line/failure.ts";
+import { once } from "../../base/json/json.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { listLeftovers } from "../doctor/leftovers.ts";
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts";

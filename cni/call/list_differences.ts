@@ -5,7 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import { once, optional } from "../config/types.ts";
+import { optional } from "../config/types.ts";
+import { once } from "../../base/json/json.ts";
 import { type Difference, splitDifferences } from "./differences.ts";
 
 const kernelObjectSchema = once(() =>

@@ -8,7 +8,7 @@ import { CallLog } from "./call_log.ts";
 import type { CmdArgs, Command } from "./args.ts";
 import { formatFailure } from "../../base/error.ts";
 import { type DelegatedPlugin, delegateTo } from "../invoke/delegate.ts";
-import { decode, decodeLeniently } from "../../base/json/json.ts";
+import { decode, decodeLeniently, once } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
 import { Rollback } from "../../base/rollback.ts";
 import type { Call, Plugin } from "../plugin.ts";
@@ -29,7 +29,6 @@ import {
   type AttachmentId,
   decodeValidAttachments,
   type NetConf,
-  once,
 } from "../config/types.ts";
 import { CURRENT_VERSION, isAtLeast, isSpecVersion } from "../version.ts";
 

@@ -12,6 +12,7 @@ import {
   decode,
   type JsonObject,
   omitAbsent,
+  once,
   type Schema,
   type SchemaOutput,
 } from "../../base/json/json.ts";
@@ -82,17 +83,6 @@ export function refusing<C>(
     when: ({ value }) => typeof value === "object" && value !== null,
   });
   return (config as unknown as z.ZodMiniType<C>).check(check);
-}
-
-/**
- * Defers building a schema to its first use.
- *
- * zod needs 1 to 2 ms for the first schemas of a process, and not every call
- * decodes a configuration.
- */
-export function once<T>(build: () => T): () => T {
-  let built: T | undefined;
-  return () => built ??= build();
 }
 
 /** Reads an address. */

@@ -1,4 +1,4 @@
-import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import * as z from "zod/mini";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
@@ -11,7 +11,6 @@ import {
   ipSchema,
   listedTest,
   netConf,
-  once,
   optional,
   optionalIpSchema,
   parsedText,
@@ -71,11 +70,6 @@ Deno.test("parsedText() lets errors of the program through", () => {
     throw new TypeError("bug");
   });
   assertThrows(() => decode(schema, "x", "it"), TypeError, "bug");
-});
-
-Deno.test("once() builds a value once", () => {
-  const build = once(() => ({}));
-  assertStrictEquals(build(), build());
 });
 
 Deno.test("routeSchema() reads every field", async (t) => {

@@ -10,8 +10,8 @@
 
 import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { decode, parseJson } from "../../base/json/json.ts";
-import { once, optional } from "../config/types.ts";
+import { optional } from "../config/types.ts";
+import { decode, once, parseJson } from "../../base/json/json.ts";
 import { PluginNotStarted } from "./find.ts";
 import { formatAbort, isTimeout } from "../../base/deadline.ts";
 import type { ProcessResult } from "../../base/process/child.ts";

@@ -6,10 +6,14 @@
 
 import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { decode, type JsonObject, parseJson } from "../../base/json/json.ts";
+import {
+  decode,
+  type JsonObject,
+  once,
+  parseJson,
+} from "../../base/json/json.ts";
 import type { Result } from "../result/result.ts";
 import { decodeResult } from "../result/decoding.ts";
-import { once } from "../config/types.ts";
 import { DEFAULT_VERSION } from "../version.ts";
 
 /** A result in the shape of the version that it names. */

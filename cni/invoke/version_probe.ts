@@ -7,8 +7,13 @@
 import * as z from "zod/mini";
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
-import { once, optional } from "../config/types.ts";
+import { optional } from "../config/types.ts";
+import {
+  decode,
+  once,
+  parseJson,
+  type SchemaOutput,
+} from "../../base/json/json.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import { execPlugin } from "./exec.ts";
 import type { CallContext, Invocation } from "../call/context.ts";

@@ -8,7 +8,7 @@
 
 import * as z from "zod/mini";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { decode, omitAbsent } from "../../base/json/json.ts";
+import { decode, omitAbsent, once } from "../../base/json/json.ts";
 import {
   emptyDns,
   type Interface,
@@ -25,7 +25,6 @@ import {
   collectUnknown,
   dnsSchema,
   type NetConf,
-  once,
   optional,
   optionalIpSchema,
   routeSchema,

@@ -5,11 +5,10 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
 import {
   cidrSchema,
   netConf,
-  once,
   optional,
   optionalIpSchema,
   parsedText,

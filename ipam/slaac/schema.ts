@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import { netConf, once, optional } from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional } from "../../cni/config/types.ts";
 
 /** How the kernel chooses the lower half of an address. */
 const GENERATIONS = ["eui64", "random", "stable-privacy"] as const;

@@ -8,11 +8,10 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
 import {
   dnsSchema,
   netConf,
-  once,
   optional,
   optionalIpSchema,
   routeSchema,

@@ -7,12 +7,11 @@
 
 import * as z from "zod/mini";
 import { parseStayTime } from "../../base/duration.ts";
-import type { SchemaOutput } from "../../base/json/json.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
 import {
   cidrSchema,
   dnsSchema,
   netConf,
-  once,
   optional,
   optionalIpSchema,
   parsedText,

@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import { cidrSchema, netConf, once, optional } from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { cidrSchema, netConf, optional } from "../../cni/config/types.ts";
 
 /**
  * Reads an integer like Go's uint64; the largest ones lose their last digits.

@@ -18,8 +18,13 @@ import {
 import { listFiles } from "../../base/files/list_files.ts";
 import { replaceFile } from "../../base/files/replace.ts";
 import { findFileId, isStillThere } from "../../base/files/same_file.ts";
-import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
-import { once, optional, parsedText } from "../../cni/config/types.ts";
+import {
+  decode,
+  once,
+  parseJson,
+  type SchemaOutput,
+} from "../../base/json/json.ts";
+import { optional, parsedText } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";

@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import { netConf, once, optional, parsedText } from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional, parsedText } from "../../cni/config/types.ts";
 import { AddressError } from "../../net/ip.ts";
 import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 

@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import { netConf, once, optional, refusing } from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional, refusing } from "../../cni/config/types.ts";
 import {
   hostAccessKeys,
   withHostAccess,

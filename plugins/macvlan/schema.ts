@@ -5,13 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import {
-  netConf,
-  once,
-  optional,
-  uint32Schema,
-} from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional, uint32Schema } from "../../cni/config/types.ts";
 import {
   hostAccessKeys,
   withHostAccess,

@@ -10,8 +10,8 @@
 import * as z from "zod/mini";
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { decode, parseJson, type Schema } from "../../base/json/json.ts";
-import { once, optional } from "../../cni/config/types.ts";
+import { optional } from "../../cni/config/types.ts";
+import { decode, once, parseJson, type Schema } from "../../base/json/json.ts";
 
 /** Instructions for noop. Missing or empty ones are skipped. */
 export interface Script {

@@ -1,7 +1,7 @@
 import { describeError } from "../../base/error.ts";
+import { once } from "../../base/json/json.ts";
 import { printAndExit } from "../../cni/call/answer.ts";
 import { dispatch, processInput } from "../../cni/skel.ts";
-import { once } from "../../cni/config/types.ts";
 import { createNoop } from "./plugin.ts";
 
 /**

@@ -18,12 +18,17 @@ import * as z from "zod/mini";
 import { parseArgs } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { DispatchInput } from "../../cni/call/context.ts";
-import { decode, parseJson, type SchemaOutput } from "../../base/json/json.ts";
+import {
+  decode,
+  once,
+  parseJson,
+  type SchemaOutput,
+} from "../../base/json/json.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { checkNetns } from "../../cni/call/request.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { encodeResult } from "../../cni/result/encoding.ts";
-import { netConf, once, optional } from "../../cni/config/types.ts";
+import { netConf, optional } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   logCall,

@@ -14,7 +14,8 @@
 
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
-import { netConf, once } from "../../cni/config/types.ts";
+import { once } from "../../base/json/json.ts";
+import { netConf } from "../../cni/config/types.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 
 const passthruSchema = once(() => netConf({}));

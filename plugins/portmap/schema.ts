@@ -5,13 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import {
-  netConf,
-  once,
-  optional,
-  optionalIpSchema,
-} from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional, optionalIpSchema } from "../../cni/config/types.ts";
 
 /** Where the rules are kept. */
 export type BackendName = "iptables" | "nftables";

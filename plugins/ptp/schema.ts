@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { SchemaOutput } from "../../base/json/json.ts";
-import { mtuSchema, netConf, once, optional } from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { mtuSchema, netConf, optional } from "../../cni/config/types.ts";
 import { dnsOverrideSchema } from "../parts/address/dns_override.ts";
 import {
   masqueradeKeys,

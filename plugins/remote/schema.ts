@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { Schema, SchemaOutput } from "../../base/json/json.ts";
-import { netConf, once, optional } from "../../cni/config/types.ts";
+import { once, type Schema, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional } from "../../cni/config/types.ts";
 
 /** Below the time limit of the kubelet and of runtimes, which is 220 s. */
 const MAX_SECONDS = 219;

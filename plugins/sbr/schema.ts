@@ -5,8 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
-import { netConf, once, optional, parsedBy } from "../../cni/config/types.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
+import { netConf, optional, parsedBy } from "../../cni/config/types.ts";
 import { AddressError, Ip, type IpFamily } from "../../net/ip.ts";
 
 /** At most one router per family. */

@@ -5,10 +5,9 @@
  */
 
 import * as z from "zod/mini";
-import type { SchemaOutput } from "../../base/json/json.ts";
+import { once, type SchemaOutput } from "../../base/json/json.ts";
 import {
   netConf,
-  once,
   optional,
   parsedText,
   uint32Schema,

@@ -44,7 +44,7 @@ libcni/
 node/
   net/ ffi/ base/ cni/ libcni/
 kube/
-  net/ ffi/change_check.ts base/ cni/
+  net/ ffi/change_check.ts base/
 plugins/parts/evidence/
   net/ ffi/ base/ cni/ metadata/ libcni/ plugins/parts/owner/
 plugins/parts/address/ipam_traits.ts

@@ -7,8 +7,8 @@
 
 import * as z from "zod/mini";
 import { CniError, ErrorCode } from "../../../base/error.ts";
-import { decode, parseJson } from "../../../base/json/json.ts";
-import { once, optional } from "../../../cni/config/types.ts";
+import { optional } from "../../../cni/config/types.ts";
+import { decode, once, parseJson } from "../../../base/json/json.ts";
 import type { PodDevice } from "./pod_resources.ts";
 import { readFile } from "../../../base/files/io.ts";
 

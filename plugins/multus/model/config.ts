@@ -15,13 +15,13 @@ import {
   cidrSchema,
   MULTUS_CACHE_DIR,
   type NetConf,
-  once,
   optional,
 } from "../../../cni/config/types.ts";
 import { exists } from "../../../base/files/io.ts";
 import {
   type JsonObject,
   omitAbsent,
+  once,
   type Schema,
 } from "../../../base/json/json.ts";
 import type { LogOptions } from "../../../base/log/rotated_file.ts";

@@ -24,6 +24,7 @@ import {
   type JsonObject,
   type JsonValue,
   omitAbsent,
+  once,
   parseJson,
 } from "../../../base/json/json.ts";
 import { ifPossible } from "../../../base/files/io.ts";
@@ -31,7 +32,6 @@ import type { NetworkConfList } from "../../../libcni/conf.ts";
 import { encodeJson, formatJson } from "../../../base/json/json_bytes.ts";
 import {
   givenDnsSchema,
-  once,
   optional,
   routeSchema,
 } from "../../../cni/config/types.ts";

@@ -18,12 +18,7 @@ import {
   checkInterfaceName,
   INTERFACE_NAME_BYTES,
 } from "../../../cni/call/args.ts";
-import {
-  ipSchema,
-  once,
-  optional,
-  routeSchema,
-} from "../../../cni/config/types.ts";
+import { ipSchema, optional, routeSchema } from "../../../cni/config/types.ts";
 import {
   CniError,
   describeError,
@@ -34,6 +29,7 @@ import {
   decode,
   type JsonObject,
   omitAbsent,
+  once,
   parseJson,
 } from "../../../base/json/json.ts";
 import {

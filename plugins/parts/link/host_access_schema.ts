@@ -5,13 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import type { Schema } from "../../../base/json/json.ts";
-import {
-  ipSchema,
-  once,
-  optional,
-  refusing,
-} from "../../../cni/config/types.ts";
+import { once, type Schema } from "../../../base/json/json.ts";
+import { ipSchema, optional, refusing } from "../../../cni/config/types.ts";
 import type { Ip } from "../../../net/ip.ts";
 
 /** The keys of a configuration. */

@@ -5,7 +5,8 @@
  */
 
 import * as z from "zod/mini";
-import { once, optional } from "../../../cni/config/types.ts";
+import { optional } from "../../../cni/config/types.ts";
+import { once } from "../../../base/json/json.ts";
 import { dnsOverrideSchema } from "../address/dns_override.ts";
 
 /** Builds the schemas of the keys of `MasterConfig`. */

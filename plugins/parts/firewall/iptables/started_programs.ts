@@ -5,7 +5,7 @@
  */
 
 import { ifPossible } from "../../../../base/files/io.ts";
-import { once } from "../../../../cni/config/types.ts";
+import { once } from "../../../../base/json/json.ts";
 
 /** For how long an ended program is known: no reader of events is so far behind. */
 const KNOWN_MS = 10_000;
