@@ -40,7 +40,7 @@ import {
   requirePrevResult,
 } from "../parts/sandbox/prev_result.ts";
 import { findSandbox, openSandbox, pathOf } from "../parts/sandbox/sandbox.ts";
-import { describeLink } from "../parts/link/veth.ts";
+import { describeLink } from "../parts/link/describe_link.ts";
 import type { BandwidthConfig } from "./schema.ts";
 import {
   type Directions,

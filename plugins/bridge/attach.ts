@@ -28,10 +28,10 @@ import {
   configureInterface,
   releaseOnFailure,
 } from "../parts/address/sandbox_addresses.ts";
+import { describeLink } from "../parts/link/describe_link.ts";
 import {
   type ConnectedVeth,
   connectVeth,
-  describeLink,
   findOwnHostEnd,
   lookUpVeth,
   type Veth,

@@ -51,7 +51,8 @@ import {
   asksOverLink,
   withRelease,
 } from "../parts/address/sandbox_addresses.ts";
-import { describeLink, describeVeth } from "../parts/link/veth.ts";
+import { describeLink } from "../parts/link/describe_link.ts";
+import { describeVeth } from "../parts/link/veth.ts";
 import {
   type Adding,
   avoidConflicts,

@@ -42,7 +42,7 @@ import {
   withRelease,
 } from "../parts/address/sandbox_addresses.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
-import { describeLink } from "../parts/link/veth.ts";
+import { describeLink } from "../parts/link/describe_link.ts";
 import { deviceKeysOf, getDevice, isDrivenByProgram } from "./find_device.ts";
 import {
   addRoutesAndRules,

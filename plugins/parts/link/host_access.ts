@@ -72,7 +72,7 @@ import { deleteNow } from "./delete_links.ts";
 import type { HostAccessKeys } from "./host_access_schema.ts";
 import { listMissingAddresses } from "./repair_link.ts";
 import { isShimName, shimNameOf } from "./shim_name.ts";
-import { describeLink } from "./veth.ts";
+import { describeLink } from "./describe_link.ts";
 
 /** A call of a plugin whose containers the host can reach. */
 export type HostAccessCall = Call<NetConf & HostAccessKeys>;

@@ -38,7 +38,7 @@ import {
 import { checkIfNameIsFree, findSandbox, pathOf } from "../sandbox/sandbox.ts";
 import { withRelease } from "../address/sandbox_addresses.ts";
 import { stableName } from "../owner/stable_name.ts";
-import { describeLink } from "./veth.ts";
+import { describeLink } from "./describe_link.ts";
 
 /** An ADD in progress. */
 export interface AddingLink {

@@ -15,6 +15,7 @@ import { aliasOf, type Attachment, isOfAnother } from "../owner/attachment.ts";
 import { readyHostEndForIpv6 } from "../address/ipv6.ts";
 import { checkIfNameIsFree } from "../sandbox/sandbox.ts";
 import { stableName } from "../owner/stable_name.ts";
+import { describeLink } from "./describe_link.ts";
 
 /** The part of a link that is needed to configure it. */
 export type LinkEnd = Pick<Link, "index" | "name">;
@@ -148,11 +149,6 @@ export function describeVeth(
   const end = { ...describeLink(container), sandbox: netns };
   const interfaces = [...bridge, describeLink(host), end];
   return { interfaces, container: interfaces.length - 1 };
-}
-
-/** Describes a link of the host for a result. */
-export function describeLink({ name, mac }: Link): Interface {
-  return { name, mac: mac?.toString() };
 }
 
 /** The names of our hosts' ends; the Go plugins' have eight digits. */
