@@ -45,8 +45,8 @@ function findFullPools(node: NodeReader): Findings {
 /** Finds networks that have no free address except persistent addresses. */
 function findPersistentPools(node: NodeReader): Findings {
   return countPools(node).flatMap(
-    ({ network, path, subnets, used, sticky, all }) => {
-      const count = BigInt(sticky.length);
+    ({ network, path, subnets, used, persistent, all }) => {
+      const count = BigInt(persistent.length);
       if (count === 0n || used + count < all) return [];
       return [warning(
         `"${network}" has no free address of ${subnets.join(", ")}: ${count} ` +

@@ -43,7 +43,7 @@ export async function networks(call: CniCall): Promise<Output> {
             ...new Set(confs.flatMap((conf) => listSubnets(conf)).map(String)),
           ],
           used: pool === undefined ? null : Number(pool.used),
-          staying: pool === undefined ? null : pool.sticky.length,
+          staying: pool === undefined ? null : pool.persistent.length,
           addresses: pool === undefined ? null : Number(pool.all),
           poolProblem,
           attachments: attached?.filter(({ network }) => network === row.name)
@@ -79,8 +79,8 @@ function findScarcest(
   pools: readonly PoolUse[],
   { name, file }: Pick<NetworkRow, "name" | "file">,
 ): PoolUse | undefined {
-  const left = ({ all, used, sticky, setAside }: PoolUse): bigint =>
-    all - used - BigInt(sticky.length + setAside.length);
+  const left = ({ all, used, persistent, setAside }: PoolUse): bigint =>
+    all - used - BigInt(persistent.length + setAside.length);
   return pools.filter(({ network, path }) => network === name || path === file)
     .toSorted((one, other) => left(one) < left(other) ? -1 : 1)[0];
 }

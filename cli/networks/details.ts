@@ -141,14 +141,14 @@ async function readDetails(
   const sets = listPools({ networks: [known] }).flatMap(({ sets }) => sets);
   const pools = countPools({ networks: [known] })
     .map((
-      { subnets, used, all, sticky, setAside, directory },
+      { subnets, used, all, persistent, setAside, directory },
       index,
     ): Pool => ({
       subnets,
       gateways: sets[index]?.flatMap(({ gateway }) => gateway ?? [])
         .map(String) ?? [],
       used: Number(used),
-      staying: sticky.map(({ address, namespace, pod, ifName, until }) => ({
+      staying: persistent.map(({ address, namespace, pod, ifName, until }) => ({
         address,
         pod: `${namespace}/${pod}`,
         interface: ifName,
@@ -158,7 +158,7 @@ async function readDetails(
         ...one,
         until: formatTime(until),
       })),
-      free: Number(all - used) - sticky.length - setAside.length,
+      free: Number(all - used) - persistent.length - setAside.length,
       leases: directory,
     }));
   const attached = ifPossible(() => node.attachments)

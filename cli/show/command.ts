@@ -72,8 +72,8 @@ function listPersistent(call: CniCall): PersistentView[] {
     env,
     signal,
   });
-  return countPools(node).flatMap(({ network, sticky }) =>
-    sticky.map(({ address, namespace, pod, ifName, until }) => ({
+  return countPools(node).flatMap(({ network, persistent }) =>
+    persistent.map(({ address, namespace, pod, ifName, until }) => ({
       address,
       network,
       pod: `${namespace}/${pod}`,

@@ -24,11 +24,11 @@ import {
 } from "./allocator.ts";
 import {
   dataDirOf,
-  isSticky,
+  hasPersistentAddresses,
+  persistentMsOf,
   podNameOf,
   rangeSetsOf,
   requestedIpsOf,
-  stickyMsOf,
 } from "./config.ts";
 import {
   type DatedLease,
@@ -50,16 +50,19 @@ import { LeaseStore } from "./store.ts";
  * while lost leases are restored.
  *
  * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
- *   4 if addresses stay and the pod is unknown, 11 if no address is free, 999 if the attachment has leases already, 5 if a
- *   file cannot be read or written
+ *   4 if addresses are persistent and the pod is unknown, 11 if no address is
+ *   free, 999 if the attachment has leases already, 5 if a file cannot be read
+ *   or written
  */
 export async function leaseAddresses(
   call: Call<HostLocalConfig>,
 ): Promise<Result> {
   const sets = rangeSetsOf(call.config, call.cniVersion);
   const requests = distribute(requestedIpsOf(call.config, call.args), sets);
-  const stickyMs = stickyMsOf(call.config);
-  const name = isSticky(call.config) ? podNameOf(call) : undefined;
+  const persistentMs = persistentMsOf(call.config);
+  const name = hasPersistentAddresses(call.config)
+    ? podNameOf(call)
+    : undefined;
   const replacement = CONFLICTS in call.config
     ? (await import("./set_aside.ts")).readReplacement(call.config)
     : undefined;
@@ -72,7 +75,7 @@ export async function leaseAddresses(
       dataDirOf(call.config),
       call.network,
       call,
-      stickyMs,
+      persistentMs,
     );
     if (restore !== undefined) await restore(store);
     else if (store.isUnused) throw new UnusedStoreError();
@@ -200,7 +203,7 @@ interface NewLease extends Candidate {
 
 /** The leases that an owner may keep. */
 export interface KeptLeases {
-  /** The name whose addresses stay. */
+  /** The name whose addresses are persistent. */
   readonly name?: PodName | undefined;
   /** Replaces addresses that the owner has. */
   readonly replacement?: Replacement | undefined;
@@ -311,7 +314,7 @@ function reuseLease(
 
 /**
  * Finds the leases of a name, and records that the owner will have them. Until it
- * does, they stay for the name: a crash at any moment leaves what the next ADD
+ * does, they are kept for the name: a crash at any moment leaves what the next ADD
  * finds.
  */
 function claimLeasesOfName(
@@ -320,7 +323,7 @@ function claimLeasesOfName(
   store: LeaseStore,
 ): Lease[] {
   const kept = store.leasesOfName(name, owner)
-    .map((lease) => store.makeSticky(lease, name));
+    .map((lease) => store.makePersistent(lease, name));
   if (kept.length > 0) recordName(name, owner, kept, store);
   return kept;
 }
@@ -385,8 +388,8 @@ function leaseNew(
 }
 
 /**
- * A full set: takes the address that has stayed longest for a name, or been set
- * aside.
+ * A full set: takes the persistent address that has been unused for the longest
+ * time, or an address that is set aside.
  */
 function takeOldestKept(
   set: RangeSet,

@@ -12,7 +12,7 @@ import { unlessUnreachable, withIoFailure } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, NotFreeError } from "./allocator.ts";
-import { dataDirOf, rangeSetsOf, stickyMsOf } from "./config.ts";
+import { dataDirOf, persistentMsOf, rangeSetsOf } from "./config.ts";
 import { findIp, isOfLink } from "./lease.ts";
 import {
   isBlank,
@@ -64,7 +64,7 @@ export async function checkLeases(
  */
 export function checkStatus(call: Call<HostLocalConfig>): void {
   const sets = knownRangeSets(call);
-  stickyMsOf(call.config);
+  persistentMsOf(call.config);
   const { resolvConf } = call.config.ipam ?? {};
   const files = new LeaseFiles(
     dataDirOf(call.config),
@@ -116,7 +116,7 @@ function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
   allocate(set, last, (ip) => isFree(files, ip));
 }
 
-/** If no other address is free, an ADD takes one that stays or is set aside. */
+/** If no other address is free, an ADD takes one that is persistent or set aside. */
 function isFree(files: LeaseFiles, ip: Ip): boolean {
   return unlessUnreachable(() => {
     const content = readLease(files.pathOf(`${ip}`));

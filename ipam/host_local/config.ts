@@ -92,18 +92,19 @@ function invalid(message: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
-/** Reports whether the leases of a network stay. */
-export function isSticky({ ipam }: HostLocalConfig): boolean {
+/** Reports whether the addresses of a network are persistent. */
+export function hasPersistentAddresses({ ipam }: HostLocalConfig): boolean {
   return ipam?.stay === "name";
 }
 
 /**
- * Returns how long leases stay, in milliseconds; 0 if they do not.
+ * Returns how long a name keeps an unused address, in milliseconds; 0 if addresses
+ * are not persistent.
  *
  * @throws {CniError} 7 if the time is missing
  */
-export function stickyMsOf(config: HostLocalConfig): number {
-  if (!isSticky(config)) return 0;
+export function persistentMsOf(config: HostLocalConfig): number {
+  if (!hasPersistentAddresses(config)) return 0;
   const { stayTime } = config.ipam ?? {};
   if (stayTime !== undefined) return stayTime;
   throw new CniError(

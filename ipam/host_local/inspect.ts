@@ -8,12 +8,12 @@ import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { metadata } from "./metadata.ts";
-import { dataDirOf, isSticky, rangeSetsOf } from "./config.ts";
+import { dataDirOf, hasPersistentAddresses, rangeSetsOf } from "./config.ts";
 import {
   findIp,
   isOfLink,
+  parsePersistent,
   parseSetAside,
-  parseSticky,
   type PodName,
 } from "./lease.ts";
 import { LOCK_FILE, readLease } from "./lease_files.ts";
@@ -30,8 +30,8 @@ export interface Pool {
   /** Path of the file that each call locks. */
   readonly lock: string;
   readonly sets: readonly RangeSet[];
-  /** How long an address stays for the name of a pod, in ms; 0 if it does not. */
-  readonly stickyMs: number;
+  /** How long a pod's name keeps an unused address, in ms; 0 if it does not. */
+  readonly persistentMs: number;
 }
 
 /**
@@ -49,12 +49,14 @@ export function readPool(
     directory,
     lock: `${directory}/${LOCK_FILE}`,
     sets: rangeSetsOf(config, cniVersion),
-    stickyMs: isSticky(config) ? config.ipam?.stayTime ?? 0 : 0,
+    persistentMs: hasPersistentAddresses(config)
+      ? config.ipam?.stayTime ?? 0
+      : 0,
   };
 }
 
-/** An address that stays for the name of a pod, and until when. */
-export interface StickyAddress extends PodName {
+/** A persistent address that no pod uses, and until when its name keeps it. */
+export interface PersistentAddress extends PodName {
   readonly address: string;
   readonly until: Date;
 }
@@ -72,15 +74,15 @@ export interface SetUse {
   readonly subnets: readonly string[];
   /** The addresses of containers. */
   readonly used: bigint;
-  /** Those that stay for names of pods; ADD takes them if no other is free. */
-  readonly sticky: readonly StickyAddress[];
+  /** Those that pods' names keep; ADD takes them if no other is free. */
+  readonly persistent: readonly PersistentAddress[];
   /** Those that other machines have; ADD takes them if no other is free. */
   readonly setAside: readonly SetAsideAddress[];
   readonly all: bigint;
 }
 
 /** Counts the leases in each range set of a pool. */
-export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
+export function countLeases({ directory, sets, persistentMs }: Pool): SetUse[] {
   const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   const addresses = names.flatMap(({ name }) => {
     const ip = findIp(name);
@@ -95,10 +97,10 @@ export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
     const untilAfter = (ms: number): Date => new Date(since.getTime() + ms);
     return [{ address: name, ip, content, untilAfter }];
   });
-  const sticky = stickyMs === 0 ? [] : links.flatMap(
+  const persistent = persistentMs === 0 ? [] : links.flatMap(
     ({ address, ip, content, untilAfter }) => {
-      const podName = parseSticky(content);
-      const until = untilAfter(stickyMs);
+      const podName = parsePersistent(content);
+      const until = untilAfter(persistentMs);
       return podName ? [{ ...podName, address, ip, until }] : [];
     },
   ).sort(byEnd);
@@ -106,7 +108,7 @@ export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
     const mac = parseSetAside(content), until = untilAfter(SET_ASIDE_MS);
     return mac === undefined ? [] : [{ address, ip, mac, until }];
   }).sort(byEnd);
-  const kept = [...sticky, ...setAside];
+  const kept = [...persistent, ...setAside];
   const leased = addresses.filter(({ name }) =>
     !kept.some(({ address }) => address === name)
   );
@@ -114,7 +116,7 @@ export function countLeases({ directory, sets, stickyMs }: Pool): SetUse[] {
   return sets.map((set) => ({
     subnets: set.map(({ subnet }) => `${subnet}`),
     used: BigInt(leased.filter(({ ip }) => findRange(set, ip)).length),
-    sticky: sticky.filter(({ ip, until }) =>
+    persistent: persistent.filter(({ ip, until }) =>
       until.getTime() > now && findRange(set, ip)
     ).map(({ ip: _, ...one }) => one),
     setAside: setAside.filter(({ ip, until }) =>

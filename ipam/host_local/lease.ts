@@ -2,7 +2,7 @@
  * Leases, and what their files hold: `<container ID>\r\n<interface>`, or only the
  * container ID if a very old plugin wrote it.
  *
- * A sticky lease, of the name of a pod instead of a container, is a symbolic
+ * A persistent lease, of the name of a pod instead of a container, is a symbolic
  * link to `stay/<namespace>/<pod>/<interface>`, which does not exist. To the Go
  * plugin, the address is taken, because its name is there; no DEL of a
  * container releases the lease, because nothing can be read; and GC looks at
@@ -67,7 +67,7 @@ export function describeOwner(content: string): string {
   if (mac !== undefined) {
     return `another machine, ${mac}, because of which it is set aside`;
   }
-  const name = parseSticky(content);
+  const name = parsePersistent(content);
   if (name !== undefined) {
     const { namespace, pod, ifName } = name;
     return `pod "${namespace}/${pod}", interface "${ifName}", for which it is reserved`;
@@ -83,20 +83,20 @@ export function findIp(text: string): Ip | undefined {
   return unlessNoAddress(() => Ip.parse(text));
 }
 
-/** The name that a sticky lease is of: the interface of a pod. */
+/** The name that a persistent lease is of: the interface of a pod. */
 export interface PodName {
   readonly namespace: string;
   readonly pod: string;
   readonly ifName: string;
 }
 
-/** Formats the content of a lease that stays: where its link leads. */
-export function formatSticky({ namespace, pod, ifName }: PodName): string {
+/** Formats the content of a persistent lease: where its link leads. */
+export function formatPersistent({ namespace, pod, ifName }: PodName): string {
   return `stay/${namespace}/${pod}/${ifName}`;
 }
 
-/** Parses the target of a sticky lease's link; undefined for any other content. */
-export function parseSticky(content: string): PodName | undefined {
+/** Parses the target of a persistent lease's link; undefined for any other content. */
+export function parsePersistent(content: string): PodName | undefined {
   const [, namespace, pod, ifName] =
     /^stay\/([^/]*)\/([^/]*)\/([^/]*)$/.exec(content) ?? [];
   return namespace === undefined || pod === undefined || ifName === undefined
@@ -116,6 +116,6 @@ export function parseSetAside(content: string): string | undefined {
 
 /** Reports whether a content is where a link leads: of no container. */
 export function isOfLink(content: string): boolean {
-  return parseSticky(content) !== undefined ||
+  return parsePersistent(content) !== undefined ||
     parseSetAside(content) !== undefined;
 }

@@ -6,7 +6,7 @@
  *
  * - `lock`: empty; flock(2) on it guards everything else
  * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it is
- *   sticky or set aside
+ *   persistent or set aside
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
  * - `unfinished`: one of these while it is written; left only by a plugin that
  *   was killed meanwhile, and then meaningless
@@ -394,7 +394,7 @@ export function readLease(path: string): string | undefined {
 }
 
 /**
- * Reads the link of a lease that stays, or of an address that is set aside;
+ * Reads the link of a persistent lease, or of an address that is set aside;
  * undefined if it is anything else.
  */
 function readLink(path: string): string | undefined {

@@ -13,7 +13,7 @@ import type {
   Orphan,
 } from "../../metadata/leftovers.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
-import { containerOf, parseSticky } from "./lease.ts";
+import { containerOf, parsePersistent } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 
 /** See {@linkcode Leftovers}. */
@@ -45,8 +45,8 @@ export function listLeases(directories: readonly string[]): FoundLease[] {
       const ip = unlessNoAddress(() => Ip.parse(name));
       const content = ip &&
         ifPossible(() => Deno.readTextFileSync(`${directory}/${name}`));
-      // One that stays is of a name.
-      if (parseSticky(content?.trim() ?? "") !== undefined) return [];
+      // A persistent address is of a name.
+      if (parsePersistent(content?.trim() ?? "") !== undefined) return [];
       const container = containerOf(content ?? "");
       return container !== "" && ip
         ? [{ container, address: String(ip), since }]
@@ -66,7 +66,7 @@ async function findIn(
   using store = await LeaseStore.find(dataDir, network, { log });
   return (store?.leasesOfOthers([]) ?? []).flatMap(({ ip, path, content }) => {
     // GC releases them when they expire.
-    if (parseSticky(content) !== undefined) return [];
+    if (parsePersistent(content) !== undefined) return [];
     const container = containerOf(content);
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const reason = since &&

@@ -14,7 +14,7 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { dataDirOf, isSticky, podNameOf } from "./config.ts";
+import { dataDirOf, hasPersistentAddresses, podNameOf } from "./config.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -42,7 +42,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call.network,
       call,
     );
-    if (isSticky(call.config)) {
+    if (hasPersistentAddresses(call.config)) {
       store?.releaseOrKeep(
         store.leasesOf(call.args),
         ifPossible(() => podNameOf(call)),
@@ -58,7 +58,8 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       dataDirOf(call.config),
       call.network,
       call,
-      call.config.ipam?.stayTime ?? (isSticky(call.config) ? Infinity : 0),
+      call.config.ipam?.stayTime ??
+        (hasPersistentAddresses(call.config) ? Infinity : 0),
     );
     store?.collect(valid);
     store?.pruneNames();

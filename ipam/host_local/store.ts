@@ -17,11 +17,11 @@ import {
   findIp,
   formatContainer,
   formatOwner,
+  formatPersistent,
   formatSetAside,
-  formatSticky,
   type Lease,
+  parsePersistent,
   parseSetAside,
-  parseSticky,
   type PodName,
 } from "./lease.ts";
 import {
@@ -39,19 +39,19 @@ import { identifySandbox, isSandboxThere, NameFiles } from "./name_files.ts";
 export class LeaseStore implements Disposable {
   readonly #files: LeaseFiles;
   readonly #names: NameFiles;
-  readonly #stickyMs: number;
+  readonly #persistentMs: number;
   readonly #lock: FileLock | undefined;
   /** Why nothing can be changed if nothing is locked. */
   readonly #refusal: unknown;
 
   private constructor(
     files: LeaseFiles,
-    stickyMs: number,
+    persistentMs: number,
     lock: FileLock | undefined,
     refusal?: unknown,
   ) {
     this.#files = files;
-    this.#stickyMs = stickyMs;
+    this.#persistentMs = persistentMs;
     this.#names = new NameFiles(files.path);
     this.#lock = lock;
     this.#refusal = refusal;
@@ -60,7 +60,7 @@ export class LeaseStore implements Disposable {
   /**
    * Opens and locks the leases of a network. Creates the directory if necessary.
    *
-   * @param stickyMs How long leases stay for a name
+   * @param persistentMs How long a name keeps an unused address
    * @throws {CniError} 5 if the directory cannot be created or written to, 11 if
    *   others keep the lock
    */
@@ -68,7 +68,7 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
-    stickyMs = 0,
+    persistentMs = 0,
   ): Promise<LeaseStore> {
     const files = new LeaseFiles(dataDir, network, wait?.log);
     try {
@@ -77,7 +77,7 @@ export class LeaseStore implements Disposable {
         files.create();
         lock = await files.lock(wait);
       }
-      return new LeaseStore(files, stickyMs, lock);
+      return new LeaseStore(files, persistentMs, lock);
     } catch (error) {
       throw asUnopened(files, error);
     }
@@ -90,7 +90,7 @@ export class LeaseStore implements Disposable {
    * either, nothing is locked, and the leases may still be read: a caller that
    * cannot create files there cannot remove any.
    *
-   * @param stickyMs How long leases stay for a name
+   * @param persistentMs How long a name keeps an unused address
    * @throws {CniError} 5 if the directory exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
@@ -98,19 +98,19 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
-    stickyMs = 0,
+    persistentMs = 0,
   ): Promise<LeaseStore | undefined> {
     const files = new LeaseFiles(dataDir, network, wait?.log);
     try {
       const lock = await unlessUnreachable(files.lock(wait));
-      return lock && new LeaseStore(files, stickyMs, lock);
+      return lock && new LeaseStore(files, persistentMs, lock);
     } catch (refusal) {
       if (!isWritingRefused(refusal)) throw asUnopened(files, refusal);
       const lock = await unlessUnreachable(files.lockToRead(wait))
         .catch((error) => {
           throw asUnopened(files, error);
         });
-      return new LeaseStore(files, stickyMs, lock, refusal);
+      return new LeaseStore(files, persistentMs, lock, refusal);
     }
   }
 
@@ -190,10 +190,10 @@ export class LeaseStore implements Disposable {
     const record = this.#names.find(name);
     const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
     const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
-    const sticky = this.#leasesWith(formatSticky(name))
+    const persistent = this.#leasesWith(formatPersistent(name))
       .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
     if (record === undefined || record.containerId === owner.containerId) {
-      return sticky;
+      return persistent;
     }
     const left = this.#leasesWith(formatOwner(record)).filter(isKnown);
     const [first] = left;
@@ -205,7 +205,7 @@ export class LeaseStore implements Disposable {
         { details: `"${record.sandbox.netns}" exists` },
       );
     }
-    return [...sticky, ...left];
+    return [...persistent, ...left];
   }
 
   /**
@@ -213,8 +213,8 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if it cannot be written
    */
-  makeSticky(lease: Lease, name: PodName): Lease {
-    const content = formatSticky(name);
+  makePersistent(lease: Lease, name: PodName): Lease {
+    const content = formatPersistent(name);
     if (lease.content === content) return lease;
     this.#files.replaceLease(lease.ip.toString(), content);
     return { ...lease, content };
@@ -239,13 +239,13 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Finds the lease that has stayed for a name for the longest time; if there is
-   * none, the address that has been set aside for the longest time.
+   * Finds the persistent lease that has been unused for the longest time; if there
+   * is none, the address that has been set aside for the longest time.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
   findOldestKept(isWanted: (ip: Ip) => boolean): Lease | undefined {
-    return this.#findOldest(parseSticky, isWanted) ??
+    return this.#findOldest(parsePersistent, isWanted) ??
       this.#findOldest(parseSetAside, isWanted);
   }
 
@@ -341,7 +341,7 @@ export class LeaseStore implements Disposable {
       ({ lease: { ip }, name }) =>
         name === undefined
           ? this.removeLease(ip)
-          : this.#files.replaceLease(ip.toString(), formatSticky(name)),
+          : this.#files.replaceLease(ip.toString(), formatPersistent(name)),
     );
     const [first] = leases;
     if (known === undefined || record !== undefined || !first) return;
@@ -370,13 +370,13 @@ export class LeaseStore implements Disposable {
   collect(valid: readonly AttachmentId[]): void {
     this.listSetAside();
     const others = this.leasesOfOthers(valid);
-    if (this.#stickyMs === 0) return this.release(others);
-    const isSticky = ({ content }: Lease): boolean =>
-      parseSticky(content) !== undefined;
-    this.releaseOrKeep(others.filter((lease) => !isSticky(lease)));
+    if (this.#persistentMs === 0) return this.release(others);
+    const isPersistent = ({ content }: Lease): boolean =>
+      parsePersistent(content) !== undefined;
+    this.releaseOrKeep(others.filter((lease) => !isPersistent(lease)));
     this.release(
       others.filter((lease) =>
-        isSticky(lease) && this.#isOver(lease.ip.toString())
+        isPersistent(lease) && this.#isOver(lease.ip.toString())
       ),
     );
   }
@@ -387,7 +387,7 @@ export class LeaseStore implements Disposable {
     this.#names.prune((name, record) =>
       record.ips.some((ip) => {
         const content = ifPossible(() => this.#files.read(ip));
-        return content === formatSticky(name) ||
+        return content === formatPersistent(name) ||
           content === formatOwner(record);
       })
     );
@@ -410,16 +410,17 @@ export class LeaseStore implements Disposable {
     return this.#files.addLease(address, content, isFree);
   }
 
-  /** An address that stays or is set aside is also free when its time has expired. */
+  /** A persistent or set aside address is also free when its time has expired. */
   #isFree(address: string, content: string): boolean {
     return isBlank(content) ||
       parseSetAside(content) !== undefined && this.#isSetAsideOver(address) ||
-      parseSticky(content) !== undefined && this.#isOver(address);
+      parsePersistent(content) !== undefined && this.#isOver(address);
   }
 
   #isOver(address: string): boolean {
     const sinceMs = this.#files.writtenMs(address) ?? 0;
-    return this.#stickyMs === 0 || Date.now() - sinceMs >= this.#stickyMs;
+    return this.#persistentMs === 0 ||
+      Date.now() - sinceMs >= this.#persistentMs;
   }
 
   /**

@@ -162,7 +162,7 @@ export class DataDirectory implements Disposable {
     Deno.mkdirSync(path, { recursive: true });
   }
 
-  /** Makes an address stay since so many seconds ago. */
+  /** Makes an address persistent since so many seconds ago. */
   age(address: string, seconds: number): void {
     const path = join(this.directoryOf(), address);
     const then = Date.now() / 1000 - seconds;

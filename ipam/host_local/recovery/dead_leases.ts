@@ -6,7 +6,7 @@
 
 import { ifPossible } from "../../../base/files/io.ts";
 import { dataDirOf } from "../config.ts";
-import { containerOf, type Lease, parseSticky } from "../lease.ts";
+import { containerOf, type Lease, parsePersistent } from "../lease.ts";
 import { listLeases } from "../leftovers.ts";
 import {
   type AllocatingCall,
@@ -91,9 +91,9 @@ async function findDead(
   });
 }
 
-/** Lists the leases of containers; others stay for a name. */
+/** Lists the leases of containers; others are of a name. */
 async function listOwned(call: AllocatingCall): Promise<Lease[]> {
   using store = await findStore(call);
   return (store?.leasesOfOthers([]) ?? [])
-    .filter(({ content }) => parseSticky(content) === undefined);
+    .filter(({ content }) => parsePersistent(content) === undefined);
 }
