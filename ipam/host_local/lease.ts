@@ -119,3 +119,11 @@ export function isOfLink(content: string): boolean {
   return parsePersistent(content) !== undefined ||
     parseSetAside(content) !== undefined;
 }
+
+/** Reports whether a list has a lease of an address. */
+export function isIn(
+  list: readonly Pick<Lease, "ip">[],
+  { ip }: Pick<Lease, "ip">,
+): boolean {
+  return list.some((one) => one.ip.equals(ip));
+}

@@ -6,8 +6,9 @@ import { CniError } from "../../base/error.ts";
 import { createLog } from "../../base/log/log.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { type KeptLeases, leaseEach, type LeaseOwner } from "./add.ts";
+import { type KeptLeases, leaseEach } from "./lease_each.ts";
 import type { AddressRequest } from "./allocator.ts";
+import type { LeaseOwner } from "./persistent.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";
 

@@ -6,7 +6,7 @@ import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import type { Lease } from "../lease.ts";
-import { leaseEach } from "../add.ts";
+import { leaseEach } from "../lease_each.ts";
 import { resolveRangeSet } from "../range.ts";
 import { LeaseStore } from "../store.ts";
 import { testRows } from "../../../tests/_harness/table.ts";

@@ -1,0 +1,60 @@
+/**
+ * The persistent addresses of a name, as ADD takes them over and records them.
+ *
+ * @module
+ */
+
+import type { AttachmentId } from "../../cni/config/types.ts";
+import { isIn, type Lease, type PodName } from "./lease.ts";
+import type { LeaseStore } from "./store.ts";
+
+/** The owner of new leases. */
+export interface LeaseOwner extends AttachmentId {
+  /** Path of the sandbox's namespace. */
+  readonly netns?: string;
+}
+
+/**
+ * Finds the leases of a name, and records that the owner will have them. Until it
+ * does, they are kept for the name: a crash at any moment leaves what the next ADD
+ * finds.
+ */
+export function claimLeasesOfName(
+  name: PodName,
+  owner: LeaseOwner,
+  store: LeaseStore,
+): Lease[] {
+  const kept = store.leasesOfName(name, owner)
+    .map((lease) => store.makePersistent(lease, name));
+  if (kept.length > 0) recordName(name, owner, kept, store);
+  return kept;
+}
+
+function recordName(
+  name: PodName,
+  owner: LeaseOwner,
+  leases: readonly Pick<Lease, "ip">[],
+  store: LeaseStore,
+): void {
+  const ips = leases.map(({ ip }) => ip);
+  store.recordName(name, { ...owner, netns: owner.netns ?? "" }, ips);
+}
+
+/**
+ * Records the addresses of the name, and releases addresses that it no longer
+ * has.
+ *
+ * @param kept What {@linkcode claimLeasesOfName} has recorded
+ */
+export function updateName(
+  name: PodName,
+  kept: readonly Lease[],
+  leased: readonly Pick<Lease, "ip">[],
+  owner: LeaseOwner,
+  store: LeaseStore,
+): void {
+  const isRecorded = kept.length === leased.length &&
+    leased.every((one) => isIn(kept, one));
+  if (!isRecorded) recordName(name, owner, leased, store);
+  store.release(kept.filter((one) => !isIn(leased, one)));
+}
