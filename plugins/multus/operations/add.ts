@@ -178,7 +178,7 @@ async function masterResultOf(
 }
 
 /** Time limit for undoing one attachment, in milliseconds. */
-const UNDO_MS = 30_000;
+export const UNDO_MS = 30_000;
 
 /** Undoes an attachment with its own deadline: ADD's may have passed. */
 async function undo(
@@ -189,7 +189,12 @@ async function undo(
   await detach(session, attachment, deadline(UNDO_MS));
 }
 
-async function attachOne(
+/**
+ * Attaches a pod to one network, and sets the routes that it requests over it.
+ *
+ * @throws {CniError} With the code of the cause
+ */
+export async function attachOne(
   session: Session,
   delegates: readonly Delegate[],
   delegate: Delegate,

@@ -25,7 +25,6 @@ import {
 } from "../../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { CLAIM_REFERENCE } from "../../../kube/pod_evidence.ts";
-import { attach, attachmentFailure } from "../attach/attach.ts";
 import { checkInterfaceNames } from "../permit/interface_names.ts";
 import { detach, isCached, restoreAttachment } from "../attach/detach.ts";
 import {
@@ -47,7 +46,7 @@ import { inContext } from "../model/network_error.ts";
 import type { MultusOptions } from "../plugin.ts";
 import { checkPermitted } from "../permit/permitted.ts";
 import { findPod, POD_IS_GONE, type PodInfo } from "../pod/pod.ts";
-import { checkAttachmentRoutes, setRoutes } from "../route/route.ts";
+import { checkAttachmentRoutes } from "../route/route.ts";
 import { parseNetworks } from "../select/annotations.ts";
 import { checkIp, isHardwareAddress } from "../select/addresses.ts";
 import {
@@ -57,6 +56,7 @@ import {
 import { checkDefinition, checkSize } from "../select/definition_policy.ts";
 import { NETWORKS } from "../select/select.ts";
 import { evidenceFinder } from "../select/lookups.ts";
+import { attachOne, UNDO_MS } from "./add.ts";
 import { postEvent, runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
@@ -66,9 +66,6 @@ export interface HotPlug {
   /** The attributes that the controller requests for the interface. */
   readonly request: Pick<AttachmentRequest, "ips" | "mac" | "cniArgs">;
 }
-
-/** Time limit for undoing an attachment, in milliseconds. */
-const UNDO_MS = 30_000;
 
 /**
  * Builds a plugin for the calls with one network. CNI_IFNAME names the
@@ -225,17 +222,12 @@ async function attachTo(
   place: DelegatePosition,
   pod: PodInfo | undefined,
 ): Promise<Attached> {
-  const delegate = delegateOf(place);
   try {
-    return await session.log.time(delegate.name, async () => {
-      const { conf } = attachmentOf(session, place);
-      const attached = await attach(session, delegate, conf);
-      return await setRoutes(session, place.delegates, attached);
-    });
+    const { conf } = attachmentOf(session, place);
+    return await attachOne(session, place.delegates, delegateOf(place), conf);
   } catch (error) {
-    const failure = attachmentFailure(session, delegate, error);
-    await postEvent(session, pod, failure);
-    throw failure;
+    await postEvent(session, pod, error);
+    throw error;
   }
 }
 
