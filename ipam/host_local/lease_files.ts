@@ -32,7 +32,7 @@ import {
 import { describeError } from "../../base/error.ts";
 import { FileLock, type LockWait } from "../../base/files/lock.ts";
 import type { Log } from "../../base/log/log.ts";
-import { findIp, isOfLink } from "./lease.ts";
+import { findIp, isOfLink, type Lease } from "./lease.ts";
 import { removeIndex } from "./listing/lease_index.ts";
 import type { Listing } from "./listing/listing.ts";
 import {
@@ -153,7 +153,20 @@ export class LeaseFiles implements Disposable, ListedDirectory {
    *
    * @throws {CniError} 5 as {@linkcode LeaseFiles.list}
    */
-  withContent(content: string): string[] {
+  leasesWith(content: string): Lease[] {
+    return this.#withContent(content)
+      .flatMap((name) => this.toLease(name, content));
+  }
+
+  /** Returns the lease that a file is, or nothing if it is none. */
+  toLease(name: string, content: string | undefined): Lease[] {
+    const ip = content === undefined ? undefined : findIp(name);
+    return content === undefined || ip === undefined
+      ? []
+      : [{ ip, content, path: this.pathOf(name) }];
+  }
+
+  #withContent(content: string): string[] {
     const listing = this.list(), names = listing.withContent(content);
     const isRight = (name: string): boolean =>
       ifPossible(() => this.read(name)) === content;

@@ -24,8 +24,8 @@ export function claimLeasesOfName(
   owner: LeaseOwner,
   store: LeaseStore,
 ): Lease[] {
-  const kept = store.leasesOfName(name, owner)
-    .map((lease) => store.makePersistent(lease, name));
+  const kept = store.names.leasesOf(name, owner)
+    .map((lease) => store.names.makePersistent(lease, name));
   if (kept.length > 0) recordName(name, owner, kept, store);
   return kept;
 }
@@ -37,7 +37,7 @@ function recordName(
   store: LeaseStore,
 ): void {
   const ips = leases.map(({ ip }) => ip);
-  store.recordName(name, { ...owner, netns: owner.netns ?? "" }, ips);
+  store.names.record(name, { ...owner, netns: owner.netns ?? "" }, ips);
 }
 
 /**

@@ -103,7 +103,7 @@ Deno.test("leaseEach() records the new sandbox of a pod that keeps its ID", asyn
   const restarted = await fixture.run((store) => {
     const leases = store.datedLeasesOf(OWNER);
     const ips = leases.map(({ ip }) => ip);
-    store.recordName(name, { ...OWNER, netns: "/run/netns/ended" }, ips);
+    store.names.record(name, { ...OWNER, netns: "/run/netns/ended" }, ips);
     return leases;
   });
   // It lives as long as this process.
@@ -111,7 +111,10 @@ Deno.test("leaseEach() records the new sandbox of a pod that keeps its ID", asyn
   await fixture.lease([V4, V6], { name, restarted }, owner);
   await fixture.run((store) => {
     const next = { ...OWNER, containerId: "two" };
-    const error = assertThrows(() => store.leasesOfName(name, next), CniError);
+    const error = assertThrows(
+      () => store.names.leasesOf(name, next),
+      CniError,
+    );
     assertEquals(error.code, 11);
   });
 });

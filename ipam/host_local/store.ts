@@ -6,7 +6,7 @@
 
 import { type AttachmentId, SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { ifPossible, isUnreachable } from "../../base/files/io.ts";
+import { isUnreachable } from "../../base/files/io.ts";
 import type { FileLock } from "../../base/files/lock.ts";
 import { throwAll } from "../../base/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -30,15 +30,16 @@ import {
   LeaseFiles,
   type LeaseWait,
 } from "./lease_files.ts";
-import { identifySandbox, isSandboxThere, NameFiles } from "./name_files.ts";
+import { LeasesOfNames } from "./leases_of_names.ts";
 
 /**
  * The leases of one network, locked until disposal. On a read-only file system,
  * they can be read without the lock.
  */
 export class LeaseStore implements Disposable {
+  /** The leases of names. */
+  readonly names: LeasesOfNames;
   readonly #files: LeaseFiles;
-  readonly #names: NameFiles;
   readonly #persistentMs: number;
   readonly #lock: FileLock | undefined;
   /** Why nothing can be changed if nothing is locked. */
@@ -52,7 +53,7 @@ export class LeaseStore implements Disposable {
   ) {
     this.#files = files;
     this.#persistentMs = persistentMs;
-    this.#names = new NameFiles(files.path);
+    this.names = new LeasesOfNames(files);
     this.#lock = lock;
     this.#refusal = refusal;
   }
@@ -131,21 +132,9 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOf(owner: AttachmentId): Lease[] {
-    const exact = this.#leasesWith(formatOwner(owner));
+    const exact = this.#files.leasesWith(formatOwner(owner));
     if (exact.length > 0) return exact;
-    return this.#leasesWith(formatContainer(owner.containerId));
-  }
-
-  #leasesWith(content: string): Lease[] {
-    return this.#files.withContent(content)
-      .flatMap((name) => this.#toLease(name, content));
-  }
-
-  #toLease(name: string, content: string | undefined): Lease[] {
-    const ip = content === undefined ? undefined : findIp(name);
-    return content === undefined || ip === undefined
-      ? []
-      : [{ ip, content, path: this.#files.pathOf(name) }];
+    return this.#files.leasesWith(formatContainer(owner.containerId));
   }
 
   /**
@@ -154,7 +143,7 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   datedLeasesOf(owner: AttachmentId): DatedLease[] {
-    return this.#leasesWith(formatOwner(owner)).flatMap((lease) => {
+    return this.#files.leasesWith(formatOwner(owner)).flatMap((lease) => {
       const writtenMs = this.#files.writtenMs(lease.ip.toString());
       return writtenMs === undefined ? [] : [{ ...lease, writtenMs }];
     });
@@ -175,49 +164,7 @@ export class LeaseStore implements Disposable {
       .filter(([, content = ""]) =>
         !known.has(content) && parseSetAside(content) === undefined
       )
-      .flatMap((entry) => this.#toLease(...entry));
-  }
-
-  /**
-   * Lists the leases of a name: its persistent addresses, and the addresses of
-   * its last sandbox, if that disappeared without a DEL.
-   *
-   * @param owner The name's next sandbox
-   * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
-   *   be read
-   */
-  leasesOfName(name: PodName, owner: AttachmentId): Lease[] {
-    const record = this.#names.find(name);
-    const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
-    const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
-    const persistent = this.#leasesWith(formatPersistent(name))
-      .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
-    if (record === undefined || record.containerId === owner.containerId) {
-      return persistent;
-    }
-    const left = this.#leasesWith(formatOwner(record)).filter(isKnown);
-    const [first] = left;
-    if (first !== undefined && isSandboxThere(record.sandbox)) {
-      throw new CniError(
-        ErrorCode.TryAgainLater,
-        `${first.ip} is reserved for pod "${name.namespace}/${name.pod}", and ` +
-          `its container "${record.containerId}" holds it until its DEL`,
-        { details: `"${record.sandbox.netns}" exists` },
-      );
-    }
-    return [...persistent, ...left];
-  }
-
-  /**
-   * Keeps a lease for a name, if it is not kept yet.
-   *
-   * @throws {CniError} 5 if it cannot be written
-   */
-  makePersistent(lease: Lease, name: PodName): Lease {
-    const content = formatPersistent(name);
-    if (lease.content === content) return lease;
-    this.#files.replaceLease(lease.ip.toString(), content);
-    return { ...lease, content };
+      .flatMap((entry) => this.#files.toLease(...entry));
   }
 
   /**
@@ -265,7 +212,7 @@ export class LeaseStore implements Disposable {
   #listParsed(parse: (content: string) => unknown): Lease[] {
     return [...this.#files.list().entries()]
       .filter(([, content = ""]) => parse(content) !== undefined)
-      .flatMap((entry) => this.#toLease(...entry));
+      .flatMap((entry) => this.#files.toLease(...entry));
   }
 
   /**
@@ -300,24 +247,6 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Records which leases a name has, and the sandbox that has them.
-   *
-   * @throws {CniError} 5 if it cannot be written
-   */
-  recordName(
-    name: PodName,
-    owner: AttachmentId & { readonly netns: string },
-    ips: readonly Ip[],
-  ): void {
-    this.#names.write(name, {
-      containerId: owner.containerId,
-      ifName: owner.ifName,
-      ips: ips.map(String),
-      sandbox: identifySandbox(owner.netns),
-    });
-  }
-
-  /**
    * Ends leases of containers. The addresses of a name are kept for it, unless
    * it already has another sandbox.
    *
@@ -326,9 +255,9 @@ export class LeaseStore implements Disposable {
    * @throws {AggregateError} If several cannot
    */
   releaseOrKeep(leases: readonly Lease[], known?: PodName): void {
-    const record = known && this.#names.find(known);
+    const record = known && this.names.find(known);
     const nameOf = ({ content }: Lease): PodName | undefined => {
-      if (known === undefined) return this.#namesByOwner.get(content);
+      if (known === undefined) return this.names.ofOwner(content);
       const isLast = record === undefined || formatOwner(record) === content;
       return isLast ? known : undefined;
     };
@@ -346,19 +275,8 @@ export class LeaseStore implements Disposable {
     const [first] = leases;
     if (known === undefined || record !== undefined || !first) return;
     const owner = { containerId: "", ifName: known.ifName, netns: "" };
-    this.recordName(known, owner, leases.map(({ ip }) => ip));
+    this.names.record(known, owner, leases.map(({ ip }) => ip));
   }
-
-  /** The names by the content of their sandboxes' leases. */
-  get #namesByOwner(): ReadonlyMap<string, PodName> {
-    return this.#knownNames ??= new Map(
-      this.#names.list().map(([name, record]) => [
-        formatOwner(record),
-        name,
-      ]),
-    );
-  }
-  #knownNames: ReadonlyMap<string, PodName> | undefined;
 
   /**
    * Releases all leases except the leases of some owners, and the persistent
@@ -383,14 +301,7 @@ export class LeaseStore implements Disposable {
 
   /** Forgets names that no longer have a lease. Never throws. */
   pruneNames(): void {
-    if (this.#lock === undefined) return;
-    this.#names.prune((name, record) =>
-      record.ips.some((ip) => {
-        const content = ifPossible(() => this.#files.read(ip));
-        return content === formatPersistent(name) ||
-          content === formatOwner(record);
-      })
-    );
+    if (this.#lock !== undefined) this.names.prune();
   }
 
   /**

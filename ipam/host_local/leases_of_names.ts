@@ -1,0 +1,129 @@
+/**
+ * The leases of names: the persistent addresses of one network's pods, and the
+ * sandboxes that had them last.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible } from "../../base/files/io.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
+import type { Ip } from "../../net/ip.ts";
+import {
+  findIp,
+  formatOwner,
+  formatPersistent,
+  type Lease,
+  type PodName,
+} from "./lease.ts";
+import type { LeaseFiles } from "./lease_files.ts";
+import {
+  identifySandbox,
+  isSandboxThere,
+  NameFiles,
+  type NameRecord,
+} from "./name_files.ts";
+
+/** The leases of one network's names. Use them only while the network is locked. */
+export class LeasesOfNames {
+  readonly #files: LeaseFiles;
+  readonly #names: NameFiles;
+
+  /** @param files The files of the network */
+  constructor(files: LeaseFiles) {
+    this.#files = files;
+    this.#names = new NameFiles(files.path);
+  }
+
+  /**
+   * Lists the leases of a name: its persistent addresses, and the addresses of
+   * its last sandbox, if that disappeared without a DEL.
+   *
+   * @param owner The name's next sandbox
+   * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
+   *   be read
+   */
+  leasesOf(name: PodName, owner: AttachmentId): Lease[] {
+    const record = this.#names.find(name);
+    const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
+    const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));
+    const persistent = this.#files.leasesWith(formatPersistent(name))
+      .sort((one, other) => Number(isKnown(other)) - Number(isKnown(one)));
+    if (record === undefined || record.containerId === owner.containerId) {
+      return persistent;
+    }
+    const left = this.#files.leasesWith(formatOwner(record)).filter(isKnown);
+    const [first] = left;
+    if (first !== undefined && isSandboxThere(record.sandbox)) {
+      throw new CniError(
+        ErrorCode.TryAgainLater,
+        `${first.ip} is reserved for pod "${name.namespace}/${name.pod}", and ` +
+          `its container "${record.containerId}" holds it until its DEL`,
+        { details: `"${record.sandbox.netns}" exists` },
+      );
+    }
+    return [...persistent, ...left];
+  }
+
+  /**
+   * Keeps a lease for a name, if it is not kept yet.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  makePersistent(lease: Lease, name: PodName): Lease {
+    const content = formatPersistent(name);
+    if (lease.content === content) return lease;
+    this.#files.replaceLease(lease.ip.toString(), content);
+    return { ...lease, content };
+  }
+
+  /**
+   * Records which leases a name has, and the sandbox that has them.
+   *
+   * @throws {CniError} 5 if it cannot be written
+   */
+  record(
+    name: PodName,
+    owner: AttachmentId & { readonly netns: string },
+    ips: readonly Ip[],
+  ): void {
+    this.#names.write(name, {
+      containerId: owner.containerId,
+      ifName: owner.ifName,
+      ips: ips.map(String),
+      sandbox: identifySandbox(owner.netns),
+    });
+  }
+
+  /** Finds the record of a name. */
+  find(name: PodName): NameRecord | undefined {
+    return this.#names.find(name);
+  }
+
+  /** Finds the name whose sandbox has the leases with a content. */
+  ofOwner(content: string): PodName | undefined {
+    return this.#namesByOwner.get(content);
+  }
+
+  /** The names by the content of their sandboxes' leases. */
+  get #namesByOwner(): ReadonlyMap<string, PodName> {
+    return this.#knownNames ??= new Map(
+      this.#names.list().map(([name, record]) => [
+        formatOwner(record),
+        name,
+      ]),
+    );
+  }
+  #knownNames: ReadonlyMap<string, PodName> | undefined;
+
+  /** Forgets names that no longer have a lease. Never throws. */
+  prune(): void {
+    this.#names.prune((name, record) =>
+      record.ips.some((ip) => {
+        const content = ifPossible(() => this.#files.read(ip));
+        return content === formatPersistent(name) ||
+          content === formatOwner(record);
+      })
+    );
+  }
+}
