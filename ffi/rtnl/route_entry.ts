@@ -155,6 +155,15 @@ export class RouteEntry {
     })) ?? [{ ifindex, gateway }];
   }
 
+  /**
+   * Its destination, priority and gateways, as text: the same for routes that
+   * differ in their table, links or other attributes only.
+   */
+  get way(): string {
+    const gateways = this.nextHops.map(({ gateway }) => String(gateway));
+    return [this.destination, this.priority, ...gateways].join();
+  }
+
   /** Whether its router counts as on the link even without a route to it. */
   get isOnLink(): boolean {
     return (this.#body.header.flags & RTNH_F_ONLINK) !== 0;

@@ -164,6 +164,11 @@ rootTest("RouteEntry.over() keeps one link, besides() the others", () => {
   assertEquals(waysOf(entry.besides(first)), `10.0.1.2@${second}`);
   assertEquals(waysOf(entry.besides(second)), waysOf(part));
   assertEquals(entry.besides(999) === entry, true);
+  assertEquals(entry.inTable(100).way, entry.way);
+  assertEquals([part, entry.over(second)].map((one) => one?.way), [
+    "10.9.0.0/16,0,10.0.0.2,10.0.0.3",
+    "10.9.0.0/16,0,10.0.1.2",
+  ]);
   const single = fixture.get("10.0.0.0/24");
   assertEquals(single.over(first) === single, true);
   assertEquals(single.over(second), undefined);

@@ -150,18 +150,12 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
         ? "hints"
         : "main",
   );
-  const ways = new Set(main.map(wayOf));
+  const ways = new Set(main.map(({ way }) => way));
   const returning = [
-    ...emptied.filter((route) => !route.isDefault && !ways.has(wayOf(route))),
+    ...emptied.filter((route) => !route.isDefault && !ways.has(route.way)),
     ...returningDefaults(remains, { main, emptied, ifindex }),
   ].map((route) => route.inTable(Table.Main));
   return { hints, returning, emptied: emptied.toReversed(), rules };
-}
-
-/** Returns a text that is the same for routes that differ in the table only. */
-function wayOf({ destination, priority, nextHops }: RouteEntry): string {
-  const gateways = nextHops.map(({ gateway }) => String(gateway));
-  return [destination, priority, ...gateways].join();
 }
 
 /**

@@ -239,9 +239,5 @@ function replace(
 }
 
 function isSame(one: RouteEntry, other: RouteEntry): boolean {
-  const [ways, otherWays] = [one, other].map(({ nextHops }) =>
-    nextHops.map(({ gateway }) => String(gateway)).join()
-  );
-  return one.table === other.table && one.priority === other.priority &&
-    one.destination.equals(other.destination) && ways === otherWays;
+  return one.table === other.table && one.way === other.way;
 }
