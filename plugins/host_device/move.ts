@@ -84,16 +84,12 @@ export function moveIn(
   const { host, sandbox, call: { args: { ifName } } } = places;
   const { link, nameOnHost } = device;
   const record = { ...describeDevice(places, device), hostNetwork };
-  // If the device cannot be taken back, DEL needs the record.
-  rollback.onFailureLast(
-    `remove the record of "${nameOnHost}"`,
-    () => file.remove(),
-  );
+  rollback.onFailure(`take "${nameOnHost}" back`, () => {
+    takeBack(places, link, record);
+    // Not before: if the device cannot be taken back, DEL needs the record.
+    file.remove();
+  });
   file.write(record);
-  rollback.onFailure(
-    `take "${nameOnHost}" back`,
-    () => takeBack(places, link, record),
-  );
   return withAction(`move "${link.name}" into the container`, () => {
     const { netns } = sandbox;
     const colliding = link.alternativeNames.filter((name) =>
