@@ -33,11 +33,10 @@ export interface ReconcilerOptions {
 export interface Round {
   /** Whether it is due although nothing was heard. */
   readonly isSweep: boolean;
-  /**
-   * Begins another round within this one if it may begin now; returns whether. The
-   * caller must then handle what was heard since.
-   */
-  readonly beginAnother: () => boolean;
+  /** Reports whether another round may begin now. */
+  readonly mayBeginAnother: () => boolean;
+  /** Begins another round within this one, which handles what was heard since. */
+  readonly beginAnother: () => void;
   /** The daemon's. */
   readonly calls: Pick<Calls, "whileIdle">;
   readonly signal: AbortSignal;
@@ -102,8 +101,11 @@ export abstract class Reconciler<
       if (isSweep || now >= this.dueAt()) {
         const before = this.#starts;
         this.#noteStart(now);
-        const beginAnother = (): boolean => this.#beginAnother();
-        const round = { isSweep, beginAnother, calls, signal };
+        const round = {
+          ...{ isSweep, calls, signal },
+          mayBeginAnother: () => performance.now() >= this.#nextMs,
+          beginAnother: () => this.#beginAnother(),
+        };
         if (!await this.#tryRound(round)) {
           this.#starts = before;
           continue;
@@ -133,12 +135,9 @@ export abstract class Reconciler<
     this.#starts = [now, lastMs];
   }
 
-  #beginAnother(): boolean {
-    const now = performance.now();
-    if (now < this.#nextMs) return false;
-    this.#noteStart(now);
+  #beginAnother(): void {
+    this.#noteStart(performance.now());
     this.rounds++;
-    return true;
   }
 
   async #tryRound(round: Round): Promise<boolean> {

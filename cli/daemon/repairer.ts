@@ -221,7 +221,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
 
   async #repair(
     attachments: readonly NodeAttachment[],
-    { calls, signal, beginAnother }: Round,
+    { calls, signal, mayBeginAnother, beginAnother }: Round,
   ): Promise<NodeRepairs> {
     const { lookup, env, directories, hostNetns, roundMs = ROUND_MS } =
       this.options;
@@ -234,13 +234,18 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     let takenMs = -Infinity;
     const taken: Removals[] = [];
     const takeLoss = (): number => {
-      if (performance.now() < this.dueAt()) return takenMs;
+      if (performance.now() < this.dueAt() || !mayBeginAnother()) {
+        return takenMs;
+      }
       // If that cannot be known, the next round fails.
       const isTheirs = ifPossible(() =>
         concern(this.#removals, attachments, hostNetns)
       );
-      if (isTheirs && beginAnother()) takenMs = this.#lastRemovalMs;
-      else if (isTheirs !== false) return takenMs;
+      if (isTheirs === undefined) return takenMs;
+      if (isTheirs) {
+        beginAnother();
+        takenMs = this.#lastRemovalMs;
+      }
       if (this.#removals !== undefined) taken.push(this.#removals);
       this.#removals = undefined;
       return takenMs;
