@@ -96,7 +96,10 @@ export class VrfScene extends PluginScene {
     return runIn(this.hosts.sandbox, "sh", "-ec", script).split("\n")
       .filter((line) => line !== "" && !/table local|^(1|\d+): lo/.test(line))
       .map((line) =>
-        line.replace(/^\d+: /, "").replace(/ (pref medium|linkdown)/g, "")
+        line.replace(/^\d+: /, "").replace(
+          / (pref medium|linkdown|expires \d+sec)/g,
+          "",
+        )
           .replace(/\\? *(qlen|group|link\/ether|valid_lft).*/, "").trim()
       ).sort();
   }
