@@ -36,6 +36,7 @@ import { findIp, isOfLink, type Lease } from "./lease.ts";
 import { removeIndex } from "./listing/lease_index.ts";
 import type { Listing } from "./listing/listing.ts";
 import {
+  LAST_RESERVED,
   type ListedDirectory,
   type ListedFile,
   openListing,
@@ -52,7 +53,7 @@ const UNFINISHED_FILE = "unfinished";
 
 /** Returns the name of the file with the last address handed out from a range set. */
 export function lastReservedName(rangeSet: number): string {
-  return `last_reserved_ip.${rangeSet}`;
+  return `${LAST_RESERVED}${rangeSet}`;
 }
 
 /** When to give up waiting, and where the lock's holder is logged. */

@@ -119,11 +119,14 @@ export class LeasesOfNames {
   /** Forgets names that no longer have a lease. Never throws. */
   prune(): void {
     this.#names.prune((name, record) =>
-      record.ips.some((ip) => {
-        const content = ifPossible(() => this.#files.read(ip));
-        return content === formatPersistent(name) ||
-          content === formatOwner(record);
-      })
+      record.ips.some((ip) =>
+        // A lease that cannot be read may be the name's.
+        ifPossible(() => {
+          const content = this.#files.read(ip);
+          return content === formatPersistent(name) ||
+            content === formatOwner(record);
+        }) ?? true
+      )
     );
   }
 }

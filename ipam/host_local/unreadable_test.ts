@@ -90,6 +90,29 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name:
+    `host-local: DEL succeeds beside leases that cannot be read, if another file can${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async () => {
+    const program = await ownProgram();
+    const [[, make] = ["", ""]] = UNREADABLE;
+    await using disk = await Disk.mount(
+      "64k",
+      `mkdir net && put() { ${make}; } && put net/10.1.2.3 && put net/10.1.2.4 &&
+      echo 10.1.2.3 > net/last_reserved_ip.0`,
+    );
+    const run = runAs(disk.enter(program));
+    for (const command of ["DEL", "ADD", "DEL", "DEL"]) {
+      const { exitCode, stdout } = await run(command, config(), {
+        CNI_CONTAINERID: "a",
+      });
+      assertEquals(exitCode, 0, stdout);
+    }
+    assertEquals(leasesIn(disk), ["10.1.2.3", "10.1.2.4"]);
+  },
+});
+
 function leasesIn({ dataDir }: Disk): string[] {
   return [...Deno.readDirSync(`${dataDir}/net`)].map(({ name }) => name)
     .filter((name) => /^\d/.test(name)).sort();

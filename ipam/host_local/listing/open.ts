@@ -23,6 +23,9 @@ const LARGE_BYTES = 4 * 1024;
 /** A larger one is not kept: it has 15 000 leases or more. */
 const MOST_KEPT_BYTES = 512 * 1024;
 
+/** How the names of the files with the addresses that were handed out last begin. */
+export const LAST_RESERVED = "last_reserved_ip.";
+
 /** The listings that this process keeps; undefined unless it stays. */
 let keptListings: KeptListings | undefined;
 
@@ -142,9 +145,15 @@ function readChanged(
 }
 
 function readAll(directory: ListedDirectory, listing: Listing): Listing {
-  for (const file of directory.readDirectory()) add(directory, listing, file);
+  const files = directory.readDirectory();
+  for (const file of files) add(directory, listing, file);
+  // A network without leases may have nothing else that can be read.
   const isAnyRead = (): boolean =>
-    [...listing.entries()].some(([, content]) => content !== undefined);
+    [...listing.entries()].some(([, content]) => content !== undefined) ||
+    files.some((file) =>
+      file.name.startsWith(LAST_RESERVED) &&
+      directory.readListed(file) !== undefined
+    );
   // Several files that fail, and none that does not: the disk is at fault.
   if (directory.unreadable > 1 && !isAnyRead()) {
     const problem = `Cannot read any lease in "${directory.path}"`;

@@ -64,10 +64,13 @@ async function findOwnDead(
   const { eachCached, isSameAttachment, netnsOf } = await import(
     "../../../plugins/parts/evidence/evidence.ts"
   );
-  const paths = eachCached(CACHES, args.containerId)
-    .filter((attachment) => isSameAttachment(attachment, args))
-    .map(netnsOf)
-    .toArray();
+  // Without a cache that this user may read, nothing is known.
+  const paths = ifPossible(() =>
+    eachCached(CACHES, args.containerId)
+      .filter((attachment) => isSameAttachment(attachment, args))
+      .map(netnsOf)
+      .toArray()
+  ) ?? [];
   if (paths.length === 0 || paths.includes("")) return unknown;
   const kept = paths.filter((path) => !isReplaced(path, args.netns, leases));
   const hostId = findFileId(hostNetns);
