@@ -1,8 +1,10 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { ifPossible } from "../base/files/io.ts";
+import { whenSuperseded } from "../tests/_harness/superseded.ts";
+import { StepRecord } from "./step_record.ts";
 
 const FAIL = `echo '{"code":11,"msg":"no"}'; exit 1`;
 
@@ -46,6 +48,21 @@ Deno.test("DEL runs the plugins that a failed ADD began, also one that has gone 
   await runtime.delNetworkList(list, host.conf());
   assertEquals(host.story.slice(-2), ["b DEL", "a DEL"]);
   assertEquals(listRecords(host), []);
+});
+
+Deno.test("a call that may change nothing leaves the record as it is", () => {
+  using host = new RecordingPlugins();
+  const path = `${host.cacheDir}/steps/net1:c1:eth0`;
+  using record = StepRecord.begin(path, { warn: (): void => {} });
+  record.steps.begin(0, undefined);
+  const before = Deno.readTextFileSync(path);
+  assertThrows(
+    () => whenSuperseded(() => record.steps.begin(7, undefined)),
+    Error,
+    "superseded",
+  );
+  whenSuperseded(() => record.remove());
+  assertEquals(Deno.readTextFileSync(path), before);
 });
 
 Deno.test("DEL skips plugins that were missing, and a later ADD keeps what is left", async () => {

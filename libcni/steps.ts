@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkChange } from "../ffi/change_check.ts";
 import { describeError } from "../base/error.ts";
 import { ifPossible, readTextFile } from "../base/files/io.ts";
 import { isObject, type JsonObject } from "../base/json/json.ts";
@@ -50,6 +51,7 @@ export interface StatesFile {
  * from DEL: if it cannot be written, the record is removed, and DEL runs all plugins.
  *
  * @returns Whether it is written
+ * @throws {Error} If the running call may change nothing any more
  */
 export function appendState(
   { path, log, append, remove }: StatesFile,
@@ -57,6 +59,7 @@ export function appendState(
   ...before: readonly object[]
 ): boolean {
   const lines = [...before, state].map((line) => `${JSON.stringify(line)}\n`);
+  checkChange();
   try {
     append(new TextEncoder().encode(lines.join("")));
     return true;

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { changeChecked } from "./lint/change_checked.ts";
 import { errorMessage } from "./lint/error_message.ts";
 import { kernelIsSync } from "./lint/kernel_is_sync.ts";
 import { layers } from "./lint/layers.ts";
@@ -16,6 +17,7 @@ import { noAmbient } from "./lint/no_ambient.ts";
 const plugin: Deno.lint.Plugin = {
   name: "cni",
   rules: {
+    "change-checked": changeChecked,
     "error-message": errorMessage,
     "kernel-is-sync": kernelIsSync,
     "layers": layers,

@@ -4,6 +4,7 @@ import { eachRow } from "../tests/_harness/table.ts";
 
 /** One source per rule that breaks this rule, and no other. */
 const SAMPLES: Readonly<Record<string, string>> = {
+  "cni/change-checked": 'Deno.removeSync("a");',
   "cni/error-message": 'new Error("Cannot parse it.");',
   "cni/kernel-is-sync": "inNetns(ns, async () => {});",
   "cni/layers": 'import { open } from "../ffi/file/fd.ts";',

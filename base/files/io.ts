@@ -117,8 +117,24 @@ export function removeIfThere(path: string): void {
   );
 }
 
-/** Removes a file or an empty directory if possible. */
+/**
+ * Removes a file or an empty directory if possible, and if the running call may
+ * still change anything.
+ */
 export function removeQuietly(path: string): void {
+  try {
+    checkChange();
+    Deno.removeSync(path);
+  } catch {
+    // It was deleted or is in use, or an earlier error matters more.
+  }
+}
+
+/**
+ * Removes a file or directory that no other call uses, if possible: one that this
+ * call has not given its name yet.
+ */
+export function removeUnfinished(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {

@@ -6,7 +6,7 @@
 
 import { dirname, join } from "@std/path/posix";
 import { checkChange } from "../../ffi/change_check.ts";
-import { removeQuietly } from "./io.ts";
+import { removeQuietly, removeUnfinished } from "./io.ts";
 import { FileLock } from "./lock.ts";
 
 /**
@@ -47,10 +47,10 @@ export function replaceFile(
     checkChange();
     rename(temporary.path, path);
   } catch (error) {
-    removeQuietly(temporary.path);
+    removeUnfinished(temporary.path);
     throw error;
   } finally {
-    removeQuietly(directory);
+    removeUnfinished(directory);
   }
 }
 

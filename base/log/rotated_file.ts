@@ -11,7 +11,12 @@
 
 import { basename, dirname, extname, join } from "@std/path/posix";
 import { FileLock } from "../files/lock.ts";
-import { removeQuietly, unlessMissing, writeAll } from "../files/io.ts";
+import {
+  removeQuietly,
+  removeUnfinished,
+  unlessMissing,
+  writeAll,
+} from "../files/io.ts";
 
 /** How log files are rotated. */
 export interface LogOptions {
@@ -215,7 +220,7 @@ export async function compressFiles(paths: readonly string[]): Promise<void> {
     if (lock === undefined) continue;
     using source = await Deno.open(path);
     const { mode } = await source.stat();
-    removeQuietly(`${path}.gz`);
+    removeUnfinished(`${path}.gz`);
     const target = await Deno.open(`${path}.gz`, {
       write: true,
       createNew: true,

@@ -7,6 +7,7 @@
 import { pause } from "../../base/deadline.ts";
 import { runToEnd } from "../../base/process/child.ts";
 import type { Invocation, Starter } from "../call/context.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { readFormat } from "./program_format.ts";
 
 /** The input of a plugin's process. */
@@ -88,6 +89,7 @@ async function start(
       const { unstartedFailure } = await loadFailures();
       throw unstartedFailure(path, signal, obstacle);
     }
+    checkChange();
     try {
       return starter(() => spawn(path, input));
     } catch (error) {

@@ -15,6 +15,7 @@ import { CniError } from "../../base/error.ts";
 import { deadline } from "../../base/deadline.ts";
 import { execPlugin } from "./exec.ts";
 import { execInvoker } from "./exec_invoker.ts";
+import { whenSuperseded } from "../../tests/_harness/superseded.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
@@ -217,6 +218,17 @@ async function execBusy(
   }, pause).then((stdout) => ({ stdout, stderr }), (error) => error);
   return { pauses, outcome };
 }
+
+Deno.test("execPlugin() starts nothing if its call may change nothing", async () => {
+  using directory = new PluginDirectory();
+  const path = directory.add("plugin", 'echo 1 > "$0.started"');
+  await assertRejects(
+    () => whenSuperseded(() => exec(path)),
+    Error,
+    "superseded",
+  );
+  assertEquals(directory.read("plugin.started"), "");
+});
 
 Deno.test("execPlugin() waits for a program that is being written", async (t) => {
   using directory = new PluginDirectory();

@@ -5,12 +5,13 @@
  */
 
 import type { Bytes } from "../../net/bytes.ts";
+import { checkChange } from "../change_check.ts";
 import { isErrno, type SyscallError } from "../errno.ts";
 import * as libc from "../libc.ts";
 import { receiveNow } from "./datagram.ts";
 import { decodeError, NetlinkError } from "./error.ts";
 import { ControlType, type RawMessage, splitMessages } from "./message.ts";
-import { type EncodedRequest, refusalOf } from "./request.ts";
+import { type EncodedRequest, isChange, refusalOf } from "./request.ts";
 
 /** Source: include/uapi/asm-generic/errno-base.h. */
 const ENOBUFS = 105;
@@ -40,6 +41,7 @@ export class BackgroundRequests {
     this.#requests = requests;
     this.#first = first;
     this.#refusals = requests.map(() => undefined);
+    if (requests.some(isChange)) checkChange();
     this.sent = libc.sendInBackground(fd, bytes).then(() => {
       this.#isSent = true;
     });

@@ -17,7 +17,12 @@ import {
   type RawMessage,
   splitMessages,
 } from "./message.ts";
-import { during, type EncodedRequest, throwIfRefused } from "./request.ts";
+import {
+  during,
+  type EncodedRequest,
+  isChange,
+  throwIfRefused,
+} from "./request.ts";
 
 /**
  * Sequence numbers have 32 bits; 0 is the number of messages that no request
@@ -114,9 +119,4 @@ export class Connection {
   receive(request: EncodedRequest): RawMessage[] {
     return splitMessages(during(request, () => receive(this.#fd.number)));
   }
-}
-
-/** Reports whether a request does more than read, by the kernel's name for it. */
-function isChange({ name }: EncodedRequest): boolean {
-  return !name.includes("GET");
 }

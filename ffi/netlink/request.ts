@@ -43,6 +43,11 @@ export interface EncodedRequest {
   readonly locate: (offset: number) => string | undefined;
 }
 
+/** Reports whether a request does more than read, by the kernel's name for it. */
+export function isChange({ name }: EncodedRequest): boolean {
+  return !name.includes("GET");
+}
+
 /** Encodes a request to send together with others. */
 export function encodeRequest<F extends Fields, R extends Rows>(
   type: MessageType<F, R>,

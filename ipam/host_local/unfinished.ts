@@ -9,7 +9,7 @@
  */
 
 import {
-  removeQuietly,
+  removeUnfinished,
   unlessUnreachable,
   writeAll,
 } from "../../base/files/io.ts";
@@ -121,7 +121,7 @@ export class UnfinishedFile implements Disposable {
   /** Removes the file, if this process has made it. */
   discard(): void {
     if (this.#content === undefined) return;
-    removeQuietly(this.#path);
+    removeUnfinished(this.#path);
     this.#content = undefined;
   }
 

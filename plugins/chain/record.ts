@@ -16,6 +16,7 @@ import { removeQuietly } from "../../base/files/io.ts";
 import { isSameFile } from "../../base/files/same_file.ts";
 import { isObject } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";
@@ -98,6 +99,7 @@ export class RecordFile implements Disposable {
    * @throws {Error} If it cannot be created
    */
   static create(recorded: Recorded): RecordFile | undefined {
+    checkChange();
     const path = recordPathOf(recorded);
     const flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC;
     const open = (): RecordFile => {

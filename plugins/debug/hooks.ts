@@ -8,6 +8,7 @@ import { CniError, describeError } from "../../base/error.ts";
 import { deadline } from "../../base/deadline.ts";
 import { type ProcessResult, runToEnd } from "../../base/process/child.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { inNetns, type NetNs, WrongNetnsError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
@@ -60,6 +61,7 @@ async function findProblem(
 ): Promise<Problem | undefined> {
   const seconds = call.config.hookTimeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS;
   let ending: ProcessResult;
+  checkChange();
   try {
     const child = spawn(hook, netns, call);
     ending = await runToEnd(child, new Uint8Array(), deadline(seconds * 1000));

@@ -9,6 +9,7 @@ import {
 import { rootTest } from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
+import { exists } from "../../base/files/io.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { writeDebugFile } from "./testing.ts";
 import {
@@ -19,6 +20,7 @@ import {
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { debug } from "./plugin.ts";
 import { hasEnded, killIfAlive } from "../../tests/_harness/process_group.ts";
+import { whenSuperseded } from "../../tests/_harness/superseded.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Runs the plugin for a sandbox that does not exist. */
@@ -138,6 +140,15 @@ rootTest("debug does not wait for what a hook leaves behind", async () => {
   } finally {
     killIfAlive(left);
   }
+});
+
+rootTest("debug runs no hook if its call may change nothing", async () => {
+  using hosts = TestHosts.create();
+  const hook = `${hosts.directory}/hook`;
+  const { exitCode, json } = await whenSuperseded(() =>
+    add(hosts, { addHooks: [["touch", hook]] })
+  );
+  assertEquals([exitCode, json.msg, exists(hook)], [1, "superseded", false]);
 });
 
 rootTest("debug runs no hook in the host's own namespace", async () => {

@@ -9,6 +9,7 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { checkChange } from "../../ffi/change_check.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { NewTap } from "../../ffi/tun.ts";
 
@@ -33,6 +34,7 @@ export function createTapAs(context: string, netns: NetNs, tap: NewTap): void {
     ...group === undefined ? [] : ["group", `${group}`],
   ];
   inNetns(netns, () => {
+    checkChange();
     setContext(context);
     try {
       const command = new Deno.Command("ip", { args, stdin: "null" });

@@ -36,11 +36,11 @@ base/
   net/ ffi/change_check.ts
   lazily ffi/socket/journal.ts ffi/file/regular_file.ts
 cni/
-  net/ base/
+  net/ ffi/change_check.ts base/
 metadata/
   net/ base/ cni/
 libcni/
-  net/ base/ cni/
+  net/ ffi/change_check.ts base/ cni/
 node/
   net/ ffi/ base/ cni/ libcni/
 kube/

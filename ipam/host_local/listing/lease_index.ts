@@ -17,7 +17,7 @@
  */
 
 import { basename, dirname, join } from "@std/path/posix";
-import { ifPossible, removeQuietly } from "../../../base/files/io.ts";
+import { ifPossible, removeUnfinished } from "../../../base/files/io.ts";
 import { fileIdOf } from "../../../base/files/same_file.ts";
 import type { Listing } from "./listing.ts";
 
@@ -153,7 +153,7 @@ export function writeIndex(
     return true;
   });
   // A disk may be full.
-  if (!isWritten) removeQuietly(unfinished);
+  if (!isWritten) removeUnfinished(unfinished);
 }
 
 /**

@@ -8,6 +8,7 @@
 import type { Conflict } from "../../../cni/config/conflicts.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { checkChange } from "../../../ffi/change_check.ts";
 import { ArpSocket } from "../../../ffi/socket/arp_socket.ts";
 import type { SocketLink } from "../../../ffi/socket/link_socket.ts";
 import { SolicitationSocket } from "../../../ffi/socket/solicitation_socket.ts";
@@ -102,6 +103,7 @@ export class Probes implements AsyncDisposable {
    * Source: RFC 5227, section 2.3.
    */
   announce(ip: Ip): void {
+    checkChange();
     if (ip.family === 4) this.#arp?.ask(ip, ip);
   }
 

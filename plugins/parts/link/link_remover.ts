@@ -144,7 +144,7 @@ class Group {
   }
 
   /**
-   * Deletes the links.
+   * Deletes the links, but none of a call that may change nothing any more.
    *
    * @param onAllGone Called once, when all links are deleted or have failed
    */
@@ -158,9 +158,15 @@ class Group {
       }
       if (this.#left.size === 0) onAllGone();
     };
+    this.#leaveOutForbidden();
+    if (this.#left.size === 0) return onAllGone();
     try {
       using rtnl = Rtnl.open(netns);
-      const deletion = rtnl.link.startDeletion([...this.#left.keys()]);
+      // Of several calls, each of which was asked.
+      const deletion = withChangeCheck(
+        undefined,
+        () => rtnl.link.startDeletion([...this.#left.keys()]),
+      );
       const takeNews = (): boolean =>
         deletion.take((index) => {
           if (index !== undefined) settle(index);
@@ -180,12 +186,32 @@ class Group {
     }
   }
 
+  /** Rejects the removals whose calls may change nothing any more. */
+  #leaveOutForbidden(): void {
+    for (const [index, removals] of this.#left) {
+      const allowed = removals.filter(isAllowed);
+      if (allowed.length > 0) this.#left.set(index, allowed);
+      else this.#left.delete(index);
+    }
+  }
+
   /** Lists the links that were deleted without a notification. */
   #listGone(netns: string): number[] {
     using rtnl = Rtnl.open(netns);
     return [...this.#left.keys()].filter((index) =>
       rtnl.link.find(index) === undefined
     );
+  }
+}
+
+/** Reports whether a call may still delete its link; rejects the removal otherwise. */
+function isAllowed({ check, reject }: Removal): boolean {
+  try {
+    check?.();
+    return true;
+  } catch (error) {
+    reject(error);
+    return false;
   }
 }
 

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import {
   assert,
   assertEquals,
@@ -6,10 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../../../base/error.ts";
-import {
-  enableChangeChecks,
-  withChangeCheck,
-} from "../../../ffi/change_check.ts";
+import { whenSuperseded } from "../../../tests/_harness/superseded.ts";
 import { SyscallError } from "../../../ffi/errno.ts";
 import { NetlinkSocket } from "../../../ffi/netlink/socket.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -143,17 +139,29 @@ rootTest(
 rootTest(
   "LinkRemover deletes links beside one whose caller may not",
   async () => {
-    enableChangeChecks(new AsyncLocalStorage());
     await using fixture = new Fixture();
     const { remover, hosts } = fixture;
     const lo = { index: 1, name: "lo", netns: hosts.host.path };
-    const check = (): never => {
-      throw new Error("superseded");
-    };
-    const failing = withChangeCheck(check, () => remover.now([lo]));
+    const failing = whenSuperseded(() => remover.now([lo]));
     const other = remover.now([fixture.add("a")]);
     await assertRejects(() => failing, Error, "superseded");
     await other;
+    assertEquals(fixture.names, ["lo"]);
+  },
+);
+
+rootTest(
+  "LinkRemover deletes no link of a call that may change nothing",
+  async () => {
+    await using fixture = new Fixture();
+    const { remover } = fixture;
+    const kept = fixture.add("a");
+    const failing = whenSuperseded(() => remover.now([kept]));
+    const other = remover.now([fixture.add("b")]);
+    await assertRejects(() => failing, Error, "superseded");
+    await other;
+    assertEquals(fixture.names, ["lo", "a"]);
+    await remover.now([kept]);
     assertEquals(fixture.names, ["lo"]);
   },
 );
