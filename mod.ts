@@ -141,6 +141,7 @@ export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.
 export type {
+  DeletableLink,
   DeleteLinks,
   LinkDeletion,
   LinkLocation,

@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
+import type { DeleteLinks } from "../cni/call/link_deletion.ts";
 import { contextWith } from "../tests/_harness/call_context.ts";
 import { describeError } from "../base/error.ts";
 import type { Invoker } from "../cni/call/context.ts";
@@ -74,11 +75,13 @@ Deno.test("delPlugins() runs all plugins even if links left for later cannot be 
         await onProcess?.({ path: "/b", env: {}, stdin: new Uint8Array() });
       }
       story.push(type);
+      const deleteTogether: DeleteLinks = (links) => {
+        const names = links.map(({ name }) => name);
+        story.push(`without ${names}`);
+        if (names.includes("c's")) throw new Error("busy");
+      };
       const link = { index: 1, name: `${type}'s`, netns: "/netns" };
-      await linkDeletion?.later([link], (links) => {
-        story.push(`without ${links.map(({ name }) => name)}`);
-        if (type === "c") throw new Error("busy");
-      });
+      await linkDeletion?.later([{ ...link, deleteTogether }]);
       return "";
     },
   };
@@ -154,13 +157,14 @@ Deno.test("delPlugins() keeps plugins recorded until the links that they left fo
     const context = contextWith({
       invoker: {
         async invoke({ type, linkDeletion }): Promise<string> {
-          const link = { index: 1, name: type, netns: "/netns" };
-          const deleteLinks = (): void => {
+          const deleteTogether = (): void => {
             states.push([-1]);
             if (isBusy) throw new Error("busy");
           };
-          if (type === "c") await linkDeletion?.later([link], deleteLinks);
-          if (type === "a") await linkDeletion?.now([link], deleteLinks);
+          const place = { index: 1, netns: "/netns" };
+          const link = { ...place, name: type, deleteTogether };
+          if (type === "c") await linkDeletion?.later([link]);
+          if (type === "a") await linkDeletion?.now([link]);
           return "";
         },
       },

@@ -108,8 +108,8 @@ function followCalls(recorder: SpanRecorder): CallTrace {
       });
     },
     linkDeletion: (inner) => ({
-      now: (links, run) => deletion(links, () => inner.now(links, run)),
-      later: (links, run) => deletion(links, () => inner.later(links, run)),
+      now: (links) => deletion(links, () => inner.now(links)),
+      later: (links) => deletion(links, () => inner.later(links)),
     }),
   };
 }

@@ -41,40 +41,41 @@ export interface LinkToDelete extends LinkLocation {
  */
 export type DeleteLinks = (links: readonly LinkToDelete[]) => void;
 
+/** A link that can be deleted together with links of other plugins. */
+export interface DeletableLink extends LinkToDelete {
+  /** Deletes this link and others in one go: the same function for all links. */
+  readonly deleteTogether: DeleteLinks;
+}
+
 /** Deletes links, together with links of other plugins or calls. */
 export interface LinkDeletion {
   /**
    * Deletes links now, together with the links that were left for later.
    *
-   * @param deleteLinks Deletes them if nothing else does
    * @throws {Error} As {@linkcode DeleteLinks}
    */
-  now(links: readonly LinkToDelete[], deleteLinks: DeleteLinks): Promise<void>;
+  now(links: readonly DeletableLink[]): Promise<void>;
   /**
    * Leaves links for later if more may follow. They are deleted before anything
    * that could depend on it: before a plugin runs as a process, and at the end
    * of the list.
    *
-   * @param deleteLinks As of `now`
    * @throws {Error} If nothing follows, as {@linkcode DeleteLinks}
    */
-  later(
-    links: readonly LinkToDelete[],
-    deleteLinks: DeleteLinks,
-  ): Promise<void>;
+  later(links: readonly DeletableLink[]): Promise<void>;
+}
+
+async function deleteAll(links: readonly DeletableLink[]): Promise<void> {
+  await links[0]?.deleteTogether(links);
 }
 
 /** For a plugin that is called alone: deletes all links together. */
-export const unbatched: LinkDeletion = {
-  now: async (links, deleteLinks) => await deleteLinks(links),
-  later: async (links, deleteLinks) => await deleteLinks(links),
-};
+export const unbatched: LinkDeletion = { now: deleteAll, later: deleteAll };
 
 /** Deletes the links of all plugins of one list. */
 export class ListDeletion implements LinkDeletion {
   readonly #outer: LinkDeletion;
-  #left: readonly LinkToDelete[] = [];
-  #deleteLinks: DeleteLinks = () => {};
+  #left: readonly DeletableLink[] = [];
 
   /** @param outer Deletes them, perhaps together with links of other lists */
   constructor(outer: LinkDeletion = unbatched) {
@@ -86,21 +87,14 @@ export class ListDeletion implements LinkDeletion {
     return this.#left.length > 0;
   }
 
-  async now(
-    links: readonly LinkToDelete[],
-    deleteLinks: DeleteLinks,
-  ): Promise<void> {
+  async now(links: readonly DeletableLink[]): Promise<void> {
     const all = [...links, ...this.#left];
     this.#left = [];
-    if (all.length > 0) await this.#outer.now(all, deleteLinks);
+    if (all.length > 0) await this.#outer.now(all);
   }
 
-  later(
-    links: readonly LinkToDelete[],
-    deleteLinks: DeleteLinks,
-  ): Promise<void> {
+  later(links: readonly DeletableLink[]): Promise<void> {
     this.#left = [...this.#left, ...links];
-    this.#deleteLinks = deleteLinks;
     return Promise.resolve();
   }
 
@@ -110,6 +104,6 @@ export class ListDeletion implements LinkDeletion {
    * @throws {Error} As {@linkcode DeleteLinks}
    */
   async finish(): Promise<void> {
-    await this.now([], this.#deleteLinks);
+    await this.now([]);
   }
 }

@@ -432,8 +432,9 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
       async del({ linkDeletion }): Promise<void> {
         told.story.push("DEL");
         await standing;
+        const deleteTogether = (): void => void told.story.push("deleted");
         const link = { index: 1, name: "veth0", netns: "/netns" };
-        await linkDeletion.now([link], () => void told.story.push("deleted"));
+        await linkDeletion.now([{ ...link, deleteTogether }]);
       },
     };
     const none = (): void => {};

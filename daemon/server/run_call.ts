@@ -176,13 +176,13 @@ function linkDeletionFor(
   linkDeletion: LinkDeletion = unbatched,
 ): LinkDeletion {
   return {
-    now: async (links, deleteLinks) => {
+    now: async (links) => {
       await running.beforeDeletion();
-      await linkDeletion.now(links, deleteLinks);
+      await linkDeletion.now(links);
     },
-    later: async (links, deleteLinks) => {
+    later: async (links) => {
       await running.beforeDeletion();
-      await linkDeletion.later(links, deleteLinks);
+      await linkDeletion.later(links);
     },
   };
 }

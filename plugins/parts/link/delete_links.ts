@@ -5,6 +5,7 @@
  */
 
 import type {
+  DeletableLink,
   LinkLocation,
   LinkToDelete,
   Preparation,
@@ -26,7 +27,7 @@ export async function deleteNow(
   links: readonly LinkEnd[],
   call: Pick<Call, "linkDeletion" | "hostNetns">,
 ): Promise<void> {
-  await call.linkDeletion.now(placed(links, call), deleteLinks);
+  await call.linkDeletion.now(placed(links, call));
 }
 
 /**
@@ -44,14 +45,19 @@ export async function deleteLater(
   const [first, ...others] = placed(links, call);
   if (first === undefined) return;
   const deferred = [{ ...first, preparation }, ...others];
-  await call.linkDeletion.later(deferred, deleteLinks);
+  await call.linkDeletion.later(deferred);
 }
 
 function placed(
   links: readonly LinkEnd[],
   { hostNetns }: Pick<Call, "hostNetns">,
-): LinkToDelete[] {
-  return links.map(({ index, name }) => ({ index, name, netns: hostNetns }));
+): DeletableLink[] {
+  return links.map(({ index, name }) => ({
+    index,
+    name,
+    netns: hostNetns,
+    deleteTogether: deleteLinks,
+  }));
 }
 
 /**

@@ -1,5 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { LinkDeletion } from "../../../cni/call/link_deletion.ts";
+import {
+  type LinkDeletion,
+  unbatched,
+} from "../../../cni/call/link_deletion.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { ipJson } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
@@ -10,8 +13,8 @@ import { hostIfNameOf } from "./veth.ts";
 
 /** A kernel that does not delete the link of this name. */
 function refusing(name: string): LinkDeletion {
-  const now: LinkDeletion["now"] = async (links, deleteLinks) => {
-    await deleteLinks(links.filter((link) => link.name !== name));
+  const now: LinkDeletion["now"] = async (links) => {
+    await unbatched.now(links.filter((link) => link.name !== name));
     throw new Error(`Cannot delete "${name}"`);
   };
   return { now, later: now };
