@@ -36,27 +36,55 @@ import {
   registry,
 } from "./plugins/registry.ts";
 
-/** Programs that are not plugins of the registry; importing one runs it. */
-const programs: Readonly<
-  Record<ProgramName, (renamed?: () => Uint8Array) => Promise<unknown>>
+/** Runs a program, under one of its names. */
+type Program = (name: string, renamed?: StdinReader) => Promise<unknown>;
+
+/** Reads stdin, if the process has another name. */
+type StdinReader = () => Uint8Array;
+
+/** What the executable does under a name, besides running a plugin. */
+interface Role {
+  /** Instead of a plugin of the registry; importing a module runs it. */
+  readonly program?: Program;
+  /** Runs if there are arguments. Runtimes pass none. */
+  readonly commands?: () => Promise<unknown>;
+  /** Asks a third-party daemon if there is no node daemon. */
+  readonly askThirdParty?: AskThirdParty;
+}
+
+/** Each other name is a plugin of the registry, and nothing else. */
+const roles: Readonly<
+  & Record<ProgramName, Role & { readonly program: Program }>
+  & Record<string, Role>
 > = {
-  "noop": () => import("./plugins/noop/main.ts"),
-  "cni": () => import("./cli/main.ts"),
-  "cnitool": () => import("./cli/main.ts"),
-  "multus-shim": runShim,
+  "cni": { program: runTool },
+  "cnitool": { program: runTool },
+  "dhcp": { commands: () => import("./ipam/dhcp/command.ts") },
+  "multus": {
+    commands: () => import("./cli/multus/commands.ts"),
+    askThirdParty: askThick,
+  },
+  "multus-shim": {
+    program: runShim,
+    commands: () => import("./cli/multus/commands.ts"),
+  },
+  "noop": { program: () => import("./plugins/noop/main.ts") },
 };
 
-/**
- * Commands of plugins, which run if there are arguments. Runtimes pass none.
- */
-const commands: Readonly<Record<string, () => Promise<unknown>>> = {
-  "dhcp": () => import("./ipam/dhcp/command.ts"),
-  "multus": () => import("./cli/multus/commands.ts"),
-  "multus-shim": () => import("./cli/multus/commands.ts"),
-};
+/** Commands of the tool that run until they are told to end. */
+const SERVICES = ["daemon"];
+
+/** Runs a command of the tool. */
+async function runTool(name: string): Promise<void> {
+  const [subcommand = ""] = Deno.args;
+  if (!SERVICES.includes(subcommand) && isSpanned()) {
+    await startSpans(`${name} ${subcommand}`.trimEnd());
+  }
+  await import("./cli/main.ts");
+}
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
-async function runShim(renamed?: () => Uint8Array): Promise<void> {
+async function runShim(_name: string, renamed?: StdinReader): Promise<void> {
   const stdin = renamed ?? readOnce();
   const handed = await askDaemon(SHIM, stdin, { renamed });
   if (handed !== undefined) printAndExit(handed);
@@ -68,11 +96,15 @@ async function runShim(renamed?: () => Uint8Array): Promise<void> {
   if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
 }
 
+type AskThirdParty = NonNullable<CallOptions["askThirdParty"]>;
+
 /** Has thick multus' daemon of the Go version run a call of multus. */
-const askThick: CallOptions["askThirdParty"] = async (...asked) => {
+async function askThick(
+  ...asked: Parameters<AskThirdParty>
+): ReturnType<AskThirdParty> {
   const client = await import("./plugins/multus/thick/client.ts");
   return await client.askThick(...asked);
-};
+}
 
 /** Appends what this process does to a file. A trace that cannot be written must not stop it. */
 async function startTrace(path: string, name: string): Promise<void> {
@@ -102,47 +134,46 @@ async function loadPlugin(name: string): Promise<Plugin | undefined> {
   return await findPlugin(name);
 }
 
-/** Commands of the tool that run until they are told to end. */
-const SERVICES = ["daemon"];
+/** Runs a plugin, here or in a daemon. */
+async function runPlugin(
+  name: string,
+  { askThirdParty }: Role,
+  renamed?: StdinReader,
+): Promise<void> {
+  if (Deno.args[0] === "--help") {
+    const { printHelp } = await import("./cli/plugins/plugin_help.ts");
+    await printHelp(name);
+  }
+  const load = (): Promise<Plugin | undefined> => loadPlugin(name);
+  const options = { lookup: findPlugin, renamed, askThirdParty };
+  await runAsPlugin(name, load, options);
+}
 
-/**
- * Runs a plugin or program.
- *
- * @param renamed Reads stdin, if the process has another name
- */
-async function run(name: string, renamed?: () => Uint8Array): Promise<void> {
+/** Answers VERSION of a plugin, without loading it. */
+async function printVersions(versions: readonly string[]): Promise<never> {
+  const stdout = formatVersions(
+    versions,
+    await readStdinSoon(),
+    readVariable(QUESTION_VARIABLE),
+  );
+  printAndExit({ stdout, exitCode: 0 });
+}
+
+/** Runs what a name stands for. */
+async function run(name: string, renamed?: StdinReader): Promise<void> {
   const trace = readVariable(TRACE);
   if (trace) await startTrace(trace, name);
-  const command = Deno.args.length > 0 ? commands[name] : undefined;
-  if (command !== undefined) return void await command();
+  const role = roles[name] ?? {};
+  if (role.commands !== undefined && Deno.args.length > 0) {
+    return void await role.commands();
+  }
   const asked = readVariable(COMMAND) === "VERSION";
   const versions = asked ? findVersions(name) : undefined;
-  if (versions !== undefined) {
-    const stdout = formatVersions(
-      versions,
-      await readStdinSoon(),
-      readVariable(QUESTION_VARIABLE),
-    );
-    printAndExit({ stdout, exitCode: 0 });
+  if (versions !== undefined) return await printVersions(versions);
+  if (role.program !== undefined) {
+    return void await role.program(name, renamed);
   }
-  if (pluginNames.includes(name)) {
-    if (Deno.args[0] === "--help") {
-      const { printHelp } = await import("./cli/plugins/plugin_help.ts");
-      await printHelp(name);
-    }
-    await runAsPlugin(name, () => loadPlugin(name), {
-      lookup: findPlugin,
-      renamed,
-      askThirdParty: name === "multus" ? askThick : undefined,
-    });
-  }
-  const [subcommand = ""] = Deno.args;
-  const isTool = ["cni", "cnitool"].includes(name);
-  if (isTool && !SERVICES.includes(subcommand) && isSpanned()) {
-    await startSpans([name, subcommand].join(" ").trimEnd());
-  }
-  const program = programNames.find((known) => known === name) ?? "cni";
-  await programs[program](renamed);
+  await runPlugin(name, role, renamed);
 }
 
 /** Runs what the process's name says; looks for its plugin if that is another name. */
