@@ -9,6 +9,7 @@
 
 import { changeChecked } from "./lint/change_checked.ts";
 import { errorMessage } from "./lint/error_message.ts";
+import { foldedKeys } from "./lint/folded_keys.ts";
 import { kernelIsSync } from "./lint/kernel_is_sync.ts";
 import { layers } from "./lint/layers.ts";
 import { netlinkDeclared } from "./lint/netlink_declared.ts";
@@ -19,6 +20,7 @@ const plugin: Deno.lint.Plugin = {
   rules: {
     "change-checked": changeChecked,
     "error-message": errorMessage,
+    "folded-keys": foldedKeys,
     "kernel-is-sync": kernelIsSync,
     "layers": layers,
     "netlink-declared": netlinkDeclared,

@@ -6,6 +6,7 @@ import { eachRow } from "../tests/_harness/table.ts";
 const SAMPLES: Readonly<Record<string, string>> = {
   "cni/change-checked": 'Deno.removeSync("a");',
   "cni/error-message": 'new Error("Cannot parse it.");',
+  "cni/folded-keys": 'document["ipam"];',
   "cni/kernel-is-sync": "inNetns(ns, async () => {});",
   "cni/layers": 'import { open } from "../ffi/file/fd.ts";',
   "cni/netlink-declared": "new DataView(buffer);",

@@ -7,7 +7,7 @@
 
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { dirname, join } from "@std/path/posix";
-import { type JsonObject, objectOf } from "../../base/json/json.ts";
+import { findValue, type JsonObject, objectOf } from "../../base/json/json.ts";
 import {
   CniError,
   describeError,
@@ -308,11 +308,12 @@ export function findHiddenFromPodman(
 }
 
 function isOfPodman({ list: { plugins }, document }: WrittenNetwork): boolean {
-  const args = objectOf(document["args"]);
+  const args = objectOf(findValue(document, "args"));
   return PODMAN_ARGS.some((key) => key in args) ||
     unfoldChains(plugins).some(hasPodmanBridge);
 }
 
-function hasPodmanBridge({ document: { bridge } }: PluginConf): boolean {
+function hasPodmanBridge({ document }: PluginConf): boolean {
+  const bridge = findValue(document, "bridge");
   return typeof bridge === "string" && /^cni-podman\d+$/.test(bridge);
 }

@@ -311,6 +311,16 @@ Deno.test("findHiddenFromPodman() warns about podman's networks if a chain comes
       { plugins: [{ type: "chain", plugins: [BRIDGE, OTHER] }] },
       true,
     ],
+    [
+      "the bridge's name, with its key in another case",
+      {
+        plugins: [{
+          type: "chain",
+          plugins: [{ type: "bridge", Bridge: "cni-podman1" }],
+        }],
+      },
+      true,
+    ],
     ["no mark", { args: { cni: {} }, plugins: CHAINED }, false],
     [
       "a bridge that is only called alike",

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isObject, type JsonObject } from "../../base/json/json.ts";
+import { foldKey, isObject, type JsonObject } from "../../base/json/json.ts";
 import type { PluginConf } from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames } from "../../plugins/registry.ts";
@@ -16,6 +16,7 @@ import { givenOf } from "../validate/document.ts";
 import {
   type ConfigPath,
   formatPlace,
+  listOf,
   type Problem,
 } from "../../metadata/problem.ts";
 import { validateNetwork } from "../validate/validate.ts";
@@ -115,11 +116,13 @@ function formatProblem({ place, message }: Problem): string {
  * one: links of chain, delegates of multus.
  */
 function listParts(document: JsonObject): JsonObject[] {
-  const { plugins, delegates, ...own } = document;
-  const inner = [plugins, delegates].flatMap((value) =>
-    Array.isArray(value) ? value.filter(isObject) : []
+  const { own = [], inner = [] } = Object.groupBy(
+    Object.entries(document),
+    ([key]) =>
+      ["plugins", "delegates"].includes(foldKey(key)) ? "inner" : "own",
   );
-  return [own, ...inner.flatMap((one) => listParts(one as JsonObject))];
+  const parts = inner.flatMap(([, value]) => listOf(value));
+  return [Object.fromEntries(own), ...parts.flatMap(listParts)];
 }
 
 /** Finds the innermost plugin's configuration around a place in a list. */

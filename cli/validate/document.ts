@@ -9,6 +9,7 @@ import { basename } from "@std/path/posix";
 import { checkNetworkName } from "../../cni/call/args.ts";
 import { toCniError } from "../../base/error.ts";
 import {
+  findValue,
   isObject,
   type JsonObject,
   type JsonValue,
@@ -205,8 +206,9 @@ function checkPlugin(value: JsonValue, place: ConfigPath): Problem[] {
     .map(({ path, message }) =>
       errorAt([...place, ...path], advise(message, path, value))
     );
-  const links = type === CHAIN && Array.isArray(value["plugins"])
-    ? value["plugins"].flatMap((link, index) =>
+  const plugins = findValue(value, "plugins");
+  const links = type === CHAIN && Array.isArray(plugins)
+    ? plugins.flatMap((link, index) =>
       checkPlugin(link, [...place, "plugins", index])
     )
     : [];

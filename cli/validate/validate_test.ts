@@ -321,6 +321,11 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].plugins[0].type: missing",
   ],
   [
+    "a chain of something else, with its key in another case",
+    list([{ type: "chain", Plugins: [{}] }]),
+    "error plugins[0].plugins[0].type: missing",
+  ],
+  [
     "a plugin that is missing",
     list([{ type: "brigde", ipam: { type: "host-locl" } }]),
     'error plugins[0].type: failed to find plugin "brigde" in path []; did you mean "bridge"?',

@@ -14,7 +14,7 @@
 import { join } from "@std/path/posix";
 import { removeQuietly } from "../../base/files/io.ts";
 import { isSameFile } from "../../base/files/same_file.ts";
-import { isObject } from "../../base/json/json.ts";
+import { findValue, isObject } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { checkChange } from "../../ffi/change_check.ts";
 import { isErrno } from "../../ffi/errno.ts";
@@ -63,9 +63,11 @@ export function recordPathOf(recorded: Recorded): string {
 
 /** Lists the types of plugins, and of those in a chain among them. */
 function listTypes(documents: readonly unknown[]): unknown[] {
-  return documents.filter(isObject).map(({ type, plugins }) =>
-    Array.isArray(plugins) ? [type, ...listTypes(plugins)] : type
-  );
+  return documents.filter(isObject).map((document) => {
+    const type = findValue(document, "type");
+    const plugins = findValue(document, "plugins");
+    return Array.isArray(plugins) ? [type, ...listTypes(plugins)] : type;
+  });
 }
 
 /** Source: include/uapi/asm-generic/fcntl.h. */

@@ -12,7 +12,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { readIfLocked } from "../../base/files/lock.ts";
 import { createLog } from "../../base/log/log.ts";
 import { decodePluginConfs } from "../../libcni/conf.ts";
-import { readRecord, type Recorded } from "./record.ts";
+import { readRecord, type Recorded, recordPathOf } from "./record.ts";
 import {
   findLeft,
   findUnused,
@@ -20,6 +20,21 @@ import {
   RunningAdd,
   sweepEmpty,
 } from "./running_add.ts";
+
+Deno.test("chains of other plugins have other records, in any spelling of keys", () => {
+  using scene = new Scene();
+  const pathWith = (inner: object): string => {
+    const plugins = decodePluginConfs([{ type: "chain", ...inner }]);
+    return recordPathOf({ ...scene.recorded, plugins });
+  };
+  const [one, same, other] = [
+    { plugins: [{ type: "a" }] },
+    { Plugins: [{ Type: "a" }] },
+    { Plugins: [{ Type: "b" }] },
+  ].map(pathWith);
+  assertEquals(same, one);
+  assert(other !== one);
+});
 
 /** An attachment, the directory with its records, and its log. */
 class Scene implements Disposable {
