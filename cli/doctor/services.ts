@@ -37,7 +37,7 @@ import {
   typesOf,
 } from "../node/node_reader.ts";
 import { countPools } from "../node/pools.ts";
-import { ipamTypeOf } from "../../cni/config/ipam.ts";
+import { typesWithIpam } from "../../cni/config/ipam.ts";
 
 /** Time limit of an answer over the network, in ms. */
 const ANSWER_TIMEOUT_MS = 3_000;
@@ -92,7 +92,7 @@ async function askStatus(
 ): Promise<string | undefined> {
   const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
   for (const plugin of plugins) {
-    const types = [plugin.type, ipamTypeOf(plugin.document) ?? plugin.type];
+    const types = typesWithIpam([plugin]);
     const own = await Promise.all(
       types.map((type) => findOwnType(type, pluginDirs)),
     );

@@ -17,7 +17,7 @@ import { type Directories, readNetworkFile } from "../node/network.ts";
 import { type NodeDaemon, readNodeDaemon } from "../node/node_daemon.ts";
 import { findMissing, findOwnPlugin } from "../node/plugin_file.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
-import { ipamTypeOf } from "../../cni/config/ipam.ts";
+import { typesWithIpam } from "../../cni/config/ipam.ts";
 
 /** A configuration, as shown. */
 export interface NetworkRow {
@@ -160,9 +160,6 @@ function listMissing(
   plugins: readonly PluginConf[],
   pluginDirs: readonly string[],
 ): string[] {
-  const types = plugins.flatMap(({ type, document }) => {
-    return [type, ipamTypeOf(document) ?? []].flat();
-  });
-  return [...new Set(types)]
+  return typesWithIpam(plugins)
     .flatMap((type) => findMissing(type, pluginDirs) ?? []);
 }

@@ -17,7 +17,7 @@ import { isFalseAlarm } from "./false_alarms.ts";
 import { listHeldLocks } from "./held_locks.ts";
 import { findMissing, findOwnPlugin } from "./plugin_file.ts";
 import { type NodeReader, typesOf } from "./node_reader.ts";
-import { ipamTypeOf } from "../../cni/config/ipam.ts";
+import { typesWithIpam } from "../../cni/config/ipam.ts";
 import { parseCachedConfig } from "../../libcni/conf.ts";
 
 /** A difference, and the plugin that found it. */
@@ -133,11 +133,7 @@ async function check(
   const found: PluginDifference[] = [];
   const isUsable = await findStartable(node);
   for (const plugin of list.plugins) {
-    if (
-      ![plugin.type, ipamTypeOf(plugin.document) ?? plugin.type].every(isUsable)
-    ) {
-      continue;
-    }
+    if (!typesWithIpam([plugin]).every(isUsable)) continue;
     try {
       const alone = { ...list, name: network, plugins: [plugin] };
       await runtime.checkNetworkList(alone, conf, { signal });

@@ -30,7 +30,7 @@ import { unfoldChains } from "./chain_form.ts";
 import type { Directories } from "./network.ts";
 import { type NodeDaemon, readNodeDaemon } from "./node_daemon.ts";
 import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
-import { ipamTypeOf } from "../../cni/config/ipam.ts";
+import { typesWithIpam } from "../../cni/config/ipam.ts";
 
 /** Where to look. */
 export interface NodeReaderOptions {
@@ -246,8 +246,5 @@ function listRunOnNode(
 
 /** Lists the types of plugins that a network runs, IPAM plugins included. */
 export function typesOf({ plugins }: ConfiguredNetwork): string[] {
-  const types = plugins.flatMap((
-    conf,
-  ) => [conf.type, ipamTypeOf(conf.document) ?? ""]);
-  return [...new Set(types)].filter((type) => type !== "");
+  return typesWithIpam(plugins);
 }

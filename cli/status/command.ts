@@ -17,7 +17,7 @@ import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import { createRuntime, getNetwork, readDirectories } from "../node/network.ts";
 import { findMissing, findOwnType } from "../node/plugin_file.ts";
-import { ipamTypeOf } from "../../cni/config/ipam.ts";
+import { typesWithIpam } from "../../cni/config/ipam.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */
 export async function status(call: CniCall): Promise<Output> {
@@ -60,12 +60,9 @@ function listTypes(plugins: readonly PluginConf[]): string[] {
   return plugins.map(({ type }) => type);
 }
 
-/** Lists the types of the plugin, the plugins that it runs, and its IPAM plugin. */
+/** Lists the types of plugins, the plugins that they run, and their IPAM plugins. */
 function listInvolved(plugins: readonly PluginConf[]): string[] {
-  const types = unfoldChains(plugins).flatMap(({ type, document }) => {
-    return [type, ipamTypeOf(document) ?? []].flat();
-  });
-  return [...new Set(types)];
+  return typesWithIpam(unfoldChains(plugins));
 }
 
 /** @throws {CniError} 50 If a plugin is missing, so that ADD would fail */

@@ -12,6 +12,16 @@ export function ipamOf(conf: JsonObject): JsonObject {
   return objectOf(findValue(conf, "ipam"));
 }
 
+/** Lists the types of plugins and of their IPAM plugins, each once. */
+export function typesWithIpam(
+  plugins: readonly { readonly type: string; readonly document: JsonObject }[],
+): string[] {
+  const types = plugins.flatMap(({ type, document }) =>
+    [type, ipamTypeOf(document) ?? []].flat()
+  );
+  return [...new Set(types)];
+}
+
 /** Returns the type of a plugin's IPAM plugin; undefined without one. */
 export function ipamTypeOf(conf: JsonObject): string | undefined {
   const type = findValue(ipamOf(conf), "type");

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { ipamOf, ipamTypeOf } from "./ipam.ts";
+import { ipamOf, ipamTypeOf, typesWithIpam } from "./ipam.ts";
 
 Deno.test("ipamOf() and ipamTypeOf() read keys in any case, and the last of several", () => {
   const ipam = { type: "static" };
@@ -11,4 +11,13 @@ Deno.test("ipamOf() and ipamTypeOf() read keys in any case, and the last of seve
   for (const conf of [{}, { ipam: "static" }, { ipam: { type: "" } }]) {
     assertEquals(ipamTypeOf(conf), undefined);
   }
+});
+
+Deno.test("typesWithIpam() lists plugins and their IPAM plugins, each once", () => {
+  const plugins = [
+    { type: "ptp", document: { IPAM: { type: "static" } } },
+    { type: "sbr", document: { ipam: {} } },
+    { type: "ptp", document: { ipam: { type: "dhcp" } } },
+  ];
+  assertEquals(typesWithIpam(plugins), ["ptp", "static", "sbr", "dhcp"]);
 });
