@@ -11,6 +11,7 @@
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
+import { OWN_NETNS } from "./own_netns.ts";
 
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNET = 0x40000000;
@@ -18,12 +19,6 @@ const CLONE_NEWNET = 0x40000000;
 const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/mount.h. */
 const MS_BIND = 0x1000, MNT_DETACH = 2;
-
-/**
- * The namespace of the calling thread. `/proc/self` would be the main thread's,
- * but test runners and workers run this code on other threads.
- */
-export const CURRENT_NETNS = "/proc/thread-self/ns/net";
 
 /** A synchronous result. The compiler rejects promises. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T;
@@ -39,7 +34,7 @@ export class NetNs implements Disposable {
   private constructor(fd: Fd, path: string) {
     this.#fd = fd;
     this.path = path;
-    this.isOwn = path === CURRENT_NETNS && entered === undefined;
+    this.isOwn = path === OWN_NETNS && entered === undefined;
   }
 
   /**
@@ -55,7 +50,7 @@ export class NetNs implements Disposable {
 
   /** Opens the namespace that the calling thread is in. */
   static current(): NetNs {
-    return NetNs.open(CURRENT_NETNS);
+    return NetNs.open(OWN_NETNS);
   }
 
   /**
@@ -68,7 +63,7 @@ export class NetNs implements Disposable {
     const before = currentFd();
     libc.unshare(CLONE_NEWNET);
     try {
-      const created = new Fd(libc.open(CURRENT_NETNS, O_RDONLY | O_CLOEXEC));
+      const created = new Fd(libc.open(OWN_NETNS, O_RDONLY | O_CLOEXEC));
       return new NetNs(created, `/proc/${Deno.pid}/fd/${created.number}`);
     } finally {
       returnTo(before);

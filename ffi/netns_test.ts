@@ -9,18 +9,13 @@ import { needsUserNamespaces, rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { SyscallError } from "./errno.ts";
-import {
-  CURRENT_NETNS,
-  inNetns,
-  isMissingNetns,
-  NetNs,
-  unbindNetNs,
-} from "./netns.ts";
+import { inNetns, isMissingNetns, NetNs, unbindNetNs } from "./netns.ts";
+import { OWN_NETNS } from "./own_netns.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Names the namespace of this thread, such as `net:[4026531840]`. */
 function currentName(): string {
-  return Deno.readLinkSync(CURRENT_NETNS);
+  return Deno.readLinkSync(OWN_NETNS);
 }
 
 /** Names an open namespace. */
@@ -36,7 +31,7 @@ function namesOfLinks(netns: NetNs): string[] {
 Deno.test("NetNs.current() opens the namespace of this thread", () => {
   using current = NetNs.current();
   assertEquals(nameOf(current), currentName());
-  assertEquals(current.path, CURRENT_NETNS);
+  assertEquals(current.path, OWN_NETNS);
 });
 
 Deno.test("NetNs closes its descriptor once", () => {

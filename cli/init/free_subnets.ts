@@ -6,7 +6,7 @@
 
 import type { IpFamily } from "../../net/ip.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listNetworks } from "../node/network.ts";
 import { unfoldChains } from "../node/chain_form.ts";
@@ -25,7 +25,7 @@ export interface NodeSubnets {
 /** Reads the subnets of the host's links and routes, and of other networks. */
 export function readNodeSubnets(
   confDir: string,
-  hostNetns = CURRENT_NETNS,
+  hostNetns = OWN_NETNS,
 ): NodeSubnets {
   using host = Rtnl.open(hostNetns);
   const routes = host.route.list();

@@ -17,7 +17,7 @@ import {
   readNetworks,
 } from "../../libcni/mod.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin } from "../../plugins/registry.ts";
@@ -110,7 +110,7 @@ export class NodeReader implements Disposable {
     this.directories = directories;
     this.env = env;
     this.signal = options.signal;
-    this.hostNetns = options.hostNetns ?? CURRENT_NETNS;
+    this.hostNetns = options.hostNetns ?? OWN_NETNS;
     this.proc = options.proc ?? "/proc";
     this.daemonSocket = options.daemonSocket ?? DEFAULT_SOCKET;
     this.resolvConf = options.resolvConf ?? "/etc/resolv.conf";

@@ -29,7 +29,7 @@ import { deadline, JoinedSignal } from "../../base/deadline.ts";
 import { formatTime } from "../../base/time.ts";
 import { writeTarget } from "../written_file.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 /** Shows the attachments of the node, or of one pod, container or namespace. */
@@ -165,7 +165,7 @@ export async function watchNetworks(
 ): Promise<void> {
   while (!signal.aborted) {
     using stack = new DisposableStack();
-    const paths = [CURRENT_NETNS, ...choose().map(({ netns }) => netns)];
+    const paths = [OWN_NETNS, ...choose().map(({ netns }) => netns)];
     const open = paths.flatMap((path) => {
       const rtnl = ifPossible(() => Rtnl.open(path));
       if (rtnl === undefined) return [];

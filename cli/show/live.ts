@@ -7,7 +7,8 @@
 import { basename } from "@std/path/posix";
 import { findFileId } from "../../base/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import { CURRENT_NETNS, isMissingNetns } from "../../ffi/netns.ts";
+import { isMissingNetns } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { filtersVlans } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
@@ -42,7 +43,7 @@ export function listSandboxes(
   paths: readonly string[] = [],
 ): Sandbox[] {
   const found = new Map<string, Sandbox>();
-  const host = findFileId(CURRENT_NETNS);
+  const host = findFileId(OWN_NETNS);
   for (const attachment of attachments) {
     const { netns, containerId } = attachment;
     const id = findFileId(netns) ?? (netns || containerId);
@@ -67,7 +68,7 @@ export function listSandboxes(
  */
 export async function readNode(
   sandboxes: readonly Sandbox[],
-  hostNetns: string = CURRENT_NETNS,
+  hostNetns: string = OWN_NETNS,
   staying: readonly PersistentView[] = [],
 ): Promise<NodeView> {
   using host = new Host(hostNetns);

@@ -7,9 +7,10 @@
 import type { CmdArgs } from "./args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { findFileId } from "../../base/files/same_file.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 
-/** Path of the network namespace that the calling thread is in. */
-export const OWN_NETNS = "/proc/thread-self/ns/net";
+export { OWN_NETNS };
+
 /** Identifies it. It stays the same as long as the process. */
 let ownId: string | undefined;
 

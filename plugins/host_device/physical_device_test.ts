@@ -6,7 +6,8 @@
 import { assertEquals } from "@std/assert";
 import { ignoreUnless, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
-import { CURRENT_NETNS, NetNs } from "../../ffi/netns.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
@@ -16,7 +17,7 @@ const DEVICE = "vec0", MAC = "02:00:00:00:00:05";
 
 /** Reports whether the namespace of this process has the device. */
 function hasDevice(): boolean {
-  using here = Rtnl.open(CURRENT_NETNS);
+  using here = Rtnl.open(OWN_NETNS);
   const link = here.link.find(DEVICE);
   return link?.name === DEVICE && link.parent?.name === "uml-vector.0";
 }

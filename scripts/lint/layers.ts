@@ -36,7 +36,7 @@ base/
   net/ ffi/change_check.ts
   lazily ffi/socket/journal.ts ffi/file/regular_file.ts
 cni/
-  net/ ffi/change_check.ts base/
+  net/ ffi/change_check.ts ffi/own_netns.ts base/
 metadata/
   net/ base/ cni/
 libcni/

@@ -4,7 +4,8 @@
  * @module
  */
 
-import { CURRENT_NETNS, inNetns, NetNs, type Sync } from "../../ffi/netns.ts";
+import { inNetns, NetNs, type Sync } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
@@ -221,7 +222,7 @@ function mountAll(): string[] {
 
 /** Brings the loopback up, and makes addresses usable immediately. */
 function settle(): void {
-  using rtnl = Rtnl.open(CURRENT_NETNS);
+  using rtnl = Rtnl.open(OWN_NETNS);
   rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
   acceptAddresses();
 }
@@ -235,7 +236,7 @@ export function acceptAddresses(): void {
 
 /** Returns a namespace's number, as `/proc/PID/ns/net` shows it. */
 function numberOf(netns: NetNs): string {
-  return inNetns(netns, () => Deno.readLinkSync("/proc/thread-self/ns/net"));
+  return inNetns(netns, () => Deno.readLinkSync(OWN_NETNS));
 }
 
 /** Lists files below a directory, with paths from there. */

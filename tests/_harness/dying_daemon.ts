@@ -7,7 +7,7 @@
  */
 
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
-import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { runDaemon } from "../../daemon/server/daemon.ts";
 import { readOwnAttributes } from "../../daemon/server/caller_check.ts";
@@ -49,13 +49,13 @@ for (const method of [...ON_DISK, "openSync"] as const) {
     return work();
   });
 }
-const own = readOwnAttributes(BUILD, CURRENT_NETNS);
+const own = readOwnAttributes(BUILD, OWN_NETNS);
 await Promise.all(pluginNames.map((type) => findPlugin(type)));
 await runDaemon({
   socketDir: directory,
   maxCalls: 64,
   build: BUILD,
-  hostNetns: CURRENT_NETNS,
+  hostNetns: OWN_NETNS,
   env: {},
   readAttributes: attributesLike(() => own),
   lookup(type): ReturnType<typeof findPlugin> {
