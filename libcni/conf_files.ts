@@ -258,7 +258,6 @@ export function* readNetworks(
 
 /**
  * Finds a node's default network: the first of {@linkcode readNetworks}.
- * {@linkcode readNetworks}.
  *
  * Source: the common behaviour of kubelet, CRI-O's ocicni and containerd.
  *

@@ -167,13 +167,13 @@ export function answerCall(
   isEnding: () => boolean,
 ): Promise<Response> | undefined {
   const { pathname } = new URL(request.url);
-  if (pathname === "/healthz") return answerState(request, true);
-  if (pathname === "/readyz") return answerState(request, !isEnding());
+  if (pathname === "/healthz") return answerHealth(request, true);
+  if (pathname === "/readyz") return answerHealth(request, !isEnding());
   const run = paths[pathname];
   return run && runCall(request, run);
 }
 
-async function answerState(
+async function answerHealth(
   { method, body }: Request,
   isGood: boolean,
 ): Promise<Response> {
