@@ -110,17 +110,17 @@ export async function tryAll(
 ): Promise<void> {
   const failures: Error[] = [];
   /** Those that have failed or were left out. */
-  const undone = new Set<TearDownStep>();
+  const unfinished = new Set<TearDownStep>();
   for (const step of steps) {
     const [label, run, needs] = step;
-    if (needs !== undefined && undone.has(needs)) {
-      undone.add(step);
+    if (needs !== undefined && unfinished.has(needs)) {
+      unfinished.add(step);
       continue;
     }
     try {
       await run();
     } catch (error) {
-      undone.add(step);
+      unfinished.add(step);
       failures.push(new Error(`Cannot ${label}`, { cause: error }));
     }
   }
