@@ -25,9 +25,11 @@ import {
   readStdinSoon,
   sendConsoleToStderr,
   writeStderr,
+  writeStdout,
 } from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
 import { PLUGINS_VERSION } from "../base/process/build_identity.ts";
+import { onWrongNetns } from "../ffi/own_netns.ts";
 
 /** The release of the Go plugins that these plugins replace. */
 const GO_PLUGINS_VERSION = "1.10.0";
@@ -125,7 +127,21 @@ export async function runMain(
   // A plugin that waits forever lets the process end by itself. That must
   // not look like success.
   Deno.exitCode = 1;
-  printAndExit(await dispatch(plugin, { ...processInput(lookup), stdin }));
+  let version: string = CURRENT_VERSION;
+  onWrongNetns((error) => {
+    const { stdout, exitCode } = formatFailure(error, version);
+    writeStdout(stdout);
+    return exitCode;
+  });
+  printAndExit(
+    await dispatch(plugin, {
+      ...processInput(lookup),
+      stdin,
+      onErrorVersion: (known): void => {
+        version = known;
+      },
+    }),
+  );
 }
 
 /**

@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import * as z from "zod/mini";
-import { asModule } from "../tests/_harness/as_module.ts";
+import { asModule, moduleCommand } from "../tests/_harness/as_module.ts";
 import {
   assertFailure,
   CONFIG,
@@ -19,6 +19,7 @@ import {
   SILENT,
 } from "../tests/_harness/recorder.ts";
 import { OWN_NETNS } from "../tests/_harness/call_context.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { importFlags } from "../scripts/import_flags.ts";
 import { Cidr } from "../net/cidr.ts";
 import { type Command, COMMANDS } from "./call/args.ts";
@@ -594,3 +595,52 @@ Deno.test("VERSION does not wait for a stdin that stays open", async () => {
   await child.status;
   await writer.abort().catch(() => {});
 });
+
+rootTest(
+  "a plugin in the wrong namespace prints one error, and undoes nothing",
+  async () => {
+    const url = (path: string): string => new URL(path, import.meta.url).href;
+    const directory = await Deno.makeTempDir();
+    const config = JSON.stringify({ ...CONFIG, cniVersion: "1.0.0" });
+    const script = `
+    import { runMain } from "${url("skel.ts")}";
+    import { Rollback } from "${url("../base/rollback.ts")}";
+    import { netConf } from "${url("config/types.ts")}";
+    import { inNetns, NetNs } from "${url("../ffi/netns.ts")}";
+    import { dropCapabilities } from "${
+      url("../tests/_harness/drop_capabilities.ts")
+    }";
+    const mark = (name) => Deno.writeTextFileSync("${directory}/" + name, "");
+    // As of spans, which would be posted from the wrong namespace.
+    Deno.exit = () => mark("exit hook");
+    const plugin = {
+      name: "lost",
+      versions: ["1.0.0"],
+      configSchema: async () => netConf({}),
+      async add(call) {
+        await using rollback = new Rollback(call.log);
+        rollback.onFailure("undo", () => mark("undone"));
+        using netns = NetNs.create();
+        try { inNetns(netns, dropCapabilities); } catch { mark("caught"); }
+        mark("continued");
+      },
+    };
+    const stdin = () => new TextEncoder().encode(${JSON.stringify(config)});
+    await runMain(plugin, () => undefined, stdin);`;
+    try {
+      const env = { ...ENV, CNI_COMMAND: "ADD" };
+      const command = await moduleCommand(script, { env });
+      const { code, stdout } = await command.output();
+      assertEquals(JSON.parse(new TextDecoder().decode(stdout)), {
+        cniVersion: "1.0.0",
+        code: 999,
+        msg: "Cannot return to the namespace this thread came from",
+        details: "setns: EPERM",
+      });
+      assertEquals(code, 1);
+      assertEquals(await Array.fromAsync(Deno.readDir(directory)), []);
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
+  },
+);

@@ -11,7 +11,7 @@
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
-import { OWN_NETNS } from "./own_netns.ts";
+import { endInWrongNetns, OWN_NETNS } from "./own_netns.ts";
 
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNET = 0x40000000;
@@ -106,9 +106,10 @@ export function unbindNetNs(path: string): void {
  *
  * `work` must be entirely synchronous. Asynchronous file access and nonblocking
  * FFI run on other threads, which stay outside and would silently use the wrong
- * namespace.
+ * namespace. If the thread cannot return afterwards, the process ends.
  *
- * @throws {SyscallError} EINVAL if `netns` is not a network namespace, EPERM
+ * @throws {SyscallError} EINVAL if `netns` is not a network namespace; EPERM, before
+ *   the thread has left its own
  */
 export function inNetns<T>(netns: NetNs, work: () => Sync<T>): T {
   if (netns.isOwn && entered === undefined) return work();
@@ -130,47 +131,35 @@ let entered: NetNs | undefined;
 
 /** Returns the descriptor of the namespace that the thread is in. */
 function currentFd(): number {
-  return (entered ?? (own ??= NetNs.current())).fd;
+  return (entered ?? (own ??= openOwn())).fd;
 }
 
 /**
- * Moves the thread back. This can fail: root of another user namespace can
- * leave the machine's network namespace, but cannot enter it again. The thread
- * would go on in the wrong namespace.
+ * Opens the namespace that the thread is in by default, and enters it: root of another
+ * user namespace can leave the machine's network namespace, but cannot return.
  *
- * @throws {WrongNetnsError} If setns(2) refuses
+ * @throws {SyscallError} EPERM if the thread could not return
+ */
+function openOwn(): NetNs {
+  const opened = NetNs.current();
+  try {
+    libc.setns(opened.fd, CLONE_NEWNET);
+    return opened;
+  } catch (error) {
+    opened[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/**
+ * Moves the thread back. If setns(2) refuses, the process ends: the thread may have
+ * lost its capabilities, or the kernel has no memory.
  */
 function returnTo(fd: number): void {
   try {
     libc.setns(fd, CLONE_NEWNET);
   } catch (error) {
-    const wrong = new WrongNetnsError(error);
-    endInWrongNetns(wrong);
-    throw wrong;
-  }
-}
-
-let endInWrongNetns: (error: WrongNetnsError) => void = () => {};
-
-/**
- * Sets what a resident process does immediately if its thread cannot return: it
- * must exit, because anything that it does next would happen in the wrong
- * namespace.
- */
-export function onWrongNetns(end: (error: WrongNetnsError) => void): void {
-  endInWrongNetns = end;
-}
-
-/**
- * The thread is stuck in the wrong namespace. Never catch this error: any code
- * that runs on the thread afterwards would act on the wrong namespace.
- */
-export class WrongNetnsError extends Error {
-  override readonly name = "WrongNetnsError";
-
-  /** @param cause The error of setns(2) */
-  constructor(cause: unknown) {
-    super("Cannot return to the namespace this thread came from", { cause });
+    endInWrongNetns(error);
   }
 }
 

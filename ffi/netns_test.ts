@@ -116,25 +116,53 @@ function runAsOtherRoot(name: string, ...args: string[]): Deno.CommandOutput {
 }
 
 rootTest(
-  "inNetns() says so when the thread cannot return",
+  "a thread leaves no namespace to which it cannot return",
   needsUserNamespaces(),
   () => {
     // Root of a user namespace may leave the machine's network namespace, but
     // not enter it.
     const module = new URL("netns.ts", import.meta.url);
     const script = `import { NetNs } from "${module}";
-      try { NetNs.create(); } catch (error) { console.log(error.name, error.cause.message); }`;
+      const read = () => Deno.readLinkSync("${OWN_NETNS}");
+      const before = read();
+      try { NetNs.create(); } catch (error) {
+        console.log(error.message, read() === before);
+      }`;
     const { stdout, stderr } = runAsOtherRoot(
       Deno.execPath(),
       "eval",
       "--no-config",
       script,
     );
-    const output = new TextDecoder().decode(stdout);
     assertEquals(
-      output,
-      "WrongNetnsError setns: EPERM\n",
+      new TextDecoder().decode(stdout),
+      "setns: EPERM true\n",
       new TextDecoder().decode(stderr),
+    );
+  },
+);
+
+rootTest(
+  "a thread that cannot return to its namespace ends the process",
+  () => {
+    const module = new URL("netns.ts", import.meta.url);
+    const dropping = new URL(
+      "../tests/_harness/drop_capabilities.ts",
+      import.meta.url,
+    );
+    const script = `import { inNetns, NetNs } from "${module}";
+    import { dropCapabilities } from "${dropping}";
+    using netns = NetNs.create();
+    try { inNetns(netns, dropCapabilities); } catch { /* continues */ }
+    console.log("continued");`;
+    const { code, stdout, stderr } = new Deno.Command(Deno.execPath(), {
+      args: ["eval", "--no-config", script],
+    }).outputSync();
+    assertEquals([code, new TextDecoder().decode(stdout)], [1, ""]);
+    assertEquals(
+      new TextDecoder().decode(stderr),
+      "Cannot return to the namespace this thread came from: " +
+        "SyscallError: setns: EPERM\n",
     );
   },
 );

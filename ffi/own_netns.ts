@@ -1,5 +1,6 @@
 /**
- * The network namespace of a thread.
+ * The network namespace of a thread: its path, and the end of a process whose thread
+ * cannot return to it.
  *
  * @module
  */
@@ -9,3 +10,56 @@
  * thread's, but test runners and workers run this code on other threads.
  */
 export const OWN_NETNS = "/proc/thread-self/ns/net";
+
+/**
+ * The thread is stuck in the wrong namespace. Only {@linkcode endInWrongNetns} creates
+ * this error: no code catches it, because the process ends.
+ */
+export class WrongNetnsError extends Error {
+  override readonly name = "WrongNetnsError";
+
+  /** @param cause The error of setns(2) */
+  constructor(cause: unknown) {
+    super("Cannot return to the namespace this thread came from", { cause });
+  }
+}
+
+/**
+ * Without what a trace has it do before: spans, for one, would be posted from the
+ * wrong namespace.
+ */
+const exit = Deno.exit;
+
+let report = (error: WrongNetnsError): number => {
+  const text = `${error.message}: ${error.cause}\n`;
+  Deno.stderr.writeSync(new TextEncoder().encode(text));
+  return 1;
+};
+
+/**
+ * Sets how this process reports that it ends in the wrong namespace; by default, with
+ * the error on stderr and exit status 1.
+ *
+ * @param how Writes the error, and returns the exit status
+ */
+export function onWrongNetns(how: typeof report): void {
+  report = how;
+}
+
+/**
+ * Ends this process immediately: anything that it did next, such as a rollback, would
+ * happen in the wrong namespace.
+ *
+ * @param cause The error of setns(2)
+ */
+export function endInWrongNetns(cause: unknown): never {
+  const error = new WrongNetnsError(cause);
+  let status = 1;
+  try {
+    status = report(error);
+  } finally {
+    exit(status);
+  }
+  // The exit of a worker returns.
+  throw error;
+}

@@ -38,6 +38,7 @@ import {
   wantsColor,
 } from "./style.ts";
 import { UsageError } from "./usage_error.ts";
+import { onWrongNetns } from "../../ffi/own_netns.ts";
 
 /** Runs this process as a program. */
 export async function runProgram(program: Program): Promise<never> {
@@ -49,7 +50,7 @@ export async function runProgram(program: Program): Promise<never> {
   const progress = columns === undefined
     ? undefined
     : new Progress(writeStderr, columns);
-  const { stdout, exitCode } = await runTool(program, Deno.args, {
+  const terminal: Terminal = {
     env,
     isTerminal: Deno.stdout.isTerminal(),
     width: measureTerminal(),
@@ -59,7 +60,14 @@ export async function runProgram(program: Program): Promise<never> {
     },
     onProgress: progress && ((text): void => progress.show(text)),
     interrupt: listenToSignals(),
+  };
+  onWrongNetns((error) => {
+    if (wantsJson(readArguments(program, Deno.args))) {
+      writeStdout(formatJson(toFailureDocument(error)));
+    } else terminal.onStderr(`${explain(error)}\n`);
+    return 1;
   });
+  const { stdout, exitCode } = await runTool(program, Deno.args, terminal);
   progress?.clear();
   const problem = whileSignalsKill(() => writeStdout(stdout));
   if (problem === undefined) Deno.exit(exitCode);
@@ -97,17 +105,11 @@ export async function runTool(
   given: readonly string[],
   terminal: Terminal,
 ): Promise<RunResult> {
-  const argv = program.hasGoFlags
-    ? given.map((arg) => arg.replace(/^-(?=[a-z]{2})/, "--"))
-    : given;
-  // Needed even if the command line is invalid.
-  const end = argv.indexOf("--");
-  const wantsJson = argv.slice(0, end < 0 ? argv.length : end).includes(
-    "--json",
-  );
+  const argv = readArguments(program, given);
+  const isJson = wantsJson(argv);
   const shown = new Set<unknown>();
   const showFailure = (error: unknown): void => {
-    if (!wantsJson && !shown.has(error)) {
+    if (!isJson && !shown.has(error)) {
       terminal.onStderr(`${explain(error)}\n`);
     }
     shown.add(error);
@@ -118,12 +120,27 @@ export async function runTool(
     return print(output, line.flags, terminal);
   } catch (error) {
     const exitCode = chooseExitCode(error, terminal);
-    if (wantsJson) {
+    if (isJson) {
       return { stdout: formatJson(toFailureDocument(error)), exitCode };
     }
     showFailure(error);
     return { stdout: "", exitCode };
   }
+}
+
+function readArguments(
+  { hasGoFlags }: Program,
+  given: readonly string[],
+): readonly string[] {
+  return hasGoFlags
+    ? given.map((arg) => arg.replace(/^-(?=[a-z]{2})/, "--"))
+    : given;
+}
+
+/** Reports whether arguments request JSON, even if the command line is invalid. */
+function wantsJson(argv: readonly string[]): boolean {
+  const end = argv.indexOf("--");
+  return argv.slice(0, end < 0 ? argv.length : end).includes("--json");
 }
 
 function explain(error: unknown): string {

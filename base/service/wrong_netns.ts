@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../error.ts";
-import { onWrongNetns } from "../../ffi/netns.ts";
+import { onWrongNetns } from "../../ffi/own_netns.ts";
 
 /**
  * Tells a service manager that the program itself failed, and not its input.
@@ -15,12 +15,13 @@ import { onWrongNetns } from "../../ffi/netns.ts";
 const EXIT_CODE = 70;
 
 /**
- * Ends this process as soon as its thread cannot return from a namespace.
+ * Has this process report to a service manager that its thread cannot return from a
+ * namespace, which ends it.
  *
  * @param onStderr Receives the reason
  */
 export function exitInWrongNetns(onStderr: (text: string) => void): void {
-  onWrongNetns((error) => exitForWrongNetns(describeError(error), onStderr));
+  onWrongNetns((error) => report(describeError(error), onStderr));
 }
 
 /** Ends this process: nothing that it did next would be right. */
@@ -28,6 +29,10 @@ export function exitForWrongNetns(
   reason: string,
   onStderr: (text: string) => void,
 ): never {
+  Deno.exit(report(reason, onStderr));
+}
+
+function report(reason: string, onStderr: (text: string) => void): number {
   onStderr(`The daemon exits immediately: ${reason}\n`);
-  Deno.exit(EXIT_CODE);
+  return EXIT_CODE;
 }

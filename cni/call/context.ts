@@ -133,6 +133,8 @@ export interface DispatchInput
    * if that holds all of it. Saves a caller in this process from parsing it.
    */
   readonly onResult?: (result: Result) => void;
+  /** Receives the version that errors have from now on. */
+  readonly onErrorVersion?: (cniVersion: string) => void;
 }
 
 /** The output of a plugin run. */

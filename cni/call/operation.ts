@@ -71,7 +71,10 @@ export async function runCommand(
     const request = readRequest(call.input.stdin);
     if (!isCommand(command)) throw unknownCommand(command);
     const cniVersion = decodeConfigVersion(request.document);
-    if (isSpecVersion(cniVersion)) errorVersion = cniVersion;
+    if (isSpecVersion(cniVersion)) {
+      errorVersion = cniVersion;
+      call.input.onErrorVersion?.(cniVersion);
+    }
     checkVersion(plugin, command, cniVersion);
     const run = { ...call, command, request, cniVersion, logs };
     const stdout = isRepair
@@ -182,9 +185,12 @@ async function createCall(run: Run): Promise<Call> {
 
 /** Drops what is the call's own. */
 function contextOf(
-  { stdin: _stdin, onResult: _onResult, ...context }:
-    & DispatchInput
-    & CallContext,
+  {
+    stdin: _stdin,
+    onResult: _onResult,
+    onErrorVersion: _onErrorVersion,
+    ...context
+  }: DispatchInput & CallContext,
 ): CallContext {
   return context;
 }

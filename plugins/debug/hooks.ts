@@ -9,7 +9,7 @@ import { deadline } from "../../base/deadline.ts";
 import { type ProcessResult, runToEnd } from "../../base/process/child.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { checkChange } from "../../ffi/change_check.ts";
-import { inNetns, type NetNs, WrongNetnsError } from "../../ffi/netns.ts";
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import type { DebugConfig } from "./schema.ts";
@@ -66,8 +66,6 @@ async function findProblem(
     const child = spawn(hook, netns, call);
     ending = await runToEnd(child, new Uint8Array(), deadline(seconds * 1000));
   } catch (error) {
-    // A thread that is stuck in the sandbox must not go on.
-    if (error instanceof WrongNetnsError) throw error;
     return { error: describeError(error) };
   }
   if (ending.success) return undefined;

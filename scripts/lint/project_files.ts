@@ -36,6 +36,7 @@ export const PROCESS_OWNERS = [
   "daemon/caller/ask_daemon.ts",
   "main.ts",
   "base/service/wrong_netns.ts",
+  "ffi/own_netns.ts",
   "plugins/noop/main.ts",
   "base/command_line/",
   "cli/main.ts",
