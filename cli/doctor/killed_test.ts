@@ -28,10 +28,10 @@ const KILLS = 8;
 
 /** Commands on a node without a pod, and on one that drops the packets of a pod. */
 const COMMANDS: readonly (readonly [line: string, prepare: string])[] = [
-  ["doctor --try", ""],
+  ["doctor --try", ":"],
   [
     "doctor --pod blue",
-    "nft 'table inet fw { chain f { type filter hook forward priority 0; policy drop; }; }'",
+    "echo 1 > /proc/sys/net/ipv4/ip_forward; nft 'table inet fw { chain f { type filter hook forward priority 0; policy drop; }; }'",
   ],
 ];
 
@@ -74,7 +74,7 @@ for (const [line, prepare] of COMMANDS) {
       "ip link set lo up; ip link add out0 type veth peer name out1; " +
         "ip addr add 192.0.2.1/24 dev out0; ip link set out0 up; " +
         "ip link set out1 up; ip route add default via 192.0.2.2; " +
-        "echo 1 > /proc/sys/net/ipv4/ip_forward; " + prepare,
+        prepare,
     );
     await run(...host.command("netns", "add", "blue"));
     const portMappings = [

@@ -223,7 +223,8 @@ export class DoctorScene implements Disposable {
   /** Runs the command. */
   doctor(
     flags: CniFlags = {},
-    { signal, resolvConf = "/dev/null", onProgress }: {
+    { signal, resolvConf = "/dev/null", onProgress, hostNetns }: {
+      readonly hostNetns?: string;
       readonly onProgress?: (text: string) => void;
       readonly resolvConf?: string;
       readonly signal?: AbortSignal;
@@ -243,7 +244,7 @@ export class DoctorScene implements Disposable {
     });
     const daemonSocket = `${directory}/daemon.sock`;
     return doctor(call, {
-      hostNetns: host.path,
+      hostNetns: hostNetns ?? host.path,
       proc,
       daemonSocket,
       resolvConf,

@@ -1,10 +1,14 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 /** `cni doctor --try`: throw-away namespaces on each network. */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { Trial } from "./trial.ts";
 import { chooseStyle } from "../../../base/command_line/style.ts";
 import { inNetns } from "../../../ffi/netns.ts";
-import { allOf, rootTest } from "../../../testing/capabilities.ts";
+import {
+  allOf,
+  ignoreUnless,
+  rootTest,
+} from "../../../testing/capabilities.ts";
 import { DoctorScene } from "../testing/scene.ts";
 import { needsBin } from "../../../tests/_harness/executables.ts";
 import schema from "./try.schema.json" with { type: "json" };
@@ -240,6 +244,40 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
   assertEquals(await scene.find(), []);
   assertEquals(stock(scene), before);
 });
+
+rootTest(
+  "cni doctor --try detaches although it fails after ADD",
+  allOf(NEEDS, ignoreUnless(hasPerl, "needs perl")),
+  async () => {
+    using scene = await DoctorScene.create();
+    const { hosts } = scene;
+    const hostNetns = `${hosts.directory}/host`;
+    const link = `ln -sfn ${hosts.host.path} ${hostNetns}`;
+    scene.sh(link);
+    // The host cannot be read between the last ADD and the first DEL.
+    const script = `#!/bin/sh
+case $CNI_COMMAND in
+ADD)
+  case $CNI_CONTAINERID in *-b) rm ${hostNetns};; esac
+  exec perl -MJSON::PP -0777 -ne 'print encode_json(decode_json($_)->{prevResult})';;
+DEL) ${link};;
+VERSION) echo '{"cniVersion": "1.1.0", "supportedVersions": ["1.1.0"]}';;
+esac
+`;
+    Deno.writeTextFileSync(`${hosts.path}/hide`, script, { mode: 0o755 });
+    const { plugins } = scene.readNetwork("10-pods");
+    scene.writeNetwork("10-pods", [...plugins, { type: "hide" }]);
+    const before = stock(scene);
+    const links = scene.ip("-br link");
+    await assertRejects(
+      () => scene.doctor({ try: true }, { hostNetns }),
+      Error,
+      "ENOENT",
+    );
+    assertEquals(stock(scene), before);
+    assertEquals(scene.ip("-br link"), links);
+  },
+);
 
 rootTest(
   "cni doctor --try by the executable",

@@ -27,7 +27,8 @@ import {
   type NodeReaderOptions,
 } from "../../node/node_reader.ts";
 import { listNotForwarded } from "../sysctls.ts";
-import { nameOfSysctl } from "../../node/sysctls.ts";
+import { nameOfSysctl, readSysctlOf } from "../../node/sysctls.ts";
+import type { IpFamily } from "../../../net/ip.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
 import { Endpoints, type ProbeEndpoint } from "../../probe/endpoint.ts";
 import { probeAll, type Probed } from "../../probe/run.ts";
@@ -124,24 +125,32 @@ export async function runTrial(
   const failures: FailedCall[] = [];
   const before = listLinks(options);
   const off = [...listNotForwarded(node).keys()];
-  await using _guard = Guard.start(
-    node.host.netns,
-    ends.map((end) => delCommand(name, end, options)),
-  );
-  const made = await attachAll(runtime, network, ends, options, failures);
+  const shared = network.plugins.flatMap((conf) => sharedLinkOf(conf) ?? []);
+  let made: Attached = { results: [], links: new Set(), milliseconds: null };
   let attempts: Reach[] = [];
   let stops: Stop[] = [];
-  try {
-    if (made.results.length === ends.length) {
-      const probed = await probeEnds(ends, options);
-      attempts = listAttempts(probed);
-      stops = [...listStops(probed), ...off.map(explainOff)];
-      await checkAll(runtime, network, ends, options, failures);
+  {
+    await using _guard = Guard.start({
+      host: node.host.netns,
+      links: before,
+      shared,
+      commands: ends.map((end) => delCommand(name, end, options)),
+    });
+    try {
+      made = await attachAll(runtime, network, ends, options, failures);
+      if (made.results.length === ends.length) {
+        const probed = await probeEnds(ends, options);
+        attempts = listAttempts(probed);
+        stops = listStops(probed);
+        await checkAll(runtime, network, ends, options, failures);
+      }
+    } finally {
+      await detachAll(runtime, network, ends, failures);
     }
-  } finally {
-    await detachAll(runtime, network, ends, failures);
   }
-  const shared = network.plugins.flatMap((conf) => sharedLinkOf(conf) ?? []);
+  if (made.results.length === ends.length) {
+    stops.push(...off.filter((family) => isOff(node, family)).map(explainOff));
+  }
   // Bridges are never deleted; other containers may have come meanwhile.
   const left = [...listLinks(options)].filter((link) =>
     !before.has(link) && made.links.has(link) && !shared.includes(link)
@@ -162,8 +171,12 @@ export async function runTrial(
   };
 }
 
+function isOff({ host }: NodeReader, family: IpFamily): boolean {
+  return readSysctlOf(host, FORWARDING[family]) === "0";
+}
+
 /** Explains forwarding that only ADD enabled: it is restored, and stays off. */
-function explainOff(family: 4 | 6): Stop {
+function explainOff(family: IpFamily): Stop {
   const name = nameOfSysctl(FORWARDING[family]);
   return {
     at: "CNI0601",
