@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import { deadline } from "../../base/deadline.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
@@ -171,7 +172,8 @@ async function undo(
         ? "run"
         : `DEL also needs ${missing}. Correct its type or install it, then run`;
       const lines = `Cannot undo ADD: ${texts.join("\n")}\n` +
-        `Resources might remain: ${retry} cni del ${list.name} ${netns} --ifname ${ifName}`;
+        `Resources might remain: ${retry} ` +
+        shell`cni del ${list.name} ${netns} --ifname ${ifName}`;
       call.onStderr(
         `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
       );

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import { dirname, join } from "@std/path/posix";
 import { findValue, type JsonObject, objectOf } from "../../base/json/json.ts";
@@ -273,9 +274,8 @@ function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
       isBuiltByGo(path);
     if (!isGo) return [];
     return [
-      `"${path}" is built by Go and does not use the daemon: run cni install ${
-        dirname(path)
-      } --only ${type}`,
+      `"${path}" is built by Go and does not use the daemon: run ` +
+      shell`cni install ${dirname(path)} --only ${type}`,
     ];
   });
   return [

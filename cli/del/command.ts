@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { NetworkRuntime, RuntimeConf } from "../../libcni/mod.ts";
 import { ifPossible } from "../../base/files/io.ts";
@@ -84,7 +85,7 @@ function refuseOfMultus(
   if (via === undefined || made.some((one) => one.via === undefined)) return;
   throw new Error(
     `Cannot detach "${netns}" from "${name}": multus attached it; ` +
-      `run cni del ${via} ${netns}`,
+      shell`run cni del ${via} ${netns}`,
   );
 }
 

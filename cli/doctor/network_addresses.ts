@@ -113,7 +113,7 @@ function describeWithoutDaemon(
     {
       ...command && { command },
       advice: "if the node daemon kept the leases, start it again with " +
-        `--dhcp-socket ${socket} instead`,
+        shell`--dhcp-socket ${socket} instead`,
       look: shell`ls -l ${socket}`,
     },
   );

@@ -280,7 +280,7 @@ async function askServer(
   kubeconfig: string,
   { env, signal }: NodeReader,
 ): Promise<({ readonly text: string } & More) | undefined> {
-  const look = `kubectl --kubeconfig ${kubeconfig} version`;
+  const look = shell`kubectl --kubeconfig ${kubeconfig} version`;
   const advice = "bring the API server back, or correct its address";
   using end = new JoinedSignal(ANSWER_TIMEOUT_MS, signal);
   try {

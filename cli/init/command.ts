@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { join } from "@std/path/posix";
 import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
@@ -75,8 +76,8 @@ export async function init(
   return {
     json: { file: target, network: document },
     text: `Wrote ${target}:\n${text}\n\nTry it: cni netns add test && ` +
-      `cni add ${choices.name} test`,
-    note: none ? `${none} yet: cni install ${pluginDirs[0]}` : notes,
+      shell`cni add ${choices.name} test`,
+    note: none ? `${none} yet: ` + shell`cni install ${pluginDirs[0]}` : notes,
   };
 }
 
@@ -232,7 +233,7 @@ async function check(
   );
   const command = missing.length === 0
     ? ""
-    : `; run cni install ${pluginDirs[0]} --only ${missing.join(",")}`;
+    : shell`; run cni install ${pluginDirs[0]} --only ${missing.join(",")}`;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot create the network "${name}": ${texts.join("; ")}${command}`,

@@ -20,7 +20,7 @@ import { METADATA } from "../../plugins/lists/metadata.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
-import { quote } from "../../base/command_line/shell.ts";
+import { shell } from "../../base/command_line/shell.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
@@ -248,8 +248,8 @@ function refuseIfNeeded(call: CniCall, rows: readonly PluginRow[]): void {
     const missing = types.find((type) => removed.includes(type));
     if (missing === undefined) continue;
     const remedy = missing === "chain"
-      ? `run cni convert --to list --write ${file}`
-      : `run rm ${quote(file)} if you no longer need this network, or use ` +
+      ? shell`run cni convert --to list --write ${file}`
+      : shell`run rm ${file} if you no longer need this network, or use ` +
         "--force to keep the file without its plugin";
     throw new CniError(
       ErrorCode.Internal,

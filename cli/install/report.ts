@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { join, resolve } from "@std/path/posix";
 import { ifPossible } from "../../base/files/io.ts";
 import type { Output } from "../../base/command_line/command.ts";
@@ -150,7 +151,9 @@ function explainFiles(
 ): string[] {
   const notes: string[] = [];
   if (rows.some(({ change }) => change === "replaced")) {
-    notes.push(`To restore the replaced files: cni uninstall ${directory}`);
+    notes.push(
+      "To restore the replaced files: " + shell`cni uninstall ${directory}`,
+    );
   }
   const isUpdate = rows.some(({ name, change }) =>
     name === EXECUTABLE && (change === "updated" || change === "replaced")

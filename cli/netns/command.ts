@@ -4,6 +4,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import {
   isCovered,
   isOfNetns,
@@ -58,8 +59,8 @@ function listLeft(call: CniCall, path: string): string[] {
   return attachments
     .filter((cached) => cached.via === undefined && isOfNetns(cached, path))
     .map(({ network, ifName }) =>
-      `it is attached to "${network}" as "${ifName}": run cni del ${network} ` +
-      `${path} --ifname ${ifName}`
+      `it is attached to "${network}" as "${ifName}": run ` +
+      shell`cni del ${network} ${path} --ifname ${ifName}`
     );
 }
 

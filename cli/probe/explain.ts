@@ -120,6 +120,7 @@ function describeRule(
   const inside = (command: string): string =>
     isOnHost ? command : shell`nsenter --net=${netns} ` + command;
   const at = `${family} ${name} ${chain}`;
+  const words = shell`${family} ${name} ${chain}`;
   const comment = rule?.comment || xtablesCommentOf(rule?.expressions ?? []);
   return {
     isOnHost,
@@ -130,8 +131,8 @@ function describeRule(
       (comment ? ` (comment "${comment}")` : "") +
       (isOnHost ? "" : " inside the container"),
     help: removal(
-      inside(`nft delete rule ${at} handle ${handle}`),
-      inside(`nft -a list chain ${at}`),
+      inside(`nft delete rule ${words} handle ${handle}`),
+      inside(`nft -a list chain ${words}`),
     ),
   };
 }
@@ -200,7 +201,7 @@ function acceptIn(
     const add = `--zone=trusted --add-source=${subnet}`;
     return `firewall-cmd ${add} && firewall-cmd --permanent ${add}`;
   }
-  const at = `${table.family} ${table.name} ${chain}`;
+  const at = shell`${table.family} ${table.name} ${chain}`;
   if (table.family === "bridge" || table.family === "arp") {
     return `nft insert rule ${at} accept`;
   }

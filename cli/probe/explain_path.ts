@@ -351,8 +351,8 @@ function explainGateway(lossy: Lossy): Found {
       text,
       advice: "the gateway is this node: look for rules that drop what comes " +
         `from "${entry?.name}" before it is forwarded`,
-      look: "nft list ruleset; tc filter show dev " +
-        `${(hostEnd ?? entry)?.name} ingress`,
+      look: "nft list ruleset; " +
+        shell`tc filter show dev ${(hostEnd ?? entry)?.name} ingress`,
     }
     : {
       text,

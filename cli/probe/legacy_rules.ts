@@ -10,6 +10,8 @@ import { ifPossible } from "../../base/files/io.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
+import { splitRule } from "../../plugins/parts/firewall/iptables/program.ts";
+import { quote } from "../../base/command_line/shell.ts";
 
 /** A rule or policy that drops packets, and the number of dropped packets. */
 export interface CountedRule {
@@ -112,8 +114,10 @@ function parseEbtables(text: string): Parsed[] {
 
 /** Returns the command that deletes a rule. */
 export function deletionOf({ program, table, text }: CountedRule): string {
-  const inTable = table === "filter" ? "" : ` -t ${table}`;
-  return `${program}${inTable} ${
-    text.replace(/^-A /, "-D ").replace(/^-P (\S+) DROP$/, "-P $1 ACCEPT")
-  }`;
+  const rule = text.replace(/^-A /, "-D ")
+    .replace(/^-P (\S+) DROP$/, "-P $1 ACCEPT");
+  // A shell would replace variables in quotes of the rule's language.
+  const words = splitRule(rule).map(quote);
+  const inTable = table === "filter" ? [] : ["-t", table];
+  return [program, ...inTable, ...words].join(" ");
 }

@@ -465,7 +465,7 @@ function explainRest(
         ? `ss -lnp 'sport = :${probe.port}'; nft list ruleset | grep ${probe.port}`
         : subject.start.netns === ""
         ? look
-        : `nsenter --net=${subject.start.netns} ${look}`,
+        : shell`nsenter --net=${subject.start.netns} ` + look,
     };
   }
   if (kind === "named") {

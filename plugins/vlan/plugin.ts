@@ -20,6 +20,7 @@
  * @module
  */
 
+import { shell } from "../../base/command_line/shell.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
@@ -45,7 +46,7 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
         EEXIST:
           "another link on the host or in a container is in this VLAN of " +
           "the master: the kernel allows one link for each VLAN of a master",
-        ENETDOWN: `the master is down: run ip link set ${master} up`,
+        ENETDOWN: "the master is down: run " + shell`ip link set ${master} up`,
         EOPNOTSUPP: "the master has no VLANs: choose a different master",
       },
       lease: (rollback) =>

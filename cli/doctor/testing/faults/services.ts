@@ -88,7 +88,7 @@ function multus(
     const exp = Math.floor(Date.now() / 1000) + expiresInSeconds;
     const payload = new TextEncoder().encode(JSON.stringify({ exp }))
       .toBase64({ alphabet: "base64url", omitPadding: true });
-    const kubeconfig = `${scene.hosts.directory}/kubeconfig`;
+    const kubeconfig = `${scene.hosts.directory}/kube config`;
     Deno.writeTextFileSync(
       kubeconfig,
       JSON.stringify({
@@ -173,7 +173,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
   {
     name: "a token that has expired, and no API server",
     checks: ["multus-token", "api-server"],
-    message: /token in ".*kubeconfig" of "more" expired at 20/,
+    message: /token in ".*kube config" of "more" expired at 20/,
     seed: multus(-60),
   },
   {
@@ -181,6 +181,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
     checks: ["api-server", "multus-token"],
     message:
       /the API server https:\/\/127.0.0.1:1 of "more" does not serve multus: /,
+    command: /^kubectl --kubeconfig '\S+\/kube config' version$/m,
     seed: multus(60),
   },
   {
