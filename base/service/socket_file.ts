@@ -19,8 +19,8 @@ export interface Listener {
   close(): void | Promise<void>;
 }
 
-/** The owner of a socket's name. */
-export type SocketOwner = "we" | "nobody" | "another daemon";
+/** What became of a socket's name. */
+export type SocketState = "ours" | "restored" | "another daemon's";
 
 /** Options of a {@linkcode SocketFile}. */
 export interface SocketFileOptions {
@@ -68,26 +68,22 @@ export class SocketFile {
   }
 
   /**
-   * Looks who has the name. A socket on which no process listens counts as
-   * missing.
-   */
-  async findOwner(): Promise<SocketOwner> {
-    const inode = findInode(this.path);
-    if (inode === this.#inode) return "we";
-    if (inode === undefined) return "nobody";
-    return await isListening(this.path) ? "another daemon" : "nobody";
-  }
-
-  /**
-   * Listens again under the name, for when no daemon has it.
+   * Listens again under the name if no daemon has it. A socket on which no process
+   * listens counts as missing.
    *
-   * @throws {Error} If it cannot
+   * @throws {Error} If it cannot, or cannot find out whether a process listens
    */
-  async putBack(): Promise<void> {
+  async keepInPlace(): Promise<SocketState> {
+    if (findInode(this.path) === this.#inode) return "ours";
+    ensureDirectory(this.#options.directory);
+    // A new daemon might be about to take the name.
+    using _lock = await lock(this.#options.directory);
+    if (await isListening(this.path)) return "another daemon's";
     const before = this.#listener;
-    const { listener, inode } = await putInPlace(this.#options);
+    const { listener, inode } = listenAndRename(this.#options);
     [this.#listener, this.#inode] = [listener, inode];
     before.close();
+    return "restored";
   }
 
   /** Removes the file, unless it already belongs to another daemon. */
@@ -162,11 +158,21 @@ function findInode(path: string): number | undefined {
   }
 }
 
+/**
+ * Reports whether a process listens at a path.
+ *
+ * @throws {Error} If another failure than a missing listener prevents a connection
+ */
 async function isListening(path: string): Promise<boolean> {
   try {
     using _connection = await Deno.connect({ transport: "unix", path });
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    // More processes wait to be accepted than the listener lets wait.
+    if (error instanceof Deno.errors.WouldBlock) return true;
+    const isMissing = error instanceof Deno.errors.NotFound ||
+      error instanceof Deno.errors.ConnectionRefused;
+    if (isMissing) return false;
+    throw error;
   }
 }

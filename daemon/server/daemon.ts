@@ -360,16 +360,15 @@ async function keepInPlace(
     if (signal.aborted) return describeError(signal.reason);
     for (const file of files) {
       try {
-        const owner = await file.findOwner();
-        if (owner === "another daemon") {
+        const state = await file.keepInPlace();
+        if (state === "another daemon's") {
           return `another daemon has taken "${file.path}"`;
         }
-        if (owner === "we") {
+        if (state === "ours") {
           onHealthy();
           ifPossible(() => Deno.removeSync(timeoutsFile(file.path)));
           continue;
         }
-        await file.putBack();
         log.warn("Restored the socket, which had been removed", {
           path: file.path,
         });
