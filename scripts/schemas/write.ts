@@ -10,6 +10,7 @@ import { selectSchema } from "../../cli/explain/schemas.ts";
 import { runDeno } from "../project.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { formatIpamTraits, formatKeyTables } from "./key_tables.ts";
+import { withLayerExceptions } from "./layer_exceptions.ts";
 import { withPluginParts } from "./plugin_pages.ts";
 
 /** Writes a file for each plugin, and for lists and bare plugins. */
@@ -35,7 +36,7 @@ export async function writeKeyTables(root: string): Promise<void> {
 
 /**
  * Writes the first paragraphs and the examples of the plugins' pages, which come from
- * the plugins' metadata.
+ * the plugins' metadata, and the list of imports in ARCHITECTURE.md.
  *
  * @param root The project's root, which ends in `/`
  */
@@ -49,5 +50,9 @@ export async function writePages(root: string): Promise<void> {
     const written = await withPluginParts(text, { mayLack: true });
     if (written !== text) await Deno.writeTextFile(page, written);
   }
+  const architecture = `${root}ARCHITECTURE.md`;
+  pages.push(architecture);
+  const text = await Deno.readTextFile(architecture);
+  await Deno.writeTextFile(architecture, withLayerExceptions(text));
   await runDeno(["fmt", "--quiet", ...pages], { cwd: root });
 }
