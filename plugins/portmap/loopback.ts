@@ -11,6 +11,7 @@
  */
 
 import { describeError, ErrorCode } from "../../base/error.ts";
+import { unlessMissing } from "../../base/files/io.ts";
 import type { Difference } from "../../cni/call/differences.ts";
 import {
   addNewElements,
@@ -337,17 +338,88 @@ function listOtherTargets(
     );
 }
 
-/** Restores links that did not let 127.0.0.0/8 pass before. */
-export function restoreLinks(
-  nftables: Nftables,
-  hostNetns: string,
-  closed: readonly Element[],
-): void {
-  for (const { key, label } of closed) {
-    if (label !== TO_RESTORE) continue;
-    const name = decodeLink(key);
-    setLocalnet(hostNetns, name, false);
-    // An ADD at the same time needs it.
-    if (hasLink(nftables, name)) setLocalnet(hostNetns, name, true);
+/**
+ * Closes links before commits remove their guards: no link lets 127.0.0.0/8 pass
+ * without its guard, even if this process is killed in between. After a commit that
+ * fails, the links are open again.
+ */
+export class LinkCloser implements Disposable {
+  readonly #nftables: Nftables;
+  readonly #host: Pick<PortmapHost, "hostNetns" | "log">;
+  /** Closed for a commit that has not been made. */
+  readonly #closed = new Set<string>();
+  /** Opened again after a commit that failed. */
+  readonly #reopened = new Set<string>();
+
+  /** Borrows a connection to the host's nf_tables. */
+  constructor(
+    nftables: Nftables,
+    host: Pick<PortmapHost, "hostNetns" | "log">,
+  ) {
+    [this.#nftables, this.#host] = [nftables, host];
+  }
+
+  /**
+   * Closes links that are to lose their guards. Those that let 127.0.0.0/8 pass before
+   * they got a guard stay open.
+   *
+   * @param elements Of the links
+   * @returns The links that cannot be closed, because /proc/sys is read-only: they must
+   *   keep their guards
+   */
+  close(elements: readonly Element[]): Set<string> {
+    const { hostNetns, log } = this.#host;
+    const stillOpen = new Set<string>();
+    for (const { key, label } of elements) {
+      if (label !== TO_RESTORE) continue;
+      const link = decodeLink(key);
+      try {
+        if (setLocalnet(hostNetns, link, false)) this.#closed.add(link);
+      } catch (error) {
+        if (Reflect.get(Object(error), "code") !== "EROFS") throw error;
+        log.warn("Keeping the rule that guards 127.0.0.0/8", {
+          link,
+          error: describeError(error),
+        });
+        stillOpen.add(link);
+      }
+    }
+    return stillOpen;
+  }
+
+  /** Makes the commit for which links are closed. */
+  commit(commit: () => void): void {
+    try {
+      commit();
+    } catch (error) {
+      this.#reopen();
+      throw error;
+    }
+    this.#closed.clear();
+  }
+
+  #reopen(): void {
+    for (const link of this.#closed) {
+      this.#closed.delete(link);
+      this.#reopened.add(link);
+      // Otherwise another process has removed the guard.
+      if (hasLink(this.#nftables, link)) this.#open(link);
+    }
+  }
+
+  #open(link: string): void {
+    unlessMissing(() => setLocalnet(this.#host.hostNetns, link, true));
+  }
+
+  /** Leaves those links open that have guards, whatever other processes did meanwhile. */
+  [Symbol.dispose](): void {
+    this.#reopen();
+    for (const link of this.#reopened) {
+      if (!hasLink(this.#nftables, link)) {
+        setLocalnet(this.#host.hostNetns, link, false);
+      }
+      // An ADD at the same time needs it.
+      if (hasLink(this.#nftables, link)) this.#open(link);
+    }
   }
 }

@@ -1,11 +1,22 @@
 /** 127.0.0.0/8 of a host whose ports are forwarded from 127.0.0.1, too. */
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { SyscallError } from "../../ffi/errno.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
 import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
-import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import {
+  assertFailure,
+  assertSuccess,
+} from "../../tests/_harness/call_outcome.ts";
 import { legacyPath } from "../../tests/_harness/legacy_path.ts";
 import { listPeers } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
@@ -23,6 +34,7 @@ import {
   needsRuleTools,
 } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { NodeChanges } from "../../tests/fault_table/node_changes.ts";
 
 const BRIDGE = { type: "bridge", bridge: "br0", isGateway: true };
 const PORT = { hostPort: 8080, containerPort: 80, protocol: "tcp" };
@@ -227,6 +239,94 @@ test("it is closed with the last port of a link", async (t) => {
     ]);
     assertEquals(scene.links, ["br1"]);
   }, (row) => row.join(", then "));
+});
+
+test("it is closed before its guard goes, wherever DEL is killed", async (t) => {
+  await eachRow(t, BACKENDS, async (backend) => {
+    using scene = new Scene(backend);
+    const attached = await scene.forward();
+    for (let step = 1, isKilled = true; isKilled; step++) {
+      {
+        using changes = new NodeChanges(step, "death");
+        await attached.run("DEL");
+        isKilled = changes.steps.length >= step;
+      }
+      const isGuarded = scene.links.includes("br0");
+      assert(isGuarded || scene.localnetOf("br0") === "0", `step ${step}`);
+      assertSuccess(await attached.run("DEL"));
+      assertEquals([scene.localnetOf("br0"), scene.table], ["0", ""]);
+      assertSuccess(await attached.run("ADD"));
+      assertEquals(scene.localnetOf("br0"), "1");
+    }
+  }, (backend) => backend);
+});
+
+/** Runs DEL, and something before each of its commits; returns what that returns. */
+async function watchCommits<T>(
+  attached: Attached,
+  before: (attempt: number) => T,
+): Promise<T[]> {
+  const seen: T[] = [];
+  using stack = new DisposableStack();
+  stack.defer(intercept(Nftables.prototype, "commit", (_, work) => {
+    seen.push(before(seen.length + 1));
+    return work();
+  }));
+  assertSuccess(await attached.run("DEL"));
+  return seen;
+}
+
+test("it is open again if another port comes or DEL fails", async () => {
+  using scene = new Scene("nftables");
+  const attached = await scene.forward();
+  const fail = (): never => {
+    throw new SyscallError("refused", 5);
+  };
+  {
+    using stack = new DisposableStack();
+    stack.defer(intercept(Nftables.prototype, "commit", fail));
+    assertFailure(await attached.run("DEL"), 999, "refused");
+  }
+  assertEquals([scene.localnetOf("br0"), scene.links], ["1", ["br0"]]);
+  const user = "inet cni_portmap loopback_users { br0 . 10.1.2.99 }";
+  const seen = await watchCommits(attached, (attempt) => {
+    if (attempt === 1) runIn(scene.host, "nft", `add element ${user}`);
+    return scene.localnetOf("br0");
+  });
+  assertEquals(seen, ["0", "1"]);
+  assertEquals([scene.localnetOf("br0"), scene.links], ["1", ["br0"]]);
+});
+
+test("it keeps the guard of a link that cannot be closed", async () => {
+  using scene = new Scene("nftables");
+  const attached = await scene.forward();
+  {
+    using stack = new DisposableStack();
+    stack.defer(intercept(Deno, "writeTextFileSync", ([path], work) => {
+      // As the kernel answers where /proc/sys is read-only.
+      if (!String(path).endsWith("/route_localnet")) return work();
+      throw Object.assign(new Error("Read-only file system"), {
+        code: "EROFS",
+      });
+    }));
+    const { exitCode, stderr } = await attached.run("DEL");
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "Keeping the rule that guards");
+  }
+  assertEquals([scene.localnetOf("br0"), scene.links], ["1", ["br0"]]);
+  assertSuccess(await attached.run("DEL"));
+  assertEquals([scene.localnetOf("br0"), scene.table], ["0", ""]);
+});
+
+test("it stays closed if another process removes the guard", async () => {
+  using scene = new Scene("nftables");
+  const attached = await scene.forward();
+  await watchCommits(attached, (attempt) => {
+    if (attempt === 1) {
+      runIn(scene.host, "nft", "delete table inet cni_portmap");
+    }
+  });
+  assertEquals([scene.localnetOf("br0"), scene.table], ["0", ""]);
 });
 
 const peers = listPeers("portmap's 127.0.0.0/8");

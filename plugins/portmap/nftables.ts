@@ -13,7 +13,6 @@ import {
   type Change,
   delElementsOf,
   delTableOf,
-  type Element,
 } from "../../ffi/nftables/change.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
@@ -33,11 +32,11 @@ import {
   findLocalnetProblem,
   findLoopbackProblem,
   findLoopbackUser,
+  LinkCloser,
   type LoopbackUser,
   planLoopbackRemoval,
   planUser,
   readLoopbackState,
-  restoreLinks,
   throwDifference,
 } from "./loopback.ts";
 import {
@@ -328,8 +327,13 @@ async function remove(
   const all = { ...owned, removed };
   const busy = await findBusyLinks(nftables, host, before, all);
   let gone: ForwardedPort[] = [];
-  let closed: readonly Element[] = [];
-  await commitUnlessDisturbed(nftables, (generation) => {
+  using closer = new LinkCloser(nftables, host);
+  const closing: Pick<Nftables, "commit" | "generation"> = {
+    generation: () => nftables.generation(),
+    commit: (changes, generation) =>
+      closer.commit(() => nftables.commit(changes, generation)),
+  };
+  await commitUnlessDisturbed(closing, (generation) => {
     const found = listMaps(nftables)
       .map((set) => ({ set, ...findIn(nftables, set, [tag]) }));
     const meant = found.flatMap(({ elements }) => elements.filter(isMeant));
@@ -341,8 +345,8 @@ async function remove(
     const state = generation === before.generation
       ? before
       : readLoopbackState(nftables, owned, generation);
-    const links = planLoopbackRemoval(state, busy);
-    closed = links.closed;
+    const stillOpen = closer.close(planLoopbackRemoval(state, busy).closed);
+    const links = planLoopbackRemoval(state, busy.union(stillOpen));
     const isLast = used.length === 0 && !links.hasOthers;
     if (isLast && nftables.hasTable(TABLE)) {
       return [delTableOf(TABLE), ...more];
@@ -354,7 +358,6 @@ async function remove(
       ...more,
     ];
   });
-  restoreLinks(nftables, host.hostNetns, closed);
   return gone;
 }
 

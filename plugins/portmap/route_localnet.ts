@@ -8,7 +8,7 @@
 
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { ensureSysctl, readSysctl } from "../../ffi/sysctl.ts";
+import { readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 /** Returns the key of a link's setting. Source: Documentation/networking/ip-sysctl.rst. */
 export function localnetKeyOf(link: string): string {
@@ -21,19 +21,27 @@ export function hasLocalnet(hostNetns: string, link: string): boolean {
   return inNetns(host, () => readSysctl(localnetKeyOf(link)) === "1");
 }
 
-/** Lets packets from and to 127.0.0.0/8 pass a link, or no longer. */
+/**
+ * Lets packets from and to 127.0.0.0/8 pass a link, or no longer.
+ *
+ * @returns Whether that changes anything
+ */
 export function setLocalnet(
   hostNetns: string,
   link: string,
   isOn: boolean,
-): void {
+): boolean {
   using host = NetNs.open(hostNetns);
-  inNetns(host, () => {
+  return inNetns(host, () => {
+    const key = localnetKeyOf(link), value = isOn ? "1" : "0";
     try {
-      ensureSysctl(localnetKeyOf(link), isOn ? "1" : "0");
+      if (readSysctl(key) === value) return false;
+      writeSysctl(key, value);
+      return true;
     } catch (error) {
       // The link might be deleted when the setting is restored.
       if (isOn || !(error instanceof Deno.errors.NotFound)) throw error;
+      return false;
     }
   });
 }

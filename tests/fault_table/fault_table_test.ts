@@ -12,10 +12,12 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { NetNs } from "../../ffi/netns.ts";
+import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { QdiscRequests } from "../../ffi/rtnl/traffic_control_qdisc.ts";
+import { readSysctl } from "../../ffi/sysctl.ts";
+import { localnetKeyOf } from "../../plugins/portmap/route_localnet.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import {
   allOf,
@@ -138,8 +140,10 @@ class Scene implements Disposable {
   static async make(row: FaultRow): Promise<Scene> {
     const scene = new Scene(row);
     row.prepare?.(scene.hosts);
-    for (const options of [{}, scene.#others]) {
-      scene.#before.push(row.isChained ? await scene.#addBase(options) : null);
+    for (const [container, options] of [{}, scene.#others].entries()) {
+      scene.#before.push(
+        row.isChained ? await scene.#addBase(container, options) : null,
+      );
     }
     // The daemon is there from now on.
     await byDaemon(async () => {
@@ -154,14 +158,16 @@ class Scene implements Disposable {
     return scene;
   }
 
-  async #addBase(options: CallOptions): Promise<unknown> {
+  async #addBase(container: number, options: CallOptions): Promise<unknown> {
     const ipam = {
       ...this.hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
     };
-    const config = { cniVersion: "1.1.0", name: "net1", type: "ptp", ipam };
-    return (await this.#check(this.hosts.run("ptp", "ADD", config, options)))
-      .json;
+    const base = this.row.base?.(this.hosts, container) ??
+      { type: "ptp", ipam };
+    const config = { cniVersion: "1.1.0", name: "net1", ...base };
+    const adding = this.hosts.run(String(base["type"]), "ADD", config, options);
+    return (await this.#check(adding)).json;
   }
 
   #configOf(container: number, extras: Keys = {}): Keys {
@@ -284,7 +290,10 @@ function describe({ path }: NetNs, losesRoutes = false): unknown {
     .filter(({ destination: { ip } }) => !ip.isLinkLocal && !ip.isMulticast);
   const rules = new RuleRequests(rtnl.socket).list();
   const qdiscs = new QdiscRequests(rtnl.socket).list();
-  return [links, addresses, losesRoutes ? [] : routes, rules, qdiscs]
+  const localnets = links.map(({ name }) =>
+    inNetns(rtnl.netns, () => readSysctl(localnetKeyOf(name)))
+  );
+  return [links, addresses, losesRoutes ? [] : routes, rules, qdiscs, localnets]
     .map((part) => JSON.stringify(part));
 }
 

@@ -24,8 +24,10 @@ export interface FaultRow {
   /** Tells the rows of one plugin apart. */
   readonly variant?: string;
   readonly needs?: Needs;
-  /** Whether ptp comes before it. */
+  /** Whether a plugin that makes an interface comes before it. */
   readonly isChained?: boolean;
+  /** The configuration of that plugin, if it is not ptp. */
+  readonly base?: (hosts: TestHosts, container: number) => Keys;
   /** Only each of so many steps is tested unless all are: others' rows have them. */
   readonly stride?: number;
   /**
@@ -92,6 +94,18 @@ const portmap = (backend: string, needs: Needs): FaultRow => ({
         { hostPort: 5353 + container, containerPort: 53, protocol: "udp" },
       ],
     },
+  }),
+});
+
+/** The bridge stays when the container is deleted, unlike a link of ptp. */
+const portmapOnBridge = (backend: string, needs: Needs): FaultRow => ({
+  ...portmap(backend, needs),
+  variant: `${backend}, behind a bridge`,
+  base: (hosts, container) => ({
+    type: "bridge",
+    bridge: `cni${container}`,
+    isGateway: true,
+    ipam: hosts.hostLocal(`10.1.${2 + container}.0/24`),
   }),
 });
 
@@ -187,6 +201,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   { type: "passthru", config: () => ({}) },
   portmap("nftables", needsInetRules),
   portmap("iptables", needsRuleTools),
+  portmapOnBridge("nftables", needsInetRules),
+  portmapOnBridge("iptables", needsRuleTools),
   { type: "ptp", needs: needsInetRules, stride: 3, config: ptp },
   { type: "sbr", isChained: true, keepsPrevResult: true, config: () => ({}) },
   {
