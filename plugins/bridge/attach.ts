@@ -159,7 +159,8 @@ export async function dropSpoofedFrames(
     "./mac_spoofing.ts"
   );
   const attachment = attachmentOf(call);
-  rollback.onFailure(
+  // After the veth pair, and not if that could not be deleted.
+  rollback.onFailureLast(
     "remove the rules against MAC spoofing",
     () => tearDownSpoofCheck(host, attachment),
   );

@@ -141,8 +141,9 @@ export function checkCanCheckSpoofing(hostNetns: string): void {
 const REMOVED_AT_ONCE = 100;
 
 /**
- * Removes the rules of stale attachments to a network. Many go with one commit: for
- * each, the kernel writes all rules of the chain again, and compares the jumps of all.
+ * Removes the rules of stale attachments to a network whose veth pairs are deleted.
+ * Many go with one commit: for each, the kernel writes all rules of the chain again,
+ * and compares the jumps of all.
  *
  * @throws {Error} If a rule exists and cannot be removed; the others are removed
  */
@@ -154,7 +155,9 @@ export async function endStaleSpoofChecks(
   const isValid = listedTest(valid);
   // Otherwise each stale rule would be searched for among all rules.
   using _kept = Nftables.keepOpen(host.netns.path);
-  const stale = listAttachments(host, network).filter((one) => !isValid(one));
+  const stale = listAttachments(host, network).filter((one) =>
+    !isValid(one) && host.link.find(hostIfNameOf(one)) === undefined
+  );
   await tryAll([...chunked(stale)].map((some): TearDownStep => [
     "remove the rules of stale attachments",
     () => tearDownTogether(host, some),

@@ -71,6 +71,10 @@ class Fixture implements Disposable {
     this.#rtnl.link.addBridge({ name });
   }
 
+  deleteLink(name: string): void {
+    this.#rtnl.link.ensureGone(name);
+  }
+
   check(containerId: string): void {
     const owner = { containerId, ifName: "eth0" };
     const hostIfName = hostIfNameOf({ ...owner, network: "net1" });
@@ -233,6 +237,19 @@ test("endStaleSpoofChecks() tells networks and hyphens apart", async () => {
   assertEquals(left, ["cni-br-iface-kept-eth0", "cni-br-iface-other-eth0"]);
   await fixture.endStale("net1");
   await fixture.endStale("net2");
+  assertEquals(fixture.list(), SKELETON);
+});
+
+test("endStaleSpoofChecks() keeps the rules of a link that exists", async () => {
+  using fixture = new Fixture();
+  const owner = { containerId: "c1", ifName: "eth0", network: "net1" };
+  for (const containerId of ["c1", "c2"]) await fixture.setUp(containerId);
+  fixture.addLink(hostIfNameOf(owner));
+  await fixture.endStale("net1");
+  fixture.check("c1");
+  assertEquals(fixture.chains().length, 2);
+  fixture.deleteLink(hostIfNameOf(owner));
+  await fixture.endStale("net1");
   assertEquals(fixture.list(), SKELETON);
 });
 

@@ -171,7 +171,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
         using host = Rtnl.open(call.hostNetns);
         await tearDownSpoofCheck(host, attachmentOf(call));
-      }],
+      }, unlink],
     ];
     await tryAll(withRelease(call, steps, unlink));
   },
