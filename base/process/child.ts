@@ -71,6 +71,40 @@ export async function runToEnd(
   return isEndless ? { ...ending, success: false, cause: TOO_MUCH } : ending;
 }
 
+/** Options of {@linkcode outputUntil}. */
+export interface OutputOptions {
+  /** The process's input, if that is a pipe. */
+  readonly input?: string;
+  /** Whether it leads a process group, as by default, which is then killed. */
+  readonly isLeader?: boolean;
+}
+
+/**
+ * Waits for the exit status and the whole output of a process, at most until a signal.
+ * Then kills it and returns undefined.
+ */
+export async function outputUntil(
+  child: Deno.ChildProcess,
+  signal: AbortSignal,
+  { input, isLeader = true }: OutputOptions = {},
+): Promise<Deno.CommandOutput | undefined> {
+  const output = child.output();
+  if (input !== undefined) {
+    // If the process does not read its input, its exit status shows the reason.
+    await waitUntil(
+      feed(child.stdin, new TextEncoder().encode(input)).over,
+      signal,
+    );
+  }
+  const ended = await waitUntil(output, signal);
+  if (ended !== undefined) return ended;
+  if (isLeader) killGroup(child.pid);
+  else child.kill("SIGKILL");
+  const isDead = await waitUntil(child.status, deadline(SETTLING_MS));
+  if (!isDead) child.unref();
+  return undefined;
+}
+
 const TOO_MUCH = `it printed more than ${MAX_STDOUT_BYTES} bytes`;
 
 /** Returns what drops the oldest chunks of a log that is too long. */

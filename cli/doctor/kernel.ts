@@ -6,8 +6,10 @@
  * @module
  */
 
+import { JoinedSignal } from "../../base/deadline.ts";
 import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
+import { outputUntil } from "../../base/process/child.ts";
 import type { KernelNeed } from "../../metadata/plugin_metadata.ts";
 import { isErrno, SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
@@ -206,7 +208,7 @@ function runsIptables({ plugins }: ConfiguredNetwork): boolean {
   );
 }
 
-function findBrokenIptables(node: NodeReader): Findings {
+async function findBrokenIptables(node: NodeReader): Promise<Findings> {
   const users = node.networks.filter(runsIptables);
   if (users.length === 0) return [];
   const hasIpv6 = users.some(({ plugins }) =>
@@ -218,7 +220,7 @@ function findBrokenIptables(node: NodeReader): Findings {
   for (const family of families) {
     // Without any, plugins use nftables, or STATUS says what is missing.
     const path = findPath(family, node);
-    const problem = path === undefined ? undefined : tryProgram(path);
+    const problem = path === undefined ? undefined : await tryProgram(path);
     if (path === undefined || problem === undefined) continue;
     const isMode = problem === NO_MODE;
     findings.push(error(
@@ -244,15 +246,27 @@ function findPath(family: IpFamily, { env }: NodeReader): string | undefined {
 
 const NO_MODE = "it is not executable";
 
+/** How long a program may take to print its version, in seconds. */
+const VERSION_SECONDS = 5;
+
 /** Runs a program. Returns why that fails. */
-function tryProgram(path: string): string | undefined {
+async function tryProgram(path: string): Promise<string | undefined> {
   try {
-    const { mode } = Deno.statSync(path);
+    const { mode } = await Deno.stat(path);
     if (((mode ?? 0) & 0o111) === 0) return NO_MODE;
-    const { success, code, stderr } = new Deno.Command(path, {
+    const child = new Deno.Command(path, {
       args: ["--version"],
+      detached: true,
       stdin: "null",
-    }).outputSync();
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    using limit = new JoinedSignal(VERSION_SECONDS * 1000);
+    const output = await outputUntil(child, limit.signal);
+    if (output === undefined) {
+      return `it did not end within ${VERSION_SECONDS} s`;
+    }
+    const { success, code, stderr } = output;
     if (success) return undefined;
     const [line = ""] = new TextDecoder().decode(stderr).split("\n");
     return line || `exit code ${code}`;

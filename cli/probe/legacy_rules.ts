@@ -6,7 +6,9 @@
  */
 
 import { basename } from "@std/path/posix";
+import { JoinedSignal } from "../../base/deadline.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { outputUntil } from "../../base/process/child.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import { findVariant } from "../../plugins/parts/firewall/iptables/find.ts";
@@ -29,25 +31,38 @@ const TABLE_FILES = { 4: "ip_tables_names", 6: "ip6_tables_names" } as const;
 const EBTABLES = "ebtables-legacy";
 
 /** Lists the rules that drop packets in some namespaces. */
-export function countLegacyRules(
+export async function countLegacyRules(
   places: readonly NetNs[],
   path: string | undefined,
-): CountedRule[] {
-  return places.flatMap((netns) => [
-    ...([4, 6] as const).flatMap((family) => {
-      const tables = listLegacyTables(netns, family);
-      const found = tables.length === 0
-        ? undefined
-        : findVariant("legacy", family, path);
-      if (found === undefined) return [];
-      const program = basename(found.path);
-      return tables.flatMap((table) =>
-        parse(run(netns, `${found.path}-save`, ["-c", "-t", table]))
-          .map((rule) => ({ netns: netns.path, program, table, ...rule }))
-      );
-    }),
-    ...countEbtables(netns),
-  ]);
+): Promise<CountedRule[]> {
+  const counted: CountedRule[] = [];
+  for (const netns of places) {
+    for (const family of [4, 6] as const) {
+      counted.push(...await countIptables(netns, family, path));
+    }
+    counted.push(...await countEbtables(netns));
+  }
+  return counted;
+}
+
+async function countIptables(
+  netns: NetNs,
+  family: IpFamily,
+  path: string | undefined,
+): Promise<CountedRule[]> {
+  const tables = listLegacyTables(netns, family);
+  const found = tables.length === 0
+    ? undefined
+    : findVariant("legacy", family, path);
+  if (found === undefined) return [];
+  const program = basename(found.path);
+  const counted: CountedRule[] = [];
+  for (const table of tables) {
+    const text = await run(netns, `${found.path}-save`, ["-c", "-t", table]);
+    const place = { netns: netns.path, program, table };
+    counted.push(...parse(text).map((rule) => ({ ...place, ...rule })));
+  }
+  return counted;
 }
 
 /** Lists the tables of legacy iptables. The program iptables would create tables. */
@@ -61,25 +76,42 @@ export function listLegacyTables(netns: NetNs, family: IpFamily): string[] {
 }
 
 /** Counts rules of the ebtables tables whose module is loaded: no file lists them. */
-function countEbtables(netns: NetNs): CountedRule[] {
+async function countEbtables(netns: NetNs): Promise<CountedRule[]> {
   const modules = ifPossible(() => Deno.readTextFileSync("/proc/modules")) ??
     "";
   const loaded = modules.split("\n").map((line) => line.split(" ")[0]);
-  return ["filter", "nat", "broute"].filter((table) =>
-    loaded.includes(`ebtable_${table}`)
-  ).flatMap((table) =>
-    parseEbtables(run(netns, EBTABLES, ["-t", table, "-L", "--Lc", "--Lx"]))
-      .map((rule) => ({ netns: netns.path, program: EBTABLES, table, ...rule }))
-  );
+  const tables = ["filter", "nat", "broute"]
+    .filter((table) => loaded.includes(`ebtable_${table}`));
+  const counted: CountedRule[] = [];
+  for (const table of tables) {
+    const args = ["-t", table, "-L", "--Lc", "--Lx"];
+    const text = await run(netns, EBTABLES, args);
+    const place = { netns: netns.path, program: EBTABLES, table };
+    counted.push(...parseEbtables(text).map((rule) => ({ ...place, ...rule })));
+  }
+  return counted;
 }
 
+/** How long a program may take, in ms. */
+const LIMIT_MS = 10_000;
+
 /** Runs a program in a namespace; "" if it fails. */
-function run(netns: NetNs, program: string, args: string[]): string {
-  const options = { args, stdin: "null", stderr: "null" } as const;
-  const output = inNetns(
-    netns,
-    () => ifPossible(() => new Deno.Command(program, options).outputSync()),
-  );
+async function run(
+  netns: NetNs,
+  program: string,
+  args: string[],
+): Promise<string> {
+  const command = new Deno.Command(program, {
+    args,
+    detached: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  });
+  const child = inNetns(netns, () => ifPossible(() => command.spawn()));
+  if (child === undefined) return "";
+  using limit = new JoinedSignal(LIMIT_MS);
+  const output = await outputUntil(child, limit.signal);
   return output?.success ? new TextDecoder().decode(output.stdout) : "";
 }
 

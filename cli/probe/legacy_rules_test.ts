@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { findFileId } from "../../base/files/same_file.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -8,7 +9,7 @@ import { countLegacyRules, deletionOf } from "./legacy_rules.ts";
 rootTest(
   "the command that deletes a rule runs nothing that the rule contains",
   needsLegacyIptables(),
-  () => {
+  async () => {
     using hosts = TestHosts.create();
     const { host, directory } = hosts;
     const comment = `a "b" \\ $(touch ${directory}/ran)`;
@@ -20,13 +21,12 @@ rootTest(
       "-j",
       "DROP",
     );
-    const list = (): string[] =>
-      countLegacyRules([host], undefined).map(({ text }) => text);
-    assertEquals(list().length, 1);
-    const [rule] = countLegacyRules([host], undefined);
+    const list = async (): Promise<string[]> =>
+      (await countLegacyRules([host], undefined)).map(({ text }) => text);
+    assertEquals((await list()).length, 1);
+    const [rule] = await countLegacyRules([host], undefined);
     runIn(host, "bash", "-ec", rule === undefined ? "" : deletionOf(rule));
-    assertEquals(list(), []);
-    const names = [...Deno.readDirSync(directory)].map(({ name }) => name);
-    assertEquals(names.includes("ran"), false);
+    assertEquals(await list(), []);
+    assertEquals(findFileId(`${directory}/ran`), undefined);
   },
 );

@@ -92,7 +92,7 @@ export async function traceAll(
   using stack = new DisposableStack();
   const places = mergePlaces(all.flatMap(({ places }) => places));
   const hosts = places.map(({ netns }) => netns);
-  const before = countLegacyRules(hosts, path);
+  const before = await countLegacyRules(hosts, path);
   const opened = new Map<Traced, Opened>();
   const { promise: ready, resolve: begin } = Promise.withResolvers<Recorders>();
   let open = all.length;
@@ -136,7 +136,8 @@ export async function traceAll(
     trace.take().map((step) => ({ ...step, netns }))
   );
   const packets = events?.read() ?? [];
-  const counted = listDropping(before, countLegacyRules(hosts, path));
+  const after = await countLegacyRules(hosts, path);
+  const counted = listDropping(before, after);
   return all.map((one, at) => {
     const socket = opened.get(one);
     const connection = connections.get(one);

@@ -44,6 +44,7 @@ import {
   addLineOf,
   changeRules,
   deleteLineOf,
+  FAILURES,
   type IptablesRule,
   joinWanted,
   keyOf,
@@ -99,7 +100,7 @@ export const iptablesBackend: Backend = {
   },
 
   async del(host, addresses, link): Promise<void> {
-    const { hostNetns, env, log, backend } = host;
+    const { hostNetns, env, log, backend, signal } = host;
     await eachIptables(
       {
         hostNetns,
@@ -107,6 +108,7 @@ export const iptablesBackend: Backend = {
         table: "filter",
         isNamed: backend === "iptables",
         log,
+        signal,
       },
       link === undefined ? [PRIVATE] : [PRIVATE, STAGE_1],
       async (iptables) => {
@@ -151,7 +153,7 @@ const additions = new SharedRuns<
     await changeRules(iptables, plan);
   }
   return requests.map(() => {});
-});
+}, FAILURES);
 
 /** Removes the rules that name a link. */
 async function removePolicy(iptables: Iptables, link: string): Promise<void> {
@@ -199,12 +201,12 @@ async function eachFamily(
 }
 
 function iptablesOf(
-  { env }: FirewallHost,
+  { env, signal }: FirewallHost,
   netns: NetNs,
   family: IpFamily,
 ): Iptables {
   const { path } = getIptables(family, env["PATH"]);
-  return { netns, family, table: "filter", path };
+  return { netns, family, table: "filter", path, signal };
 }
 
 function wantedOf(

@@ -20,7 +20,7 @@ export interface PortmapHost {
   /** PATH, to find programs. */
   readonly path: string | undefined;
   readonly log: Log;
-  /** Ends a removal between two runs of a program. */
+  /** Kills a program that runs, and ends a removal between two runs. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -35,7 +35,7 @@ import {
  */
 export async function ensureConditions(
   nftables: Nftables,
-  { hostNetns, path }: PortmapHost,
+  { hostNetns, path, signal }: PortmapHost,
   groups: readonly PortGroup[],
 ): Promise<void> {
   const missing = withoutConditions(nftables, groups);
@@ -47,7 +47,7 @@ export async function ensureConditions(
   const { execute } = await import("../parts/firewall/iptables/program.ts");
   using netns = NetNs.open(hostNetns);
   const { success, stderr } = await execute(
-    { netns, path: program.path },
+    { netns, path: program.path, signal },
     "",
     ["-f", "-"],
     missing.map(additionOf).join(""),

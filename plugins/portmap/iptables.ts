@@ -143,20 +143,20 @@ export const iptablesBackend: Backend = {
     });
   },
 
-  status({ hostNetns, path }, families): Promise<void> {
-    return checkIptables({ hostNetns, path, table: "nat" }, families);
+  status({ hostNetns, path, signal }, families): Promise<void> {
+    return checkIptables({ hostNetns, path, table: "nat", signal }, families);
   },
 };
 
 /** @throws {BackendMissing} If the host lacks the program */
 function openIptables(
-  { path }: PortmapHost,
+  { path, signal }: PortmapHost,
   netns: NetNs,
   family: IpFamily,
 ): Iptables {
   try {
     const program = getIptables(family, path);
-    return { netns, family, table: "nat", path: program.path };
+    return { netns, family, table: "nat", path: program.path, signal };
   } catch (error) {
     throw new BackendMissing("failed to open iptables", { cause: error });
   }
@@ -239,9 +239,8 @@ async function checkRules(
 }
 
 /** Returns the table of a host that has the rules. */
-function placeOf({ hostNetns, path, backend, log }: PortmapHost): HostTable {
-  const isNamed = backend === "iptables";
-  return { hostNetns, path, log, isNamed, table: "nat" };
+function placeOf({ backend, ...host }: PortmapHost): HostTable {
+  return { ...host, isNamed: backend === "iptables", table: "nat" };
 }
 
 /**

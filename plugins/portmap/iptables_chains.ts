@@ -174,7 +174,7 @@ export async function findRivals(
  * @throws {CniError} 11 if another container that is alive has the very port
  */
 export async function refuseTakenPorts(
-  { hostNetns, path, log }: PortmapHost,
+  { hostNetns, path, log, signal }: PortmapHost,
   forwarding: Forwarding,
 ): Promise<void> {
   const names = await chainNamesOf(forwarding.owner);
@@ -184,7 +184,8 @@ export async function refuseTakenPorts(
       const { family } = address;
       const program = findVariant("nft", family, path);
       if (program === undefined) continue;
-      const iptables = { netns, family, table: "nat", ...program } as const;
+      const place = { netns, family, table: "nat", signal } as const;
+      const iptables = { ...place, ...program };
       await findRivals(iptables, { forwarding, address, names });
     }
   } catch (error) {

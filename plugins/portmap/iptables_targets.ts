@@ -18,10 +18,10 @@ import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";
  * @throws {Error} With the program's output
  */
 export async function listTargets(
-  { hostNetns, path, backend, log }: PortmapHost,
+  { backend, ...host }: PortmapHost,
 ): Promise<Ip[]> {
   const isNamed = backend === "iptables";
-  const place = { hostNetns, path, log, isNamed, table: "nat" } as const;
+  const place = { ...host, isNamed, table: "nat" } as const;
   const targets: Ip[] = [];
   await eachIptables(place, [HOSTPORTS], async (iptables) => {
     if (iptables.family !== 4) return;

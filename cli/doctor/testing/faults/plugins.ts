@@ -229,4 +229,10 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
       0o755,
     ),
   },
+  {
+    name: "iptables that hangs",
+    checks: ["iptables-broken", "not-ready"],
+    message: /sbin\/iptables" cannot be run: it did not end within 5 s/,
+    ...brokenIptables("#!/bin/sh\nkill -STOP $$\n", 0o755),
+  },
 ];

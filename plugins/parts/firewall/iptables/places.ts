@@ -41,6 +41,8 @@ export interface HostTable {
   /** Whether the configuration names iptables, so that the host once had it. */
   readonly isNamed: boolean;
   readonly log: Log;
+  /** See `Iptables`. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
@@ -60,7 +62,7 @@ export async function eachIptables(
   chains: readonly string[],
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
-  const { hostNetns, path, table } = place;
+  const { hostNetns, path, table, signal } = place;
   const failures: unknown[] = [];
   using netns = NetNs.open(hostNetns);
   using nftables = openNftables(hostNetns);
@@ -72,7 +74,7 @@ export async function eachIptables(
       if (program === undefined) {
         throw new BackendMissing("the host has no iptables for its nft rules");
       }
-      await work({ netns, family, table, path: program.path });
+      await work({ netns, family, table, path: program.path, signal });
     } catch (error) {
       failures.push(error);
     }
@@ -123,7 +125,7 @@ interface LegacyTable {
 }
 
 async function useLegacyIptables(
-  { isNamed, path, table, log }: HostTable,
+  { isNamed, path, table, log, signal }: HostTable,
   { netns, family, isCertain }: LegacyTable,
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
@@ -136,7 +138,7 @@ async function useLegacyIptables(
     throw new BackendMissing("the host has no iptables for its legacy rules");
   }
   try {
-    await work({ netns, family, table, path: program.path });
+    await work({ netns, family, table, path: program.path, signal });
   } catch (error) {
     const hasRules = isNamed && isCertain ||
       (isNamed || isCertain) && !isLacking(error);
@@ -157,7 +159,10 @@ async function useLegacyIptables(
  * @throws {Error} If the host or its kernel lacks something
  */
 export async function checkIptables(
-  { hostNetns, path, table }: Pick<HostTable, "hostNetns" | "path" | "table">,
+  { hostNetns, path, table, signal }: Pick<
+    HostTable,
+    "hostNetns" | "path" | "table" | "signal"
+  >,
   families: readonly IpFamily[] = [4],
 ): Promise<void> {
   const programs = families.map((family) => ({
@@ -175,7 +180,7 @@ export async function checkIptables(
   using netns = NetNs.open(hostNetns);
   for (const program of programs) {
     if (program.variant === "nft") continue;
-    const iptables: Iptables = { netns, table, ...program };
+    const iptables: Iptables = { netns, table, signal, ...program };
     const ended = await runIptables(iptables, ["-S", "OUTPUT"]);
     if (!ended.success) throw failureOf(iptables, ended);
   }

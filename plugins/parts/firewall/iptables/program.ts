@@ -7,6 +7,8 @@
  * @module
  */
 
+import { formatAbort, JoinedSignal } from "../../../../base/deadline.ts";
+import { outputUntil } from "../../../../base/process/child.ts";
 import { checkChange } from "../../../../ffi/change_check.ts";
 import { inNetns, type NetNs } from "../../../../ffi/netns.ts";
 import type { IpFamily } from "../../../../net/ip.ts";
@@ -15,6 +17,8 @@ import { StartedPrograms } from "./started_programs.ts";
 
 /** How long to wait for another program's lock on the rules, in seconds. */
 const LOCK_WAIT_SECONDS = 20;
+/** How long a program may run, with that wait, in seconds. */
+const LIMIT_SECONDS = LOCK_WAIT_SECONDS + 10;
 
 /** A table of iptables. */
 export type TableName = "nat" | "filter";
@@ -26,6 +30,8 @@ export interface Iptables {
   readonly table: TableName;
   /** The program's path. */
   readonly path: string;
+  /** Kills a program that runs when the signal comes, not those of an undo after it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
@@ -43,6 +49,7 @@ export interface ProgramResult {
  * Runs a command such as `-S POSTROUTING`.
  *
  * @throws {BackendMissing} If the program cannot be started
+ * @throws {Untried} If it does not end in time
  */
 export function runIptables(
   iptables: Iptables,
@@ -57,6 +64,7 @@ export function runIptables(
  *
  * @param changes Lines such as `-N CHAIN` and `-A CHAIN -j ACCEPT`
  * @throws {BackendMissing} If the program cannot be started
+ * @throws {Untried} If it does not end in time
  */
 export function restoreIptables(
   iptables: Iptables,
@@ -84,7 +92,17 @@ export function isUnusable({ code }: Pick<ProgramResult, "code">): boolean {
 
 /** A run ended before its changes were tried: it got no lock, or was killed. */
 export class Untried extends Error {
-  override readonly name = "Untried";
+  override readonly name: string = "Untried";
+}
+
+/** A program did not end in time, and would not for another caller of the run. */
+export class Overdue extends Untried {
+  override readonly name = "Overdue";
+}
+
+/** The caller of a run gave up. Another caller may run the program. */
+export class GivenUp extends Untried {
+  override readonly name = "GivenUp";
 }
 
 /**
@@ -155,27 +173,38 @@ export function withComment(text: string): string[] {
 }
 
 /**
- * Runs a program inside a namespace.
+ * Runs a program inside a namespace. Kills it, and what it has started, if it does
+ * not end within the limit or the signal comes.
  *
  * @param suffix Suffix of the program's name
+ * @param limitSeconds How long to wait for its end
  * @throws {BackendMissing} If the program cannot be started
+ * @throws {Overdue} If it does not end within the limit
+ * @throws {GivenUp} If the signal comes
  */
 export async function execute(
-  { netns, path }: Pick<Iptables, "netns" | "path">,
+  { netns, path, signal }: Pick<Iptables, "netns" | "path" | "signal">,
   suffix: string,
   args: readonly string[],
   stdin = "",
+  limitSeconds: number = LIMIT_SECONDS,
 ): Promise<ProgramResult> {
-  const child = start(netns, path + suffix, args);
+  const end = signal?.aborted ? undefined : signal;
+  // A process that runs one call is killed with what it has started.
+  const isLeader = signal !== undefined;
+  const child = start(netns, path + suffix, args, isLeader);
   started.noteStart(child.pid);
   using _noted = { [Symbol.dispose]: () => started.noteEnd(child.pid) };
-  const writer = child.stdin.getWriter();
-  const [output] = await Promise.all([
-    child.output(),
-    // If the program does not read its input, its exit status shows the reason.
-    writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
-      .catch(() => {}),
-  ]);
+  using limit = new JoinedSignal(limitSeconds * 1000, end);
+  const output = await outputUntil(child, limit.signal, {
+    ...{ input: stdin, isLeader },
+  });
+  if (output === undefined) {
+    const program = path + suffix;
+    throw end?.aborted
+      ? new GivenUp(`${program} was killed: ${formatAbort(end)}`)
+      : new Overdue(`${program} did not end within ${limitSeconds} s`);
+  }
   const decoder = new TextDecoder();
   return {
     success: output.success,
@@ -192,16 +221,18 @@ export function isOwnProgram(processId: number): boolean {
   return started.has(processId);
 }
 
-/** Starts a program inside the namespace. */
+/** Starts a program inside the namespace, in a process group of its own or in ours. */
 function start(
   netns: NetNs,
   path: string,
   args: readonly string[],
+  isLeader: boolean,
 ): Deno.ChildProcess {
   try {
     return inNetns(netns, () =>
       new Deno.Command(path, {
         args: [...args],
+        detached: isLeader,
         stdin: "piped",
         stdout: "piped",
         stderr: "piped",

@@ -26,9 +26,11 @@ import { netnsIdOf } from "../../sandbox/sandbox.ts";
 import { BackendMissing } from "./find.ts";
 import {
   failureOf,
+  GivenUp,
   type Iptables,
   joinRule,
   OTHER_PROBLEM,
+  Overdue,
   type ProgramResult,
   restoreIptables,
   runIptables,
@@ -116,6 +118,12 @@ interface Listing {
   readonly chains: ReadonlyMap<string, readonly string[]>;
 }
 
+/** What follows for the callers of a run that fails. */
+export const FAILURES = {
+  isRetried: (error: unknown): boolean => !(error instanceof Overdue),
+  isGivenUp: (error: unknown): boolean => error instanceof GivenUp,
+} as const;
+
 const listings = new SharedRuns<
   { readonly iptables: Iptables; readonly chains: readonly string[] },
   Listing
@@ -136,7 +144,7 @@ const listings = new SharedRuns<
     chains.set(name, rules);
   }
   return requests.map(() => ({ lines, chains }));
-}, { retries: false });
+}, { ...FAILURES, isRetried: () => false });
 
 /** Returns what calls must have in common to share a run. */
 export function keyOf({ netns, family, table, path }: Iptables): string {
@@ -177,7 +185,7 @@ const ensuring = new SharedRuns<
   const wanted = joinWanted(requests.map(({ wanted }) => wanted));
   await ensureTogether(iptables, wanted, more);
   return requests.map(() => {});
-}, { claimsOf: ({ claims }) => claims });
+}, { claimsOf: ({ claims }) => claims, ...FAILURES });
 
 /** Joins what several calls want: what they share is wanted once. */
 export function joinWanted(all: readonly Wanted[]): Wanted {

@@ -14,8 +14,13 @@ import {
 export interface Sharing<Input> {
   /** Lists what two callers of one run must not both claim; nothing by default. */
   readonly claimsOf?: (input: Input) => readonly string[];
-  /** Whether failed work is done again for each caller alone; true by default. */
-  readonly retries?: boolean;
+  /**
+   * Reports whether work that failed is done again for each caller alone; it always is
+   * by default.
+   */
+  readonly isRetried?: (error: unknown) => boolean;
+  /** Reports whether work failed because its first caller has given up; never by default. */
+  readonly isGivenUp?: (error: unknown) => boolean;
 }
 
 /** What one caller waits for. */
@@ -37,7 +42,8 @@ export class SharedRuns<Input, Output> {
     inputs: readonly [Input, ...Input[]],
   ) => Promise<readonly Output[]>;
   readonly #claimsOf: (input: Input) => readonly string[];
-  readonly #retries: boolean;
+  readonly #isRetried: (error: unknown) => boolean;
+  readonly #isGivenUp: (error: unknown) => boolean;
   readonly #waiting = new Map<string, Request<Input, Output>[]>();
 
   /**
@@ -45,9 +51,14 @@ export class SharedRuns<Input, Output> {
    */
   constructor(
     work: (inputs: readonly [Input, ...Input[]]) => Promise<readonly Output[]>,
-    { claimsOf = () => [], retries = true }: Sharing<Input> = {},
+    {
+      claimsOf = () => [],
+      isRetried = () => true,
+      isGivenUp = () => false,
+    }: Sharing<Input> = {},
   ) {
-    [this.#work, this.#claimsOf, this.#retries] = [work, claimsOf, retries];
+    [this.#work, this.#claimsOf] = [work, claimsOf];
+    [this.#isRetried, this.#isGivenUp] = [isRetried, isGivenUp];
   }
 
   /** Has the work done. Throws what it throws. */
@@ -95,7 +106,11 @@ export class SharedRuns<Input, Output> {
       );
       requests.forEach(({ resolve }, at) => resolve(outputs[at] as Output));
     } catch (error) {
-      const isRetried = this.#retries && others.length > 0;
+      if (this.#isGivenUp(error)) {
+        requests[0]?.reject(error);
+        return await this.#serve(requests.slice(1));
+      }
+      const isRetried = others.length > 0 && this.#isRetried(error);
       for (const one of requests) {
         if (isRetried) await this.#serve([one]);
         else one.reject(error);

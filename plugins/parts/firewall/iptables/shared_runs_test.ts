@@ -44,12 +44,22 @@ Deno.test("SharedRuns fails only those whose own work fails", async () => {
   await assertRejects(() => outputs[2] ?? Promise.resolve(), Error, "no -2");
   assertEquals(await Promise.all([outputs[1], outputs[3]]), [2, 6]);
   assertEquals(asked, [[0], [1, -2, 3], [1], [-2], [3]]);
-  const once = doubling({ retries: false });
+  const once = doubling({ isRetried: () => false });
   const [, two, three] = [1, -2, 3].map((input) => once.runs.run("key", input));
   for (const one of [two, three]) {
     await assertRejects(() => one ?? Promise.resolve(), Error, "no -2");
   }
   assertEquals(once.asked, [[1], [-2, 3]]);
+});
+
+Deno.test("SharedRuns goes on without a caller that has given up", async () => {
+  const { runs, asked } = doubling({ isGivenUp: () => true });
+  const [, gone, ...others] = [1, -2, 3, 4].map((input) =>
+    runs.run("key", input)
+  );
+  await assertRejects(() => gone ?? Promise.resolve(), Error, "no -2");
+  assertEquals(await Promise.all(others), [6, 8]);
+  assertEquals(asked, [[1], [-2, 3, 4], [3, 4]]);
 });
 
 Deno.test("SharedRuns keeps apart what claims the same", async () => {

@@ -49,6 +49,8 @@ export interface MasqueradeHost {
   /** PATH, to find iptables. */
   readonly path: string | undefined;
   readonly log: Log;
+  /** Kills a program that runs, and ends a removal between two runs. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** An attachment to masquerade. */
@@ -123,14 +125,12 @@ export async function tearDownMasquerade(
 /**
  * Removes the rules of attachments to a network that are no longer valid.
  *
- * @param signal Ends the removal between two runs of a program
  * @throws {Error} If a rule cannot be removed
  */
 export async function collectMasqueradeGarbage(
   host: MasqueradeHost,
   network: string,
   valid: readonly AttachmentId[],
-  signal?: AbortSignal,
 ): Promise<void> {
   const names = await Promise.all(
     valid.map((attachment) => namesOf({ network, ...attachment })),
@@ -174,7 +174,7 @@ export async function collectMasqueradeGarbage(
             "./iptables.ts"
           );
           const ids = await listIptablesContainers(iptables, network);
-          await delIptablesChains(iptables, await staleOf(ids), signal);
+          await delIptablesChains(iptables, await staleOf(ids), host.signal);
         }),
     ],
   ]);
@@ -284,7 +284,7 @@ async function addByIptables(
     const { addIptablesMasquerade } = await import("./iptables.ts");
     const own = addresses.filter((address) => address.family === family);
     await addIptablesMasquerade(
-      { netns, family, table: "nat", path },
+      { netns, family, table: "nat", path, signal: host.signal },
       names,
       own,
     );
@@ -293,8 +293,7 @@ async function addByIptables(
 
 /** The masquerades of hosts with the legacy iptables are in its table nat. */
 function legacyOf(
-  { hostNetns, path, log, backend }: MasqueradeHost,
+  { backend, ...host }: MasqueradeHost,
 ): HostTable {
-  const isNamed = backend === "iptables";
-  return { hostNetns, path, log, isNamed, table: "nat" };
+  return { ...host, isNamed: backend === "iptables", table: "nat" };
 }

@@ -115,15 +115,10 @@ export async function checkCanMasquerade(
 export async function endStaleMasquerades(
   call: MasqueradingCall,
 ): Promise<void> {
-  const { config, network, validAttachments, signal } = call;
+  const { config, network, validAttachments } = call;
   if (!config.ipMasq || validAttachments === undefined) return;
   const { collectMasqueradeGarbage } = await import("./mod.ts");
-  await collectMasqueradeGarbage(
-    hostOf(call),
-    network,
-    validAttachments,
-    signal,
-  );
+  await collectMasqueradeGarbage(hostOf(call), network, validAttachments);
 }
 
 /** Lists the addresses whose family is masqueraded. */
@@ -142,8 +137,8 @@ function masqueradeOf(call: MasqueradingCall): Masquerade {
 }
 
 function hostOf(call: MasqueradingCall): MasqueradeHost {
-  const { hostNetns, config, context, log } = call;
+  const { hostNetns, config, context, log, signal } = call;
   // The schema rejects any other value if `ipMasq` is true.
   const backend = config.ipMasqBackend as MasqueradeBackend | undefined;
-  return { hostNetns, backend, path: context.env["PATH"], log };
+  return { hostNetns, backend, path: context.env["PATH"], log, signal };
 }
