@@ -9,6 +9,7 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../base/error.ts";
 import { checkChange } from "../../ffi/change_check.ts";
 import { tryAll } from "../../base/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -99,20 +100,23 @@ export const firewalldBackend: Backend = {
 type BusHost = Pick<FirewallHost, "env" | "signal">;
 
 /**
- * Reports whether firewalld runs. A bus that fails has none.
+ * Reports whether firewalld runs. It does not if there is no bus, or if the bus is
+ * unusable or has no such name.
  *
- * @throws {BusTimeout} 11 if the bus does not answer in time: firewalld may run,
- * and would drop what other rules let through
+ * @throws {CniError} 11 if the bus cannot be asked, such as at its limit of
+ * connections: firewalld may run, and would drop what other rules let through
  */
-export async function isFirewalldRunning(
-  { env, signal }: BusHost,
-): Promise<boolean> {
+export async function isFirewalldRunning(host: BusHost): Promise<boolean> {
   try {
-    using bus = await SystemBus.open(env, signal);
+    using bus = await findBus(host);
     return await bus?.hasOwner(FIREWALLD) ?? false;
-  } catch (error) {
-    if (error instanceof BusTimeout) throw error;
-    return false;
+  } catch (cause) {
+    if (cause instanceof BusTimeout) throw cause;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      "Cannot ask the system bus whether firewalld runs",
+      { cause },
+    );
   }
 }
 

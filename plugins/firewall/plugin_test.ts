@@ -7,6 +7,8 @@ import {
 } from "@std/assert";
 import { enableChangeChecks, withChangeCheck } from "../../ffi/change_check.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import { inNetns } from "../../ffi/netns.ts";
+import { writeSysctl } from "../../ffi/sysctl.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -553,6 +555,68 @@ rootTest("firewall without addresses does nothing", needs, async () => {
 });
 
 const needsFirewalld = allOf(needs, needsBus);
+
+/** Buses that cannot be asked now; the result ends that. */
+const BUSY_BUSES: Readonly<
+  Record<string, (bus: Deno.UnixListener) => Promise<() => Promise<void>>>
+> = {
+  "has too many clients in its queue": async (bus) => {
+    const { path } = bus.addr as Deno.UnixAddr;
+    const first = await Deno.connect({ transport: "unix", path });
+    return async () => {
+      first.close();
+      (await bus.accept()).close();
+      bus.close();
+    };
+  },
+  "hangs up": (bus) => {
+    const served = (async () => {
+      for await (const connection of bus) connection.close();
+    })();
+    const end = async (): Promise<void> => {
+      bus.close();
+      await served;
+    };
+    return Promise.resolve(end);
+  },
+};
+
+rootTest(
+  "firewall adds no rules while it cannot ask whether firewalld runs",
+  needsFirewalld,
+  async (t) => {
+    for (const [name, occupy] of Object.entries(BUSY_BUSES)) {
+      await t.step(`the bus ${name}`, async () => {
+        using scene = new FirewallScene();
+        const { prevResult, hosts: { host, directory } } = scene;
+        const path = `${directory}/bus`;
+        const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
+        const bus = inNetns(host, () => {
+          writeSysctl("net/core/somaxconn", "0");
+          return Deno.listen({ transport: "unix", path });
+        });
+        const end = await occupy(bus);
+        const failed = await scene.run("ADD", { prevResult }, { env });
+        const { ownRules } = scene;
+        await end();
+        assertFailure(failed, 11, "Cannot ask the system bus");
+        assertEquals(ownRules, []);
+        await scene.succeed("DEL", {}, { env });
+        assertEquals(scene.table, "");
+      });
+    }
+    await t.step("the bus has its most connections", async () => {
+      using scene = new FirewallScene();
+      const { prevResult, hosts: { directory } } = scene;
+      const options = { mostConnections: 1 };
+      await using firewalld = await FakeFirewalld.start(directory, options);
+      const { env, sources } = firewalld;
+      const failed = await scene.run("ADD", { prevResult }, { env });
+      assertFailure(failed, 11, "Cannot ask the system bus");
+      assertEquals([scene.ownRules, sources.size], [[], 0]);
+    });
+  },
+);
 
 rootTest(
   "firewall with firewalld has the rules of a policy in iptables",

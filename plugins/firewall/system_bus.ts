@@ -14,7 +14,7 @@
 import type { Environment } from "../../base/process/environment.ts";
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { findFileId } from "../../base/files/same_file.ts";
+import { isUnreachable } from "../../base/files/io.ts";
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
 
 const DEFAULT_ADDRESS = "unix:path=/var/run/dbus/system_bus_socket";
@@ -99,8 +99,9 @@ export class SystemBus implements Disposable {
   ): Promise<SystemBus | undefined> {
     const address = env["DBUS_SYSTEM_BUS_ADDRESS"] || DEFAULT_ADDRESS;
     const path = /(?:^|;)unix:path=([^,;]+)/.exec(address)?.[1];
-    if (path === undefined || findFileId(path) === undefined) return undefined;
-    const bus = new SystemBus(await connect(path), signal);
+    const connection = path === undefined ? undefined : await connect(path);
+    if (connection === undefined) return undefined;
+    const bus = new SystemBus(connection, signal);
     try {
       await bus.#logIn();
       return bus;
@@ -221,10 +222,12 @@ export class SystemBus implements Disposable {
   }
 }
 
-async function connect(path: string): Promise<Deno.Conn> {
+/** Returns undefined if there is no such socket. */
+async function connect(path: string): Promise<Deno.Conn | undefined> {
   try {
     return await Deno.connect({ transport: "unix", path });
   } catch (error) {
+    if (isUnreachable(error)) return undefined;
     const isRefused = error instanceof Deno.errors.ConnectionRefused ||
       error instanceof Deno.errors.PermissionDenied;
     if (!isRefused) throw error;

@@ -24,6 +24,8 @@ class Refusal extends Error {
 interface Options {
   /** Whether firewalld runs; otherwise there is a bus only. */
   readonly runs?: boolean;
+  /** How many connections a user may have to the bus. */
+  readonly mostConnections?: number;
 }
 
 /** A bus, and firewalld on it. */
@@ -50,9 +52,9 @@ export class FakeFirewalld implements AsyncDisposable {
    */
   static async start(
     directory: string,
-    { runs = true }: Options = {},
+    { runs = true, mostConnections }: Options = {},
   ): Promise<FakeFirewalld> {
-    const bus = await PrivateBus.start(directory);
+    const bus = await PrivateBus.start(directory, mostConnections);
     const fake = new FakeFirewalld(bus);
     if (runs) await fake.#serve(bus.address);
     return fake;
@@ -158,8 +160,12 @@ export class PrivateBus implements AsyncDisposable {
    * Starts it, and waits until it listens.
    *
    * @param directory Gets the socket
+   * @param mostConnections Of one user
    */
-  static async start(directory: string): Promise<PrivateBus> {
+  static async start(
+    directory: string,
+    mostConnections = 256,
+  ): Promise<PrivateBus> {
     const address = `unix:path=${directory}/bus`;
     const config = `${directory}/bus.conf`;
     Deno.writeTextFileSync(
@@ -168,6 +174,7 @@ export class PrivateBus implements AsyncDisposable {
   <type>system</type>
   <listen>${address}</listen>
   <auth>EXTERNAL</auth>
+  <limit name="max_connections_per_user">${mostConnections}</limit>
   <policy context="default">
     <allow own="*"/><allow send_destination="*"/><allow eavesdrop="true"/>
   </policy>
