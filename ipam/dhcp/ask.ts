@@ -16,7 +16,12 @@ export const DEFAULT_DHCP_SOCKET = "/run/cni/dhcp.sock";
 
 /** A request. */
 export type DaemonRequest =
-  | { readonly command: "ADD"; readonly request: LeaseRequest }
+  | {
+    readonly command: "ADD";
+    readonly request: LeaseRequest;
+    /** Leased addresses that other hosts have; none if absent. */
+    readonly declined?: readonly string[];
+  }
   | { readonly command: "CHECK"; readonly key: FamilyKey }
   | { readonly command: "DEL"; readonly key: LeaseKey }
   | {

@@ -43,7 +43,7 @@ function messageOf(
     ...wanted,
     ...more.options ?? [],
   ]);
-  if (type === MessageType.Release) {
+  if (type === MessageType.Release || type === MessageType.Decline) {
     options.delete(Code.requestList);
     options.delete(Code.maxMessageSize);
   }
@@ -141,6 +141,22 @@ export function release(port: Port, lease: Lease4): void {
     options: new Map([[Code.serverId, server.ip.toBytes()]]),
   });
   port.send(message, server);
+}
+
+/**
+ * Tells the server that another host has the address of a lease.
+ *
+ * Source: RFC 2131, sections 3.1 (5) and 4.4.4.
+ */
+export function decline(port: Port, lease: Lease4): void {
+  const server = serverOf(lease);
+  if (server === undefined) return;
+  port.send(messageOf(MessageType.Decline, lease, {
+    options: new Map([
+      [Code.requestedAddress, Ip.parse(lease.address).toBytes()],
+      [Code.serverId, server.ip.toBytes()],
+    ]),
+  }));
 }
 
 /** Returns the server that granted a lease. */

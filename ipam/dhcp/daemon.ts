@@ -17,7 +17,7 @@ import type { Log } from "../../base/log/log.ts";
 import { listedTest } from "../../cni/config/types.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import type { DaemonAnswer, DaemonRequest } from "./ask.ts";
-import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
+import type { Lease, LeaseKey } from "./lease.ts";
 import { LeaseDirectory, nameOf } from "./lease_directory.ts";
 import {
   PrivateSocket,
@@ -200,7 +200,7 @@ class Leases {
   ): Promise<Lease | undefined> {
     switch (request.command) {
       case "ADD":
-        return await this.#add(request.request, signal);
+        return await this.#add(request, signal);
       case "CHECK":
         return this.#kept.get(nameOf(request.key))?.lease;
       case "DEL":
@@ -216,7 +216,10 @@ class Leases {
     );
   }
 
-  async #add(request: LeaseRequest, caller: AbortSignal): Promise<Lease> {
+  async #add(
+    { request, declined = [] }: Extract<DaemonRequest, { command: "ADD" }>,
+    caller: AbortSignal,
+  ): Promise<Lease> {
     if (this.#isEnding) throw ended(AbortSignal.abort("it ends"));
     const name = nameOf(request);
     const end = new AbortController();
@@ -227,7 +230,9 @@ class Leases {
       using slot = await this.#queue.wait(name, signal);
       if (slot === undefined) throw ended(signal);
       const before = this.#kept.get(name);
-      if (before?.isFor(request)) {
+      if (before && declined.includes(before.lease.address)) {
+        await before.decline();
+      } else if (before?.isFor(request)) {
         await before.update(request);
         if (!before.lease.isLost) return before.lease;
       }

@@ -4,6 +4,7 @@ import {
   assert,
   assertEquals,
   assertMatch,
+  assertNotEquals,
   assertStringIncludes,
 } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
@@ -44,6 +45,57 @@ rootTest("dhcp leases an address until DEL", needsDnsmasq, async () => {
     "",
   );
 });
+
+for (const family of [4, "both"] as const) {
+  rootTest(
+    `an address that another machine has is declined, and replaced, family ${family}`,
+    needsDnsmasq,
+    async () => {
+      await using scene = await DhcpScene.start();
+      runIn(
+        scene.hosts.host,
+        ...["ip", "address", "add", "2001:db8:9::1/64", "dev", "br0", "nodad"],
+      );
+      const server = await scene.startDnsmasq(
+        "--dhcp-range=10.9.0.10,10.9.0.99,255.255.255.0,1h",
+        "--dhcp-range=2001:db8:9::10,2001:db8:9::99,64,1h",
+        "--enable-ra",
+      );
+      const { ipam } = scene.config({ family });
+      const keys = {
+        ipam,
+        conflictCheck: true,
+        // The server prefers the same address for the same MAC.
+        args: { cni: { mac: "02:00:00:00:00:07" } },
+      };
+      const leasedBy = ({ ips }: CallOutput["json"]): string => ips[0].address;
+      const taken = leasedBy(await scene.succeed("ADD", keys));
+      await scene.succeed("DEL", keys);
+      await scene.succeed(
+        "ADD",
+        { ipam: { type: "static", addresses: [{ address: taken }] } },
+        { sandbox: scene.hosts.addNetns(), containerId: "squatter" },
+      );
+      const { exitCode, stdout, stderr, json } = await scene.run("ADD", keys);
+      assertEquals(exitCode, 0, stdout);
+      const given = leasedBy(json);
+      assertNotEquals(given, taken);
+      const [ip] = taken.split("/");
+      assertStringIncludes(stderr, `address=${ip} `);
+      await server.says(`DHCPDECLINE(br0) ${ip}`);
+      await scene.says("declined, because another host has the address");
+      assertEquals(scene.addresses(), [given]);
+      const leases = scene.leases.filter(({ family }) => family !== 6);
+      assertEquals(
+        leases.map(({ address }) => address),
+        given.split("/").slice(0, 1),
+      );
+      await scene.succeed("CHECK", { ...keys, prevResult: json });
+      await scene.succeed("DEL", keys);
+      assertEquals(scene.leases, []);
+    },
+  );
+}
 
 rootTest(
   "dhcp stays out of a namespace that takes the sandbox's place",

@@ -142,15 +142,24 @@ export class KeptLease {
     await this.#giveBack();
   }
 
-  async #giveBack(): Promise<void> {
+  /** Gives the lease back because another host has its address. */
+  async decline(): Promise<void> {
+    await this.stop();
+    await this.#giveBack(true);
+  }
+
+  async #giveBack(isDeclined = false): Promise<void> {
     try {
       using port = this.#openPort();
       if (port !== undefined && !this.#lease.isLost) {
-        await this.#protocol.release(port, this.#lease);
+        if (isDeclined) this.#protocol.decline?.(port, this.#lease);
+        else await this.#protocol.release(port, this.#lease);
       }
       this.#inform(
         port === undefined
           ? "dropped, because its link was deleted"
+          : isDeclined
+          ? "declined, because another host has the address"
           : "released",
       );
     } catch (error) {

@@ -5,17 +5,19 @@
  */
 
 import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
+import { lint } from "./lint.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {
   type: "dhcp",
   kind: "ipam",
   status: "stable",
-  ipamTraits: ["asks over link", "assigns own ranges"],
+  ipamTraits: ["asks over link", "assigns own ranges", "replaces addresses"],
   differences: [{
     text:
       "the daemon of the Go plugin does not answer this plugin: replace the daemon as well",
   }],
+  lint,
   keys: async () => (await import("./keys.ts")).keys,
   leftovers: async () => (await import("./leftovers.ts")).leftovers,
 };

@@ -18,7 +18,7 @@
 
 import { resolve } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { listedTest } from "../../cni/config/types.ts";
+import { CONFLICTS, listedTest } from "../../cni/config/types.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Result } from "../../cni/result/result.ts";
@@ -59,17 +59,23 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
       options: wantedOptions(ipam, args.args).toJSON(),
       priority: ipam.priority ?? 0,
     };
+    const declined = await listDeclined(call.config);
     const families = familiesOf(call.config);
     const isDual = families.length > 1;
     if (!families.includes(6)) {
-      return resultOf4(await askForLease(call, { ...request, family: 4 }));
+      const lease = await askForLease(
+        call,
+        { ...request, family: 4 },
+        declined,
+      );
+      return resultOf4(lease);
     }
     const { addWithIpv6 } = await import("./dual.ts");
     try {
       return await addWithIpv6(
         call,
         families,
-        (family) => askForLease(call, { ...request, family, isDual }),
+        (family) => askForLease(call, { ...request, family, isDual }, declined),
       );
     } catch (error) {
       // One of two leases may be there, or still on its way.
@@ -139,17 +145,26 @@ function familiesOf({ ipam: { family = 4 } = {} }: DhcpConfig): LeaseFamily[] {
   return family === "both" ? [4, 6] : [family];
 }
 
+/** Lists the leased addresses that other machines have. */
+async function listDeclined(config: DhcpConfig): Promise<string[]> {
+  if (!(CONFLICTS in config)) return [];
+  const { decodeConflicts } = await import("../../cni/config/conflicts.ts");
+  return decodeConflicts(config).map(({ ip }) => `${ip}`);
+}
+
 /**
  * Gets a lease.
  *
+ * @param declined The addresses of earlier leases that other machines have
  * @throws {CniError} The daemon's error; 11 if the daemon knows no leases of that
  *   family
  */
 async function askForLease<F extends LeaseFamily>(
   call: Call<DhcpConfig>,
   request: LeaseRequest & { readonly family: F },
+  declined: readonly string[],
 ): Promise<F extends 4 ? Lease4 : Lease6> {
-  const lease = await askDaemon(call, { command: "ADD", request });
+  const lease = await askDaemon(call, { command: "ADD", request, declined });
   if (lease === undefined) {
     throw new CniError(ErrorCode.Internal, "The DHCP daemon returned no lease");
   }

@@ -111,7 +111,7 @@ export class Port implements Disposable {
   }
 
   /** Sends a message that servers do not answer. */
-  send(message: Sent, server: Server): void {
+  send(message: Sent, server?: Server): void {
     using socket = this.#openSocket();
     this.#send(socket, { ...message, transaction: newTransaction() }, server);
   }

@@ -49,6 +49,11 @@ export interface LeaseProtocol<L extends Lease> {
   extend(port: Port, lease: L, extending: Extending): Promise<L>;
   /** Tells the server that a lease is no longer needed. */
   release(port: Port, lease: L): Promise<void>;
+  /**
+   * Tells the server that another host has the address, if it is the plugin of the
+   * interface that finds out.
+   */
+  decline?(port: Port, lease: L): void;
   /** Takes from the container what it has no lease of any more. */
   lose(port: Port, lease: L): void;
   /**

@@ -8,7 +8,7 @@
 import { isErrno } from "../../ffi/errno.ts";
 import { OPTIONS, Options } from "../../net/dhcp/options.ts";
 import { kernelRoutesOf } from "../../plugins/parts/link/configure_link.ts";
-import { discover, extend, release, serverOf } from "./client4.ts";
+import { decline, discover, extend, release, serverOf } from "./client4.ts";
 import { type Lease4, type LeaseRequest, uptime } from "./lease.ts";
 import type { Port, Reply } from "./port.ts";
 import { type LeaseProtocol, type LeaseTimes, withExpiry } from "./protocol.ts";
@@ -39,6 +39,8 @@ export const protocol4: LeaseProtocol<Lease4> = {
     release(port, lease);
     return Promise.resolve();
   },
+
+  decline,
 
   lose(port, lease): void {
     if (!lease.isDual) port.setUp(false);

@@ -14,6 +14,7 @@ export const MessageType = {
   Discover: 1,
   Offer: 2,
   Request: 3,
+  Decline: 4,
   Ack: 5,
   Nak: 6,
   Release: 7,

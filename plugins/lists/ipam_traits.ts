@@ -10,7 +10,7 @@ import type { IpamTrait } from "../../metadata/plugin_metadata.ts";
 
 /** The traits by type. */
 export const IPAM_TRAITS: Readonly<Record<string, readonly IpamTrait[]>> = {
-  "dhcp": ["asks over link","assigns own ranges"],
+  "dhcp": ["asks over link","assigns own ranges","replaces addresses"],
   "host-local": ["assigns own ranges","replaces addresses"],
   "slaac": ["asks over link","assigns own ranges"],
   "static": ["assigns requests"],

@@ -31,7 +31,7 @@ import { addressInUseError } from "./free_ip.ts";
 import type { Ipv6Options } from "./ipv6.ts";
 import { ipamHas } from "./ipam_traits.ts";
 import { Probes } from "./probes.ts";
-import { prepareInterface } from "./sandbox_addresses.ts";
+import { asksOverLink, prepareInterface } from "./sandbox_addresses.ts";
 
 /** How often to ask, and how long to wait for answers each time, in ms. */
 const PROBES = 3, PROBE_MS = 50;
@@ -48,6 +48,11 @@ const MORE_MS = 2;
  * until nobody has answered.
  */
 const MOST_ROUNDS = 8;
+/**
+ * The same for a server of the network: it keeps declined addresses from all machines,
+ * and one that answers for each address would use them up.
+ */
+const MOST_ROUNDS_OF_SERVER = 2;
 
 /** An ADD whose addresses are checked. */
 export interface Checking {
@@ -153,6 +158,9 @@ async function replaceWhileUsed(
   probes: Probes,
 ): Promise<Result> {
   const { call } = checking;
+  const mostRounds = asksOverLink(call.config)
+    ? MOST_ROUNDS_OF_SERVER
+    : MOST_ROUNDS;
   const conflicts: Conflict[] = [];
   for (let { lease } = checking, round = 1;; round++) {
     const found = await findConflicts(checking, lease, probes);
@@ -161,7 +169,7 @@ async function replaceWhileUsed(
     conflicts.push(...found);
     try {
       const error = addressInUseError(first.ip, describe(first, checking));
-      if (round === MOST_ROUNDS) {
+      if (round === mostRounds) {
         const others = conflicts.length - 1;
         throw withReason(error, `so are ${others} other addresses`);
       }

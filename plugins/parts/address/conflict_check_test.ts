@@ -22,6 +22,7 @@ for (const [what, state] of [["a", "up"], ["no", "down"]] as const) {
       using sandbox = Rtnl.open(netns.path);
       const warnings: string[] = [];
       const call = {
+        config: {},
         signal: AbortSignal.abort(),
         log: { warn: (text: string) => warnings.push(text) },
       } as unknown as Checking["call"];
