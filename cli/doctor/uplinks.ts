@@ -18,6 +18,7 @@ import { resultOf } from "../node/node_attachments.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listRouted } from "../node/routed.ts";
 import { listDefaultRoutes, listUplinks } from "../node/routers.ts";
+import { readIp } from "../../metadata/problem.ts";
 
 function findNoUplink(node: NodeReader): Findings {
   const users = listRouted(node).filter(({ subnet }) => subnet.family === 4);
@@ -110,6 +111,50 @@ function isSentOut({ isRouted, cached }: LiveInterface): boolean {
     );
 }
 
+/**
+ * Finds outbound addresses in a subnet of the host that the host does not have: it
+ * answers no ARP request for them. Whether a router sends it packets to other
+ * addresses, the node does not know.
+ */
+function findOutbound(node: NodeReader): Findings {
+  const { host } = node;
+  const confs = [
+    ...node.networks.flatMap(({ plugins }) =>
+      plugins.map(({ document }) => document)
+    ),
+    ...listLive(node).flatMap(({ cached }) => listCachedPlugins(cached)),
+  ].filter((conf) => findValue(conf, "ipMasq") === true);
+  const outbound = new Map(
+    confs.flatMap((conf) => {
+      const given = findValue(conf, "outboundAddresses");
+      return (Array.isArray(given) ? given : [])
+        .flatMap((text) => readIp(text) ?? [])
+        .map((ip) => [`${ip}`, ip] as const);
+    }),
+  );
+  return [...outbound.values()].flatMap((ip) => {
+    const entry = host.route.findMatch(ip);
+    // What a default route without a gateway reaches is not the node's subnet.
+    const isSubnet = entry?.isUnicast && !entry.hasGateway &&
+      entry.destination.prefixLength > 0;
+    if (!isSubnet) return [];
+    const [hop] = entry.nextHops;
+    const name = host.link.find(hop?.ifindex ?? 0)?.name;
+    if (name === undefined) return [];
+    return [error(
+      `the outbound address ${ip} is in the subnet ${entry.destination} of ` +
+        `"${name}", and the host does not have it`,
+      "no answer reaches containers whose packets leave with it",
+      {
+        command: shell`ip address add ${ip}/${ip.bitLength} dev ${name}`,
+        advice:
+          "also add it in the program that manages the node's network, or correct outboundAddresses",
+        look: shell`ip route get ${ip}`,
+      },
+    )];
+  });
+}
+
 /** Checks of uplinks. */
 export const UPLINK_CHECKS: readonly Check[] = [
   {
@@ -122,5 +167,18 @@ export const UPLINK_CHECKS: readonly Check[] = [
     fix:
       "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",
     run: findNoUplink,
+  },
+  {
+    code: "CNI0613",
+    name: "outbound-address",
+    finds: "`outboundAddresses` names an address that the host lacks",
+    effect: "No answer reaches the containers.",
+    cause:
+      "`outboundAddresses` of ptp or bridge names an address in a subnet of the host that no link of the host has, for example because a restart of the network removed it or because it is on another node.",
+    look:
+      "`ip route get ADDRESS`, which begins with `local` on the right node.",
+    fix:
+      "Add the address to the host in the program that manages its network, or correct `outboundAddresses` and run `cni repair --all`.",
+    run: findOutbound,
   },
 ];

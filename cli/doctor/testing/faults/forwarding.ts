@@ -5,7 +5,15 @@
  */
 
 import { needsLegacyIptables } from "../../../../tests/_harness/rules.ts";
-import { both, bridged, type Fault, ip, STATIC, withPtp } from "../fault.ts";
+import {
+  both,
+  bridged,
+  type Fault,
+  ip,
+  network,
+  STATIC,
+  withPtp,
+} from "../fault.ts";
 
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
 
@@ -39,6 +47,22 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
     seed: ip(
       "ip -6 route del default; ip address add 2001:db8:77::7/64 dev out0 valid_lft 1000 preferred_lft 1000",
       "ip -6 route add default via 2001:db8:ff::2; ip address del 2001:db8:77::7/64 dev out0; echo 1 > /proc/sys/net/ipv6/conf/out0/accept_ra",
+    ),
+    follow: true,
+  },
+  {
+    name: "an outbound address that the host does not have",
+    checks: ["outbound-address"],
+    message:
+      /the outbound address 192.0.2.10 is in the subnet 192.0.2.0\/24 of "out0", and the host does not have it/,
+    seed: both(
+      network(({ hosts }) => ({
+        type: "ptp",
+        ipMasq: true,
+        outboundAddresses: ["192.0.2.10", "2001:db8:ff::1"],
+        ipam: hosts.hostLocal("10.77.0.0/24", "fd00:77::/64"),
+      })),
+      ip("true", "ip address del 192.0.2.10/32 dev out0 2>/dev/null || true"),
     ),
     follow: true,
   },
