@@ -227,6 +227,8 @@ export interface GivenRange {
   readonly start: Ip;
   /** The last address. */
   readonly end: Ip;
+  /** Addresses and networks that it withholds, perhaps outside the range. */
+  readonly withheld?: readonly Cidr[];
 }
 
 /** A subnet of addresses that an IPAM plugin gives to containers. */

@@ -4,14 +4,16 @@
  * @module
  */
 
-import { findValue, objectOf } from "../../base/json/json.ts";
+import { findValue, type JsonValue, objectOf } from "../../base/json/json.ts";
 import { listKnownKeys } from "../../cni/config/schema_keys.ts";
 import { listRanges } from "./addresses.ts";
 import type { CheckedPlugin } from "./keys.ts";
 import {
+  type ConfigPath,
   errorAt,
   keyWarningAt,
   type Problem,
+  readIp,
   under,
   warningAt,
 } from "../../metadata/problem.ts";
@@ -30,6 +32,8 @@ export function checkEffects(
       ...checkUnused(checked),
       ...checkMtu(checked),
       ...checkMasquerade(checked),
+      ...checkMasqueradedFamilies(checked),
+      ...checkHostAddresses(checked),
     ],
     ...lint(checked),
   ];
@@ -171,4 +175,60 @@ function checkMasquerade({ folded, place }: CheckedPlugin): Problem[] {
       ),
     ]
     : idle;
+}
+
+/** Finds families to masquerade, and outbound addresses, that no container has. */
+function checkMasqueradedFamilies(
+  { conf: { capabilities }, folded, place, ipamMetadata }: CheckedPlugin,
+): Problem[] {
+  const subnets = ipamMetadata?.subnets?.(ipamOf(folded))?.flat() ?? [];
+  // A runtime may pass addresses of the other family.
+  const isKnown = subnets.length > 0 &&
+    Object.values(capabilities).every((is) => !is);
+  if (folded["ipMasq"] !== true || !isKnown) return [];
+  const isMissing = (family: JsonValue | undefined): boolean =>
+    !subnets.some(({ subnet }) => subnet.family === family);
+  const idle = (at: ConfigPath, family: JsonValue | undefined): Problem =>
+    warningAt(
+      [...place, ...at],
+      `no effect: containers have no IPv${family} addresses`,
+      "no-effect",
+    );
+  const { ipMasqFamilies, outboundAddresses } = folded;
+  const families = Array.isArray(ipMasqFamilies) ? ipMasqFamilies : [];
+  return [
+    // Both families of a network for one of them do no harm.
+    ...families.length > 0 && families.every(isMissing)
+      ? [idle(["ipMasqFamilies"], families[0])]
+      : [],
+    ...(Array.isArray(outboundAddresses) ? outboundAddresses : [])
+      .flatMap((text, index) => {
+        const family = readIp(text)?.family;
+        return family !== undefined && isMissing(family)
+          ? [idle(["outboundAddresses", index], family)]
+          : [];
+      }),
+  ];
+}
+
+/** Finds addresses of the host that a container would also get. */
+function checkHostAddresses(checked: CheckedPlugin): Problem[] {
+  const { hostAccess, hostAddresses } = checked.folded;
+  if (hostAccess !== true || !Array.isArray(hostAddresses)) return [];
+  const ranges = listRanges(checked);
+  return hostAddresses.flatMap((text, index) => {
+    const ip = readIp(text);
+    if (ip === undefined) return [];
+    const range = ranges.find(({ start, end, withheld }) =>
+      ip.family === start.family && start.compare(ip) <= 0 &&
+      ip.compare(end) <= 0 && !withheld?.some((block) => block.contains(ip))
+    );
+    return range === undefined ? [] : [
+      warningAt(
+        [...checked.place, "hostAddresses", index],
+        `${ip} is also in the containers' range of ${range.subnet}: add it to ` +
+          '"exclude" of the range',
+      ),
+    ];
+  });
 }

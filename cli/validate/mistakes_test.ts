@@ -351,6 +351,78 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "warning plugins[0].outboundAddresses: has no effect without ipMasq",
   ],
   [
+    "a masquerade of a family that containers do not have",
+    list([{
+      ...PTP,
+      ipMasq: true,
+      ipMasqFamilies: [6],
+      outboundAddresses: ["2001:db8::9"],
+    }]),
+    "warning plugins[0].ipMasqFamilies: no effect: containers have no IPv6 addresses",
+    "warning plugins[0].outboundAddresses[0]: no effect: containers have no IPv6 addresses",
+  ],
+  [
+    "a masquerade of both families",
+    list([{ ...PTP, ipMasq: true, ipMasqFamilies: [4, 6] }]),
+  ],
+  [
+    "a masquerade of a family that a runtime may pass",
+    list([{
+      ...PTP,
+      capabilities: { ips: true },
+      ipMasq: true,
+      ipMasqFamilies: [6],
+    }]),
+  ],
+  [
+    "an address of the host in the containers' range",
+    list([{
+      type: "macvlan",
+      master: "eth0",
+      hostAccess: true,
+      hostAddresses: ["10.60.0.1", "10.60.0.5", "10.60.0.6", "10.61.0.5"],
+      ipam: { ...IPAM, exclude: ["10.60.0.6"] },
+    }]),
+    'warning plugins[0].hostAddresses[1]: 10.60.0.5 is also in the containers\' range of 10.60.0.0/24: add it to "exclude" of the range',
+  ],
+  ...["macvlan", "ipvlan"].map((type): [string, string, string] => [
+    `addresses of the host without access, ${type}`,
+    list([{ type, master: "eth0", hostAddresses: ["192.0.2.9"], ipam: IPAM }]),
+    'warning plugins[0].hostAddresses: no effect without "hostAccess": true',
+  ]),
+  [
+    "a check of addresses that the kernel checks",
+    list([{
+      type: "macvlan",
+      master: "eth0",
+      conflictCheck: true,
+      ipam: { type: "slaac" },
+    }]),
+    "warning plugins[0].conflictCheck: no effect: the kernel itself checks addresses from router advertisements",
+  ],
+  ...([[6, "no effect"], ["both", ""], [4, ""]] as const).map((
+    [family, problem],
+  ): [string, string, ...string[]] => [
+    `a check of leased addresses, family ${family}`,
+    list([{
+      type: "macvlan",
+      master: "eth0",
+      conflictCheck: true,
+      ipam: { type: "dhcp", family },
+    }]),
+    ...problem === "" ? [] : [
+      `warning plugins[0].conflictCheck: ${problem}: the kernel itself checks addresses from a DHCPv6 server`,
+    ],
+  ]),
+  [
+    "slaac in a version without marks of addresses",
+    list([{ type: "macvlan", master: "eth0", ipam: { type: "slaac" } }], {
+      cniVersion: "0.2.0",
+    }),
+    "warning cniVersion: lists of plugins require 0.3.0 or later",
+    'error plugins[0].ipam.type: plugin slaac does not support config version "0.2.0"',
+  ],
+  [
     "bandwidth after a plugin whose interface it cannot limit",
     list([{ type: "dummy", ipam: IPAM }, BANDWIDTH]),
     "error plugins[1]: bandwidth cannot limit the interface of dummy: use ptp or bridge",

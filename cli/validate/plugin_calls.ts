@@ -58,20 +58,30 @@ export interface Validator {
 /** Without any plugin directory, plugins cannot be missing. */
 export async function checkExecutables(
   { cniVersion, name, bytes }: NetworkConfList,
-  { conf, place: path, own }: CheckedPlugin,
+  { conf, place: path, own, ipam: ipamSchema }: CheckedPlugin,
   { runtime, pluginDirs, signal }: Validator,
 ): Promise<Problem[]> {
   const ipamType = ipamTypeOf(conf.document);
+  const unsupported = own === undefined
+    ? []
+    : checkSupport(conf.type, cniVersion, path);
+  const unsupportedIpam = ipamSchema === undefined || !ipamType ||
+      unsupported.length > 0
+    ? []
+    : checkSupport(ipamType, cniVersion, [...path, "ipam", "type"]);
   if (!pluginDirs.some(hasFiles)) {
     return [
+      ...unsupportedIpam,
       ...checkKnown(conf.type, [...path, "type"]),
       ...ipamType ? checkKnown(ipamType, [...path, "ipam", "type"]) : [],
-      ...own === undefined ? [] : checkSupport(conf.type, cniVersion, path),
+      ...unsupported,
     ];
   }
   const ipam = ipamType && findMissing(ipamType, pluginDirs);
   const missing = findMissing(conf.type, pluginDirs);
-  const problems = ipam ? [errorAt([...path, "ipam", "type"], ipam)] : [];
+  const problems = ipam
+    ? [errorAt([...path, "ipam", "type"], ipam)]
+    : unsupportedIpam;
   if (missing) return [errorAt([...path, "type"], missing), ...problems];
   for (
     const [type, place] of [

@@ -26,6 +26,7 @@ import type { Cidr } from "../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../net/ip.ts";
 import {
   countAddresses,
+  listWithheld,
   parseBlock,
   type Range,
   rangeContains,
@@ -106,7 +107,9 @@ export function listRanges(ipam: JsonObject): GivenRange[] {
     if (subnet === undefined) return [];
     const start = readIp(range["rangeStart"]) ?? subnet.network;
     const end = readIp(range["rangeEnd"]) ?? subnet.last;
-    return [{ place: [...place, "subnet"], subnet, start, end }];
+    const [withheld = []] = resolve({ range, place })
+      .map(({ used }) => listWithheld(used));
+    return [{ place: [...place, "subnet"], subnet, start, end, withheld }];
   });
 }
 

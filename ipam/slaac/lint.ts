@@ -5,7 +5,7 @@
  */
 
 import type { Linted } from "../../metadata/plugin_metadata.ts";
-import { errorAt, type Problem } from "../../metadata/problem.ts";
+import { errorAt, keyWarningAt, type Problem } from "../../metadata/problem.ts";
 
 /** See {@linkcode Lint}. */
 export function lint({ conf }: Linted): Problem[] {
@@ -26,6 +26,15 @@ export function lint({ conf }: Linted): Problem[] {
         errorAt(
           ["mode"],
           `no router advertisement arrives in mode ${mode}: use l2`,
+        ),
+      ]
+      : [],
+    ...conf["conflictCheck"] === true
+      ? [
+        keyWarningAt(
+          ["conflictCheck"],
+          "no effect: the kernel itself checks addresses from router advertisements",
+          "no-effect",
         ),
       ]
       : [],

@@ -8,8 +8,8 @@ import {
   type BuiltInMetadata,
   masterOf,
 } from "../../metadata/plugin_metadata.ts";
-import { lintConflictCheck } from "../parts/address/conflict_check_key.ts";
 import { linkNeed } from "../parts/link/link_needs.ts";
+import { lintOnMaster } from "../parts/link/lint_on_master.ts";
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {
@@ -27,7 +27,7 @@ export const metadata: BuiltInMetadata = {
     text: "the IPAM plugin's DNS is in the result",
   }],
   start: { rank: 3, keys: () => ({ mode: "bridge" }), asks: ["master"] },
-  lint: lintConflictCheck,
+  lint: lintOnMaster,
   needs: [linkNeed("macvlan", "macvlan", { kind: "macvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
   leftovers: async () => ({
