@@ -120,8 +120,9 @@ export async function repairAccess(call: HostAccessCall): Promise<void> {
   using sandbox = openSandbox(call.args);
   const link = sandbox.link.find(call.args.ifName);
   if (link === undefined) return;
-  using host = Rtnl.open(call.hostNetns);
   const ips = ownIpsOf(result, call.args);
+  if (ips.length === 0) return;
+  using host = Rtnl.open(call.hostNetns);
   const access = planAccess(host, call, link, ips);
   await ensureAccess(host, call, access);
   for (const { key, value, isVital } of sysctlsOf(access)) {
@@ -156,9 +157,10 @@ export async function checkAccess(
   differences: Differences,
 ): Promise<void> {
   const result = requirePrevResult(call, "required prevResult missing");
+  const ips = ownIpsOf(result, call.args);
+  if (ips.length === 0) return;
   using host = Rtnl.open(call.hostNetns);
   await differences.collect(async () => {
-    const ips = ownIpsOf(result, call.args);
     const access = planAccess(host, call, link, ips);
     const { name, info } = access;
     const shim = checkLink(host, { name }, info.kind);
@@ -190,6 +192,10 @@ function planAccess(
   const lower = host.link.get(linkIndex);
   const mode = data !== undefined && "mode" in data ? data.mode : 0;
   const { hostAddresses = [] } = config;
+  for (const { address: { ip } } of ips) {
+    if (!hostAddresses.some((own) => own.equals(ip))) continue;
+    throw refuse(`Cannot give the container ${ip}: hostAddresses has it`);
+  }
   const ofMaster = listAddresses(host, lower);
   const priority = metricOf({ network, containerId, ifName });
   const sourceFor = (address: Cidr): Ip => {

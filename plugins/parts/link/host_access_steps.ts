@@ -31,7 +31,8 @@ export async function giveHostAccess(
   { ips }: Pick<Result, "ips">,
   rollback: Rollback,
 ): Promise<Interface[]> {
-  if (!call.config.hostAccess) return [];
+  // Without addresses, there is nothing to reach.
+  if (!call.config.hostAccess || ips.length === 0) return [];
   const { giveAccess } = await import("./host_access.ts");
   return [await giveAccess(call, link, ips, rollback)];
 }

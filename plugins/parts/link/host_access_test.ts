@@ -325,6 +325,10 @@ for (const type of ["macvlan", "ipvlan"] as const) {
       [{ hostAddresses: ["10.7.0.9"] }, 'a route to it over "other0"'],
       [{ hostAddresses: ["10.7.0.1"] }, 'it already has it on "other0"'],
       [static4(`${HOST[0]}/24`), "Cannot give the container 10.1.2.200"],
+      [
+        { ...static4("10.1.2.77/24"), hostAddresses: ["10.1.2.77"] },
+        "Cannot give the container 10.1.2.77: hostAddresses has it",
+      ],
     ];
     for (const [keys, text] of rows) {
       await scene.fail("ADD", [7, text], keys);
@@ -379,6 +383,23 @@ function assertSucceeded(outcome: Outcome): Outcome {
   assertEquals(outcome.exitCode, 0, outcome.stdout + outcome.stderr);
   return outcome;
 }
+
+rootTest(
+  "macvlan with hostAccess: a container without addresses needs no link",
+  needsKind("macvlan"),
+  async () => {
+    using scene = new AccessScene("macvlan", { ipam: undefined });
+    const { state } = scene;
+    const { json: prevResult } = await scene.succeed("ADD");
+    assertEquals([prevResult.interfaces.length, scene.shims], [1, []]);
+    for (const command of ["CHECK", "REPAIR"]) {
+      await scene.succeed(command, { prevResult });
+      assertEquals(scene.shims, []);
+    }
+    await scene.succeed("DEL", { prevResult });
+    assertEquals(scene.state, state);
+  },
+);
 
 rootTest(
   "macvlan with hostAccess: the tool shows the link, and removes lost routes",
