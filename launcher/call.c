@@ -634,7 +634,7 @@ struct head {
 /*
  * Stops receiving, since the wait is over; returns what to tell the engine. From here
  * on the kernel refuses messages of the daemon. One that came before is still there,
- * whole: the daemon has refused the call, or taken it.
+ * whole: the daemon has declined the call, or taken it.
  */
 static enum stdin_name give_up(struct call *call) {
   struct head head;
@@ -738,7 +738,7 @@ static long create_file(const char *name) {
 /*
  * Creates a pipe that all of stdin fits into, where the kernel has no files in
  * memory. It has no name. A flag tells the engine of a call that the daemon has
- * refused; in other cases the engine asks the daemon as if this program had not run.
+ * declined; in other cases the engine asks the daemon as if this program had not run.
  * An ADD that the daemon may have begun fails here; other commands can be repeated.
  */
 static void create_pipe(const struct call *call, int ends[2]) {

@@ -94,7 +94,7 @@ static const char KEYS[] =
 #define DEFAULT_SOCKET "/run/cni/daemon.sock"
 #define SOCKET_SUFFIX "/daemon.sock"
 #define OFF_SUFFIX ".off"
-#define TIMEOUTS_SUFFIX ".losses"
+#define TIMEOUTS_SUFFIX ".timeouts"
 /* Programs that have KEY_DIRECTORY, and the socket that they ask without it. */
 static const struct {
   char name[16];

@@ -275,7 +275,7 @@ testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
     "a directory": directory,
     "nothing listens": `${directory}/dead.sock`,
     "a path longer than a socket's": `${directory}/${"x".repeat(100)}`,
-    "the daemon refuses": refusing.path,
+    "the daemon declines": refusing.path,
   };
   await eachRow(t, Object.entries(sockets), async ([, daemonSocket]) => {
     for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
@@ -595,7 +595,7 @@ Deno.test({
         assertEquals(await run({ ...call, wrapper }), await run(call));
       }
     }
-    // A daemon that has refused a call is not asked again.
+    // A daemon that has declined a call is not asked again.
     const reply: Reply = ({ say }) => say({ declined: "another build" });
     await using refusing = new FakeDaemon(reply, { isTaken: false });
     const config = { ...CONFIG, daemonSocket: refusing.path };
@@ -870,7 +870,7 @@ test("a call that is not handed over has its stdin and no more", async (t) => {
   });
 });
 
-test("a call that the daemon refuses has no descriptor of its own left", async () => {
+test("a call that the daemon declines has no descriptor of its own left", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(
     `${directory}/foreign`,

@@ -880,7 +880,7 @@ async function readAll(connection: Deno.Conn): Promise<Message[]> {
   return decodeMessages(bytes).messages;
 }
 
-test("refuses what is not a request, and goes on", async (scene, daemon) => {
+test("declines what is not a request, and goes on", async (scene, daemon) => {
   const malformed = [{ declined: "malformed request" }];
   for (const text of ["hello\n", '{"v":1}\n', "cnicall1", "x".repeat(200)]) {
     assertEquals(await talk(daemon, text), malformed, text);
@@ -945,7 +945,7 @@ test("keeps no more than 64 MiB of requests", async (scene, daemon) => {
         most = Math.max(most, memoryOf(daemon));
       }
     } catch {
-      // It was refused.
+      // It was declined.
     }
   });
   await Promise.all(sending);

@@ -557,7 +557,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "huge or malformed requests",
       "refused at 16 MiB",
       "tests/daemon_test.ts",
-      "refuses what is not a request, and goes on",
+      "declines what is not a request, and goes on",
     ],
     [
       "callers that fill the memory",

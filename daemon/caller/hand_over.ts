@@ -101,7 +101,7 @@ export async function handOver(
     stream.setLimit(takeMs);
     const offered = offer(stream, encodeCall(call));
     if (offered === "late") return await onLate(path, takeMs);
-    if (offered === "refused") return undefined;
+    if (offered === "declined") return undefined;
     if (offered === "silent") return await onSilent(call, path, config);
     const answer = receive(stream);
     if (answer !== "lost") return answer;
@@ -220,20 +220,20 @@ function isSent(name: string): boolean {
 function offer(
   stream: UnixStream,
   request: Uint8Array<ArrayBuffer>,
-): "taken" | "refused" | "late" | "silent" {
+): "taken" | "declined" | "late" | "silent" {
   const message = stream.send(request) ? receiveMessage(stream) : undefined;
   if (message?.kind === MessageKind.taken) return "taken";
-  if (!stream.isExpired) return "refused";
+  if (!stream.isExpired) return "declined";
   const head = new Uint8Array(MessageAt.bytes);
   if (stream.stopReceiving(head) !== head.length) return "late";
   const { kind } = readMessageHead(head);
-  return kind === MessageKind.declined ? "refused" : "silent";
+  return kind === MessageKind.declined ? "declined" : "silent";
 }
 
 /**
  * Receives messages up to the answer.
  *
- * @returns "lost" if the connection ends without an answer; undefined if the daemon refuses the call
+ * @returns "lost" if the connection ends without an answer; undefined if the daemon declines the call
  */
 function receive(stream: UnixStream): CallAnswer | "lost" | undefined {
   for (;;) {

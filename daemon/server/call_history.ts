@@ -10,7 +10,7 @@ import { DECLINE_REASONS, type DeclineReason } from "./decline_reasons.ts";
 /** How many of the last calls are known one by one. */
 const RECENT = 100;
 
-/** A reason, and the calls that were refused for it. */
+/** A reason, and the calls that were declined for it. */
 export interface ReasonRow {
   readonly reason: DeclineReason;
   /** An operator's remedy. */
@@ -31,11 +31,11 @@ export interface HistoryDocument {
   readonly done: number;
   /** Those among them that failed. */
   readonly failed: number;
-  /** Calls that were refused. */
+  /** Calls that were declined. */
   readonly left: number;
   /** The last calls, both kinds; at most 100. */
   readonly recent: { readonly calls: number; readonly left: number };
-  /** Why calls were refused, the latest reason first. */
+  /** Why calls were declined, the latest reason first. */
   readonly reasons: readonly ReasonRow[];
 }
 
@@ -61,7 +61,7 @@ export class CallHistory {
     this.#remember(undefined);
   }
 
-  /** Counts a call that was refused; `call` is such as `ptp ADD`. */
+  /** Counts a call that was declined; `call` is such as `ptp ADD`. */
   addDeclined(reason: DeclineReason, call?: string): void {
     const count = (this.#entries.get(reason)?.count ?? 0) + 1;
     this.#entries.set(reason, { count, lastMs: Date.now(), lastCall: call });

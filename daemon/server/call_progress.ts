@@ -15,20 +15,20 @@ const NEXT = {
   arriving: ["offered", "ended"],
   /**
    * The daemon compares the caller and finds the plugin. The caller waits for a
-   * second, or until the call is refused, and then runs it by itself. Earlier calls of
+   * second, or until the call is declined, and then runs it by itself. Earlier calls of
    * the attachment that were given up wait for the decision before they delete or undo.
    */
   offered: ["waiting", "ended"],
   /**
    * Taken: it waits for a repair of the container, for earlier calls of the
-   * attachment, and for a slot. A call that is refused waits for these calls, too.
+   * attachment, and for a slot. A call that is declined waits for these calls, too.
    */
   waiting: ["running", "ended"],
   /** Its plugin runs, and changes the node. */
   running: ["undoing", "ended"],
   /** DEL undoes an ADD that was given up, and changes the node. */
   undoing: ["ended"],
-  /** Its outcome is known: an answer, or a refusal. */
+  /** Its outcome is known: an answer, or that it was declined. */
   ended: [],
 } as const;
 

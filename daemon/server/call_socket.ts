@@ -44,7 +44,7 @@ export const ALIVE_MS = 1000;
 export interface TranslatedCall
   extends Pick<DaemonCall, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
-   * Converts the plugin's output to the program's, or refuses the call all the
+   * Converts the plugin's output to the program's, or declines the call all the
    * same. Never throws: the caller would do so.
    */
   readonly convert: (output: PluginOutput) => Promise<Outcome>;
@@ -58,7 +58,7 @@ export interface CallSocketOptions {
   readonly lookup: PluginLookup;
   /**
    * Translates calls of programs that are not plugins. Returns undefined for all
-   * others, and a reason if the call is refused.
+   * others, and a reason if the call is declined.
    */
   readonly translate?:
     | ((
@@ -67,7 +67,7 @@ export interface CallSocketOptions {
     | undefined;
   /**
    * Identifies the attachment of a call that `translate` translates, so that it has
-   * the same place in the queue, refused or not. Returns undefined for all others.
+   * the same place in the queue, declined or not. Returns undefined for all others.
    */
   readonly identify?:
     | ((request: CallRequest) => CallIdentity | undefined)
@@ -83,7 +83,7 @@ export interface CallSocketOptions {
   readonly readAttributes?: (directory: string) => CallerAttributes;
   readonly log: Pick<Log, "warn" | "info">;
   /**
-   * Called for each call that is refused, with the plugin and the
+   * Called for each call that is declined, with the plugin and the
    * command if they are known.
    */
   readonly onDeclined: (reason: DeclineReason, call?: string) => void;
@@ -263,14 +263,14 @@ class CallExchange implements RequestExchange {
         log.warn("Cannot prepare a call", description);
         return await this.#declineInTurn("call not prepared", identity);
       }
-      // A refused call is run by its caller, and this one may have changed things.
+      // A declined call is run by its caller, and this one may have changed things.
       log.warn("Cannot finish a call", description);
       if (outcome !== undefined) return;
       this.#answer(formatFailure(error, CURRENT_VERSION));
     }
   }
 
-  /** Returns the attributes of the caller, or why its calls are refused. */
+  /** Returns the attributes of the caller, or why its calls are declined. */
   #checkCaller(request: CallRequest): CallerAttributes | DeclineReason {
     const { own, readAttributes = readCallerAttributes, log } = this.#options;
     const { peer } = this.#connection;
@@ -314,7 +314,7 @@ class CallExchange implements RequestExchange {
       this.#progress.enter("waiting");
   }
 
-  /** Refuses a call when the earlier ones of its attachment have ended. */
+  /** Declines a call when the earlier ones of its attachment have ended. */
   async #declineInTurn(
     reason: DeclineReason,
     call: CallIdentity,
@@ -329,7 +329,7 @@ class CallExchange implements RequestExchange {
     this.#decline(reason);
   }
 
-  /** Refuses the call. Counts it once: another part may have refused it already. */
+  /** Declines the call, and counts it once: another part may have declined it already. */
   #decline(reason: DeclineReason): void {
     const isIncomplete = this.#progress.state === "arriving";
     if (!this.#progress.enter("ended")) return;

@@ -18,7 +18,7 @@ class Scene implements AsyncDisposable {
   readonly path = `${this.#directory}/daemon.sock`;
   readonly left: DeclineReason[] = [];
   begun = 0;
-  /** The plugins of refused calls that wait for earlier ones. */
+  /** The plugins of declined calls that wait for earlier ones. */
   readonly waiting: string[] = [];
   /** Ends the earlier ones, if there are any. */
   readonly earlier: PromiseWithResolvers<void> | undefined;
@@ -157,8 +157,8 @@ Deno.test("CallSocket tells callers that it works, while its timers cannot run",
   assertEquals(received, (1 + steps) * MessageAt.bytes);
 });
 
-/** Why a call of a program that is not a plugin is refused. */
-const refusals: [DeclineReason, Partial<CallSocketOptions>][] = [
+/** Why a call of a program that is not a plugin is declined. */
+const declined: [DeclineReason, Partial<CallSocketOptions>][] = [
   ["unknown process", {
     readAttributes: () => {
       throw new Error("on purpose");
@@ -177,8 +177,8 @@ const refusals: [DeclineReason, Partial<CallSocketOptions>][] = [
   }],
 ];
 
-Deno.test("CallSocket refuses a call after the earlier ones of the plugin that it stands for", async (t) => {
-  await eachRow(t, refusals, async ([why, more]) => {
+Deno.test("CallSocket declines a call after the earlier ones of the plugin that it stands for", async (t) => {
+  await eachRow(t, declined, async ([why, more]) => {
     await using scene = new Scene(
       () => undefined,
       undefined,
@@ -198,7 +198,7 @@ Deno.test("CallSocket refuses a call after the earlier ones of the plugin that i
     assertEquals(stopWaiting(caller), true);
     assertEquals([scene.waiting, scene.left], [["multus"], []]);
     scene.earlier?.resolve();
-    await eventually("it is refused", () => scene.left.length > 0);
+    await eventually("it is declined", () => scene.left.length > 0);
     assertEquals([scene.left, scene.begun], [[why], 0]);
   });
 });

@@ -112,7 +112,7 @@ export class Calls {
     const { call, subject, signal } = running;
     const isFull = this.#queue.waiting >= MAX_WAITING;
     using _added = this.#running.add(running);
-    // Even a call that is refused waits for the earlier ones of its attachment: run
+    // Even a call that is declined waits for the earlier ones of its attachment: run
     // by its caller, it would overtake them.
     const untilSlot = isFull ? AbortSignal.abort() : this.#stop.signal;
     const { queueKey } = subject;
@@ -133,7 +133,7 @@ export class Calls {
 
   /**
    * Waits until the calls of an attachment that arrived earlier have ended, for a
-   * call that is refused: run by its caller, it would overtake them.
+   * call that is declined: run by its caller, it would overtake them.
    *
    * @returns Undefined if there are none
    */
@@ -211,7 +211,7 @@ export class Calls {
   }
 
   /**
-   * Begins no further calls, and waits for those that run. The others are refused
+   * Begins no further calls, and waits for those that run. The others are declined
    * when the earlier ones of their attachments have ended.
    *
    * @param withinMs After this time they are cancelled, in ms

@@ -490,7 +490,7 @@ Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async
   }
 });
 
-/** Makes so many calls wait that those after them are refused. */
+/** Makes so many calls wait that those after them are declined. */
 function crowd(told: Told): Promise<Outcome>[] {
   const calls = [told.run("ADD", "first")];
   while (told.calls.waiting < 4096) {

@@ -26,7 +26,7 @@ export class DaemonMetrics {
   );
   readonly #declined = new Counter(
     "cni_daemon_not_mine_total",
-    "Calls that the daemon refused, so that their callers ran them.",
+    "Calls that the daemon declined, so that their callers ran them.",
   );
   readonly #durations = new Histogram(
     "cni_daemon_call_duration_seconds",
@@ -73,7 +73,7 @@ export class DaemonMetrics {
     return this.#networks.has(network) ? network : OTHER;
   }
 
-  /** Counts a call that was refused. */
+  /** Counts a call that was declined. */
   countDeclined(reason: DeclineReason): void {
     this.#declined.add({ reason });
   }

@@ -1,5 +1,5 @@
 /**
- * Why the daemon refuses a call.
+ * Why the daemon declines a call.
  *
  * @module
  */
@@ -55,5 +55,5 @@ export const DECLINE_REASONS = {
     "the daemon was stopped or replaced; no action is needed unless this continues",
 } as const;
 
-/** Why the daemon refuses a call. */
+/** Why the daemon declines a call. */
 export type DeclineReason = keyof typeof DECLINE_REASONS;

@@ -155,7 +155,7 @@ export const MessageKind = {
   success: 2,
   /** Text to print; the call failed. The last message. */
   failure: 3,
-  /** Why the daemon refuses the call: nothing was begun. The last message. */
+  /** Why the daemon declines the call: nothing was begun. The last message. */
   declined: 4,
   /** No bytes: from now on the call is the daemon's. */
   taken: 5,

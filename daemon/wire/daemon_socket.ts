@@ -119,5 +119,5 @@ export function timeoutsFile(socket: string): string {
   return `${socket}${TIMEOUTS_SUFFIX}`;
 }
 
-/** What {@linkcode timeoutsFile} appends. Callers and daemons of all builds share the name. */
-export const TIMEOUTS_SUFFIX = ".losses";
+/** What {@linkcode timeoutsFile} appends. */
+export const TIMEOUTS_SUFFIX = ".timeouts";

@@ -15,7 +15,7 @@ export const StdinName = {
   noDaemon: "cni-no-daemon",
   /** The daemon is turned off (`daemon/wire/daemon_timeouts.ts`). */
   off: "cni-off",
-  /** This process runs the call locally: no daemon is to be asked, or it refused. */
+  /** This process runs the call locally: no daemon is to be asked, or it declined the call. */
   local: "cni-local",
   /** The same: the daemon did not take the call in time. */
   timeout: "cni-timeout",

@@ -394,7 +394,7 @@ test(
 );
 
 test(
-  "multus-shim detaches what the daemon refuses to detach",
+  "multus-shim detaches what the daemon declines to detach",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
