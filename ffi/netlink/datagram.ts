@@ -106,7 +106,7 @@ export function hearNumbered(fd: number): void {
   setOption(fd, NETLINK_LISTEN_ALL_NSID, 1);
 }
 
-/** Returns the number of the socket's namespace; undefined before Linux 5.14. */
+/** Returns the cookie of the socket's namespace; undefined before Linux 5.14. */
 export function findNetnsCookie(fd: number): bigint | undefined {
   const value = u64.encode(0n);
   try {

@@ -171,7 +171,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Returns the number of the socket's namespace, which no other namespace gets
+   * Returns the cookie of the socket's namespace, which no other namespace gets
    * until the machine starts again: inodes are reused immediately. Returns
    * undefined before Linux 5.14.
    */

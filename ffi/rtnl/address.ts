@@ -140,13 +140,13 @@ export class AddressRequests {
   /**
    * Lists the addresses of one link, or of one family, or all.
    *
-   * @param filter `netnsId` is the number of another namespace, on Linux 4.20 and
+   * @param filter `nsid` is the ID of another namespace, on Linux 4.20 and
    *   later
    * @throws {NetlinkError} ENODEV if the link does not exist; EINVAL or EACCES if
    *   the namespace does not, or belongs to a different user
    */
   list(
-    filter: { ifindex?: number; family?: IpFamily; netnsId?: number } = {},
+    filter: { ifindex?: number; family?: IpFamily; nsid?: number } = {},
   ): Address[] {
     const family = filter.family === undefined
       ? AF_UNSPEC
@@ -156,8 +156,8 @@ export class AddressRequests {
       getAddress,
       {
         header: { family, ifindex },
-        ...filter.netnsId !== undefined &&
-          { attributes: { targetNetnsId: filter.netnsId } },
+        ...filter.nsid !== undefined &&
+          { attributes: { targetNetnsId: filter.nsid } },
       },
       newAddress,
     ).flatMap(({ header, attributes }) => {

@@ -11,7 +11,7 @@ import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import { RTNLGRP_IPV6_IFADDR } from "./constants.ts";
 import { Rtnl } from "./mod.ts";
-import { numberNetns } from "./netns_number.ts";
+import { ensureNsid } from "./nsid.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTNLGRP_IPV4_IFADDR = 5, RTNLGRP_IPV6_ROUTE = 11;
@@ -54,7 +54,7 @@ export class AddressChanges implements Disposable {
    */
   follow(path: string): void {
     using netns = NetNs.open(path);
-    numberNetns(this.#rtnl, netns);
+    ensureNsid(this.#rtnl, netns);
   }
 
   /** Reports whether anything may have changed since the last time. */

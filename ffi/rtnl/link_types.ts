@@ -24,7 +24,7 @@ export interface Link {
   readonly isUp: boolean;
   /** Index of a veth's peer or of the lower link, in that link's namespace. */
   readonly linkIndex: number | undefined;
-  /** The number that this namespace has for that link's; undefined for itself. */
+  /** The nsid of that link's namespace; undefined for this namespace. */
   readonly linkNetnsId: number | undefined;
   /** Index of the bridge or VRF that it is a port of. */
   readonly masterIndex: number | undefined;

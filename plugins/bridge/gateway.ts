@@ -12,7 +12,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
-import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
+import { findNsid } from "../../ffi/rtnl/nsid.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
@@ -196,7 +196,7 @@ export function deleteOwnRoutes(
     const others = listOtherContainers(host, call, link);
     for (const route of routes) {
       const { ip } = route.destination;
-      if (others.some((netnsId) => hasAddress(host, { netnsId }, ip))) continue;
+      if (others.some((nsid) => hasAddress(host, { nsid }, ip))) continue;
       withAction(`delete route ${route.destination} of "${name}"`, () => {
         try {
           host.route.del({ ...route, ifindex });
@@ -221,7 +221,7 @@ function listOtherContainers(
 ): number[] {
   using sandbox = findSandbox(call);
   const own = findOwnHostEnd(host, attachmentOf(call))?.linkNetnsId ??
-    (sandbox && numberOfNetns(host, sandbox.netns));
+    (sandbox && findNsid(host, sandbox.netns));
   const ids = host.link.list()
     .filter(({ masterIndex = 0 }) => [index, linkIndex].includes(masterIndex))
     .flatMap(({ linkNetnsId = -1 }) => linkNetnsId);

@@ -9,7 +9,7 @@
 
 import { type Link, LOOPBACK_INDEX } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { numberOfNetns } from "../../ffi/rtnl/netns_number.ts";
+import { findNsid } from "../../ffi/rtnl/nsid.ts";
 import { isGivenBack } from "./find_device.ts";
 import type { DeviceRecord } from "./record.ts";
 
@@ -22,8 +22,8 @@ type KernelIdentity = Pick<
 /** The links of a container. */
 export interface ContainerLinks {
   readonly links: readonly Link[];
-  /** The number that the container's namespace has for the host's, if any. */
-  readonly hostNumber: number | undefined;
+  /** The nsid that the container's namespace has for the host's, if any. */
+  readonly hostNsid: number | undefined;
 }
 
 /** Reads the links of a container. */
@@ -31,7 +31,7 @@ export function readContainerLinks(sandbox: Rtnl, host: Rtnl): ContainerLinks {
   const links = sandbox.link.list().filter(({ index }) =>
     index !== LOOPBACK_INDEX
   );
-  return { links, hostNumber: numberOfNetns(sandbox, host.netns) };
+  return { links, hostNsid: findNsid(sandbox, host.netns) };
 }
 
 /** Returns what identifies a link. */
@@ -47,12 +47,12 @@ export function isPhysical({ kind }: Pick<Link, "kind">): boolean {
 
 /** Finds the device among the links of its container. */
 export function findInContainer(
-  { links, hostNumber }: ContainerLinks,
+  { links, hostNsid }: ContainerLinks,
   record: DeviceRecord,
 ): Link | undefined {
   const alike = links.filter((link) =>
     isAlike(link, record) &&
-    (!record.isLinkHere || link.linkNetnsId === hostNumber)
+    (!record.isLinkHere || link.linkNetnsId === hostNsid)
   );
   const exact = alike.find(({ index }) => index === record.index);
   if (exact !== undefined) return exact;

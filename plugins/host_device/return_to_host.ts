@@ -93,11 +93,11 @@ interface Unrecorded {
  * attachment's: a DEL also follows an ADD that failed because the name was taken.
  */
 function findUnrecorded(
-  { links: all, hostNumber }: ContainerLinks,
+  { links: all, hostNsid }: ContainerLinks,
   call: Call<HostDeviceConfig>,
   isOnHost: () => boolean,
 ): Unrecorded | undefined {
-  const links = all.filter((link) => isFromHost(link, hostNumber));
+  const links = all.filter((link) => isFromHost(link, hostNsid));
   const own = links.find((link) => isOnBus(link, call)) ??
     findNamed(links, call, isOnHost) ??
     // An interrupted DEL has already given it its name back.
@@ -115,10 +115,10 @@ function findUnrecorded(
  * Reports whether a link of the container is from the host: it has hardware, or
  * its peer or lower link is there. A container makes neither.
  */
-function isFromHost(link: Link, hostNumber: number | undefined): boolean {
+function isFromHost(link: Link, hostNsid: number | undefined): boolean {
   return isPhysical(link)
     ? link.mac !== undefined
-    : link.linkNetnsId !== undefined && link.linkNetnsId === hostNumber;
+    : link.linkNetnsId !== undefined && link.linkNetnsId === hostNsid;
 }
 
 /** Leaves out the devices that the records of other attachments claim. */

@@ -67,9 +67,9 @@ export function checkNotOfHost(
 
 /** Reports whether the other end of a veth pair is in a container and has an address. */
 export function peerHasAddress(host: Rtnl, end: Link, ip: Ip): boolean {
-  const { kind, linkIndex: ifindex, linkNetnsId: netnsId = -1 } = end;
-  return kind === "veth" && ifindex !== undefined && netnsId >= 0 &&
-    hasAddress(host, { netnsId, ifindex }, ip);
+  const { kind, linkIndex: ifindex, linkNetnsId: nsid = -1 } = end;
+  return kind === "veth" && ifindex !== undefined && nsid >= 0 &&
+    hasAddress(host, { nsid, ifindex }, ip);
 }
 
 /** Builds the error for an address of the host itself. */

@@ -120,11 +120,11 @@ function listInside(
 /** Lists the addresses of a veth's other end; none if it is in no other namespace. */
 function listPeerIps(
   host: Rtnl,
-  { kind, linkIndex: ifindex, linkNetnsId: netnsId = -1 }: Link,
+  { kind, linkIndex: ifindex, linkNetnsId: nsid = -1 }: Link,
 ): Ip[] {
-  if (kind !== "veth" || ifindex === undefined || netnsId < 0) return [];
+  if (kind !== "veth" || ifindex === undefined || nsid < 0) return [];
   try {
-    return listIps(host, { ifindex, netnsId });
+    return listIps(host, { ifindex, nsid });
   } catch (error) {
     // The container or its link has ended, or the kernel is older than 4.20.
     if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return [];
@@ -134,7 +134,7 @@ function listPeerIps(
 
 function listIps(
   place: Rtnl,
-  of: { readonly ifindex: number; readonly netnsId?: number },
+  of: { readonly ifindex: number; readonly nsid?: number },
 ): Ip[] {
   return place.address.list(of).map(({ address }) => address.ip);
 }

@@ -75,7 +75,7 @@ export function listAddresses(
 /** Reports whether a container, or one of its links, has an address. */
 export function hasAddress(
   host: Rtnl,
-  place: { readonly netnsId: number; readonly ifindex?: number },
+  place: { readonly nsid: number; readonly ifindex?: number },
   wanted: Ip,
 ): boolean {
   try {

@@ -98,13 +98,13 @@ async function findByResult(
     name === call.args.ifName && sandbox
   );
   if (!isListed) return undefined;
-  const { numberOfNetns } = await import("../../../ffi/rtnl/netns_number.ts");
-  const number = numberOfNetns(host, sandbox.netns);
-  if (number === undefined) return undefined;
+  const { findNsid } = await import("../../../ffi/rtnl/nsid.ts");
+  const nsid = findNsid(host, sandbox.netns);
+  if (nsid === undefined) return undefined;
   return interfaces.filter(({ sandbox }) => !sandbox)
     .flatMap(({ name }) => host.link.find(name) ?? [])
     .find((link) =>
-      link.kind === "veth" && link.linkNetnsId === number &&
+      link.kind === "veth" && link.linkNetnsId === nsid &&
       !isOurHostEnd(link.name) && isLikelyPeer(link)
     );
 }

@@ -1,5 +1,6 @@
 /**
- * The numbers that a namespace has for others, as in `linkNetnsId` of a link.
+ * Namespace IDs (nsid): the numbers that a network namespace has for others, as in
+ * `linkNetnsId` of a link.
  *
  * Source: include/uapi/linux/net_namespace.h, net/core/net_namespace.c
  * `rtnl_net_getid`.
@@ -16,36 +17,36 @@ import type { Rtnl } from "./mod.ts";
 
 /** Fixed header. Source: include/uapi/linux/rtnetlink.h `struct rtgenmsg`. */
 const header = struct({ family: u8, padding1: u8, padding2: u8, padding3: u8 });
-const attributes = attributeSet({ number: [1, i32], fd: [3, u32] });
-const newNumber = message("RTM_NEWNSID", 88, header, attributes);
-const getNumber = message("RTM_GETNSID", 90, header, attributes);
+const attributes = attributeSet({ nsid: [1, i32], fd: [3, u32] });
+const newNsid = message("RTM_NEWNSID", 88, header, attributes);
+const getNsid = message("RTM_GETNSID", 90, header, attributes);
 
-/** Asks for a number that is free. */
+/** Has the kernel choose the nsid. Source: linux/net_namespace.h `NETNSA_NSID_NOT_ASSIGNED`. */
 const ANY = -1;
 
-/** Returns the number that one namespace has for another; undefined for none. */
-export function numberOfNetns(
+/** Returns the nsid that one namespace has for another; undefined for none. */
+export function findNsid(
   { socket }: Pick<Rtnl, "socket">,
   { fd }: Pick<NetNs, "fd">,
 ): number | undefined {
   const request = { header: {}, attributes: { fd } };
-  const { number = -1 } = socket.get(getNumber, request, newNumber).attributes;
-  return number < 0 ? undefined : number;
+  const { nsid = -1 } = socket.get(getNsid, request, newNsid).attributes;
+  return nsid < 0 ? undefined : nsid;
 }
 
 /**
- * Gives a namespace a number for another one, unless it has one. The number does not
- * keep the namespace alive.
+ * Gives a namespace an nsid for another one, unless it has one. An nsid does not keep
+ * the namespace alive.
  *
  * @throws {NetlinkError} EPERM
  */
-export function numberNetns(
+export function ensureNsid(
   { socket }: Pick<Rtnl, "socket">,
   { fd }: Pick<NetNs, "fd">,
 ): void {
   try {
-    const attributes = { fd, number: ANY };
-    socket.request(newNumber, { header: {}, attributes });
+    const attributes = { fd, nsid: ANY };
+    socket.request(newNsid, { header: {}, attributes });
   } catch (error) {
     if (!isErrno(error, "EEXIST")) throw error;
   }
