@@ -1,6 +1,5 @@
 /**
- * What an executable does before it runs a plugin itself: a node daemon may run
- * the call.
+ * Asks a node daemon to run a call, before the executable runs the plugin itself.
  *
  * @module
  */
@@ -27,8 +26,8 @@ export { SHIM };
 /** How a process runs its call. */
 export interface CallOptions {
   /**
-   * Reads stdin, if the launcher used a different name of the process, which no
-   * daemon supports.
+   * Reads stdin if the launcher gave the process a different name, with which no
+   * daemon runs calls.
    */
   readonly renamed?: (() => Uint8Array) | undefined;
   /** Asks a third-party daemon if there is no node daemon. */
@@ -38,9 +37,9 @@ export interface CallOptions {
 }
 
 /**
- * Has a node daemon run a call, if one is to be asked. From then on, a process that
- * ends by itself, since nothing is left to wait for, exits with 1: no answer must not
- * look like success.
+ * Has a node daemon run a call, if the configuration allows it. It sets the exit
+ * status to 1 first: a process that runs out of work without an answer must not
+ * report success.
  */
 export async function askDaemon(
   name: string,
@@ -56,9 +55,9 @@ export async function askDaemon(
 }
 
 /**
- * Reads a configuration for which a node daemon may be asked.
+ * Reads a configuration whose call a node daemon may run.
  *
- * @returns Undefined if none is to be asked
+ * @returns Undefined if this process must run the call itself
  */
 function findDaemonConfig(
   name: string,

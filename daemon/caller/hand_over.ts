@@ -1,6 +1,7 @@
 /**
  * The caller's side of the node daemon: a process that hands a whole call to
- * the daemon, and prints the answer. As small as VERSION: no schema, no plugin.
+ * the daemon, and prints the answer. It is as small as VERSION, and loads no schema
+ * and no plugin.
  *
  * @module
  */
@@ -120,13 +121,13 @@ async function connect(
 ): Promise<UnixStream | undefined> {
   if (fileExists(offFile(path))) {
     await recordForDaemon(path, env, config);
-    // The daemon may have read what others told it, and removed the file.
+    // The daemon may have read the records of other callers, and removed the file.
     if (fileExists(offFile(path))) return undefined;
   }
   return UnixStream.connect(path);
 }
 
-/** Records for a daemon that is turned off what this process does. */
+/** Records this call for a daemon that is turned off. */
 async function recordForDaemon(
   path: string,
   env: ReceivedCall["env"],
@@ -163,7 +164,7 @@ async function onSilent(
   return onLost(call, path, config);
 }
 
-/** Answers a call that the daemon has lost; what can be repeated is done here. */
+/** Fails an ADD that the daemon lost; this process repeats any other command. */
 function onLost(
   { env }: ReceivedCall,
   path: string,

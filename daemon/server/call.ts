@@ -34,9 +34,9 @@ export interface DaemonCall extends Caller {
    * the same file run in this process.
    */
   readonly exe?: string;
-  /** The caller, in the log. */
+  /** Describes the caller in the log. */
   readonly from: string;
-  /** Its state; that of a call that has just been taken, if undefined. */
+  /** The call's state; if undefined, the call has just been taken. */
   readonly progress?: CallProgress;
 }
 
@@ -56,9 +56,9 @@ export interface EndedCall {
   readonly network: string;
   /** The code of the error; 0 if it succeeded, -1 if it was not begun. */
   readonly code: number;
-  /** From its arrival to its answer, in ms. */
+  /** Time from the call's arrival to its answer, in ms. */
   readonly ms: number;
-  /** The part of it until its turn, in ms. */
+  /** Time from the call's arrival to its start, in ms. */
   readonly waitedMs: number;
 }
 
@@ -78,7 +78,7 @@ export interface CallSubject {
   readonly queueKey: string | undefined;
 }
 
-/** Commands of an attachment. */
+/** The commands that are about one attachment. */
 const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
 
 /**

@@ -1,9 +1,9 @@
 /**
- * The life of a call in the daemon: its states, and which of them may follow which.
+ * The states of a call in the daemon, and which of them may follow each.
  *
- * A caller that disconnects, a DEL of the attachment and the end of the daemon give a
- * call up. That is no state: an ADD then ends as soon as it can and is undone, and
- * another command goes on. `RunningCall` decides what a call that was given up may
+ * A call is given up if its caller disconnects, a DEL of its attachment arrives or the
+ * daemon stops. This is not a state: an ADD ends as soon as it can and is undone, and
+ * any other command continues. `RunningCall` decides what a call that was given up may
  * still change.
  *
  * @module
@@ -15,7 +15,7 @@ const NEXT = {
   arriving: ["offered", "ended"],
   /**
    * The daemon compares the caller and finds the plugin. The caller waits for a
-   * second, or until the call is declined, and then runs it by itself. Earlier calls of
+   * second, or until the call is declined, and then runs it locally. Earlier calls of
    * the attachment that were given up wait for the decision before they delete or undo.
    */
   offered: ["waiting", "ended"],

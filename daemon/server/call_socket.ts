@@ -1,5 +1,5 @@
 /**
- * The daemon's side of its own protocol: connections to calls.
+ * The daemon's side of its own protocol: turns connections into calls.
  *
  * @module
  */
@@ -44,8 +44,8 @@ export const ALIVE_MS = 1000;
 export interface TranslatedCall
   extends Pick<DaemonCall, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
-   * Converts the plugin's output to the program's, or declines the call all the
-   * same. Never throws: the caller would do so.
+   * Converts the plugin's output to the program's output, or declines the call even
+   * though the plugin has run. Never throws.
    */
   readonly convert: (output: PluginOutput) => Promise<Outcome>;
 }
@@ -72,7 +72,7 @@ export interface CallSocketOptions {
   readonly identify?:
     | ((request: CallRequest) => CallIdentity | undefined)
     | undefined;
-  /** Runs them. */
+  /** Runs the calls. */
   readonly calls: Pick<
     Calls,
     "recordArrival" | "run" | "report" | "waitForEarlier"
@@ -95,9 +95,9 @@ export interface CallSocketOptions {
   readonly admission?: Admission;
 }
 
-/** Serves calls. */
+/** The server of calls. */
 export class CallSocket extends PrivateSocket {
-  /** Creates it; `listen()` opens a socket. */
+  /** Creates the server; `listen()` opens its socket. */
   constructor(options: CallSocketOptions) {
     const heartbeats = new Heartbeats();
     super({
@@ -111,13 +111,13 @@ export class CallSocket extends PrivateSocket {
   }
 }
 
-/** Tells callers each second that their calls wait or run. */
+/** Sends callers a message each second while their calls wait or run. */
 class Heartbeats {
   readonly #connections = new Set<ServerConnection>();
   #isTicking = false;
   #lastMs = 0;
 
-  /** Begins; they end with the disposal of what this returns. */
+  /** Starts a caller's heartbeats, which stop when the returned object is disposed. */
   begin(connection: ServerConnection): Disposable {
     this.#connections.add(connection);
     this.#tick();
@@ -128,7 +128,7 @@ class Heartbeats {
     };
   }
 
-  /** One timer for all: one each would wake this process up long after its call. */
+  /** All calls share a timer: a timer of its own would wake the process long after a call. */
   async #tick(): Promise<void> {
     if (this.#isTicking) return;
     this.#isTicking = true;
@@ -141,8 +141,8 @@ class Heartbeats {
   }
 
   /**
-   * Does so between two steps, if the timer is late: many calls may follow one
-   * another before the event loop runs, and longer if this process gets little CPU.
+   * Sends the messages between two steps of a call if the timer is late: the event
+   * loop may not run while calls follow one another, or the process gets little CPU.
    */
   poll(): void {
     if (performance.now() - this.#lastMs > ALIVE_MS) this.#send();

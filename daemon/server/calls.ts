@@ -169,10 +169,10 @@ export class Calls {
   }
 
   /**
-   * Does something to a container while none of its calls runs. Calls that arrive
-   * wait for it.
+   * Runs work on a container while none of its calls runs. Calls that arrive during
+   * the work wait for it.
    *
-   * @param work Never for long, because a runtime waits
+   * @param work Must not take long, because a runtime may wait
    * @returns Undefined if a call runs or waits; then nothing is done
    */
   async whileIdle<T>(

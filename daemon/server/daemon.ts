@@ -74,7 +74,7 @@ export interface DaemonOptions {
   readonly readAttributes?: CallSocketOptions["readAttributes"];
   /** Called after each call. */
   readonly afterCall?: ((call: EndedCall) => void) | undefined;
-  /** Describes what the daemon does by itself. */
+  /** Describes what the daemon does without a call. */
   readonly describe?: () => Pick<
     StateDocument,
     "leftovers" | "repairs" | "missingNetworks"
@@ -83,7 +83,7 @@ export interface DaemonOptions {
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
   readonly gauges?: readonly Gauge[];
-  /** Reads these values; they are left as they are if it fails. */
+  /** Reads these values. If this fails, the metrics show the previous values. */
   readonly beforeMetrics?: (() => Promise<void>) | undefined;
   /** Answers requests on the HTTP socket other than about the state. */
   readonly handle?:
@@ -318,7 +318,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const manager = new ServiceManager(env, log);
   options.onListening?.(calls);
   manager.notify("READY=1");
-  // A probe of the tool that was killed leaves one.
+  // `cni probe` leaves a recording if it is killed.
   ifPossible(removeLeftRecordings);
   using _watching = manager.watch();
   log.info("listening", { directory, maxCalls });
@@ -334,7 +334,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   manager.notify("STOPPING=1");
   log.info("ending", { reason, running: calls.running });
   await Promise.all([
-    // First of all: a call that arrives during the removal is its caller's.
+    // Must be first: a call that arrives during the removal must be declined.
     calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS),
     ...files.map((file) => file.remove()),
   ]);

@@ -1,13 +1,13 @@
 /**
- * How long the daemon's loop has stood still: its process was stopped or starved,
- * or a step took long.
+ * Measures how long the daemon's event loop was blocked: its process was stopped or
+ * starved, or a step took long.
  *
  * @module
  */
 
 import { pause } from "../../base/deadline.ts";
 
-/** Adds up by how much pauses last longer than they should. */
+/** The sum of the times by which pauses end late. */
 export class EventLoopLag {
   #ms = 0;
 
@@ -21,7 +21,7 @@ export class EventLoopLag {
     const startMs = performance.now();
     await pause(ms, signal);
     const lateMs = performance.now() - startMs - ms;
-    // Before the signal it is early.
+    // A pause that the signal ends is early.
     this.#ms += Math.max(0, lateMs);
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Gives memory of ended calls back. Left alone, V8 keeps garbage until there
- * are hundreds of MB of it: it knows neither that this process is resident nor
- * when no caller waits for it.
+ * Returns the memory of ended calls to the kernel. V8 by itself lets hundreds of MB of
+ * garbage accumulate, because it detects neither that this process is resident nor
+ * when no caller waits.
  *
  * @module
  */
@@ -13,22 +13,23 @@ import { trimMemory } from "../../ffi/libc.ts";
 const LEAST_CALLS = 100, MOST_CALLS = 1000;
 
 /**
- * By how many bytes the process must have grown for the same. Calls of a few pods a
- * second never pause for long, and a burst of pods is over before 1000 calls.
+ * By how many bytes the process must have grown for a collection that is worth while,
+ * and for a forced one. Calls of a few pods a second never pause for long, and a burst
+ * of pods is over before 1000 calls.
  */
 const LEAST_BYTES = 12 << 20, MOST_BYTES = 48 << 20;
 
 /**
- * How long after a collection because of the size another one follows, in ms. The
- * first one may have run while orphans were being removed, and so have found most of
- * the memory still in use.
+ * How long after a collection because of the size the next one runs, in ms. The first
+ * one may have run during a removal of orphans, when most of the memory was still in
+ * use.
  */
 const AGAIN_MS = 30_000;
 
-/** After so many calls it looks how large the process is. */
+/** The size of the process is read once in so many calls. */
 const LOOK_CALLS = 8;
 
-/** The time without a call that it waits for, in ms: less than between two pods. */
+/** How long no call must have come, in ms: less than the time between two pods. */
 const IDLE_MS = 200;
 
 /** Options of a {@linkcode HeapCollector}. */
@@ -103,7 +104,7 @@ export class HeapCollector {
   #wait(): void {
     const before = this.#calls;
     this.#isWaiting = true;
-    // After a stop of this process it has seen what came meanwhile.
+    // After SIGCONT, it sees the calls that came while the process was stopped.
     const { signal } = new JoinedSignal(this.#idleMs);
     signal.addEventListener("abort", () => {
       const isIdle = this.#isIdle() && this.#calls === before;

@@ -78,7 +78,7 @@ export async function runCall(
   const output = await runPlugin(running, call.env, input, options);
   const wasCut = signal.aborted;
   if (!running.isGivenUp() || command !== "ADD") return output;
-  // What is there after an ADD that refuses may be an earlier one's.
+  // What exists after a refused ADD may belong to an earlier ADD.
   const code = codeOf(output);
   const hasFailed = code !== 0 &&
     (!wasCut || isAttached || REFUSALS.includes(code));
@@ -102,10 +102,10 @@ const REFUSALS: readonly number[] = [
 ];
 
 /**
- * Calls a function if ADD of another program's plugin is about to begin that would
- * find the container's interface: an earlier ADD has made it. What exists only
- * afterwards may be of the plugin that was cut off. Our plugins refuse a second ADD
- * with one of the {@linkcode REFUSALS}.
+ * Calls a function if an ADD of a third-party plugin is about to begin although the
+ * container's interface exists: an earlier ADD created it. An interface that exists
+ * only afterwards may belong to the ADD that was cut off. This project's plugins
+ * refuse a second ADD with one of the {@linkcode REFUSALS}.
  */
 function watchSecondAdd(
   { env }: Pick<DaemonCall, "env">,

@@ -106,7 +106,7 @@ export class RunningCall {
   /**
    * Reports whether the call is given up, and another process has attached the
    * container again. Waits until it is known who runs each later call: an ADD that
-   * this daemon has taken waits for this call, and needs what it left removed.
+   * this daemon has taken waits for this call, which must be undone first.
    */
   async isSuperseded(): Promise<boolean> {
     if (!this.isGivenUp()) return false;
@@ -117,7 +117,7 @@ export class RunningCall {
   }
 
   /**
-   * Does the same before a plugin is called to delete, or links are deleted.
+   * Ends a superseded call before it runs a plugin's DEL or deletes links.
    *
    * @throws {Error} If the call is superseded
    */
@@ -126,11 +126,11 @@ export class RunningCall {
   }
 
   /**
-   * Does the same before each change of a plugin, which cannot wait. A later ADD counts
-   * even if it is not yet known who runs it: the caller that had given this call up
-   * has done it by itself before. A GC that is given up ends: the attachments that
-   * it knows may no longer be all. What a plugin has begun, such as a watch, may go on
-   * when the call has ended.
+   * Ends a superseded call before each change that a plugin makes, without waiting. A
+   * later ADD counts even if it is not yet known who runs it, because the caller gave
+   * this call up before that ADD. A GC that is given up ends, because its list of
+   * attachments may be outdated. Work that a plugin has begun, such as a watch, may
+   * continue after the call has ended.
    *
    * @throws {Error} If the call is superseded
    */
@@ -141,7 +141,7 @@ export class RunningCall {
     if (isAttachedAgain(this.#later)) throw new Superseded();
   }
 
-  /** Polls; the calls that arrive by that are not part of this one. */
+  /** Reads the sockets. The calls that arrive are not part of this call's trace. */
   #poll(): void {
     withChangeCheck(undefined, () => this.#pollSockets?.());
   }

@@ -9,7 +9,7 @@ import { pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 
-/** Between two attempts to listen, in ms. */
+/** Time between two attempts to listen, in ms. */
 const RETRY_MS = 5000;
 
 /** Where a TCP socket listens. */
@@ -35,7 +35,7 @@ export class StateServer implements AsyncDisposable {
   /** Why it does not listen; undefined if it does. */
   #problem: string | undefined;
 
-  /** Begins to listen. */
+  /** Starts listening. */
   constructor(options: StateServerOptions) {
     this.#options = options;
     this.#running = this.#run();
@@ -51,7 +51,7 @@ export class StateServer implements AsyncDisposable {
     };
   }
 
-  /** Stops to listen. */
+  /** Stops listening. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#end.abort();
     await this.#running;

@@ -23,7 +23,7 @@ import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
  */
 const ROUNDS = 100;
 
-/** For how long attachments are made, in ms: a slow machine has the daemon as soon. */
+/** How long attachments are made at most, in ms, so that a slow node need not wait. */
 const LONGEST_MS = 2000;
 
 /** Name of the directory with the leases and links to the executable. */
@@ -73,13 +73,13 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
     using host = NetNs.create();
     using sandbox = NetNs.create();
     await using linkDeletion = new LinkRemover(host.path);
-    const world = { directory, host, sandbox, linkDeletion };
+    const place = { directory, host, sandbox, linkDeletion };
     while (made < rounds && performance.now() - startMs < longestMs) {
       // Lets signals in.
       await pause(0, signal);
       if (signal.aborted) break;
-      await call("ADD", world, options);
-      await call("DEL", world, options);
+      await call("ADD", place, options);
+      await call("DEL", place, options);
       made++;
     }
   } catch (error) {
@@ -102,7 +102,7 @@ function makeDirectory(directory: string, { types }: WarmUpNetwork): void {
 }
 
 /** Where the calls are made. */
-interface World {
+interface Place {
   readonly directory: string;
   readonly host: NetNs;
   readonly sandbox: NetNs;
@@ -112,7 +112,7 @@ interface World {
 /** @throws {Error} If the call fails */
 async function call(
   command: "ADD" | "DEL",
-  { directory, host, sandbox, linkDeletion }: World,
+  { directory, host, sandbox, linkDeletion }: Place,
   { lookup, network, signal }: WarmUpOptions,
 ): Promise<void> {
   const conf = network.confOf(directory);

@@ -45,15 +45,15 @@ export async function gc(session: Session): Promise<void> {
   );
   const failures: unknown[] = [];
   const attempt = attemptInto(failures);
-  // It may wait for the API, and the plugins must keep what is added meanwhile. So it
-  // comes before the cache is read.
+  // This may wait for the API. The cache is read afterwards, because the plugins must
+  // keep the attachments that are added during the wait.
   const list = await attempt(() => readMaster(session));
   let listing = await attempt(() => cache.readAll());
   const known = listing?.attachments;
   if (valid !== undefined && known !== undefined) {
     const stale = await attempt(() => listStale(session, valid, known)) ?? [];
     failures.push(...await releaseContainers(session, stale));
-    // The cache has changed.
+    // The release has changed the cache.
     if (stale.length > 0) listing = await attempt(() => cache.readAll());
   }
   new AttachmentLocks(lockDirectoryOf(config.cniDir)).sweep();
@@ -89,7 +89,7 @@ async function collectOfMaster(
   listing: CacheListing,
 ): Promise<void> {
   const { attachments, unreadable } = listing;
-  // A torn file may be a living container's. GC of the master names its own.
+  // A torn file may belong to a running container. GC of the master reports its own.
   for (const path of unreadable) {
     if (basename(path).startsWith(`${list.name}-`)) continue;
     log.warn("Leaving a file of the cache that cannot be read", { path });

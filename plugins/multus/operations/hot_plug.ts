@@ -3,7 +3,7 @@
  * controllers such as multus-dynamic-networks-controller.
  *
  * The pod's scratch file records the network, so that DEL of the pod detaches it.
- * The Go version does not record it: what such a network made stays behind if the
+ * Go multus does not record it: what such a network created remains if the
  * pod is deleted before a controller detaches it.
  *
  * Source: multus-cni pkg/server/server.go `cmdDelegateAdd`, `cmdDelegateDel`,
@@ -94,7 +94,7 @@ export function createHotPlug(
 
 /** The one network of a call. */
 interface PluggedPlace extends DelegatePosition {
-  /** The network without what is requested. */
+  /** The network without the requested attributes. */
   readonly definition: Delegate;
 }
 
@@ -163,7 +163,7 @@ async function plugIn(
 const LEFT_OUT = [CLAIM_REFERENCE, ROUTES];
 
 /**
- * Hands on the IPAMClaim that the pod's annotation names for the interface, and
+ * Passes on the IPAMClaim that the pod's annotation names for the interface, and
  * the routes that it requests over it.
  */
 async function withAnnotated(
@@ -329,7 +329,7 @@ function forget({ scratch, call }: Session, { conf }: Delegate): void {
 }
 
 /**
- * Leaves out the network of an interface, but never the master. The others keep
+ * Omits the network of an interface, but never the master. The other networks keep
  * their interface names, which depend on their positions.
  */
 function leaveOut(

@@ -45,7 +45,7 @@ export interface Session {
   readonly scratch: ScratchCache;
   readonly cluster: Cluster;
   readonly log: OperationLog;
-  /** Addresses that delegates in this process have met and nobody has taken yet. */
+  /** Address conflicts that delegates reported and this process has not handled yet. */
   readonly conflicts: AddressConflict[];
 }
 
@@ -142,8 +142,8 @@ export async function postEvent(
 }
 
 /**
- * How long to wait for another operation on the container, in milliseconds. What GC
- * leaves out, the next one releases.
+ * How long to wait for another operation on the container, in milliseconds. The next
+ * GC releases the containers that this one omits.
  */
 const LOCK_TIMEOUT_MS = 30_000, GC_LOCK_TIMEOUT_MS = 2000;
 
@@ -153,7 +153,7 @@ const LOCK_TIMEOUT_MS = 30_000, GC_LOCK_TIMEOUT_MS = 2000;
  * its predecessor still runs, and would remove what that ADD creates.
  *
  * Containers must stay detachable: DEL continues without the lock if it cannot get
- * it, and GC if nobody can. So does a nested multus: the outer one holds the lock.
+ * it, and GC if no process can. So does a nested multus: the outer one holds the lock.
  *
  * @returns The lock, held until disposal
  * @throws {CniError} In ADD and GC: 11 if the other operation takes too long. In
