@@ -443,7 +443,7 @@ const AUTHOR_COMMANDS: readonly CommandRow[] = [
     flags: {
       ...pick(
         "config",
-        "demand",
+        "requirement",
         "thorough",
       ),
       "strict": { summary: "also exit with 1 if a SHOULD is violated" },

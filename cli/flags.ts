@@ -204,7 +204,7 @@ export const FLAGS = {
     summary: "what plugins need for the test (default built in)",
     completes: "file",
   },
-  "demand": {
+  "requirement": {
     value: "NAMES",
     summary:
       "comma-separated requirements to test; prints everything that shows a defect",

@@ -428,7 +428,8 @@ const TEXTS: HelpTexts = {
         "test all plugins of a directory",
       "cni conform ./greeter --cni-path /opt/cni/bin":
         "test one plugin, with the IPAM plugins of a directory",
-      "cni conform --demand del-twice ./greeter": "show a defect, step by step",
+      "cni conform --requirement del-twice ./greeter":
+        "show a defect, step by step",
       "cni conform --junit conform.xml ./greeter": "use in CI",
     },
   },

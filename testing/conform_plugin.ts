@@ -1,5 +1,5 @@
 /**
- * Demands on every plugin, as tests that call it in this process.
+ * Requirements on every plugin, as tests that call it in this process.
  *
  * @module
  */
@@ -12,8 +12,8 @@ import { rootTest } from "./capabilities.ts";
 import type { Kind } from "./conform/scene.ts";
 import { InProcessWay } from "./conform/in_process_way.ts";
 import { acceptAddresses, type Place, type Sandbox } from "./conform/place.ts";
-import { DEMANDS } from "./conform/rows/all.ts";
-import { isAbout, tryDemand } from "./conform/run.ts";
+import { REQUIREMENTS } from "./conform/rows/all.ts";
+import { isAbout, testRequirement } from "./conform/run.ts";
 import {
   type Attachment,
   type Json,
@@ -49,7 +49,7 @@ export interface ConformOptions {
   readonly keeps?: RegExp;
 }
 
-/** Demands that plugins of this project do not keep, with the reason. */
+/** Requirements that plugins of this project do not keep, with the reason. */
 export const EXCEPT: Readonly<Record<string, string>> = {
   "ipam-add-fails": "an IPAM plugin whose ADD fails leaves nothing, and DEL " +
     "would release the lease of an earlier attachment",
@@ -76,12 +76,12 @@ export function conformPlugin<Config extends NetConf>(
   options: ConformOptions = {},
 ): void {
   rootTest(
-    `${plugin.name} does what the specification demands`,
+    `${plugin.name} does what the specification requires`,
     (t) => tryPlugin(t, plugin, list, options),
   );
 }
 
-/** Tries each demand on a plugin, as a step. */
+/** Tries each requirement on a plugin, as a step. */
 export async function tryPlugin<Config extends NetConf>(
   t: Deno.TestContext,
   plugin: Plugin<Config>,
@@ -94,11 +94,14 @@ export async function tryPlugin<Config extends NetConf>(
   const { kind } = first.subject;
   const ipam = first.subject.config()["ipam"];
   first.place[Symbol.dispose]();
-  for (const row of DEMANDS) {
+  for (const row of REQUIREMENTS) {
     const usesIpam = kind === "interface" && ipam !== undefined;
     const { versions } = plugin;
     if (!isAbout(row, { kind, usesIpam, versions })) continue;
-    const { outcome, why = "", shows = [] } = await tryDemand(row, create);
+    const { outcome, why = "", shows = [] } = await testRequirement(
+      row,
+      create,
+    );
     const name = `${row.id}: ${row.title}`;
     if (outcome === "untried") {
       await t.step({
@@ -116,9 +119,9 @@ export async function tryPlugin<Config extends NetConf>(
 }
 
 /**
- * Makes a node for one demand.
+ * Makes a node for one requirement.
  *
- * @param known What demands on the plugin have found out
+ * @param known What requirements on the plugin have found out
  */
 export function createScene<Config extends NetConf>(
   plugin: Plugin<Config>,

@@ -17,7 +17,10 @@ import type { Json } from "../testing/conform/scene.ts";
 import { findReached, runIn } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
-import { type DemandsOn, listDemands } from "./_harness/demands.ts";
+import {
+  listRequirements,
+  type RequirementsOn,
+} from "./_harness/requirements.ts";
 import {
   Firewalld,
   type FirewalldPlace,
@@ -265,7 +268,7 @@ done
 nft list tables | sed -n 's/^table \\(.* cni_.*\\)/delete table \\1/p' | nft -f -`;
 
 rootTest(
-  "the demands of the specification hold where firewalld runs",
+  "the requirements of the specification hold where firewalld runs",
   needs,
   async (t) => {
     using hosts = TestHosts.create();
@@ -275,7 +278,7 @@ rootTest(
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
     });
     const keys = (own: TestHosts): Json => ({ ipam: ipam(own) });
-    const demands: DemandsOn[] = [
+    const requirements: RequirementsOn[] = [
       {
         type: "firewall",
         withoutProtocol: true,
@@ -291,12 +294,12 @@ rootTest(
         keys: () => ({ backend: "nftables" }),
         optional: /^NFT_MSG_GET/,
       },
-      // At night, as all demands on bridge: these two only masquerade.
+      // At night, as all requirements on bridge: these two only masquerade.
       ...Deno.env.get("CNI_CONFORM") === "1"
         ? ["ptp", "bridge"].map((type) => ({ type, keys, except: BY_FAULTS }))
         : [],
     ];
-    for (const [name, row] of demands.flatMap(listDemands)) {
+    for (const [name, row] of requirements.flatMap(listRequirements)) {
       await t.step(name, (t) => withFirewalld(hosts, firewalld, () => row(t)));
     }
     assertEquals(firewalld.sources(), []);

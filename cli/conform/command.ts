@@ -1,5 +1,5 @@
 /**
- * `cni conform`: tries whether plugins do what the specification demands.
+ * `cni conform`: tries whether plugins do what the specification requires.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import {
   type Report,
   tryExecutable,
 } from "../../testing/conform/report.ts";
-import { DEMANDS } from "../../testing/conform/rows/all.ts";
+import { REQUIREMENTS } from "../../testing/conform/rows/all.ts";
 import type { Row } from "../../testing/conform/run.ts";
 import { isExecutable } from "../../testing/conform/trace.ts";
 import {
@@ -36,7 +36,7 @@ export async function conform(call: CniCall): Promise<Output> {
   const configuration = flags.config === undefined
     ? { plugins: {} }
     : readConfiguration(flags.config);
-  const demands = chooseDemands(call);
+  const requirements = chooseRequirements(call);
   const callMs = readTimeLimit(call, "call-timeout");
   const reports: Report[] = [], skipped: string[] = [];
   const found = findCandidates(call, configuration);
@@ -53,10 +53,10 @@ export async function conform(call: CniCall): Promise<Output> {
     }
     reports.push(
       await tryExecutable(candidate, versions ?? [], {
-        demands,
+        requirements,
         isThorough: flags.thorough ?? false,
         callMs,
-        wantsNeeds: flags.demand === undefined,
+        wantsNeeds: flags.requirement === undefined,
         ...onProgress && { onProgress },
         signal,
       }),
@@ -84,7 +84,9 @@ export async function conform(call: CniCall): Promise<Output> {
       })),
     },
     text: (style) =>
-      formatReports(reports, style, { isFull: flags.demand !== undefined }),
+      formatReports(reports, style, {
+        isFull: flags.requirement !== undefined,
+      }),
     note: [
       ...skipped.map((path) => `${path} does not answer VERSION: left out`),
       ...unused.length === 0 ? [] : [
@@ -98,14 +100,16 @@ export async function conform(call: CniCall): Promise<Output> {
   };
 }
 
-function chooseDemands({ command, flags }: CniCall): typeof DEMANDS {
-  if (flags.demand === undefined) return DEMANDS;
-  const wanted = flags.demand.split(",");
-  const unknown = wanted.find((one) => !DEMANDS.some(({ id }) => id === one));
+function chooseRequirements({ command, flags }: CniCall): typeof REQUIREMENTS {
+  if (flags.requirement === undefined) return REQUIREMENTS;
+  const wanted = flags.requirement.split(",");
+  const unknown = wanted.find((one) =>
+    !REQUIREMENTS.some(({ id }) => id === one)
+  );
   if (unknown !== undefined) {
     throw refuse(command, `there is no requirement "${unknown}"`);
   }
-  return DEMANDS.filter(({ id }) => wanted.includes(id));
+  return REQUIREMENTS.filter(({ id }) => wanted.includes(id));
 }
 
 /** An executable, and whether the user named it, or a directory. */

@@ -28,9 +28,9 @@ interface Defect {
   readonly type: string;
   /** Source in sh. `$in` has stdin, and `run` runs the right plugin. */
   readonly script: string;
-  /** The demand that it breaks. */
+  /** The requirement that it breaks. */
   readonly breaks: string;
-  /** A demand near it, which it keeps. */
+  /** A requirement near it, which it keeps. */
   readonly keeps: string;
   /** What the report says of it. */
   readonly why: RegExp;
@@ -211,9 +211,9 @@ rootTest(
         const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
         try {
           const path = write(directory, defect);
-          const demands = `${breaks},${keeps}`;
+          const requirements = `${breaks},${keeps}`;
           const { rows } = await conform(
-            ...[`--demand=${demands}`, "--call-timeout=5s", path],
+            ...[`--requirement=${requirements}`, "--call-timeout=5s", path],
           );
           const broken = rows.filter(({ outcome }) => outcome === "broken");
           assertEquals(broken.map(({ id }) => id), [breaks]);
@@ -279,7 +279,7 @@ rootTest("lines of cni conform show a defect in bash", needsBin, async (t) => {
       const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
       try {
         const path = write(directory, { type, breaks, ...one });
-        const { rows } = await conform(`--demand=${breaks}`, path);
+        const { rows } = await conform(`--requirement=${breaks}`, path);
         const lines = rows[0]?.shows ?? [];
         const shown = await replay(lines);
         assertMatch(shown.stdout, defect);
@@ -321,7 +321,7 @@ function listNode(): string[] {
 
 rootTest("cni conform leaves nothing on the node", needsBin, async () => {
   const before = listNode(), cwd = Deno.cwd();
-  await conform("--demand=del,at-once", `${BIN}/host-local`);
+  await conform("--requirement=del,at-once", `${BIN}/host-local`);
   assertEquals(listNode(), before);
   assertEquals(Deno.cwd(), cwd);
 });
@@ -332,7 +332,7 @@ rootTest("cni conform writes pages and JUnit's XML", needsBin, async () => {
     const path = write(directory, DEFECTS["errors that exit with 0"] as Defect);
     const { stdout, exitCode } = await runCniOn(
       {},
-      ...["conform", "--demand=error-exit,version-answer", path],
+      ...["conform", "--requirement=error-exit,version-answer", path],
       ...[`--junit=${directory}/a.xml`, `--html=${directory}/a.html`],
     );
     assertEquals(exitCode, 1);
@@ -366,9 +366,12 @@ rootTest("cni conform reports on programs that are not plugins", async (t) => {
         const path = `${directory}/odd`;
         const script = `#!/bin/sh\nprintf %s '${output}'\n`;
         await Deno.writeTextFile(path, script, { mode: 0o755 });
-        const demands = "add,result-version,result-shape,result-indexes," +
+        const requirements = "add,result-version,result-shape,result-indexes," +
           "result-true,prev-result,at-once,check-address,error-exit";
-        const { rows, exitCode } = await conform(`--demand=${demands}`, path);
+        const { rows, exitCode } = await conform(
+          `--requirement=${requirements}`,
+          path,
+        );
         assertEquals(exitCode, 1);
         const outcomes = new Map(rows.map(({ id, outcome }) => [id, outcome]));
         assertEquals(outcomes.get("error-exit"), "broken");
@@ -417,10 +420,10 @@ rootTest(
         const file = `${directory}/conform.json`;
         const document = { plugins: { static: { like: "static", daemons } } };
         await Deno.writeTextFile(file, JSON.stringify(document));
-        const demand = "--demand=version-answer,add";
+        const requirement = "--requirement=version-answer,add";
         const config = `--config=${file}`;
         return await runCni(
-          ...["conform", demand, config, `${BIN}/static`],
+          ...["conform", requirement, config, `${BIN}/static`],
           ...flags,
         );
       } finally {
@@ -464,8 +467,8 @@ rootTest("cni conform that is interrupted leaves no process", async () => {
         return text && text.includes(path);
       }).length;
     const controller = new AbortController();
-    const world = { interrupt: controller.signal };
-    const ended = runCniOn(world, "conform", "--call-timeout=1h", path);
+    const context = { interrupt: controller.signal };
+    const ended = runCniOn(context, "conform", "--call-timeout=1h", path);
     await eventually("the plugin and its child run", () => running() === 2);
     controller.abort(new Interruption("SIGINT"));
     const { exitCode, stderr } = await ended;
@@ -533,7 +536,7 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
       '{"plugins":{"a":{"like":"brige"}}}',
       /"a": "like" must be one of bridge, ptp, /,
     ],
-    "an exception from no demand": [
+    "an exception from no requirement": [
       '{"plugins":{"a":{"except":{"at-onec":"why"}}}}',
       /"a": there is no requirement "at-onec"/,
     ],
@@ -556,8 +559,8 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
         assertMatch(stderr, message);
       });
     }
-    await t.step("an unknown demand", async () => {
-      const args = ["--demand=jump", directory];
+    await t.step("an unknown requirement", async () => {
+      const args = ["--requirement=jump", directory];
       const { exitCode, stderr } = await runCni("conform", ...args);
       assertEquals(exitCode, 1);
       assertMatch(stderr, /there is no requirement "jump"/);

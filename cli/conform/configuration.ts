@@ -10,7 +10,7 @@ import { readTextFile, withIoFailure } from "../../base/files/io.ts";
 import { isObject, parseJson } from "../../base/json/json.ts";
 import { type Profile, PROFILES } from "../../testing/conform/profiles.ts";
 import type { Candidate } from "../../testing/conform/report.ts";
-import { DEMANDS } from "../../testing/conform/rows/all.ts";
+import { REQUIREMENTS } from "../../testing/conform/rows/all.ts";
 
 /** An entry of the file: what a plugin needs, by its name in the report. */
 export interface Entry extends Profile {
@@ -95,7 +95,7 @@ function findProblem(key: string, value: unknown): string | undefined {
   }
   if (key !== "except") return undefined;
   const unknown = Object.keys(Object(value))
-    .find((one) => !DEMANDS.some(({ id }) => id === one));
+    .find((one) => !REQUIREMENTS.some(({ id }) => id === one));
   return unknown && `: there is no requirement "${unknown}"`;
 }
 

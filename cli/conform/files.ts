@@ -36,8 +36,8 @@ export function formatPage(reports: readonly Report[]): string {
   const heads = reports.map(({ name }) =>
     `<th class="plugin" scope="col">${escapeXml(name)}</th>`
   );
-  const body = TOPICS.flatMap(([topic, demands]) => {
-    const lines = demands.filter(({ id }) =>
+  const body = TOPICS.flatMap(([topic, requirements]) => {
+    const lines = requirements.filter(({ id }) =>
       reports.some(({ rows }) => rows.some((row) => row.id === id))
     ).map(({ id, title, strength, section }) =>
       `<tr><th scope="row">${escapeXml(title)}<br><small>${id}, ` +

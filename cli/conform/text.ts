@@ -18,7 +18,7 @@ export interface Detail {
   readonly isFull: boolean;
 }
 
-/** Formats reports: a table of demands each, what is broken, and what it needs. */
+/** Formats reports: a table of requirements each, what is broken, and what it needs. */
 export function formatReports(
   reports: readonly Report[],
   style: Style,
@@ -80,7 +80,7 @@ function formatBroken(row: Row, style: Style, { isFull }: Detail): string[] {
   ];
 }
 
-/** Formats why demands were not tried. */
+/** Formats why requirements were not tried. */
 function formatUntried({ rows, addFails }: Report, style: Style): string[] {
   const others = rows.filter(({ outcome, why }) =>
     outcome === "untried" && why !== addFails

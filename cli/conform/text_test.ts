@@ -4,7 +4,7 @@ import type { Row } from "../../testing/conform/run.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
 import { formatReports } from "./text.ts";
 
-/** Formats a report on lo, with demands that were not tried for these reasons. */
+/** Formats a report on lo, with requirements that were not tried for these reasons. */
 function format(reasons: Readonly<Record<string, string>>): string[] {
   const rows = Object.entries(reasons).map(([id, why]): Row => ({
     id,
@@ -29,7 +29,7 @@ function format(reasons: Readonly<Record<string, string>>): string[] {
   return formatReports([report], style, { isFull: false }).split("\n");
 }
 
-Deno.test("formatReports() says each demand's name, and why it was not tried", () => {
+Deno.test("formatReports() says each requirement's name, and why it was not tried", () => {
   const lines = format({
     "del-link-gone": "lo cannot go",
     "check-link": "lo cannot go",

@@ -45,7 +45,7 @@ const WHOLE =
 
 /** Rows that belong to a commit although they take long. */
 const FAST_ROWS =
-  /^tests\/conformance\/(?:demands|demands_chained|libcni_api_list|multus_gc|ptp)_test\.ts$/;
+  /^tests\/conformance\/(?:requirements|requirements_chained|libcni_api_list|multus_gc|ptp)_test\.ts$/;
 
 /** Reports whether a file is for the run before a commit: quick, and about one part. */
 export function isFast(path: string): boolean {

@@ -21,7 +21,7 @@ export interface Reply {
   readonly stdout: string;
   readonly stderr: string;
   /** The document on stdout; undefined if that is not one. */
-  // deno-lint-ignore no-explicit-any -- demands look into it as they please
+  // deno-lint-ignore no-explicit-any -- requirements look into it as they please
   readonly json: any;
 }
 

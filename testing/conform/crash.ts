@@ -4,7 +4,7 @@
  * @module
  */
 
-import { brief, Broken, demand, Untried } from "./verdict.ts";
+import { brief, Broken, expect, Untried } from "./verdict.ts";
 import { describeReply, type Scene } from "./scene.ts";
 import { differences } from "./state.ts";
 import { hasEffect, type SystemCall, trace } from "./trace.ts";
@@ -54,7 +54,7 @@ export async function killAtEachCall(
       ` ${tracer.join(" ")}${program}`,
     ) ?? "";
     const reply = await scene.call("DEL", one);
-    demand(
+    expect(
       reply.exit === "0",
       `${what}: DEL failed: ${describeReply(reply)}`,
     );

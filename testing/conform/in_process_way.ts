@@ -11,7 +11,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { FaultInjector } from "../fault_injector.ts";
 import { TestHosts } from "../test_hosts.ts";
-import { Broken, demand } from "./verdict.ts";
+import { Broken, expect } from "./verdict.ts";
 import type { Place } from "./place.ts";
 import { describeReply, type Scene } from "./scene.ts";
 import { readDocument, type Reply, type Request } from "./call.ts";
@@ -78,24 +78,24 @@ export class InProcessWay<Config extends NetConf> implements Way {
       fault[Symbol.dispose]();
       const failed = fault.steps[step - 1];
       if (failed !== undefined && reply.exit !== "0") {
-        demand(
+        expect(
           reply.stdout.includes("injected into"),
           `the error does not name its cause, "${failed}": ${
             describeReply(reply)
           }`,
         );
-        demand(
+        expect(
           !reply.stderr.includes("level=error"),
           `undoing fails after "${failed}": ${reply.stderr}`,
         );
         await unchanged(`ADD that fails at "${failed}"`);
         continue;
       }
-      demand(
+      expect(
         failed === undefined || this.#optional?.test(failed),
         `ADD does without "${failed}"`,
       );
-      demand(reply.exit === "0", describeReply(reply));
+      expect(reply.exit === "0", describeReply(reply));
       one.prevResult = reply.json;
       await scene.succeed("DEL", one);
       await unchanged("after DEL");

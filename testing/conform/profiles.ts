@@ -39,7 +39,7 @@ export interface Profile {
   readonly full?: Json;
   /** How many containers can be attached at the same time. */
   readonly most?: number;
-  /** Demands that do not apply, with the reason. */
+  /** Requirements that do not apply, with the reason. */
   readonly except?: Readonly<Record<string, string>>;
   /** Expression for what may change: lines such as `link cni0`. */
   readonly keeps?: string;

@@ -5,13 +5,13 @@
  */
 
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Demand } from "./demand.ts";
+import type { Requirement } from "./requirement.ts";
 import type { Kind } from "./scene.ts";
 import { Broken, Untried } from "./verdict.ts";
 import { findNeeds, type Needs } from "./needs.ts";
 import { ThrowAwayNode } from "./place.ts";
 import { type Profile, PROFILES, subjectOf, UNKNOWN } from "./profiles.ts";
-import { isAbout, type Row, tryDemand } from "./run.ts";
+import { isAbout, type Row, testRequirement } from "./run.ts";
 import {
   describeReply,
   type Json,
@@ -51,7 +51,7 @@ export interface Candidate {
 
 /** How to try. */
 export interface Options {
-  readonly demands: readonly Demand[];
+  readonly requirements: readonly Requirement[];
   readonly isThorough?: boolean;
   /** How long a call may take, or a command of a configuration file, in ms. */
   readonly callMs?: number | undefined;
@@ -109,7 +109,7 @@ export async function tryExecutable(
   const create = createFor(subject);
   const usesIpam = subject.config()["ipam"] !== undefined;
   const rows: Row[] = [];
-  for (const row of options.demands) {
+  for (const row of options.requirements) {
     signal?.throwIfAborted();
     const about = {
       kind: subject.kind,
@@ -122,7 +122,7 @@ export async function tryExecutable(
       continue;
     }
     onProgress?.(`${name}: ${row.id}`);
-    rows.push(await tryDemand(row, create));
+    rows.push(await testRequirement(row, create));
   }
   const needs = options.wantsNeeds && addFails === null
     ? await findNeeds(create, way, isThorough)
@@ -131,9 +131,9 @@ export async function tryExecutable(
   return { name, executable, type, kind, versions, addFails, rows, needs };
 }
 
-/** A demand that no node can be made ready for. */
+/** A requirement that no node can be made ready for. */
 function untried(
-  { id, title, section, strength }: Demand,
+  { id, title, section, strength }: Requirement,
   reason: string | null,
 ): Row {
   const why = reason ?? "";
@@ -196,7 +196,7 @@ export interface Tally {
   readonly untried: number;
 }
 
-/** Counts what came of demands. */
+/** Counts what came of requirements. */
 export function count(rows: readonly Row[]): Tally {
   const broken = rows.filter(({ outcome }) => outcome === "broken");
   const of = (strength: Row["strength"]): number =>

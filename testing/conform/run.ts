@@ -1,15 +1,15 @@
 /**
- * Runs demands.
+ * Runs requirements.
  *
  * @module
  */
 
 import { isAtLeast } from "../../cni/version.ts";
-import type { Demand, Strength } from "./demand.ts";
+import type { Requirement, Strength } from "./requirement.ts";
 import { Broken, type Outcome, Untried } from "./verdict.ts";
 import type { Scene, Subject } from "./scene.ts";
 
-/** The outcome of a demand. */
+/** The outcome of a requirement. */
 export interface Row {
   readonly id: string;
   readonly title: string;
@@ -23,9 +23,9 @@ export interface Row {
   readonly milliseconds: number;
 }
 
-/** Reports whether a demand is about a plugin. */
+/** Reports whether a requirement is about a plugin. */
 export function isAbout(
-  { kinds, since = "0.1.0", needsIpam }: Demand,
+  { kinds, since = "0.1.0", needsIpam }: Requirement,
   { kind, usesIpam, versions }: {
     readonly kind: Subject["kind"];
     readonly usesIpam: boolean;
@@ -37,12 +37,12 @@ export function isAbout(
 }
 
 /**
- * Tries a demand.
+ * Tries a requirement.
  *
  * @param create Makes a node with the plugin, which is thrown away
  */
-export async function tryDemand(
-  row: Demand,
+export async function testRequirement(
+  row: Requirement,
   create: () => Scene,
 ): Promise<Row> {
   const { id, title, section, strength } = row;

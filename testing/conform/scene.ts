@@ -1,5 +1,5 @@
 /**
- * A plugin on a node: what demands are made of.
+ * A plugin on a node: what requirements are made of.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { pause } from "../../base/deadline.ts";
 import { COMMAND_SINCE, isAtLeast } from "../../cni/version.ts";
 import type { Place, Sandbox } from "./place.ts";
 import { differences, type State, stateOf, stateOfNode } from "./state.ts";
-import { brief, Broken, demand, Untried } from "./verdict.ts";
+import { brief, Broken, expect, Untried } from "./verdict.ts";
 import { quote } from "../../base/command_line/shell.ts";
 import { formatCall, type Reply, type Request } from "./call.ts";
 
@@ -63,7 +63,7 @@ export interface Subject {
   readonly full?: Json | undefined;
   /** How many containers can be attached at the same time; 20 if undefined. */
   readonly most?: number | undefined;
-  /** Demands that do not apply, with the reason. */
+  /** Requirements that do not apply, with the reason. */
   readonly except?: Readonly<Record<string, string>> | undefined;
   /** Whether its configuration is guessed, so that ADD may fail for that. */
   readonly isGuess?: boolean | undefined;
@@ -153,7 +153,7 @@ export class Scene {
       readonly isThorough?: boolean;
       /** How long a line of shell may take, in ms. */
       readonly shellMs?: number | undefined;
-      /** Findings of other demands on the plugin; none by default. */
+      /** Findings of other requirements on the plugin; none by default. */
       readonly known?: Known;
     },
   ) {
@@ -169,7 +169,7 @@ export class Scene {
   }
 
   /**
-   * Finds out what several demands ask for: the first of them that does, for all.
+   * Finds out what several requirements ask for: the first of them that does, for all.
    *
    * @param what Names it among all that is found out
    */
@@ -270,7 +270,7 @@ export class Scene {
     };
   }
 
-  /** Calls the plugin. A call that does not end is a demand that is broken. */
+  /** Calls the plugin. A call that does not end is a requirement that is broken. */
   async call(
     command: string,
     attachment?: Attachment,
@@ -309,7 +309,7 @@ export class Scene {
     this.transcript.push(`echo "$${name}"`);
   }
 
-  /** ADD, which the demand is not about; keeps the result for other calls. */
+  /** ADD, which the requirement is not about; keeps the result for other calls. */
   async added(attachment?: Attachment, changes?: Changes): Promise<Attachment> {
     const one = attachment ?? await this.container();
     const reply = await this.call("ADD", one, changes);
@@ -327,7 +327,7 @@ export class Scene {
     changes?: Changes,
   ): Promise<Reply> {
     const reply = await this.call(command, attachment, changes);
-    demand(reply.exit === "0", `${command} failed: ${describeReply(reply)}`);
+    expect(reply.exit === "0", `${command} failed: ${describeReply(reply)}`);
     return reply;
   }
 
@@ -339,8 +339,8 @@ export class Scene {
     changes?: Changes,
   ): Promise<Reply> {
     const reply = await this.call(command, attachment, changes);
-    demand(reply.exit !== "0", `${command} succeeded ${what}`);
-    demand(
+    expect(reply.exit !== "0", `${command} succeeded ${what}`);
+    expect(
       /^\d+$/.test(reply.exit),
       `${command} was killed by ${reply.exit} ${what}`,
     );

@@ -1,24 +1,24 @@
 /**
- * How a demand ends: kept, broken, or untried.
+ * How a requirement ends: kept, broken, or untried.
  *
  * @module
  */
 
-/** The outcome of a demand. */
+/** The outcome of a requirement. */
 export type Outcome = "kept" | "broken" | "untried";
 
-/** A demand is broken: why, in a line or more. */
+/** A requirement is broken: why, in a line or more. */
 export class Broken extends Error {
   override readonly name = "Broken";
 }
 
-/** It cannot be told whether a demand is kept: why. */
+/** It cannot be told whether a requirement is kept: why. */
 export class Untried extends Error {
   override readonly name = "Untried";
 }
 
-/** Fails a demand unless a condition holds. */
-export function demand(condition: unknown, why: string): asserts condition {
+/** Fails a requirement unless a condition holds. */
+export function expect(condition: unknown, why: string): asserts condition {
   if (!condition) throw new Broken(why);
 }
 

@@ -21,7 +21,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "bandwidth",
     "bridge",
     "chain",
-    "demands on (?:host-local|ptp)(?! by)",
+    "requirements on (?:host-local|ptp)(?! by)",
     "dhcp",
     "dummy",
     "firewall(?! traffic)",
@@ -46,7 +46,7 @@ const BY_DAEMON = new RegExp(`^(?:${
  * make links.
  */
 const WITH_UDEV =
-  /^(?:demands on multus|(?:demands on )?(?:bandwidth|bridge|chain|flannel|ipvlan|macvlan|ptp|tap|vlan|vrf)\b(?! by))/;
+  /^(?:requirements on multus|(?:requirements on )?(?:bandwidth|bridge|chain|flannel|ipvlan|macvlan|ptp|tap|vlan|vrf)\b(?! by))/;
 
 /** Rows of those that the gate runs: for the newest version. */
 const WITH_UDEV_CORE = /^conformance (?:bridge|ptp): .*, 1\.1\.0$/;

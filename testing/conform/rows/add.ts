@@ -5,8 +5,8 @@
  */
 
 import { isAtLeast } from "../../../cni/version.ts";
-import type { Demand } from "../demand.ts";
-import { Broken, demand, Untried } from "../verdict.ts";
+import type { Requirement } from "../requirement.ts";
+import { Broken, expect, Untried } from "../verdict.ts";
 import { checkResult } from "../result_shape.ts";
 import {
   type Attachment,
@@ -64,7 +64,7 @@ interface RoundTrip {
   readonly deleted: Reply;
 }
 
-/** Looks at the result of ADD in each version; the demand is not about whether that succeeds. */
+/** Looks at the result of ADD in each version; the requirement is not about whether that succeeds. */
 async function lookAtResults(
   scene: Scene,
   look: (result: Json, version: string) => void,
@@ -94,7 +94,7 @@ async function taken(
 /** How many are attached at the same time. */
 const CROWD = 20;
 
-export const ADD_DEMANDS: readonly Demand[] = [
+export const ADD_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "add",
     title: "ADD succeeds in each version that VERSION lists",
@@ -122,7 +122,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
     strength: "MUST",
     async run(scene): Promise<void> {
       await lookAtResults(scene, ({ cniVersion }, version) =>
-        demand(
+        expect(
           cniVersion === version,
           `the result for cniVersion ${version} has cniVersion ${cniVersion}`,
         ));
@@ -136,7 +136,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       await lookAtResults(scene, (result, version) => {
         const [wrong] = checkResult(result, version);
-        demand(wrong === undefined, `${version}: ${wrong}`);
+        expect(wrong === undefined, `${version}: ${wrong}`);
       });
     },
   },
@@ -153,18 +153,18 @@ export const ADD_DEMANDS: readonly Demand[] = [
       const { interfaces, ips } = partsOf(one.prevResult);
       for (const { interface: at, address } of ips) {
         if (at === undefined) continue;
-        demand(
+        expect(
           interfaces[at],
           `${address} refers to interface ${at}, which is not in the result`,
         );
       }
       const inside = interfaces.filter(({ sandbox }) => sandbox);
-      demand(
+      expect(
         inside.some(({ name }) => name === one.ifName),
         `no interface "${one.ifName}" has a sandbox`,
       );
       for (const { name, sandbox } of inside) {
-        demand(
+        expect(
           sandbox === one.sandbox.path,
           `sandbox of "${name}" is ${sandbox}, not ${one.sandbox.path}`,
         );
@@ -182,22 +182,22 @@ export const ADD_DEMANDS: readonly Demand[] = [
       const one = await scene.added();
       const state = scene.stateOf(one);
       const { interfaces, ips } = partsOf(one.prevResult);
-      demand(
+      expect(
         linksOf(scene, one).includes(one.ifName),
         `the container has no "${one.ifName}"`,
       );
       for (const { name, sandbox, mac } of interfaces) {
         if (!sandbox) continue;
         const link = state.find((line) => line.startsWith(`link ${name} `));
-        demand(link, `the container has no "${name}"`);
-        demand(
+        expect(link, `the container has no "${name}"`);
+        expect(
           !mac || link.includes(`mac ${mac}`),
           `the MAC of "${name}" is not ${mac}`,
         );
       }
       for (const { address, interface: at } of ips) {
         if (!interfaces[at]?.sandbox) continue;
-        demand(
+        expect(
           state.some((line) => line.startsWith(`address ${address} `)),
           `the container has no address ${address}`,
         );
@@ -218,14 +218,14 @@ export const ADD_DEMANDS: readonly Demand[] = [
       const names = (result: Json): string[] =>
         partsOf(result).interfaces.map(({ name }) => name);
       for (const name of names(before)) {
-        demand(names(after).includes(name), `interface "${name}" is missing`);
+        expect(names(after).includes(name), `interface "${name}" is missing`);
       }
       for (const address of addressesOf(before)) {
-        demand(addressesOf(after).includes(address), `${address} is missing`);
+        expect(addressesOf(after).includes(address), `${address} is missing`);
       }
       const { nameservers = [] } = before["dns"] ?? {};
       const servers = [after["dns"]?.nameservers].flat();
-      demand(
+      expect(
         nameservers.every((one: string) => servers.includes(one)),
         "nameservers are missing",
       );
@@ -292,7 +292,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
       await scene.succeed("DEL", one);
       one.prevResult = prevResult;
       const reply = await scene.call("ADD", one);
-      demand(reply.exit === "0", `ADD failed: ${describeReply(reply)}`);
+      expect(reply.exit === "0", `ADD failed: ${describeReply(reply)}`);
     },
   },
   {
@@ -325,7 +325,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
       for (const command of commands) {
         const { stdout } = await scene.call(command, one);
         const text = stdout.trim();
-        demand(
+        expect(
           text === "" || readDocument(text) !== undefined &&
               /"code"/.test(text),
           `${command} prints ${JSON.stringify(text.slice(0, 80))}`,
@@ -351,7 +351,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
       );
       replies.forEach((reply, at) => {
         const who = all[at]?.containerId;
-        demand(
+        expect(
           reply.exit === "0",
           `ADD of ${who} failed: ${describeReply(reply)}`,
         );
@@ -361,11 +361,11 @@ export const ADD_DEMANDS: readonly Demand[] = [
         const twice = addresses.find((one, at) =>
           addresses.indexOf(one) !== at
         );
-        demand(twice === undefined, `${twice} was given twice`);
+        expect(twice === undefined, `${twice} was given twice`);
       }
       if (scene.subject.kind === "interface") {
         for (const one of all) {
-          demand(
+          expect(
             linksOf(scene, one).includes(one.ifName),
             `${one.containerId} has no "${one.ifName}"`,
           );
@@ -375,7 +375,7 @@ export const ADD_DEMANDS: readonly Demand[] = [
       const ends = await Promise.all(all.map((one) => scene.call("DEL", one)));
       ends.forEach((reply, at) => {
         const who = all[at]?.containerId;
-        demand(
+        expect(
           reply.exit === "0",
           `DEL of ${who} failed: ${describeReply(reply)}`,
         );

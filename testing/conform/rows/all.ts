@@ -1,28 +1,34 @@
 /**
- * All demands, in the order of a report.
+ * All requirements, in the order of a report.
  *
  * @module
  */
 
-import type { Demand } from "../demand.ts";
-import { ADD_DEMANDS } from "./add.ts";
-import { CHECK_DEMANDS } from "./check.ts";
-import { DEL_DEMANDS } from "./del.ts";
-import { DELEGATE_DEMANDS } from "./delegates.ts";
-import { ERROR_DEMANDS, INPUT_DEMANDS, VERSION_DEMANDS } from "./protocol.ts";
-import { UPKEEP_DEMANDS } from "./upkeep.ts";
+import type { Requirement } from "../requirement.ts";
+import { ADD_REQUIREMENTS } from "./add.ts";
+import { CHECK_REQUIREMENTS } from "./check.ts";
+import { DEL_REQUIREMENTS } from "./del.ts";
+import { DELEGATE_REQUIREMENTS } from "./delegates.ts";
+import {
+  ERROR_REQUIREMENTS,
+  INPUT_REQUIREMENTS,
+  VERSION_REQUIREMENTS,
+} from "./protocol.ts";
+import { UPKEEP_REQUIREMENTS } from "./upkeep.ts";
 
-/** All demands by topic. */
-export const TOPICS: readonly (readonly [string, readonly Demand[]])[] = [
-  ["Versions", VERSION_DEMANDS],
-  ["Errors", ERROR_DEMANDS],
-  ["Inputs", INPUT_DEMANDS],
-  ["ADD", ADD_DEMANDS],
-  ["DEL", DEL_DEMANDS],
-  ["CHECK", CHECK_DEMANDS],
-  ["GC and STATUS", UPKEEP_DEMANDS],
-  ["IPAM plugins", DELEGATE_DEMANDS],
+/** All requirements by topic. */
+export const TOPICS: readonly (readonly [string, readonly Requirement[]])[] = [
+  ["Versions", VERSION_REQUIREMENTS],
+  ["Errors", ERROR_REQUIREMENTS],
+  ["Inputs", INPUT_REQUIREMENTS],
+  ["ADD", ADD_REQUIREMENTS],
+  ["DEL", DEL_REQUIREMENTS],
+  ["CHECK", CHECK_REQUIREMENTS],
+  ["GC and STATUS", UPKEEP_REQUIREMENTS],
+  ["IPAM plugins", DELEGATE_REQUIREMENTS],
 ];
 
-/** All demands. */
-export const DEMANDS: readonly Demand[] = TOPICS.flatMap(([, rows]) => rows);
+/** All requirements. */
+export const REQUIREMENTS: readonly Requirement[] = TOPICS.flatMap(([, rows]) =>
+  rows
+);

@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Demand } from "../demand.ts";
-import { demand, Untried } from "../verdict.ts";
+import type { Requirement } from "../requirement.ts";
+import { expect, Untried } from "../verdict.ts";
 import type { Attachment, Scene } from "../scene.ts";
 import { differences } from "../state.ts";
 import { partsOf } from "./add.ts";
@@ -21,7 +21,7 @@ async function noticed(
   if (before.exit !== "0") throw new Untried("CHECK fails right after ADD");
   change(one);
   const { exit } = await scene.call("CHECK", one);
-  demand(exit !== "0", `CHECK succeeds although ${what}`);
+  expect(exit !== "0", `CHECK succeeds although ${what}`);
 }
 
 /** Returns the addresses that the container got, with their interfaces. */
@@ -54,7 +54,7 @@ async function make(scene: Scene): Promise<Made> {
   };
 }
 
-/** Makes a demand: CHECK fails without what ADD made of a sort. */
+/** Makes a requirement: CHECK fails without what ADD made of a sort. */
 function missing(
   { id, title, what, sort, undo }: {
     readonly id: string;
@@ -64,7 +64,7 @@ function missing(
     /** Takes a line away, by a command. */
     readonly undo: (line: string) => string;
   },
-): Demand {
+): Requirement {
   return {
     id,
     title,
@@ -86,12 +86,12 @@ function missing(
       const [line, where] = first;
       scene.shell(undo(line), where);
       const { exit } = await scene.call("CHECK", one);
-      demand(exit !== "0", `CHECK succeeds without "${line}"`);
+      expect(exit !== "0", `CHECK succeeds without "${line}"`);
     },
   };
 }
 
-export const CHECK_DEMANDS: readonly Demand[] = [
+export const CHECK_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "check",
     title: "CHECK succeeds right after ADD",
@@ -210,7 +210,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
       if (before.exit !== "0") throw new Untried("CHECK fails right after ADD");
       scene.shell(`rm ${lease.slice("file ".length)}`);
       const { exit } = await scene.call("CHECK", one);
-      demand(exit !== "0", "CHECK succeeds although the lease is missing");
+      expect(exit !== "0", "CHECK succeeds although the lease is missing");
     },
   },
   missing({
@@ -261,7 +261,7 @@ export const CHECK_DEMANDS: readonly Demand[] = [
       scene.version = early;
       const one = await scene.added();
       const { json } = await scene.fail(`in ${early}`, "CHECK", one);
-      demand(json?.code === 1, `code ${json?.code}`);
+      expect(json?.code === 1, `code ${json?.code}`);
     },
   },
 ];

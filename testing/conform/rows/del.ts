@@ -5,8 +5,8 @@
  */
 
 import { pause } from "../../../base/deadline.ts";
-import type { Demand } from "../demand.ts";
-import { demand, Untried } from "../verdict.ts";
+import type { Requirement } from "../requirement.ts";
+import { expect, Untried } from "../verdict.ts";
 import {
   type Attachment,
   type Changes,
@@ -45,7 +45,7 @@ async function deleted(
   await scene.same(empty, () => scene.state(), "after DEL");
 }
 
-export const DEL_DEMANDS: readonly Demand[] = [
+export const DEL_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "del",
     title: "DEL undoes everything that ADD did",
@@ -66,7 +66,7 @@ export const DEL_DEMANDS: readonly Demand[] = [
         if (added.exit !== "0") {
           throw new Untried(`ADD failed: ${describeReply(added)}`);
         }
-        demand(
+        expect(
           deleted.exit === "0",
           `${version}: DEL failed: ${describeReply(deleted)}`,
         );
@@ -185,7 +185,7 @@ export const DEL_DEMANDS: readonly Demand[] = [
       );
       if (scene.has("CHECK")) {
         const { exit } = await scene.call("CHECK", other);
-        demand(exit === "0", "CHECK of the other container fails");
+        expect(exit === "0", "CHECK of the other container fails");
       }
     },
   },

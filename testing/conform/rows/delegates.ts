@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Demand } from "../demand.ts";
-import { demand, Untried } from "../verdict.ts";
+import type { Requirement } from "../requirement.ts";
+import { expect, Untried } from "../verdict.ts";
 import type { Attachment, Changes, Json, Scene } from "../scene.ts";
 
 const IPAM = "conform-ipam";
@@ -110,7 +110,7 @@ const ROW = {
   needsIpam: true,
 } as const;
 
-export const DELEGATE_DEMANDS: readonly Demand[] = [
+export const DELEGATE_REQUIREMENTS: readonly Requirement[] = [
   {
     ...ROW,
     id: "ipam-input",
@@ -124,14 +124,14 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       }, ipam.changes);
       const [call] = ipam.calls("ADD");
       for (const [name, value] of Object.entries(asked.env)) {
-        demand(
+        expect(
           !name.startsWith("CNI_") || call?.env[name] === value,
           `its ${name} is "${call?.env[name]}", not "${value}"`,
         );
       }
       const given = JSON.parse(call?.stdin ?? "null");
       for (const [key, value] of Object.entries(JSON.parse(asked.stdin))) {
-        demand(
+        expect(
           JSON.stringify(given?.[key]) === JSON.stringify(value),
           `its ${key} is not the configuration's`,
         );
@@ -148,7 +148,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       const one = await scene.container();
       const { stderr } = await scene.call("ADD", one, ipam.changes);
       if (ipam.calls("ADD").length === 0) throw new Untried("it was not run");
-      demand(stderr.includes(MARK), "it is not there after ADD");
+      expect(stderr.includes(MARK), "it is not there after ADD");
     },
   },
   {
@@ -168,8 +168,8 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
         ipam.changes,
       );
       if (ipam.calls("ADD").length === 0) throw new Untried("it was not run");
-      demand(ipam.calls("DEL").length > 0, "its DEL was not run");
-      demand(reply.json?.msg, "there is no error on stdout");
+      expect(ipam.calls("DEL").length > 0, "its DEL was not run");
+      expect(reply.json?.msg, "there is no error on stdout");
       await scene.same(before, () => scene.stateOf(one), "ADD left");
     },
   },
@@ -190,7 +190,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       if (exit === "0" || ipam.calls("ADD").length === 0) {
         throw new Untried("ADD does not fail for a gateway that is a group");
       }
-      demand(ipam.calls("DEL").length > 0, "its DEL was not run");
+      expect(ipam.calls("DEL").length > 0, "its DEL was not run");
       await scene.same(before, () => scene.stateOf(one), "ADD left");
     },
   },
@@ -206,7 +206,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
         keys,
         env: { ...env, CNI_NETNS: undefined },
       });
-      demand(ipam.calls("DEL").length > 0, "it was not run");
+      expect(ipam.calls("DEL").length > 0, "it was not run");
     },
   },
   {
@@ -235,8 +235,8 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       const { ipam, one } = await attached(scene);
       ipam.fail("CHECK");
       const { exit } = await scene.call("CHECK", one, ipam.changes);
-      demand(ipam.calls("CHECK").length > 0, "it was not run");
-      demand(exit !== "0", "CHECK succeeds although it failed");
+      expect(ipam.calls("CHECK").length > 0, "it was not run");
+      expect(exit !== "0", "CHECK succeeds although it failed");
     },
   },
   {
@@ -250,7 +250,7 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       const { ipam } = await attached(scene);
       const attachments = { "cni.dev/valid-attachments": [] };
       await scene.call("GC", undefined, without(ipam.changes, attachments));
-      demand(ipam.calls("GC").length > 0, "it was not run");
+      expect(ipam.calls("GC").length > 0, "it was not run");
     },
   },
   {
@@ -265,8 +265,8 @@ export const DELEGATE_DEMANDS: readonly Demand[] = [
       ipam.fail("STATUS");
       const changes = without(ipam.changes, {});
       const { exit } = await scene.call("STATUS", undefined, changes);
-      demand(ipam.calls("STATUS").length > 0, "it was not run");
-      demand(exit !== "0", "STATUS succeeds although it failed");
+      expect(ipam.calls("STATUS").length > 0, "it was not run");
+      expect(exit !== "0", "STATUS succeeds although it failed");
     },
   },
 ];

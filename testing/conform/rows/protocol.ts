@@ -5,8 +5,8 @@
  */
 
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
-import type { Demand } from "../demand.ts";
-import { demand, Untried } from "../verdict.ts";
+import type { Requirement } from "../requirement.ts";
+import { expect, Untried } from "../verdict.ts";
 import { type Attachment, describeReply, type Scene } from "../scene.ts";
 import type { Reply } from "../call.ts";
 
@@ -61,7 +61,7 @@ async function* refusals(
 
 const ASKED = ["0.4.0", "1.0.0"];
 
-export const VERSION_DEMANDS: readonly Demand[] = [
+export const VERSION_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "version-answer",
     title: "VERSION prints one document with cniVersion and supportedVersions",
@@ -71,9 +71,9 @@ export const VERSION_DEMANDS: readonly Demand[] = [
       const { json, stdout } = await scene.succeed("VERSION", undefined, {
         stdin: '{"cniVersion":"1.1.0"}',
       });
-      demand(json !== undefined, `it printed ${JSON.stringify(stdout)}`);
-      demand(typeof json.cniVersion === "string", "there is no cniVersion");
-      demand(
+      expect(json !== undefined, `it printed ${JSON.stringify(stdout)}`);
+      expect(typeof json.cniVersion === "string", "there is no cniVersion");
+      expect(
         Array.isArray(json.supportedVersions) &&
           json.supportedVersions.every((one: unknown) =>
             typeof one === "string"
@@ -92,7 +92,7 @@ export const VERSION_DEMANDS: readonly Demand[] = [
         const { json } = await scene.succeed("VERSION", undefined, {
           stdin: JSON.stringify({ cniVersion }),
         });
-        demand(
+        expect(
           json?.cniVersion === cniVersion,
           `given ${cniVersion}, it returns ${json?.cniVersion}`,
         );
@@ -129,7 +129,7 @@ export const VERSION_DEMANDS: readonly Demand[] = [
             one,
             { keys: { cniVersion } },
           );
-          demand(
+          expect(
             json?.code === 1,
             `${command} with cniVersion ${cniVersion}: code ${json?.code}`,
           );
@@ -152,7 +152,7 @@ function addWithout(scene: Scene, name: string): Promise<Reply> {
   );
 }
 
-export const ERROR_DEMANDS: readonly Demand[] = [
+export const ERROR_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "error-exit",
     title: "Calls that cannot succeed exit with a code other than 0",
@@ -160,8 +160,8 @@ export const ERROR_DEMANDS: readonly Demand[] = [
     strength: "MUST",
     async run(scene): Promise<void> {
       for await (const [what, reply] of refusals(scene)) {
-        demand(reply.exit !== "0", `exit 0 ${what}`);
-        demand(
+        expect(reply.exit !== "0", `exit 0 ${what}`);
+        expect(
           /^\d+$/.test(reply.exit),
           `it was killed by ${reply.exit} ${what}`,
         );
@@ -175,7 +175,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
     strength: "SHOULD",
     async run(scene): Promise<void> {
       for await (const [what, reply] of refusals(scene)) {
-        demand(isError(reply), `${what}: ${describeReply(reply)}`);
+        expect(isError(reply), `${what}: ${describeReply(reply)}`);
       }
     },
   },
@@ -187,7 +187,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       for await (const [what, { json }] of refusals(scene)) {
         if (json === undefined) continue;
-        demand(
+        expect(
           typeof json.cniVersion === "string",
           `${what}, the error has no cniVersion`,
         );
@@ -203,7 +203,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
       // 8 is the Go library's, for a namespace that cannot be used.
       const known = [1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51];
       const look = (what: string, { json }: Reply): void =>
-        demand(
+        expect(
           typeof json?.code !== "number" || known.includes(json.code) ||
             json.code >= 100,
           `code ${json?.code} ${what}`,
@@ -230,8 +230,8 @@ export const ERROR_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       for (const name of REQUIRED) {
         const { exit } = await addWithout(scene, name);
-        demand(exit !== "0", `ADD succeeded without ${name}`);
-        demand(/^\d+$/.test(exit), `ADD was killed by ${exit} without ${name}`);
+        expect(exit !== "0", `ADD succeeded without ${name}`);
+        expect(/^\d+$/.test(exit), `ADD was killed by ${exit} without ${name}`);
       }
     },
   },
@@ -246,7 +246,7 @@ export const ERROR_DEMANDS: readonly Demand[] = [
         const { json, exit } = reply;
         if (exit === "0") throw new Untried(`ADD succeeds without ${name}`);
         const text = `${json?.msg} ${json?.details ?? ""}`;
-        demand(
+        expect(
           json?.code === 4 && text.includes(name),
           `without ${name}: ${describeReply(reply)}`,
         );
@@ -292,7 +292,7 @@ const NOT_A_CONFIGURATION = ["", "{", "[]", '"text"', "{} {}", "\0"];
 /** Paths for CNI_NETNS that lead to no namespace. */
 const NO_NAMESPACES = ["/run/netns/none", "/dev/null", "relative"];
 
-export const INPUT_DEMANDS: readonly Demand[] = [
+export const INPUT_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "input-syntax",
     title: "A stdin that is not one JSON object is refused with code 6",
@@ -303,7 +303,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
         const one = await scene.container();
         const what = `with stdin ${JSON.stringify(stdin)}`;
         const reply = await scene.fail(what, "ADD", one, { stdin });
-        demand(
+        expect(
           [6, 7].includes(reply.json?.code),
           `${what}: ${describeReply(reply)}`,
         );
@@ -332,7 +332,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
           await scene.call("DEL", one);
           continue;
         }
-        demand(isError(reply), `${what}: ${describeReply(reply)}`);
+        expect(isError(reply), `${what}: ${describeReply(reply)}`);
       }
     },
   },
@@ -346,7 +346,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
       const reply = await scene.call("ADD", one, {
         keys: { unknown: "x".repeat(8 * 1024 * 1024) },
       });
-      demand(
+      expect(
         reply.exit === "0" || isError(reply),
         `it neither succeeded nor printed an error: ${describeReply(reply)}`,
       );
@@ -384,7 +384,7 @@ export const INPUT_DEMANDS: readonly Demand[] = [
           keys: { ipam: { type } },
         });
         const ran = scene.shell(`test -e ${marker} && echo yes || true`);
-        demand(ran === "", `"${type}" was run`);
+        expect(ran === "", `"${type}" was run`);
       }
     },
   },
@@ -435,12 +435,12 @@ export const INPUT_DEMANDS: readonly Demand[] = [
       const { hostPath: CNI_NETNS } = scene.place;
       const reply = await scene.call("ADD", one, { env: { CNI_NETNS } });
       if (reply.exit === "0") {
-        demand(reply.json !== undefined, "stdout is not one document");
+        expect(reply.json !== undefined, "stdout is not one document");
         return;
       }
       const { stdout } = reply;
       const documents = stdout.split(/^}\s*(?={)/m).length;
-      demand(
+      expect(
         isError(reply),
         documents > 1
           ? "stdout has a result and an error, which is no JSON document"

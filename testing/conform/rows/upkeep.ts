@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Demand } from "../demand.ts";
-import { demand, Untried } from "../verdict.ts";
+import type { Requirement } from "../requirement.ts";
+import { expect, Untried } from "../verdict.ts";
 import {
   type Attachment,
   type Changes,
@@ -46,7 +46,7 @@ function several(scene: Scene): void {
   }
 }
 
-export const UPKEEP_DEMANDS: readonly Demand[] = [
+export const UPKEEP_REQUIREMENTS: readonly Requirement[] = [
   {
     id: "gc",
     title: "GC succeeds, and prints nothing",
@@ -55,7 +55,7 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
     since: "1.1.0",
     async run(scene): Promise<void> {
       const { stdout } = await scene.succeed("GC", undefined, valid());
-      demand(stdout.trim() === "", `it prints ${JSON.stringify(stdout)}`);
+      expect(stdout.trim() === "", `it prints ${JSON.stringify(stdout)}`);
     },
   },
   {
@@ -101,7 +101,7 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
     async run(scene): Promise<void> {
       const { exit } = await scene.call("STATUS");
       await scene.added();
-      demand(exit === "0", "STATUS fails although ADD succeeds");
+      expect(exit === "0", "STATUS fails although ADD succeeds");
       if (scene.subject.most !== 1) await scene.succeed("STATUS");
     },
   },
@@ -127,7 +127,7 @@ export const UPKEEP_DEMANDS: readonly Demand[] = [
         undefined,
         { keys },
       );
-      demand([50, 51].includes(reply.json?.code), describeReply(reply));
+      expect([50, 51].includes(reply.json?.code), describeReply(reply));
     },
   },
 ];

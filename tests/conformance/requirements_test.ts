@@ -1,8 +1,8 @@
-/** What the specification demands of plugins that create an interface. */
+/** What the specification requires of plugins that create an interface. */
 
 import type { Json } from "../../testing/conform/scene.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
-import { demandsOn } from "../_harness/demands.ts";
+import { requirementsOn } from "../_harness/requirements.ts";
 
 /** Addresses, with their leases on the host. */
 const ipam = (hosts: TestHosts): Json => ({
@@ -22,29 +22,29 @@ const BY_DEL = {
 };
 const BY_STRESS = { "at-once": "a stress test attaches more" };
 
-demandsOn({ type: "ptp", keys, makes: ["firewall"], except: BY_FAULTS });
-demandsOn({
+requirementsOn({ type: "ptp", keys, makes: ["firewall"], except: BY_FAULTS });
+requirementsOn({
   type: "bridge",
   isNightly: true,
   keys,
   makes: ["firewall"],
   except: BY_FAULTS,
 });
-demandsOn({
+requirementsOn({
   type: "macvlan",
   isNightly: true,
   keys,
   optional,
   except: BY_STRESS,
 });
-demandsOn({
+requirementsOn({
   type: "host-device",
   isNightly: true,
   keys,
   except: { ...BY_FAULTS, ...BY_STRESS },
 });
-demandsOn({ type: "tap", isNightly: true, keys, optional });
-demandsOn({
+requirementsOn({ type: "tap", isNightly: true, keys, optional });
+requirementsOn({
   type: "loopback",
   isNightly: true,
   except: {
@@ -56,7 +56,7 @@ demandsOn({
     "check-route": "there is no route",
   },
 });
-demandsOn({
+requirementsOn({
   type: "flannel",
   isNightly: true,
   except: BY_FAULTS,
@@ -75,7 +75,7 @@ demandsOn({
     };
   },
 });
-demandsOn({
+requirementsOn({
   type: "chain",
   name: "ptp, tuning and sbr in a chain",
   makes: ["firewall", "rule"],
@@ -91,7 +91,7 @@ demandsOn({
     ],
   }),
 });
-demandsOn({
+requirementsOn({
   type: "multus",
   isNightly: true,
   except: { ...BY_DEL, ...BY_STRESS },

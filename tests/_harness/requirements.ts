@@ -1,5 +1,5 @@
 /**
- * The demands of the specification on this project's plugins: the rows of
+ * The requirements of the specification on this project's plugins: the rows of
  * `testing/conform`, as rows of the conformance lists.
  *
  * @module
@@ -22,13 +22,13 @@ import {
   PROFILES,
   subjectOf,
 } from "../../testing/conform/profiles.ts";
-import { DEMANDS } from "../../testing/conform/rows/all.ts";
+import { REQUIREMENTS } from "../../testing/conform/rows/all.ts";
 import {
-  ERROR_DEMANDS,
-  INPUT_DEMANDS,
-  VERSION_DEMANDS,
+  ERROR_REQUIREMENTS,
+  INPUT_REQUIREMENTS,
+  VERSION_REQUIREMENTS,
 } from "../../testing/conform/rows/protocol.ts";
-import { isAbout, tryDemand } from "../../testing/conform/run.ts";
+import { isAbout, testRequirement } from "../../testing/conform/run.ts";
 import { type Json, type Known, Scene } from "../../testing/conform/scene.ts";
 import { ProcessWay } from "../../testing/conform/way.ts";
 import { EXCEPT, hostsAsPlace } from "../../testing/conform_plugin.ts";
@@ -39,13 +39,13 @@ import { BIN, needsBin } from "./executables.ts";
 import { isRootless } from "./rootless.ts";
 
 /** A plugin under test, and what is special about it. */
-export interface DemandsOn {
+export interface RequirementsOn {
   readonly type: string;
   /** Its name in those of the rows; the type by default. */
   readonly name?: string;
   /** What CHECK can miss, since ADD makes it; nothing by default. */
   readonly makes?: readonly (keyof typeof MADE)[];
-  /** Demands that do not apply, with the reason. */
+  /** Requirements that do not apply, with the reason. */
   readonly except?: Readonly<Record<string, string>>;
   /** Whether to leave out what the plugin's own code does not decide: versions, errors, inputs. */
   readonly withoutProtocol?: boolean;
@@ -69,10 +69,14 @@ export interface DemandsOn {
  */
 const IS_ALL = Deno.env.get("CNI_CONFORM") === "1";
 
-/** Demands that one code fulfils for all plugins. */
-const PROTOCOL = [...VERSION_DEMANDS, ...ERROR_DEMANDS, ...INPUT_DEMANDS];
+/** Requirements that one code fulfils for all plugins. */
+const PROTOCOL = [
+  ...VERSION_REQUIREMENTS,
+  ...ERROR_REQUIREMENTS,
+  ...INPUT_REQUIREMENTS,
+];
 
-/** Demands on CHECK about what only some plugins make. */
+/** Requirements on CHECK about what only some plugins make. */
 const MADE = {
   "firewall": "firewall rules",
   "shaping": "qdisc",
@@ -80,21 +84,25 @@ const MADE = {
   "sysctl": "other value of a sysctl",
 } as const;
 
-/** Registers a row for each demand on a plugin in this process, and for some by a daemon. */
-export function demandsOn(one: DemandsOn): void {
+/** Registers a row for each requirement on a plugin in this process, and for some by a daemon. */
+export function requirementsOn(one: RequirementsOn): void {
   register(one.name ?? one.type, one, inThisProcess(one));
 }
 
-/** Lists the demands on a plugin that apply, as steps of a test. */
-export function listDemands(one: DemandsOn): [name: string, row: Row][] {
+/** Lists the requirements on a plugin that apply, as steps of a test. */
+export function listRequirements(
+  one: RequirementsOn,
+): [name: string, row: Row][] {
   return rowsOf(one, inThisProcess(one))
     .filter(({ reason }) => reason === undefined)
     .map(({ name, fn }) => [`${one.name ?? one.type}: ${name}`, fn]);
 }
 
-type TryRow = (row: typeof DEMANDS[number]) => ReturnType<typeof tryDemand>;
+type TryRow = (
+  row: typeof REQUIREMENTS[number],
+) => ReturnType<typeof testRequirement>;
 
-function inThisProcess(one: DemandsOn): TryRow {
+function inThisProcess(one: RequirementsOn): TryRow {
   const { type, keys = () => ({}), optional } = one;
   const profile = profileOf(one);
   /** By the way in which the rows are run. */
@@ -103,7 +111,7 @@ function inThisProcess(one: DemandsOn): TryRow {
     const plugin = await findPlugin(type) as Plugin;
     const known = knownBy.get(TestHosts.dispatch) ?? new Map();
     knownBy.set(TestHosts.dispatch, known);
-    return await tryDemand(row, () => {
+    return await testRequirement(row, () => {
       const hosts = TestHosts.create();
       const own = {
         config: { ...profile.config, ...keys(hosts) },
@@ -121,8 +129,8 @@ function inThisProcess(one: DemandsOn): TryRow {
   };
 }
 
-/** Registers a row for each demand on the executable of a plugin, as `cni conform` tries it. */
-export function demandsOnExecutable(one: DemandsOn): void {
+/** Registers a row for each requirement on the executable of a plugin, as `cni conform` tries it. */
+export function requirementsOnExecutable(one: RequirementsOn): void {
   const { type } = one;
   const needs = allOf(needsBin, needsOwnRoot, one.needs ?? needsRoot);
   const known: Known = new Map();
@@ -130,7 +138,7 @@ export function demandsOnExecutable(one: DemandsOn): void {
     `${type} by process`,
     { ...one, needs },
     (row) =>
-      tryDemand(row, () =>
+      testRequirement(row, () =>
         new Scene({
           subject: subjectOf(type, profileOf(one)),
           place: new ThrowAwayNode(BIN),
@@ -145,7 +153,7 @@ export function demandsOnExecutable(one: DemandsOn): void {
 /** Their node has copies of the machine's directories, which are its root's. */
 const needsOwnRoot = ignoreUnless(!isRootless, "needs root of the machine");
 
-function profileOf({ type, profile, except }: DemandsOn): Profile {
+function profileOf({ type, profile, except }: RequirementsOn): Profile {
   const known = PROFILES[type];
   return {
     ...known,
@@ -154,29 +162,29 @@ function profileOf({ type, profile, except }: DemandsOn): Profile {
   };
 }
 
-/** Registers rows; a demand that does not apply is skipped with its reason. */
+/** Registers rows; a requirement that does not apply is skipped with its reason. */
 function register(
   name: string,
-  one: DemandsOn,
+  one: RequirementsOn,
   tryRow: TryRow,
 ): void {
   const { needs = needsRoot, isNightly = false } = one;
   if (isNightly && !IS_ALL) {
     const skipped = ignoreUnless(false, "needs CNI_CONFORM=1");
-    conformance(`demands on ${name}`, { "all": () => {} }, skipped);
+    conformance(`requirements on ${name}`, { "all": () => {} }, skipped);
     return;
   }
   for (const { name: row, fn, reason } of rowsOf(one, tryRow)) {
     conformance(
-      `demands on ${name}`,
+      `requirements on ${name}`,
       { [row]: fn },
       allOf(needs, ignoreUnless(reason === undefined, reason ?? "")),
     );
   }
 }
 
-/** Lists the demands on a plugin, and why some do not apply. */
-function rowsOf(one: DemandsOn, tryRow: TryRow): {
+/** Lists the requirements on a plugin, and why some do not apply. */
+function rowsOf(one: RequirementsOn, tryRow: TryRow): {
   readonly name: string;
   readonly fn: Row;
   readonly reason: string | undefined;
@@ -185,7 +193,7 @@ function rowsOf(one: DemandsOn, tryRow: TryRow): {
   const { kind = "interface", config = {}, except = {} } = profileOf(one);
   const usesIpam = kind === "interface" && "ipam" in config;
   const about = { kind, usesIpam, versions: SPEC_VERSIONS };
-  return DEMANDS.filter((row) =>
+  return REQUIREMENTS.filter((row) =>
     isAbout(row, about) && !(withoutProtocol && PROTOCOL.includes(row))
   ).map((row) => {
     const made = Object.entries(MADE)

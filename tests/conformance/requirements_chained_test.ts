@@ -1,19 +1,19 @@
-/** Demands of the specification on plugins that follow another, and on IPAM plugins. */
+/** Requirements of the specification on plugins that follow another, and on IPAM plugins. */
 
-import { demandsOn } from "../_harness/demands.ts";
+import { requirementsOn } from "../_harness/requirements.ts";
 
 /** Where a test of the plugin's own goes further. */
 const BY_FAULTS = { "cut-short": "fault_test.ts fails each step, in two ways" };
 const BY_STRESS = { "at-once": "a stress test attaches more" };
 
-demandsOn({
+requirementsOn({
   type: "portmap",
   makes: ["firewall"],
   keys: () => ({ backend: "nftables" }),
   // What other programs changed in between, or left.
   optional: /^NFT_MSG_GET/,
 });
-demandsOn({
+requirementsOn({
   type: "firewall",
   isNightly: true,
   makes: ["firewall"],
@@ -22,14 +22,14 @@ demandsOn({
     "check-too-early": "its first version has CHECK",
   },
 });
-demandsOn({
+requirementsOn({
   type: "bandwidth",
   isNightly: true,
   makes: ["shaping"],
   except: { ...BY_FAULTS, ...BY_STRESS },
 });
 const SYSCTL = "sysctls are not restored: they end with the container";
-demandsOn({
+requirementsOn({
   type: "tuning",
   isNightly: true,
   makes: ["sysctl"],
@@ -40,7 +40,7 @@ demandsOn({
     "del-without-prev-result-clean": SYSCTL,
   },
 });
-demandsOn({
+requirementsOn({
   type: "sbr",
   isNightly: true,
   makes: ["rule"],
@@ -51,13 +51,13 @@ demandsOn({
       "only prevResult says where the default route was",
   },
 });
-demandsOn({
+requirementsOn({
   type: "host-local",
   except: BY_STRESS,
   keys: (hosts) => ({ ipam: hosts.hostLocal("10.88.0.0/16", "fd00:88::/64") }),
   full: (hosts) => ({ ipam: hosts.hostLocal("10.89.0.0/30") }),
 });
-demandsOn({
+requirementsOn({
   type: "static",
   isNightly: true,
   except: {

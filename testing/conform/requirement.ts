@@ -1,5 +1,5 @@
 /**
- * What a plugin must do, as rows: what is demanded, where the specification
+ * What a plugin must do, as rows: what is required, where the specification
  * says so, and how to find out.
  *
  * @module
@@ -8,13 +8,13 @@
 import type { Kind, Scene } from "./scene.ts";
 
 /**
- * How strong a demand is: a word of RFC 2119 that the specification uses, or
+ * How strong a requirement is: a word of RFC 2119 that the specification uses, or
  * `PRACTICE` for what it does not say but runtimes and operators rely on.
  */
 export type Strength = "MUST" | "SHOULD" | "PRACTICE";
 
-/** A demand. */
-export interface Demand {
+/** A requirement. */
+export interface Requirement {
   /** A name for the command line and for pages, such as `del-twice`. */
   readonly id: string;
   /** What the plugin does if it is right. */
@@ -26,10 +26,10 @@ export interface Demand {
   readonly kinds?: readonly Kind[];
   /** Whether the plugin must call an IPAM plugin. */
   readonly needsIpam?: boolean;
-  /** The first version of the specification with the demand. */
+  /** The first version of the specification with the requirement. */
   readonly since?: string;
   /**
-   * Finds out. Returns if the demand is kept.
+   * Finds out. Returns if the requirement is kept.
    *
    * @throws {Broken} If it is not
    * @throws {Untried} If it cannot be told
