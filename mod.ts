@@ -60,7 +60,7 @@ export {
 export type { Environment } from "./base/process/environment.ts";
 export { dispatch, runMain, runNamed } from "./cni/skel.ts";
 
-// What a plugin tells tools: validate, explain, schema, gc --orphans.
+// How a plugin describes itself to tools: validate, explain, schema, gc --orphans.
 export type {
   GatewayLink,
   GivenRange,
@@ -84,26 +84,26 @@ export {
 export type {
   Evidence,
   FoundLease,
-  LeftoverFinder,
-  Leftovers,
-  LeftoverSearch,
-} from "./metadata/leftovers.ts";
+  OrphanFinder,
+  OrphanSearch,
+  PluginOrphans,
+} from "./metadata/orphans.ts";
 export type { JsonSchema } from "./metadata/json_schema.ts";
 export {
-  type LeftoverOwner,
   type Orphan,
   ORPHAN_KINDS,
   type OrphanKind,
+  type OrphanOwner,
   type Reason,
-} from "./metadata/leftovers.ts";
+} from "./metadata/orphans.ts";
 export type { KeyDescription, Named } from "./metadata/plugin_keys.ts";
 export type {
   DescribeAnswer,
-  LeftoverAnswer,
-  LeftoverQuestion,
   LintAnswer,
+  OrphanAnswer,
+  OrphanQuestion,
   Question,
-  ReportedLeftover,
+  ReportedOrphan,
 } from "./metadata/tool_question.ts";
 export {
   type ConfigPath,

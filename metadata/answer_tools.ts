@@ -10,22 +10,22 @@ import { foldKeys, type JsonObject, listIssues } from "../base/json/json.ts";
 import { describePlugin } from "./json_schema.ts";
 import type {
   Evidence,
-  LeftoverOwner,
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "./leftovers.ts";
+  OrphanOwner,
+  OrphanSearch,
+  PluginOrphans,
+} from "./orphans.ts";
 import { createLog } from "../base/log/log.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import type { KeyDescription } from "./plugin_keys.ts";
 import { errorAt } from "./problem.ts";
 import type {
   DescribeAnswer,
-  LeftoverAnswer,
-  LeftoverQuestion,
   LintAnswer,
+  OrphanAnswer,
+  OrphanQuestion,
   Question,
-  ReportedLeftover,
+  ReportedOrphan,
 } from "./tool_question.ts";
 
 /** The description of a plugin for tools. */
@@ -41,7 +41,7 @@ export interface PluginDescription {
   /** Its keys' meanings, by path; an IPAM plugin's keys are in `ipam`. */
   readonly keys?: Readonly<Record<string, KeyDescription>>;
   /** Its possible orphans on a node. */
-  readonly leftovers?: Leftovers;
+  readonly orphans?: PluginOrphans;
 }
 
 /**
@@ -53,7 +53,7 @@ export async function answerTools(
   asked: Question | { readonly ask: string },
   plugin: Plugin,
   description: PluginDescription,
-): Promise<DescribeAnswer | LintAnswer | LeftoverAnswer> {
+): Promise<DescribeAnswer | LintAnswer | OrphanAnswer> {
   const question = asked as Question;
   switch (question.ask) {
     case "describe":
@@ -61,7 +61,7 @@ export async function answerTools(
     case "lint":
       return await lint(question, plugin, description);
     case "leftovers":
-      return await findLeftovers(question, description);
+      return await answerOrphans(question, description);
   }
 }
 
@@ -106,7 +106,7 @@ const UNDECIDED: Evidence = {
 
 function report(
   { kind, where, container, network, why, owner }: Orphan,
-): ReportedLeftover {
+): ReportedOrphan {
   const reported = { kind, where, container, network, why };
   return owner === undefined
     ? reported
@@ -114,8 +114,8 @@ function report(
 }
 
 function encodeOwner(
-  { addresses, since, ...owner }: LeftoverOwner,
-): NonNullable<ReportedLeftover["claim"]> {
+  { addresses, since, ...owner }: OrphanOwner,
+): NonNullable<ReportedOrphan["claim"]> {
   return {
     ...owner,
     ...addresses && { addresses: addresses.map(String) },
@@ -123,17 +123,17 @@ function encodeOwner(
   };
 }
 
-async function findLeftovers(
-  { hostNetns, path, confs, remove = [] }: LeftoverQuestion,
-  { leftovers }: PluginDescription,
-): Promise<LeftoverAnswer> {
-  const { state, finders = [] } = leftovers ?? {};
+async function answerOrphans(
+  { hostNetns, path, confs, remove = [] }: OrphanQuestion,
+  { orphans: described }: PluginDescription,
+): Promise<OrphanAnswer> {
+  const { state, finders = [] } = described ?? {};
   const named = confs.map((conf) => state && conf[state.key])
     .filter((place) => typeof place === "string" && place.startsWith("/"));
   const refuse = (): never => {
     throw new Error("not available to plugins outside of the executable");
   };
-  const search: LeftoverSearch = {
+  const search: OrphanSearch = {
     hostNetns,
     env: { PATH: path },
     invoker: { invoke: refuse },

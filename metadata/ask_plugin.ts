@@ -9,8 +9,8 @@ import { isObject, type JsonObject, parseJson } from "../base/json/json.ts";
 import type { CallContext } from "../cni/call/context.ts";
 import type {
   DescribeAnswer,
-  LeftoverAnswer,
   LintAnswer,
+  OrphanAnswer,
   Question,
 } from "./tool_question.ts";
 import { QUESTION_KEY, QUESTION_VARIABLE } from "../cni/call/variables.ts";
@@ -22,7 +22,7 @@ import { runtimeEnv } from "../cni/invoke/runtime_env.ts";
 interface Answers {
   describe: DescribeAnswer;
   lint: LintAnswer;
-  leftovers: LeftoverAnswer;
+  leftovers: OrphanAnswer;
 }
 
 /** How long a plugin may take for an answer, in ms. */

@@ -9,7 +9,7 @@ import type { Ip } from "../net/ip.ts";
 import type { Cidr } from "../net/cidr.ts";
 import { findValue, type JsonObject } from "../base/json/json.ts";
 import type { MaybePromise } from "../base/waiting.ts";
-import type { Leftovers } from "./leftovers.ts";
+import type { PluginOrphans } from "./orphans.ts";
 import type { PluginKeys } from "./plugin_keys.ts";
 import type { Problem } from "./problem.ts";
 
@@ -264,8 +264,8 @@ export interface BuiltInMetadata extends PluginMetadata {
   readonly needs?: readonly KernelNeed[];
   /** Loads what its keys mean. */
   readonly keys: () => MaybePromise<PluginKeys>;
-  /** Loads what finds its leftovers. */
-  readonly leftovers?: () => Promise<Leftovers>;
+  /** Loads what finds its orphans. */
+  readonly orphans?: () => Promise<PluginOrphans>;
 }
 
 /** Reports whether a configuration's key `backend` chooses iptables, as by default. */

@@ -9,7 +9,7 @@
 import type { Linted, PluginMetadata } from "./plugin_metadata.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import type { JsonSchema } from "./json_schema.ts";
-import type { LeftoverOwner, Orphan } from "./leftovers.ts";
+import type { Orphan, OrphanOwner } from "./orphans.ts";
 import type { Problem } from "./problem.ts";
 
 /** A question. */
@@ -19,10 +19,10 @@ export type Question =
   /** What is wrong with a configuration? */
   | ({ readonly ask: "lint" } & Omit<Linted, "isOurs">)
   /** Which orphans does the plugin find? */
-  | LeftoverQuestion;
+  | OrphanQuestion;
 
 /** Asks for the orphans, or asks to remove some of them. */
-export interface LeftoverQuestion {
+export interface OrphanQuestion {
   /** Which question it is. */
   readonly ask: "leftovers";
   /** Path of the host's namespace. */
@@ -52,10 +52,10 @@ export interface LintAnswer {
 }
 
 /** An orphan, and what it reveals about its container, which the tool checks. */
-export interface ReportedLeftover
+export interface ReportedOrphan
   extends Pick<Orphan, "kind" | "where" | "container" | "network"> {
   /** Addresses are texts. Absent if the plugin itself knows `why`. */
-  readonly claim?: Omit<LeftoverOwner, "addresses" | "since"> & {
+  readonly claim?: Omit<OrphanOwner, "addresses" | "since"> & {
     readonly addresses?: readonly string[];
     /** In ms since 1970. */
     readonly since?: number;
@@ -64,8 +64,8 @@ export interface ReportedLeftover
   readonly why: string;
 }
 
-/** The answer to `leftovers`. */
-export interface LeftoverAnswer {
-  /** The leftovers. */
-  readonly leftovers: readonly ReportedLeftover[];
+/** The answer to the question `leftovers`. */
+export interface OrphanAnswer {
+  /** The orphans. */
+  readonly leftovers: readonly ReportedOrphan[];
 }

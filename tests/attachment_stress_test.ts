@@ -93,7 +93,7 @@ class Node implements Disposable {
    * What is there of any container: links, host routes, leases, rules. A bridge
    * with its address is everybody's, and stays.
    */
-  leftovers(): string[] {
+  remains(): string[] {
     const { host } = this.hosts;
     const links = linkNames(host)
       .filter((name) => !["lo", "out0", "cni0"].includes(name));
@@ -159,7 +159,7 @@ for (const [type, backends] of Object.entries(BACKENDS)) {
         AT_ONCE,
         (container) => node.run("DEL", container),
       );
-      assertEquals(node.leftovers(), []);
+      assertEquals(node.remains(), []);
     }, (backend) => backend ?? "no masquerade");
   });
 
@@ -172,9 +172,9 @@ for (const [type, backends] of Object.entries(BACKENDS)) {
       await killByTurns({
         start: (command) => node.start(command, container),
         succeed: (command) => node.run(command, container),
-        leftovers: () => node.leftovers(),
+        remains: () => node.remains(),
       }, { random, count: KILLS });
-      assertEquals(node.leftovers(), []);
+      assertEquals(node.remains(), []);
     });
   });
 }

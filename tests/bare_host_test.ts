@@ -190,13 +190,13 @@ for (const [kind, options] of Object.entries(HOSTS)) {
       await host.succeed("CHECK", pod, { command, keys });
       for (const _ of ["DEL", "DEL again"]) {
         await host.succeed("DEL", pod, { command, keys });
-        assertEquals(host.leftovers(), []);
+        assertEquals(host.remains(), []);
       }
       await host.succeed("ADD", pod, { command });
       const none = { "cni.dev/valid-attachments": [] };
       await host.succeed("GC", pod, { command, keys: none });
       await host.succeed("DEL", pod, { command });
-      assertEquals(host.leftovers(), []);
+      assertEquals(host.remains(), []);
     },
   });
 }

@@ -102,7 +102,7 @@ Deno.test({
     for (const command of ["ADD", "CHECK", "DEL"]) {
       await host.succeed(command, pod, { keys });
     }
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
     const metrics = await daemon.read("/metrics") ?? "";
     assertStringIncludes(metrics, 'command="ADD"');
     assertStringIncludes(metrics, 'command="DEL"');

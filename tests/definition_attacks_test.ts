@@ -479,7 +479,7 @@ Deno.test({
         for (const [way, run] of Object.entries(ways)) {
           const pod = node.addPod(attack, way);
           assertRefused(node, await run(pod, attack), attack.key ?? "");
-          assertEquals(node.host.leftoversOf(pod), [], way);
+          assertEquals(node.host.remainsOf(pod), [], way);
         }
       });
     }

@@ -7,7 +7,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { findDescribedPlugin } from "../cli/node/described_plugin.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { createLog } from "../base/log/log.ts";
-import type { Orphan } from "../metadata/leftovers.ts";
+import type { Orphan } from "../metadata/orphans.ts";
 import { dispatch } from "../cni/skel.ts";
 import { findOrphans } from "../cli/orphans/mod.ts";
 import { findPlugin } from "../plugins/registry.ts";
@@ -172,11 +172,11 @@ async function moveOut(projects: Projects, type: string): Promise<void> {
      import { ${type} } from "./plugin.ts";
      const answer = async (question, plugin) => {
        const { metadata: all } = await import("./metadata.ts");
-       const { keys, leftovers, needs, ...metadata } = all;
+       const { keys, orphans, needs, ...metadata } = all;
        const description = {
          metadata,
          ...await keys(),
-         leftovers: await leftovers?.(),
+         orphans: await orphans?.(),
        };
        return await answerTools(question, plugin, description);
      };

@@ -56,7 +56,7 @@ interface Prepared {
   /** Starts again what the node's boot starts. */
   readonly reboot?: () => Promise<void>;
   /** Lists what the plugin has left on the node. */
-  readonly leftovers?: () => string[];
+  readonly remains?: () => string[];
 }
 
 const FOREIGN: readonly Foreign[] = [
@@ -120,12 +120,12 @@ for (const { type, needs, prepare, networks, isMaster } of FOREIGN) {
   hostTest(`multus with ${type}`, allOf(has(type), needs), async (t) => {
     await using stack = new AsyncDisposableStack();
     const host = stack.use(await MultusHost.start({ cniVersion: "1.1.0" }));
-    const { keys, reboot, leftovers } = await prepare(host, stack);
+    const { keys, reboot, remains } = await prepare(host, stack);
     const conf = addNetwork(host, type, keys);
     const all = (): string[] => [
-      ...host.leftovers(),
+      ...host.remains(),
       ...host.hosts.leases("foreign").filter((name) => /^\d/.test(name)),
-      ...leftovers?.() ?? [],
+      ...remains?.() ?? [],
     ];
     const before = all();
     const options = { networks: networks ?? "foreign" };
@@ -156,12 +156,12 @@ for (const { type, needs, prepare, networks, isMaster } of FOREIGN) {
         // A record that is as new as GC itself stays until the next one.
         await eventually("one pod is released", async () => {
           await succeed(host, "GC", kept, withValid(call, kept));
-          return host.leftoversOf(gone).length === 0;
+          return host.remainsOf(gone).length === 0;
         });
         await succeed(host, "CHECK", kept, withResult(call, results[0]));
         await eventually("the other one is released", async () => {
           await succeed(host, "GC", kept, withValid(call));
-          return host.leftoversOf(kept).length === 0;
+          return host.remainsOf(kept).length === 0;
         });
         assertEquals(all(), before);
       });
@@ -223,7 +223,7 @@ for (const { type, keys, error, isForgotten } of HELPLESS) {
         const { code: codeOfDel } = await host.call("DEL", pod, call);
         assertEquals(codeOfDel, isForgotten ? 0 : 1);
         const left = isForgotten ? [] : [pod.containerId];
-        assertEquals(host.leftoversOf(pod), left);
+        assertEquals(host.remainsOf(pod), left);
         assertEquals(host.hosts.leases("foreign"), []);
       });
     }
@@ -350,7 +350,7 @@ async function startOpenVSwitch(
       socket_file: socket,
       ipam: hosts.hostLocal("10.40.0.0/24"),
     },
-    leftovers: () => ovs(host, "list-ports", "br1"),
+    remains: () => ovs(host, "list-ports", "br1"),
     async reboot(): Promise<void> {
       killIfAlive(running.pid);
       await running.status;
@@ -451,7 +451,7 @@ async function startCalico(
       ipam: { type: "calico-ipam" },
       ipam_lock_file: `${hosts.directory}/ipam.lock`,
     },
-    leftovers: () => [
+    remains: () => [
       ...list("/calico/ipam/v2/handle/"),
       ...list("/calico/resources/v3/projectcalico.org/workloadendpoints/"),
     ],

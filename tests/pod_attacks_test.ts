@@ -451,7 +451,7 @@ hostTest("the author of a pod gets nothing of others", async (t) => {
         else assertStringIncludes(message ?? "it was done", refused, way);
         // What is refused before any plugin runs leaves nothing for DEL.
         if (!isTold || refused === undefined) await host.succeed("DEL", pod);
-        assertEquals(host.leftoversOf(pod), [], way);
+        assertEquals(host.remainsOf(pod), [], way);
         assertEquals(stateOf(host), state, way);
         const countEvents = (): number =>
           host.api.events.filter(({ reason, involvedObject }) =>

@@ -266,7 +266,7 @@ rootTest(
   async () => {
     await using host = await MultusHost.start();
     runIn(host.hosts.host, "ip", "link", "add", "up0", "type", "veth");
-    const before = host.leftovers();
+    const before = host.remains();
     host.api.putNad("default", "red", {
       cniVersion: "1.0.0",
       name: "red",
@@ -286,6 +286,6 @@ rootTest(
     assertEquals([link.mtu, link.linkinfo.info_kind], [1300, "macvlan"]);
     await host.succeed("CHECK", pod);
     await host.succeed("DEL", pod);
-    assertEquals(host.leftovers(), before);
+    assertEquals(host.remains(), before);
   },
 );

@@ -214,7 +214,7 @@ class Node {
   }
 
   /** Lists links, leases and files of pods on the node. */
-  leftovers(): string[] {
+  remains(): string[] {
     const links = ipJson(this.hosts.host, "link")
       .map(({ ifname }: { ifname: string }) => ifname);
     const leases = ["pods", "green"].flatMap((name) => this.hosts.leases(name));
@@ -314,7 +314,7 @@ hostTest(
       );
       node.call("CHECK", web);
       node.call("DEL", web);
-      assertEquals([node.listAllocations(), node.leftovers()], [[], []]);
+      assertEquals([node.listAllocations(), node.remains()], [[], []]);
     });
 
     await using daemon = await MultusDaemon.start(node);
@@ -342,7 +342,7 @@ hostTest(
         node.call("ADD", late, keys);
         node.assertAttached(late, { eth0: "pods", net1: "default/green" });
         for (const pod of [web, late]) node.call("DEL", pod, keys);
-        assertEquals([node.listAllocations(), node.leftovers()], [[], []]);
+        assertEquals([node.listAllocations(), node.remains()], [[], []]);
       },
     );
 
@@ -366,7 +366,7 @@ hostTest(
       ]);
       assertEquals([code, node.listAllocations()], [0, []], stdout);
       node.call("DEL", web, keys);
-      assertEquals(node.leftovers(), []);
+      assertEquals(node.remains(), []);
     });
   },
 );
@@ -396,7 +396,7 @@ hostTest(
       const delMs = performance.now();
       await node.callAll("DEL", pods, keys);
       const endMs = performance.now();
-      assertEquals([node.listAllocations(), node.leftovers()], [[], []]);
+      assertEquals([node.listAllocations(), node.remains()], [[], []]);
       const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
       console.log(
         `ADD ${seconds(addMs - startMs)}, DEL ${seconds(endMs - delMs)}`,

@@ -37,7 +37,7 @@ import { defaultDirectories } from "../node/network.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { detach } from "./detach.ts";
 import { unmapProgramPages } from "../../ffi/libc.ts";
-import { LeftoverRemover } from "./leftover_remover.ts";
+import { OrphanRemover } from "./orphan_remover.ts";
 import type { PodMetrics } from "./pod_metrics.ts";
 import type { Reconciler } from "./reconciler.ts";
 import { enterHost } from "../../daemon/server/host.ts";
@@ -93,7 +93,7 @@ export async function daemon(
     whereabouts.run(end.signal),
   ];
   const reconcilers = [
-    ...options.heals ? [createLeftoverRemover(env, lookup, log)] : [],
+    ...options.heals ? [createOrphanRemover(env, lookup, log)] : [],
     ...options.repairs ? [await loadRepairer(env, lookup, log)] : [],
   ];
   const podMetrics = options.countsPods ? await loadPodMetrics(env) : undefined;
@@ -163,12 +163,12 @@ export async function daemon(
 const GRACE_MS = 1000;
 
 /** Makes what removes orphans from the places where they are by default. */
-function createLeftoverRemover(
+function createOrphanRemover(
   env: Environment,
   lookup: PluginLookup,
   log: Log,
 ): Reconciler {
-  return new LeftoverRemover({
+  return new OrphanRemover({
     log,
     search: {
       ...defaultDirectories(env),

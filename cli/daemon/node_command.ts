@@ -106,7 +106,7 @@ interface Row {
   readonly since: string | null;
   readonly memoryBytes: number | null;
   readonly executable: string | null;
-  /** Outcomes of its calls; null if it does not tell. */
+  /** Outcomes of its calls; null if it does not report them. */
   readonly calls: StateDocument["calls"] | null;
   /** Where it serves its metrics, and why it does not now; null if nowhere. */
   readonly metrics: StateDocument["metrics"] | null;
@@ -147,7 +147,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
     ...state?.metrics?.problem
       ? [describeMetrics(state.metrics.address, state.metrics.problem)]
       : [],
-    ...row.leftovers ? describeLeftovers(row.leftovers) : [],
+    ...row.leftovers ? describeOrphans(row.leftovers) : [],
     ...row.repairs ? describeRepairs(row.repairs) : [],
     ...describeMissing(row.missingNetworks ?? []),
     ...isDeleted ? [describeDeleted(executable, pid)] : [],
@@ -166,7 +166,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
 }
 
 /** Says what a daemon has removed, and what it cannot remove. */
-function describeLeftovers(
+function describeOrphans(
   { removed, failed, problem }: NonNullable<Row["leftovers"]>,
 ): string[] {
   const count = Object.values(removed).reduce((sum, one) => sum + one, 0);
@@ -174,9 +174,9 @@ function describeLeftovers(
   return [
     ...count === 0
       ? []
-      : [`It has removed ${countLeftovers(count)} of deleted containers`],
+      : [`It has removed ${countOrphans(count)} of deleted containers`],
     ...first === undefined ? [] : [
-      `It cannot remove ${countLeftovers(failed.length)} of deleted ` +
+      `It cannot remove ${countOrphans(failed.length)} of deleted ` +
       `containers, such as ${first.kind} ${first.where}: ${first.error}`,
     ],
     ...problem === undefined ? [] : [problem],
@@ -220,7 +220,7 @@ function countAttachments(count: number): string {
   return count === 1 ? "1 attachment" : `${count} attachments`;
 }
 
-function countLeftovers(count: number): string {
+function countOrphans(count: number): string {
   return count === 1 ? "1 resource" : `${count} resources`;
 }
 

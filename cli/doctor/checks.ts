@@ -10,7 +10,7 @@ import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { DAEMON_CHECKS } from "./daemons.ts";
 import type { Check } from "./finding.ts";
 import { KERNEL_CHECKS, PROGRAM_CHECKS } from "./kernel.ts";
-import { LEFTOVER_CHECKS } from "./leftovers.ts";
+import { ORPHAN_CHECKS } from "./orphans.ts";
 import { LIMIT_CHECKS, RUNTIME_CHECKS } from "./runtimes.ts";
 import { LINK_CHECKS } from "./links.ts";
 import { MISSING_NETWORKS_CHECKS } from "./missing_networks.ts";
@@ -53,5 +53,5 @@ export const CHECKS: readonly Check[] = [
   ...NAMESPACE_CHECKS,
   ...CLAIM_CHECKS,
   ...MISSING_NETWORKS_CHECKS,
-  ...LEFTOVER_CHECKS,
+  ...ORPHAN_CHECKS,
 ];

@@ -64,7 +64,7 @@ export async function gc(call: CniCall): Promise<Output> {
   };
 }
 
-/** Lists what would be deleted. Only the plugins can find other leftovers. */
+/** Lists what would be deleted. Only the plugins can find the other orphans. */
 function preview(
   list: NetworkConfList,
   cached: readonly CachedAttachment[],

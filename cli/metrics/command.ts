@@ -6,7 +6,7 @@
 
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import { formatGauge, type Labels } from "../../daemon/server/metrics.ts";
-import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
+import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import {
   formatFailureText,
@@ -14,7 +14,7 @@ import {
 } from "../../base/command_line/failure.ts";
 import { once } from "../../base/json/json.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
-import { listLeftovers } from "../doctor/leftovers.ts";
+import { readOrphans } from "../doctor/orphans.ts";
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts";
 import { NodeReader, type Replaced } from "../node/node_reader.ts";
 import { countPools, type PoolUse } from "../node/pools.ts";
@@ -113,7 +113,7 @@ const METRICS: readonly Metric[] = [
     name: "cni_orphans",
     help: "Resources of deleted containers; see cni gc --orphans.",
     read: async (node) =>
-      countBy(await listLeftovers(node), "kind", ORPHAN_KINDS),
+      countBy(await readOrphans(node), "kind", ORPHAN_KINDS),
   },
 ];
 

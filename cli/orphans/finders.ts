@@ -1,7 +1,6 @@
 /**
- * What containers may leave besides what a plugin of this project knows of: cached
- * attachments, locks, veth pairs, and what plugins outside of this project tell
- * tools of.
+ * Finds orphans that no plugin of this project finds: cached attachments, locks, veth
+ * pairs, and orphans that third-party plugins report.
  *
  * @module
  */
@@ -11,7 +10,7 @@ import {
   lockDirectoryOf,
   NetworkRuntime,
 } from "../../libcni/mod.ts";
-import type { LeftoverOwner, Orphan } from "../../metadata/leftovers.ts";
+import type { Orphan, OrphanOwner } from "../../metadata/orphans.ts";
 import { addressesOf, netnsOf } from "../../plugins/parts/evidence/evidence.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";
 import { listFiles } from "../../base/files/list_files.ts";
@@ -22,13 +21,13 @@ import {
 } from "../../base/files/lock.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { linkOrphan } from "../../plugins/parts/owner/leftovers.ts";
+import { linkOrphan } from "../../plugins/parts/owner/orphans.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { askPlugin } from "../../metadata/ask_plugin.ts";
 import { readAttachment } from "../../libcni/cache.ts";
 import { findExecutable } from "../../cni/invoke/find.ts";
 import { findValue, type JsonObject } from "../../base/json/json.ts";
-import type { ReportedLeftover } from "../../metadata/tool_question.ts";
+import type { ReportedOrphan } from "../../metadata/tool_question.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
@@ -59,7 +58,7 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
       network,
       ...reason,
       async remove(): Promise<void> {
-        // Read again: the configurations of all leftovers take megabytes.
+        // Read again: the configurations of all orphans take megabytes.
         const cached = readAttachment(path);
         if (cached === undefined) return;
         const bare = { name: network, cniVersion: "", plugins: [] };
@@ -155,11 +154,11 @@ async function ask(
   } as const;
   const options = { env, signal };
   const answer = await askPlugin(path, question, options);
-  return (answer?.leftovers ?? []).flatMap((leftover) => {
-    const { kind, where, container, network } = leftover;
-    const { why } = leftover;
+  return (answer?.leftovers ?? []).flatMap((reported) => {
+    const { kind, where, container, network } = reported;
+    const { why } = reported;
     const reason = why === ""
-      ? evidence.findReason(ownerOf(leftover))
+      ? evidence.findReason(ownerOf(reported))
       : { why };
     return reason === undefined ? [] : [{
       kind,
@@ -177,7 +176,7 @@ async function ask(
   });
 }
 
-function ownerOf({ claim = {} }: ReportedLeftover): LeftoverOwner {
+function ownerOf({ claim = {} }: ReportedOrphan): OrphanOwner {
   const { addresses = [], since, ...others } = claim;
   return {
     ...others,

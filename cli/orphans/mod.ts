@@ -16,21 +16,21 @@
  *   a process has, such as a checkpointed one.
  * - It is older than the grace period, if it has a time.
  *
- * Everything else stays: what does not tell its container or address, and what
- * another program has made.
+ * Everything else is kept: objects that name neither container nor address, and
+ * objects of third-party programs.
  *
  * @module
  */
 
-import { type Orphan, ORPHAN_KINDS } from "../../metadata/leftovers.ts";
+import { type Orphan, ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { askOthers, findAttachments, findLocks, findPairs } from "./finders.ts";
 import { NodeEvidence } from "../../plugins/parts/evidence/evidence.ts";
 import {
-  type LeftoversByType,
   listCacheDirectories,
   listStatePlaces,
-  loadLeftovers,
-  type OrphanSearch,
+  loadPluginOrphans,
+  type OrphansByType,
+  type OrphanSearchOptions,
   type Scene,
   type StatePlaces,
 } from "./search.ts";
@@ -45,8 +45,8 @@ import {
 } from "../../base/error.ts";
 import { isDirectory } from "../../base/files/io.ts";
 
-export type { Orphan, OrphanKind } from "../../metadata/leftovers.ts";
-export type { OrphanSearch } from "./search.ts";
+export type { Orphan, OrphanKind } from "../../metadata/orphans.ts";
+export type { OrphanSearchOptions } from "./search.ts";
 
 /** Younger orphans are kept by default, in ms: a pod may be attached right now. */
 export const GRACE_MS = 5 * 60_000;
@@ -57,12 +57,14 @@ export const GRACE_MS = 5 * 60_000;
  *
  * @throws {Error} If it cannot look at all processes and namespaces
  */
-export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
-  const leftovers = await loadLeftovers();
-  const places = listStatePlaces(search, leftovers);
-  const caches = listCacheDirectories(search, leftovers, places);
+export async function findOrphans(
+  search: OrphanSearchOptions,
+): Promise<Orphan[]> {
+  const pluginOrphans = await loadPluginOrphans();
+  const places = listStatePlaces(search, pluginOrphans);
+  const caches = listCacheDirectories(search, pluginOrphans, places);
   const renew = (): Promise<NodeEvidence> =>
-    gatherEvidence(search, { leftovers, places, caches });
+    gatherEvidence(search, { pluginOrphans, places, caches });
   const evidence = await renew();
   if (search.isAutomatic && !evidence.isWhole) throw hiddenProcesses();
   const scene: Scene = { ...search, caches, evidence, renew };
@@ -70,7 +72,7 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
     ...findAttachments(scene),
     ...findLocks(scene),
     ...findPairs(scene),
-    ...await askPlugins(scene, leftovers, places),
+    ...await askPlugins(scene, pluginOrphans, places),
     ...await askOthers(scene),
   ];
   return withoutDuplicates(
@@ -83,12 +85,12 @@ export async function findOrphans(search: OrphanSearch): Promise<Orphan[]> {
 /** Has each plugin find what it leaves; those that share a finder ask once. */
 async function askPlugins(
   scene: Scene,
-  leftovers: LeftoversByType,
+  pluginOrphans: OrphansByType,
   places: StatePlaces,
 ): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
   const asked = new Set<unknown>();
-  for (const [type, { finders = [] }] of leftovers) {
+  for (const [type, { finders = [] }] of pluginOrphans) {
     const search = { ...scene, places: places.get(type) ?? [] };
     for (const find of finders) {
       if (asked.has(find)) continue;
@@ -111,9 +113,9 @@ function hiddenProcesses(): Error {
 }
 
 async function gatherEvidence(
-  { hostNetns, graceMs }: OrphanSearch,
-  { leftovers, places, caches }: {
-    readonly leftovers: LeftoversByType;
+  { hostNetns, graceMs }: OrphanSearchOptions,
+  { pluginOrphans, places, caches }: {
+    readonly pluginOrphans: OrphansByType;
     readonly places: StatePlaces;
     readonly caches: readonly string[];
   },
@@ -122,7 +124,7 @@ async function gatherEvidence(
     hostNetns,
     graceMs,
     caches,
-    leases: [...leftovers].flatMap(([type, { listLeases }]) =>
+    leases: [...pluginOrphans].flatMap(([type, { listLeases }]) =>
       listLeases?.(places.get(type) ?? []) ?? []
     ),
   });
@@ -142,11 +144,11 @@ function identify({ kind, where, container }: Orphan): string {
 
 /** Lists the cache directories whose operations must not run during a removal. */
 async function listLockDirectories(
-  search: OrphanSearch,
+  search: OrphanSearchOptions,
 ): Promise<string[]> {
-  const leftovers = await loadLeftovers();
-  const places = listStatePlaces(search, leftovers);
-  return listCacheDirectories(search, leftovers, places);
+  const pluginOrphans = await loadPluginOrphans();
+  const places = listStatePlaces(search, pluginOrphans);
+  return listCacheDirectories(search, pluginOrphans, places);
 }
 
 /** Longest time between the two searches, in ms. */
@@ -167,7 +169,7 @@ const LIMIT_MS = 5 * 60_000;
  * @throws {CniError} 11 after one attempt if the search is automatic; otherwise after
  *   the limit or on the signal
  */
-async function lockCaches(search: OrphanSearch): Promise<Disposable> {
+async function lockCaches(search: OrphanSearchOptions): Promise<Disposable> {
   const directories = (await listLockDirectories(search)).filter(isDirectory);
   const { signal, isAutomatic, log } = search;
   using limit = new JoinedSignal(
@@ -220,7 +222,7 @@ export interface Removal {
  * @throws {Error} As {@linkcode findOrphans}
  */
 export async function removeOrphans(
-  search: OrphanSearch,
+  search: OrphanSearchOptions,
 ): Promise<Removal[]> {
   const { known, locks } = await findFirst(search);
   if (known.size === 0) return [];
@@ -251,7 +253,7 @@ export async function removeOrphans(
 
 /** Runs the first search; keeps little of what it has found. */
 async function findFirst(
-  search: OrphanSearch,
+  search: OrphanSearchOptions,
 ): Promise<{ readonly known: Set<string>; readonly locks: Orphan[] }> {
   const found = await findOrphans(search);
   return {

@@ -16,14 +16,14 @@ import {
   listConfFiles,
   type NetworkRuntimeOptions,
 } from "../../libcni/mod.ts";
-import type { Leftovers, LeftoverSearch } from "../../metadata/leftovers.ts";
+import type { OrphanSearch, PluginOrphans } from "../../metadata/orphans.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Invoker } from "../../cni/call/context.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { NodeEvidence } from "../../plugins/parts/evidence/evidence.ts";
 
 /** Where orphans may be, and what removes them. */
-export interface OrphanSearch
+export interface OrphanSearchOptions
   extends Pick<NetworkRuntimeOptions, "env" | "pluginDirs"> {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
@@ -48,26 +48,27 @@ export interface OrphanSearch
 export type StatePlaces = ReadonlyMap<string, readonly string[]>;
 
 /** A search that runs. */
-export interface Scene extends OrphanSearch, Omit<LeftoverSearch, "places"> {
+export interface Scene
+  extends OrphanSearchOptions, Omit<OrphanSearch, "places"> {
   readonly evidence: NodeEvidence;
   /** The directories with caches of attachments: the runtimes' and multus'. */
   readonly caches: readonly string[];
 }
 
 /** What plugins leave, by type. */
-export type LeftoversByType = ReadonlyMap<string, Leftovers>;
+export type OrphansByType = ReadonlyMap<string, PluginOrphans>;
 
 /** Loads what the plugins of this project leave. */
-export async function loadLeftovers(): Promise<LeftoversByType> {
-  const byType = new Map<string, Leftovers>();
-  for (const [type, { leftovers }] of METADATA) {
-    if (leftovers !== undefined) byType.set(type, await leftovers());
+export async function loadPluginOrphans(): Promise<OrphansByType> {
+  const byType = new Map<string, PluginOrphans>();
+  for (const [type, { orphans }] of METADATA) {
+    if (orphans !== undefined) byType.set(type, await orphans());
   }
   return byType;
 }
 
 /** Where configurations are. */
-type ConfPlaces = Pick<OrphanSearch, "confDir" | "cacheDir" | "confs">;
+type ConfPlaces = Pick<OrphanSearchOptions, "confDir" | "cacheDir" | "confs">;
 
 /** Reads the configurations, including those of attachments, one after the other. */
 export function* readConfs(places: ConfPlaces): Generator<unknown> {
@@ -93,10 +94,10 @@ function* readTexts(
 /** Lists the places that configurations name, and the default ones. */
 export function listStatePlaces(
   search: ConfPlaces,
-  leftovers: LeftoversByType,
+  pluginOrphans: OrphansByType,
 ): StatePlaces {
   const places = new Map(
-    [...leftovers].flatMap(([type, { state }]) =>
+    [...pluginOrphans].flatMap(([type, { state }]) =>
       state === undefined
         ? []
         : [[type, { key: state.key, paths: new Set([state.usual]) }] as const]
@@ -124,11 +125,11 @@ export function listPlugins(value: unknown): JsonObject[] {
 
 /** Lists the directories with caches of attachments: the runtimes' and multus'. */
 export function listCacheDirectories(
-  { cacheDir }: Pick<OrphanSearch, "cacheDir">,
-  leftovers: LeftoversByType,
+  { cacheDir }: Pick<OrphanSearchOptions, "cacheDir">,
+  pluginOrphans: OrphansByType,
   places: StatePlaces,
 ): string[] {
-  const own = [...leftovers].flatMap(([type, { state }]) =>
+  const own = [...pluginOrphans].flatMap(([type, { state }]) =>
     state?.isCache ? places.get(type) ?? [] : []
   );
   return [...new Set([cacheDir, ...own])];

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { metrics } from "../metrics/command.ts";
 import { probe } from "./command.ts";
 import type { CniCall } from "../flags.ts";
-import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
+import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
 import { DoctorScene } from "../doctor/testing/scene.ts";

@@ -30,7 +30,7 @@ export interface StateDocument {
   /** Where the state is served over TCP, and why it is not now. */
   readonly metrics?: { readonly address: string; readonly problem?: string };
   /** What has become of resources of deleted containers; missing with --no-heal. */
-  readonly leftovers?: LeftoversDocument;
+  readonly leftovers?: OrphansDocument;
   /** What was repaired; missing without --repair. */
   readonly repairs?: RepairsDocument;
   /** Pods without networks that they request; missing if the pods are unknown. */
@@ -83,7 +83,7 @@ export interface RepairsDocument {
 }
 
 /** What has become of resources of deleted containers since the daemon started. */
-export interface LeftoversDocument {
+export interface OrphansDocument {
   /** How many it has removed, by kind. */
   readonly removed: Readonly<Record<string, number>>;
   /** Those that it could not remove in its last search. */

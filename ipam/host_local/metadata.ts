@@ -21,5 +21,5 @@ export const metadata: BuiltInMetadata = {
   ranges: listRanges,
   subnets: listSubnets,
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
 };

@@ -2,7 +2,7 @@
  * The file of a network's directory that is being written: it gets its name when it
  * is complete.
  *
- * A leftover of a killed process may be a hard link to a lease, so it is never
+ * The file of a killed process may be a hard link to a lease, so it is never
  * opened, only removed.
  *
  * @module

@@ -79,18 +79,18 @@ export function createIfb(
   const { sharedName, ownName, alias } = place.identity;
   const { link } = place.host;
   try {
-    const deleteLeftover = (name: string): boolean => {
+    const deleteOrphan = (name: string): boolean => {
       const found = link.find(name);
-      return found !== undefined && isLeftover(place, found) &&
+      return found !== undefined && isOrphan(place, found) &&
         link.ensureGone(found.index);
     };
     const add = (name: string): Link =>
       link.addIfb({ ...settings, name, alias });
-    deleteLeftover(ownName);
+    deleteOrphan(ownName);
     const addShared = (): Link | undefined =>
       unlessTaken(() => add(sharedName));
     return addShared() ??
-      (deleteLeftover(sharedName) ? addShared() : undefined) ?? add(ownName);
+      (deleteOrphan(sharedName) ? addShared() : undefined) ?? add(ownName);
   } catch (error) {
     throw new Error(`Cannot create "${sharedName}"`, { cause: error });
   }
@@ -109,7 +109,7 @@ function unlessTaken(add: () => Link): Link | undefined {
  * Reports whether a link is left from an interrupted ADD. An IFB without alias
  * may be another attachment's, created right now.
  */
-function isLeftover({ host, identity, end }: IfbContext, link: Link): boolean {
+function isOrphan({ host, identity, end }: IfbContext, link: Link): boolean {
   if (link.kind !== "ifb" || end === undefined) return false;
   if (link.alias !== undefined) return link.alias === identity.alias;
   return isRedirected(new TrafficControl(host.socket), end.index, link.index);

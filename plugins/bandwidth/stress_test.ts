@@ -42,7 +42,7 @@ rootTest(name, needsBin, async (t) => {
     await killByTurns({
       start: (command) => start(pair, command, keys),
       succeed,
-      leftovers: () => pair.limits(),
+      remains: () => pair.limits(),
     }, {
       random,
       count: KILLS,

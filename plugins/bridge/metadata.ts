@@ -60,7 +60,7 @@ export const metadata: BuiltInMetadata = {
     },
   ],
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
 };
 
 /** Reports whether IPAM has the default route of IPv4 already. */

@@ -15,7 +15,7 @@ export const metadata: BuiltInMetadata = {
   ipam: "possible",
   runs: {},
   hasDeepStatus: true,
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
   keys: () => ({
     summary: "runs the plugins of a network list in one process",
     text:

@@ -49,5 +49,5 @@ export const metadata: BuiltInMetadata = {
       },
     },
   }),
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
 };

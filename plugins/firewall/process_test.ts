@@ -112,7 +112,7 @@ rootTest("firewall: DEL after kills leaves nothing", needs, async () => {
   await killByTurns({
     start: (command) => start(scene, command),
     succeed,
-    leftovers: () => [scene.ownRules, scene.table],
+    remains: () => [scene.ownRules, scene.table],
   }, {
     random: createRandom(7),
     count: 8,

@@ -34,7 +34,7 @@ export const metadata: BuiltInMetadata = {
       return buildDelegateConf({ config, network }, env);
     }),
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
 };
 
 /** See {@linkcode Lint}. */

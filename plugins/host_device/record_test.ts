@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { findFileId } from "../../base/files/same_file.ts";
-import type { LeftoverSearch } from "../../metadata/leftovers.ts";
+import type { OrphanSearch } from "../../metadata/orphans.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { addDevice, DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
@@ -15,7 +15,7 @@ import {
 } from "../../tests/_harness/interrupted_dumps.ts";
 import { spawnIn } from "../../tests/_harness/spawn_in.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { leftovers } from "./leftovers.ts";
+import { orphans } from "./orphans.ts";
 
 const EVIL = "cni0";
 
@@ -105,8 +105,8 @@ async function findOrphans(
     places: [scene.config["dataDir"]],
     log: { warn(): void {} },
     evidence: { findReason: () => ({ why: "its namespace has ended" }) },
-  } as unknown as LeftoverSearch;
-  for (const find of leftovers.finders ?? []) found.push(...await find(search));
+  } as unknown as OrphanSearch;
+  for (const find of orphans.finders ?? []) found.push(...await find(search));
   return found;
 }
 

@@ -26,7 +26,7 @@ rootTest(name, needsBin, async () => {
     const { code, stdout, stderr } = await start(command).output;
     assertEquals(code, 0, stdout + stderr);
   };
-  await killByTurns({ start, succeed, leftovers: () => scene.state }, {
+  await killByTurns({ start, succeed, remains: () => scene.state }, {
     random,
     count: KILLS,
     afterKill: () => {

@@ -33,7 +33,7 @@ export const metadata: BuiltInMetadata = {
   lint: lintOnMaster,
   needs: [linkNeed("ipvlan", "ipvlan", { kind: "ipvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => ({
-    finders: [(await import("../parts/link/leftover_shims.ts")).findShims],
+  orphans: async () => ({
+    finders: [(await import("../parts/link/orphan_shims.ts")).findShims],
   }),
 };

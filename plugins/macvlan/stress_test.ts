@@ -25,7 +25,7 @@ rootTest(
         const { code, stdout, stderr } = await start(command).output;
         assertEquals(code, 0, stdout + stderr);
       },
-      leftovers: () => scene.state,
+      remains: () => scene.state,
     }, { random: createRandom(5), count: KILLS });
   },
 );

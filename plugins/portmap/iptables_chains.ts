@@ -21,7 +21,7 @@ import {
   listRules,
   spellingOf,
 } from "../parts/firewall/iptables/rules.ts";
-import { parseQuoted } from "../parts/owner/leftover_owners.ts";
+import { parseQuoted } from "../parts/owner/comment_owner.ts";
 import type { PortmapHost } from "./backend.ts";
 import {
   chainAfter,

@@ -25,5 +25,5 @@ export const metadata: BuiltInMetadata = {
   lint,
   needs: [CONNTRACK],
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
 };

@@ -27,8 +27,8 @@ export const metadata: BuiltInMetadata = {
   start: { rank: 2, keys: () => ({ ipMasq: true }) },
   needs: [VETH],
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => ({
+  orphans: async () => ({
     finders:
-      (await import("../parts/firewall/masquerade/leftovers.ts")).MASQUERADES,
+      (await import("../parts/firewall/masquerade/orphans.ts")).MASQUERADES,
   }),
 };

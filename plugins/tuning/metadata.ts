@@ -26,7 +26,7 @@ export const metadata: BuiltInMetadata = {
     ),
   lint,
   keys: async () => (await import("./keys.ts")).keys,
-  leftovers: async () => (await import("./leftovers.ts")).leftovers,
+  orphans: async () => (await import("./orphans.ts")).orphans,
 };
 
 /** See {@linkcode Lint}. */

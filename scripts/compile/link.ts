@@ -43,9 +43,9 @@ const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** The chunks of command lines, as the entry imports them later. */
 const COMMAND_LINES = /^(?:main|commands?|plugin_help)-/;
 /** Chunks that only the node daemon imports, every few minutes, or REPAIR. */
-const OF_DAEMON = /^(?:remove_leftovers|repair(?:er|_link)?)-/;
+const OF_DAEMON = /^(?:remove_orphans|repair(?:er|_link)?)-/;
 /** Module syntax that must not remain after linking. */
-const LEFT_OVER =
+const NOT_UNDERSTOOD =
   /\bimport\.meta\b|\b__[lz]\b|(?:^|[;}])(?:import|export)[*{" ]/;
 
 /**
@@ -257,8 +257,8 @@ function linkChunk(
   );
   if (isEntry) body = body.replaceAll(IS_MAIN, "true");
   body = body.replaceAll(DIRNAME, "void 0");
-  const leftOver = LEFT_OVER.exec(body);
-  if (leftOver !== null) throw refuse(`"${leftOver[0]}" is not understood`);
+  const rest = NOT_UNDERSTOOD.exec(body);
+  if (rest !== null) throw refuse(`"${rest[0]}" is not understood`);
   body = body.replaceAll("__LAZY__(", "__z(");
   const result = exported === null
     ? ""

@@ -15,7 +15,7 @@ export interface Killed {
   /** Runs a command that must succeed. */
   succeed(command: string): Promise<unknown>;
   /** Lists what there is that an attachment leaves behind. */
-  leftovers(): unknown;
+  remains(): unknown;
 }
 
 /** Options of the test. */
@@ -35,7 +35,7 @@ export async function killByTurns(
   killed: Killed,
   { random, count, afterKill }: Kills,
 ): Promise<void> {
-  const before = killed.leftovers();
+  const before = killed.remains();
   const addMs: number[] = [];
   const add = async (): Promise<void> => {
     const startMs = performance.now();
@@ -55,6 +55,6 @@ export async function killByTurns(
     await afterKill?.();
     await killed.succeed("DEL");
     const what = `${command} ${kill}, after ${ms} ms`;
-    assertEquals(killed.leftovers(), before, what);
+    assertEquals(killed.remains(), before, what);
   }
 }

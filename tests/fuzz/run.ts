@@ -26,7 +26,7 @@ interface Place extends Disposable {
   /** What `@host`, `@sandbox` and `@path` stand for. */
   readonly paths: Readonly<Record<string, string>>;
   /** Lists the links that no call should have left. */
-  leftovers(): string[];
+  remains(): string[];
 }
 
 function makeNamespaces(): Place {
@@ -41,7 +41,7 @@ function makeNamespaces(): Place {
       "@path": hosts.path,
     },
     // A bridge stays: others may be on it.
-    leftovers: () =>
+    remains: () =>
       ends.flatMap((rtnl) => rtnl.link.list())
         .filter(({ name, kind }) => name !== "lo" && kind !== "bridge")
         .map(({ name }) => name),
@@ -54,7 +54,7 @@ function makeNowhere(): Place {
   const nowhere = "/proc/self/ns/mnt";
   return {
     paths: { "@host": nowhere, "@sandbox": nowhere, "@path": "/nonexistent" },
-    leftovers: () => [],
+    remains: () => [],
     [Symbol.dispose]: () => {},
   };
 }
@@ -116,7 +116,7 @@ async function run(input: FuzzInput, place: Place): Promise<DispatchOutput> {
     const env = { ...input.env, CNI_COMMAND: "DEL", CNI_PATH: "@path" };
     checkOutput(await call({ ...input, env, delegation: "done" }, place), env);
   }
-  assertEquals(place.leftovers(), [], "links were left");
+  assertEquals(place.remains(), [], "links were left");
   return output;
 }
 

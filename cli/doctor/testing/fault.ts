@@ -227,7 +227,7 @@ export function makeOld(path: string): void {
   Deno.utimeSync(path, LONG_AGO, LONG_AGO);
 }
 
-/** A time before the grace period of leftovers. */
+/** A time before the grace period of orphans. */
 export const LONG_AGO = new Date(Date.now() - 3_600_000);
 
 /** A plugin that knows its versions and no other command. */

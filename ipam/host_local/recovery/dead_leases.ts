@@ -7,7 +7,7 @@
 import { ifPossible } from "../../../base/files/io.ts";
 import { dataDirOf } from "../config.ts";
 import { containerOf, type Lease, parsePersistent } from "../lease.ts";
-import { listLeases } from "../leftovers.ts";
+import { listLeases } from "../orphans.ts";
 import {
   type AllocatingCall,
   CACHES,

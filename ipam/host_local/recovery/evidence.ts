@@ -16,7 +16,7 @@ import type {
   Evidence,
   FoundLease,
   Reason,
-} from "../../../metadata/leftovers.ts";
+} from "../../../metadata/orphans.ts";
 import { dataDirOf } from "../config.ts";
 import type { Lease } from "../lease.ts";
 import type { HostLocalConfig } from "../schema.ts";

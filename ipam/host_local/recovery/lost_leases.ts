@@ -14,7 +14,7 @@ import { findFileId } from "../../../base/files/same_file.ts";
 import type { Log } from "../../../base/log/log.ts";
 import { isNamespace } from "../../../cni/call/own_netns.ts";
 import type { Call } from "../../../cni/plugin.ts";
-import type { LivingAttachment } from "../../../metadata/leftovers.ts";
+import type { LivingAttachment } from "../../../metadata/orphans.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { findRange, type RangeSet } from "../range.ts";
 import type { LeaseStore } from "../store.ts";

@@ -301,7 +301,7 @@ export class MultusHost implements AsyncDisposable {
   }
 
   /** Lists everything of one pod: the content of its sandbox, state, leases. */
-  leftoversOf(pod: HostPod): string[] {
+  remainsOf(pod: HostPod): string[] {
     // None of them is a part of another, as the tests name them.
     return [
       ...pod.listInside(),
@@ -330,7 +330,7 @@ export class MultusHost implements AsyncDisposable {
    * is remembered, and what live sandboxes have besides loopback. A scratch file
    * counts too.
    */
-  leftovers(): string[] {
+  remains(): string[] {
     const isOwn = ({ ifname }: { ifname: string }): boolean =>
       !/^(lo|br-.*)$/.test(ifname);
     const links = ipJson(this.hosts.host, "link").filter(isOwn)

@@ -125,7 +125,7 @@ async function forEachTrouble(
     const failure = await failed;
     if (failure !== undefined) throw failure.error;
   }, ({ name }) => `an API server that ${name}`);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 }
 
 async function runInCluster(
@@ -173,12 +173,12 @@ hostTest("multus attaches nothing without the pod from the API", async (t) => {
     // What is attached is on disk: nobody is asked.
     const deleted = await scene.call("DEL", before);
     assertEquals([deleted.code, deleted.stdout], [0, ""]);
-    assertEquals([api.requests, host.leftoversOf(before)], [[], []]);
+    assertEquals([api.requests, host.remainsOf(before)], [[], []]);
 
     const added = await scene.call("ADD", pod);
     assertFailure(added, trouble);
     assertStringIncludes(added.json.msg, "error waiting for pod: ");
-    assertEquals(host.leftoversOf(pod), []);
+    assertEquals(host.remainsOf(pod), []);
     assertEquals((await scene.call("DEL", pod)).code, 0);
   }, "https");
 });
@@ -231,7 +231,7 @@ hostTest("multus attaches nothing without all networks", async (t) => {
       "cannot find a network-attachment-definition (green) in namespace " +
         "(default): ",
     );
-    assertEquals(scene.host.leftoversOf(pod), []);
+    assertEquals(scene.host.remainsOf(pod), []);
     assertEquals((await scene.call("DEL", pod)).code, 0);
     const events = scene.api.eventTexts
       .map((text) => text.slice(0, text.indexOf(" (")));
@@ -266,10 +266,10 @@ hostTest("multus undoes all if the status cannot be written", async (t) => {
     );
     assertEquals(api.networkStatus("default", pod.name), undefined);
     // What the runtime's DEL begins with.
-    assertEquals(host.leftoversOf(pod), [pod.containerId]);
+    assertEquals(host.remainsOf(pod), [pod.containerId]);
     const deleted = await scene.call("DEL", pod);
     assertEquals([deleted.code, deleted.stdout], [0, ""]);
-    assertEquals(host.leftoversOf(pod), []);
+    assertEquals(host.remainsOf(pod), []);
   });
 });
 
@@ -320,7 +320,7 @@ hostTest("multus attaches though the API is slow, or stumbles", async (t) => {
       ["pods", "default/green"],
     );
     assertSuccess(await scene.call("DEL", pod));
-    assertEquals(scene.host.leftoversOf(pod), []);
+    assertEquals(scene.host.remainsOf(pod), []);
   });
 });
 
@@ -409,5 +409,5 @@ hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
     assertEquals([code, json.code], [1, 7]);
     assertStringIncludes(json.msg, "certificate signed by unknown authority");
   });
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });

@@ -43,7 +43,7 @@ hostTest("one of two ADDs at once fails, and harms nothing", async () => {
   );
   assertEquals(host.interfaces(pod), ["lo", "net1"]);
   await host.succeed("DEL", pod, call);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });
 
 hostTest("a DEL that comes during ADD removes what ADD makes", async () => {
@@ -58,5 +58,5 @@ hostTest("a DEL that comes during ADD removes what ADD makes", async () => {
   );
   await host.succeed("DEL", pod, call);
   assertEquals((await adding).code, 0);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });

@@ -215,7 +215,7 @@ hostTest("multus: a claim that cannot be used leaves nothing", async () => {
     json.msg,
     /belongs to VirtualMachine "vm", which does not control/,
   );
-  assertEquals(host.leftoversOf(other).filter((one) => /link/.test(one)), []);
+  assertEquals(host.remainsOf(other).filter((one) => /link/.test(one)), []);
   const both = host.addPod("both", {
     networks: [{
       name: "vms",

@@ -97,7 +97,7 @@ for (const isInDaemon of [false, true]) {
       const count = await daemon?.metric(name, labels);
       assertEquals(count, isInDaemon ? 1 : undefined);
       assertEquals((await host.call("DEL", pod, LOG)).code, 0);
-      assertEquals(host.leftovers(), [`link ${MASTER}`]);
+      assertEquals(host.remains(), [`link ${MASTER}`]);
     },
   );
 }

@@ -83,7 +83,7 @@ class Scene implements AsyncDisposable {
     await this.succeed("ADD", pod);
     this.assertAttached(pod);
     await this.succeed("DEL", pod);
-    assertEquals(this.host.leftoversOf(pod), []);
+    assertEquals(this.host.remainsOf(pod), []);
   }
 
   assertAttached(pod: HostPod): void {
@@ -120,7 +120,7 @@ hostTest("the daemon writes a pod's status, and reads nothing", async () => {
   api.clearRequests();
   await scene.succeed("CHECK", pod, { prevResult: {} });
   await scene.succeed("DEL", pod);
-  assertEquals([scene.requests, scene.host.leftovers()], [[], []]);
+  assertEquals([scene.requests, scene.host.remains()], [[], []]);
 });
 
 hostTest("the daemon helps a plugin whose kubeconfig is unusable", async () => {
@@ -144,7 +144,7 @@ hostTest("DEL uses the daemon's memory without a record", async () => {
   await Deno.remove(host.cniDir, { recursive: true });
   host.api.clearRequests();
   await scene.succeed("DEL", pod);
-  assertEquals(host.leftoversOf(pod), []);
+  assertEquals(host.remainsOf(pod), []);
   assertEquals(host.api.requestsOf("GET"), []);
 });
 
@@ -201,10 +201,10 @@ hostTest("an unreachable API server fails ADD only, in time", async (t) => {
     assertEquals([code, json.code], [1, 11]);
     assert(ms < DEADLINE_MS, `${ms} ms`);
     await scene.call("DEL", late);
-    assertEquals(scene.host.leftoversOf(late), []);
+    assertEquals(scene.host.remainsOf(late), []);
     const deleted = await scene.succeed("DEL", attached);
     assert(deleted.ms < DEADLINE_MS, `${deleted.ms} ms`);
-    assertEquals(scene.host.leftovers(), []);
+    assertEquals(scene.host.remains(), []);
     assertEquals(await scene.daemon.countPods(), 2);
     await scene.host.api.restart();
     await eventually("it watches", () => scene.daemon.isWatching());
@@ -327,7 +327,7 @@ hostTest("the daemon serves pods without a kubeconfig yet", async () => {
   await Deno.copyFile(host.kubeconfig, kubeconfig);
   await eventually("it watches", () => daemon.isWatching());
   await host.succeed("DEL", early, { keys });
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });
 
 hostTest("the daemon serves 30 pods at once", async () => {
@@ -343,7 +343,7 @@ hostTest("the daemon serves 30 pods at once", async () => {
     .filter(({ method }) => method === "PATCH");
   assertEquals(patches.length, 30);
   await Promise.all(pods.map((pod) => scene.succeed("DEL", pod)));
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });
 
 hostTest("multus daemon prints why it cannot run", async (t) => {

@@ -155,7 +155,7 @@ hostTest("multus gives each network a device of the kubelet", async (t) => {
     assertEquals(devices.sent("DEL", "net2").deviceID, "0000:03:02.2");
     assertEquals(host.api.requests, []);
     assertEquals(kubelet.calls.length, 1);
-    assertEquals([host.leftovers(), devices.published], [[], []]);
+    assertEquals([host.remains(), devices.published], [[], []]);
   });
 });
 
@@ -190,5 +190,5 @@ hostTest("multus attaches nothing without the kubelet's answer", async () => {
   const { code, json } = await devices.run("ADD", pod);
   assertEquals([code, json.code], [1, 11]);
   assertStringIncludes(json.msg, "failed getting the delegate");
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });

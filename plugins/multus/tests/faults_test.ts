@@ -259,7 +259,7 @@ hostTest("multus leaves nothing if killed and DEL follows", async () => {
       const deleted = await host.call("DEL", pod);
       assertEquals([deleted.code, deleted.stdout], [0, ""]);
     },
-    leftovers: () => host.leftovers(),
+    remains: () => host.remains(),
   }, { random: createRandom(3), count: KILLS });
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });

@@ -76,7 +76,7 @@ hostTest("multus called by its own delegate refuses", async () => {
   );
   assertEquals([nest.count("ADD"), nest.count("DEL")], [1, 1]);
   await host.succeed("DEL", pod, call);
-  assertEquals([nest.count("DEL"), host.leftovers()], [2, []]);
+  assertEquals([nest.count("DEL"), host.remains()], [2, []]);
 });
 
 hostTest("multus that calls itself for ever new interfaces ends", async () => {
@@ -99,5 +99,5 @@ hostTest("multus behind a delegate attaches another interface", async () => {
   assertEquals(host.interfaces(pod), ["inner0", "lo"]);
   await host.succeed("CHECK", pod, call);
   await host.succeed("DEL", pod, call);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });

@@ -60,9 +60,9 @@ class Example implements AsyncDisposable {
     return `${this.host.cniDir}/${this.pod.containerId}`;
   }
 
-  leftovers(): string[] {
+  remains(): string[] {
     return [
-      ...this.host.leftovers(),
+      ...this.host.remains(),
       ...this.host.hosts.leases("bridge-network"),
     ];
   }
@@ -119,7 +119,7 @@ hostTest("multus does what the known example shows", async (t) => {
   });
   await t.step("DEL leaves nothing, and may be repeated", async () => {
     await host.succeed("DEL", pod);
-    assertEquals(example.leftovers(), []);
+    assertEquals(example.remains(), []);
     assertEquals((await host.succeed("DEL", pod)).stdout, "");
   });
 });
@@ -227,7 +227,7 @@ hostTest("multus detaches pods of other releases of multus", async (t) => {
     }
     host.api.clearRequests();
     await host.succeed("DEL", pod);
-    assertEquals(example.leftovers(), []);
+    assertEquals(example.remains(), []);
     assertEquals(host.api.requests, []);
   });
 });
@@ -242,7 +242,7 @@ hostTest("multus detaches pods from Go's damaged records", async () => {
     SCRATCH.join("").replace("B0", btoa(STRIPPED)).replace("B1", second),
   );
   await host.succeed("DEL", pod);
-  assertEquals(example.leftovers(), []);
+  assertEquals(example.remains(), []);
 });
 
 hostTest("multus is run by a runtime as any plugin is", async () => {
@@ -270,5 +270,5 @@ hostTest("multus is run by a runtime as any plugin is", async () => {
   assertEquals(host.requestsFor(pod, "GET"), []);
   await runCni("check");
   await runCni("del");
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });

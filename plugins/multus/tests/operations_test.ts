@@ -87,7 +87,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
     assertEquals(host.interfaces(pod), ["eth0", "lo"]);
     await host.succeed("CHECK", pod, call);
     await host.succeed("DEL", pod, call);
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   });
   await t.step("nothing for DEL", async () => {
     await using host = await MultusHost.start();
@@ -95,7 +95,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
     await host.succeed("ADD", pod);
     host.api.clearRequests();
     await host.succeed("DEL", pod);
-    assertEquals([host.api.requests, host.leftovers()], [[], []]);
+    assertEquals([host.api.requests, host.remains()], [[], []]);
   });
 });
 
@@ -107,7 +107,7 @@ hostTest("multus detaches pods whose sandbox is gone", async (t) => {
     pod[Symbol.dispose]();
     const deleted = await host.call("DEL", pod, { env: { CNI_NETNS: path } });
     assertEquals([deleted.code, deleted.stdout], [0, ""]);
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   }, (path) => path === "" ? "no namespace is given" : path);
 });
 
@@ -137,7 +137,7 @@ hostTest("multus' GC releases only what pods have left", async () => {
   });
   assertEquals([dead, held].filter((path) => findFileId(path)), [held]);
   holder?.remove();
-  assertEquals(host.leftoversOf(live), [
+  assertEquals(host.remainsOf(live), [
     "live: link eth0",
     "live: link net1",
     "live: rule 32765:\tfrom 10.20.0.2 lookup 100",
@@ -147,12 +147,12 @@ hostTest("multus' GC releases only what pods have left", async () => {
     "lease pods 10.10.0.2",
     "lease green 10.20.0.2",
   ]);
-  assertEquals(host.leftoversOf(crashed), []);
+  assertEquals(host.remainsOf(crashed), []);
   // GC is the master's: what nobody remembers of other networks stays.
-  assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
+  assertEquals(host.remainsOf(unseen), ["lease green 10.20.0.4"]);
   await host.succeed("CHECK", live);
   await host.succeed("DEL", live);
-  assertEquals(host.leftovers(), ["lease green 10.20.0.4"]);
+  assertEquals(host.remains(), ["lease green 10.20.0.4"]);
 });
 
 hostTest(
@@ -177,10 +177,10 @@ hostTest(
     });
     assertEquals(failed.code, 1, failed.stdout);
     assertStringIncludes(failed.stdout, broken.containerId);
-    assertEquals(host.leftoversOf(crashed), []);
+    assertEquals(host.remainsOf(crashed), []);
     // GC of the master has released its address.
-    assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
-    assertEquals(host.leftoversOf(broken), [broken.containerId]);
+    assertEquals(host.remainsOf(unseen), ["lease green 10.20.0.4"]);
+    assertEquals(host.remainsOf(broken), [broken.containerId]);
   },
 );
 
@@ -190,7 +190,7 @@ hostTest(
     await using host = await MultusHost.start({ cniVersion: "1.1.0" });
     const pod = host.addPod("web", { networks: "green" });
     await host.succeed("ADD", pod);
-    const before = host.leftoversOf(pod);
+    const before = host.remainsOf(pod);
     const gc = {
       keys: { "cni.dev/valid-attachments": [] },
       env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
@@ -201,7 +201,7 @@ hostTest(
       const { code, stderr } = await host.call("GC", pod, gc);
       assertEquals(code, 0, stderr);
       assertStringIncludes(stderr, "Keeping a container that is in use");
-      assertEquals(host.leftoversOf(pod), before);
+      assertEquals(host.remainsOf(pod), before);
     }
     {
       // An ADD that ends while GC waits for it.
@@ -214,10 +214,10 @@ hostTest(
       stack.dispose();
       const { code, stderr } = await output;
       assertEquals(code, 0, stderr);
-      assertEquals(host.leftoversOf(pod), before);
+      assertEquals(host.remainsOf(pod), before);
     }
     await host.succeed("GC", pod, gc);
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   },
 );
 
@@ -229,17 +229,17 @@ hostTest("multus' GC of one network leaves the pods of another", async () => {
   assert(ours && live);
   await host.succeed("ADD", ours);
   await host.succeed("ADD", live, theirs);
-  const before = host.leftoversOf(live);
+  const before = host.remainsOf(live);
   ours[Symbol.dispose]();
   await host.succeed("GC", ours, {
     keys: { "cni.dev/valid-attachments": [] },
     env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
   });
-  assertEquals(host.leftoversOf(ours), []);
-  assertEquals(host.leftoversOf(live), before);
+  assertEquals(host.remainsOf(ours), []);
+  assertEquals(host.remainsOf(live), before);
   await host.succeed("CHECK", live, theirs);
   await host.succeed("DEL", live, theirs);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });
 
 hostTest(
@@ -272,7 +272,7 @@ hostTest(
     }
     whole.forEach((bytes, at) => Deno.writeFileSync(torn[at] ?? "", bytes));
     await host.succeed("DEL", pod);
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   },
 );
 

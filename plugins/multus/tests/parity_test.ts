@@ -77,7 +77,7 @@ async function attachAndDetach(
   assertEquals(hostPorts(host), ["10.10.0.2:80"]);
   // No CHECK: that of Debian's portmap wants rules for IPv6 in any case.
   await run("DEL");
-  assertEquals([host.leftovers(), hostPorts(host)], [[], []]);
+  assertEquals([host.remains(), hostPorts(host)], [[], []]);
 }
 
 for (const peer of listPeers("multus")) {

@@ -70,7 +70,7 @@ hostTest(
         (pod) => host.succeed(late.includes(pod) ? "ADD" : "DEL", pod),
       );
       await eachAtOnce(late, AT_ONCE, (pod) => host.succeed("DEL", pod));
-      assertEquals(host.leftovers(), []);
+      assertEquals(host.remains(), []);
     });
   },
 );

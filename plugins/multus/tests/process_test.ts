@@ -42,7 +42,7 @@ async function attachAndDetach(call: HostCall): Promise<Observed> {
   await host.succeed("CHECK", pod, call);
   await host.succeed("DEL", pod, call);
   assertEquals(snapshot(pod.sandbox), before);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
   return JSON.parse(
     normalise(host, pod, JSON.stringify(observed)),
     // The kernel lists some of them in the order in which links came up.
@@ -133,7 +133,7 @@ Deno.test({
       const rules = runIn(pod.sandbox, "ip", "rule");
       assertStringIncludes(rules, "from 10.20.0.2 lookup 100");
       await host.succeed("DEL", pod, { env });
-      assertEquals(host.leftovers(), []);
+      assertEquals(host.remains(), []);
     });
   },
 });

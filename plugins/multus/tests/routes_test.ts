@@ -104,7 +104,7 @@ async function live(host: MultusHost, call: HostCall): Promise<void> {
   assertEquals(code, 1);
   assertMatch(json.msg, /10\.50\.9\.0\/24/);
   await host.succeed("DEL", pod, call);
-  assertEquals(host.leftoversOf(pod), []);
+  assertEquals(host.remainsOf(pod), []);
 }
 
 hostTest("multus: a pod has the routes that it requests", async () => {
@@ -153,7 +153,7 @@ hostTest(
     assertEquals(host.status(pod)[1].gateway, ["10.30.0.1"]);
     await host.succeed("CHECK", pod, { keys: KEYS });
     await host.succeed("DEL", pod, { keys: KEYS });
-    assertEquals(host.leftoversOf(pod), []);
+    assertEquals(host.remainsOf(pod), []);
   },
 );
 
@@ -173,7 +173,7 @@ hostTest("multus: two networks of a pod cannot have one route", async () => {
     /"sto1": the route to 10\.50\.0\.0\/16 over "sto0" conflicts with it$/,
   );
   await host.succeed("DEL", both, { keys: KEYS });
-  assertEquals(host.leftoversOf(both), []);
+  assertEquals(host.remainsOf(both), []);
   // With another metric, the second is for when the first is gone.
   const spare = host.addPod("spare", { networks: networks(other) });
   await host.succeed("ADD", spare, { keys: KEYS });
@@ -236,7 +236,7 @@ hostTest("multus: routes over a network that is plugged in later", async () => {
   const removed = await plug(host, daemon, pod, "DEL");
   assertEquals(removed.status, 200, removed.text);
   await host.succeed("DEL", pod);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });
 
 hostTest("multus: a daemon without podRoutes plugs in no routes", async () => {
@@ -248,7 +248,7 @@ hostTest("multus: a daemon without podRoutes plugs in no routes", async () => {
   const { status, text } = await plug(host, daemon, pod, "ADD");
   assertEquals(status, 400);
   assertMatch(text, /Refused route 10\.50\.0\.0\/16.*podRoutes/);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 });
 
 /** Attaches a pod, which must fail, and leave nothing. */
@@ -263,11 +263,11 @@ async function refuse(
   assertEquals([code, json.code], [1, 7], stderr);
   assertMatch(json.msg, new RegExp(`\\[default/${name}/uid-of-${name}`));
   assertEquals(
-    host.leftoversOf(pod).filter((one) => one !== pod.containerId),
+    host.remainsOf(pod).filter((one) => one !== pod.containerId),
     [],
   );
   await host.succeed("DEL", pod, { keys });
-  assertEquals(host.leftoversOf(pod), []);
+  assertEquals(host.remainsOf(pod), []);
   return json.msg;
 }
 
@@ -320,7 +320,7 @@ hostTest(
     const { code, stderr } = await host.call("DEL", pod);
     assertEquals(code, 0);
     assertMatch(stderr, /Cannot use a scratch file/);
-    assertEquals(host.leftoversOf(pod), []);
+    assertEquals(host.remainsOf(pod), []);
   },
 );
 

@@ -131,7 +131,7 @@ async function live(scene: Scene, shim: string): Promise<void> {
       assertEquals(await scene.succeed(shim, "CHECK", pod, keys), "");
     }
     assertEquals(await scene.succeed(shim, "DEL", pod, keys), "");
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   }
   const keys = { cniVersion: "1.1.0" };
   assertEquals(await scene.succeed(shim, "STATUS", pod, keys), "");
@@ -175,7 +175,7 @@ test(
     assertEquals([code, json.code], [1, 100]);
     assertMatch(`${json.msg} ${json.details}`, /400.*ERRORED: .*nothing/s);
     await scene.succeed(REMOTE, "DEL", lost);
-    assertEquals(scene.host.leftovers(), []);
+    assertEquals(scene.host.remains(), []);
   },
   needsGoMultus,
 );
@@ -219,7 +219,7 @@ test(
       false,
     );
     await scene.succeed(multus, "DEL", pod);
-    assertEquals(scene.host.leftovers(), []);
+    assertEquals(scene.host.remains(), []);
     const lost = scene.host.addPod("lost", { networks: "nothing" });
     const { code, json } = await scene.call(multus, "ADD", lost);
     assertEquals([code, json.code], [1, 999]);
@@ -258,7 +258,7 @@ async function takeOver(before: Start, after: Start): Promise<void> {
     assertEquals(await scene.succeed(shim, "DEL", pod, keys), "");
     assertEquals(host.interfaces(pod), ["lo"]);
   }
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
 }
 
 /** Makes a directory with only one of the daemon's sockets. */
@@ -301,7 +301,7 @@ test(
         await call("ADD", web, { cniVersion });
         if (cniVersion !== "0.3.1") await call("CHECK", web, { cniVersion });
         await call("DEL", web, { cniVersion });
-        assertEquals(host.leftovers(), []);
+        assertEquals(host.remains(), []);
         await call("ADD", lost, { cniVersion });
         await call("DEL", lost, { cniVersion });
       }
@@ -322,7 +322,7 @@ test(
   async (scene) => {
     const { host } = scene;
     await using refusing = new FakeDaemon(({ say }) =>
-      say({ declined: "another world" })
+      say({ declined: "another namespace" })
     );
     const daemonSocketDir = directoryWith(scene, "multus.sock");
     Deno.symlinkSync(refusing.path, `${daemonSocketDir}/daemon.sock`);
@@ -330,7 +330,7 @@ test(
     for (const command of ["ADD", "CHECK", "DEL"]) {
       await scene.succeed(OURS, command, pod, { daemonSocketDir });
     }
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
     const names = refusing.requests.map(({ name }) => name);
     assertEquals(names, ["multus-shim", "multus-shim", "multus-shim"]);
   },
@@ -356,7 +356,7 @@ test(
     assertEquals(host.interfaces(pod), ["lo"]);
     await scene.succeed(OURS, "ADD", pod);
     await scene.succeed(OURS, "DEL", pod, { daemonSocketDir });
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   },
 );
 
@@ -389,7 +389,7 @@ test(
     await scene.succeed(OURS, "ADD", pod);
     await daemon[Symbol.asyncDispose]();
     await scene.succeed(OURS, "DEL", pod);
-    assertEquals(host.leftovers(), []);
+    assertEquals(host.remains(), []);
   },
 );
 
@@ -412,7 +412,7 @@ test(
       return new Response("no\n", { status: pathname === "/cni" ? 400 : 200 });
     });
     await scene.succeed(OURS, "DEL", pod, { daemonSocketDir: socketDir });
-    assertEquals([asked, host.leftovers()], [["/healthz", "/cni"], []]);
+    assertEquals([asked, host.remains()], [["/healthz", "/cni"], []]);
   },
 );
 
@@ -424,7 +424,7 @@ test(
     const { code, json } = await scene.call(OURS, "ADD", pod);
     assertEquals([code, json.code, json.cniVersion], [1, 7, "1.0.0"]);
     assertMatch(json.msg, /nothing/);
-    assertEquals(scene.host.leftovers(), []);
+    assertEquals(scene.host.remains(), []);
   },
 );
 
@@ -477,7 +477,7 @@ async function hotPlug(scene: Scene): Promise<string[]> {
   assertEquals(host.interfaces(pod), ["eth0", "lo"]);
   await ask("STATUS", { ...HOT, cniVersion: "1.1.0" });
   await scene.succeed(OURS, "DEL", pod);
-  assertEquals(host.leftovers(), []);
+  assertEquals(host.remains(), []);
   return replies.map((reply) => normalize(JSON.stringify(reply)));
 }
 

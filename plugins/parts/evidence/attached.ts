@@ -17,7 +17,7 @@ import { isErrno } from "../../../ffi/errno.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { CachedAttachment } from "../../../libcni/cache.ts";
-import type { LivingAttachment } from "../../../metadata/leftovers.ts";
+import type { LivingAttachment } from "../../../metadata/orphans.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";

@@ -11,9 +11,9 @@ import { findFileId } from "../../../base/files/same_file.ts";
 import type {
   Evidence,
   FoundLease,
-  LeftoverOwner,
+  OrphanOwner,
   Reason,
-} from "../../../metadata/leftovers.ts";
+} from "../../../metadata/orphans.ts";
 import {
   AttachmentCache,
   type CachedAttachment,
@@ -177,7 +177,7 @@ export class NodeEvidence implements Evidence {
    *
    * @returns Undefined if it is alive, or there is no evidence
    */
-  findReason(owner: LeftoverOwner): Reason | undefined {
+  findReason(owner: OrphanOwner): Reason | undefined {
     const { container = "", addresses = [], netns = "", since } = owner;
     if (since !== undefined && this.isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
@@ -201,7 +201,7 @@ export class NodeEvidence implements Evidence {
   }
 
   /** Reports whether a container is attached, or named by a process. */
-  #isKnown({ container = "", isTruncated = false }: LeftoverOwner): boolean {
+  #isKnown({ container = "", isTruncated = false }: OrphanOwner): boolean {
     if (this.#known.has(container)) return true;
     if (isTruncated) {
       this.#sorted ??= [...this.#known].sort();

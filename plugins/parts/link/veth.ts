@@ -105,9 +105,9 @@ function addVeth(
   } catch (error) {
     if (!isErrno(error, "EEXIST")) throw error;
     checkIfNameIsFree(sandbox, veth.peer.name);
-    const leftover = findOwnHostEnd(host, attachment);
-    if (leftover === undefined) throw error;
-    host.link.ensureGone(leftover.index);
+    const existing = findOwnHostEnd(host, attachment);
+    if (existing === undefined) throw error;
+    host.link.ensureGone(existing.index);
     return { link: host.link.addVeth(veth), isReplacement: true };
   }
 }

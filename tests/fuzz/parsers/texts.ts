@@ -33,7 +33,7 @@ import { readThickRequest } from "../../../plugins/multus/thick/handler.ts";
 import {
   parseInstance,
   parseQuoted,
-} from "../../../plugins/parts/owner/leftover_owners.ts";
+} from "../../../plugins/parts/owner/comment_owner.ts";
 import { readSubnetEnv } from "../../../plugins/flannel/subnet_env.ts";
 import { readCheckpoint } from "../../../plugins/multus/devices/checkpoint.ts";
 import { decodeScratch } from "../../../plugins/multus/records/scratch_document.ts";

@@ -1,7 +1,6 @@
 /**
- * Removes what deleted containers have left on the node, without anybody asking: a
- * plugin that is missing from a network list keeps the DEL of all plugins before it
- * from running, and the runtime forgets the container.
+ * Removes orphans in the background. If a plugin of a network list is missing, the
+ * runtime does not run DEL of the plugins before it, and forgets the container.
  *
  * @module
  */
@@ -13,10 +12,10 @@ import { findFileId } from "../../base/files/same_file.ts";
 import { isNamespace } from "../../cni/call/own_netns.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
-import type { LeftoversDocument } from "../../daemon/server/state_handler.ts";
-import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
+import type { OrphansDocument } from "../../daemon/server/state_handler.ts";
+import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { listContainerIds } from "../../plugins/parts/evidence/containers.ts";
-import type { Orphan, OrphanSearch, Removal } from "../orphans/mod.ts";
+import type { Orphan, OrphanSearchOptions, Removal } from "../orphans/mod.ts";
 import {
   Reconciler,
   type ReconcilerOptions,
@@ -32,15 +31,17 @@ const MOST_CONFS = 100;
 /** Containers beyond this are left to the sweeps. */
 const MOST_CONTAINERS = 10_000;
 
-/** Options of a {@linkcode LeftoverRemover}. */
-export interface LeftoverRemoverOptions extends ReconcilerOptions {
+/** Options of a {@linkcode OrphanRemover}. */
+export interface OrphanRemoverOptions extends ReconcilerOptions {
   /** Where to search, and what removes what is found. */
   readonly search: Omit<
-    OrphanSearch,
+    OrphanSearchOptions,
     "graceMs" | "isAutomatic" | "signal" | "confs"
   >;
   /** Removes orphans; the engine of `cni gc --orphans` by default. */
-  readonly remove?: (search: OrphanSearch) => Promise<readonly Removal[]>;
+  readonly remove?: (
+    search: OrphanSearchOptions,
+  ) => Promise<readonly Removal[]>;
   /** Lists the containers that runtimes have. */
   readonly containers?: () => ReadonlySet<string>;
   /** See {@linkcode GRACE_MS}. */
@@ -68,10 +69,10 @@ interface Followed {
  * unless DEL comes before; and of all others at the start, one grace period later,
  * and every ten minutes.
  */
-export class LeftoverRemover
-  extends Reconciler<"leftovers", LeftoverRemoverOptions> {
+export class OrphanRemover
+  extends Reconciler<"leftovers", OrphanRemoverOptions> {
   readonly name = "leftovers";
-  protected readonly failure = "Cannot search for leftovers";
+  protected readonly failure = "Cannot search for orphans";
   protected readonly restMs = 10_000;
   readonly #containers = new Map<string, Followed>();
   /** When to look at a container again, in ms of the process's clock. */
@@ -125,9 +126,9 @@ export class LeftoverRemover
     this.wake();
   }
 
-  /** Hears of files of namespaces that are removed from a directory. */
+  /** Watches a directory for removed namespace files. */
   #watch(directory: string): void {
-    // In /proc, nothing tells of it.
+    // The kernel reports no events of /proc.
     if (this.#watched.has(directory) || !/^(\/var)?\/run\//.test(directory)) {
       return;
     }
@@ -158,7 +159,7 @@ export class LeftoverRemover
     return Math.min(...this.#due.values());
   }
 
-  /** Forgets containers whose namespace has ended unheard: they are the sweep's. */
+  /** Forgets containers whose namespace ended without an event; the sweep finds them. */
   #forgetDead(): void {
     for (const [container, { netns }] of this.#containers) {
       const isAwaited = this.#due.has(container);
@@ -170,7 +171,7 @@ export class LeftoverRemover
 
   /**
    * Takes the containers that are due; returns whether one is deleted. A kubelet
-   * removes a stopped sandbox up to a minute later, and nothing tells of it.
+   * removes a stopped sandbox up to a minute later, and no event reports that.
    */
   #takeDead(): boolean {
     const { containers = listContainerIds } = this.options;
@@ -199,7 +200,7 @@ export class LeftoverRemover
     if (this.rounds === 0) this.#suspect("");
     if (isSweep) this.#forgetDead();
     if (!this.#takeDead() && !isSweep) return false;
-    const { removeOrphans } = await import("./remove_leftovers.ts");
+    const { removeOrphans } = await import("./remove_orphans.ts");
     const { remove = removeOrphans } = this.options;
     const confs = [...this.#confs.values()];
     const limits = { graceMs, isAutomatic: true, confs, signal };
@@ -230,7 +231,7 @@ export class LeftoverRemover
     });
   }
 
-  describe(): LeftoversDocument {
+  describe(): OrphansDocument {
     return {
       removed: Object.fromEntries(this.#removed),
       failed: this.#failed.map(({ kind, where, error }) => ({

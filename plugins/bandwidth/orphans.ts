@@ -5,24 +5,24 @@
  */
 
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import { linkOrphan } from "../parts/owner/leftovers.ts";
+import { linkOrphan } from "../parts/owner/orphans.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   finders: [findIfbs],
 };
 
 /** The names of IFBs. */
 const IFB_NAME = /^bwp[0-9a-f]{12}$/;
 
-function findIfbs(search: LeftoverSearch): Orphan[] {
+function findIfbs(search: OrphanSearch): Orphan[] {
   using host = Rtnl.open(search.hostNetns);
   const links = host.link.list();
   const used = listRedirected(host, links);

@@ -6,22 +6,22 @@
  */
 
 import type {
-  LeftoverFinder,
-  LeftoverSearch,
   Orphan,
-} from "../../../../metadata/leftovers.ts";
+  OrphanFinder,
+  OrphanSearch,
+} from "../../../../metadata/orphans.ts";
 import type { Table } from "../../../../ffi/nftables/change.ts";
 import {
   verdictOf,
   xtablesCommentOf,
 } from "../../../../ffi/nftables/expression.ts";
 import { nftTableOf } from "../iptables/nft_table.ts";
-import { addressesIn, isWhole } from "../leftover_elements.ts";
+import { addressesIn, isWhole } from "../orphan_elements.ts";
 import {
   parseInstance,
   parseQuoted,
   uniqueIps,
-} from "../../owner/leftover_owners.ts";
+} from "../../owner/comment_owner.ts";
 import { openNftables } from "../open_nftables.ts";
 import { delIptablesNftMasquerade } from "./iptables_nft.ts";
 import { namesOf } from "./names.ts";
@@ -31,13 +31,13 @@ const MASQUERADE: Table = { family: "inet", name: "cni_plugins_masquerade" };
 const MASQUERADE_RULES = "masq_checks";
 
 /** Finders of plugins that masquerade. */
-export const MASQUERADES: readonly LeftoverFinder[] = [
+export const MASQUERADES: readonly OrphanFinder[] = [
   findMasquerades,
   findIptablesMasquerades,
 ];
 
 async function findMasquerades(
-  search: LeftoverSearch,
+  search: OrphanSearch,
 ): Promise<Orphan[]> {
   using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
@@ -70,7 +70,7 @@ async function findMasquerades(
 
 /** The masquerade rules of iptables-nft, which we read without a program. */
 async function findIptablesMasquerades(
-  search: LeftoverSearch,
+  search: OrphanSearch,
 ): Promise<Orphan[]> {
   using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];

@@ -5,16 +5,16 @@
  */
 
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import { Ip } from "../../net/ip.ts";
 import { isSameInterface } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 
-/** See {@linkcode Leftovers}. The state is next to the socket. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. The state is next to the socket. */
+export const orphans: PluginOrphans = {
   state: { key: "daemonSocketPath", usual: "/run/cni/dhcp.sock" },
   finders: [(search) => search.places.flatMap(findLeases(search))],
 };
@@ -24,7 +24,7 @@ export const leftovers: Leftovers = {
  * starts.
  */
 function findLeases(
-  { evidence }: LeftoverSearch,
+  { evidence }: OrphanSearch,
 ): (socket: string) => Orphan[] {
   return (socket) => {
     const directory = new LeaseDirectory(socket);

@@ -7,14 +7,14 @@
 import { checkContainerId } from "../../cni/call/args.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
-import { readJson, recordOrphan } from "../parts/owner/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
+import { readJson, recordOrphan } from "../parts/owner/orphans.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   state: { key: "dataDir", usual: "/var/lib/cni/flannel" },
   finders: [
     (search) =>
@@ -22,7 +22,7 @@ export const leftovers: Leftovers = {
   ],
 };
 
-function findSaved(search: LeftoverSearch, directory: string): Orphan[] {
+function findSaved(search: OrphanSearch, directory: string): Orphan[] {
   return listFiles(directory).flatMap(({ name, since }) => {
     const document = isContainerId(name)
       ? readJson(`${directory}/${name}`)

@@ -3,11 +3,11 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { createLog } from "../../base/log/log.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
-import { ORPHAN_KINDS } from "../../metadata/leftovers.ts";
+import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
-import type { OrphanSearch, Removal } from "../orphans/mod.ts";
+import type { OrphanSearchOptions, Removal } from "../orphans/mod.ts";
 import { ignoreUnless } from "../../testing/capabilities.ts";
-import { LeftoverRemover } from "./leftover_remover.ts";
+import { OrphanRemover } from "./orphan_remover.ts";
 
 const ORPHAN = {
   kind: "lease",
@@ -45,19 +45,19 @@ class Scene implements AsyncDisposable {
     prefix: "cni-test-",
   });
   readonly logs: string[] = [];
-  readonly searches: OrphanSearch[] = [];
+  readonly searches: OrphanSearchOptions[] = [];
   /** The containers that the runtime has, and how often they were listed. */
   readonly containers = new Set<string>();
   looks = 0;
   found: () => Removal[] = () => [];
-  readonly remover: LeftoverRemover;
+  readonly remover: OrphanRemover;
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
 
   /** @param retryMs When it searches again after a failure; hardly ever by default. */
   constructor(retryMs = 3_600_000) {
-    this.remover = new LeftoverRemover({
-      search: {} as OrphanSearch,
+    this.remover = new OrphanRemover({
+      search: {} as OrphanSearchOptions,
       log: createLog({}, (text) => this.logs.push(text)),
       remove: (search): Promise<Removal[]> => {
         this.searches.push(search);
@@ -114,7 +114,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-test("LeftoverRemover searches at the start, a grace period later, and when a namespace is removed before DEL", async () => {
+test("OrphanRemover searches at the start, a grace period later, and when a namespace is removed before DEL", async () => {
   await using scene = new Scene();
   await scene.untilSearches(2);
   const { graceMs, isAutomatic } = scene.searches[0] ?? {};
@@ -134,7 +134,7 @@ test("LeftoverRemover searches at the start, a grace period later, and when a na
   assertEquals(scene.searches.length, 3);
 });
 
-test("LeftoverRemover waits until the runtime has removed a stopped container", async () => {
+test("OrphanRemover waits until the runtime has removed a stopped container", async () => {
   await using scene = new Scene();
   await scene.untilSearches(2);
   const netns = scene.addNetns("stopped");
@@ -148,7 +148,7 @@ test("LeftoverRemover waits until the runtime has removed a stopped container", 
   await scene.untilSearches(3);
 });
 
-test("LeftoverRemover searches after a call that failed", async () => {
+test("OrphanRemover searches after a call that failed", async () => {
   await using scene = new Scene();
   await scene.untilSearches(2);
   scene.note("ADD", "/run/no-such-netns", 11);
@@ -164,7 +164,7 @@ test("LeftoverRemover searches after a call that failed", async () => {
   assertEquals(scene.searches.length, 5);
 });
 
-test("LeftoverRemover searches with the configurations of the latest calls", async () => {
+test("OrphanRemover searches with the configurations of the latest calls", async () => {
   await using scene = new Scene();
   await scene.untilSearches(2);
   const types = Array.from({ length: 150 }, (_, index) => `type${index}`);
@@ -179,7 +179,7 @@ test("LeftoverRemover searches with the configurations of the latest calls", asy
   assertEquals(known.sort(), [...latest, "type60"].sort());
 });
 
-test("LeftoverRemover counts what it removes, and logs each failure once", async () => {
+test("OrphanRemover counts what it removes, and logs each failure once", async () => {
   await using scene = new Scene();
   const error = new Error("it is busy");
   const link = { ...ORPHAN, kind: "link", where: "veth0" } as const;
@@ -216,7 +216,7 @@ test("LeftoverRemover counts what it removes, and logs each failure once", async
   );
 });
 
-test("LeftoverRemover searches again soon after a search that failed", async () => {
+test("OrphanRemover searches again soon after a search that failed", async () => {
   await using scene = new Scene(1);
   await scene.untilSearches(2);
   scene.found = () => {
@@ -232,7 +232,7 @@ test("LeftoverRemover searches again soon after a search that failed", async () 
   assertEquals(scene.searches.length, 4);
 });
 
-test("LeftoverRemover goes on after a failure", async () => {
+test("OrphanRemover goes on after a failure", async () => {
   await using scene = new Scene();
   scene.found = () => {
     throw new Error("no");

@@ -1,14 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../base/error.ts";
 import { createLog } from "../../base/log/log.ts";
-import type { Evidence, LeftoverSearch } from "../../metadata/leftovers.ts";
+import type { Evidence, OrphanSearch } from "../../metadata/orphans.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { findOrphans } from "./leftovers.ts";
+import { findOrphans } from "./orphans.ts";
 import { decodePluginConfs } from "../../libcni/conf.ts";
 import type { Recorded } from "./record.ts";
 import { RunningAdd } from "./running_add.ts";
 
-const NEVER: LeftoverSearch["invoker"] = {
+const NEVER: OrphanSearch["invoker"] = {
   invoke: () => Promise.reject(new Error("nothing is to run")),
 };
 const GONE: Evidence = {
@@ -30,7 +30,7 @@ const changes: Record<string, (path: string) => Disposable | void> = {
 Deno.test("an orphan whose attachment is in use again is not removed", async (t) => {
   await eachRow(t, Object.entries(changes), async ([details, change]) => {
     const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
-    const search: LeftoverSearch = {
+    const search: OrphanSearch = {
       hostNetns: "/proc/self/ns/net",
       env: { CNI_LOG_FILE: "stderr" },
       invoker: NEVER,

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { LeftoverSearch, Orphan } from "../../../metadata/leftovers.ts";
+import type { Orphan, OrphanSearch } from "../../../metadata/orphans.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
@@ -17,7 +17,7 @@ import {
 } from "./host_access.ts";
 
 /** Finds them. */
-export function findShims(search: LeftoverSearch): Orphan[] {
+export function findShims(search: OrphanSearch): Orphan[] {
   using host = Rtnl.open(search.hostNetns);
   return listShims(host).flatMap((shim): Orphan[] => {
     const [, network = ""] = shim.alias?.split("/") ?? [];
@@ -48,7 +48,7 @@ export function findShims(search: LeftoverSearch): Orphan[] {
 
 /** Removes a route, and the access link if no route is left. */
 async function remove(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   shim: Link,
   route?: Route,
 ): Promise<void> {

@@ -5,10 +5,10 @@
  */
 
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import {
   type Change,
   delChainOf,
@@ -19,20 +19,20 @@ import {
 import { inputNameOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { commitIn } from "../parts/firewall/leftover_elements.ts";
-import { MASQUERADES } from "../parts/firewall/masquerade/leftovers.ts";
+import { commitIn } from "../parts/firewall/orphan_elements.ts";
+import { MASQUERADES } from "../parts/firewall/masquerade/orphans.ts";
 import { openNftables } from "../parts/firewall/open_nftables.ts";
 
 const SPOOFING: Table = { family: "bridge", name: "nat" };
 const SPOOFING_COMMENT = "macspoofchk-", SPOOFING_CHAIN = "cni-br-iface-";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   finders: [...MASQUERADES, findSpoofing],
 };
 
 /** Rules against forged MACs: of links that no longer exist. */
-function findSpoofing(search: LeftoverSearch): Orphan[] {
+function findSpoofing(search: OrphanSearch): Orphan[] {
   using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
   const rules = nftables.listRules(SPOOFING, "PREROUTING")

@@ -7,10 +7,10 @@
 import { ifPossible, removeIfThere } from "../../../base/files/io.ts";
 import { isObject, parseJson } from "../../../base/json/json.ts";
 import type {
-  LeftoverSearch,
   Orphan,
+  OrphanSearch,
   Reason,
-} from "../../../metadata/leftovers.ts";
+} from "../../../metadata/orphans.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "./attachment.ts";
@@ -25,7 +25,7 @@ export interface LinkEvidence {
 
 /** Describes a link if its container was deleted; empty otherwise. */
 export function linkOrphan(
-  search: Pick<LeftoverSearch, "hostNetns" | "evidence">,
+  search: Pick<OrphanSearch, "hostNetns" | "evidence">,
   link: Link,
   { unknown, isUsed }: LinkEvidence = {},
 ): Orphan[] {

@@ -6,7 +6,7 @@
  */
 
 import { describeError } from "../../../base/error.ts";
-import type { LeftoverSearch } from "../../../metadata/leftovers.ts";
+import type { OrphanSearch } from "../../../metadata/orphans.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { eachIptables, type HostTable } from "./iptables/places.ts";
 import {
@@ -19,7 +19,7 @@ import {
 
 /** Searches each iptables that has a chain; logs why one cannot be searched. */
 export async function searchIptables(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   table: TableName,
   chain: string,
   work: (iptables: Iptables) => Promise<void>,
@@ -33,7 +33,7 @@ export async function searchIptables(
 
 /** Returns a table of the search's host. */
 export function hostTableOf(
-  { hostNetns, env, log }: LeftoverSearch,
+  { hostNetns, env, log }: OrphanSearch,
   table: TableName,
 ): HostTable {
   return { hostNetns, path: env["PATH"], table, isNamed: false, log };

@@ -6,29 +6,29 @@
  */
 
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import type { Iptables } from "../parts/firewall/iptables/program.ts";
 import { changeRules, deleteLineOf } from "../parts/firewall/iptables/rules.ts";
-import { elementFinder } from "../parts/firewall/leftover_elements.ts";
+import { elementFinder } from "../parts/firewall/orphan_elements.ts";
 import {
   addressIn,
   hostTableOf,
   listTable,
   searchIptables,
-} from "../parts/firewall/leftover_iptables.ts";
+} from "../parts/firewall/orphan_iptables.ts";
 
 const FORWARD = "CNI-FORWARD";
 /** The two rules for an address. */
 const ADDRESS_RULE =
   /^-A CNI-FORWARD (?:-s \S+ -j ACCEPT|-d \S+ -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT)$/;
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   finders: [
     elementFinder(
       { family: "inet", name: "cni_firewall" },
@@ -38,7 +38,7 @@ export const leftovers: Leftovers = {
   ],
 };
 
-async function findRules(search: LeftoverSearch): Promise<Orphan[]> {
+async function findRules(search: OrphanSearch): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
   await searchIptables(search, "filter", FORWARD, async (iptables) => {
     orphans.push(...await findAddresses(search, iptables));
@@ -47,7 +47,7 @@ async function findRules(search: LeftoverSearch): Promise<Orphan[]> {
 }
 
 async function findAddresses(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   iptables: Iptables,
 ): Promise<Orphan[]> {
   const rules = (await listTable(iptables))

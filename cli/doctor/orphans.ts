@@ -8,7 +8,7 @@ import {
   findOrphans,
   GRACE_MS,
   type Orphan,
-  type OrphanSearch,
+  type OrphanSearchOptions,
   removeOrphans,
 } from "../orphans/mod.ts";
 import { createLog } from "../../base/log/log.ts";
@@ -20,7 +20,7 @@ import { type Check, type Findings, listed, warning } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
 /** Finds orphans, by network. */
-async function findLeftovers(node: NodeReader): Promise<Findings> {
+async function reportOrphans(node: NodeReader): Promise<Findings> {
   const search = searchOf(node);
   const byNetwork = Map.groupBy(
     await findOrphans(search),
@@ -46,7 +46,7 @@ async function findLeftovers(node: NodeReader): Promise<Findings> {
 }
 
 /** Removes all orphans; a second call finds none. */
-async function remove(search: OrphanSearch): Promise<void> {
+async function remove(search: OrphanSearchOptions): Promise<void> {
   const removals = await removeOrphans(search);
   const failures = removals.flatMap(({ error }) => error ?? []);
   throwAll(failures, "several orphans remain");
@@ -57,13 +57,13 @@ function formatOrphan({ kind, where }: Orphan): string {
 }
 
 /** Lists the resources of deleted containers. */
-export function listLeftovers(node: NodeReader): Promise<Orphan[]> {
+export function readOrphans(node: NodeReader): Promise<Orphan[]> {
   return findOrphans(searchOf(node));
 }
 
 function searchOf(
   { directories, env, hostNetns, signal }: NodeReader,
-): OrphanSearch {
+): OrphanSearchOptions {
   return {
     ...directories,
     env,
@@ -76,8 +76,8 @@ function searchOf(
   };
 }
 
-/** Checks for leftovers. */
-export const LEFTOVER_CHECKS: readonly Check[] = [
+/** Checks for orphans. */
+export const ORPHAN_CHECKS: readonly Check[] = [
   {
     code: "CNI0706",
     name: "leftover",
@@ -86,6 +86,6 @@ export const LEFTOVER_CHECKS: readonly Check[] = [
     cause: "A container was removed without DEL, as in a crash.",
     look: "`cni gc --orphans`.",
     fix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
-    run: findLeftovers,
+    run: reportOrphans,
   },
 ];

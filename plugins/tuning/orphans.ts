@@ -6,14 +6,14 @@
 
 import { listFiles } from "../../base/files/list_files.ts";
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
-import { readJson, recordOrphan } from "../parts/owner/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
+import { readJson, recordOrphan } from "../parts/owner/orphans.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   state: { key: "dataDir", usual: "/run/cni/tuning" },
   finders: [
     (search) =>
@@ -21,7 +21,7 @@ export const leftovers: Leftovers = {
   ],
 };
 
-function findBackups(search: LeftoverSearch, directory: string): Orphan[] {
+function findBackups(search: OrphanSearch, directory: string): Orphan[] {
   return listFiles(directory).flatMap(({ name, since }) => {
     // Both names may contain underscores.
     const ids = name.endsWith(".json")
@@ -32,9 +32,9 @@ function findBackups(search: LeftoverSearch, directory: string): Orphan[] {
     );
     const reason = proofs.at(-1);
     if (reason === undefined || proofs.includes(undefined)) return [];
-    const document = readJson(`${directory}/${name}`);
-    if (document === undefined) return [];
-    const { network } = document;
+    const backup = readJson(`${directory}/${name}`);
+    if (backup === undefined) return [];
+    const { network } = backup;
     return [recordOrphan(`${directory}/${name}`, {
       container: ids.at(-1) ?? "",
       network: typeof network === "string" ? network : "",

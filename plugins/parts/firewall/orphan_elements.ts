@@ -6,10 +6,10 @@
  */
 
 import type {
-  LeftoverFinder,
-  LeftoverSearch,
   Orphan,
-} from "../../../metadata/leftovers.ts";
+  OrphanFinder,
+  OrphanSearch,
+} from "../../../metadata/orphans.ts";
 import type { Plugin } from "../../../cni/plugin.ts";
 import { dispatch } from "../../../cni/skel.ts";
 import {
@@ -29,7 +29,7 @@ import {
   type CommentOwner,
   parseInstance,
   uniqueIps,
-} from "../owner/leftover_owners.ts";
+} from "../owner/comment_owner.ts";
 
 /**
  * Returns a finder of elements in a plugin's table; it finds none if the kernel
@@ -40,7 +40,7 @@ import {
 export function elementFinder(
   table: Table,
   load: () => Promise<Plugin>,
-): LeftoverFinder {
+): OrphanFinder {
   return async (search) => {
     using nftables = openNftables(search.hostNetns);
     if (nftables === undefined) return [];
@@ -61,7 +61,7 @@ interface Placed extends Element {
 }
 
 async function findElements(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   nftables: Nftables,
   table: Table,
   load: () => Promise<Plugin>,
@@ -124,7 +124,7 @@ export async function isWhole(owner: CommentOwner): Promise<boolean> {
 
 /** Removes the elements of a comment, and no others. */
 async function removeElements(
-  { hostNetns }: LeftoverSearch,
+  { hostNetns }: OrphanSearch,
   table: Table,
   comment: string,
 ): Promise<void> {
@@ -139,7 +139,7 @@ async function removeElements(
 
 /** Runs DEL of the plugin, which also ends connections and shared parts. */
 async function runDel(
-  { env, hostNetns, invoker, onStderr, log }: LeftoverSearch,
+  { env, hostNetns, invoker, onStderr, log }: OrphanSearch,
   plugin: Plugin,
   { network, container, ifName }: CommentOwner,
 ): Promise<void> {
@@ -168,7 +168,7 @@ async function runDel(
 
 /** Commits changes, unless the kernel has no nf_tables. */
 export async function commitIn(
-  { hostNetns }: LeftoverSearch,
+  { hostNetns }: OrphanSearch,
   plan: (nftables: Nftables) => Change[],
 ): Promise<void> {
   using nftables = openNftables(hostNetns);

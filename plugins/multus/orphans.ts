@@ -8,16 +8,16 @@
 import { listFiles } from "../../base/files/list_files.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import { NetworkRuntime } from "../../libcni/mod.ts";
 import { interfaceNameOf, networkOf } from "./model/attachment.ts";
 import { ScratchCache } from "./records/scratch_cache.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   state: { key: "cniDir", usual: MULTUS_CACHE_DIR, isCache: true },
   finders: [
     (search) =>
@@ -28,7 +28,7 @@ export const leftovers: Leftovers = {
 /** The kubelet's name for the interface of a pod's first network. */
 const FIRST_IFNAME = "eth0";
 
-function findScratch(search: LeftoverSearch, cniDir: string): Orphan[] {
+function findScratch(search: OrphanSearch, cniDir: string): Orphan[] {
   const scratch = new ScratchCache(cniDir, search.log);
   const times = new Map(
     listFiles(cniDir).map(({ name, since }) => [name, since]),

@@ -7,13 +7,13 @@
 
 import { removeIfThere } from "../../base/files/io.ts";
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../base/files/list_files.ts";
-import { recordOrphan } from "../parts/owner/leftovers.ts";
+import { recordOrphan } from "../parts/owner/orphans.ts";
 import { reclaim } from "./move.ts";
 import {
   DATA_DIR,
@@ -22,8 +22,8 @@ import {
   otherNetnsTest,
 } from "./record.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   state: { key: "dataDir", usual: DATA_DIR },
   finders: [
     (search) =>
@@ -31,7 +31,7 @@ export const leftovers: Leftovers = {
   ],
 };
 
-function findRecords(search: LeftoverSearch, directory: string): Orphan[] {
+function findRecords(search: OrphanSearch, directory: string): Orphan[] {
   const { evidence, hostNetns, log } = search;
   const times = new Map(
     listFiles(directory).map(({ name, since }) => [

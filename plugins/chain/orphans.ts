@@ -6,10 +6,10 @@
  */
 
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
@@ -22,8 +22,8 @@ import {
   readRecords,
 } from "./stale_records.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   finders: [(search) => findOrphans(search)],
 };
 
@@ -33,7 +33,7 @@ export const leftovers: Leftovers = {
  * @param directory Where the records are; /run/cni/chain by default
  */
 export function findOrphans(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   directory?: string,
 ): Orphan[] {
   return readRecords(directory).records
@@ -41,7 +41,7 @@ export function findOrphans(
 }
 
 function orphanOf(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   record: FoundRecord,
   directory: string | undefined,
 ): Orphan[] {

@@ -7,10 +7,10 @@
  */
 
 import type {
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { delRuleOf, type Table } from "../../ffi/nftables/change.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -27,26 +27,26 @@ import {
   addressesIn,
   commitIn,
   elementFinder,
-} from "../parts/firewall/leftover_elements.ts";
+} from "../parts/firewall/orphan_elements.ts";
 import {
   addressIn,
   hostTableOf,
   listTable,
   searchIptables,
-} from "../parts/firewall/leftover_iptables.ts";
+} from "../parts/firewall/orphan_iptables.ts";
 import {
   type CommentOwner,
   parseQuoted,
   uniqueIps,
-} from "../parts/owner/leftover_owners.ts";
+} from "../parts/owner/comment_owner.ts";
 import { openNftables } from "../parts/firewall/open_nftables.ts";
 import { IPTABLES_HOSTPORTS as HOSTPORTS } from "./mapping.ts";
 
 /** A container's chain of port mappings, or of a masquerade. */
 const CHAIN = /^CNI-(?:DN-[0-9a-f]{21}|SN-[0-9a-f]{21}|[0-9a-f]{24})$/;
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   finders: [
     elementFinder(
       { family: "inet", name: "cni_portmap" },
@@ -67,7 +67,7 @@ const GO_PORTMAP: readonly (readonly [Table, string])[] = [
 );
 
 /** Finds port mappings of the Go plugin. */
-function findGoPortmap(search: LeftoverSearch): Orphan[] {
+function findGoPortmap(search: OrphanSearch): Orphan[] {
   using nftables = openNftables(search.hostNetns);
   if (nftables === undefined) return [];
   const rules = GO_PORTMAP.flatMap(([table, chain]) =>
@@ -105,7 +105,7 @@ function findGoPortmap(search: LeftoverSearch): Orphan[] {
   );
 }
 
-async function findChains(search: LeftoverSearch): Promise<Orphan[]> {
+async function findChains(search: OrphanSearch): Promise<Orphan[]> {
   const found: Chain[] = [];
   await searchIptables(search, "nat", HOSTPORTS, async (iptables) => {
     found.push(...await listChains(iptables));
@@ -142,7 +142,7 @@ async function listChains(iptables: Iptables): Promise<Chain[]> {
 
 /** Lists the orphaned chains of containers, both families together. */
 function listOrphanedChains(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   found: readonly Chain[],
 ): Orphan[] {
   return [...Map.groupBy(found, ({ name }) => name)].flatMap(
@@ -176,7 +176,7 @@ function namespaceIn(rule: string): string[] {
 }
 
 async function removeChain(
-  search: LeftoverSearch,
+  search: OrphanSearch,
   table: TableName,
   chain: string,
 ): Promise<void> {

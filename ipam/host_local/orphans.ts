@@ -8,22 +8,22 @@ import { ifPossible } from "../../base/files/io.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import type {
   FoundLease,
-  Leftovers,
-  LeftoverSearch,
   Orphan,
-} from "../../metadata/leftovers.ts";
+  OrphanSearch,
+  PluginOrphans,
+} from "../../metadata/orphans.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import { containerOf, parsePersistent } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
 
-/** See {@linkcode Leftovers}. */
-export const leftovers: Leftovers = {
+/** See {@linkcode PluginOrphans}. */
+export const orphans: PluginOrphans = {
   state: { key: "dataDir", usual: "/var/lib/cni/networks" },
   finders: [findLeases],
   listLeases,
 };
 
-async function findLeases(search: LeftoverSearch): Promise<Orphan[]> {
+async function findLeases(search: OrphanSearch): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
   for (const dataDir of search.places) {
     const entries = ifPossible(() => [...Deno.readDirSync(dataDir)]) ?? [];
@@ -56,7 +56,7 @@ export function listLeases(directories: readonly string[]): FoundLease[] {
 }
 
 async function findIn(
-  { evidence, log }: LeftoverSearch,
+  { evidence, log }: OrphanSearch,
   dataDir: string,
   network: string,
 ): Promise<Orphan[]> {

@@ -21,11 +21,11 @@ export interface Evidence {
    *
    * @returns Undefined if it is alive, or there is no evidence
    */
-  findReason(owner: LeftoverOwner): Reason | undefined;
+  findReason(owner: OrphanOwner): Reason | undefined;
 }
 
 /** A running search, as a plugin sees it. */
-export interface LeftoverSearch {
+export interface OrphanSearch {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
   /** The tool's environment. */
@@ -63,13 +63,13 @@ export interface FoundLease {
   readonly since: Date;
 }
 
-/** Finds leftovers. */
-export type LeftoverFinder = (
-  search: LeftoverSearch,
+/** Finds orphans. */
+export type OrphanFinder = (
+  search: OrphanSearch,
 ) => MaybePromise<Orphan[]>;
 
 /** A plugin's possible orphans on a node. */
-export interface Leftovers {
+export interface PluginOrphans {
   /** Where the plugin keeps state: the key that names it, and the default. */
   readonly state?: {
     readonly key: string;
@@ -78,7 +78,7 @@ export interface Leftovers {
     readonly isCache?: boolean;
   };
   /** Finders; a finder that several plugins share runs once. */
-  readonly finders?: readonly LeftoverFinder[];
+  readonly finders?: readonly OrphanFinder[];
   /** Lists leases, which show that containers are alive. */
   readonly listLeases?: (places: readonly string[]) => FoundLease[];
 }
@@ -107,7 +107,7 @@ export interface Reason {
   /** The evidence, for people. */
   readonly why: string;
   /** What the orphan reveals about its container, if the tool has to decide. */
-  readonly owner?: LeftoverOwner;
+  readonly owner?: OrphanOwner;
 }
 
 /** A resource of a deleted container. */
@@ -129,7 +129,7 @@ export interface Orphan extends Reason {
 }
 
 /** What an orphan reveals about the container that it belongs to. */
-export interface LeftoverOwner {
+export interface OrphanOwner {
   /** "" if unknown. */
   readonly container?: string;
   /** Whether the container's ID may be truncated. */
