@@ -6,7 +6,7 @@ const NEVER = new AbortController().signal;
 /** Waits for turns in the background, and keeps a story of them. */
 class Story {
   readonly queue: KeyedQueue;
-  readonly told: string[] = [];
+  readonly turns: string[] = [];
   readonly #open = new Map<string, Disposable>();
 
   constructor(limit: number) {
@@ -15,7 +15,7 @@ class Story {
 
   wait(name: string, key?: string, signal = NEVER): Promise<void> {
     return this.queue.wait(key, signal).then((turn) => {
-      this.told.push(turn === undefined ? `${name} gave up` : name);
+      this.turns.push(turn === undefined ? `${name} gave up` : name);
       if (turn !== undefined) this.#open.set(name, turn);
     });
   }
@@ -36,11 +36,11 @@ Deno.test("KeyedQueue: tasks of one key run one after the other, others beside t
   for (const name of ["a1", "a2", "b1"]) story.wait(name, name[0]);
   story.wait("free");
   await settle();
-  assertEquals(story.told, ["a1", "b1", "free"]);
+  assertEquals(story.turns, ["a1", "b1", "free"]);
   assertEquals([story.queue.running, story.queue.waiting], [3, 1]);
   await story.end("b1");
   await story.end("a1");
-  assertEquals(story.told.at(-1), "a2");
+  assertEquals(story.turns.at(-1), "a2");
   await story.end("a2");
   await story.end("free");
   assertEquals([story.queue.running, story.queue.waiting], [0, 0]);
@@ -50,10 +50,10 @@ Deno.test("KeyedQueue: only some run at once, the others in order", async () => 
   const story = new Story(2);
   for (const name of ["a", "b", "c", "d"]) story.wait(name);
   await settle();
-  assertEquals(story.told, ["a", "b"]);
+  assertEquals(story.turns, ["a", "b"]);
   await story.end("b");
   await story.end("a");
-  assertEquals(story.told, ["a", "b", "c", "d"]);
+  assertEquals(story.turns, ["a", "b", "c", "d"]);
   assertEquals(story.queue.running, 2);
 });
 
@@ -66,9 +66,9 @@ Deno.test("KeyedQueue: a signal ends the wait for a key, and those behind keep t
   await settle();
   controller.abort();
   await settle();
-  assertEquals(story.told, ["1", "2 gave up"]);
+  assertEquals(story.turns, ["1", "2 gave up"]);
   await story.end("1");
-  assertEquals(story.told, ["1", "2 gave up", "3"]);
+  assertEquals(story.turns, ["1", "2 gave up", "3"]);
 });
 
 Deno.test("KeyedQueue: a signal ends the wait for a slot, and no slot is lost", async () => {
@@ -82,7 +82,7 @@ Deno.test("KeyedQueue: a signal ends the wait for a slot, and no slot is lost", 
   await settle();
   await story.end("1");
   await story.end("3");
-  assertEquals(story.told, ["1", "2 gave up", "3"]);
+  assertEquals(story.turns, ["1", "2 gave up", "3"]);
   assertEquals(story.queue.running, 0);
   // At the same moment as it gets the slot.
   const last = abortable();
@@ -93,7 +93,7 @@ Deno.test("KeyedQueue: a signal ends the wait for a slot, and no slot is lost", 
   await story.end("4");
   await story.end("5");
   assertEquals(story.queue.running, 0);
-  assert(story.told.includes("5 gave up"));
+  assert(story.turns.includes("5 gave up"));
 });
 
 function abortable(): { signal: AbortSignal; abort: () => void } {
@@ -167,11 +167,11 @@ Deno.test("KeyedQueue: a task that ends while it waits takes no slot later", asy
 
 Deno.test("ReadWriteLock: exclusive work runs alone, in the order in which it came", async () => {
   const lock = new ReadWriteLock();
-  const told: string[] = [];
+  const turns: string[] = [];
   const held = new Map<string, Disposable>();
   const wait = async (name: string): Promise<void> => {
     const one = await lock.wait(name.startsWith("GC"));
-    told.push(name);
+    turns.push(name);
     if (one !== undefined) held.set(name, one);
   };
   const end = async (name: string): Promise<void> => {
@@ -180,30 +180,30 @@ Deno.test("ReadWriteLock: exclusive work runs alone, in the order in which it ca
   };
   for (const name of ["a", "b", "GC1", "c", "GC2", "d"]) wait(name);
   await settle();
-  assertEquals(told, ["a", "b"]);
+  assertEquals(turns, ["a", "b"]);
   await end("a");
   await end("b");
-  assertEquals(told.slice(2), ["GC1"]);
+  assertEquals(turns.slice(2), ["GC1"]);
   await end("GC1");
-  assertEquals(told.slice(3), ["c"]);
+  assertEquals(turns.slice(3), ["c"]);
   await end("c");
-  assertEquals(told.slice(4), ["GC2"]);
+  assertEquals(turns.slice(4), ["GC2"]);
   await end("GC2");
-  assertEquals(told.slice(5), ["d"]);
+  assertEquals(turns.slice(5), ["d"]);
   await end("d");
 });
 
 Deno.test("ReadWriteLock: others pass exclusive work that waits for slow work", async () => {
   const lock = new ReadWriteLock(1);
   const slow = await lock.wait(false);
-  const told: string[] = [];
+  const turns: string[] = [];
   const collecting = lock.wait(true).then((held) => {
-    told.push("GC");
+    turns.push("GC");
     return held;
   });
   const later = [await lock.wait(false), await lock.wait(false)];
   for (const one of [slow, ...later]) {
-    assertEquals(told, []);
+    assertEquals(turns, []);
     one?.[Symbol.dispose]();
   }
   (await collecting)?.[Symbol.dispose]();

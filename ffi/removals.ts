@@ -1,8 +1,8 @@
 /**
- * Hears what is removed from a namespace: rules of nftables, links, addresses,
- * routes, queues, ports of bridges, forwarding and answers for neighbours; and that
- * firewalld starts, whose zones then have no source of a container. The kernel tells
- * nobody about rules of iptables-legacy.
+ * Reports what is removed from a namespace: rules of nftables, links, addresses,
+ * routes, queueing disciplines, ports of bridges, forwarding and proxy neighbours; and
+ * that firewalld starts, whose zones then contain no container's address. The kernel
+ * does not report rules of iptables-legacy.
  *
  * @module
  */

@@ -71,7 +71,7 @@ export function limitOverall(limits: TimeLimits): JoinedSignal {
  *   PATCH is a merge patch or tests what it changes, each PUT names the version
  *   that it replaces
  * @throws {KubeError} The error of the last try; if that try ran out of time,
- *   the error of the one before, which tells more
+ *   the error of the try before, which explains more
  */
 export async function retry<T>(
   attempt: (signal: AbortSignal) => Promise<T>,

@@ -3,7 +3,7 @@ import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { askPlugin } from "./ask_plugin.ts";
 
 const DESCRIBE = { ask: "describe" } as const;
-const WORLD = { env: { PATH: "/usr/bin:/bin" }, signal: undefined };
+const CONTEXT = { env: { PATH: "/usr/bin:/bin" }, signal: undefined };
 
 Deno.test("askPlugin() returns what a plugin tells, and nothing of others", async (t) => {
   using directory = new PluginDirectory();
@@ -18,7 +18,10 @@ Deno.test("askPlugin() returns what a plugin tells, and nothing of others", asyn
   for (const [name, script, expected] of rows) {
     await t.step(name, async () => {
       const path = directory.add("plugin", `cat > /dev/null; ${script}`);
-      assertEquals(await askPlugin(path, DESCRIBE, WORLD) as unknown, expected);
+      assertEquals(
+        await askPlugin(path, DESCRIBE, CONTEXT) as unknown,
+        expected,
+      );
     });
   }
 });
@@ -30,7 +33,7 @@ Deno.test("askPlugin() asks by VERSION, with a question that others ignore", asy
     `cat > ${directory.path}/stdin; echo $CNI_COMMAND $CNI_TOOL_ASKS > ` +
       `${directory.path}/command`,
   );
-  await askPlugin(path, DESCRIBE, WORLD);
+  await askPlugin(path, DESCRIBE, CONTEXT);
   assertEquals(directory.read("command"), "VERSION describe\n");
   const { cniVersion, tools } = JSON.parse(directory.read("stdin"));
   assertEquals([cniVersion, tools], ["1.1.0", DESCRIBE]);
@@ -39,7 +42,7 @@ Deno.test("askPlugin() asks by VERSION, with a question that others ignore", asy
 Deno.test("askPlugin() gives up on a plugin that does not answer", async () => {
   using directory = new PluginDirectory();
   const path = directory.add("plugin", "exec sleep 600");
-  assertEquals(await askPlugin(path, DESCRIBE, WORLD, 20), undefined);
+  assertEquals(await askPlugin(path, DESCRIBE, CONTEXT, 20), undefined);
   const signal = AbortSignal.abort(new Error("interrupted"));
-  await assertRejects(() => askPlugin(path, DESCRIBE, { ...WORLD, signal }));
+  await assertRejects(() => askPlugin(path, DESCRIBE, { ...CONTEXT, signal }));
 });

@@ -2,7 +2,7 @@
 
 /**
  * The node daemon as a process, with executables that hand their calls over to
- * it: callers and daemons that go away, stop, or see another world.
+ * it: callers and daemons that go away, stop, or have different namespaces.
  *
  * @module
  */
@@ -328,7 +328,7 @@ test(
 );
 
 test(
-  "leaves calls of another world to their callers",
+  "leaves calls of other namespaces to their callers",
   async (scene, daemon) => {
     const wrappers: Record<string, readonly string[]> = {
       "another mount namespace": ["unshare", "--mount"],
@@ -362,7 +362,7 @@ test(
 );
 
 test(
-  "declines a DEL of another world after the ADD",
+  "declines a DEL of another namespace after the ADD",
   async (scene, daemon) => {
     const add = daemon.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");

@@ -1,5 +1,5 @@
 /**
- * IPAMClaims of this node's attachments, as far as the API server tells.
+ * IPAMClaims of this node's attachments, as far as the API server reports them.
  *
  * @module
  */

@@ -87,7 +87,7 @@ export async function diagnose(
 }
 
 /**
- * Leaves out a finding that tells only where packets of containers end, if other
+ * Omits a finding that only reports where packets of containers end, if other
  * errors are about a container at one end of each path.
  */
 function isCause(

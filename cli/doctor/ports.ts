@@ -33,7 +33,7 @@ function listMapped(attachment: NodeAttachment): Mapped[] {
 
 function findTwice(node: NodeReader): Findings {
   const mapped = node.liveAttachments.flatMap(listMapped);
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return mapped.flatMap((one, at) => {
     const earlier = mapped.slice(0, at).find((other) =>
       isSameHostPort(one.port)(other.port) &&
@@ -48,8 +48,8 @@ function findTwice(node: NodeReader): Findings {
     const problem = `port ${hostPort} (${protocol}) of the host is mapped ` +
       `twice: to ${first} and to ${second}`;
     // A container with addresses of both families has the port twice.
-    if (told.has(problem)) return [];
-    told.add(problem);
+    if (reported.has(problem)) return [];
+    reported.add(problem);
     return [error(
       problem,
       "connections reach one of them only",

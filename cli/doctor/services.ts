@@ -275,7 +275,7 @@ async function findApiServers(node: NodeReader): Promise<Findings> {
   return findings;
 }
 
-/** Asks an API server for its version, once. Returns why it does not tell. */
+/** Asks an API server for its version, once. Returns why it does not answer. */
 async function askServer(
   kubeconfig: string,
   { env, signal }: NodeReader,

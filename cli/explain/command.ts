@@ -1,5 +1,5 @@
 /**
- * `cni explain` and `cni schema`: tell what configurations may have.
+ * `cni explain` and `cni schema`: describe the keys of configurations.
  *
  * @module
  */

@@ -33,7 +33,7 @@ import { noteNoPlugins } from "../validate/plugin_calls.ts";
 import { validateNetwork } from "../validate/validate.ts";
 import { checkTarget, writeTarget } from "../written_file.ts";
 
-/** The world of `cni init`. */
+/** What `cni init` depends on. */
 export interface InitSetting {
   /** Undefined without a terminal. */
   readonly ask: Prompt | undefined;

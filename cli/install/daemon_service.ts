@@ -125,7 +125,7 @@ export class DaemonService {
   /**
    * Reads its state.
    *
-   * @throws {CniError} 999 if systemd does not tell
+   * @throws {CniError} 999 if systemd does not answer
    */
   async read(): Promise<ServiceState> {
     const keys = ["LoadState", "ActiveState", "UnitFileState", "MainPID"];
@@ -141,7 +141,7 @@ export class DaemonService {
   /**
    * Returns what {@linkcode update} would do.
    *
-   * @throws {CniError} 5 if the unit is another program's, 999 if systemd does not tell
+   * @throws {CniError} 5 if the unit is another program's, 999 if systemd does not answer
    */
   async compare(options: ServiceOptions): Promise<ServiceChange> {
     const { executable, isReplaced } = options;

@@ -138,13 +138,13 @@ class FakeNode implements Disposable {
 
   /** Runs the tool on a terminal of a width, or in a pipe. */
   async show(width: number | undefined, ...argv: string[]): Promise<string[]> {
-    const world = width === undefined ? {} : { width };
+    const context = width === undefined ? {} : { width };
     const flags = argv[0] === "netns"
       ? []
       // It looks for no plugins.
       : this.flags.slice(0, argv[0] === "show" ? 2 : 3);
     const line = [...argv, ...flags];
-    const { stdout } = await runCniOn(world, ...line);
+    const { stdout } = await runCniOn(context, ...line);
     return stdout.trimEnd().replaceAll(this.path, "").split("\n");
   }
 
@@ -335,18 +335,18 @@ Deno.test("cni networks and cni show tell which addresses stay", async () => {
   assertEquals(pods.split(/ {2,}/).slice(0, 3), [
     "pods",
     "10.22.0.0/24",
-    "3/253, 1 stay",
+    "3/253, 1 persistent",
   ]);
   const details = (await node.show(undefined, "networks", "pods"))
     .map((line) => line.replace(/ +/g, " "));
   assert(
     details.includes(
-      "Addresses 10.22.0.0/24: 3 used, 1 stay, 249 free; leases in /leases/pods",
+      "Addresses 10.22.0.0/24: 3 used, 1 persistent, 249 free; leases in /leases/pods",
     ),
     details.join("\n"),
   );
   assert(
-    details.includes(`Stays 10.22.0.4 for shop/db-0 eth0, until ${until}`),
+    details.includes(`Persistent 10.22.0.4 for shop/db-0 eth0, until ${until}`),
   );
   const { staying } = JSON.parse(
     (await node.show(undefined, "show", "--json")).join("\n"),

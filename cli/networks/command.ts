@@ -15,7 +15,7 @@ import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 import { findDaemon, listNetworks, type NetworkRow } from "./read_networks.ts";
 
-/** Reads all configurations in search order, or tells all about one network. */
+/** Reads all configurations in search order, or describes one network. */
 export async function networks(call: CniCall): Promise<Output> {
   const directories = readDirectories(call);
   const [name] = call.args;
@@ -112,7 +112,8 @@ const COLUMNS: readonly Column<NetworkRow>[] = [
     heading: "USED",
     cell: ({ used, addresses, staying, poolProblem }) =>
       poolProblem === null
-        ? formatUse(used, addresses) + (staying ? `, ${staying} stay` : "")
+        ? formatUse(used, addresses) +
+          (staying ? `, ${staying} persistent` : "")
         : "invalid",
     mark: ({ used, addresses, poolProblem }, style) =>
       poolProblem !== null || used !== null && used === addresses

@@ -259,7 +259,7 @@ function formatDetails(details: Details, call: CniCall, style: Style): string {
       ? []
       : [["Addresses", `invalid: ${poolProblem}`] as const],
     ...details.pools.flatMap(({ staying }) =>
-      staying.map((one) => ["Stays", formatPersistent(one)] as const)
+      staying.map((one) => ["Persistent", formatPersistent(one)] as const)
     ),
     ...details.pools.flatMap(({ setAside }) =>
       setAside.map(({ address, mac, until }) =>
@@ -316,10 +316,10 @@ function formatPersistent(
 function formatPool(
   { subnets, used, staying, setAside, free, leases }: Pool,
 ): string {
-  const stay = staying.length > 0 ? `${staying.length} stay, ` : "";
+  const persistent = staying.length > 0 ? `${staying.length} persistent, ` : "";
   const aside = setAside.length > 0 ? `${setAside.length} set aside, ` : "";
   const left = free < 1e6 ? `${free}` : free.toExponential(0).replace("+", "");
   return `${
     subnets.join(", ")
-  }: ${used} used, ${stay}${aside}${left} free; leases in ${leases}`;
+  }: ${used} used, ${persistent}${aside}${left} free; leases in ${leases}`;
 }

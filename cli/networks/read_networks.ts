@@ -52,7 +52,7 @@ export interface NetworkRow {
   readonly daemon: NodeDaemon["is"] | "off" | "denied" | null;
 }
 
-/** A network as its file tells. */
+/** A network, as its file describes it. */
 type ReadRow =
   & Pick<
     NetworkRow,

@@ -203,7 +203,7 @@ if (import.meta.main) await runMain(IDENT);
 `,
 };
 
-/** What a kind of plugin tells tools: lines of `about`, a text, and keys. */
+/** The description of a kind of plugin for tools: lines of `about`, a text, and keys. */
 const DESCRIPTIONS: Readonly<
   Record<TemplateKind, readonly [string, string, string]>
 > = {
@@ -231,7 +231,7 @@ const DESCRIPTIONS: Readonly<
   ],
 };
 
-/** Returns what the plugin tells tools: `metadata.ts`. */
+/** Formats the plugin's description for tools: `metadata.ts`. */
 function formatMetadata(kind: TemplateKind): string {
   const [metadata, text, keys] = DESCRIPTIONS[kind];
   const has = (lines: string): string => kind === "chained" ? lines : "";

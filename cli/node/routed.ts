@@ -66,7 +66,7 @@ function isRouter({ type, document }: PluginConf): boolean {
     (hasGateway(document) || findValue(document, "ipMasq") === true);
 }
 
-/** Lists the subnets of a plugin's addresses, as far as its configuration tells. */
+/** Lists the subnets of a plugin's addresses, as far as its configuration names them. */
 export function listSubnets({ document }: PluginConf): Cidr[] {
   const ipam = ipamOf(document);
   const [subnet, ranges, addresses] = ["subnet", "ranges", "addresses"]

@@ -91,7 +91,7 @@ export async function repairAttachments(
     options.takeLoss,
   );
   const done = new Map<NodeAttachment, AttachmentRepair>();
-  // Nothing tells what their last plugin has repaired.
+  // What their last plugin has repaired is unknown.
   const interrupted = new Set<NodeAttachment>();
   const runtimes = new Map<string, NetworkRuntime>();
   const runtimeOf = ({ cacheDir }: NodeAttachment): NetworkRuntime => {
@@ -242,7 +242,7 @@ async function repairAttachment(
   }
 }
 
-/** Returns the plugins to ask of an attachment, and what they are told of it. */
+/** Returns the plugins to call for an attachment, and their input. */
 function parse(
   attachment: NodeAttachment,
 ): {

@@ -19,7 +19,7 @@ const NAME_MAX = 255;
 
 const encoder = new TextEncoder();
 
-/** What a header tells of a file. */
+/** The attributes of a file in a header. */
 interface Fields {
   readonly path: string;
   /** In bytes. */

@@ -20,8 +20,8 @@ Deno.test("cni trace shows errors in full on a terminal of 80 columns", async ()
   using directory = new PluginDirectory();
   const file = directory.addFile("trace", RECORDS);
   const call = ["trace", "--from", file];
-  const world = { isTerminal: true, width: 80, env: { NO_COLOR: "1" } };
-  const narrow = await runCniOn(world, ...call);
+  const context = { isTerminal: true, width: 80, env: { NO_COLOR: "1" } };
+  const narrow = await runCniOn(context, ...call);
   const text = narrow.stdout + narrow.stderr;
   assertEquals(text.split("\n").filter((line) => line.length > 80), []);
   assertMatch(text, /readDir +\/var\/lib\/cni\/resu.*….*network-eth0$/m);
@@ -29,6 +29,6 @@ Deno.test("cni trace shows errors in full on a terminal of 80 columns", async ()
   assertMatch(text, /^ {2}✗ ENODEV$/m);
   assertMatch(text, /Shortened: OBJECT \(--wide shows all\)/);
   const whole = new RegExp(`${PATH} ✗ No such file or directory`);
-  assertMatch((await runCniOn(world, ...call, "--wide")).stdout, whole);
+  assertMatch((await runCniOn(context, ...call, "--wide")).stdout, whole);
   assertMatch((await runCniOn({}, ...call)).stdout, whole);
 });

@@ -117,7 +117,7 @@ function followCalls(recorder: SpanRecorder): CallTrace {
 function describeOutcome(
   { outcome }: EndedCall,
 ): Parameters<ReturnType<SpanRecorder["begin"]>["end"]>[0] {
-  if ("declined" in outcome) return { more: { notMine: outcome.declined } };
+  if ("declined" in outcome) return { more: { declined: outcome.declined } };
   if (outcome.exitCode === 0) return {};
   try {
     const { code, msg, details } = JSON.parse(outcome.stdout);

@@ -29,7 +29,7 @@ export interface Ending {
 
 /** An operation that has begun. */
 export interface Begun {
-  /** Variables that tell a program which operation has started it. */
+  /** Variables that name the operation to the programs that it starts. */
   readonly variables: Readonly<Record<string, string>>;
   /** Does something that is part of it. */
   readonly within: <T>(work: () => T) => T;

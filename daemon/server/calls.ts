@@ -203,7 +203,7 @@ export class Calls {
       network: ended.network,
       container: call.env["CNI_CONTAINERID"],
       ifname: call.env["CNI_IFNAME"],
-      ..."declined" in outcome ? { notMine: outcome.declined } : { code },
+      ..."declined" in outcome ? { declined: outcome.declined } : { code },
       ms: ms.toFixed(1),
       waitedMs: waitedMs.toFixed(1),
       from: call.from,

@@ -151,7 +151,7 @@ export class KnownState implements Disposable {
   }
 }
 
-/** The changes that matter. A deleted table's rules and sets are told one by one. */
+/** The changes that matter. The kernel reports each rule and set of a deleted table. */
 const NOTED: readonly number[] = [
   newChain,
   newRule,

@@ -247,11 +247,11 @@ rootTest("LinkRequests.ensureAllGone() deletes the given links only", () => {
   const ifb = { mtu: 1500, transmitQueueLength: 1 };
   const add = (name: string): number =>
     rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
-  const doomed = [add("a"), rtnl.link.addIfb({ ...ifb, name: "b" }).index];
+  const toDelete = [add("a"), rtnl.link.addIfb({ ...ifb, name: "b" }).index];
   add("c");
-  rtnl.link.ensureAllGone([999, ...doomed]);
+  rtnl.link.ensureAllGone([999, ...toDelete]);
   assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "c"], ["lo", "c"]]);
-  rtnl.link.ensureAllGone(doomed);
+  rtnl.link.ensureAllGone(toDelete);
   rtnl.link.ensureAllGone([]);
   assertEquals(namesOf(host), ["lo", "c"]);
   rtnl.link.ensureAllGone([rtnl.link.get("c").index]);

@@ -106,14 +106,14 @@ export class Upstream implements Channel {
       log.info("Reconnecting to the API server", { reason });
       pause(GRACE_MS).then(() => left[Symbol.dispose]());
     } catch (error) {
-      this.#tell(error, reason);
+      this.#logOnce(error, reason);
     } finally {
       this.#opening = undefined;
     }
   }
 
   /** Logs a lasting problem once. */
-  #tell(error: unknown, reason: string): void {
+  #logOnce(error: unknown, reason: string): void {
     const problem = describeError(error);
     const isKnown = this.#problem !== undefined &&
       describeError(this.#problem) === problem;

@@ -56,7 +56,7 @@ static struct {
   size_t read_length, back_length;
   bool has_read, is_stdin_replaced, is_answered, has_failed_to_read;
   unsigned polls;
-} world;
+} simulated;
 
 static jmp_buf at_exit;
 
@@ -102,23 +102,23 @@ static long read_process(char *to, size_t room) {
 
 static long read_stream(int fd, char *to, size_t room) {
   if (fd == PROCESS_FILE) return read_process(to, room);
-  if (fd != STDIN) return read_from(&world.daemon, to, room);
-  world.has_read = true;
-  long count = read_from(&world.configuration, to, room);
+  if (fd != STDIN) return read_from(&simulated.daemon, to, room);
+  simulated.has_read = true;
+  long count = read_from(&simulated.configuration, to, room);
   if (count > 0) {
-    memcpy(world.read + world.read_length, to, (size_t)count);
-    world.read_length += (size_t)count;
+    memcpy(simulated.read + simulated.read_length, to, (size_t)count);
+    simulated.read_length += (size_t)count;
   }
-  if (count == -EIO) world.has_failed_to_read = true;
+  if (count == -EIO) simulated.has_failed_to_read = true;
   return count;
 }
 
 static long write_stream(int fd, const char *from, size_t length) {
   long count = part_of(length);
-  if (fd == STDOUT) world.is_answered = true;
+  if (fd == STDOUT) simulated.is_answered = true;
   if (count > 0 && (fd == FILE_IN_MEMORY || fd == PIPE_IN)) {
-    memcpy(world.back + world.back_length, from, (size_t)count);
-    world.back_length += (size_t)count;
+    memcpy(simulated.back + simulated.back_length, from, (size_t)count);
+    simulated.back_length += (size_t)count;
   }
   return count;
 }
@@ -162,10 +162,10 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) {
     case SYS_FCNTL: return or_error(0, EPERM);
     case SYS_DUP3:
       require(b == STDIN && (a == FILE_IN_MEMORY || a == PIPE_OUT));
-      world.is_stdin_replaced = true;
+      simulated.is_stdin_replaced = true;
       return or_error(0, EIO);
     case SYS_PPOLL:
-      require(++world.polls < 1 << 20);
+      require(++simulated.polls < 1 << 20);
       if (next_random() < 8) return -EPERM;
       return next_random() < 128 ? 0 : 1;
     case SYS_EXIT_GROUP: longjmp(at_exit, 1);
@@ -219,26 +219,26 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   require(mapping != NULL);
   random_at = data;
   random_end = data + size;
-  memset(&world, 0, offsetof(__typeof__(world), read));
-  world.read_length = world.back_length = world.polls = 0;
-  world.has_read = world.is_stdin_replaced = false;
-  world.is_answered = world.has_failed_to_read = false;
+  memset(&simulated, 0, offsetof(__typeof__(simulated), read));
+  simulated.read_length = simulated.back_length = simulated.polls = 0;
+  simulated.has_read = simulated.is_stdin_replaced = false;
+  simulated.is_answered = simulated.has_failed_to_read = false;
   static long stack[MAX_VARIABLES + 4], before[MAX_VARIABLES + 4];
   static char *texts[MAX_VARIABLES + 1];
   static size_t count;
   make_stack(stack, texts, &count);
   memcpy(before, stack, sizeof stack);
-  world.configuration = take_input(MAX_INPUT);
-  world.daemon = take_input(MAX_INPUT);
+  simulated.configuration = take_input(MAX_INPUT);
+  simulated.daemon = take_input(MAX_INPUT);
   if (setjmp(at_exit) == 0) {
     const struct start start = run(stack);
     require(start.stack == stack && memcmp(stack, before, sizeof stack) == 0);
-    require(!world.is_answered);
-    require(world.is_stdin_replaced || !world.has_read ||
-            world.has_failed_to_read);
-    if (world.is_stdin_replaced) {
-      require(world.back_length == world.read_length);
-      require(memcmp(world.back, world.read, world.read_length) == 0);
+    require(!simulated.is_answered);
+    require(simulated.is_stdin_replaced || !simulated.has_read ||
+            simulated.has_failed_to_read);
+    if (simulated.is_stdin_replaced) {
+      require(simulated.back_length == simulated.read_length);
+      require(memcmp(simulated.back, simulated.read, simulated.read_length) == 0);
     }
   }
   while (count > 0) free(texts[--count]);

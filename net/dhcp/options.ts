@@ -156,7 +156,7 @@ function decodeText(bytes: Bytes): string {
   return new TextDecoder().decode(bytes).replace(/\0+$/, "");
 }
 
-/** Decodes routes to networks whose class tells the prefix length. */
+/** Decodes routes to networks whose class determines the prefix length. */
 function decodeStaticRoutes(bytes: Bytes): OptionRoute[] {
   const ips = decodeIps(bytes);
   return ips.slice(0, ips.length - ips.length % 2).flatMap((dst, index) => {

@@ -178,8 +178,8 @@ export function ensureRoutes(
  * repeat the DEL of a container whose address was given to the next one.
  *
  * @param names The links' names
- * @throws {Error} If the kernel refuses, or containers come and go too fast to tell
- *   whose an address is
+ * @throws {Error} If the kernel refuses, or containers start and stop too fast to
+ *   determine which of them has an address
  */
 export function deleteOwnRoutes(
   call: Call<BridgeConfig>,

@@ -1,5 +1,5 @@
 /**
- * Keys of plugins, for code that does not load what plugins tell of them.
+ * Keys of plugins, for code that does not load the plugins' metadata.
  * `deno task schemas` writes it from the metadata of all plugins.
  *
  * @module

@@ -1,7 +1,7 @@
 /**
  * The sandbox's rules and routes, and which of them belong to an attachment.
  *
- * No records are kept: the rule itself tells. ADD adds it first and DEL deletes
+ * No records are kept, because the rule itself identifies the table. ADD adds it first and DEL deletes
  * it last, so at any time between, the rule of an interface's address leads to
  * its table. This also holds for attachments of the Go plugin.
  *

@@ -39,7 +39,7 @@ export interface BootOptions {
    * between two processors.
    */
   readonly processor?: number | undefined;
-  /** Ends the kernel; its reason is told. */
+  /** Ends the kernel, and reports the signal's reason. */
   readonly stop: AbortSignal;
   /** Is given what the second console prints, as it comes. */
   readonly onText: (text: string) => void;

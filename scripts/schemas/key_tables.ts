@@ -75,7 +75,7 @@ export async function formatKeyTables(): Promise<string> {
     `  ${JSON.stringify([key, names, ...usual])},\n`
   );
   return `/**
- * Keys of plugins, for code that does not load what plugins tell of them.
+ * Keys of plugins, for code that does not load the plugins' metadata.
  * \`deno task schemas\` writes it from the metadata of all plugins.
  *
  * @module

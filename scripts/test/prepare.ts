@@ -47,7 +47,7 @@ export class Preparation implements AsyncDisposable {
 
   constructor(wanted: Wanted, stop: AbortSignal) {
     this.place = this.#prepare(wanted, stop);
-    this.place.catch(() => {}); // Whoever waits for it is told.
+    this.place.catch(() => {}); // Whoever waits for it gets the error.
   }
 
   async #prepare(wanted: Wanted, stop: AbortSignal): Promise<TestPlace> {

@@ -209,7 +209,7 @@ export interface ProcessOptions {
   readonly enter?: readonly string[];
   /** Variables beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
-  /** Stops the process and its descendants; its reason is told. */
+  /** Stops the process and its descendants, and reports the signal's reason. */
   readonly stop: AbortSignal;
   /** Is given what the process prints, as it comes. */
   readonly onText?: (text: string) => void | Promise<void>;

@@ -31,8 +31,8 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 export const BUILD = "by daemon";
 
 /**
- * Takes every caller for one that sees a world. The process of a test is in its
- * own namespace, and calls for hosts in others.
+ * Gives every caller the daemon's own attributes, because the process of a test is in
+ * its own namespace, and calls for hosts in others.
  */
 export function attributesLike(
   getOwn: () => OwnAttributes,

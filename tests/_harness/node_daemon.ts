@@ -195,7 +195,7 @@ export function readStory(log: string): string[] {
     const [, plugin, command, rest = ""] =
       /msg=call plugin=(\S+) command=(\S+) (.*)$/.exec(line) ?? [];
     if (plugin === undefined) return [];
-    const code = / code=(\d+)/.exec(rest)?.[1] ?? "not mine";
+    const code = / code=(\d+)/.exec(rest)?.[1] ?? "declined";
     return [`${plugin} ${command} ${code}`];
   });
 }

@@ -320,7 +320,7 @@ const ONCE: Readonly<Record<string, Row>> = {
       if (text === undefined) assertSuccess(checked);
       else assertFailure(checked, 999, text);
     }
-    // The next ADD mends it for all.
+    // The next ADD repairs it for all attachments.
     await ports.add("b", config);
     await ports.run("CHECK", withResult, "a", sandbox);
   },

@@ -1,8 +1,8 @@
 /**
- * Every plugin and verb with a fault after each step that changes the world: the
+ * Every plugin and verb with a fault after each step that changes the node: the
  * step fails although it is done, the process is dead from then on, or a node
  * daemon's call fails. Then the runtime's DEL, DEL again and GC must leave the
- * world as it was. Each step gets one of the faults, in turn;
+ * node as it was. Each step gets one of the faults, in turn;
  * `CNI_FAULTS=all` gives it all of them.
  *
  * The steps are listed in golden/fault_steps.txt, which
@@ -38,7 +38,7 @@ import { FAULT_ROWS, type FaultRow, titleOf, WITHOUT_ROW } from "./rows.ts";
 import type { Keys } from "../_harness/plugin_scene.ts";
 import { needsInetRules } from "../_harness/rules.ts";
 import { spawnIn } from "../_harness/spawn_in.ts";
-import { type Fault, WorldChanges } from "./world_changes.ts";
+import { type Fault, NodeChanges } from "./node_changes.ts";
 
 const PAGE = new URL("../golden/fault_steps.txt", import.meta.url);
 
@@ -154,7 +154,7 @@ class Scene implements Disposable {
     // What attachments share is there from now on.
     const { json: result } = await scene.#succeed("ADD");
     await scene.cleanUp("the first DEL", result);
-    scene.#first = scene.world();
+    scene.#first = scene.state();
     return scene;
   }
 
@@ -222,13 +222,13 @@ class Scene implements Disposable {
     return (await this.#succeed("ADD")).json;
   }
 
-  /** Does what a runtime does after a failure, and compares the world. */
+  /** Does what a runtime does after a failure, and compares the node. */
   async cleanUp(when: string, result?: unknown): Promise<void> {
     for (const verb of ["DEL", "DEL", "GC"]) {
       await this.#succeed(verb, this.configOf(verb, result));
     }
     if (this.#first === undefined) return;
-    assertEquals(this.world(), this.#first, when);
+    assertEquals(this.state(), this.#first, when);
   }
 
   /** Checks that the other container has all that it had, and detaches it. */
@@ -261,7 +261,7 @@ class Scene implements Disposable {
   }
 
   /** Describes all that there is. */
-  world(): unknown {
+  state(): unknown {
     const { host, sandbox, directory } = this.hosts;
     return [
       describe(host),
@@ -328,7 +328,7 @@ async function runWith(
 ): Promise<string[]> {
   const added = await scene.setUp(verb);
   const fault: Fault = way === "death" ? "death" : "error";
-  const changes = new WorldChanges(step, fault);
+  const changes = new NodeChanges(step, fault);
   let output: CallOutput | undefined;
   const run = async (): Promise<void> => {
     output = await scene.run(verb, added);
@@ -388,9 +388,9 @@ for (const [index, row] of FAULT_ROWS.entries()) {
 
 async function changesNothing(scene: Scene): Promise<void> {
   const added = await scene.setUp("DEL");
-  const before = scene.world();
+  const before = scene.state();
   for (const verb of READERS) {
-    using changes = new WorldChanges();
+    using changes = new NodeChanges();
     const { exitCode, stdout } = await scene.run(verb, added);
     changes[Symbol.dispose]();
     assertEquals([verb, exitCode], [verb, 0], stdout);
@@ -400,7 +400,7 @@ async function changesNothing(scene: Scene): Promise<void> {
     );
     assertEquals(steps, [], verb);
   }
-  assertEquals(scene.world(), before);
+  assertEquals(scene.state(), before);
   await scene.cleanUp("CHECK and STATUS", added);
 }
 

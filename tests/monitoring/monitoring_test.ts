@@ -352,7 +352,7 @@ interface Fault {
   readonly alert: string;
   readonly seed?: Step;
   readonly again?: Step;
-  readonly mend?: Step;
+  readonly fix?: Step;
 }
 
 /** A fault that the text files tell: it is seeded by what returns its undo. */
@@ -364,7 +364,7 @@ function ofNode(alert: string, seed: (node: Monitored) => () => void): Fault {
       undo = seed(node);
       await node.write();
     },
-    async mend(node): Promise<void> {
+    async fix(node): Promise<void> {
       undo();
       await node.write();
     },
@@ -415,7 +415,7 @@ function dropPackets(): Fault {
       const args = ["-c", ping];
       await spawnIn(sandbox, { path: "/bin/sh", args, env, stdin: "" }).output;
     },
-    mend: (node) => setMtu(node, 1500),
+    fix: (node) => setMtu(node, 1500),
   };
 }
 
@@ -455,7 +455,7 @@ function queueCalls(): Fault {
       lock = holdLock(node);
       adding = names.map((ifName) => node.call("ADD", { ifName }).output);
     },
-    async mend(node): Promise<void> {
+    async fix(node): Promise<void> {
       lock?.[Symbol.dispose]();
       await Promise.all(adding);
       for (const ifName of names) await node.call("DEL", { ifName }).output;
@@ -493,7 +493,7 @@ function starve(): Fault {
       end = new AbortController();
       starving = run(node);
     },
-    async mend(): Promise<void> {
+    async fix(): Promise<void> {
       end.abort();
       await starving;
     },
@@ -529,7 +529,7 @@ function ofOtherDaemon(
       await node.stopDaemon();
       await node.startDaemon(options(node.scene));
     },
-    async mend(node): Promise<void> {
+    async fix(node): Promise<void> {
       undo();
       await node.stopDaemon();
       await node.startDaemon();
@@ -590,7 +590,7 @@ function fillMemory(): Fault {
         });
       }
     },
-    async mend(node): Promise<void> {
+    async fix(node): Promise<void> {
       for (const connection of open) connection.closeWrite();
       await node.waitFor("CniDaemonMemory", false);
     },
@@ -618,7 +618,7 @@ const FAULTS: readonly Fault[] = [
   {
     alert: "CniDaemonDown",
     seed: ({ daemon }) => daemon.signal("SIGSTOP"),
-    mend: ({ daemon }) => daemon.signal("SIGCONT"),
+    fix: ({ daemon }) => daemon.signal("SIGCONT"),
   },
   ofNode("CniDaemonSilent", ({ daemon }) => {
     daemon.signal("SIGSTOP");
@@ -627,12 +627,12 @@ const FAULTS: readonly Fault[] = [
   {
     alert: "CniNetworkMissing",
     seed: (node) => node.putPod("lan"),
-    mend: (node) => node.putPod(""),
+    fix: (node) => node.putPod(""),
   },
   {
     alert: "CniApiWatchStale",
     seed: (node) => node.stopApi(),
-    mend: (node) => node.startApi(),
+    fix: (node) => node.startApi(),
   },
   dropPackets(),
   ofNode("CniAddressesFew", takeAddresses(11)),
@@ -668,12 +668,12 @@ const FAULTS: readonly Fault[] = [
   {
     alert: "CniMetricsOld",
     seed: (node) => Deno.utimeSync(node.textfile(), LONG_AGO, LONG_AGO),
-    mend: (node) => node.write(),
+    fix: (node) => node.write(),
   },
   {
     alert: "CniMetricFailed",
     seed: (node) => node.write(node.textfile()),
-    mend: (node) => node.write(),
+    fix: (node) => node.write(),
   },
   // Last: a new daemon has no garbage.
   { alert: "CniDaemonRestarts", again: restart },
@@ -687,14 +687,14 @@ rootTest(
     await t.step("a node that is well", async () => {
       for (const alert of ALERTS) await node.waitFor(alert, false);
     });
-    for (const { alert, seed, again, mend } of FAULTS) {
+    for (const { alert, seed, again, fix } of FAULTS) {
       await t.step(alert, async () => {
         await node.waitFor(alert, false);
         await seed?.(node);
         try {
           await node.waitFor(alert, true, () => again?.(node));
         } finally {
-          await mend?.(node);
+          await fix?.(node);
         }
       });
     }

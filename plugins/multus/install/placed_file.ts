@@ -46,12 +46,12 @@ export class PlacedFile {
         `write "${this.path}"`,
         () => replaceFile(this.path, new TextEncoder().encode(content)),
       );
-      this.#tell(isTaken, found);
+      this.#logWrite(isTaken, found);
     }
     this.#placed = content;
   }
 
-  #tell(isTaken: boolean, found: string | undefined): void {
+  #logWrite(isTaken: boolean, found: string | undefined): void {
     const fields = { path: this.path };
     if (!isTaken) return this.#log.info("wrote a file", fields);
     const what = found === undefined ? "removed" : "changed";

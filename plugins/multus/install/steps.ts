@@ -52,7 +52,7 @@ export class InstallSteps {
         this.#done.add(step);
         this.#recover(step);
       } catch (error) {
-        this.#tell(step, error);
+        this.#logOnce(step, error);
         if (!this.#done.has(step)) break;
       }
     }
@@ -82,12 +82,12 @@ export class InstallSteps {
     } catch (error) {
       const isInTime = performance.now() < endMs;
       if (!(error instanceof NotYetError) || !isInTime) throw error;
-      this.#tell(step, error);
+      this.#logOnce(step, error);
       return false;
     }
   }
 
-  #tell(step: InstallStep, error: unknown): void {
+  #logOnce(step: InstallStep, error: unknown): void {
     const reason = describeError(error);
     if (this.#problems.get(step) === reason) return;
     this.#problems.set(step, reason);

@@ -155,7 +155,7 @@ async function plugIn(
   const { encodeResult } = await import("../../../cni/result/encoding.ts");
   const document = encodeResult(attached.result, session.call.cniVersion);
   rollback.commit();
-  if (pod !== undefined) await tell(session, pod, attached);
+  if (pod !== undefined) await postEvents(session, pod, attached);
   return { document };
 }
 
@@ -231,7 +231,7 @@ async function attachTo(
   }
 }
 
-async function tell(
+async function postEvents(
   session: Session,
   pod: PodInfo,
   attached: Attached,

@@ -117,8 +117,8 @@ function listUntold(
   fromScratch: readonly NetworkAttachment[],
   fromCache: readonly NetworkAttachment[],
 ): NetworkAttachment[] {
-  const told = new Set(fromScratch.map(identify));
-  return fromCache.filter((known) => !told.has(identify(known)));
+  const recorded = new Set(fromScratch.map(identify));
+  return fromCache.filter((known) => !recorded.has(identify(known)));
 }
 
 /**

@@ -186,7 +186,7 @@ Deno.test("applyDefaultRoute() fails with the code of the cause", async (t) => {
     );
     assertEquals(error.code, ErrorCode.InvalidNetns);
   });
-  await t.step("a result of another world", () => {
+  await t.step("a result of a different plugin", () => {
     const document = { cniVersion: "0.9.0" };
     const error = assertThrows(
       () => applyDefaultRoute({ ...ask, document }),

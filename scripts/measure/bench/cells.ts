@@ -1,5 +1,5 @@
 /**
- * What is measured: cells, each one situation in which all contestants are measured
+ * What is measured: cells, each one situation in which all candidates are measured
  * in turns.
  *
  * @module

@@ -18,7 +18,7 @@ import type { Report } from "./report.ts";
 import { GO, OURS } from "./subject.ts";
 import type { Row } from "./summary.ts";
 
-/** The contestants on the pages, in the order of the table's columns. */
+/** The candidates on the pages, in the order of the table's columns. */
 const ON_PAGES = [
   { who: `${OURS} daemon`, column: "", color: "#1f77b4", label: "node daemon" },
   {
@@ -32,7 +32,7 @@ const ON_PAGES = [
 
 const STEPS = ["ADD", "DEL"] as const;
 
-/** The medians of one contestant's step, in ms. */
+/** The medians of one candidate's step, in ms. */
 interface Series {
   readonly step: string;
   readonly column: string;
@@ -155,7 +155,7 @@ export function drawGrowth(rows: readonly Row[]): string {
 /** The number of containers in the README, unless fewer were measured. */
 const IN_README = 1000;
 
-/** Formats the row of the README: ADD and DEL of each contestant, in ms. */
+/** Formats the row of the README: ADD and DEL of each candidate, in ms. */
 export function formatReadmeRow(rows: readonly Row[]): string {
   const level = listLevels(rows).findLast((level) => level <= IN_README) ?? 0;
   const cells = ON_PAGES.map(({ column }) =>

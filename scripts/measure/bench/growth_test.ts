@@ -22,7 +22,7 @@ function makeRow(
   };
 }
 
-/** ADD and DEL of all contestants on the pages, beside 0 and 1 000 containers. */
+/** ADD and DEL of all candidates on the pages, beside 0 and 1 000 containers. */
 const ROWS: readonly Row[] = [
   ...([["ours daemon", 10], ["ours", 100], ["go", 40]] as const).flatMap(
     ([who, ms]) =>
@@ -43,7 +43,7 @@ const REPORT: Report = {
   ...{ filter: "", notes: [], rows: ROWS },
 };
 
-Deno.test("formatGrowth() compares each contestant with itself on an empty node", () => {
+Deno.test("formatGrowth() compares each candidate with itself on an empty node", () => {
   assertEquals(
     formatGrowth(ROWS.filter(({ who }) => who !== "ours")),
     `| containers | ADD | ADD, Go plugins | DEL | DEL, Go plugins |
@@ -61,7 +61,7 @@ Deno.test("formatReadmeRow() is about 1 000 containers", () => {
   );
 });
 
-Deno.test("drawGrowth() draws a line for each step of each contestant", () => {
+Deno.test("drawGrowth() draws a line for each step of each candidate", () => {
   const found = drawGrowth(ROWS).match(/<polyline/g) ?? [];
   assertEquals(found.length, 6);
 });

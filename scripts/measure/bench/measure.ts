@@ -1,6 +1,6 @@
 /**
  * The part of a run that measures: in namespaces of its own, cell after cell, all
- * contestants in turns.
+ * candidates in turns.
  *
  * @module
  */
@@ -69,7 +69,7 @@ export function measureAll(task: Task): Answer {
 }
 
 /**
- * How long the kernel is left alone between contestants, so that what it still
+ * How long the kernel is left alone between candidates, so that what it still
  * does for the one is not counted against the next.
  */
 const SETTLE_MS = 20;
@@ -184,7 +184,7 @@ function measureScenario(
       const parts = { subject, chain, masquerade, runner, directory };
       return stack.use(new BenchNode({ ...parts, deno: task.deno }));
     });
-  let contestants = nodes.flatMap((node) => listContestants(node, chain))
+  let candidates = nodes.flatMap((node) => listCandidates(node, chain))
     .filter((one) => task.growth === undefined || one.isPluginByPlugin)
     .filter((one) => bench.attempt(one.who, () => one.prepare()));
   return cells.flatMap((cell) => {
@@ -196,8 +196,8 @@ function measureScenario(
         })
       ),
     );
-    contestants = contestants.filter(({ node }) => fit.has(node));
-    const wanted = contestants.filter(({ drains }) => drains || !cell.isDrain);
+    candidates = candidates.filter(({ node }) => fit.has(node));
+    const wanted = candidates.filter(({ drains }) => drains || !cell.isDrain);
     return measureCell(cell, wanted, bench);
   });
 }
@@ -216,7 +216,7 @@ function hasAll(
 /** Measures a cell in turns, A B A B, so that disturbances affect all. */
 function measureCell(
   cell: Cell,
-  contestants: readonly Contestant[],
+  candidates: readonly Candidate[],
   bench: Session,
 ): Row[] {
   // Closed at the end only: the kernel takes them apart in the background.
@@ -224,18 +224,18 @@ function measureCell(
   const recording = new Recording();
   const { warmUp, single, batch, drain } = bench.rounds;
   const rounds = cell.isDrain ? drain : cell.parallel > 1 ? batch : single;
-  let lasting = contestants;
+  let lasting = candidates;
   for (let round = cell.isDrain ? 0 : -warmUp; round < rounds; round++) {
     const kept = round < 0 ? new Recording() : recording;
-    lasting = lasting.filter((contestant) => {
-      const { who, node } = contestant;
+    lasting = lasting.filter((candidate) => {
+      const { who, node } = candidate;
       const attachments = Array.from(
         { length: cell.parallel },
         () => node.newAttachment(sandboxes.use(makeNetns())),
       );
       pause(SETTLE_MS);
       return bench.attempt(`${cell.name}, ${who}`, () => {
-        contestant.take(
+        candidate.take(
           cell,
           attachments,
           (step, times) => kept.add(who, step, times),
@@ -243,7 +243,7 @@ function measureCell(
       });
     });
   }
-  for (const one of contestants) {
+  for (const one of candidates) {
     if (!lasting.includes(one)) recording.drop(one.who);
   }
   return recording.summarize(cell.name, cell);
@@ -253,7 +253,7 @@ function measureCell(
 type Receiver = (step: string, times: Times) => void;
 
 /** The executables of one owner, run in one way, on a node of their own. */
-class Contestant {
+class Candidate {
   readonly node: BenchNode;
   readonly #route: Route;
 
@@ -353,8 +353,8 @@ class Contestant {
   }
 }
 
-/** Lists the contestants that can run a chain on a node: plugin by plugin, and in one process. */
-function listContestants(node: BenchNode, chain: ChainName): Contestant[] {
+/** Lists the candidates that can run a chain on a node: plugin by plugin, and in one process. */
+function listCandidates(node: BenchNode, chain: ChainName): Candidate[] {
   const { bin, multus = bin, thickDaemon } = node.subject;
   const plugins: readonly string[] = CHAINS[chain];
   return ROUTES.filter(({ name, executable, daemon }) =>
@@ -362,5 +362,5 @@ function listContestants(node: BenchNode, chain: ChainName): Contestant[] {
     (plugins.length > 1 || name === "daemon") &&
       (daemon !== "thick" || thickDaemon !== undefined) &&
       hasExecutable(executable.startsWith("multus") ? multus : bin, executable)
-  ).map((route) => new Contestant(node, route));
+  ).map((route) => new Candidate(node, route));
 }

@@ -22,7 +22,7 @@ interface Machine {
   /** Load average of the last minute, when it began. */
   readonly load: number;
   readonly deno: string;
-  /** The executables' versions by contestant. */
+  /** The executables' versions by candidate. */
   readonly versions: Readonly<Record<string, string>>;
 }
 

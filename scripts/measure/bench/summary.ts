@@ -1,5 +1,5 @@
 /**
- * What was measured, and its summary: a row for each step of each contestant.
+ * What was measured, and its summary: a row for each step of each candidate.
  *
  * @module
  */
@@ -56,7 +56,7 @@ function round(value: number): number {
 
 /** What the rounds of a cell took. */
 export class Recording {
-  /** By step, in the order in which they were first done, then by contestant. */
+  /** By step, in the order in which they were first done, then by candidate. */
   readonly #times = new Map<string, Map<string, Times[]>>();
 
   /** Adds what a round took. */
@@ -66,12 +66,12 @@ export class Recording {
     series.set(who, [...series.get(who) ?? [], times]);
   }
 
-  /** Forgets a contestant that failed: what it did until then cannot be paired. */
+  /** Forgets a candidate that failed: what it did until then cannot be paired. */
   drop(who: string): void {
     for (const series of this.#times.values()) series.delete(who);
   }
 
-  /** Returns a row for each step of each contestant. */
+  /** Returns a row for each step of each candidate. */
   summarize(name: string, cell?: Cell): Row[] {
     const all = [...this.#times.values()].flatMap((
       series,
@@ -108,7 +108,7 @@ export interface Row {
   readonly parallel?: number;
   /** What was done, such as `ADD`. */
   readonly step: string;
-  /** The contestant. */
+  /** The candidate. */
   readonly who: string;
   readonly rounds: number;
   readonly wallMs: Spread;
@@ -116,14 +116,14 @@ export interface Row {
   readonly cpuMs: Spread;
   /** Attachments done in a second, of several at the same time. */
   readonly perSecond?: number;
-  /** Wall time compared with another contestant; less than 1 is less than it takes. */
+  /** Wall time compared with another candidate; less than 1 is less than it takes. */
   readonly ratio?: { readonly to: string; readonly median: number };
 }
 
 /** Chooses the baseline: the Go plugins, else any other, else ours. */
-function chooseReference(contestants: readonly string[]): string | undefined {
-  const others = contestants.filter((who) => who.split(" ")[0] !== OURS);
-  return contestants.includes(GO) ? GO : others[0] ?? contestants[0];
+function chooseReference(candidates: readonly string[]): string | undefined {
+  const others = candidates.filter((who) => who.split(" ")[0] !== OURS);
+  return candidates.includes(GO) ? GO : others[0] ?? candidates[0];
 }
 
 function describeCell(

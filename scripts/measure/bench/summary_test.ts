@@ -16,7 +16,7 @@ Deno.test("describeSpread() refuses an empty series", () => {
   assertThrows(() => describeSpread([]), RangeError);
 });
 
-/** Records wall times of contestants' steps; "ours, DEL" is a step other than ADD. */
+/** Records wall times of candidates' steps; "ours, DEL" is a step other than ADD. */
 function summarize(series: Readonly<Record<string, number[]>>): Row[] {
   const recording = new Recording();
   for (const [name, times] of Object.entries(series)) {
@@ -68,7 +68,7 @@ Deno.test("Recording has the median of ratios, not the ratio of medians", () => 
   assertEquals(ours?.ratio?.median, 2);
 });
 
-Deno.test("Recording drops a contestant", () => {
+Deno.test("Recording drops a candidate", () => {
   const recording = new Recording();
   for (const who of ["ours", "go"]) {
     recording.add(who, "ADD", { wallMs: 1, cpuMs: 1 });

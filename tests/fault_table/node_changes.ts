@@ -1,5 +1,5 @@
 /**
- * The steps by which an operation changes the world: requests to the kernel that
+ * The steps by which an operation changes the node: requests to the kernel that
  * change something, files and directories, programs. Reads are no steps.
  *
  * Nothing in the product is made for this: methods are replaced in the test.
@@ -31,7 +31,7 @@ const FILE_CALLS = [
 const READS = /^-[SCL]$|^--(check|list|version)/;
 
 /** Counts the steps, and does harm after one of them. */
-export class WorldChanges implements Disposable {
+export class NodeChanges implements Disposable {
   readonly #stack = new DisposableStack();
   readonly #collecting = this.#stack.use(new Collecting());
   readonly #after: number;
