@@ -97,12 +97,12 @@ export function subscribe(
 }
 
 /**
- * Delivers the notifications of other namespaces as well: of those with a number for
- * the socket's.
+ * Delivers the notifications of other namespaces as well, if they have an nsid in the
+ * socket's namespace.
  *
  * @throws {SyscallError} EPERM without CAP_NET_BROADCAST
  */
-export function hearNumbered(fd: number): void {
+export function listenToAllNsids(fd: number): void {
   setOption(fd, NETLINK_LISTEN_ALL_NSID, 1);
 }
 

@@ -15,7 +15,7 @@ import { Connection } from "./connection.ts";
 import {
   enlargeSendBuffer,
   findNetnsCookie,
-  hearNumbered,
+  listenToAllNsids,
   makeStrict,
   openSocket,
   receiveNow,
@@ -190,13 +190,13 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Receives the notifications of other namespaces as well: of those with a number for
-   * the socket's.
+   * Receives the notifications of other namespaces as well, if they have an nsid in the
+   * socket's namespace.
    *
    * @throws {SyscallError} EPERM without CAP_NET_BROADCAST
    */
-  hearNumbered(): void {
-    hearNumbered(this.#fd.number);
+  listenToAllNsids(): void {
+    listenToAllNsids(this.#fd.number);
   }
 
   /**

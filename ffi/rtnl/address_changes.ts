@@ -41,7 +41,7 @@ export class AddressChanges implements Disposable {
     const notices = stack.use(
       NetlinkSocket.open(rtnl.netns, Protocol.Route),
     );
-    notices.hearNumbered();
+    notices.listenToAllNsids();
     for (const group of GROUPS) notices.subscribe(group, UNREAD_BYTES);
     stack.move();
     return new AddressChanges(rtnl, notices);

@@ -37,7 +37,7 @@ export interface Grant {
 const WANTED = [Code6.nameServers, Code6.domainSearch];
 
 /** Longest wait for the answer to a release or a refusal, in ms. */
-const FAREWELL_MS = 1000;
+const RETURN_MS = 1000;
 /**
  * How long other servers may grant what one has refused, in ms: time for two more
  * messages.
@@ -135,8 +135,8 @@ export async function extend6(
   }
 }
 
-/** Tells a server that addresses are not needed, or that another host has them. */
-export async function farewell(
+/** Returns addresses to a server: they are not needed, or another host has them. */
+export async function returnAddresses(
   port: Port,
   identity: Identity,
   { type, serverId, ips }: {
@@ -147,7 +147,7 @@ export async function farewell(
     readonly ips: readonly Ip[];
   },
 ): Promise<void> {
-  using limit = new JoinedSignal(FAREWELL_MS);
+  using limit = new JoinedSignal(RETURN_MS);
   await exchange6(port, identity, {
     signal: limit.signal,
     message: messageOf(type, identity, { ips, serverId }),

@@ -25,7 +25,7 @@ import {
 } from "../../net/dhcp/options6.ts";
 import { Ip } from "../../net/ip.ts";
 import { RefusedError } from "./client.ts";
-import { extend6, farewell, type Grant, solicit } from "./client6.ts";
+import { extend6, type Grant, returnAddresses, solicit } from "./client6.ts";
 import { type Identity, identityOf } from "./exchange6.ts";
 import { type Lease6, type LeaseRequest, uptime } from "./lease.ts";
 import type { Port } from "./port.ts";
@@ -56,7 +56,7 @@ export const protocol6: LeaseProtocol<Lease6> = {
 
   async release(port, { addresses, serverId, ...request }): Promise<void> {
     remove(port, addresses.map(({ address }) => Ip.parse(address)));
-    await farewell(port, await identityOf(request), {
+    await returnAddresses(port, await identityOf(request), {
       type: MessageType6.Release,
       serverId: Uint8Array.fromHex(serverId),
       ips: addresses.map(({ address }) => Ip.parse(address)),
@@ -162,7 +162,7 @@ async function decline(
   ips: readonly Ip[],
 ): Promise<void> {
   remove(port, ips);
-  await farewell(port, identity, {
+  await returnAddresses(port, identity, {
     type: MessageType6.Decline,
     serverId,
     ips,

@@ -57,6 +57,7 @@ import {
   encodePort,
   groupOf,
   incompleteChains,
+  listNetworksWithoutRule,
   LOOPBACK_LINKS,
   LOOPBACK_USERS,
   type MapElement,
@@ -69,7 +70,6 @@ import {
   portMapOf,
   probeOfTable,
   TABLE,
-  unruledNetworks,
 } from "./table.ts";
 import { type Found, isTaken, refusePortsOfIptables } from "./taken_ports.ts";
 
@@ -369,7 +369,7 @@ function findProblem(
 ): Difference | undefined {
   const { owner, elements, networks, groups, user } = wanted;
   const chain = incompleteChains(nftables)[0] ??
-    (unruledNetworks(nftables, networks).length > 0
+    (listNetworksWithoutRule(nftables, networks).length > 0
       ? "postrouting"
       : undefined) ??
     (withoutConditions(nftables, groups).length > 0

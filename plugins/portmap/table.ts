@@ -425,7 +425,7 @@ const prefixComment = ({ family, prefixLength }: Cidr): string =>
   `IPv${family} /${prefixLength}`;
 
 /** Lists the networks without a rule that looks for them. */
-export function unruledNetworks(
+export function listNetworksWithoutRule(
   nftables: Nftables,
   networks: readonly Cidr[],
 ): Cidr[] {
@@ -440,7 +440,9 @@ export function missingMasquerade(
   networks: readonly Cidr[],
 ): Change[] {
   const missing = new Map(
-    unruledNetworks(nftables, networks).map((one) => [prefixComment(one), one]),
+    listNetworksWithoutRule(nftables, networks).map((
+      one,
+    ) => [prefixComment(one), one]),
   );
   return [...missing].map(([comment, { family, prefixLength }]) =>
     appendRule(TABLE, {
