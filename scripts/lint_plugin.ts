@@ -14,6 +14,7 @@ import { kernelIsSync } from "./lint/kernel_is_sync.ts";
 import { layers } from "./lint/layers.ts";
 import { netlinkDeclared } from "./lint/netlink_declared.ts";
 import { noAmbient } from "./lint/no_ambient.ts";
+import { retiredWords } from "./lint/retired_words.ts";
 
 const plugin: Deno.lint.Plugin = {
   name: "cni",
@@ -25,6 +26,7 @@ const plugin: Deno.lint.Plugin = {
     "layers": layers,
     "netlink-declared": netlinkDeclared,
     "no-ambient": noAmbient,
+    "retired-words": retiredWords,
   },
 };
 

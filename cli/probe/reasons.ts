@@ -128,7 +128,7 @@ function explainConntrack(node: NodeReader): Cause | undefined {
   };
 }
 
-/** Finds an IPsec policy that drops packets or answers, or demands a tunnel for them. */
+/** Finds an IPsec policy that drops packets or answers, or requires a tunnel for them. */
 function explainPolicy(
   { probe: { from, destination: to } }: Trace,
   node: NodeReader,

@@ -1,5 +1,5 @@
 /**
- * The attempts of an ADD: what is mended after an attempt fails, before the next one.
+ * The attempts of an ADD, and what it repairs between one that fails and the next one.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Lint rule `cni/no-ambient`: product code gets the world as parameters.
+ * Lint rule `cni/no-ambient`: product code gets the environment as parameters.
  *
  * @module
  */
