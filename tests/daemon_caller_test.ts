@@ -6,6 +6,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../base/json/json.ts";
 import { pause } from "../base/deadline.ts";
 import {
   SHORT_TAKE_MS,
@@ -874,23 +875,28 @@ test("a call that the daemon declines has no descriptor of its own left", async 
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(
     `${directory}/foreign`,
-    `#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: >> ${directory}/counts\n` +
+    `#!/bin/sh\nls -l /proc/$PPID/fd 2>/dev/null | grep -c socket: > ${directory}/count\n` +
       'echo \'{"cniVersion":"1.1.0","ips":[]}\'\n',
     { mode: 0o755 },
   );
   const plugins = [{ type: "foreign" }];
   await using daemon = new FakeDaemon(({ say }) => say({ declined: "no" }));
-  for (const keys of [{ daemonSocket: daemon.path }, {}]) {
-    const config = { cniVersion: "1.1.0", name: "n", type: "chain", plugins };
-    await run({
-      name: "chain",
-      config: { ...config, ...keys },
-      env: { CNI_PATH: directory, PATH: Deno.env.get("PATH") ?? "" },
-    });
-  }
-  const counts = await Deno.readTextFile(`${directory}/counts`);
-  assertMatch(counts, /^(\d+)\n\1\n$/);
-  assertEquals(daemon.requests.length, 1);
+  const config = { cniVersion: "1.1.0", name: "n", type: "chain", plugins };
+  /** Counts sockets: the fewest of three runs, because others are closed meanwhile. */
+  const count = async (keys: JsonObject): Promise<number> => {
+    const counts: number[] = [];
+    for (let times = 0; times < 3; times++) {
+      await run({
+        name: "chain",
+        config: { ...config, ...keys },
+        env: { CNI_PATH: directory, PATH: Deno.env.get("PATH") ?? "" },
+      });
+      counts.push(Number(await Deno.readTextFile(`${directory}/count`)));
+    }
+    return Math.min(...counts);
+  };
+  assertEquals(await count({ daemonSocket: daemon.path }), await count({}));
+  assertEquals(daemon.requests.length, 3);
   await Deno.remove(directory, { recursive: true });
 });
 
