@@ -222,8 +222,8 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a thread cannot leave a sandbox",
       "the process exits",
-      "tests/daemon_test.ts",
-      "that cannot return from a namespace ends with 70",
+      "base/service/wrong_netns_test.ts",
+      "a service that cannot return from a namespace ends with 70",
     ],
     [
       "a container claims all addresses of a network by links that it makes",
