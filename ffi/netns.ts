@@ -165,14 +165,13 @@ function returnTo(fd: number): void {
 
 /**
  * Reports whether an error means that the namespace no longer exists: its path
- * was deleted, its process has exited, or (after a reboot) only the plain file
- * on which it was mounted is left.
+ * was deleted, its process has exited, (after a reboot) only the plain file
+ * on which it was mounted is left, or its descriptor in a process is a socket by now.
  */
 export function isMissingNetns(error: unknown): boolean {
   return error instanceof SyscallError &&
     (error.syscall === "open" &&
-        ["ENOENT", "ESRCH", "ENOTDIR", "ELOOP", "ENAMETOOLONG"].includes(
-          error.errno,
-        ) ||
+        ["ENOENT", "ESRCH", "ENOTDIR", "ELOOP", "ENAMETOOLONG", "ENXIO"]
+          .includes(error.errno) ||
       error.syscall === "setns" && error.errno === "EINVAL");
 }

@@ -195,12 +195,15 @@ function deadPid(): string {
 rootTest("isMissingNetns() knows how namespaces are missing", async (t) => {
   using hosts = TestHosts.create();
   const plainFile = makeFile(hosts);
+  const socket = `${hosts.directory}/socket`;
+  using _listener = Deno.listen({ transport: "unix", path: socket });
   const rows: [name: string, path: string, error: string][] = [
     ["no such path", `${hosts.directory}/none`, "open: ENOENT"],
     ["a process that has ended", `/proc/${deadPid()}/ns/net`, "open: ENOENT"],
     ["a path through a file", `${plainFile}/net`, "open: ENOTDIR"],
     ["the file a namespace was mounted on", plainFile, "setns: EINVAL"],
     ["a directory", hosts.directory, "setns: EINVAL"],
+    ["a socket", socket, "open: ENXIO"],
     // There is a namespace, but nothing of a network is in it to be cleaned up.
     ["a namespace of another kind", "/proc/self/ns/uts", "setns: EINVAL"],
   ];
