@@ -768,7 +768,11 @@ test(
     scene.go();
     assertDone(await add.output);
     assertEquals(await daemon.ended(), 0);
-    assertEquals(await daemon.story(), ["ptp ADD 0"]);
+    // It may decline calls before its socket's file is removed.
+    const taken = (await daemon.story()).filter((one) =>
+      !one.endsWith("declined")
+    );
+    assertEquals(taken, ["ptp ADD 0"]);
     const left = [...Deno.readDirSync(daemon.directory)].map(({ name }) =>
       name
     );
