@@ -11,11 +11,35 @@ import { Repairer, type RepairerOptions } from "./repairer.ts";
 
 const SILENT = { info(): void {}, warn(): void {}, error(): void {} };
 
+/** Does something while a repairer runs. */
+async function whileRunning(
+  repairer: Repairer,
+  calls: Parameters<Repairer["run"]>[0],
+  work: () => Promise<void>,
+): Promise<void> {
+  const end = new AbortController();
+  const running = repairer.run(calls, end.signal);
+  try {
+    await work();
+  } finally {
+    end.abort();
+    await running;
+  }
+}
+
+/** Calls of a daemon whose containers all have calls under way, or none has. */
+const BUSY: Parameters<Repairer["run"]>[0] = {
+  whileIdle: () => Promise.resolve(undefined),
+};
+const IDLE: Parameters<Repairer["run"]>[0] = {
+  whileIdle: (_, work) => work(),
+};
+
 rootTest(
   "Repairer sweeps although it hears nothing, and tries to hear again",
   async () => {
     using hosts = TestHosts.create();
-    const directory = await Deno.makeTempDir();
+    const { directory } = hosts;
     const hostNetns = `${directory}/netns`;
     const errors: string[] = [];
     const repairer = new Repairer({
@@ -32,12 +56,7 @@ rootTest(
       sweepMs: 1,
       reopenMs: 1,
     });
-    const end = new AbortController();
-    const running = repairer.run(
-      { whileIdle: () => Promise.resolve(undefined) },
-      end.signal,
-    );
-    try {
+    await whileRunning(repairer, BUSY, async () => {
       await eventually("it sweeps", () => repairer.describe().rounds > 2);
       assertEquals(repairer.describe().problem, "open: ENOENT");
       assertEquals(errors, ["Cannot listen for removals"]);
@@ -46,11 +65,7 @@ rootTest(
         "it hears",
         () => repairer.describe().problem === undefined,
       );
-    } finally {
-      end.abort();
-      await running;
-      await Deno.remove(directory, { recursive: true });
-    }
+    });
   },
 );
 
@@ -182,19 +197,18 @@ rootTest(
       retryMs: 1,
       roundMs: 2000,
     });
-    const end = new AbortController();
     let isBusy = false;
-    const running = repairer.run({
+    const calls: typeof IDLE = {
       whileIdle: (containerId, work) =>
         isBusy && containerId === "broken"
           ? Promise.resolve(undefined)
           : work(),
-    }, end.signal);
+    };
     const describeAll = (): string[][] => [
       repairer.describe().done.map(({ container }) => container),
       repairer.describe().remaining.map(({ container }) => container).sort(),
     ];
-    try {
+    await whileRunning(repairer, calls, async () => {
       await eventually("a round ends", () => repairer.describe().rounds > 0);
       assertEquals(describeAll(), [["own"], ["broken"]]);
       isBusy = true;
@@ -206,10 +220,7 @@ rootTest(
       );
       assertEquals(describeAll(), [["own"], ["broken", "slow"]]);
       assertEquals(repairer.describe().repaired > repaired, true);
-    } finally {
-      end.abort();
-      await running;
-    }
+    });
   },
 );
 
@@ -228,14 +239,9 @@ rootTest(
       log: SILENT,
       restMs: 60 * 60_000,
     });
-    const end = new AbortController();
-    const running = repairer.run(
-      { whileIdle: () => Promise.resolve(undefined) },
-      end.signal,
-    );
     const hasBegun = (rounds: number): Promise<void> =>
       eventually("a round", () => repairer.describe().rounds === rounds);
-    try {
+    await whileRunning(repairer, BUSY, async () => {
       await hasBegun(1);
       turnOff(host);
       await hasBegun(2);
@@ -243,10 +249,7 @@ rootTest(
       // It would have begun.
       await pause(1000);
       assertEquals(repairer.describe().rounds, 2);
-    } finally {
-      end.abort();
-      await running;
-    }
+    });
   },
 );
 
@@ -263,13 +266,8 @@ rootTest(
     const repairer = repairerOf(plugins, hosts, {
       restMs: 60 * 60_000,
     });
-    const end = new AbortController();
-    const running = repairer.run(
-      { whileIdle: (_, work) => work() },
-      end.signal,
-    );
     const count = (type: string): number => countRepairs(plugins, type);
-    try {
+    await whileRunning(repairer, IDLE, async () => {
       await eventually("slow runs", () => count("slow") === 1);
       await eventually("fast has run", () => count("fast") === 1);
       turnOff(hosts.host);
@@ -278,10 +276,7 @@ rootTest(
       // It would have run.
       await pause(1000);
       assertEquals([count("fast"), count("slow")], [2, 1]);
-    } finally {
-      end.abort();
-      await running;
-    }
+    });
   },
 );
 
@@ -300,13 +295,8 @@ rootTest(
     const repairer = repairerOf(plugins, hosts, {
       restMs: 1,
     });
-    const end = new AbortController();
-    const running = repairer.run(
-      { whileIdle: (_, work) => work() },
-      end.signal,
-    );
     const count = (type: string): number => countRepairs(plugins, type);
-    try {
+    await whileRunning(repairer, IDLE, async () => {
       await eventually("slow runs", () => count("slow") === 1);
       await attach(plugins, "late", hosts);
       const { rounds } = repairer.describe();
@@ -317,9 +307,6 @@ rootTest(
       );
       await Deno.remove(`${plugins.directory.path}/slow.wait`);
       await eventually("late is repaired", () => count("late") > 0);
-    } finally {
-      end.abort();
-      await running;
-    }
+    });
   },
 );

@@ -71,18 +71,26 @@ Deno.test({
   },
 });
 
+/**
+ * Mounts a disk that damaged two leases of a network.
+ *
+ * @param more A command that puts more on it
+ */
+function mountDamaged(more = ":"): Promise<Disk> {
+  const [[, make] = ["", ""]] = UNREADABLE;
+  return Disk.mount(
+    "64k",
+    `mkdir net && put() { ${make}; } && put net/10.1.2.3 && put net/10.1.2.4 && ${more}`,
+  );
+}
+
 Deno.test({
   name:
     `host-local: DEL fails if no lease at all can be read${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
-    const program = await ownProgram();
-    const [[, make] = ["", ""]] = UNREADABLE;
-    await using disk = await Disk.mount(
-      "64k",
-      `mkdir net && put() { ${make}; } && put net/10.1.2.3 && put net/10.1.2.4`,
-    );
-    const run = runAs(disk.enter(program));
+    await using disk = await mountDamaged();
+    const run = runAs(disk.enter(await ownProgram()));
     const { exitCode, json } = await run("DEL", config(), {
       CNI_CONTAINERID: "a",
     });
@@ -95,14 +103,10 @@ Deno.test({
     `host-local: DEL succeeds beside leases that cannot be read, if another file can${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
-    const program = await ownProgram();
-    const [[, make] = ["", ""]] = UNREADABLE;
-    await using disk = await Disk.mount(
-      "64k",
-      `mkdir net && put() { ${make}; } && put net/10.1.2.3 && put net/10.1.2.4 &&
-      echo 10.1.2.3 > net/last_reserved_ip.0`,
+    await using disk = await mountDamaged(
+      "echo 10.1.2.3 > net/last_reserved_ip.0",
     );
-    const run = runAs(disk.enter(program));
+    const run = runAs(disk.enter(await ownProgram()));
     for (const command of ["DEL", "ADD", "DEL", "DEL"]) {
       const { exitCode, stdout } = await run(command, config(), {
         CNI_CONTAINERID: "a",
