@@ -52,8 +52,7 @@ export async function runToEnd(
     if (size <= MAX_STDOUT_BYTES) return true;
     isEndless = true;
     chunks.length = 0;
-    if (signal !== undefined) killGroup(child.pid);
-    else child.kill("SIGKILL");
+    kill(child, signal !== undefined);
     return false;
   });
   const relay = new LogRelay(onStderr);
@@ -97,12 +96,8 @@ export async function outputUntil(
     );
   }
   const ended = await waitUntil(output, signal);
-  if (ended !== undefined) return ended;
-  if (isLeader) killGroup(child.pid);
-  else child.kill("SIGKILL");
-  const isDead = await waitUntil(child.status, deadline(SETTLING_MS));
-  if (!isDead) child.unref();
-  return undefined;
+  if (ended === undefined) await killNow(child, child.status, isLeader);
+  return ended;
 }
 
 const TOO_MUCH = `it printed more than ${MAX_STDOUT_BYTES} bytes`;
@@ -187,18 +182,32 @@ async function waitForStatus(
   if (signal === undefined) return await exit;
   const status = await waitUntil(exit, signal);
   if (status !== undefined) return status;
-  killGroup(child.pid);
-  const isDead = await waitUntil(exit, deadline(SETTLING_MS));
-  if (!isDead) child.unref();
+  await killNow(child, exit, true);
   return { success: false, cause: "signal: killed", abort: signal };
 }
 
-/** Kills a process and its children that are still in its group. */
-function killGroup(leader: number): void {
+/**
+ * Kills a process, and waits briefly for its exit.
+ *
+ * @param isLeader Whether it leads a process group, which is killed with it
+ */
+async function killNow(
+  child: Deno.ChildProcess,
+  exit: Promise<unknown>,
+  isLeader: boolean,
+): Promise<void> {
+  kill(child, isLeader);
+  const isDead = await waitUntil(exit, deadline(SETTLING_MS));
+  if (!isDead) child.unref();
+}
+
+/** Kills a process, or those that are still in the group that it leads. */
+function kill(child: Deno.ChildProcess, isLeader: boolean): void {
   try {
-    Deno.kill(-leader, "SIGKILL");
+    if (isLeader) Deno.kill(-child.pid, "SIGKILL");
+    else child.kill("SIGKILL");
   } catch {
-    // The group is empty.
+    // It has ended, or the group is empty.
   }
 }
 

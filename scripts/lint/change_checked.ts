@@ -45,7 +45,7 @@ export const UNCHECKED: readonly (readonly [
   ["base/log/", "logs"],
   ["ffi/file/regular_file.ts", "logs, and records of the daemon"],
   [
-    "base/process/child.ts killGroup",
+    "base/process/child.ts kill",
     "processes that the call itself has started",
   ],
   [

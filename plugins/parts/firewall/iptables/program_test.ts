@@ -93,6 +93,16 @@ rootTest(
 );
 
 rootTest(
+  "execute() gives up on the output of a program that has ended",
+  async () => {
+    using fixture = new Fixture(
+      HANGING["a script that ends before its program"],
+    );
+    await assertRejects(() => fixture.run(), Overdue);
+  },
+);
+
+rootTest(
   "execute() leaves a program in the group of a process of one call",
   async () => {
     const groupIn = (stat: string): string => stat.split(" ")[4] ?? "";
