@@ -62,6 +62,17 @@ export function isUnreachable(error: unknown): boolean {
   return isMissing(error) || error instanceof Deno.errors.NotADirectory;
 }
 
+/** Reports whether an error means that the file system is read-only. */
+export function isReadOnly(error: unknown): boolean {
+  // Deno has no error class for it.
+  return error instanceof Error && Reflect.get(error, "code") === "EROFS";
+}
+
+/** Reports whether an error means that this process may not write, or nobody may. */
+export function isWritingRefused(error: unknown): boolean {
+  return error instanceof Deno.errors.PermissionDenied || isReadOnly(error);
+}
+
 /**
  * Returns undefined if `run` fails for any reason. For optional values, and where
  * another check reports the problem.

@@ -7,7 +7,7 @@
 import { formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
 import { CniError, describeError, ErrorCode } from "../error.ts";
 import type { Log } from "../log/log.ts";
-import { unlessMissing, writeAll } from "./io.ts";
+import { isWritingRefused, unlessMissing, writeAll } from "./io.ts";
 import { describeHolders, HoldLimit } from "./lock_holders.ts";
 import { countTurns, isAwaited, lockInTurn } from "./lock_queue.ts";
 
@@ -308,12 +308,13 @@ export async function lockPrivately(
   } catch (error) {
     if (error instanceof CniError) throw error;
     // An ordinary user, or a node whose /run is read-only.
-    const isUsual = error instanceof Deno.errors.PermissionDenied ||
-      error instanceof Error && Reflect.get(error, "code") === "EROFS";
-    wait.log?.[isUsual ? "debug" : "warn"]("Continuing without the lock", {
-      path,
-      error: describeError(error),
-    });
+    wait.log?.[isWritingRefused(error) ? "debug" : "warn"](
+      "Continuing without the lock",
+      {
+        path,
+        error: describeError(error),
+      },
+    );
     return { [Symbol.dispose]: () => {} };
   }
 }

@@ -6,7 +6,7 @@
 
 import { type AttachmentId, SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
-import { isUnreachable } from "../../base/files/io.ts";
+import { isUnreachable, isWritingRefused } from "../../base/files/io.ts";
 import type { FileLock } from "../../base/files/lock.ts";
 import { throwAll } from "../../base/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -418,12 +418,6 @@ async function unlessUnreachable<T>(
     if (isUnreachable(error)) return undefined;
     throw error;
   }
-}
-
-function isWritingRefused(error: unknown): boolean {
-  return error instanceof Deno.errors.PermissionDenied ||
-    // Deno has no error class for it.
-    error instanceof Error && Reflect.get(error, "code") === "EROFS";
 }
 
 function asUnopened({ path }: LeaseFiles, error: unknown): unknown {

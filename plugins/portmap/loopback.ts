@@ -11,7 +11,7 @@
  */
 
 import { describeError, ErrorCode } from "../../base/error.ts";
-import { unlessMissing } from "../../base/files/io.ts";
+import { isReadOnly, unlessMissing } from "../../base/files/io.ts";
 import type { Difference } from "../../cni/call/differences.ts";
 import {
   addNewElements,
@@ -376,7 +376,7 @@ export class LinkCloser implements Disposable {
       try {
         if (setLocalnet(hostNetns, link, false)) this.#closed.add(link);
       } catch (error) {
-        if (Reflect.get(Object(error), "code") !== "EROFS") throw error;
+        if (!isReadOnly(error)) throw error;
         log.warn("Keeping the rule that guards 127.0.0.0/8", {
           link,
           error: describeError(error),
