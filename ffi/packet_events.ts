@@ -50,6 +50,11 @@ const ETHERNET_BYTES = 14, LINK_HEADERS = [0, ETHERNET_BYTES, 18];
 const BUFFER_KILOBYTES = 64;
 const EVENTS = ["net/net_dev_queue", "net/netif_receive_skb"] as const;
 const END_EVENT = "skb/kfree_skb";
+/**
+ * Each commit of a rule ends thousands of messages of netlink, which have no protocol.
+ * They would push the packets out of the memory.
+ */
+const IS_PACKET = "protocol!=0";
 
 /** A recording. Dispose of it to end it. */
 export class PacketEvents implements Disposable {
@@ -96,6 +101,7 @@ export class PacketEvents implements Disposable {
         write(`events/${event}/filter`, [own, ...all].join("||"));
         write(`events/${event}/enable`, "1");
       }
+      write(`events/${END_EVENT}/filter`, IS_PACKET);
       write(`events/${END_EVENT}/enable`, "1");
     } catch (error) {
       if (!isSystemError(error)) throw error;

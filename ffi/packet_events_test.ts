@@ -1,5 +1,15 @@
-import { assertEquals } from "@std/assert";
-import { parsePackets } from "./packet_events.ts";
+import { assert, assertEquals, assertExists } from "@std/assert";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../testing/capabilities.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { needsRuleTools } from "../tests/_harness/rules.ts";
+import { inNetns } from "./netns.ts";
+import { PacketEvents, parsePackets } from "./packet_events.ts";
 
 const TEXT = `
     cni-7   [001] .....   1.000000: tracing_mark_write: 3
@@ -32,3 +42,59 @@ Deno.test("parsePackets() follows packets by their address, up to their end", ()
     [undefined, 0, 329, ">eth9", undefined],
   ]);
 });
+
+function canRecord(): boolean {
+  using events = PacketEvents.open({ lengths: [] });
+  return events !== undefined;
+}
+
+rootTest(
+  "a recording keeps a packet while others commit thousands of rules",
+  allOf(
+    needsRuleTools,
+    ignoreUnless(
+      ["taskset", "ping", "tc"].every(hasCommand),
+      "needs taskset, ping and tc",
+    ),
+    ignoreUnless(canRecord(), "needs tracepoints"),
+  ),
+  () => {
+    using hosts = TestHosts.create();
+    const status = Deno.readTextFileSync("/proc/self/status");
+    const [, cpu = ""] = /^Cpus_allowed_list:\s*(\d+)/m.exec(status) ?? [];
+    const onOneCpu = (...words: string[]): boolean =>
+      inNetns(
+        hosts.host,
+        () =>
+          new Deno.Command("taskset", { args: ["-c", cpu, ...words] })
+            .outputSync(),
+      ).success;
+    for (
+      const words of [
+        "ip link add d0 type veth peer name d1",
+        "ip address add 10.9.0.1/24 dev d0",
+        "ip link set d0 up",
+        "ip link set d1 up",
+        "ip neighbor add 10.9.0.2 lladdr 02:00:00:00:00:02 dev d0",
+        "tc qdisc add dev d0 root tbf rate 1mbit burst 200 latency 25ms",
+      ]
+    ) {
+      const [program = "", ...args] = words.split(" ");
+      runIn(hosts.host, program, ...args);
+    }
+    const rules = `${hosts.directory}/rules`;
+    const add = "add rule inet busy c counter\n".repeat(4000);
+    Deno.writeTextFileSync(
+      rules,
+      `add table inet busy\nadd chain inet busy c\n${add}`,
+    );
+    // With the headers of ICMP and IPv4.
+    const length = 900 + 8 + 20;
+    using events = PacketEvents.open({ lengths: [length] });
+    onOneCpu("ping", "-c1", "-W1", "-s900", "10.9.0.2");
+    assert(onOneCpu("nft", "-f", rules));
+    const found = events?.read().find((packet) => packet.length === length);
+    assertEquals(found?.links, [{ isSent: true, name: "d0" }]);
+    assertExists(found?.end);
+  },
+);
