@@ -84,7 +84,8 @@ export class NeighborRequests {
   }
 
   /**
-   * Makes the kernel answer on a link for an address of another link.
+   * Makes the kernel answer on a link for an address of another link. Before Linux
+   * 6.17, the kernel deletes the entry when the link loses its carrier.
    *
    * @throws {NetlinkError} ENODEV if the link does not exist
    */
@@ -94,6 +95,7 @@ export class NeighborRequests {
       header: {
         family: addressFamily(address.family),
         ifindex,
+        state: NUD_PERMANENT,
         flags: NTF_PROXY,
       },
       attributes: { destination: address },

@@ -1,9 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import { rootTest } from "../../testing/capabilities.ts";
+import { ignoreUnless, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
 import { NeighborRequests } from "./neighbor.ts";
@@ -170,3 +171,31 @@ rootTest("NeighborRequests.addProxy() answers on a link", () => {
   assertEquals(neighbor.listProxies(fixture.second, 4), []);
   assertEquals(fixture.errnoOf(() => neighbor.addProxy(9999, IPV6)), "ENODEV");
 });
+
+const [major = 0, minor = 0] = Deno.osRelease().split(".").map(Number);
+
+rootTest(
+  "NeighborRequests.addProxy() lasts when the link has no carrier",
+  ignoreUnless(major > 6 || major === 6 && minor >= 17, "needs Linux 6.17"),
+  async () => {
+    using fixture = new Fixture();
+    const { first, rtnl, hosts } = fixture;
+    const neighbor = new NeighborRequests(rtnl.socket);
+    const setCarrier = (state: "up" | "down"): Promise<void> => {
+      runIn(hosts.sandbox, "ip", "link", "set", "veth0", state);
+      return eventually(
+        `the kernel knows that the carrier is ${state}`,
+        () => rtnl.link.get("veth0").isOperational === (state === "up"),
+      );
+    };
+    rtnl.link.set(first, { isUp: true });
+    await setCarrier("up");
+    for (const ip of [IPV4, IPV6]) neighbor.addProxy(first, ip);
+    await setCarrier("down");
+    for (const ip of [IPV4, IPV6]) {
+      assertEquals(neighbor.listProxies(first, ip.family).map(String), [
+        String(ip),
+      ]);
+    }
+  },
+);
