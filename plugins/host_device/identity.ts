@@ -45,19 +45,45 @@ export function isPhysical({ kind }: Pick<Link, "kind">): boolean {
   return kind === "";
 }
 
-/** Finds the device among the links of its container. */
-export function findInContainer(
+/**
+ * Lists the links of a container that can be the device of a record: the one that
+ * has its index or, if the container has changed that, all that are like it.
+ */
+export function listPossible(
   { links, hostNsid }: ContainerLinks,
   record: DeviceRecord,
-): Link | undefined {
+): Link[] {
   const alike = links.filter((link) =>
     isAlike(link, record) &&
     (!record.isLinkHere || link.linkNetnsId === hostNsid)
   );
-  const exact = alike.find(({ index }) => index === record.index);
-  if (exact !== undefined) return exact;
+  const exact = alike.filter(({ index }) => index === record.index);
+  return exact.length > 0 ? exact : alike;
+}
+
+/**
+ * Finds the device in its container. A link that is like it may be the device of
+ * another attachment, such as another macvlan of the same card, while this one never
+ * left the host or is back.
+ *
+ * @param listOthers Lists the records of the container's other attachments
+ */
+export function findInContainer(
+  sandbox: Rtnl,
+  host: Rtnl,
+  record: DeviceRecord,
+  listOthers: () => readonly DeviceRecord[],
+): Link | undefined {
+  const inside = readContainerLinks(sandbox, host);
+  const possible = listPossible(inside, record);
+  const [first] = possible;
+  if (first === undefined || first.index === record.index) return first;
   const isCertain = isPhysical(record) || record.linkIndex !== undefined;
-  return isCertain ? onlyOf(alike) : undefined;
+  if (!isCertain || findOnHost(host.link.list(), record) !== undefined) {
+    return undefined;
+  }
+  const others = listOthers().flatMap((other) => listPossible(inside, other));
+  return onlyOf(possible.filter((link) => !others.includes(link)));
 }
 
 /**
@@ -80,7 +106,8 @@ export function findOnHost(
   return isCertain ? only : undefined;
 }
 
-function isAlike(link: Link, record: DeviceRecord): boolean {
+/** Reports whether a link has what the kernel reports about a device. */
+export function isAlike(link: Link, record: DeviceRecord): boolean {
   const facts = identityOf(link);
   return facts.kind === record.kind &&
     facts.parent?.bus === record.parent?.bus &&

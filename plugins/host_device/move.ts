@@ -29,7 +29,7 @@ import {
   findInContainer,
   findOnHost,
   identityOf,
-  readContainerLinks,
+  isAlike,
 } from "./identity.ts";
 import { type HostNetwork, restoreHostNetwork } from "./host_network.ts";
 import type { DeviceRecord, RecordFile } from "./record.ts";
@@ -85,7 +85,7 @@ export function moveIn(
   const { link, nameOnHost } = device;
   const record = { ...describeDevice(places, device), hostNetwork };
   rollback.onFailure(`take "${nameOnHost}" back`, () => {
-    takeBack(places, link, record);
+    takeBack(places, link, { record, file });
     // Not before: if the device cannot be taken back, DEL needs the record.
     file.remove();
   });
@@ -139,20 +139,32 @@ function chooseIndex(sandbox: Rtnl, { index }: Link): number {
 function takeBack(
   places: Namespaces,
   before: Link,
-  record: DeviceRecord,
+  { record, file }: {
+    readonly record: DeviceRecord;
+    readonly file: RecordFile;
+  },
 ): void {
-  const { host, sandbox, call } = places;
-  const { isUp, masterIndex, name, alternativeNames } = before;
-  const moved = findInContainer(readContainerLinks(sandbox, host), record);
-  if (moved !== undefined) moveOut(places, moved, record);
-  const link = moved === undefined
-    ? host.link.find(name)
-    : findOnHost(host.link.list(), record);
+  const { host, sandbox, call: { log } } = places;
+  const { index, isUp, masterIndex, name, alternativeNames } = before;
+  const present = host.link.find(index);
+  if (present !== undefined && isAlike(present, record)) {
+    // It has not moved, and only lost names.
+    return addMissingNames({ host, log }, index, alternativeNames);
+  }
+  const moved = findInContainer(
+    sandbox,
+    host,
+    record,
+    () => file.listOthers(sandbox),
+  );
   // Another ADD moved it.
+  if (moved === undefined) return;
+  moveOut(places, moved, record);
+  const link = findOnHost(host.link.list(), record);
   if (link === undefined) return;
   const alias = name === record.name ? before.alias ?? "" : record.name;
   host.link.set(link.index, { isUp, masterIndex, alias });
-  addMissingNames({ host, log: call.log }, link.index, alternativeNames);
+  addMissingNames({ host, log }, link.index, alternativeNames);
 }
 
 /** How often a device is moved while its container changes it. */

@@ -26,8 +26,10 @@ import {
 } from "../../base/json/json.ts";
 import { optional, parsedText } from "../../cni/config/types.ts";
 import type { Call } from "../../cni/plugin.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
+import { netnsIdOf, persistentIdOf } from "../parts/sandbox/sandbox.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** Default directory of the files. It is empty after a start of the machine. */
@@ -157,6 +159,14 @@ export class RecordFile {
     );
   }
 
+  /** Lists the records of other attachments of the same container. */
+  listOthers(sandbox: Rtnl): DeviceRecord[] {
+    return this.list()
+      .filter(({ path, record }) =>
+        path !== this.#path && isSandboxOf(record, sandbox)
+      ).map(({ record }) => record);
+  }
+
   /** Lists the records of all attachments. */
   list(): FoundRecord[] {
     return listRecords(this.#directory);
@@ -178,6 +188,16 @@ export function listRecords(directory: string): FoundRecord[] {
       : undefined;
     return record === undefined ? [] : [{ path, record }];
   });
+}
+
+/** Reports whether a namespace may be a record's: true if it is unknown. */
+export function isSandboxOf(
+  { netns: { file, id } }: DeviceRecord,
+  sandbox: Rtnl,
+): boolean {
+  const present = id === undefined ? undefined : persistentIdOf(sandbox);
+  if (present !== undefined) return present === id;
+  return file === undefined || file === netnsIdOf(sandbox.netns);
 }
 
 /** Reports whether a record's path no longer leads to its container's namespace. */

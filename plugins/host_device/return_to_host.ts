@@ -9,17 +9,23 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { hasMac, readablePrevResult } from "../parts/sandbox/prev_result.ts";
-import { findSandbox, persistentIdOf } from "../parts/sandbox/sandbox.ts";
+import { findSandbox } from "../parts/sandbox/sandbox.ts";
 import { isInterfaceName, lostNameOf } from "./find_device.ts";
 import { deleteRules } from "./host_network.ts";
 import {
   type ContainerLinks,
   findInContainer,
   isPhysical,
+  listPossible,
   readContainerLinks,
 } from "./identity.ts";
 import { type HostState, moveOut, reclaim } from "./move.ts";
-import { type DeviceRecord, otherNetnsTest, RecordFile } from "./record.ts";
+import {
+  type DeviceRecord,
+  isSandboxOf,
+  otherNetnsTest,
+  RecordFile,
+} from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /**
@@ -42,9 +48,11 @@ export function returnToHost(
   const record = file.read();
   if (record === undefined) {
     if (sandbox === undefined) return restoreName(host, call);
-    const inside = readContainerLinks(sandbox, host);
     const device = findUnrecorded(
-      withoutRecorded(inside, file),
+      withoutRecorded(
+        readContainerLinks(sandbox, host),
+        file.listOthers(sandbox),
+      ),
       call,
       () => isOnHost(host),
     );
@@ -54,7 +62,7 @@ export function returnToHost(
   }
   const isRight = sandbox !== undefined && isSandboxOf(record, sandbox);
   const link = isRight
-    ? findInContainer(readContainerLinks(sandbox, host), record)
+    ? findInContainer(sandbox, host, record, () => file.listOthers(sandbox))
     : undefined;
   if (link !== undefined && sandbox !== undefined) {
     const { hostNetwork } = record;
@@ -72,12 +80,6 @@ export function returnToHost(
     return;
   }
   file.remove();
-}
-
-/** Reports whether a namespace may be a record's: true if it is unknown. */
-function isSandboxOf({ netns: { id } }: DeviceRecord, sandbox: Rtnl): boolean {
-  const present = id === undefined ? undefined : persistentIdOf(sandbox);
-  return present === undefined || present === id;
 }
 
 /** A device without a record, and what is known of it on the host. */
@@ -121,14 +123,13 @@ function isFromHost(link: Link, hostNsid: number | undefined): boolean {
     : link.linkNetnsId !== undefined && link.linkNetnsId === hostNsid;
 }
 
-/** Leaves out the devices that the records of other attachments claim. */
+/** Leaves out the links that can be devices of other attachments' records. */
 function withoutRecorded(
   inside: ContainerLinks,
-  file: RecordFile,
+  others: readonly DeviceRecord[],
 ): ContainerLinks {
-  const recorded = file.list()
-    .map(({ record }) => findInContainer(inside, record)?.index);
-  const links = inside.links.filter(({ index }) => !recorded.includes(index));
+  const recorded = others.flatMap((record) => listPossible(inside, record));
+  const links = inside.links.filter((link) => !recorded.includes(link));
   return { ...inside, links };
 }
 
