@@ -63,7 +63,7 @@ export function isUnreachable(error: unknown): boolean {
 }
 
 /** Reports whether an error means that the file system is read-only. */
-export function isReadOnly(error: unknown): boolean {
+function isReadOnly(error: unknown): boolean {
   // Deno has no error class for it.
   return error instanceof Error && Reflect.get(error, "code") === "EROFS";
 }

@@ -11,7 +11,7 @@
  */
 
 import { describeError, ErrorCode } from "../../base/error.ts";
-import { isReadOnly, unlessMissing } from "../../base/files/io.ts";
+import { isWritingRefused, unlessMissing } from "../../base/files/io.ts";
 import type { Difference } from "../../cni/call/differences.ts";
 import {
   addNewElements,
@@ -364,8 +364,8 @@ export class LinkCloser implements Disposable {
    * they got a guard stay open.
    *
    * @param elements Of the links
-   * @returns The links that cannot be closed, because /proc/sys is read-only: they must
-   *   keep their guards
+   * @returns The links that cannot be closed, because this process may not write the
+   *   setting: they must keep their guards
    */
   close(elements: readonly Element[]): Set<string> {
     const { hostNetns, log } = this.#host;
@@ -376,7 +376,7 @@ export class LinkCloser implements Disposable {
       try {
         if (setLocalnet(hostNetns, link, false)) this.#closed.add(link);
       } catch (error) {
-        if (!isReadOnly(error)) throw error;
+        if (!isWritingRefused(error)) throw error;
         log.warn("Keeping the rule that guards 127.0.0.0/8", {
           link,
           error: describeError(error),

@@ -297,25 +297,32 @@ test("it is open again if another port comes or DEL fails", async () => {
   assertEquals([scene.localnetOf("br0"), scene.links], ["1", ["br0"]]);
 });
 
-test("it keeps the guard of a link that cannot be closed", async () => {
-  using scene = new Scene("nftables");
-  const attached = await scene.forward();
-  {
-    using stack = new DisposableStack();
-    stack.defer(intercept(Deno, "writeTextFileSync", ([path], work) => {
-      // As the kernel answers where /proc/sys is read-only.
-      if (!String(path).endsWith("/route_localnet")) return work();
-      throw Object.assign(new Error("Read-only file system"), {
-        code: "EROFS",
-      });
-    }));
-    const { exitCode, stderr } = await attached.run("DEL");
-    assertEquals(exitCode, 0);
-    assertStringIncludes(stderr, "Keeping the rule that guards");
-  }
-  assertEquals([scene.localnetOf("br0"), scene.links], ["1", ["br0"]]);
-  assertSuccess(await attached.run("DEL"));
-  assertEquals([scene.localnetOf("br0"), scene.table], ["0", ""]);
+/** How the kernel answers that a sysctl may not be written. */
+const REFUSALS = {
+  // Where /proc/sys is read-only.
+  EROFS: Object.assign(new Error("Read-only file system"), { code: "EROFS" }),
+  // As AppArmor or SELinux decides.
+  EACCES: new Deno.errors.PermissionDenied("Permission denied"),
+};
+
+test("it keeps the guard of a link that cannot be closed", async (t) => {
+  await eachRow(t, Object.entries(REFUSALS), async ([, refusal]) => {
+    using scene = new Scene("nftables");
+    const attached = await scene.forward();
+    {
+      using stack = new DisposableStack();
+      stack.defer(intercept(Deno, "writeTextFileSync", ([path], work) => {
+        if (!String(path).endsWith("/route_localnet")) return work();
+        throw refusal;
+      }));
+      const { exitCode, stderr } = await attached.run("DEL");
+      assertEquals(exitCode, 0);
+      assertStringIncludes(stderr, "Keeping the rule that guards");
+    }
+    assertEquals([scene.localnetOf("br0"), scene.links], ["1", ["br0"]]);
+    assertSuccess(await attached.run("DEL"));
+    assertEquals([scene.localnetOf("br0"), scene.table], ["0", ""]);
+  });
 });
 
 test("it stays closed if another process removes the guard", async () => {
