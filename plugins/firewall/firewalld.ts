@@ -69,9 +69,9 @@ export const firewalldBackend: Backend = {
     const { zone, backend } = host;
     const isMeant = backend === undefined || backend === "firewalld";
     if (!isMeant || addresses.length === 0) return;
-    using bus = await findBus(host);
+    using bus = await findFirewalld(host);
     // Without firewalld the zones have no sources at runtime.
-    if (bus === undefined || !await bus.hasOwner(FIREWALLD)) return;
+    if (bus === undefined) return;
     await tryAll(
       addresses.map(sourceOf).map((source) => [
         `remove the address ${source} from ${zone} zone`,
@@ -108,8 +108,8 @@ type BusHost = Pick<FirewallHost, "env" | "signal">;
  */
 export async function isFirewalldRunning(host: BusHost): Promise<boolean> {
   try {
-    using bus = await findBus(host);
-    return await bus?.hasOwner(FIREWALLD) ?? false;
+    using bus = await findFirewalld(host);
+    return bus !== undefined;
   } catch (cause) {
     if (cause instanceof BusTimeout) throw cause;
     throw new CniError(
@@ -136,14 +136,18 @@ async function openBus({ env, signal }: BusHost): Promise<SystemBus> {
 }
 
 /**
- * Connects to the bus, unless it is unusable, as in a user namespace: then ADD
- * could not use firewalld either.
+ * Connects to the bus, unless firewalld is not on it or the bus is unusable, as in
+ * a user namespace: then ADD could not use firewalld either.
  */
-async function findBus(
+async function findFirewalld(
   { env, signal }: BusHost,
 ): Promise<SystemBus | undefined> {
   try {
-    return await SystemBus.open(env, signal);
+    using stack = new DisposableStack();
+    const bus = stack.use(await SystemBus.open(env, signal));
+    if (!await bus?.hasOwner(FIREWALLD)) return undefined;
+    stack.move();
+    return bus;
   } catch (error) {
     if (error instanceof BusUnusable) return undefined;
     throw error;

@@ -756,6 +756,22 @@ rootTest(
       await scene.succeed("GC", { "cni.dev/valid-attachments": [] }, { env });
       assertEquals([firewalld.sources.size, scene.table], [0, ""]);
     });
+    await t.step("whoever asks the bus for it", async () => {
+      using scene = new FirewallScene();
+      const { prevResult, hosts: { directory } } = scene;
+      const options = { denied: "NameHasOwner" };
+      await using firewalld = await FakeFirewalld.start(directory, options);
+      const { env, sources } = firewalld;
+      await scene.succeed("ADD", { prevResult }, { env });
+      assertEquals([scene.ownRules.length, sources.size], [4, 0]);
+      await scene.succeed("CHECK", { prevResult }, { env });
+      await scene.succeed("STATUS", {}, { env });
+      await scene.succeed("DEL", {}, { env });
+      assertEquals([scene.ownRules, scene.table], [[], ""]);
+      await scene.succeed("ADD", { prevResult }, { env });
+      await scene.succeed("GC", { "cni.dev/valid-attachments": [] }, { env });
+      assertEquals([scene.ownRules, scene.table], [[], ""]);
+    });
     await t.step("the host has a bus only", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;

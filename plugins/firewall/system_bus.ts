@@ -19,6 +19,7 @@ import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
 
 const DEFAULT_ADDRESS = "unix:path=/var/run/dbus/system_bus_socket";
 const BUS = "org.freedesktop.DBus";
+const ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied";
 
 /** Codes of messages and of the fields of their headers. */
 const METHOD_CALL = 1, METHOD_RETURN = 2, ERROR = 3;
@@ -63,7 +64,10 @@ export class BusError extends Error {
   override readonly name = "BusError";
 }
 
-/** Nobody listens at the bus's socket, or the bus does not let this user in. */
+/**
+ * Nobody listens at the bus's socket, or the bus denies this user access, as by its
+ * policy, AppArmor or SELinux.
+ */
 export class BusUnusable extends Error {
   override readonly name = "BusUnusable";
 }
@@ -122,7 +126,12 @@ export class SystemBus implements Disposable {
     await this.#callBus("Hello");
   }
 
-  /** Reports whether a service is on the bus. */
+  /**
+   * Reports whether a service is on the bus.
+   *
+   * @throws {BusUnusable} If the bus denies that to this user
+   * @throws {Error} If the bus fails
+   */
   async hasOwner(name: string): Promise<boolean> {
     return await this.#callBus("NameHasOwner", name) === true;
   }
@@ -138,6 +147,7 @@ export class SystemBus implements Disposable {
    * Calls a method and returns its first value.
    *
    * @throws {BusError} If the service refuses
+   * @throws {BusUnusable} If this user is denied access
    * @throws {BusTimeout} 11 if it does not answer in time
    * @throws {Error} If the bus fails
    */
@@ -149,7 +159,11 @@ export class SystemBus implements Disposable {
       const isAnswer = fields.get(Field.replySerial) === serial;
       if (isAnswer && type === METHOD_RETURN) return value;
       if (isAnswer && type === ERROR) {
-        throw new BusError(String(value ?? fields.get(Field.errorName)));
+        const name = fields.get(Field.errorName);
+        const message = String(value ?? name);
+        throw name === ACCESS_DENIED
+          ? new BusUnusable(message)
+          : new BusError(message);
       }
     }
   }

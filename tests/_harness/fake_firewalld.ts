@@ -26,6 +26,8 @@ interface Options {
   readonly runs?: boolean;
   /** How many connections a user may have to the bus. */
   readonly mostConnections?: number;
+  /** A method of the bus that nobody may call. */
+  readonly denied?: string;
 }
 
 /** A bus, and firewalld on it. */
@@ -52,9 +54,9 @@ export class FakeFirewalld implements AsyncDisposable {
    */
   static async start(
     directory: string,
-    { runs = true, mostConnections }: Options = {},
+    { runs = true, ...limits }: Options = {},
   ): Promise<FakeFirewalld> {
-    const bus = await PrivateBus.start(directory, mostConnections);
+    const bus = await PrivateBus.start(directory, limits);
     const fake = new FakeFirewalld(bus);
     if (runs) await fake.#serve(bus.address);
     return fake;
@@ -143,7 +145,7 @@ function isKnownUser(): boolean {
   return success;
 }
 
-/** A bus on which everything is allowed. */
+/** A bus on which everything is allowed, except what its options deny. */
 export class PrivateBus implements AsyncDisposable {
   readonly #process: Deno.ChildProcess;
   /** The address of its socket. */
@@ -160,14 +162,16 @@ export class PrivateBus implements AsyncDisposable {
    * Starts it, and waits until it listens.
    *
    * @param directory Gets the socket
-   * @param mostConnections Of one user
    */
   static async start(
     directory: string,
-    mostConnections = 256,
+    { mostConnections = 256, denied }: Omit<Options, "runs"> = {},
   ): Promise<PrivateBus> {
     const address = `unix:path=${directory}/bus`;
     const config = `${directory}/bus.conf`;
+    const deny = denied === undefined
+      ? ""
+      : `<deny send_interface="org.freedesktop.DBus" send_member="${denied}"/>`;
     Deno.writeTextFileSync(
       config,
       `<busconfig>
@@ -177,6 +181,7 @@ export class PrivateBus implements AsyncDisposable {
   <limit name="max_connections_per_user">${mostConnections}</limit>
   <policy context="default">
     <allow own="*"/><allow send_destination="*"/><allow eavesdrop="true"/>
+    ${deny}
   </policy>
 </busconfig>`,
     );
