@@ -18,7 +18,7 @@ import { StartedPrograms } from "./started_programs.ts";
 /** How long to wait for another program's lock on the rules, in seconds. */
 const LOCK_WAIT_SECONDS = 20;
 /** How long a program may run, with that wait, in seconds. */
-const LIMIT_SECONDS = LOCK_WAIT_SECONDS + 10;
+export const LIMIT_SECONDS: number = LOCK_WAIT_SECONDS + 60;
 
 /** A table of iptables. */
 export type TableName = "nat" | "filter";

@@ -5,7 +5,7 @@ import { rootTest } from "../../../../testing/capabilities.ts";
 import { TestHosts } from "../../../../testing/test_hosts.ts";
 import { eventually } from "../../../../tests/_harness/eventually.ts";
 import { eachRow } from "../../../../tests/_harness/table.ts";
-import { execute, GivenUp, Overdue } from "./program.ts";
+import { execute, GivenUp, Overdue, runIptables } from "./program.ts";
 
 /** Programs that do not end. Each one writes process IDs to a file. */
 const HANGING = {
@@ -19,6 +19,7 @@ const HANGING = {
 class Fixture implements Disposable {
   readonly #hosts = TestHosts.create();
   readonly netns = NetNs.open(this.#hosts.host.path);
+  readonly directory = this.#hosts.directory;
   readonly path = `${this.#hosts.directory}/program`;
 
   constructor(script: string) {
@@ -81,6 +82,31 @@ rootTest("execute() kills a program when its call is given up", async () => {
     `${fixture.path} was killed: context canceled`,
   );
   await eventually("all are dead", () => fixture.listRunning().length === 0);
+});
+
+rootTest("iptables has a minute besides its wait for the lock", async () => {
+  using fixture = new Fixture('echo "$@" > args; exec sleep 600');
+  const { netns, path, directory } = fixture;
+  const { timeout } = AbortSignal;
+  let waitedMs = 0;
+  // Most of the time passes quickly.
+  AbortSignal.timeout = (ms) => {
+    waitedMs += ms;
+    return timeout.call(AbortSignal, waitedMs < 79_000 ? 1 : ms);
+  };
+  try {
+    const iptables = { netns, family: 4, table: "nat", path } as const;
+    const error = await assertRejects(
+      () => runIptables(iptables, ["-S"]),
+      Overdue,
+    );
+    const args = await Deno.readTextFile(`${directory}/args`);
+    const [, lockSeconds] = /^-w (\d+) /.exec(args) ?? [];
+    const [, seconds] = /did not end within (\d+) s$/.exec(error.message) ?? [];
+    assertEquals(Number(seconds) - Number(lockSeconds), 60);
+  } finally {
+    AbortSignal.timeout = timeout;
+  }
 });
 
 rootTest(

@@ -29,6 +29,7 @@ import {
   GivenUp,
   type Iptables,
   joinRule,
+  LIMIT_SECONDS,
   OTHER_PROBLEM,
   Overdue,
   type ProgramResult,
@@ -226,10 +227,11 @@ async function ensureTogether(
 /**
  * Waits for the turn to add chains that all attachments share. iptables-nft does
  * not notice a chain that was added while it runs, and adds the rules a second
- * time. So one at a time.
+ * time. So one at a time, and a program may take as long as it may elsewhere.
  */
 export function lockSharedChains({ netns }: Iptables): Promise<Disposable> {
-  return lockNetns(netns, { what: "the host's network namespace" });
+  const limitMs = (LIMIT_SECONDS + 20) * 1000;
+  return lockNetns(netns, { what: "the host's network namespace", limitMs });
 }
 
 /**
