@@ -103,6 +103,13 @@ export class Overdue extends Untried {
 /** The caller of a run gave up. Another caller may run the program. */
 export class GivenUp extends Untried {
   override readonly name = "GivenUp";
+  /** The signal of that caller. */
+  readonly signal: AbortSignal;
+
+  constructor(message: string, signal: AbortSignal) {
+    super(message);
+    this.signal = signal;
+  }
 }
 
 /**
@@ -202,7 +209,7 @@ export async function execute(
   if (output === undefined) {
     const program = path + suffix;
     throw end?.aborted
-      ? new GivenUp(`${program} was killed: ${formatAbort(end)}`)
+      ? new GivenUp(`${program} was killed: ${formatAbort(end)}`, end)
       : new Overdue(`${program} did not end within ${limitSeconds} s`);
   }
   const decoder = new TextDecoder();

@@ -122,7 +122,10 @@ interface Listing {
 /** What follows for the callers of a run that fails. */
 export const FAILURES = {
   isRetried: (error: unknown): boolean => !(error instanceof Overdue),
-  isGivenUp: (error: unknown): boolean => error instanceof GivenUp,
+  isGivenUp: (
+    error: unknown,
+    { iptables }: { readonly iptables: Iptables },
+  ): boolean => error instanceof GivenUp && error.signal === iptables.signal,
 } as const;
 
 const listings = new SharedRuns<

@@ -13,7 +13,9 @@ import {
   type Needs,
   rootTest,
 } from "../../../../testing/capabilities.ts";
+import { isTaken } from "../../../../base/files/io.ts";
 import { TestHosts } from "../../../../testing/test_hosts.ts";
+import { eventually } from "../../../../tests/_harness/eventually.ts";
 import {
   needsOtherUser,
   OTHER_UID,
@@ -25,6 +27,7 @@ import {
 import { BackendMissing, findVariant, type Variant } from "./find.ts";
 import {
   commentOf,
+  GivenUp,
   type Iptables,
   joinRule,
   splitRule,
@@ -185,6 +188,41 @@ testVariants("calls of a moment share runs of the program", async (real) => {
     await Deno.remove(directory, { recursive: true });
   }
 });
+
+testVariants(
+  "ensureRules() fails only the call that was given up",
+  async (iptables) => {
+    const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const path = `${directory}/iptables`, hangs = `${directory}/hangs`;
+    const script = `#!/bin/sh\ntouch ${hangs}\nexec sleep 600\n`;
+    await Deno.writeTextFile(path, script, { mode: 0o755 });
+    const gone = new AbortController();
+    const given = { ...iptables, signal: gone.signal };
+    const planned = (more: string) => () => Promise.resolve([more]);
+    try {
+      // The others share the run after the first.
+      const first = ensureRules(iptables, WANTED);
+      const innocent = { ...iptables, signal: new AbortController().signal };
+      const kept = ensureRules(innocent, WANTED, planned("-A TWO -j ACCEPT"));
+      const lost = ensureRules(given, WANTED, async () => {
+        await listRules({ ...given, path }, "ONE");
+        return ["-A TWO -j DROP"];
+      });
+      const ended = Promise.allSettled([first, kept, lost]);
+      await eventually("a program hangs", () => isTaken(hangs));
+      gone.abort();
+      assertEquals((await ended).map(({ status }) => status), [
+        "fulfilled",
+        "fulfilled",
+        "rejected",
+      ]);
+      await assertRejects(() => lost, GivenUp);
+      assertEquals(await listRules(iptables, "TWO"), ["-A TWO -j ACCEPT"]);
+    } finally {
+      await Deno.remove(directory, { recursive: true });
+    }
+  },
+);
 
 testVariants(
   "ensureRules() waits for no other user's lock on the namespace",

@@ -19,8 +19,8 @@ export interface Sharing<Input> {
    * by default.
    */
   readonly isRetried?: (error: unknown) => boolean;
-  /** Reports whether work failed because its first caller has given up; never by default. */
-  readonly isGivenUp?: (error: unknown) => boolean;
+  /** Reports whether work failed because this caller has given up; never by default. */
+  readonly isGivenUp?: (error: unknown, input: Input) => boolean;
 }
 
 /** What one caller waits for. */
@@ -43,7 +43,7 @@ export class SharedRuns<Input, Output> {
   ) => Promise<readonly Output[]>;
   readonly #claimsOf: (input: Input) => readonly string[];
   readonly #isRetried: (error: unknown) => boolean;
-  readonly #isGivenUp: (error: unknown) => boolean;
+  readonly #isGivenUp: (error: unknown, input: Input) => boolean;
   readonly #waiting = new Map<string, Request<Input, Output>[]>();
 
   /**
@@ -106,9 +106,13 @@ export class SharedRuns<Input, Output> {
       );
       requests.forEach(({ resolve }, at) => resolve(outputs[at] as Output));
     } catch (error) {
-      if (this.#isGivenUp(error)) {
-        requests[0]?.reject(error);
-        return await this.#serve(requests.slice(1));
+      const { gone, left = [] } = Object.groupBy(
+        requests,
+        ({ input }) => this.#isGivenUp(error, input) ? "gone" : "left",
+      );
+      if (gone !== undefined) {
+        for (const one of gone) one.reject(error);
+        return await this.#serve(left);
       }
       const isRetried = others.length > 0 && this.#isRetried(error);
       for (const one of requests) {
