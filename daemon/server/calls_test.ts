@@ -10,10 +10,13 @@ import { netConf } from "../../cni/config/types.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
 import { DataDirectory } from "../../ipam/host_local/testing.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
+import { portmap } from "../../plugins/portmap/plugin.ts";
+import { MappedPorts } from "../../plugins/portmap/testing/mapped_ports.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
+import { needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
 import { CallProgress } from "./call_progress.ts";
@@ -27,7 +30,7 @@ class Told {
   #go: (() => void) | undefined;
   readonly plugin: Plugin;
 
-  constructor(maxCalls = 9) {
+  constructor(maxCalls = 9, hostNetns = "/proc/self/ns/net") {
     this.plugin = definePlugin({
       name: "told",
       versions: ["1.0.0", "1.1.0"],
@@ -48,7 +51,7 @@ class Told {
     });
     this.calls = new Calls({
       lookup: () => undefined,
-      hostNetns: "/proc/self/ns/net",
+      hostNetns,
       maxCalls,
       log: { info(): void {}, warn: (text) => void this.story.push(text) },
       onEnded: (call) => this.ended.push(call),
@@ -447,6 +450,79 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     assertEquals(told.story.splice(0), isLater ? ["DEL"] : ["DEL", "deleted"]);
   }
 });
+
+/** Shortens waits of a length, until disposal. */
+function shortened(length: number): Disposable {
+  const { timeout } = AbortSignal;
+  AbortSignal.timeout = (ms): AbortSignal =>
+    timeout.call(AbortSignal, ms === length ? 1 : ms);
+  return { [Symbol.dispose]: (): void => void (AbortSignal.timeout = timeout) };
+}
+
+/** Whose iptables waits for another program's lock, and what happens then. */
+const waiting: [command: string, event: string, isKilled: boolean][] = [
+  ["DEL", "its caller disconnects", false],
+  ["DEL", "its caller disconnects, and another DEL arrives", true],
+  ["DEL", "its caller disconnects, and two minutes pass", true],
+  ["DEL", "the daemon stops", true],
+  ["GC", "its caller disconnects", true],
+];
+
+rootTest(
+  "Calls: a DEL whose caller is gone lets iptables finish, unless it is cancelled",
+  needsRuleTools,
+  async (t) => {
+    await eachRow(t, waiting, async ([command, event, isKilled]) => {
+      using ports = new MappedPorts({ backend: "iptables" });
+      await ports.succeed("ADD");
+      const told = new Told(9, ports.hosts.host.path);
+      const { directory } = ports.hosts;
+      const waits = `${directory}/waits`, released = `${directory}/released`;
+      for (const suffix of ["", "-restore"]) {
+        const script = `#!/bin/sh\n[ -e ${released} ] || touch ${waits}\n` +
+          `while [ -e ${waits} ] && [ ! -e ${released} ]; do sleep 0.02; done\n` +
+          `exec /usr/sbin/iptables-nft${suffix} "$@"\n`;
+        for (const name of ["iptables", "iptables-nft"]) {
+          const path = `${directory}/${name}${suffix}`;
+          await Deno.writeTextFile(path, script, { mode: 0o755 });
+        }
+      }
+      const stdin = new TextEncoder().encode(JSON.stringify(ports.configOf({
+        cniVersion: "1.1.0",
+        "cni.dev/valid-attachments": [],
+      })));
+      const env = ports.hosts.environment(command, {
+        env: { PATH: directory },
+      });
+      const run = async (signal?: AbortSignal): Promise<number | string> =>
+        codeOf(
+          await told.run(command, "", signal, undefined, {
+            plugin: portmap as Plugin,
+            stdin,
+            env,
+          }),
+        );
+      const gone = new AbortController();
+      using _ = event.includes("minutes") ? shortened(120_000) : undefined;
+      const first = run(gone.signal);
+      await eventually("iptables waits", () => isTaken(waits));
+      if (event.includes("disconnects")) gone.abort(new Error("it is gone"));
+      const another = event.includes("another DEL") ? [run()] : [];
+      if (event.includes("stops")) await told.calls.stop(1, 60_000);
+      if (isKilled) {
+        let code: number | string | undefined;
+        first.then((ended) => code = ended);
+        await eventually("the call has failed", () => code === 999);
+        assert(ports.containerRules().length > 0);
+      }
+      await Deno.writeTextFile(released, "");
+      assertEquals(await first, isKilled ? 999 : 0);
+      assertEquals(await Promise.all(another), another.map(() => 0));
+      const isLeft = isKilled && another.length === 0;
+      assertEquals(ports.containerRules().length > 0, isLeft);
+    }, ([command, event]) => `${command}: ${event}`);
+  },
+);
 
 Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", async () => {
   const told = new Told();

@@ -60,7 +60,7 @@ export async function runCall(
   context: Required<Pick<CallContext, "yieldDuring">>,
   options: RunOptions,
 ): Promise<Outcome> {
-  const { call, command, subject, startedAt, signal } = running;
+  const { call, command, subject, startedAt, signal, endSignal } = running;
   const { stdin } = call;
   let isAttached = false;
   const onAttached = (): void => void (isAttached = true);
@@ -69,7 +69,7 @@ export async function runCall(
     : undefined;
   const input = {
     ...context,
-    signal,
+    signal: endSignal,
     stdin: () => stdin,
     startedAt,
     onAttached,

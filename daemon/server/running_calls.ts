@@ -11,12 +11,15 @@
 
 import { withChangeCheck } from "../../ffi/change_check.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
-import { JoinedSignal } from "../../base/deadline.ts";
+import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
 import { CallProgress } from "./call_progress.ts";
 
 /** How far the times of files may lag behind, in ms. */
 const CLOCK_MS = 50;
+
+/** How long a DEL continues without its caller, in ms. No program of a plugin may run longer. */
+const ABANDONED_MS = 120_000;
 
 /** Why a call stops before it changes a later attachment. */
 class Superseded extends Error {
@@ -49,7 +52,13 @@ export class RunningCall {
   readonly progress: CallProgress;
   /** Aborted when the call is given up: its caller is gone, or it is cancelled. */
   readonly signal: AbortSignal;
+  /**
+   * Ends its programs and waits: aborted when the call is given up, except that a DEL
+   * continues without its caller for {@linkcode ABANDONED_MS}.
+   */
+  readonly endSignal: AbortSignal;
   readonly #cancel = new AbortController();
+  readonly #ended = new AbortController();
   #waitedMs = 0;
   /** ADDs and DELs of its attachment that have arrived since. */
   readonly #later: LaterCall[] = [];
@@ -69,6 +78,20 @@ export class RunningCall {
     this.#pollSockets = pollSockets;
     this.progress = call.progress ?? new CallProgress("waiting");
     this.signal = new JoinedSignal(call.signal, this.#cancel.signal).signal;
+    if (this.command !== "DEL") {
+      this.endSignal = this.signal;
+      return;
+    }
+    this.endSignal = this.#cancel.signal;
+    const onAbort = (): void => void this.#endAbandoned();
+    call.signal?.addEventListener("abort", onAbort, { once: true });
+  }
+
+  /** Cancels the call if it does not end in time without its caller. */
+  async #endAbandoned(): Promise<void> {
+    await pause(ABANDONED_MS, this.#ended.signal);
+    if (this.#ended.signal.aborted) return;
+    this.cancel(new Error("nobody waits for the DEL any more"));
   }
 
   /** CNI_COMMAND. */
@@ -87,6 +110,12 @@ export class RunningCall {
     this.#waitedMs = performance.now() - this.arrivedMs;
   }
 
+  /** Marks the call as ended. */
+  end(): void {
+    this.progress.enter("ended");
+    this.#ended.abort();
+  }
+
   /** Gives the call up. */
   cancel(reason: Error): void {
     this.#cancel.abort(reason);
@@ -98,9 +127,15 @@ export class RunningCall {
     return this.signal.aborted;
   }
 
-  /** Records an ADD or a DEL of the same attachment that has arrived later. */
+  /**
+   * Records an ADD or a DEL of the same attachment that has arrived later. A DEL that
+   * continues without its caller ends before that ADD.
+   */
   recordLater(command: string, progress: CallProgress): void {
     this.#later.push({ command, progress });
+    const isOver = this.command === "DEL" && command === "ADD" &&
+      this.isGivenUp();
+    if (isOver) this.cancel(new Error("the container is attached again"));
   }
 
   /**
@@ -162,23 +197,28 @@ export class RunningCalls {
     return this.#calls.size;
   }
 
-  /** Adds a call until disposal, when it has ended. A DEL cancels every ADD of its attachment. */
+  /**
+   * Adds a call until disposal, when it has ended. A DEL cancels every ADD of its
+   * attachment, and every DEL without a caller, which it repeats.
+   */
   add(running: RunningCall): Disposable {
-    if (running.command === "DEL") this.#cancelAdds(running.subject);
+    if (running.command === "DEL") this.#cancelEarlier(running.subject);
     this.#calls.add(running);
     return {
       [Symbol.dispose]: (): void => {
-        running.progress.enter("ended");
+        running.end();
         this.#calls.delete(running);
         if (this.#calls.size === 0) this.#onIdle?.();
       },
     };
   }
 
-  #cancelAdds({ attachment }: CallSubject): void {
+  #cancelEarlier({ attachment }: CallSubject): void {
     for (const running of this.#calls) {
       const { command, subject } = running;
-      if (command !== "ADD" || subject.attachment !== attachment) continue;
+      if (subject.attachment !== attachment) continue;
+      const isRepeated = command === "DEL" && running.isGivenUp();
+      if (command !== "ADD" && !isRepeated) continue;
       running.cancel(new Error("a DEL of the attachment arrived"));
     }
   }
