@@ -23,7 +23,12 @@ export type DaemonRequest =
     readonly declined?: readonly string[];
   }
   | { readonly command: "CHECK"; readonly key: FamilyKey }
-  | { readonly command: "DEL"; readonly key: LeaseKey }
+  | {
+    readonly command: "DEL";
+    readonly key: LeaseKey;
+    /** See ADD. */
+    readonly declined?: readonly string[];
+  }
   | {
     readonly command: "GC";
     readonly network: string;

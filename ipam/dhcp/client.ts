@@ -7,6 +7,7 @@
 
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { type LeaseRequest, uptime } from "./lease.ts";
 
 /** The daemon's limits, in ms. */
 export interface Timing {
@@ -33,6 +34,38 @@ export interface ClientOptions extends Timing {
 
 /** The server refused a lease. */
 export class RefusedError extends Error {}
+
+/**
+ * How many addresses of a network are declined in a period, in seconds.
+ *
+ * Unlike host-local's range, the size of a server's pool is unknown, and each node has
+ * a limit of its own, so the number is small. Kea and ISC dhcpd keep a declined address
+ * from all machines for a day by default.
+ */
+const MOST_DECLINED = 8, DECLINED_S = 86_400;
+
+/** Keeps a machine that answers for every address from using up a server's pool. */
+export class DeclineLimit {
+  #declined: readonly { readonly pool: string; readonly at: number }[] = [];
+
+  /**
+   * Reports whether an address may be declined, and counts it then. An address that
+   * may not is released.
+   *
+   * @param now In seconds
+   */
+  take(
+    { network, family = 4 }: Pick<LeaseRequest, "network" | "family">,
+    now: number = uptime(),
+  ): boolean {
+    const pool = `${family} ${network}`;
+    const recent = this.#declined.filter(({ at }) => now - at < DECLINED_S);
+    const count = recent.filter((one) => one.pool === pool).length;
+    const isAllowed = count < MOST_DECLINED;
+    this.#declined = isAllowed ? [...recent, { pool, at: now }] : recent;
+    return isAllowed;
+  }
+}
 
 /** Pauses between attempts: the first ones are short. Source: lease.go `backoffRetry`. */
 const FAST_MS = 2000, FAST_TRIES = 4, FIRST_MS = 4000, JITTER_MS = 1000;

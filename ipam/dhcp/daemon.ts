@@ -25,7 +25,12 @@ import {
 } from "../../base/service/private_socket.ts";
 import { KeyedQueue } from "../../base/queue.ts";
 import type { ServerConnection } from "../../base/service/unix_server.ts";
-import { type ClientOptions, DEFAULT_TIMING, ended } from "./client.ts";
+import {
+  type ClientOptions,
+  DeclineLimit,
+  DEFAULT_TIMING,
+  ended,
+} from "./client.ts";
 import { KeptLease, type LeaseContext } from "./kept_lease.ts";
 
 /** Options of {@linkcode runDhcp}. */
@@ -169,12 +174,12 @@ class Leases {
   #isEnding = false;
 
   /** Goes on with the leases in the directory. */
-  constructor(options: Omit<LeaseContext, "onGone">) {
+  constructor(options: Omit<LeaseContext, "onGone" | "declines">) {
     const onGone = (kept: KeptLease): void => {
       const name = nameOf(kept.lease);
       if (this.#kept.get(name) === kept) this.#kept.delete(name);
     };
-    this.#context = { ...options, onGone };
+    this.#context = { ...options, onGone, declines: new DeclineLimit() };
     for (
       const [index, lease] of options.directory.list(options.log).entries()
     ) {
@@ -204,7 +209,7 @@ class Leases {
       case "CHECK":
         return this.#kept.get(nameOf(request.key))?.lease;
       case "DEL":
-        return await this.#delete(request.key);
+        return await this.#delete(request.key, request.declined);
       case "GC":
         return await this.#collect(request);
       case "STATUS":
@@ -251,8 +256,11 @@ class Leases {
     }
   }
 
-  /** Releases the leases of both address families. */
-  async #delete(key: LeaseKey): Promise<undefined> {
+  /** Gives back the leases of both address families. */
+  async #delete(
+    key: LeaseKey,
+    declined: readonly string[] = [],
+  ): Promise<undefined> {
     const { network, containerId, ifName } = key;
     const families = ([4, 6] as const)
       .map((family) => ({ network, containerId, ifName, family }));
@@ -263,7 +271,11 @@ class Leases {
       using _turn = await this.#queue.wait(name);
       const kept = this.#kept.get(name);
       this.#kept.delete(name);
-      if (kept !== undefined) return await kept.release();
+      if (kept !== undefined) {
+        return declined.includes(kept.lease.address)
+          ? await kept.decline()
+          : await kept.release();
+      }
       // It is no longer kept if an ADD for another link has failed.
       const { directory, log } = this.#context;
       const lease = await directory.find(key, log);

@@ -10,7 +10,7 @@ import {
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Events } from "../../base/service/events.ts";
-import { DEFAULT_TIMING } from "./client.ts";
+import { DeclineLimit, DEFAULT_TIMING } from "./client.ts";
 import { KeptLease } from "./kept_lease.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
@@ -96,6 +96,103 @@ for (const family of [4, "both"] as const) {
     },
   );
 }
+
+/** How many addresses of a network a daemon declines in a day. */
+const MOST_DECLINED = 8;
+
+/** Lists the addresses of the messages of a type that a dnsmasq has logged. */
+function listLogged({ log }: { readonly log: string }, type: string): string[] {
+  return [...log.matchAll(new RegExp(`${type}\\(br0\\) (\\S+)`, "g"))]
+    .map(([, address = ""]) => address);
+}
+
+rootTest(
+  "a machine that answers for every address uses up no DHCP server's addresses",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const server = await scene.startDnsmasq();
+    const squatter = scene.hosts.addNetns();
+    const own = {
+      ipam: { type: "static", addresses: [{ address: "10.9.0.250/24" }] },
+    };
+    await scene.succeed("ADD", own, { sandbox: squatter, containerId: "own" });
+    runIn(squatter, "ip", "route", "add", "local", "10.9.0.0/24", "dev", "lo");
+    const fail = async (): Promise<void> => {
+      const options = {
+        sandbox: scene.hosts.addNetns(),
+        containerId: crypto.randomUUID(),
+      };
+      const output = await scene.run("ADD", { conflictCheck: true }, options);
+      assertFailure(output, 11, "");
+    };
+    await fail();
+    const listDeclined = (): string[] => listLogged(server, "DHCPDECLINE");
+    await eventually("both are declined", () => listDeclined().length === 2);
+    // The address of the last attempt is declined as well.
+    assertEquals(listLogged(server, "DHCPRELEASE"), []);
+    for (const _ of Array(MOST_DECLINED / 2)) await fail();
+    await server.says("DHCPRELEASE");
+    assertEquals(listDeclined().length, MOST_DECLINED);
+    assertEquals(scene.leases, []);
+  },
+);
+
+rootTest(
+  "a machine that has every address uses up no DHCPv6 server's addresses",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const { host } = scene.hosts;
+    const prefix = "2001:db8:9::";
+    runIn(
+      host,
+      ...["ip", "address", "add", `${prefix}1/64`, "dev", "br0", "nodad"],
+    );
+    const server = await scene.startDnsmasq(
+      `--dhcp-range=${prefix}10,${prefix}2f,64,1h`,
+      "--enable-ra",
+    );
+    // The host has them all.
+    const all = Array.from(
+      { length: 0x20 },
+      (_, at) => `address add ${prefix}${(0x10 + at).toString(16)}/128 dev br0`,
+    );
+    runIn(host, "sh", "-ec", all.map((one) => `ip ${one} nodad`).join("\n"));
+    const adding = Array.from(
+      { length: MOST_DECLINED + 1 },
+      (_, at) =>
+        scene.run("ADD", scene.config({ family: 6 }), {
+          sandbox: scene.hosts.addNetns(),
+          containerId: `c${at}`,
+        }),
+    );
+    await server.says("DHCPRELEASE");
+    await scene.stopDaemon();
+    for (const output of await Promise.all(adding)) {
+      assertFailure(output, 11, "");
+    }
+    assertEquals(listLogged(server, "DHCPDECLINE").length, MOST_DECLINED);
+  },
+);
+
+Deno.test("addresses of each network and family are declined again after a day", () => {
+  const limit = new DeclineLimit();
+  const take = (network: string, family: 4 | 6, now: number): number =>
+    Array.from({ length: 20 }, () => limit.take({ network, family }, now))
+      .filter((isAllowed) => isAllowed).length;
+  assertEquals(
+    [
+      take("net1", 4, 0),
+      take("net1", 6, 1),
+      take("net2", 4, 1),
+      take("net1", 4, 86_399),
+      take("net1", 4, 86_400),
+      take("net1", 6, 86_400),
+    ],
+    [MOST_DECLINED, MOST_DECLINED, MOST_DECLINED, 0, MOST_DECLINED, 0],
+  );
+});
 
 rootTest(
   "dhcp stays out of a namespace that takes the sandbox's place",
@@ -444,6 +541,7 @@ rootTest(
     const keeping = {
       ...DEFAULT_TIMING,
       broadcast: false,
+      declines: new DeclineLimit(),
       directory: scene.directory,
       events,
       hostPrefix: "",

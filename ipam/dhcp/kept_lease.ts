@@ -11,7 +11,12 @@ import type { Log } from "../../base/log/log.ts";
 import type { Lease, LeaseRequest } from "./lease.ts";
 import type { LeaseDirectory } from "./lease_directory.ts";
 import type { Events } from "../../base/service/events.ts";
-import { type ClientOptions, RefusedError, retryUntilDone } from "./client.ts";
+import {
+  type ClientOptions,
+  type DeclineLimit,
+  RefusedError,
+  retryUntilDone,
+} from "./client.ts";
 import { Port } from "./port.ts";
 import type { LeaseProtocol } from "./protocol.ts";
 import { protocol4 } from "./protocol4.ts";
@@ -19,6 +24,7 @@ import { protocol6 } from "./protocol6.ts";
 
 /** The context of all leases of a daemon. */
 export interface LeaseContext extends ClientOptions {
+  readonly declines: DeclineLimit;
   readonly directory: LeaseDirectory;
   readonly events: Events;
   /** Prefix of the paths of namespaces. */
@@ -145,7 +151,7 @@ export class KeptLease {
   /** Gives the lease back because another host has its address. */
   async decline(): Promise<void> {
     await this.stop();
-    await this.#giveBack(true);
+    await this.#giveBack(this.#context.declines.take(this.#lease));
   }
 
   async #giveBack(isDeclined = false): Promise<void> {
@@ -225,7 +231,11 @@ export class KeptLease {
    */
   async #putBack(port: Port): Promise<RefusedError | undefined> {
     try {
-      const isChanged = await this.#protocol.putBack?.(port, this.#lease);
+      const isChanged = await this.#protocol.putBack?.(
+        port,
+        this.#lease,
+        this.#context.declines,
+      );
       if (isChanged) this.#inform("restored a missing address");
     } catch (error) {
       if (error instanceof RefusedError) return error;

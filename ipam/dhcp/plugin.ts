@@ -110,7 +110,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
   },
 
   async del(call): Promise<void> {
-    await releaseOf(call);
+    await releaseOf(call, await listDeclined(call.config));
   },
 
   async gc(call): Promise<void> {
@@ -194,11 +194,18 @@ function askDaemon(
   return yieldDuring(() => ask(socketOf(call), request, signal));
 }
 
-/** Has the daemon release the leases of the call's interface. */
-async function releaseOf(call: Call<DhcpConfig>): Promise<void> {
+/**
+ * Has the daemon give back the leases of the call's interface.
+ *
+ * @param declined The leased addresses that other machines have
+ */
+async function releaseOf(
+  call: Call<DhcpConfig>,
+  declined: readonly string[] = [],
+): Promise<void> {
   const key = keyOf(call);
   const isOver = (lease: Lease): boolean => isSameInterface(lease, key);
-  await release(call, { command: "DEL", key }, isOver);
+  await release(call, { command: "DEL", key, declined }, isOver);
 }
 
 /** Has the daemon release leases. Marks them for it if it does not run. */

@@ -5,7 +5,7 @@
  */
 
 import type { Result } from "../../cni/result/result.ts";
-import type { ClientOptions } from "./client.ts";
+import type { ClientOptions, DeclineLimit } from "./client.ts";
 import type { Lease, LeaseRequest } from "./lease.ts";
 import type { Port } from "./port.ts";
 
@@ -20,6 +20,8 @@ export interface LeaseTimes {
 /** How to ask, and until when. */
 export interface Asking extends ClientOptions {
   readonly signal: AbortSignal;
+  /** Which addresses that other hosts have are declined; the rest is released. */
+  readonly declines: DeclineLimit;
 }
 
 /** How to extend a lease. */
@@ -61,9 +63,9 @@ export interface LeaseProtocol<L extends Lease> {
    * them.
    *
    * @returns Whether there were any
-   * @throws {RefusedError} If another host has one of them; the server then knows
+   * @throws {RefusedError} If another host has one of them, which is then declined
    */
-  putBack?(port: Port, lease: L): Promise<boolean>;
+  putBack?(port: Port, lease: L, declines: DeclineLimit): Promise<boolean>;
   /** Makes one attempt to get a lease for the container again, and restores it. */
   regain(port: Port, before: L, asking: Asking): Promise<L>;
   /** Returns what is due when. */

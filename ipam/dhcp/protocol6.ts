@@ -24,12 +24,17 @@ import {
   nameServersIn,
 } from "../../net/dhcp/options6.ts";
 import { Ip } from "../../net/ip.ts";
-import { RefusedError } from "./client.ts";
+import { type DeclineLimit, RefusedError } from "./client.ts";
 import { extend6, type Grant, returnAddresses, solicit } from "./client6.ts";
 import { type Identity, identityOf } from "./exchange6.ts";
 import { type Lease6, type LeaseRequest, uptime } from "./lease.ts";
 import type { Port } from "./port.ts";
-import { type LeaseProtocol, type LeaseTimes, withExpiry } from "./protocol.ts";
+import {
+  type Asking,
+  type LeaseProtocol,
+  type LeaseTimes,
+  withExpiry,
+} from "./protocol.ts";
 import { resultOf6 } from "./result6.ts";
 
 /** The parts of the preferred time after which to renew and rebind. Source: RFC 8415, section 21.4. */
@@ -45,13 +50,13 @@ export const protocol6: LeaseProtocol<Lease6> = {
   resultOf: resultOf6,
   timesOf,
 
-  acquire: (port, request, { signal }) => lease(port, request, [], signal),
+  acquire: (port, request, asking) => lease(port, request, [], asking),
 
-  async extend(port, before, { asksAll, signal }): Promise<Lease6> {
+  async extend(port, before, { asksAll, signal, declines }): Promise<Lease6> {
     const identity = await identityOf(before);
     const asking = { lease: before, asksAll, signal };
     const grant = await extend6(port, identity, asking);
-    return await accept(port, before, identity, grant);
+    return await accept(port, before, identity, { ...grant, declines });
   },
 
   async release(port, { addresses, serverId, ...request }): Promise<void> {
@@ -67,7 +72,7 @@ export const protocol6: LeaseProtocol<Lease6> = {
     remove(port, addresses.map(({ address }) => Ip.parse(address)));
   },
 
-  async putBack(port, held): Promise<boolean> {
+  async putBack(port, held, declines): Promise<boolean> {
     const { rtnl, link: { index: ifindex, isUp } } = port;
     // The kernel checks no address on a link that is down.
     if (!isUp) return false;
@@ -79,16 +84,17 @@ export const protocol6: LeaseProtocol<Lease6> = {
     const taken = await assign(port, missing);
     if (taken.length === 0) return true;
     const serverId = Uint8Array.fromHex(held.serverId);
-    await decline(port, await identityOf(held), serverId, taken);
+    const refused = { request: held, serverId, ips: taken, declines };
+    await decline(port, await identityOf(held), refused);
     throw new RefusedError(`another host has ${taken.join(", ")}`);
   },
 
-  regain: (port, before, { signal }) =>
+  regain: (port, before, asking) =>
     lease(
       port,
       before,
       before.addresses.map(({ address }) => Ip.parse(address)),
-      signal,
+      asking,
     ),
 };
 
@@ -96,24 +102,26 @@ async function lease(
   port: Port,
   request: LeaseRequest,
   hints: readonly Ip[],
-  signal: AbortSignal,
+  { signal, declines }: Asking,
 ): Promise<Lease6> {
   const identity = await identityOf(request);
   const grant = await solicit(port, identity, { hints, signal });
-  return await accept(port, request, identity, grant);
+  return await accept(port, request, identity, { ...grant, declines });
 }
 
 /**
  * Gives the container what a server has granted, and takes what it has ended.
  *
- * @throws {RefusedError} If other hosts have all of the addresses; the server then
- *   knows
+ * @throws {RefusedError} If other hosts have all of the addresses, which are then
+ *   declined
  */
 async function accept(
   port: Port,
   request: LeaseRequest,
   identity: Identity,
-  { serverId, association, options }: Grant,
+  { serverId, association, options, declines }: Grant & {
+    readonly declines: DeclineLimit;
+  },
 ): Promise<Lease6> {
   const { addresses, renewal, rebinding } = association;
   const granted = addresses.filter(({ valid }) => valid > 0);
@@ -122,7 +130,7 @@ async function accept(
     addresses.filter(({ valid }) => valid === 0).map(({ ip }) => ip),
   );
   const taken = await assign(port, granted);
-  if (taken.length > 0) await decline(port, identity, serverId, taken);
+  await decline(port, identity, { request, serverId, ips: taken, declines });
   const kept = granted.filter(({ ip }) =>
     !taken.some((other) => other.equals(ip))
   );
@@ -155,18 +163,25 @@ async function accept(
   return withExpiry(fresh, timesOf(fresh));
 }
 
+/** Gives back addresses that other hosts have: declines them within the limit. */
 async function decline(
   port: Port,
   identity: Identity,
-  serverId: Bytes,
-  ips: readonly Ip[],
+  { request, serverId, ips, declines }: {
+    readonly request: LeaseRequest;
+    readonly serverId: Bytes;
+    readonly ips: readonly Ip[];
+    readonly declines: DeclineLimit;
+  },
 ): Promise<void> {
   remove(port, ips);
-  await returnAddresses(port, identity, {
-    type: MessageType6.Decline,
-    serverId,
+  const byType = Map.groupBy(
     ips,
-  });
+    () => declines.take(request) ? MessageType6.Decline : MessageType6.Release,
+  );
+  for (const [type, ips] of byType) {
+    await returnAddresses(port, identity, { type, serverId, ips });
+  }
 }
 
 /**

@@ -50,7 +50,8 @@ const MORE_MS = 2;
 const MOST_ROUNDS = 8;
 /**
  * The same for a server of the network: it keeps declined addresses from all machines,
- * and one that answers for each address would use them up.
+ * and one that answers for each address would use them up. The DHCP daemon limits how
+ * many are declined in a day.
  */
 const MOST_ROUNDS_OF_SERVER = 2;
 
@@ -170,6 +171,7 @@ async function replaceWhileUsed(
     try {
       const error = addressInUseError(first.ip, describe(first, checking));
       if (round === mostRounds) {
+        await declineLast(call, conflicts);
         const others = conflicts.length - 1;
         throw withReason(error, `so are ${others} other addresses`);
       }
@@ -206,6 +208,34 @@ function report(
   }
 }
 
+/**
+ * Has the IPAM plugin decline an address for which no other follows: the DEL after
+ * a failed ADD would release it, and a server would grant it again.
+ */
+async function declineLast(
+  { config, stdin, delegate }: Checking["call"],
+  conflicts: readonly Conflict[],
+): Promise<void> {
+  if (!asksOverLink(config)) return;
+  const again = withConflicts(stdin, conflicts);
+  // The DEL after a failed ADD reports the reason.
+  await delegate(config.ipam?.type ?? "", again).del().catch(() => {});
+}
+
+/** Returns a configuration with the addresses that other machines have. */
+function withConflicts(
+  stdin: Uint8Array,
+  conflicts: readonly Conflict[],
+): Uint8Array {
+  return encodeJson({
+    ...parseJson(stdin) as JsonObject,
+    [CONFLICTS]: conflicts.map(({ ip, mac }) => ({
+      ip: String(ip),
+      mac: String(mac),
+    })),
+  });
+}
+
 /** Runs ADD of the IPAM plugin again. */
 async function replace(
   { config, stdin, delegate }: Checking["call"],
@@ -216,16 +246,10 @@ async function replace(
   if (!ipamHas(config, "replaces addresses")) {
     throw withReason(error, `the IPAM plugin "${type}" gives no other address`);
   }
-  const again = {
-    ...parseJson(stdin) as JsonObject,
-    [CONFLICTS]: conflicts.map(({ ip, mac }) => ({
-      ip: String(ip),
-      mac: String(mac),
-    })),
-  };
+  const again = withConflicts(stdin, conflicts);
   let lease: Result;
   try {
-    lease = await delegate(type, encodeJson(again)).add();
+    lease = await delegate(type, again).add();
   } catch (cause) {
     throw withReason(error, "the IPAM plugin gives no other address", cause);
   }
