@@ -7,7 +7,11 @@
 import type { Result } from "../../cni/result/result.ts";
 import type { Address } from "../../ffi/rtnl/address.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
-import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
+import {
+  FALLBACK_LINKS,
+  filtersVlans,
+  type Link,
+} from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 import { findAttachedClaim } from "../node/ipam_claims.ts";
@@ -53,10 +57,6 @@ export class Host implements Disposable {
     this.rtnl[Symbol.dispose]();
   }
 }
-
-/** Links that every namespace may have, because of loaded modules. */
-const FALLBACK =
-  /^(lo|tunl0|sit0|gre0|gretap0|erspan0|ip6tnl0|ip6gre0|ip_vti0|ip6_vti0)$/;
 
 /** Names of groups that are not links. No link's name contains a blank. */
 export const ROUTED = "routed by the node",
@@ -130,7 +130,8 @@ export async function readInterfaces(
     const attachment = findAttachment(link, attachments, results);
     const own = addresses.filter(({ ifindex }) => ifindex === link.index);
     const isIdle = attachment === undefined &&
-      (FALLBACK.test(link.name) || link.kind === "ifb" ||
+      (link.name === "lo" || FALLBACK_LINKS.includes(link.name) ||
+        link.kind === "ifb" ||
         link.kind === "" && !link.isUp);
     if (isIdle) continue;
     const live = {

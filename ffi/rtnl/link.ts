@@ -36,6 +36,28 @@ import type {
 
 export type * from "./link_types.ts";
 
+/** Links that every namespace has once the kernel has loaded their modules. */
+export const FALLBACK_LINKS: readonly string[] = [
+  "tunl0",
+  "sit0",
+  "gre0",
+  "gretap0",
+  "erspan0",
+  "ip6tnl0",
+  "ip6gre0",
+  "ip_vti0",
+  "ip6_vti0",
+];
+/** Links that kernel modules create by themselves in the first namespace. */
+export const MODULE_LINKS: readonly string[] = [
+  ...FALLBACK_LINKS,
+  "bond0",
+  "dummy0",
+  "ifb0",
+  "ifb1",
+  "teql0",
+];
+
 /** Source: include/uapi/linux/rtnetlink.h `enum rtnetlink_groups`. */
 const RTNLGRP_LINK = 1;
 /**

@@ -120,6 +120,36 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     assertMatch(`${text}`, /class="ok"/);
   });
 
+  await t.step({
+    name: "forwarding that stays on for another interface",
+    ignore: !hasPerl,
+    fn: async () => {
+      const { plugins } = scene.readNetwork("10-pods");
+      const script = `#!/bin/sh
+case $CNI_COMMAND in
+ADD)
+  nsenter --net=${scene.hosts.host.path} ip link add late0 type veth peer name late1 2>/dev/null
+  exec perl -MJSON::PP -0777 -ne 'print encode_json(decode_json($_)->{prevResult})';;
+VERSION) echo '{"cniVersion": "1.1.0", "supportedVersions": ["1.1.0"]}';;
+esac
+`;
+      const { path } = scene.hosts;
+      Deno.writeTextFileSync(`${path}/late`, script, { mode: 0o755 });
+      scene.writeNetwork("10-pods", [...plugins, { type: "late" }]);
+      scene.sh("echo 0 >/proc/sys/net/ipv4/ip_forward");
+      const { networks: [pods] } = await tryAll(scene);
+      scene.sh("ip link del late0; echo 1 >/proc/sys/net/ipv4/ip_forward");
+      scene.writeNetwork("10-pods", plugins);
+      assertEquals(
+        pods?.stops.map(({ text }) => text),
+        [
+          "net.ipv4.ip_forward was 0 before ADD turned it on, and stays 1: " +
+          "another interface appeared on the node during the test",
+        ],
+      );
+    },
+  });
+
   await t.step("a forward chain that drops", async () => {
     scene.sh("iptables-nft -P FORWARD DROP");
     const { networks, text, exitCode } = await tryAll(scene);

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
@@ -29,6 +29,13 @@ const ROWS: readonly (readonly [
     OFF,
     "ip link add veth7 type veth peer name peer7",
     { ...OFF, ...ADDED },
+  ],
+  [
+    "links that kernel modules create are no containers",
+    OFF,
+    "ip link add ifb0 type veth peer name ifb1; " +
+    "ip link add dummy0 type veth peer name bond0",
+    OFF,
   ],
   [
     "the bridge that ADD creates is no container",
@@ -69,16 +76,16 @@ rootTest("cni doctor --try restores its own changes only", async (t) => {
     const sh = (script: string): string =>
       runIn(hosts.host, "sh", "-ec", script);
     sh("ip link add out0 type veth peer name out1; " + write(before));
-    {
-      await using _guard = Guard.start({
-        host: hosts.host,
-        links: ["lo", "out0", "out1"],
-        shared: ["cni0"],
-        commands: [],
-      });
-      if (typeof during === "string") sh(`${write(ADDED)}\n${during}`);
-      else sh(write(during));
-    }
+    const guard = Guard.start({
+      host: hosts.host,
+      links: ["lo", "out0", "out1"],
+      shared: ["cni0"],
+      commands: [],
+    });
+    if (typeof during === "string") sh(`${write(ADDED)}\n${during}`);
+    else sh(write(during));
+    const isKept = after[IPV4] === 1 && before[IPV4] === 0;
+    assertEquals(await guard.release(), isKept ? [IPV4, IPV6] : []);
     const read = Object.keys(after).map((key) =>
       [key, Number(sh(`cat /proc/sys/${key}`))] as const
     );
@@ -93,15 +100,74 @@ rootTest(
     const sh = (script: string): string =>
       runIn(hosts.host, "sh", "-ec", script);
     sh("ip link add cni0 type bridge; " + write({ [IPV4]: 1, [BRIDGE]: 0 }));
-    {
-      await using _guard = Guard.start({
-        host: hosts.host,
-        links: ["lo", "cni0"],
-        shared: ["cni0"],
-        commands: [],
-      });
-      sh(write({ [BRIDGE]: 1 }));
-    }
+    const guard = Guard.start({
+      host: hosts.host,
+      links: ["lo", "cni0"],
+      shared: ["cni0"],
+      commands: [],
+    });
+    sh(write({ [BRIDGE]: 1 }));
+    assertEquals(await guard.release(), []);
     assertEquals(sh(`cat /proc/sys/${IPV4} /proc/sys/${BRIDGE}`), "1\n0\n");
+  },
+);
+
+rootTest("cni doctor --try restores the forwarding of 1100 links", async () => {
+  using hosts = TestHosts.create();
+  const { host, directory } = hosts;
+  const sh = (script: string): string => runIn(host, "sh", "-ec", script);
+  const pairs = Array.from({ length: 550 }, (_, at) => [`a${at}`, `b${at}`]);
+  const batch = `${directory}/batch`;
+  const lines = pairs.map(([a, b]) => `link add ${a} type veth peer name ${b}`);
+  await Deno.writeTextFile(batch, lines.join("\n"));
+  const last = "net/ipv6/conf/b549";
+  const before = {
+    [IPV4]: 0,
+    [IPV6]: 0,
+    [`${last}/forwarding`]: 1,
+    [`${last}/accept_ra`]: 1,
+  };
+  sh(`ip -batch ${batch}\n${write(before)}`);
+  const guard = Guard.start({
+    host,
+    links: ["lo", ...pairs.flat()],
+    shared: [],
+    commands: [],
+  });
+  const added = { [IPV4]: 1, [`${last}/accept_ra`]: 2, [IPV6]: 1 };
+  sh(write(added));
+  assertEquals(await guard.release(), []);
+  const read = Object.keys(before).map((key) =>
+    [key, Number(sh(`cat /proc/sys/${key}`))] as const
+  );
+  assertEquals(Object.fromEntries(read), before);
+});
+
+/** Finds the process that a guard in this process has started. */
+function findGuard(): string | undefined {
+  const children = [...Deno.readDirSync("/proc/self/task")]
+    .flatMap(({ name }) =>
+      Deno.readTextFileSync(`/proc/self/task/${name}/children`).match(/\d+/g) ??
+        []
+    );
+  return children.find((pid) =>
+    Deno.readTextFileSync(`/proc/${pid}/cmdline`).includes("is_alone")
+  );
+}
+
+rootTest(
+  "cni doctor --try finds out if nothing restores forwarding",
+  async () => {
+    using hosts = TestHosts.create();
+    const guard = Guard.start({
+      host: hosts.host,
+      links: ["lo"],
+      shared: [],
+      commands: [],
+    });
+    const pid = findGuard();
+    assert(pid !== undefined);
+    Deno.kill(Number(pid), "SIGKILL");
+    await assertRejects(() => guard.release(), Error, "is not restored");
   },
 );

@@ -14,6 +14,7 @@ import {
 import type { Result } from "../../../cni/result/result.ts";
 import { sharedLinkOf } from "../../node/routed.ts";
 import { NetNs } from "../../../ffi/netns.ts";
+import { MODULE_LINKS } from "../../../ffi/rtnl/link.ts";
 import { METADATA } from "../../../plugins/lists/metadata.ts";
 import { formatFailureText } from "../../../base/command_line/failure.ts";
 import { createNodeInvoker } from "../../node/node_invoker.ts";
@@ -129,31 +130,31 @@ export async function runTrial(
   let made: Attached = { results: [], links: new Set(), milliseconds: null };
   let attempts: Reach[] = [];
   let stops: Stop[] = [];
-  {
-    await using _guard = Guard.start({
-      host: node.host.netns,
-      links: before,
-      shared,
-      commands: ends.map((end) => delCommand(name, end, options)),
-    });
-    try {
-      made = await attachAll(runtime, network, ends, options, failures);
-      if (made.results.length === ends.length) {
-        const probed = await probeEnds(ends, options);
-        attempts = listAttempts(probed);
-        stops = listStops(probed);
-        await checkAll(runtime, network, ends, options, failures);
-      }
-    } finally {
-      await detachAll(runtime, network, ends, failures);
+  const guard = Guard.start({
+    host: node.host.netns,
+    links: before,
+    shared,
+    commands: ends.map((end) => delCommand(name, end, options)),
+  });
+  try {
+    made = await attachAll(runtime, network, ends, options, failures);
+    if (made.results.length === ends.length) {
+      const probed = await probeEnds(ends, options);
+      attempts = listAttempts(probed);
+      stops = listStops(probed);
+      await checkAll(runtime, network, ends, options, failures);
     }
+  } finally {
+    await detachAll(runtime, network, ends, failures);
+    stops = [...stops, ...await putBack(guard, failures)];
   }
   if (made.results.length === ends.length) {
     stops.push(...off.filter((family) => isOff(node, family)).map(explainOff));
   }
   // Bridges are never deleted; other containers may have come meanwhile.
+  const known = new Set([...before, ...shared, ...MODULE_LINKS]);
   const left = [...listLinks(options)].filter((link) =>
-    !before.has(link) && made.links.has(link) && !shared.includes(link)
+    !known.has(link) && made.links.has(link)
   );
   if (left.length > 0) {
     failures.push({ command: "left", message: `DEL left ${left.join(", ")}` });
@@ -183,6 +184,25 @@ function explainOff(family: IpFamily): Stop {
     text: `${name} was 0 before ADD turned it on, and is again`,
     fix: `sysctl -w ${name}=1`,
   };
+}
+
+/** Restores forwarding. @returns What stays as ADD has set it */
+async function putBack(
+  guard: Guard,
+  failures: FailedCall[],
+): Promise<Stop[]> {
+  try {
+    return (await guard.release()).map((key) => ({
+      at: "CNI0601",
+      text:
+        `${nameOfSysctl(key)} was 0 before ADD turned it on, and stays 1: ` +
+        "another interface appeared on the node during the test",
+      fix: null,
+    }));
+  } catch (error) {
+    failures.push({ command: "left", message: formatFailureText(error) });
+    return [];
+  }
 }
 
 /** Writes the command that detaches an end if this process is killed. */
