@@ -55,7 +55,8 @@ export const GRACE_MS = 5 * 60_000;
  * Lists the resources of deleted containers, attachments first: their removal
  * removes most of the others. Changes nothing.
  *
- * @throws {Error} If it cannot look at all processes and namespaces
+ * @throws {Error} If it cannot look at all processes and namespaces: what a hidden
+ *   container uses would look like an orphan
  */
 export async function findOrphans(
   search: OrphanSearchOptions,
@@ -66,7 +67,6 @@ export async function findOrphans(
   const renew = (): Promise<NodeEvidence> =>
     gatherEvidence(search, { pluginOrphans, places, caches });
   const evidence = await renew();
-  if (search.isAutomatic && !evidence.isWhole) throw hiddenProcesses();
   const scene: Scene = { ...search, caches, evidence, renew };
   const found = [
     ...findAttachments(scene),
@@ -108,7 +108,8 @@ async function askPlugins(
 function hiddenProcesses(): Error {
   return new Error(
     "Cannot determine which containers no longer exist: this PID namespace " +
-      "has neither kernel threads nor a container runtime",
+      "has neither kernel threads nor a container runtime; run it on the " +
+      "node, or in a pod with hostPID",
   );
 }
 
@@ -120,7 +121,7 @@ async function gatherEvidence(
     readonly caches: readonly string[];
   },
 ): Promise<NodeEvidence> {
-  return await NodeEvidence.gather({
+  const evidence = await NodeEvidence.gather({
     hostNetns,
     graceMs,
     caches,
@@ -128,6 +129,8 @@ async function gatherEvidence(
       listLeases?.(places.get(type) ?? []) ?? []
     ),
   });
+  if (!evidence.isWhole) throw hiddenProcesses();
+  return evidence;
 }
 
 /** Some chains are found by netlink and by a program. */

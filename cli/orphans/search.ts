@@ -35,7 +35,7 @@ export interface OrphanSearchOptions
   readonly graceMs: number;
   /** Further configurations that name directories; none if undefined. */
   readonly confs?: readonly Uint8Array[];
-  /** Whether nobody looks at the outcome; then all processes have to be visible. */
+  /** Whether nobody waits for the outcome; then it tries to lock the caches once. */
   readonly isAutomatic?: boolean;
   /** Runs plugins of this project in this process. */
   readonly invoker: Invoker;

@@ -100,4 +100,7 @@ done
 iptables -P FORWARD DROP 2> /dev/null || true
 
 echo "$temporary"
-cat
+# A node has a container runtime. In a container, where kernel threads are hidden, this
+# name tells that all processes of the node are visible.
+ln -s "$(command -v cat)" "$work/conmon"
+exec "$work/conmon"

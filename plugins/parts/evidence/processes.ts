@@ -42,7 +42,7 @@ export interface Processes {
 
 /** Names of kernel threads and container runtimes, cut to the kernel's 15 bytes. */
 const OF_NODES =
-  /^(kthreadd|containerd(-.*)?|dockerd|crio|conmon|kubelet|k3s(-.*)?|k0s|podman|nerdctl)$/;
+  /^(kthreadd|containerd(-.*)?|dockerd|crio|conmon(rs)?|kubelet|kubelite|k3s(-.*)?|k0s|podman|nerdctl)$/;
 
 /**
  * Reads what the processes show, other than this one. Lets the event loop run.
