@@ -576,6 +576,27 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
   assertEquals(await list(), []);
 });
 
+onNode("cni gc keeps what an unreadable file may stand for", async (host) => {
+  host.addNetwork("pods", [
+    { type: "ptp", ipam: host.hostLocal("10.1.2.0/24") },
+  ]);
+  for (const name of ["blue", "green", "red"]) {
+    await succeed(host, "netns add", name);
+    await succeed(host, "add pods", name);
+  }
+  await host.sh(
+    "truncate -s 20 $(grep -l /netns/green /var/lib/cni/results/pods-*)",
+  );
+  const leases = (): Promise<string> =>
+    host.sh("cd /run/leases/pods && find . -name '10.*' | sort");
+  const kept = await host.cni("gc pods blue green");
+  assertMatch(kept.stdout, /^deleted \S+ eth0 in \S+\/red\n$/);
+  assertStringIncludes(kept.stderr, "file of the cache that cannot be read");
+  assertEquals(await leases(), "./10.1.2.2\n./10.1.2.3\n");
+  await host.succeed("gc pods --all");
+  assertEquals(await leases(), "");
+});
+
 onNode("cni gc says that a version without GC ran no plugin", async (host) => {
   host.addPlugin("note", 'echo "$CNI_COMMAND" >> /run/calls');
   await succeed(host, "netns add blue");

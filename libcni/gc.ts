@@ -27,7 +27,8 @@ import {
 export interface GcOptions extends DelOptions {
   /**
    * The network's valid attachments. If undefined, every cached attachment is
-   * deleted, and the plugins get no list.
+   * deleted, and the plugins get no list. The plugins release what a list lacks: one
+   * that is made from the cache must have what its unreadable files may stand for.
    */
   readonly validAttachments?: readonly AttachmentId[] | undefined;
   /** The cache's files, if the caller has just read them. */

@@ -8,6 +8,7 @@ import type { CachedAttachment, NetworkConfList } from "../libcni/mod.ts";
 import { isTaken } from "../base/files/io.ts";
 import { type TearDownStep, tryAll } from "../base/rollback.ts";
 import type { MaybePromise } from "../base/waiting.ts";
+import { listPossible } from "../cni/call/valid_attachments.ts";
 import type { AttachmentId } from "../cni/config/types.ts";
 import type { NodeTools } from "./node.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";
@@ -51,12 +52,14 @@ export async function collectPodGarbage(
   const stale = cached.filter((attachment) =>
     isOfPod(attachment) && !containerIds.has(attachment.containerId)
   );
-  const validAttachments = listValid(containerIds, cached);
   const collectOf = (list: NetworkConfList): TearDownStep => [
     `collect the garbage of network "${list.name}"`,
     () =>
       runtime.gcNetworkList(list, {
-        validAttachments,
+        validAttachments: listValid(containerIds, [
+          ...cached,
+          ...listPossible(unreadable, list.name),
+        ]),
         // DEL has removed the files of those that it detached.
         listing: {
           attachments: cached.filter(({ path }) => isTaken(path)),
@@ -104,7 +107,7 @@ async function delStale(
  */
 function listValid(
   containerIds: ReadonlySet<string>,
-  cached: readonly CachedAttachment[],
+  cached: readonly AttachmentId[],
 ): AttachmentId[] {
   const others = cached.filter(({ containerId, ifName }) =>
     containerIds.has(containerId) && ifName !== POD_IFNAME

@@ -41,12 +41,18 @@ Deno.test("collectGarbage() detaches pods that are no more, and tells the plugin
   ]);
 });
 
-Deno.test("collectGarbage() spares a valid pod whose file was lost", async () => {
+Deno.test("collectGarbage() spares a valid pod whose files were lost or torn", async () => {
   using node = nodeOf();
+  const directory = `${node.plugins.cacheDir}/results`;
+  await Deno.mkdir(directory, { recursive: true });
+  for (const name of ["net1-c2-net1", "net1-c1-eth0", "net2-c2-eth1"]) {
+    await Deno.writeTextFile(`${directory}/${name}`, "{");
+  }
   await node.network.collectGarbage([{ containerId: "c2" }]);
   const gc = node.plugins.calls.at(-1);
   assertEquals(gc?.stdin["cni.dev/valid-attachments"], [
     { containerID: "c2", ifname: "eth0" },
+    { containerID: "c2", ifname: "net1" },
   ]);
 });
 

@@ -5,6 +5,7 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
+import { listPossible } from "../../cni/call/valid_attachments.ts";
 import type { CachedAttachment, NetworkConfList } from "../../libcni/mod.ts";
 import { mayHaveVersion } from "../../libcni/operation.ts";
 import { isTaken } from "../../base/files/io.ts";
@@ -49,12 +50,17 @@ export async function gc(call: CniCall): Promise<Output> {
     .filter(({ network }) => network === list.name)
     .map(withNetns);
   for (const kept of stays) checkKept(kept, list.name, before);
-  const validAttachments = before.filter((cached) =>
+  const valid = before.filter((cached) =>
     stays.some((kept) => isKept(cached, kept))
   );
-  if (isDryRun) return preview(list, before, validAttachments);
-  const stale = before.length - validAttachments.length;
+  if (isDryRun) return preview(list, before, valid);
+  const stale = before.length - valid.length;
   call.onProgress?.(`Deleting ${stale} attachments of "${list.name}"`);
+  // A torn file does not show its namespace, which may be one to keep.
+  const torn = call.flags.all
+    ? []
+    : listPossible(listing.unreadable, list.name);
+  const validAttachments = [...valid, ...torn];
   await runtime.gcNetworkList(list, { signal, validAttachments, listing });
   const deleted = before.filter(({ path }) => !isTaken(path));
   return {

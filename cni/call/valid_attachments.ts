@@ -4,7 +4,7 @@
  * @module
  */
 
-import { dirname, join } from "@std/path/posix";
+import { basename, dirname, join } from "@std/path/posix";
 import {
   type AttachmentId,
   decodeValidAttachments,
@@ -159,6 +159,19 @@ export function attachmentsNamed(
   })).filter(({ containerId, ifName }) =>
     containerId !== "" && ifName !== "" && ifName.length <= IFNAME_BYTES
   );
+}
+
+/**
+ * Lists the attachments to a network for which unreadable files of a cache may stand. A
+ * list of valid attachments that is made from the cache needs them.
+ *
+ * @param paths The files
+ */
+export function listPossible(
+  paths: readonly string[],
+  network: string,
+): AttachmentId[] {
+  return paths.flatMap((path) => attachmentsNamed(basename(path), network));
 }
 
 /**

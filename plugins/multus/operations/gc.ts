@@ -5,7 +5,7 @@
  */
 
 import { basename } from "@std/path/posix";
-import { attachmentsNamed } from "../../../cni/call/valid_attachments.ts";
+import { listPossible } from "../../../cni/call/valid_attachments.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
 import { throwAll } from "../../../base/rollback.ts";
@@ -94,8 +94,7 @@ async function collectOfMaster(
     if (basename(path).startsWith(`${list.name}-`)) continue;
     log.warn("Leaving a file of the cache that cannot be read", { path });
   }
-  const torn = unreadable
-    .flatMap((path) => attachmentsNamed(basename(path), list.name));
+  const torn = listPossible(unreadable, list.name);
   const validAttachments = joinValid(valid, attachments, torn);
   await runtime.gcNetworkList(list, { validAttachments, listing, signal });
 }
