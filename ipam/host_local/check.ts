@@ -13,7 +13,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, NotFreeError } from "./allocator.ts";
 import { dataDirOf, persistentMsOf, rangeSetsOf } from "./config.ts";
-import { findIp, isOfLink } from "./lease.ts";
+import { findIp, isOfLink, type Lease } from "./lease.ts";
 import {
   isBlank,
   lastReservedName,
@@ -60,9 +60,13 @@ export async function checkLeases(
 /**
  * Checks that an ADD could succeed now.
  *
+ * @param isEnded Reports whether the ADD would end a lease of another container
  * @throws {CniError} 50 if it could not, 7 if the configuration is invalid
  */
-export function checkStatus(call: Call<HostLocalConfig>): void {
+export function checkStatus(
+  call: Call<HostLocalConfig>,
+  isEnded: (lease: Lease) => boolean = () => false,
+): void {
   const sets = knownRangeSets(call);
   persistentMsOf(call.config);
   const { resolvConf } = call.config.ipam ?? {};
@@ -74,7 +78,11 @@ export function checkStatus(call: Call<HostLocalConfig>): void {
   asUnavailable(files, () => {
     if (resolvConf) readResolvConf(resolvConf);
     checkWritable(files);
-    for (const set of sets.entries()) checkFree(files, ...set);
+    for (const [position, set] of sets.entries()) {
+      const last = findIp(files.find(lastReservedName(position)) ?? "");
+      // Looks for the address that an ADD would get; nothing is reserved.
+      allocate(set, last, (ip) => isFree(files, ip, isEnded));
+    }
   });
 }
 
@@ -109,19 +117,17 @@ function asUnavailable(files: LeaseFiles, run: () => void): void {
   }
 }
 
-/** An ADD takes one address from each set, so each must have a free one. */
-function checkFree(files: LeaseFiles, position: number, set: RangeSet): void {
-  const last = findIp(files.find(lastReservedName(position)) ?? "");
-  // Looks for the address that an ADD would get; nothing is reserved.
-  allocate(set, last, (ip) => isFree(files, ip));
-}
-
 /** If no other address is free, an ADD takes one that is persistent or set aside. */
-function isFree(files: LeaseFiles, ip: Ip): boolean {
+function isFree(
+  files: LeaseFiles,
+  ip: Ip,
+  isEnded: (lease: Lease) => boolean,
+): boolean {
+  const path = files.pathOf(`${ip}`);
   return unlessUnreachable(() => {
-    const content = readLease(files.pathOf(`${ip}`));
+    const content = readLease(path);
     return content !== undefined &&
-      (isBlank(content) || isOfLink(content));
+      (isBlank(content) || isOfLink(content) || isEnded({ ip, path, content }));
   }) ?? true;
 }
 

@@ -71,10 +71,9 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       checkStatus(call);
     } catch (error) {
       if (!isFull(error)) throw error;
-      const { endDeadLeases } = await import("./recovery/dead_leases.ts");
-      // Otherwise a runtime would make no pod, and no ADD would look.
-      if (!await endDeadLeases(call)) throw error;
-      checkStatus(call);
+      const { foreseeDeadLeases } = await import("./recovery/dead_leases.ts");
+      // Otherwise a runtime would make no pod, and no ADD would end them.
+      checkStatus(call, await foreseeDeadLeases(call));
     }
   },
 });

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { dirname } from "@std/path/posix";
 import { ifPossible } from "../../../base/files/io.ts";
 import { dataDirOf } from "../config.ts";
 import { containerOf, type Lease, parsePersistent } from "../lease.ts";
@@ -37,7 +38,7 @@ export async function endDeadLeases(
   call: AllocatingCall,
   graceMs: number = GRACE_MS,
 ): Promise<boolean> {
-  if (!mark(call)) return false;
+  if (isLookedAt(call) || !mark(call)) return false;
   const reasons = await lookTwice(call, () => findDead(call, graceMs));
   if (reasons.size === 0) return false;
   using store = await findStore(call);
@@ -57,18 +58,56 @@ export async function endDeadLeases(
   return dead.length > 0;
 }
 
-/** Reports whether the last look is long ago, and notes this one. */
-function mark({ config, network }: AllocatingCall): boolean {
-  const directory = `${dataDirOf(config)}/${MARKS}`;
-  const path = `${directory}/${network}`;
-  const last = ifPossible(() => Deno.statSync(path).mtime)?.getTime() ?? 0;
-  const now = Date.now();
-  if (Math.abs(now - last) < REST_MS) return false;
+/**
+ * Finds out which leases an ADD would end now. Changes nothing and locks nothing. One
+ * look is enough: the ADD takes its own two.
+ */
+export async function foreseeDeadLeases(
+  call: AllocatingCall,
+): Promise<(lease: Lease) => boolean> {
+  if (isLookedAt(call)) return () => false;
+  const path = markOf(call);
+  const last = foreseen.get(path);
+  if (last !== undefined && performance.now() - last.sinceMs < REST_MS) {
+    return (lease) => last.dead.has(identify(lease));
+  }
+  const judge = await createJudge(call, GRACE_MS);
+  const dead = new Set<string>();
+  foreseen.set(path, { dead, sinceMs: performance.now() });
+  return (lease) => {
+    const isDead = judge !== undefined && judge([lease]).size > 0;
+    if (isDead) dead.add(identify(lease));
+    return isDead;
+  };
+}
+
+/** The dead leases that the last STATUS of a process that stays found, by the mark's path. */
+const foreseen = new Map<
+  string,
+  { readonly dead: ReadonlySet<string>; readonly sinceMs: number }
+>();
+
+/** Returns the path of the file that says when the last look was. */
+function markOf({ config, network }: AllocatingCall): string {
+  return `${dataDirOf(config)}/${MARKS}/${network}`;
+}
+
+/** Reports whether the last look was a moment ago. */
+function isLookedAt(call: AllocatingCall): boolean {
+  const { mtime } = ifPossible(() => Deno.statSync(markOf(call))) ?? {};
+  const last = mtime?.getTime() ?? 0;
+  return Math.abs(Date.now() - last) < REST_MS;
+}
+
+/** Notes when this look is; returns false if that is impossible. */
+function mark(call: AllocatingCall): boolean {
+  const path = markOf(call);
+  const seconds = Date.now() / 1000;
   // Where nothing can be written, no lease can be ended.
   return ifPossible(() => {
-    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     Deno.writeTextFileSync(path, "", { mode: 0o600 });
-    Deno.utimeSync(path, now / 1000, now / 1000);
+    Deno.utimeSync(path, seconds, seconds);
     return true;
   }) ?? false;
 }
@@ -78,17 +117,29 @@ async function findDead(
   call: AllocatingCall,
   graceMs: number,
 ): Promise<Reasons> {
-  const leases = listLeases([dataDirOf(call.config)]);
+  const judge = await createJudge(call, graceMs);
+  return judge === undefined ? new Map() : judge(await listOwned(call));
+}
+
+/** Finds those leases whose containers are deleted, and why that is known. */
+type Judge = (leases: readonly Lease[]) => Reasons;
+
+/** Returns undefined if some of the node's processes are hidden. */
+async function createJudge(
+  call: AllocatingCall,
+  graceMs: number,
+): Promise<Judge | undefined> {
   const evidence = await gatherEvidence(call, {
     caches: CACHES,
-    leases,
+    leases: listLeases([dataDirOf(call.config)]),
     graceMs,
   });
-  if (evidence === undefined) return new Map();
-  return listReasons(await listOwned(call), ({ ip, content }, since) => {
-    const container = containerOf(content);
-    return evidence.findReason({ container, addresses: [ip], since });
-  });
+  return evidence &&
+    ((leases) =>
+      listReasons(leases, ({ ip, content }, since) => {
+        const container = containerOf(content);
+        return evidence.findReason({ container, addresses: [ip], since });
+      }));
 }
 
 /** Lists the leases of containers; others are of a name. */

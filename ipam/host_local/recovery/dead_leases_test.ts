@@ -159,24 +159,29 @@ rootTest(
   },
 );
 
-rootTest("STATUS of a full range looks who holds it, too", async () => {
-  using node = new Node();
-  const status = async (): Promise<number | undefined> => {
-    const config = { cniVersion: "1.1.0", name: "net1", ipam: node.ipam };
-    const { exitCode, json } = await node.hosts.run(
-      "host-local",
-      "STATUS",
-      config,
-    );
-    return exitCode === 0 ? 0 : json?.["code"] as number;
+rootTest("STATUS of a full range foresees what ADD would release", async () => {
+  const statusOf = async ({ hosts, ipam }: Node): Promise<number> => {
+    const config = { cniVersion: "1.1.0", name: "net1", ipam };
+    const { exitCode, json } = await hosts.run("host-local", "STATUS", config);
+    return exitCode === 0 ? 0 : json?.["code"];
   };
-  for (const last of [2, 3, 4, 5]) {
-    await node.lease(ip(last), randomId(), true);
-  }
-  assertEquals(await status(), 50);
-  node.forgetLook();
-  const path = `${node.hosts.directory}/leases/net1/${ip(5)}`;
-  Deno.utimeSync(path, 1, 1);
-  assertEquals(await status(), 0);
-  assertEquals(node.hosts.leases().length, 3);
+  const fill = async (node: Node): Promise<void> => {
+    for (const last of [2, 3, 4, 5]) {
+      await node.lease(ip(last), randomId(), true);
+    }
+  };
+  using young = new Node();
+  await fill(young);
+  assertEquals(await statusOf(young), 50);
+  using node = new Node();
+  await fill(node);
+  const { directory } = node.hosts;
+  Deno.utimeSync(`${directory}/leases/net1/${ip(5)}`, 1, 1);
+  // The second one by what the first one saw.
+  assertEquals([await statusOf(node), await statusOf(node)], [0, 0]);
+  // They have released nothing, and an ADD looks right afterwards.
+  assertEquals(node.hosts.leases().length, 4);
+  assertEquals([...Deno.readDirSync(`${directory}/leases`)].length, 1);
+  const { exitCode, json } = await node.add(randomId());
+  assertEquals([exitCode, json?.["ips"]?.[0]?.address], [0, `${ip(5)}/29`]);
 });
