@@ -177,6 +177,21 @@ Deno.test("whereabouts stay: a name whose pod ended without a DEL", async () => 
   assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
 });
 
+Deno.test("whereabouts stay: a name whose ADD was killed before it wrote the status", async () => {
+  await using scene = await WhereaboutsScene.start();
+  await scene.add(NAMED, { pod: "web" });
+  const name = "web.net.net1";
+  const claim = scene.api.find("ipamclaims", "test", name);
+  const metadata = { ...claim?.metadata, name };
+  scene.api.put("ipamclaims", { ...claim, metadata, status: undefined });
+  // Its time begins.
+  await gc(scene, ...NOW);
+  age(scene, name, 20);
+  await gc(scene, ...NOW);
+  assertEquals(scene.api.listNames("ipamclaims"), []);
+  assertEquals(scene.allocations(POOL), {});
+});
+
 Deno.test("whereabouts stay: mistakes", async () => {
   await using scene = await WhereaboutsScene.start();
   const rows: readonly [JsonObject, number, RegExp][] = [

@@ -256,7 +256,15 @@ export async function endClaims(
       ...status?.ownerPod
         ? [{ op: "remove", path: "/status/ownerPod" } as const]
         : [],
-      { op: "add", path: "/status/conditions/-", value: unusedNow() },
+      // A claim whose first ADD did not finish has no status.
+      ...Object.keys(status ?? {}).length > 0
+        ? []
+        : [{ op: "add", path: "/status", value: {} } as const],
+      {
+        op: "add",
+        path: "/status/conditions",
+        value: [...status?.conditions ?? [], unusedNow()],
+      },
     ]);
   }
   const ended: ExpiredClaim[] = [];
