@@ -72,7 +72,7 @@ async function readText(
     if (bytes > maxBytes) {
       const { request, answer: { status } } = exchange;
       const why = `the answer is longer than ${maxBytes} bytes`;
-      throw failure(request, why, { status });
+      throw failure(request, why, { status, isTooLong: true });
     }
   }
   return text + decoder.decode();

@@ -7,6 +7,7 @@
 import { checkChange } from "../ffi/change_check.ts";
 import { readAnswer } from "./answer.ts";
 import type { Channel, ConnectionOptions } from "./connection.ts";
+import { KubeError } from "./kube_error.ts";
 import {
   type AnnotationChange,
   type Annotations,
@@ -259,7 +260,8 @@ export class KubeClient implements Disposable {
 
   /**
    * Lists the objects of a kind, page by page. Each page is a separate request
-   * with its own time limits; all pages have the same version.
+   * with its own time limits; all pages have the same version. If the objects of a
+   * page are too large for one answer, it is read again as shorter pages.
    *
    * @throws {KubeError} 410 if the server has since compacted that version:
    *   list again
@@ -268,13 +270,26 @@ export class KubeClient implements Disposable {
     path: string,
     options: ListOptions = {},
   ): AsyncGenerator<ObjectList<T>, void> {
-    const { labelSelector, fieldSelector, limit = 500, ...limits } = options;
+    const { labelSelector, fieldSelector, ...limits } = options;
+    const { limit: wanted = 500 } = options;
+    let limit = wanted;
     let position: Readonly<Record<string, string | undefined>> = {
       resourceVersion: limits.resourceVersion,
     };
     for (;;) {
       const query = { labelSelector, fieldSelector, limit, ...position };
-      const page = await this.request<ObjectList<T>>({ path, query }, limits);
+      let page: ObjectList<T>;
+      try {
+        page = await this.request<ObjectList<T>>({ path, query }, limits);
+      } catch (error) {
+        const { resourceVersion = "" } = position;
+        // The server does not page a list with a version.
+        const isTooLong = error instanceof KubeError && error.isTooLong;
+        if (!isTooLong || limit <= 1 || resourceVersion !== "") throw error;
+        limit = Math.ceil(limit / SHORTER);
+        continue;
+      }
+      limit = Math.min(2 * limit, wanted);
       yield page;
       if (!page.metadata?.continue) return;
       position = { continue: page.metadata.continue };
@@ -297,6 +312,9 @@ export class KubeClient implements Disposable {
     this.#channel[Symbol.dispose]();
   }
 }
+
+/** By what the length of pages is divided if one is too long for an answer. */
+const SHORTER = 4;
 
 /** Path of the API group for dynamic resource allocation. */
 const RESOURCES = "/apis/resource.k8s.io/v1";

@@ -163,6 +163,20 @@ Deno.test("KubeClient.list() reads all pages of a list", async (t) => {
     const { items } = await client.list(path, { fieldSelector });
     assertEquals(items?.length, 1);
   });
+  await t.step("in shorter pages if the objects are large", async () => {
+    const before = scene.api.requestsOf("GET", /pods\?/).length;
+    const annotations = { large: "x".repeat(3 * 2 ** 20) };
+    for (let number = 1; number <= 7; number++) {
+      const metadata = { namespace: "test", name: `p${number}`, annotations };
+      scene.api.putPod({ metadata });
+    }
+    const times = { perTryMs: 60_000, overallMs: 60_000 };
+    const { items } = await client.list(path, times);
+    assertEquals(items?.length, 7);
+    const limits = scene.api.requestsOf("GET", /pods\?/).slice(before)
+      .map(({ path }) => /limit=(\d+)/.exec(path)?.[1]);
+    assertEquals(limits, ["500", "125", "32", "8", "2", "4", "8"]);
+  });
   await t.step("unless too much happens meanwhile", async () => {
     scene.api.fault({ path: /continue=/, status: 410 });
     const error = await kubeErrorOf(client.list(path, { limit: 3 }));

@@ -20,6 +20,8 @@ export interface KubeFailure {
   readonly isRefused?: boolean;
   /** Whether TLS failed permanently: one side does not accept the other. */
   readonly isUntrusted?: boolean;
+  /** Whether the answer was longer than the client reads. */
+  readonly isTooLong?: boolean;
   /** How long the server asks clients to wait, in milliseconds. */
   readonly retryAfterMs?: number | undefined;
   /** The underlying error. */
@@ -42,6 +44,8 @@ export class KubeError extends Error {
   readonly isRefused: boolean;
   /** Whether TLS failed permanently: one side does not accept the other. */
   readonly isUntrusted: boolean;
+  /** Whether the answer was longer than the client reads. */
+  readonly isTooLong: boolean;
   /** How long the server asks clients to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
@@ -54,6 +58,7 @@ export class KubeError extends Error {
     this.isUnsent = failure.isUnsent ?? false;
     this.isRefused = failure.isRefused ?? false;
     this.isUntrusted = failure.isUntrusted ?? false;
+    this.isTooLong = failure.isTooLong ?? false;
     this.retryAfterMs = failure.retryAfterMs;
   }
 }

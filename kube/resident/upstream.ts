@@ -14,6 +14,8 @@ import type { KubeRequest } from "../request.ts";
 
 /** Minimum time between two openings of a channel, in milliseconds. */
 const MIN_AGE_MS = 5000;
+/** The same while the server refuses connections: it is more likely to come back. */
+const REFUSED_AGE_MS = 60_000;
 /** Time after which a replaced channel is no longer in use, in milliseconds. */
 const GRACE_MS = 10_000;
 
@@ -30,7 +32,8 @@ export interface UpstreamOptions {
  * A channel that outlives its credentials and its connections. It is opened for
  * the first request. If the server refuses the credentials, the kubeconfig is
  * read again, because it may have been replaced. If there is no answer, the
- * connections are replaced, because they may be dead without notice.
+ * connections are replaced, because they may be dead without notice, or the
+ * kubeconfig may name another server by now.
  */
 export class Upstream implements Channel {
   readonly #options: UpstreamOptions;
@@ -39,6 +42,8 @@ export class Upstream implements Channel {
   #openedAtMs = -Infinity;
   #opening: Promise<void> | undefined;
   #problem: unknown;
+  /** Why the channel was last replaced, if nothing was answered since. */
+  #reason: string | undefined;
 
   /** Keeps the options, without any I/O. */
   constructor(options: UpstreamOptions) {
@@ -68,12 +73,16 @@ export class Upstream implements Channel {
     const used = await this.#get();
     try {
       const exchange = await used.send(request, signal);
+      this.#reason = undefined;
       if (exchange.answer.status !== 401) return exchange;
       await this.#replace(used, "the credentials are refused");
       if (this.#channel === used) return exchange;
       await exchange.answer.body?.cancel();
     } catch (error) {
-      if (isDead(error)) await this.#replace(used, describeError(error));
+      const ageMs = replacementAgeMs(error);
+      if (ageMs !== undefined) {
+        await this.#replace(used, describeError(error), ageMs);
+      }
       throw error;
     }
     return await (await this.#get()).send(request, signal);
@@ -86,10 +95,14 @@ export class Upstream implements Channel {
   }
 
   /** Opens a new channel, unless one was opened just before. */
-  async #replace(used: Channel | undefined, reason: string): Promise<void> {
+  async #replace(
+    used: Channel | undefined,
+    reason: string,
+    minAgeMs: number = MIN_AGE_MS,
+  ): Promise<void> {
     if (this.#channel !== used) return;
     const isOpening = this.#opening !== undefined;
-    if (!isOpening && this.#now() - this.#openedAtMs < MIN_AGE_MS) return;
+    if (!isOpening && this.#now() - this.#openedAtMs < minAgeMs) return;
     this.#opening ??= this.#reopen(reason);
     await this.#opening;
   }
@@ -103,7 +116,10 @@ export class Upstream implements Channel {
       this.#channel = await open();
       this.#problem = undefined;
       if (left === undefined) return;
-      log.info("Reconnecting to the API server", { reason });
+      if (reason !== this.#reason) {
+        log.info("Reconnecting to the API server", { reason });
+      }
+      this.#reason = reason;
       pause(GRACE_MS).then(() => left[Symbol.dispose]());
     } catch (error) {
       this.#logOnce(error, reason);
@@ -129,7 +145,12 @@ export class Upstream implements Channel {
   }
 }
 
-/** Reports whether the server does not answer in time, or is untrusted. */
-function isDead(error: unknown): boolean {
-  return error instanceof KubeError && (error.isTimeout || error.isUntrusted);
+/**
+ * Returns the age from which a failure has the channel replaced, in milliseconds: if the
+ * server does not answer in time, is untrusted, or refuses connections.
+ */
+function replacementAgeMs(error: unknown): number | undefined {
+  if (!(error instanceof KubeError)) return undefined;
+  if (error.isTimeout || error.isUntrusted) return MIN_AGE_MS;
+  return error.isRefused ? REFUSED_AGE_MS : undefined;
 }

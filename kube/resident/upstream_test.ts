@@ -106,7 +106,11 @@ class Scene {
 const ok: Reply = () => json({ by: "new" });
 const refused: Reply = () => json({}, { status: 401 });
 
-function fail(what: { isTimeout?: boolean; isUntrusted?: boolean }): Reply {
+function fail(
+  what: Partial<
+    Record<"isTimeout" | "isUntrusted" | "isUnsent" | "isRefused", boolean>
+  >,
+): Reply {
   return () => {
     throw new KubeError("no answer", { status: 0, ...what });
   };
@@ -149,6 +153,7 @@ Deno.test("Upstream.send() returns 401 without other credentials", async (t) => 
 testRows("Upstream.send() replaces connections that may be dead", [
   ["nobody answers", fail({ isTimeout: true }), 2],
   ["somebody else answers", fail({ isUntrusted: true }), 2],
+  ["a name cannot be looked up", fail({ isUnsent: true }), 1],
   ["it breaks", fail({}), 1],
   ["the server is busy", () => json({}, { status: 503 }), 1],
 ], async ([, reply, channels]: [string, Reply, number]) => {
@@ -187,6 +192,19 @@ Deno.test("Upstream opens its channel for the first request", async (t) => {
     await Promise.all(Array.from({ length: 5 }, () => ask(upstream)));
     assertEquals(scene.counts, [5]);
   });
+});
+
+Deno.test("Upstream looks for another server once a minute while one refuses", async () => {
+  const away = fail({ isUnsent: true, isRefused: true });
+  const scene = new Scene(away, away, ok);
+  const upstream = await scene.open();
+  for (let tries = 1; tries <= 12; tries++) {
+    await assertRejects(() => ask(upstream), KubeError);
+    assertEquals(scene.opened.length, 1 + Math.floor(tries / 6));
+    scene.nowMs += 10_000;
+  }
+  assertEquals(await ask(upstream), { by: "new" });
+  assertEquals(scene.logged, ["Reconnecting to the API server"]);
 });
 
 Deno.test("Upstream logs each outage once, even one that begins like the last one", async () => {
