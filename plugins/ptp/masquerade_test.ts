@@ -113,21 +113,45 @@ testRules(
 testRules(
   "ptp.del() leaves the masquerade of the container's other interface",
   async (t) => {
-    await eachRow(t, ["nftables", "iptables"], async (backend) => {
-      using scene = makeScene(backend);
-      const { hosts } = scene;
-      const withoutRoutes = { ipam: hosts.hostLocal("10.1.2.0/24") };
-      const other = { ifName: "net1" };
-      const first = await scene.succeed("ADD", withoutRoutes, other);
-      await scene.succeed("ADD");
-      await scene.succeed("DEL", {
-        ...withoutRoutes,
-        prevResult: first.json,
-      }, other);
-      assertEquals(reached(hosts.sandbox), OUTSIDE);
-      await scene.succeed("DEL");
-      scene.assertEnded();
-    });
+    const rows = ["nftables", "iptables"].flatMap((backend) =>
+      [true, false].map((isKnown) => [backend, isKnown] as const)
+    );
+    await eachRow(
+      t,
+      rows,
+      async ([backend, isKnown]) => {
+        using scene = makeScene(backend);
+        const { hosts } = scene;
+        const withoutRoutes = { ipam: hosts.hostLocal("10.1.2.0/24") };
+        const other = { ifName: "net1" };
+        const first = await scene.succeed("ADD", withoutRoutes, other);
+        await scene.succeed("ADD");
+        const prevResult = isKnown ? first.json : undefined;
+        await scene.succeed("DEL", { ...withoutRoutes, prevResult }, other);
+        assertEquals(reached(hosts.sandbox), OUTSIDE);
+        await scene.succeed("DEL");
+        scene.assertEnded();
+      },
+      ([backend, isKnown]) =>
+        `${backend}, ${isKnown ? "with" : "without"} prevResult`,
+    );
+  },
+);
+
+testRules(
+  "ptp.add() leaves the masquerade of an interface that was added just before",
+  async () => {
+    using scene = makeScene("iptables");
+    const other = { ifName: "net1" };
+    const ipam = scene.hosts.hostLocal("10.1.2.0/24");
+    const before = scene.hosts.addNetns();
+    await scene.succeed("ADD", { ipam }, { sandbox: before });
+    await scene.succeed("ADD", { ipam }, { ...other, sandbox: before });
+    // The container was restarted without a DEL.
+    await Deno.remove(`${scene.hosts.directory}/leases`, { recursive: true });
+    await scene.succeed("ADD");
+    await scene.succeed("ADD", { ipam }, other);
+    assertEquals(reached(scene.hosts.sandbox), OUTSIDE);
   },
 );
 

@@ -9,7 +9,7 @@
  */
 
 import type { Cidr } from "../../../../net/cidr.ts";
-import type { Ip } from "../../../../net/ip.ts";
+import { Ip } from "../../../../net/ip.ts";
 import {
   commentOf,
   failureOf,
@@ -34,6 +34,7 @@ import {
   type MasqueradeNames,
   type MasqueradeRules,
   MULTICAST,
+  type SourceTest,
 } from "./names.ts";
 
 /**
@@ -81,14 +82,12 @@ export async function addIptablesMasquerade(
  * Removes an attachment's rules, and its chain unless another interface of the
  * container still uses it.
  *
- * @param addresses The attachment's addresses, if known; otherwise all of the
- * chain's
  * @throws {Error} With the program's output
  */
 export async function delIptablesMasquerade(
   iptables: Iptables,
   { chain }: MasqueradeNames,
-  addresses: readonly Ip[] | undefined,
+  isOwn: SourceTest,
 ): Promise<void> {
   const there = await runIptables(iptables, ["-S", chain]);
   if (there.code === OTHER_PROBLEM) return;
@@ -97,7 +96,7 @@ export async function delIptablesMasquerade(
   if (!listed.success) throw failureOf(iptables, listed);
   const leading = listed.stdout.split("\n")
     .filter((line) => line.includes(`-j ${chain}`));
-  const own = leading.filter((line) => isFromOneOf(line, addresses ?? []));
+  const own = leading.filter((line) => isOwn(sourceOf(line)));
   const isShared = own.length < leading.length;
   const changes = [
     ...own.map((line) => line.replace("-A", "-D")),
@@ -202,11 +201,7 @@ function isSameRule(listed: string, rule: string): boolean {
   return left === right;
 }
 
-function isFromOneOf(
-  line: string,
-  addresses: readonly Ip[],
-): boolean {
-  if (addresses.length === 0) return true;
-  const source = / -s ([^ /]+)/.exec(line)?.[1];
-  return addresses.some((address) => address.toString() === source);
+function sourceOf(line: string): Ip | undefined {
+  const text = / -s ([^ /]+)/.exec(line)?.[1];
+  return text === undefined ? undefined : Ip.parse(text);
 }

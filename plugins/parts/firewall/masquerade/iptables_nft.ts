@@ -54,7 +54,7 @@ import {
 } from "../../../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../../net/cidr.ts";
-import type { Ip, IpFamily } from "../../../../net/ip.ts";
+import { Ip, type IpFamily } from "../../../../net/ip.ts";
 import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
 import {
   type NftTable,
@@ -67,6 +67,7 @@ import {
   type MasqueradeNames,
   type MasqueradeRules,
   MULTICAST,
+  type SourceTest,
 } from "./names.ts";
 import { SOURCE_NAT } from "./nftables.ts";
 
@@ -108,21 +109,18 @@ export async function addIptablesNftMasquerade(
 /**
  * Removes an attachment's rules, and its chain unless another interface of the
  * container still uses it.
- *
- * @param addresses The attachment's addresses, if known; otherwise all of the
- * chain's
  */
 export async function delIptablesNftMasquerade(
   nftables: Nftables,
   { chain }: Pick<MasqueradeNames, "chain">,
-  addresses: readonly Ip[] | undefined,
+  isOwn: SourceTest,
 ): Promise<void> {
   for (const table of Object.values(TABLES)) {
     await commitUnlessDisturbed(
       nftables,
       () =>
         nftables.hasChain(table, chain)
-          ? removalOf(nftables, table, chain, addresses)
+          ? removalOf(nftables, table, chain, isOwn)
           : [],
     );
   }
@@ -279,11 +277,11 @@ function removalOf(
   nftables: Nftables,
   table: Table,
   chain: string,
-  addresses: readonly Ip[] | undefined,
+  isOwn: SourceTest,
 ): Change[] {
   const { rules: leading, hasOthers } = nftables
     .findRules(table, POSTROUTING, targetOf, chain);
-  const own = leading.filter((rule) => isFromOneOf(rule, addresses ?? []));
+  const own = leading.filter((rule) => isOwn(sourceOf(rule)));
   const removal = own.map(({ handle }) =>
     delRuleOf(table, POSTROUTING, handle)
   );
@@ -320,10 +318,8 @@ function unusedTable(
   return others.length > 1 ? [removal] : [removal, delTableOf(table)];
 }
 
-function isFromOneOf(rule: Rule, addresses: readonly Ip[]): boolean {
-  if (addresses.length === 0) return true;
-  const [source] = comparedValues(rule.expressions);
-  return addresses.some((address) =>
-    new Uint8Array(address.toBytes()).toHex() === source?.toHex()
-  );
+function sourceOf({ expressions }: Rule): Ip | undefined {
+  const [source] = comparedValues(expressions);
+  const isAddress = source?.length === 4 || source?.length === 16;
+  return isAddress ? Ip.fromBytes(source) : undefined;
 }

@@ -40,7 +40,7 @@ rootTest("delIptablesMasquerade() fails if the chain stays", async (t) => {
     const iptables = { netns, family: 4, table: "nat", path } as const;
     const names = await namesOf(owner);
     const del = (): Promise<void> =>
-      delIptablesMasquerade(iptables, names, undefined);
+      delIptablesMasquerade(iptables, names, () => true);
     if (error === undefined) await del();
     else await assertRejects(del, Error, error);
     assertEquals(await Deno.readTextFile(file), "");

@@ -18,7 +18,10 @@ import { Nftables } from "../../../../ffi/nftables/mod.ts";
 import { NetNs } from "../../../../ffi/netns.ts";
 import type { Cidr } from "../../../../net/cidr.ts";
 import type { Ip } from "../../../../net/ip.ts";
-import type { Attachment } from "../../owner/attachment.ts";
+import type { Link } from "../../../../ffi/rtnl/link.ts";
+import { Rtnl } from "../../../../ffi/rtnl/mod.ts";
+import { peerHasAddress } from "../../address/free_ip.ts";
+import { type Attachment, findLinkOwner } from "../../owner/attachment.ts";
 import { openNftables, requireNftables } from "../open_nftables.ts";
 import { getIptables, isLacking } from "../iptables/find.ts";
 import {
@@ -30,6 +33,7 @@ import {
   type MasqueradeNames,
   type MasqueradeRules,
   namesOf,
+  type SourceTest,
 } from "./names.ts";
 import {
   addMasquerade,
@@ -102,6 +106,7 @@ export async function tearDownMasquerade(
   const names = await namesOf(owner);
   using own = new DisposableStack();
   const nftables = (sockets ?? own).use(openNftables(host.hostNetns));
+  const isOwn = ownSourceTest(owner, addresses, host.hostNetns);
   await tryAll([
     ["remove nftables rules", async () => {
       if (nftables !== undefined) await delMasquerade(nftables, names);
@@ -109,17 +114,46 @@ export async function tearDownMasquerade(
     ["remove the rules of iptables-nft", async () => {
       if (nftables === undefined) return;
       const { delIptablesNftMasquerade } = await import("./iptables_nft.ts");
-      await delIptablesNftMasquerade(nftables, names, addresses);
+      await delIptablesNftMasquerade(nftables, names, isOwn);
     }],
     [
       "remove the rules of iptables-legacy",
       () =>
         eachLegacyIptables(legacyOf(host), async (iptables) => {
           const { delIptablesMasquerade } = await import("./iptables.ts");
-          await delIptablesMasquerade(iptables, names, addresses);
+          await delIptablesMasquerade(iptables, names, isOwn);
         }),
     ],
   ]);
+}
+
+/**
+ * Builds a test for the sources of an attachment's rules of iptables. All interfaces of
+ * a container on the network share a chain: if the addresses are unknown, those that
+ * the container has on another interface are not the attachment's.
+ */
+function ownSourceTest(
+  owner: Attachment,
+  addresses: readonly Ip[] | undefined,
+  hostNetns: string,
+): SourceTest {
+  if (addresses?.length) {
+    return (source) =>
+      source !== undefined && addresses.some((one) => one.equals(source));
+  }
+  let others: readonly Link[] | undefined;
+  return (source) => {
+    if (source === undefined) return true;
+    using host = Rtnl.open(hostNetns);
+    // An interface that an interrupted list misses keeps no rules.
+    others ??= host.link.listSome({ kind: "veth" }).items.filter((end) => {
+      const other = findLinkOwner(end);
+      return other?.network === owner.network &&
+        other.containerId === owner.containerId &&
+        other.ifName !== owner.ifName;
+    });
+    return !others.some((end) => peerHasAddress(host, end, source));
+  };
 }
 
 /**
@@ -163,7 +197,7 @@ export async function collectMasqueradeGarbage(
       const stale = await staleOf(ids);
       await tryAll(stale.map((one) => [
         `remove the chain "${one.chain}"`,
-        () => delIptablesNftMasquerade(nftables, one, undefined),
+        () => delIptablesNftMasquerade(nftables, one, () => true),
       ]));
     }],
     [

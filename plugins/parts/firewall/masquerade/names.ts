@@ -41,6 +41,12 @@ export interface MasqueradeRules extends MasqueradeNames {
   readonly outbound: readonly Ip[];
 }
 
+/**
+ * Reports whether a rule for packets from an address is an attachment's; undefined for
+ * a rule without a source.
+ */
+export type SourceTest = (source: Ip | undefined) => boolean;
+
 /** Finds the address with which packets of a family leave. */
 export function findOutbound(
   { outbound }: Pick<MasqueradeRules, "outbound">,

@@ -107,7 +107,7 @@ async function findIptablesMasquerades(
       async remove(): Promise<void> {
         using nftables = openNftables(search.hostNetns);
         if (nftables === undefined) return;
-        await delIptablesNftMasquerade(nftables, { chain }, undefined);
+        await delIptablesNftMasquerade(nftables, { chain }, () => true);
       },
     });
   }
