@@ -77,15 +77,20 @@ export async function copyLibraries(
 ): Promise<LibraryChange | undefined> {
   const source = findLibraries(executable);
   const change = await compareLibraries(executable, directory);
-  if (source === undefined || change === "unchanged") return change;
-  const copy = await Deno.makeTempDir({ dir: directory, prefix: PREFIX });
-  await Deno.chmod(copy, 0o755);
-  for (const name of listFiles(source) ?? []) {
-    await Deno.copyFile(join(source, name), join(copy, name));
-    using file = await Deno.open(join(copy, name), { read: true });
-    await file.sync();
-  }
+  if (source === undefined) return change;
   const link = join(directory, LIBRARY_DIRECTORY);
+  if (change === "unchanged") {
+    // A crash may have left others.
+    removeCopies(directory, ifPossible(() => Deno.readLinkSync(link)));
+    return change;
+  }
+  const copy = await Deno.makeTempDir({ dir: directory, prefix: PREFIX });
+  try {
+    await copyFiles(source, copy);
+  } catch (error) {
+    await Deno.remove(copy, { recursive: true }).catch(() => {});
+    throw error;
+  }
   if (unlessMissing(() => Deno.lstatSync(link))?.isDirectory) {
     // As an archive has it; a link cannot take its place.
     await Deno.rename(link, `${copy}.before`);
@@ -94,6 +99,15 @@ export async function copyLibraries(
   replaceByLink(link, name);
   removeCopies(directory, name);
   return change;
+}
+
+async function copyFiles(source: string, copy: string): Promise<void> {
+  await Deno.chmod(copy, 0o755);
+  for (const name of listFiles(source) ?? []) {
+    await Deno.copyFile(join(source, name), join(copy, name));
+    using file = await Deno.open(join(copy, name), { read: true });
+    await file.sync();
+  }
 }
 
 /** Removes the libraries from a directory. Reports whether there were any. */

@@ -1,6 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
 import { assertEquals, assertRejects } from "@std/assert";
+import { dirname } from "@std/path/posix";
 import { CniError } from "../error.ts";
 import {
   compareLibraries,
@@ -83,7 +84,10 @@ Deno.test("copyLibraries() copies what is beside the executable, once", async ()
   using scene = new Scene();
   assertEquals(await scene.copy(), ["installed", "installed"]);
   assertEquals(scene.read(), { "ld.so": "two", "libc.so.6": "one" });
+  // What an ended copy has left.
+  Deno.mkdirSync(`${scene.target}/${LIBRARY_DIRECTORY}-a1b2c3`);
   assertEquals(await scene.copy(), ["unchanged", "unchanged"]);
+  assertEquals(scene.count(), 2);
   scene.write({ "libc.so.6": "new" });
   assertEquals(await scene.copy(), ["updated", "updated"]);
   assertEquals(scene.read(), { "ld.so": "two", "libc.so.6": "new" });
@@ -93,6 +97,17 @@ Deno.test("copyLibraries() copies what is beside the executable, once", async ()
   assertEquals(scene.count(), 2, "the link and one copy");
   const path = `${scene.target}/${LIBRARY_DIRECTORY}/ld.so`;
   assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o755);
+});
+
+Deno.test("copyLibraries() leaves nothing of a copy that fails", async () => {
+  using scene = new Scene();
+  // After libc.so.6.
+  const path = `${dirname(scene.executable)}/${LIBRARY_DIRECTORY}/libm.so.6`;
+  Deno.mkdirSync(path);
+  await assertRejects(() => copyLibraries(scene.executable, scene.target));
+  assertEquals(scene.count(), 0);
+  Deno.removeSync(path);
+  assertEquals(await scene.copy(), ["installed", "installed"]);
 });
 
 Deno.test("copyLibraries() replaces a directory that an archive has left", async () => {

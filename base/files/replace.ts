@@ -126,5 +126,10 @@ export function replaceByLink(path: string, target: string): void {
   // A crash may have left it.
   removeQuietly(temporary);
   Deno.symlinkSync(target, temporary);
-  Deno.renameSync(temporary, path);
+  try {
+    Deno.renameSync(temporary, path);
+  } catch (error) {
+    removeQuietly(temporary);
+    throw error;
+  }
 }
