@@ -25,7 +25,7 @@ export async function copyExecutable(
   path: string,
   onCopied: (copy: string) => void = () => {},
 ): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.unfinished`);
+  const temporary = nameUnfinished(path);
   try {
     removeQuietly(temporary);
     await Deno.copyFile(source, temporary);
@@ -37,6 +37,14 @@ export async function copyExecutable(
     removeQuietly(temporary);
     throw error;
   }
+}
+
+/**
+ * Returns the path of a copy until it is complete. A crash may leave it, for the next
+ * copy to the same path.
+ */
+export function nameUnfinished(path: string): string {
+  return join(dirname(path), `.${basename(path)}.unfinished`);
 }
 
 /** Flushes the content to disk before the rename. */

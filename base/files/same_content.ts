@@ -4,6 +4,8 @@
  * @module
  */
 
+import { sha256 } from "@noble/hashes/sha2.js";
+
 /** Read size in bytes. */
 const CHUNK_BYTES = 1 << 20;
 
@@ -33,6 +35,25 @@ export async function haveSameContent(
     ]);
     if (!isEqual(chunk, twin)) return false;
     if (chunk.length < CHUNK_BYTES) return true;
+  }
+}
+
+/**
+ * Returns a digest of a file's content: files with the same digest have the same
+ * content.
+ *
+ * @returns Undefined if it does not exist or is not a file
+ * @throws Any other error of reading it
+ */
+export async function digestContent(path: string): Promise<string | undefined> {
+  if (await findFileSize(path) === undefined) return undefined;
+  using file = await Deno.open(path);
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  const hash = sha256.create();
+  for (;;) {
+    const chunk = await readChunk(file, buffer);
+    hash.update(chunk);
+    if (chunk.length < CHUNK_BYTES) return `sha256:${hash.digest().toHex()}`;
   }
 }
 

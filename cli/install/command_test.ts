@@ -100,6 +100,11 @@ const mountsByUnshare = new Deno.Command("unshare", {
   stderr: "null",
 }).outputSync().success;
 
+const mountsInNamespace = ignoreUnless(
+  mountsByUnshare,
+  "needs to mount in a namespace of its own",
+);
+
 function onNode(name: string, test: (node: Node) => Promise<void>): void {
   Deno.test(`cni install ${name}`, needsBin, async () => {
     using node = new Node();
@@ -233,6 +238,83 @@ onNode(
     assertEquals(Deno.readTextFileSync(join(node.bin, "cni")), "older");
   },
 );
+
+/** Installs an older version of this project, with another content. */
+async function installOlder(
+  node: Node,
+  ...flags: readonly string[]
+): Promise<void> {
+  const directory = join(node.bin, "../older"), older = join(directory, "cni");
+  Deno.mkdirSync(directory);
+  Deno.copyFileSync(`${BIN}/cni`, older);
+  Deno.writeTextFileSync(older, "older", { append: true });
+  const { success, stderr } = await new Deno.Command(older, {
+    args: ["install", node.bin, "--cache-dir", node.cache, ...flags],
+    env: { NETCONFPATH: node.conf },
+  }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  Deno.removeSync(directory, { recursive: true });
+}
+
+onNode("recognizes its files in a node made from an image", async (node) => {
+  const only = "--only=ptp,whereabouts";
+  Deno.copyFileSync(join(node.bin, "ptp"), join(node.bin, "whereabouts"));
+  const before = node.state();
+  /** Gives each file another inode. */
+  const copy = async (): Promise<void> => {
+    Deno.renameSync(node.bin, `${node.bin}.from`);
+    const { success } = await new Deno.Command("cp", {
+      args: ["-a", `${node.bin}.from`, node.bin],
+    }).output();
+    assert(success);
+    Deno.removeSync(`${node.bin}.from`, { recursive: true });
+  };
+  await installOlder(node, only);
+  await copy();
+  assertEquals(await node.changes("install", only), {
+    "cni": "updated",
+    "ptp": "unchanged",
+    "whereabouts": "updated",
+  });
+  await copy();
+  // What a killed installation leaves.
+  Deno.writeTextFileSync(join(node.bin, ".whereabouts.unfinished"), "");
+  await node.changes("uninstall");
+  assertEquals(node.state(), before);
+});
+
+Deno.test({
+  ...allOf(needsBin, mountsInNamespace),
+  name: "cni install keeps what it replaced if it ends before a rename" +
+    allOf(needsBin, mountsInNamespace).suffix,
+  async fn(): Promise<void> {
+    using node = new Node();
+    Deno.copyFileSync(join(node.bin, "ptp"), join(node.bin, "whereabouts"));
+    const before = node.state();
+    await installOlder(node, "--copy", "--only=ptp,whereabouts");
+    const installed = node.state(), names = new Set(Object.keys(installed));
+    for (const name of ["whereabouts", "ptp"]) {
+      // A file on which another is mounted cannot be replaced.
+      const script = `mount --bind "$0/${name}" "$0/${name}"
+        ${BIN}/cni install "$0" --only ${name} || exit 7`;
+      const { code, stderr } = await new Deno.Command("unshare", {
+        args: ["--mount", "sh", "-c", script, node.bin],
+        env: { NETCONFPATH: node.conf },
+      }).output();
+      assertEquals(code, 7);
+      assertStringIncludes(new TextDecoder().decode(stderr), "busy");
+      const left = node.state();
+      assertEquals(left[name], installed[name]);
+      assertEquals(new Set(Object.keys(left)), names);
+      assertEquals(await node.changes("install", "--only", name), {
+        "cni": "unchanged",
+        [name]: "updated",
+      });
+    }
+    await node.changes("uninstall");
+    assertEquals(node.state(), before);
+  },
+});
 
 /** Another project's plugins in one executable, which says as what it is called. */
 const MULTI_CALL = '#!/bin/sh\necho "theirs: ${0##*/}"\n';
@@ -668,7 +750,7 @@ onNode("disturbs no plugin that runs meanwhile", async (node) => {
 
 const needsMounts = allOf(
   needsBin,
-  ignoreUnless(mountsByUnshare, "needs to mount in a namespace of its own"),
+  mountsInNamespace,
   ignoreUnless(
     ifPossible(() => Deno.statSync("/usr/lib/systemd")) !== undefined,
     "needs /usr/lib/systemd, to mount on it",

@@ -22,11 +22,15 @@
  */
 
 import { basename, dirname, join, resolve } from "@std/path/posix";
-import { copyExecutable } from "../../base/files/copy_executable.ts";
+import {
+  copyExecutable,
+  nameUnfinished,
+} from "../../base/files/copy_executable.ts";
 import { lockInstallation } from "../../base/command_line/installation_lock.ts";
 import {
   ifPossible,
   removeIfThere,
+  removeQuietly,
   unlessMissing,
   withIoFailure,
 } from "../../base/files/io.ts";
@@ -35,7 +39,10 @@ import {
   replaceByLink,
   replaceFile,
 } from "../../base/files/replace.ts";
-import { haveSameContent } from "../../base/files/same_content.ts";
+import {
+  digestContent,
+  haveSameContent,
+} from "../../base/files/same_content.ts";
 import { checkWritable, MAX_LINKS } from "../../ffi/file/file_system.ts";
 import { isObject, parseJson } from "../../base/json/json.ts";
 
@@ -57,7 +64,11 @@ export type Undone = "restored" | "removed" | "kept";
 /** How a plugin becomes a file of its own. */
 export type Form = "link" | "copy";
 
-/** Installed files: identities of files by name. */
+/**
+ * Installed files: identities by name, one a line. A file is recognized by any of them,
+ * and a copy has its content's digest as well: in a node made from an image, or one that
+ * was restored, the content is the same, but not the inode.
+ */
 type Installed = Record<string, string>;
 
 /**
@@ -84,15 +95,14 @@ export class Installation implements Disposable {
    * Whether `cni` belonged to this project at the beginning: then links to it
    * do as well.
    */
-  #hasOwnLinks: boolean;
+  #hasOwnLinks = false;
+  /** That of the executable, once it is known. */
+  #digest: string | undefined;
 
   private constructor(directory: string, lock: Disposable) {
     this.#directory = directory;
     this.#lock = lock;
     this.#installed = readInstalled(this.#ownPath("installed.json"));
-    const executable = identify(this.#path(EXECUTABLE));
-    this.#hasOwnLinks = executable !== undefined &&
-      executable === this.#installed[EXECUTABLE];
   }
 
   /**
@@ -109,8 +119,10 @@ export class Installation implements Disposable {
     const lock = await lockInstallation(directory);
     try {
       const installation = new Installation(directory, lock);
-      installation.#hasOwnLinks ||= source !== undefined &&
-        await haveSameContent(source, join(directory, EXECUTABLE));
+      await installation.#recognizeContent();
+      installation.#hasOwnLinks = installation.#isOurs(EXECUTABLE) ||
+        source !== undefined &&
+          await haveSameContent(source, join(directory, EXECUTABLE));
       return installation;
     } catch (error) {
       lock[Symbol.dispose]();
@@ -148,8 +160,8 @@ export class Installation implements Disposable {
       replaceByLink(path, target);
     }
     for (const [name, change] of changes) {
-      const isLink = identify(this.#path(name)) === LINK;
-      if (change !== "replaced" || !isLink) continue;
+      const isToCni = identify(this.#path(name)) === LINK;
+      if (change !== "replaced" || !isToCni) continue;
       keepReplaced(this.#path(name), this.#keptPath(name));
       this.#record(name, LINK);
     }
@@ -169,8 +181,7 @@ export class Installation implements Disposable {
         throw new Error("it is a directory");
       }
     });
-    const isLink = form === "link" && name !== EXECUTABLE;
-    const isSame = isLink
+    const isSame = form === "link" && name !== EXECUTABLE
       ? found === LINK && this.#isOurs(name)
       : found !== LINK && await haveSameContent(source, path);
     if (isSame) return "unchanged";
@@ -190,18 +201,21 @@ export class Installation implements Disposable {
   ): Promise<void> {
     const path = this.#path(name);
     if (change === "replaced") keepReplaced(path, this.#keptPath(name));
-    if (change === "unchanged") {
-      this.#record(name, identify(path));
-    } else if (form === "link" && name !== EXECUTABLE) {
-      this.#record(name, LINK);
-      replaceByLink(path, EXECUTABLE);
-    } else {
+    if (form === "link" && name !== EXECUTABLE) {
+      this.#expect(name, LINK);
+      if (change !== "unchanged") replaceByLink(path, EXECUTABLE);
+      return this.#record(name, LINK);
+    }
+    const digest = this.#digest ??= await digestContent(source);
+    const describe = (copy: string): string => `${identify(copy)}\n${digest}`;
+    if (change !== "unchanged") {
       await copyExecutable(
         source,
         path,
-        (copy) => this.#record(name, identify(copy)),
+        (copy) => this.#expect(name, describe(copy)),
       );
     }
+    this.#record(name, describe(path));
   }
 
   /**
@@ -243,6 +257,8 @@ export class Installation implements Disposable {
     const path = this.#path(name);
     if (undone === "restored") Deno.renameSync(this.#keptPath(name), path);
     if (undone === "removed") removeIfThere(path);
+    // A crash may have left it.
+    removeQuietly(nameUnfinished(path));
     this.#record(name, undefined);
     return undone;
   }
@@ -281,14 +297,32 @@ export class Installation implements Disposable {
   #isOurs(name: string): boolean {
     const found = identify(this.#path(name));
     if (found === undefined) return false;
-    return found === this.#installed[name] ||
+    return this.#listKnown(name).includes(found) ||
       found === LINK && this.#hasOwnLinks;
+  }
+
+  /** Lists the identities by which a name is recognized. */
+  #listKnown(name: string): string[] {
+    return this.#installed[name]?.split("\n") ?? [];
+  }
+
+  /** Recognizes copies that are other files now, with the same content. */
+  async #recognizeContent(): Promise<void> {
+    for (const name of Object.keys(this.#installed)) {
+      const path = this.#path(name), found = identify(path);
+      if (found === undefined || isLink(found) || this.#isOurs(name)) continue;
+      // One that cannot be read is another program's.
+      const digest = await digestContent(path).catch(() => undefined);
+      const isOurs = digest && this.#listKnown(name).includes(digest);
+      if (isOurs) this.#installed[name] += `\n${found}`;
+    }
   }
 
   /** Reports whether a name is a link of another program that leads elsewhere than before. */
   #isRepointed(name: string): boolean {
-    const identity = this.#installed[name] ?? "";
-    return identity.startsWith(linkTo("")) && identity !== LINK;
+    const known = this.#listKnown(name), found = identify(this.#path(name));
+    const identity = known.find((one) => one === found) ?? known.at(-1) ?? "";
+    return isLink(identity) && identity !== LINK;
   }
 
   /**
@@ -324,9 +358,15 @@ export class Installation implements Disposable {
   }
 
   /**
-   * Records what a name is before it is so: a crash must not make this project's
-   * file look foreign.
+   * Records what a name will be, beside what it is: a crash must make neither file look
+   * foreign.
    */
+  #expect(name: string, identity: string): void {
+    const known = [...this.#listKnown(name), ...identity.split("\n")];
+    this.#record(name, [...new Set(known)].join("\n"));
+  }
+
+  /** Records what a name is. */
   #record(name: string, identity: string | undefined): void {
     if (this.#installed[name] === identity) return;
     if (identity === undefined) delete this.#installed[name];
@@ -350,6 +390,11 @@ function linkTo(target: string): string {
 
 /** Identity of a link to the executable. */
 const LINK = linkTo(EXECUTABLE);
+
+/** Reports whether an identity is that of a link. */
+function isLink(identity: string): boolean {
+  return identity.startsWith(linkTo(""));
+}
 
 /** Identifies a state of a file; undefined if it does not exist. */
 function identify(path: string): string | undefined {
