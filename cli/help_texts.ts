@@ -356,8 +356,8 @@ const TEXTS: HelpTexts = {
       "replaced, byte for byte. Keeps files that a different program put in their " +
       "place. Fails if a configuration or an attachment needs a plugin that would " +
       "be missing, unless --force is given. If the node daemon runs from " +
-      "DIRECTORY, stops it and removes its unit first. If systemd did not start " +
-      "the daemon, stop it yourself.",
+      "DIRECTORY, stops it and removes its unit first, or fails. If systemd did " +
+      "not start the daemon, stop it yourself.",
     ],
     examples: {
       "cni uninstall /opt/cni/bin":

@@ -24,7 +24,11 @@ import { shell } from "../../base/command_line/shell.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { DaemonService, type ServiceChange } from "./daemon_service.ts";
+import {
+  DaemonService,
+  type ServiceChange,
+  UNIT_PATH,
+} from "./daemon_service.ts";
 import {
   type Change,
   EXECUTABLE,
@@ -184,15 +188,25 @@ async function removeDaemon(
   const service = DaemonService.find(signal);
   const executable = join(resolve(directory), EXECUTABLE);
   const isService = service?.executable === executable;
-  const removed = isService
-    ? await tryDaemon(async () => {
-      if (!flags["dry-run"]) await service.remove();
-      return "removed";
-    })
-    : undefined;
+  if (isService && !flags["dry-run"]) {
+    await service.remove().catch((error) => refuseToGoOn(error, signal));
+  }
+  const removed = isService ? { change: "removed" } as const : undefined;
   if (isService && service.isLive) return removed;
   const pid = await findDaemonOf(executable, signal);
-  return pid === undefined ? removed : { ...removed, change: "running", pid };
+  return pid === undefined ? removed : { change: "running", pid };
+}
+
+/** Refuses to remove the program of a daemon that systemd still runs, or would start again. */
+function refuseToGoOn(error: unknown, signal: AbortSignal): never {
+  // An interruption ends systemctl, too.
+  signal.throwIfAborted();
+  const why = formatFailureText(error);
+  throw new CniError(
+    ErrorCode.Internal,
+    `Cannot uninstall: systemd did not remove the node daemon: ${why}. No plugin was removed. ` +
+      `Try again when systemctl works; where systemd does not run, first run rm ${UNIT_PATH}`,
+  );
 }
 
 /** Finds the process of a daemon that listens. */
@@ -225,7 +239,6 @@ export async function uninstall(call: CniCall): Promise<Output> {
   call.signal.throwIfAborted();
   // First: its unit must not name a file that is gone.
   const daemon = await removeDaemon(call);
-  // An interruption ends systemctl, too: the unit may still be there.
   call.signal.throwIfAborted();
   if (!call.flags["dry-run"]) {
     for (const { name } of rows) installation.undo(name);

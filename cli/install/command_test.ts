@@ -820,24 +820,77 @@ Deno.test({
   },
 });
 
+const UNIT = "/etc/systemd/system/cni-daemon.service";
+
 Deno.test({
   name:
-    "cni uninstall removes no file if it is interrupted before the unit is " +
-    `removed${needsMounts.suffix}`,
+    "cni uninstall removes no file if it is interrupted, or systemd refuses, " +
+    `before the unit is removed${needsMounts.suffix}`,
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
     using node = new Node();
     const script = `${ENABLED}
-      printf 'kill -INT $PPID\nexec sleep 60\n' >>/run/systemctl
-      "$0/cni" uninstall "$0" || echo "uninstall exits with $?"
-      ls /etc/systemd/system/cni-daemon.service "$0/cni" "$0/host-local"`;
+      cp -p /run/systemctl /run/working
+      for end in 'kill -INT $PPID; exec sleep 60' 'echo no bus >&2; exit 1'; do
+        echo "$end" >>/run/systemctl
+        "$0/cni" uninstall "$0" --force || echo "uninstall exits with $?"
+        ls ${UNIT} "$0/cni" "$0/host-local"
+        cp -p /run/working /run/systemctl
+      done
+      "$0/cni" uninstall "$0"
+      ls ${UNIT} || true`;
     const { code, stdout, stderr } = await new Deno.Command("unshare", {
       args: ["--mount", "--net", "sh", "-c", script, node.bin],
     }).output();
     const decoder = new TextDecoder();
-    const text = decoder.decode(stdout);
-    assertEquals(code, 0, text + decoder.decode(stderr));
-    assertMatch(text, /^uninstall exits with 130$/m);
+    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
+    assertEquals(code, 0, text + notes);
+    const exits = text.match(/^uninstall exits with .*/mg);
+    assertEquals(exits, ["uninstall exits with 130", "uninstall exits with 1"]);
+    assertStringIncludes(
+      notes,
+      "Cannot uninstall: systemd did not remove the node daemon: " +
+        'Cannot run "systemctl --root=/ disable cni-daemon.service": no bus. ' +
+        "No plugin was removed. Try again when systemctl works; " +
+        `where systemd does not run, first run rm ${UNIT}\n`,
+    );
+    assertMatch(text, /^daemon +removed$/m);
+    assertEquals(text.split(`${UNIT}\n`).length, 3, text);
+  },
+});
+
+Deno.test({
+  name: "cni install enables the daemon when systemd no longer refuses" +
+    needsMounts.suffix,
+  ignore: needsMounts.ignore,
+  async fn(): Promise<void> {
+    using node = new Node();
+    const script = `${ENABLED}
+      mount -t tmpfs tmpfs /opt
+      mkdir -p /opt/cni/bin
+      rm ${UNIT}
+      echo 'echo "$@" >>/run/log; [ -e /run/working ]' >>/run/systemctl
+      for file in /run/other /run/working; do
+        touch $file
+        ${BIN}/cni install /opt/cni/bin --only host-local
+      done
+      cat /run/log`;
+    const { code, stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["--mount", "--net", "sh", "-c", script, node.bin],
+    }).output();
+    const decoder = new TextDecoder();
+    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
+    assertEquals(code, 0, text + notes);
+    assertEquals(text.match(/^daemon .*/mg)?.map((row) => row.split(/ +/)[1]), [
+      "installed",
+      "failed",
+      "installed",
+    ]);
+    assertEquals(text.match(/^--root=.*/mg), [
+      "--root=/ enable cni-daemon.service",
+      "--root=/ enable cni-daemon.service",
+    ]);
+    assertStringIncludes(notes, "Then: /opt/cni/bin/cni daemon enable\n");
   },
 });
 
@@ -908,21 +961,20 @@ Deno.test({
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
     using node = new Node();
-    const unit = "/etc/systemd/system/cni-daemon.service";
     const script = `set -e
       mount -t tmpfs tmpfs /etc
       mount -t tmpfs tmpfs /usr/lib/systemd
       mount -t tmpfs tmpfs /opt
       mkdir -p /etc/systemd/system /etc/cni/net.d /opt/cni/bin
       touch /usr/lib/systemd/systemd
-      printf '[Service]\nExecStart=/usr/bin/theirs\n' >${unit}
-      cp ${unit} /opt/unit
+      printf '[Service]\nExecStart=/usr/bin/theirs\n' >${UNIT}
+      cp ${UNIT} /opt/unit
       for flag in --dry-run --only=host-local; do
         "$0/cni" install /opt/cni/bin --only host-local $flag
       done
       "$0/cni" daemon enable || echo "enable exits with $?"
       "$0/cni" uninstall /opt/cni/bin
-      cmp ${unit} /opt/unit`;
+      cmp ${UNIT} /opt/unit`;
     await node.changes("install", "--only", "host-local", "--no-daemon");
     const { code, stdout, stderr } = await new Deno.Command("unshare", {
       args: ["--mount", "sh", "-c", script, node.bin],
@@ -932,7 +984,7 @@ Deno.test({
     assertEquals(code, 0, text + notes);
     assertEquals(text.match(/^daemon +failed$/mg)?.length, 2);
     assertMatch(text, /^enable exits with 1$/m);
-    const problem = `Cannot write "${unit}"; it is the unit of another program`;
+    const problem = `Cannot write "${UNIT}"; it is the unit of another program`;
     assertEquals(notes.split(problem).length, 4, notes);
   },
 });

@@ -28,7 +28,7 @@ const NAME = "cni-daemon.service";
  * Its file, where units of the node are. The units of distributions are in
  * /usr.
  */
-const PATH = `/etc/systemd/system/${NAME}`;
+export const UNIT_PATH = `/etc/systemd/system/${NAME}`;
 
 /** What the unit runs. */
 const COMMAND_LINE = /^ExecStart=(\S+) daemon\b/m;
@@ -118,7 +118,7 @@ export class DaemonService {
 
   /** Path of the executable that the unit runs; undefined without a unit. */
   get executable(): string | undefined {
-    const text = ifPossible(() => Deno.readTextFileSync(PATH)) ?? "";
+    const text = ifPossible(() => Deno.readTextFileSync(UNIT_PATH)) ?? "";
     return COMMAND_LINE.exec(text)?.[1];
   }
 
@@ -145,7 +145,7 @@ export class DaemonService {
    */
   async compare(options: ServiceOptions): Promise<ServiceChange> {
     const { executable, isReplaced } = options;
-    withIoFailure(`write "${PATH}"`, requireOwnUnit);
+    withIoFailure(`write "${UNIT_PATH}"`, requireOwnUnit);
     const isUnitThere = isUnit(formatUnit(executable));
     if (!this.isLive) {
       return isUnitThere || isMasked() ? "unchanged" : "installed";
@@ -178,14 +178,18 @@ export class DaemonService {
    * @throws {CniError} 5 if the unit cannot be written, 999 if systemd refuses
    */
   async enable(executable: string): Promise<void> {
+    const isNew = this.executable === undefined;
     writeUnit(formatUnit(executable));
-    if (!this.isLive) {
-      await this.#systemctl("--root=/", "enable", NAME);
-      return;
+    try {
+      if (this.isLive) await this.#systemctl("daemon-reload");
+      const root = this.isLive ? [] : ["--root=/"];
+      await this.#systemctl(...root, "enable", NAME);
+    } catch (error) {
+      // Or it would look as if an administrator had disabled it.
+      if (isNew) removeQuietly(UNIT_PATH);
+      throw error;
     }
-    await this.#systemctl("daemon-reload");
-    await this.#systemctl("enable", NAME);
-    await this.#systemctl("restart", NAME);
+    if (this.isLive) await this.#systemctl("restart", NAME);
   }
 
   /**
@@ -216,7 +220,7 @@ export class DaemonService {
    */
   async remove(): Promise<void> {
     await this.disable();
-    removeIfThere(PATH);
+    removeIfThere(UNIT_PATH);
     if (!this.isLive) return;
     await this.#systemctl("daemon-reload");
     for (const name of REMAINS) removeQuietly(`${SOCKET_DIR}/${name}`);
@@ -268,17 +272,17 @@ function formatUnit(executable: string): string {
 }
 
 function isUnit(text: string): boolean {
-  return ifPossible(() => Deno.readTextFileSync(PATH)) === text;
+  return ifPossible(() => Deno.readTextFileSync(UNIT_PATH)) === text;
 }
 
 /** Reports whether an administrator has put a link to /dev/null in place. */
 function isMasked(): boolean {
-  return ifPossible(() => Deno.readLinkSync(PATH)) === "/dev/null";
+  return ifPossible(() => Deno.readLinkSync(UNIT_PATH)) === "/dev/null";
 }
 
 /** @throws {Error} If another program has a unit of this name, which runs no `cni daemon` */
 function requireOwnUnit(): void {
-  const text = ifPossible(() => Deno.readTextFileSync(PATH))?.trim() ?? "";
+  const text = ifPossible(() => Deno.readTextFileSync(UNIT_PATH))?.trim() ?? "";
   if (text === "" || COMMAND_LINE.test(text)) return;
   throw new Error("it is the unit of another program");
 }
@@ -288,9 +292,9 @@ function writeUnit(text: string): void {
   try {
     if (isMasked()) throw new Error(`it is masked: systemctl unmask ${NAME}`);
     requireOwnUnit();
-    replaceFile(PATH, new TextEncoder().encode(text), 0o644);
+    replaceFile(UNIT_PATH, new TextEncoder().encode(text), 0o644);
   } catch (cause) {
-    throw new CniError(ErrorCode.IoFailure, `Cannot write "${PATH}"`, {
+    throw new CniError(ErrorCode.IoFailure, `Cannot write "${UNIT_PATH}"`, {
       cause,
     });
   }

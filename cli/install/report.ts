@@ -186,7 +186,7 @@ function explainDaemon(
     ...change === "running" && pid ? [noteStillRuns(pid)] : [],
     ...problem === undefined ? [] : [
       `The node daemon: ${problem}; plugins work without it. To see why: ` +
-      "journalctl -u cni-daemon -n 20. Then: cni daemon restart",
+      `journalctl -u cni-daemon -n 20. Then: ${executable} daemon enable`,
     ],
   ];
 }
