@@ -384,6 +384,9 @@ Deno.test("whereabouts: a claim keeps its address when the ranges change", async
   assertEquals(await scene.add(narrowed, call), ["10.0.0.1/24"]);
 });
 
+/** What becomes of a pod whose annotation names a claim. */
+type Attribution = "the claim" | "no claim" | "unclear";
+
 Deno.test("whereabouts: the claim is found in the pod under the reference's multus", async (t) => {
   await using scene = await WhereaboutsScene.start();
   const conf = { allowPersistentIPs: true };
@@ -391,35 +394,87 @@ Deno.test("whereabouts: the claim is found in the pod under the reference's mult
     "k8s.v1.cni.cncf.io/networks": JSON.stringify(elements),
   });
   const reference = { "ipam-claim-reference": "vm" };
-  const rows: Readonly<Record<string, [readonly object[], string, boolean]>> = {
+  const held = { name: "net", ...reference };
+  const rows: Readonly<
+    Record<
+      string,
+      [
+        readonly object[],
+        string,
+        Attribution,
+        { interface?: string; network?: string }?,
+      ]
+    >
+  > = {
     "by interface": [
       [{ name: "a" }, { name: "b", interface: "pod37a8", ...reference }],
       "pod37a8",
-      true,
+      "the claim",
     ],
-    "by place": [[{ name: "a" }, { name: "b", ...reference }], "net2", true],
+    "by network": [[{ name: "a" }, held], "net2", "the claim"],
+    "by network, after default networks": [[held], "net3", "the claim"],
+    "not before its place": [[{ name: "a" }, held], "net1", "no claim"],
+    "not for the default network": [[held], "eth0", "no claim"],
     "not the place of one with an interface": [
-      [{ name: "a", interface: "x", ...reference }],
+      [{ ...held, interface: "x" }],
       "net1",
-      false,
+      "no claim",
     ],
-    "none": [[{ name: "a" }], "net1", false],
+    "none": [[{ name: "net" }], "net1", "no claim"],
+    "none for the network": [
+      [{ name: "a", ...reference }, { name: "net" }],
+      "net2",
+      "no claim",
+    ],
+    "two elements of the network": [
+      [{ name: "net" }, held],
+      "net2",
+      "unclear",
+    ],
+    "two elements of the network, and a claim for the interface": [
+      [{ name: "net" }, held],
+      "net2",
+      "the claim",
+      { interface: "net2" },
+    ],
+    "two elements of the network, and a claim for the other interface": [
+      [{ name: "net" }, held],
+      "net2",
+      "no claim",
+      { interface: "net1" },
+    ],
+    "a definition of another name": [
+      [{ name: "a", ...reference }],
+      "net1",
+      "the claim",
+    ],
+    "a claim for another network": [
+      [{ name: "a", ...reference }],
+      "net1",
+      "no claim",
+      { network: "a" },
+    ],
   };
   await eachRow(
     t,
     Object.entries(rows),
-    async ([name, [elements, ifName, isHeld]]) => {
-      putIpamClaim(scene, "vm", { metadata: { uid: crypto.randomUUID() } });
-      const pod = name.replaceAll(" ", "-");
+    async ([name, [elements, ifName, attribution, ofClaim]]) => {
+      const metadata = { uid: crypto.randomUUID() };
+      putIpamClaim(scene, "vm", { metadata, ...ofClaim });
+      const pod = name.replaceAll(/[ ,]+/g, "-");
       putRunningPod(scene, pod, { annotations: networks(elements) });
       scene.takeRequests();
-      await scene.add(RANGE, { pod, ifName, conf });
-      const [first, second] = scene.takeRequests();
-      assertEquals(first, `GET pods/${pod}`);
-      assertEquals(
-        second,
-        isHeld ? "GET ipamclaims/vm" : `GET ippools/${POOL}`,
-      );
+      const call = { pod, ifName, conf };
+      if (attribution === "unclear") {
+        const { code, msg } = await scene.failure(RANGE, call);
+        assertEquals(code, 7);
+        assertMatch(msg, /IPAMClaim "vm" might belong.*set "interface"/);
+      } else await scene.add(RANGE, call);
+      const requests = scene.takeRequests();
+      assertEquals(requests[0], `GET pods/${pod}`);
+      const isRead = requests.includes("GET ipamclaims/vm");
+      assertEquals(isRead, attribution !== "no claim" || ofClaim !== undefined);
+      const isHeld = attribution === "the claim";
       assertEquals(claimStatus(scene, "vm") !== undefined, isHeld);
     },
   );

@@ -30,7 +30,8 @@ export interface Reference {
  * Finds the claim that the pod names, or that is created for the pod.
  *
  * @returns Undefined if it has none
- * @throws {CniError} 7 if it also requests addresses, or the network has slices
+ * @throws {CniError} 7 if it also requests addresses, the network has slices, or it
+ *   is unclear whether a claim is the interface's
  * @throws {KubeError}
  */
 export async function findReference(
@@ -131,19 +132,47 @@ function hasRequest({ call: { config, args } }: Session): boolean {
 
 const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
-/** Reads the annotation: the reference's multus hands on no claims. */
+/**
+ * Reads the annotation: the reference's multus hands on no claims.
+ *
+ * @throws {CniError} 7 if it is unclear whether a claim is the interface's
+ */
 async function askForReference(
-  { owner: { podref, ifName } }: Session,
+  { owner: { podref, ifName }, call: { network } }: Session,
   api: ClaimApi,
 ): Promise<Reference | undefined> {
   const [namespace = "", name = ""] = podref.split("/");
   const pod = await api.findPod(namespace, name);
   if (pod === undefined) return undefined;
-  const element = findElement(listElements(pod), ifName);
-  const reference = element?.[CLAIM_REFERENCE];
-  return typeof reference === "string"
-    ? { name: reference, evidence: evidenceOf(pod) }
-    : undefined;
+  const { elements, isSure } = findElements(listElements(pod), ifName, network);
+  const claims = new Set(elements.flatMap((one) => claimIn(one) ?? []));
+  for (const name of isSure ? [] : claims) {
+    const { spec } = await api.find(namespace, name) ?? {};
+    const isUnfit = spec !== undefined && (spec.network !== network ||
+      spec.interface !== "" && spec.interface !== ifName);
+    if (isUnfit) claims.delete(name);
+    if (spec?.network === network && spec.interface === ifName) {
+      return { name, evidence: evidenceOf(pod) };
+    }
+  }
+  const [claim] = claims;
+  if (claim === undefined) return undefined;
+  // Without a claim of its own, an element might be the interface's as well.
+  const possible = elements.filter((one) => {
+    const name = claimIn(one);
+    return name === undefined || claims.has(name);
+  });
+  if (possible.length === 1) return { name: claim, evidence: evidenceOf(pod) };
+  throw unfit(
+    claim,
+    `might belong to interface "${ifName}": set "interface" of each network ` +
+      `in the pod's annotation "${NETWORKS}"`,
+  );
+}
+
+function claimIn(element: JsonObject): string | undefined {
+  const name = element[CLAIM_REFERENCE];
+  return typeof name === "string" ? name : undefined;
 }
 
 /** Lists what the annotation asks for. Its short form has no claims. */
@@ -157,18 +186,28 @@ function listElements({ metadata }: Pod): JsonObject[] {
 }
 
 /**
- * Finds the element of an interface: by its name or, without one, by its
- * position.
+ * Lists the elements that may be an interface's: by its name or, without one, by its
+ * network. Its position does not say which interface it is: multus also counts the
+ * networks that are not in the annotation, such as `defaultNetworks`, and those come
+ * first.
+ *
+ * Source: multus pkg/multus/multus.go `getIfname`.
  */
-function findElement(
+function findElements(
   elements: readonly JsonObject[],
   ifName: string,
-): JsonObject | undefined {
+  network: string,
+): { readonly elements: readonly JsonObject[]; readonly isSure: boolean } {
   const nameOf = (element: JsonObject): unknown =>
     element["interface"] || element["interfaceRequest"];
   const named = elements.find((element) => nameOf(element) === ifName);
-  if (named !== undefined) return named;
-  const place = /^net([1-9]\d*)$/.exec(ifName)?.[1];
-  const placed = elements[Number(place) - 1];
-  return placed && nameOf(placed) ? undefined : placed;
+  if (named !== undefined) return { elements: [named], isSure: true };
+  const place = Number(/^net([1-9]\d*)$/.exec(ifName)?.[1] ?? 0);
+  const unnamed = elements.slice(0, place)
+    .filter((element) => !nameOf(element));
+  const ofNetwork = unnamed.filter(({ name }) => name === network);
+  // A network's name can differ from that of its definition.
+  return ofNetwork.length > 0
+    ? { elements: ofNetwork, isSure: ofNetwork.length === 1 }
+    : { elements: unnamed, isSure: false };
 }
