@@ -526,23 +526,27 @@ Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
       times: 1,
     }],
   ];
-  await eachRow(t, rows, async ([, fault]) => {
+  const calls = [{}, { args: "IP=10.0.0.9/24" }];
+  const cases = rows.flatMap((row) => calls.map((call) => ({ row, call })));
+  await eachRow(t, cases, async ({ row: [, fault], call }) => {
     await using scene = await WhereaboutsScene.start();
     const during = async (work: Promise<unknown>): Promise<void> => {
       await work;
       scene.api.clearFaults();
     };
     scene.api.fault(fault);
-    await during(scene.add(RANGE));
+    await during(scene.add(RANGE, call));
     // After a conflict, it is any of the first addresses.
-    const [key] = Object.keys(scene.allocations(POOL) ?? {});
+    const [key] = "args" in call
+      ? ["9"]
+      : Object.keys(scene.allocations(POOL) ?? {});
     assertEquals(scene.allocations(POOL), { [`${key}`]: record("p1") });
     assertEquals(scene.reservations(), [`10.0.0.${key}`]);
     scene.api.fault(fault);
     await during(scene.del(RANGE));
     assertEquals(scene.allocations(POOL), {});
     assertEquals(scene.reservations(), []);
-  });
+  }, ({ row: [name], call: { args = "" } }) => `${name} ${args}`);
 });
 
 Deno.test("whereabouts waits for its turn to write, and does not repeat the write", async () => {
@@ -635,6 +639,19 @@ Deno.test("whereabouts: a sandbox keeps its reservation if the earlier one's DEL
   await scene.del(RANGE);
   assertEquals(scene.allocations(POOL), { "1": record("p1", "next") });
   assertEquals(scene.reservations(), ["10.0.0.1"]);
+});
+
+Deno.test("whereabouts: a sandbox that takes a requested address over releases its reservation", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const args = "IP=10.0.0.9/24";
+  for (const id of ["first", "second"]) {
+    assertEquals(await scene.add(RANGE, { id, args }), ["10.0.0.9/24"]);
+  }
+  await scene.del(RANGE, { id: "first", args });
+  assertEquals(scene.reservations(), ["10.0.0.9"]);
+  await scene.del(RANGE, { id: "second", args });
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), []);
 });
 
 Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back", async () => {

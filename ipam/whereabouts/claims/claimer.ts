@@ -68,7 +68,7 @@ interface StateData {
   readonly adopting: { readonly record: PoolRecord };
   readonly taking: Reading;
   readonly restoring: Reading & { readonly ip: Ip };
-  readonly recorded: ClaimedAddress & { readonly isReserved?: boolean };
+  readonly recorded: ClaimedAddress & { readonly isAdopted: boolean };
   readonly reserving: Reserving;
   readonly replacing: Reserving & { readonly uid: string };
   readonly pausing: Reserving;
@@ -88,6 +88,8 @@ interface Reading {
 interface Reserving extends ClaimedAddress {
   /** Name of the reservation. */
   readonly name: string;
+  /** Whether the record was there before. Then the reservation usually was too. */
+  readonly isAdopted: boolean;
   /** Whether an earlier sandbox's reservation is replaced. */
   readonly mayReplace: boolean;
   /** How often the reservation was neither made nor found. */
@@ -283,9 +285,7 @@ export class Claimer {
     attempt.refusals = 0;
     const claim = { pool: name, key, value: owner.record };
     if (this.#asked.has(nameOf(claim))) this.#asked.set(nameOf(claim), claim);
-    // The owner announces its address last.
-    const isReserved = wanted !== undefined;
-    return { at: "recorded", ip, claim, isReserved };
+    return { at: "recorded", ip, claim, isAdopted: true };
   }
 
   async #take(
@@ -310,7 +310,7 @@ export class Claimer {
       }
     }
     attempt.refusals = 0;
-    return { at: "recorded", ip, claim };
+    return { at: "recorded", ip, claim, isAdopted: false };
   }
 
   async #restore(
@@ -329,7 +329,7 @@ export class Claimer {
     if (!contains(range, ip)) throw outside(ip);
     const added = await this.#add(ip, current, attempt);
     if (added === undefined) return { at: "waiting" };
-    return { at: "recorded", ip, claim: added.claim };
+    return { at: "recorded", ip, claim: added.claim, isAdopted: false };
   }
 
   /**
@@ -402,16 +402,14 @@ export class Claimer {
   }
 
   #continue(
-    { ip, claim, isReserved = false }: At<"recorded">,
+    { ip, claim, isAdopted }: At<"recorded">,
   ): Promise<At<NextState<"recorded">>> {
     const { isOverlapping, networkName } = this.#options;
-    if (!isOverlapping || isReserved) {
-      return Promise.resolve({ at: "done", ip, claim });
-    }
+    if (!isOverlapping) return Promise.resolve({ at: "done", ip, claim });
     const name = reservationName(networkName, ip);
     const mayReplace = this.#asked.get(nameOf(claim)) === claim;
     return Promise.resolve(
-      { at: "reserving", ip, claim, name, mayReplace, misses: 0 },
+      { at: "reserving", ip, claim, name, isAdopted, mayReplace, misses: 0 },
     );
   }
 
@@ -420,15 +418,19 @@ export class Claimer {
     { wanted }: Attempt,
   ): Promise<At<NextState<"reserving">>> {
     const { api, owner } = this.#options;
-    const { ip, claim, name, mayReplace } = state;
+    const { ip, claim, name, isAdopted, mayReplace } = state;
     const { podref, ifname } = owner.record;
     const spec = { podref, ifname };
-    const made = await api.createReservation(name, spec, owner.metadata);
-    const found = made ?? await api.findReservation(name);
+    const known = isAdopted ? await api.findReservation(name) : undefined;
+    const made = known === undefined
+      ? await api.createReservation(name, spec, owner.metadata)
+      : undefined;
+    const found = known ?? made ?? await api.findReservation(name);
     if (found === undefined) return { ...state, at: "pausing" };
     if (!owner.owns(found)) {
       if (wanted === undefined) return { ...state, at: "leaving" };
-      await this.#giveBack(claim);
+      // Another pod of the claim may use the address.
+      if (!isAdopted || !owner.isLasting) await this.#giveBack(claim);
       throw conflict(ip, "another range has it");
     }
     const uid = found.metadata?.uid ?? "";

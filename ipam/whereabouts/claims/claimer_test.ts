@@ -123,6 +123,8 @@ interface Row {
   readonly isOverlapping?: boolean;
   /** Last octet of the address that an IPAMClaim has; 0 for none yet. */
   readonly claimed?: number;
+  /** Last octet of the address that a pod requests. */
+  readonly requested?: number;
   readonly steps: string;
   readonly address: string;
 }
@@ -215,7 +217,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     claimed: 5,
     isOverlapping: true,
     prepare: ({ allocations }) => void (allocations[5] = HELD),
-    steps: "adopting recorded done",
+    steps: "adopting recorded reserving done",
     address: "10.0.0.5",
   },
   "the address of an IPAMClaim whose record was lost": {
@@ -230,6 +232,18 @@ const ROWS: Readonly<Record<string, Row>> = {
     steps: "restoring waiting reading restoring recorded reserving done",
     address: "10.0.0.5",
   },
+  "a requested address, and the answer is lost": {
+    requested: 5,
+    isOverlapping: true,
+    prepare: ({ before, allocations }): void => {
+      before["patchPool"] = [(): null => {
+        allocations[5] = OWNER;
+        return null;
+      }];
+    },
+    steps: "restoring waiting reading adopting recorded reserving done",
+    address: "10.0.0.5",
+  },
   "a reservation that is deleted meanwhile": {
     isOverlapping: true,
     prepare: ({ before }): void => {
@@ -242,7 +256,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 
 /** Claims an address, and returns the steps. */
 async function claim(
-  { prepare, isOverlapping = false, claimed }: Row,
+  { prepare, isOverlapping = false, claimed, requested }: Row,
 ): Promise<{ steps: string[]; address: string; cluster: Cluster }> {
   const cluster = new Cluster();
   prepare?.(cluster);
@@ -259,7 +273,8 @@ async function claim(
     random: () => 0,
     onStep: (_, to) => steps.push(to),
   });
-  const wanted = claimed ? RANGE.cidr.network.add(BigInt(claimed)) : undefined;
+  const octet = claimed || requested;
+  const wanted = octet ? RANGE.cidr.network.add(BigInt(octet)) : undefined;
   const { ip } = await claimer.claim({ name: "pool", range: RANGE }, wanted);
   return { steps, address: ip.toString(), cluster };
 }
@@ -274,7 +289,15 @@ Deno.test("Claimer goes from state to state", async (t) => {
     const own = Object.entries(cluster.allocations)
       .filter(([, { podref }]) => podref !== STRANGER.podref);
     const record = row.claimed === undefined ? OWNER : HELD;
-    assertEquals(own, [[address.split(".")[3] ?? "", record]]);
+    assertEquals(Object.fromEntries(own), {
+      [address.split(".")[3] ?? ""]: record,
+    });
+    const reserved = [...cluster.reservations]
+      .filter(([, { spec }]) => spec.podref !== STRANGER.podref);
+    assertEquals(
+      reserved.map(([name]) => name),
+      row.isOverlapping ? [address] : [],
+    );
   });
 });
 

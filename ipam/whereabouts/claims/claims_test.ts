@@ -19,7 +19,7 @@ import {
   withClaim,
 } from "../testing/claims.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
-import { type PodCall, WhereaboutsScene } from "../testing/scene.ts";
+import { type PodCall, POOLS, WhereaboutsScene } from "../testing/scene.ts";
 
 /** How many virtual machines are migrated, and how often each. */
 const MACHINES = isLong ? 50 : 10;
@@ -28,7 +28,7 @@ const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";
 const DUAL = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
 
-Deno.test("whereabouts: a claim costs three requests for ADD and one for DEL", async (t) => {
+Deno.test("whereabouts: a claim costs four requests for ADD and one for DEL", async (t) => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "first" });
   putIpamClaim(scene, "vm");
@@ -48,26 +48,26 @@ Deno.test("whereabouts: a claim costs three requests for ADD and one for DEL", a
     await scene.del(RANGE, call);
     assertEquals(scene.takeRequests(), ["PATCH ipamclaims/vm/status"]);
   });
+  const again = [
+    "GET ipamclaims/vm",
+    `GET ippools/${POOL}`,
+    "GET overlappingrangeipreservations/10.0.0.2",
+  ];
   await t.step("ADD of the next pod", async () => {
     await scene.add(RANGE, withClaim("vm", { pod: "vm-2" }));
     assertEquals(scene.takeRequests(), [
-      "GET ipamclaims/vm",
-      `GET ippools/${POOL}`,
+      ...again,
       "PATCH ipamclaims/vm/status",
     ]);
   });
   await t.step("ADD of the same sandbox again", async () => {
     await scene.add(RANGE, withClaim("vm", { pod: "vm-2" }));
-    assertEquals(scene.takeRequests(), [
-      "GET ipamclaims/vm",
-      `GET ippools/${POOL}`,
-    ]);
+    assertEquals(scene.takeRequests(), again);
   });
   await t.step("ADD of another sandbox of the pod, without a DEL", async () => {
     await scene.add(RANGE, withClaim("vm", { pod: "vm-2", id: "other" }));
     assertEquals(scene.takeRequests(), [
-      "GET ipamclaims/vm",
-      `GET ippools/${POOL}`,
+      ...again,
       "PATCH ipamclaims/vm/status",
     ]);
   });
@@ -255,6 +255,17 @@ const BAD: Readonly<Record<string, Bad>> = {
     text: /10\.0\.0\.9 is not free: another range has it/,
     reason: "IPAddressConflict",
   },
+  "the status has an address that another range has reserved since": {
+    prepare: async (scene): Promise<void> => {
+      putIpamClaim(scene, "vm");
+      await scene.add(RANGE, withClaim("vm"));
+      scene.api.remove("overlappingrangeipreservations", POOLS, "10.0.0.1");
+      scene.putReservation("10.0.0.1", "test/other", "net1");
+    },
+    code: 11,
+    text: /10\.0\.0\.1 is not free: another range has it/,
+    reason: "IPAddressConflict",
+  },
   "the status has another address than the pool": {
     prepare: async (scene): Promise<void> => {
       putIpamClaim(scene, "vm");
@@ -353,6 +364,13 @@ Deno.test("whereabouts: a claim's record that was lost is written again", async 
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
   const call = withClaim("vm");
+  // The answer is lost, too: the next request finds the record.
+  scene.api.fault({
+    method: "PATCH",
+    path: /ippools/,
+    drop: "after",
+    times: 1,
+  });
   assertEquals(await scene.add(RANGE, call), ["10.0.0.9/24"]);
   assertEquals(scene.allocations(POOL), { "9": claimRecord(scene, "vm") });
   assertEquals(scene.reservations(), ["10.0.0.9"]);
@@ -632,16 +650,21 @@ class Killed extends Error {}
 Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(DUAL, { pod: "first" });
-  let deaths = 0;
-  for (const isAfter of [false, true]) {
+  let deaths = 0, count = 0;
+  const kinds = [false, true].flatMap((isAfter) =>
+    [false, true].map((isLost) => ({ isAfter, isLost }))
+  );
+  for (const { isAfter, isLost } of kinds) {
     for (let at = 0, isDone = false; !isDone; at++) {
-      const name = `vm-${isAfter}-${at}`;
-      putIpamClaim(scene, name);
-      let count = 0;
+      const name = `vm-${isAfter}-${isLost}-${at}`;
+      // Its records were lost.
+      const offset = 100 + count++;
+      const kept = [`10.0.0.${offset}/24`, `fd00::${offset}/64`];
+      putIpamClaim(scene, name, isLost ? { ips: kept } : {});
       const killAt = (position: number): void => {
-        count = 0;
+        let sent = 0;
         interceptRequests(scene, async (send) => {
-          const isLast = count++ >= position;
+          const isLast = sent++ >= position;
           if (isLast && !isAfter) throw new Killed("killed");
           const answer = await send();
           if (isLast) throw new Killed("killed");
@@ -655,6 +678,12 @@ Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", a
       killAt(Infinity);
       const ips = await scene.add(DUAL, call);
       assertEquals(claimStatus(scene, name).ips, ips);
+      if (isLost) assertEquals(ips, kept);
+      const reserved = ips.map((ip) =>
+        ip.replace(/\/.*/, "").replaceAll(":", "-")
+      );
+      const known = scene.reservations();
+      assertEquals(reserved.filter((one) => !known.includes(one)), []);
       killAt(0);
       await scene.call("DEL", DUAL, call);
       killAt(Infinity);
@@ -670,7 +699,7 @@ Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", a
       }
     }
   }
-  assert(deaths >= 14, `${deaths} deaths`);
+  assert(deaths >= 28, `${deaths} deaths`);
 });
 
 Deno.test("whereabouts DEL of a pod with a claim does not need the API server", async () => {

@@ -46,10 +46,10 @@ export const CLAIM_STEPS = {
   },
   /** An address is unique in its range, or in all ranges of the network name. */
   recorded: {
-    done: "the range is enough, or the IPAMClaim had the address before",
+    done: "the range is enough",
     reserving: "other ranges may overlap",
   },
-  /** Creates the reservation. */
+  /** Creates the reservation. That of an adopted record is looked for first. */
   reserving: {
     done: "it is this interface's",
     replacing:
