@@ -654,6 +654,36 @@ Deno.test("whereabouts: a sandbox that takes a requested address over releases i
   assertEquals(scene.reservations(), []);
 });
 
+Deno.test("whereabouts: a pod that requests a different address than before gets it", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const before = { id: "before", args: "IP=10.0.0.5/24" };
+  const now = { id: "now", args: "IP=10.0.0.6/24" };
+  assertEquals(await scene.add(RANGE, before), ["10.0.0.5/24"]);
+  assertEquals(await scene.add(RANGE, now), ["10.0.0.6/24"]);
+  assertEquals(await scene.add(RANGE, now), ["10.0.0.6/24"]);
+  // The earlier sandbox may still run, on a node that does not answer.
+  assertEquals(scene.allocations(POOL), {
+    "5": record("p1", "before"),
+    "6": record("p1", "now"),
+  });
+  assertEquals(scene.reservations(), ["10.0.0.5", "10.0.0.6"]);
+  const other = { pod: "p2", args: before.args };
+  assertEquals((await scene.failure(RANGE, other)).code, 11);
+  // One sandbox has one address.
+  const { code, msg } = await scene.failure(RANGE, {
+    ...now,
+    args: "IP=10.0.0.7/24",
+  });
+  assertEquals(code, 11);
+  assertMatch(msg, /address 10\.0\.0\.7: IPPool .* has 10\.0\.0\.\d for it/);
+  await scene.del(RANGE, before);
+  assertEquals(scene.allocations(POOL), { "6": record("p1", "now") });
+  assertEquals(scene.reservations(), ["10.0.0.6"]);
+  await scene.del(RANGE, now);
+  assertEquals(scene.allocations(POOL), {});
+  assertEquals(scene.reservations(), []);
+});
+
 Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back", async () => {
   await using scene = await WhereaboutsScene.start();
   using client = await openKubeClient({

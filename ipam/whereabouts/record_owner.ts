@@ -20,8 +20,8 @@ export interface RecordOwner {
   readonly isLasting: boolean;
   /** Whether a record with another interface may be taken over. */
   readonly mayRename: boolean;
-  /** Finds the owner's record. */
-  find(records: readonly PoolRecord[]): PoolRecord | undefined;
+  /** Lists the owner's records. */
+  list(records: readonly PoolRecord[]): readonly PoolRecord[];
   /** Reports whether a reservation is the owner's. */
   owns(reservation: Reservation): boolean;
   /** Fields of the owner's reservations other than the name. */
@@ -35,13 +35,14 @@ export function podOwner(record: Required<Allocation>): RecordOwner {
     record,
     isLasting: false,
     mayRename: true,
-    find(records): PoolRecord | undefined {
+    list(records): readonly PoolRecord[] {
       const ofPod = records.filter(({ value }) => value.podref === podref);
-      const exact = ofPod.find(({ value }) => value.ifname === ifname);
       // Old releases did not record the interface.
       const [only, ...others] = ofPod;
       const isOld = others.length === 0 && only?.value.ifname === undefined;
-      return exact ?? (isOld ? only : undefined);
+      return isOld
+        ? ofPod
+        : ofPod.filter(({ value }) => value.ifname === ifname);
     },
     owns: ({ spec }) =>
       spec.podref === podref && (spec.ifname ?? ifname) === ifname,
@@ -63,7 +64,7 @@ export function claimOwner(
     record,
     isLasting: true,
     mayRename,
-    find: (records) => records.find(({ value }) => value.id === record.id),
+    list: (records) => records.filter(({ value }) => value.id === record.id),
     owns: ({ metadata }) => metadata?.annotations?.[CLAIM_UID] === uid,
     metadata: { annotations: { [CLAIM_UID]: uid }, finalizers: [KEEP] },
   };

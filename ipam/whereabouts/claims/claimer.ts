@@ -245,23 +245,42 @@ export class Claimer {
     if (current === undefined) return { at: "waiting" };
     checkRefusals(attempt, current);
     const records = listRecords(current, range.cidr, log);
-    const record = this.#findOwn(attempt.pool, records);
-    if (record !== undefined) return { at: "adopting", record };
+    const record = this.#findOwn(attempt, records);
     const { wanted: ip } = attempt;
+    if (record !== undefined && !this.#isLeft(record, ip)) {
+      return { at: "adopting", record };
+    }
     return ip === undefined
       ? { at: "taking", current, records }
       : { at: "restoring", current, records, ip };
   }
 
-  /** Finds the owner's record, unless it is of another range of the pool. */
+  /**
+   * Finds the owner's record, unless it is of another range of the pool. The record
+   * of the wanted address comes first, and then one of this sandbox.
+   */
   #findOwn(
-    { name }: Pool,
+    { pool: { name }, wanted }: Attempt,
     records: readonly PoolRecord[],
   ): PoolRecord | undefined {
     const known = this.#claims.filter(({ pool }) => pool === name)
       .map(({ key }) => key);
     const others = records.filter(({ key }) => !known.includes(key));
-    return this.#options.owner.find(others);
+    const { owner } = this.#options;
+    const own = owner.list(others);
+    return own.find(({ ip }) => wanted?.equals(ip)) ??
+      own.find(({ value }) => value.id === owner.record.id) ?? own[0];
+  }
+
+  /**
+   * Reports whether a record is left to an earlier sandbox of the pod, which has a
+   * different address than the pod requests now. That sandbox may still run, so
+   * its DEL releases the address, or `cluster-gc`.
+   */
+  #isLeft({ ip, value }: PoolRecord, wanted: Ip | undefined): boolean {
+    const { isLasting, record } = this.#options.owner;
+    if (isLasting || value.id === record.id) return false;
+    return wanted !== undefined && !wanted.equals(ip);
   }
 
   async #adopt(
@@ -305,7 +324,7 @@ export class Claimer {
         ? []
         : listRecords(after, range.cidr, this.#options.log)
           .filter(({ key }) => key !== claim.key);
-      if (this.#findOwn(attempt.pool, others) !== undefined) {
+      if (this.#findOwn(attempt, others) !== undefined) {
         return { at: "yielding", claim };
       }
     }

@@ -125,6 +125,8 @@ interface Row {
   readonly claimed?: number;
   /** Last octet of the address that a pod requests. */
   readonly requested?: number;
+  /** Last octet of the address that an earlier sandbox keeps. */
+  readonly left?: number;
   readonly steps: string;
   readonly address: string;
 }
@@ -232,6 +234,24 @@ const ROWS: Readonly<Record<string, Row>> = {
     steps: "restoring waiting reading restoring recorded reserving done",
     address: "10.0.0.5",
   },
+  "a requested address that an earlier sandbox has": {
+    requested: 5,
+    left: 3,
+    isOverlapping: true,
+    prepare: (cluster): void => {
+      cluster.allocations[3] = cluster.allocations[5] = EARLIER;
+      cluster.reserve("10.0.0.5", OWNER);
+    },
+    steps: "adopting recorded reserving done",
+    address: "10.0.0.5",
+  },
+  "a requested address, and an earlier sandbox has a different one": {
+    requested: 5,
+    left: 3,
+    prepare: ({ allocations }) => void (allocations[3] = EARLIER),
+    steps: "restoring recorded done",
+    address: "10.0.0.5",
+  },
   "a requested address, and the answer is lost": {
     requested: 5,
     isOverlapping: true,
@@ -290,6 +310,7 @@ Deno.test("Claimer goes from state to state", async (t) => {
       .filter(([, { podref }]) => podref !== STRANGER.podref);
     const record = row.claimed === undefined ? OWNER : HELD;
     assertEquals(Object.fromEntries(own), {
+      ...row.left === undefined ? {} : { [row.left]: EARLIER },
       [address.split(".")[3] ?? ""]: record,
     });
     const reserved = [...cluster.reservations]

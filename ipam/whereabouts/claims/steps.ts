@@ -21,7 +21,9 @@ export const CLAIM_STEPS = {
       "that this call has written without getting the answer; or its " +
       "IPAMClaim has one",
     taking: "it has none",
-    restoring: "the IPAMClaim has an address whose record was lost",
+    restoring: "the pod requests an address, and has at most a record of a " +
+      "different one, by an earlier sandbox; or the IPAMClaim has an address " +
+      "whose record was lost",
     waiting: "the pool is deleted again",
   },
   /** Replaces the record of the pod's earlier sandbox by this one's. */
@@ -37,8 +39,9 @@ export const CLAIM_STEPS = {
     waiting: "another writer has taken the address",
   },
   /**
-   * Adds the record of a claim's address again. If the address already belongs
-   * to another attachment, or is not in the range, the claim fails.
+   * Adds the record of a requested address, or again that of a claim's address.
+   * If the address already belongs to another attachment, or is not in the
+   * range, the claim fails.
    */
   restoring: {
     recorded: "the record is added",
