@@ -196,6 +196,18 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "host-device.del() returns the device while its container changes it",
     ],
     [
+      "a container makes a veth pair with the indexes of another container's, before DEL",
+      "the kernel has to show that the host's end leads to the container",
+      "plugins/parts/link/delete_veth_test.ts",
+      "DEL of ptp and bridge leaves a veth pair of the Go plugin to its container",
+    ],
+    [
+      "the same before REPAIR, or a container gives an interface the name of another one",
+      "the result has to list the host's end as well",
+      "plugins/parts/link/delete_veth_test.ts",
+      "REPAIR of ptp and bridge leaves the host's ends of other attachments alone",
+    ],
+    [
       "a pod requests the MAC of a running pod",
       "`bridge` and `tuning` refuse the MAC of another port; the kernel refuses it for `macvlan`",
       "plugins/bridge/taken_mac_test.ts",

@@ -49,7 +49,7 @@ export const listLive: (node: NodeReader) => readonly LiveInterface[] =
 function look(node: NodeReader, cached: NodeAttachment): LiveInterface {
   using sandbox = Rtnl.open(cached.netns);
   const link = sandbox.link.find(cached.ifName);
-  const side = findHostSide(node, link);
+  const side = findHostSide(node, sandbox, link);
   const { entry } = side;
   const ips = resultOf(cached)?.ips ?? [];
   const own = entry && node.host.address.list({ ifindex: entry.index });
@@ -68,9 +68,10 @@ function look(node: NodeReader, cached: NodeAttachment): LiveInterface {
 /** Finds where a container's packets enter the host. */
 export function findHostSide(
   { host }: Pick<NodeReader, "host">,
+  sandbox: Rtnl,
   link: Link | undefined,
 ): HostSide {
-  const hostEnd = findHostEnd(host, link);
+  const hostEnd = findHostEnd(host, sandbox, link);
   const master = findMaster(host, hostEnd);
   return { hostEnd, entry: master && isBridge(master) ? master : hostEnd };
 }

@@ -83,7 +83,7 @@ function describeEndpoint(
 ): ProbeEndpoint {
   const { attachment, ifName, address: { ip, family } } = start;
   const link = sandbox.link.find(ifName);
-  const side = findHostSide(node, link);
+  const side = findHostSide(node, sandbox, link);
   const result = attachment && resultOf(attachment);
   const plugins = attachment === undefined ? [] : listCachedPlugins(attachment);
   const defaults = sandbox.route.list({ family })

@@ -43,7 +43,7 @@ export function getLimitedLink(
     return { host: sandbox, end: link, isInside: true };
   }
   const peerIndex = peerIndexOf(ifName, link);
-  const end = findHostEnd(host, link);
+  const end = findHostEnd(host, sandbox, link);
   if (end === undefined) {
     throw refusal(`veth peer with index ${peerIndex} is not in host ns`);
   }
@@ -62,12 +62,15 @@ export function findLimitedLink(
   sandbox: Rtnl | undefined,
   ifName: string,
 ): Omit<IfbContext, "identity"> {
-  const link = sandbox?.link.find(ifName);
-  if (sandbox !== undefined && link && INSIDE.includes(link.kind)) {
+  if (sandbox === undefined) {
+    return { host, end: undefined, isInside: false, hasSandbox: false };
+  }
+  const link = sandbox.link.find(ifName);
+  if (link && INSIDE.includes(link.kind)) {
     return { host: sandbox, end: link, isInside: true, hasSandbox: true };
   }
-  const hasSandbox = sandbox !== undefined;
-  return { host, end: findHostEnd(host, link), isInside: false, hasSandbox };
+  const end = findHostEnd(host, sandbox, link);
+  return { host, end, isInside: false, hasSandbox: true };
 }
 
 function peerIndexOf(ifName: string, end: Link | undefined): number {

@@ -14,7 +14,6 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import { withAction } from "../parts/link/configure_link.ts";
-import { findHostEnd } from "../parts/link/host_end.ts";
 import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 import type { LinkEnd } from "../parts/link/veth.ts";
@@ -202,9 +201,16 @@ export function listVlanGatewayDifferences(
  * Finds the port at the other end. An operator may have created another kind of
  * interface, without a port.
  */
-function findPort(host: Rtnl, bridge: Link, link: Link): Link | undefined {
-  const port = findHostEnd(host, link);
-  return port?.masterIndex === bridge.index ? port : undefined;
+function findPort(
+  host: Rtnl,
+  bridge: Link,
+  { index, linkIndex, linkNetnsId }: Link,
+): Link | undefined {
+  if (!linkIndex || linkNetnsId !== undefined) return undefined;
+  const port = host.link.find(linkIndex);
+  const isPort = port?.linkIndex === index && port.linkNetnsId === undefined &&
+    port.masterIndex === bridge.index;
+  return isPort ? port : undefined;
 }
 
 function addVlanGateway(

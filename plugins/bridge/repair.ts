@@ -41,7 +41,7 @@ export async function repair(
   const result = ownPartOf(prevResult, call.args);
   using host = Rtnl.open(call.hostNetns);
   using sandbox = openSandbox(call.args);
-  const pair = findVethPair(host, sandbox, call.args.ifName);
+  const pair = findVethPair(host, sandbox, result, call.args.ifName);
   if (pair === undefined) return;
   const { container, end: port } = pair;
   if (scope.sandbox && !settings.leavesContainerDown) {

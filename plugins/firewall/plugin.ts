@@ -28,6 +28,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { listAddresses } from "../parts/link/configure_link.ts";
+import { leadsTo } from "../parts/link/host_end.ts";
 import { ownerOf } from "../parts/owner/element_owner.ts";
 import { isLacking } from "../parts/firewall/iptables/find.ts";
 import { namesOf } from "../parts/firewall/masquerade/names.ts";
@@ -249,11 +250,11 @@ function findOwnLink(call: Call<FirewallConfig>): string | undefined {
   using host = Rtnl.open(call.hostNetns);
   const link = host.link.find(name);
   if (link === undefined) return name;
-  const peer = readContainerLinks(
+  const isOwn = readContainerLinks(
     call,
-    (sandbox) => sandbox?.link.find(link.linkIndex ?? 0),
+    (sandbox) => sandbox && leadsTo(host, link, sandbox),
   );
-  return peer?.linkIndex === link.index ? name : undefined;
+  return isOwn ? name : undefined;
 }
 
 /** Records an owner, unless the kernel has no tables for IPv4 and IPv6. */

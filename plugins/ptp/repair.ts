@@ -47,7 +47,7 @@ export async function repair(
   );
   using host = Rtnl.open(call.hostNetns);
   using sandbox = openSandbox(call.args);
-  const pair = findVethPair(host, sandbox, call.args.ifName);
+  const pair = findVethPair(host, sandbox, prevResult, call.args.ifName);
   if (pair === undefined) return;
   const { container, end } = pair;
   const own = ownPartOf(prevResult, call.args);

@@ -27,7 +27,7 @@ export async function reserveMac(
   const link = sandbox.link.find(ifName);
   if (link?.kind !== "veth") return undefined;
   using host = Rtnl.open(hostNetns);
-  const port = findHostEnd(host, link);
+  const port = findHostEnd(host, sandbox, link);
   if (port?.masterIndex === undefined) return undefined;
   const bridge = host.link.find(port.masterIndex);
   if (bridge?.kind !== "bridge") return undefined;

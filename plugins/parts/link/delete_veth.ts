@@ -17,7 +17,7 @@ import {
   staleLinkTest,
 } from "../owner/attachment.ts";
 import { deleteNow } from "./delete_links.ts";
-import { findHostEnd } from "./host_end.ts";
+import { findHostEnd, leadsTo } from "./host_end.ts";
 import { readablePrevResult } from "../sandbox/prev_result.ts";
 import { findSandbox } from "../sandbox/sandbox.ts";
 import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
@@ -58,7 +58,7 @@ async function findGoHostEnd(
   using sandbox = findSandbox(call);
   if (sandbox === undefined) return undefined;
   return await findByName(host, sandbox, call, isLikelyPeer) ??
-    await findByResult(host, sandbox, call, isLikelyPeer);
+    findByResult(host, sandbox, call, isLikelyPeer);
 }
 
 async function findByName(
@@ -68,7 +68,7 @@ async function findByName(
   isLikelyPeer: PeerTest,
 ): Promise<Link | undefined> {
   const link = sandbox.link.find(call.args.ifName);
-  const peer = findHostEnd(host, link);
+  const peer = findHostEnd(host, sandbox, link);
   if (link === undefined || peer === undefined) return undefined;
   if (isOurHostEnd(peer.name) || !isLikelyPeer(peer)) return undefined;
   if (!isAtLeast(call.cniVersion, "0.4.0")) return peer;
@@ -87,25 +87,22 @@ async function findByName(
  * Finds the host's end by its name in prevResult: the container may have renamed
  * its own.
  */
-async function findByResult(
+function findByResult(
   host: Rtnl,
   sandbox: Rtnl,
   call: Call,
   isLikelyPeer: PeerTest,
-): Promise<Link | undefined> {
+): Link | undefined {
   const { interfaces = [] } = readablePrevResult(call) ?? {};
   const isListed = interfaces.some(({ name, sandbox }) =>
     name === call.args.ifName && sandbox
   );
   if (!isListed) return undefined;
-  const { findNsid } = await import("../../../ffi/rtnl/nsid.ts");
-  const nsid = findNsid(host, sandbox.netns);
-  if (nsid === undefined) return undefined;
   return interfaces.filter(({ sandbox }) => !sandbox)
     .flatMap(({ name }) => host.link.find(name) ?? [])
     .find((link) =>
-      link.kind === "veth" && link.linkNetnsId === nsid &&
-      !isOurHostEnd(link.name) && isLikelyPeer(link)
+      leadsTo(host, link, sandbox) && !isOurHostEnd(link.name) &&
+      isLikelyPeer(link)
     );
 }
 

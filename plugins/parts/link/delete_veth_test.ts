@@ -3,11 +3,13 @@ import {
   type LinkDeletion,
   unbatched,
 } from "../../../cni/call/link_deletion.ts";
+import type { NetNs } from "../../../ffi/netns.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { ipJson } from "../../../testing/ip_json.ts";
-import { TestHosts } from "../../../testing/test_hosts.ts";
+import { ipJson, runIn } from "../../../testing/ip_json.ts";
+import { type CallOptions, TestHosts } from "../../../testing/test_hosts.ts";
 import { assertSuccess } from "../../../tests/_harness/call_outcome.ts";
 import { interruptLinkDumps } from "../../../tests/_harness/interrupted_dumps.ts";
+import type { Keys } from "../../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import { hostIfNameOf } from "./veth.ts";
 
@@ -107,6 +109,146 @@ rootTest(
       assertEquals(scene.owners, ["stuck", "valid"]);
       assertSuccess(await hosts.run(type, "GC", gc));
       assertEquals(scene.owners, ["valid"]);
+    });
+  },
+);
+
+/** A host with the attachments of two containers to two networks. */
+class Neighbours implements Disposable {
+  readonly hosts = TestHosts.create();
+  readonly victim = {
+    containerId: "victim",
+    sandbox: this.hosts.addNetns(),
+  };
+  readonly #type: string;
+
+  /** @param type The plugin's */
+  constructor(type: string) {
+    this.#type = type;
+    // So that both ends of a veth pair have different indexes.
+    runIn(this.hosts.host, "ip", "link", "add", "wire0", "type", "veth");
+  }
+
+  /** The links of the host with their masters and addresses, and its routes. */
+  get state(): unknown {
+    const { host } = this.hosts;
+    const addresses = ipJson(host, "-4", "address")
+      .map(({ addr_info }: Keys) => addr_info);
+    const masters = ipJson(host, "link")
+      .map(({ ifname, master }: Keys) => [ifname, master]);
+    const routes = ipJson(host, "route")
+      .map(({ dst, dev }: Keys) => [dst, dev]);
+    return { addresses, masters, routes };
+  }
+
+  configOf(network: string, cniVersion: string): Keys {
+    const number = network.slice("net".length);
+    return {
+      cniVersion,
+      name: network,
+      type: this.#type,
+      bridge: `br${number}`,
+      ipam: this.hosts.hostLocal(`10.1.${number}.0/24`),
+    };
+  }
+
+  /** Attaches a container; returns its configuration with the result. */
+  async add(
+    network: string,
+    options: CallOptions = {},
+    cniVersion = "1.1.0",
+  ): Promise<Keys> {
+    const config = this.configOf(network, cniVersion);
+    const added = await this.hosts.run(this.#type, "ADD", config, options);
+    assertSuccess(added);
+    return { ...config, prevResult: added.json };
+  }
+
+  /** The host's end of the victim's veth pair. */
+  get end(): Keys {
+    const index = this.#read(this.victim.sandbox, "eth0").link_index;
+    const [end] = ipJson(this.hosts.host, "link")
+      .filter(({ ifindex }: Keys) => ifindex === index);
+    return end;
+  }
+
+  /** Gives the attacker a veth pair of its own with the indexes of the victim's. */
+  copyIndexes(): void {
+    const { ifindex, link_index } = this.#read(this.victim.sandbox, "eth0");
+    const { address } = this.#read(this.hosts.sandbox, "eth0");
+    this.inside(
+      `ip link del eth0
+       ip link add eth0 index ${ifindex} address ${address} type veth peer name x0 index ${link_index}`,
+    );
+  }
+
+  /** Runs a script in the attacker. */
+  inside(script: string): void {
+    runIn(this.hosts.sandbox, "sh", "-ec", script);
+  }
+
+  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
+  #read(netns: NetNs, name: string): any {
+    return ipJson(netns, "link", "show", name)[0];
+  }
+
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+rootTest(
+  "REPAIR of ptp and bridge leaves the host's ends of other attachments alone",
+  async (t) => {
+    const attacks: [name: string, attack: (scene: Neighbours) => unknown][] = [
+      [
+        "a veth pair with the indexes of another container's",
+        (scene) => scene.copyIndexes(),
+      ],
+      ["the name of another network's interface", async (scene) => {
+        await scene.add("net2", { ifName: "eth1" });
+        scene.inside(
+          `ip link set eth0 down; ip link set eth0 name wan
+           ip link set eth1 down; ip link set eth1 name eth0`,
+        );
+      }],
+    ];
+    for (const type of ["ptp", "bridge"]) {
+      await eachRow(t, attacks, async ([, attack]) => {
+        using scene = new Neighbours(type);
+        const { hosts, victim } = scene;
+        await scene.add("net2", victim);
+        const config = await scene.add("net1");
+        await attack(scene);
+        const before = scene.state;
+        const { exitCode, json } = await hosts.run(type, "REPAIR", config);
+        assertEquals([exitCode, json.repaired], [0, []]);
+        assertEquals(json.remaining.length > 0, true);
+        assertEquals(scene.state, before);
+      }, ([name]) => `${type}: ${name}`);
+    }
+  },
+);
+
+rootTest(
+  "DEL of ptp and bridge leaves a veth pair of the Go plugin to its container",
+  async (t) => {
+    await eachRow(t, ["ptp", "bridge"], async (type) => {
+      using scene = new Neighbours(type);
+      const { hosts, victim } = scene;
+      await scene.add("net1", victim);
+      // As the Go plugin names them.
+      const { ifname } = scene.end;
+      const set = `ip link set ${ifname} down; ip link set ${ifname} alias ""
+        ip link set ${ifname} name veth12345678; ip link set veth12345678 up`;
+      runIn(hosts.host, "sh", "-ec", set);
+      // Before 0.4.0, no result tells what is the attachment's.
+      const config = await scene.add("net1", {}, "0.3.1");
+      scene.copyIndexes();
+      const before = scene.state;
+      assertSuccess(await hosts.run(type, "DEL", config));
+      assertEquals(scene.state, before);
+      assertEquals(hosts.leases(), ["10.1.1.2"]);
     });
   },
 );

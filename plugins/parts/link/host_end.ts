@@ -6,17 +6,30 @@
 
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import { findNsid } from "../../../ffi/rtnl/nsid.ts";
 
 /**
- * Finds the host's end of a veth pair. Indexes are local to a namespace: if the
- * peer is in a third one, its index may be any link's here.
+ * Finds the host's end of a container's veth pair. A container with CAP_NET_ADMIN
+ * chooses the indexes of its links, also of both ends of a pair of its own: they may
+ * be those of another container's pair.
  */
 export function findHostEnd(
   host: Rtnl,
+  sandbox: Rtnl,
   end: Link | undefined,
 ): Link | undefined {
   if (end?.kind !== "veth" || !end.linkIndex) return undefined;
   const peer = host.link.find(end.linkIndex);
-  const isPeer = peer?.kind === "veth" && peer.linkIndex === end.index;
+  const isPeer = peer?.linkIndex === end.index && leadsTo(host, peer, sandbox);
   return isPeer ? peer : undefined;
+}
+
+/** Reports whether a link of the host is an end of a veth pair into a namespace. */
+export function leadsTo(
+  host: Rtnl,
+  { kind, linkNetnsId }: Link,
+  { netns }: Rtnl,
+): boolean {
+  return kind === "veth" && linkNetnsId !== undefined &&
+    linkNetnsId === findNsid(host, netns);
 }

@@ -25,6 +25,7 @@ import {
   listAddresses,
   makeChanges,
 } from "./configure_link.ts";
+import { findHostEnd } from "./host_end.ts";
 
 /** What an interface needs to be as ADD left it. */
 export interface WantedLink {
@@ -34,16 +35,24 @@ export interface WantedLink {
   readonly routes: readonly Route[];
 }
 
-/** Finds both ends of the veth pair of an attachment; undefined if one is missing. */
+/**
+ * Finds both ends of the veth pair of an attachment; undefined if one is missing. The
+ * container may have given the interface's name to that of another attachment, whose
+ * host's end is not in the result.
+ */
 export function findVethPair(
   host: Rtnl,
   sandbox: Rtnl,
+  { interfaces }: Result,
   ifName: string,
 ): { readonly container: Link; readonly end: Link } | undefined {
   const container = sandbox.link.find(ifName);
-  if (container?.linkIndex === undefined) return undefined;
-  const end = host.link.find(container.linkIndex);
-  return end?.kind === "veth" ? { container, end } : undefined;
+  const end = findHostEnd(host, sandbox, container);
+  if (container === undefined || end === undefined) return undefined;
+  const isListed = interfaces.some(({ name, sandbox }) =>
+    name === end.name && !sandbox
+  );
+  return isListed ? { container, end } : undefined;
 }
 
 /** Lists the addresses that a link lacks. */

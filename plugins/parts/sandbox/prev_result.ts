@@ -149,7 +149,7 @@ function hasAnotherOwner(
   if (isOfAnother(link, attachment)) return true;
   if (link.kind !== "veth") return false;
   using host = Rtnl.open(call.hostNetns);
-  const end = findHostEnd(host, link);
+  const end = findHostEnd(host, sandbox, link);
   return end !== undefined && isOfAnother(end, attachment);
 }
 
