@@ -208,6 +208,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "REPAIR of ptp and bridge leaves the host's ends of other attachments alone",
     ],
     [
+      "a container changes its MAC, so that REPAIR allows it",
+      "the MAC in the result is allowed",
+      "plugins/bridge/mac_spoofing_test.ts",
+      "REPAIR allows no MAC that the container has given itself",
+    ],
+    [
       "a pod requests the MAC of a running pod",
       "`bridge` and `tuning` refuse the MAC of another port; the kernel refuses it for `macvlan`",
       "plugins/bridge/taken_mac_test.ts",

@@ -24,7 +24,9 @@ import {
   setUpSpoofCheck,
   tearDownSpoofCheck,
 } from "./mac_spoofing.ts";
+import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { bridgeConfig } from "./testing/bridge_network.ts";
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
@@ -307,4 +309,17 @@ test("tearDownSpoofCheck() removes the Go plugin's rules once its link is gone",
   await setUpSpoofCheck(fixture.path, owner, allowed);
   await fixture.tearDown("c1");
   assertEquals(fixture.list(), SKELETON);
+});
+
+test("REPAIR allows no MAC that the container has given itself", async () => {
+  using scene = new PluginScene(
+    "bridge",
+    (hosts) => bridgeConfig(hosts, { cniVersion: "1.1.0", macspoofchk: true }),
+  );
+  const { host, sandbox } = scene.hosts;
+  const { json: prevResult } = await scene.succeed("ADD");
+  const rules = runIn(host, "nft", "list", "ruleset");
+  runIn(sandbox, "ip", "link", "set", "eth0", "address", "02:00:00:00:00:99");
+  await scene.succeed("REPAIR", { prevResult });
+  assertEquals(runIn(host, "nft", "list", "ruleset"), rules);
 });

@@ -12,6 +12,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import { ensureForwardingFrom } from "../parts/address/ip_forward.ts";
 import { repairMasquerade } from "../parts/firewall/masquerade/steps.ts";
+import { sandboxInterfaceOf } from "../parts/link/check_link.ts";
 import { withAction } from "../parts/link/configure_link.ts";
 import {
   findVethPair,
@@ -52,9 +53,12 @@ export async function repair(
   keepMac(host, bridge);
   if (settings.checksSpoofing) {
     const { setUpSpoofCheck } = await import("./mac_spoofing.ts");
-    const { mac = settings.mac } = container;
-    const allowed = { hostIfName: port.name, mac };
-    await setUpSpoofCheck(call.hostNetns, attachmentOf(call), allowed);
+    // Not the interface's own, which its container can change.
+    const { mac } = sandboxInterfaceOf(result, call.args);
+    if (mac) {
+      const allowed = { hostIfName: port.name, mac: Mac.parse(mac) };
+      await setUpSpoofCheck(call.hostNetns, attachmentOf(call), allowed);
+    }
   }
   const addresses = result.ips.map(({ address }) => address);
   await repairMasquerade(call, addresses);
