@@ -35,6 +35,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import { IpvlanMode, type KindData } from "../../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
+import { findNsid } from "../../../ffi/rtnl/nsid.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import {
   ensureSysctl,
@@ -123,6 +124,7 @@ export async function repairAccess(call: HostAccessCall): Promise<void> {
   const ips = ownIpsOf(result, call.args);
   if (ips.length === 0) return;
   using host = Rtnl.open(call.hostNetns);
+  if (!isOnMaster(host, sandbox, link, call)) return;
   const access = planAccess(host, call, link, ips);
   await ensureAccess(host, call, access);
   for (const { key, value, isVital } of sysctlsOf(access)) {
@@ -132,6 +134,27 @@ export async function repairAccess(call: HostAccessCall): Promise<void> {
       () => inNetns(host.netns, () => ensureSysctl(key, value)),
     );
   }
+}
+
+/**
+ * Reports whether an interface is still on the host's master: its container can replace
+ * it by one on a link of its own, of any index, or by that of another network.
+ */
+function isOnMaster(
+  host: Rtnl,
+  sandbox: Rtnl,
+  { kind, linkIndex = 0, linkNetnsId }: Link,
+  { config }: HostAccessCall,
+): boolean {
+  const master = (config as { readonly master?: unknown }).master;
+  if (
+    typeof master === "string" && host.link.find(linkIndex)?.name !== master
+  ) {
+    return false;
+  }
+  // An ipvlan shows its namespace from Linux 5.10 on.
+  if (linkNetnsId === undefined) return kind === "ipvlan";
+  return linkNetnsId === findNsid(sandbox, host.netns);
 }
 
 /** See `endHostAccess()`. */

@@ -520,3 +520,25 @@ rootTest(
     }
   },
 );
+
+rootTest(
+  "REPAIR with hostAccess makes no link on one that the container has chosen",
+  needsKind("macvlan"),
+  async () => {
+    using scene = new AccessScene("macvlan");
+    const { host, sandbox } = scene.hosts;
+    const other = `ip link add other0 type veth
+      ip address add 10.1.2.201/24 dev other0
+      ip address add 2001:db8:1::201/64 dev other0 nodad`;
+    runIn(host, "sh", "-ec", other);
+    const [{ ifindex }] = ipJson(host, "link", "show", "other0");
+    const { json: prevResult } = await scene.succeed("ADD");
+    const script = `ip link del eth0
+      ip link add low0 index ${ifindex} type veth
+      ip link add eth0 link low0 type macvlan mode bridge`;
+    runIn(sandbox, "sh", "-ec", script);
+    const { shims } = scene;
+    await scene.succeed("REPAIR", { prevResult });
+    assertEquals(scene.shims, shims);
+  },
+);
