@@ -201,7 +201,7 @@ export class RouteEntry {
     return new RouteEntry({ header, attributes: parts });
   }
 
-  /** Copies it with all next hops over another link. */
+  /** Copies it with all next hops over another link, which may be in another namespace. */
   onto(ifindex: number): RouteEntry {
     const { header, attributes } = this.#body;
     const { oif, multipath } = attributes;
@@ -209,6 +209,8 @@ export class RouteEntry {
       header,
       attributes: {
         ...attributes,
+        // The object is in the old namespace, and is deleted when its link leaves it.
+        nextHopId: undefined,
         oif: oif === undefined ? undefined : ifindex,
         multipath: multipath?.map((hop) => ({
           ...hop,

@@ -19,6 +19,10 @@ function makeScene(keys: Keys = {}): DeviceScene {
       "route add default via 192.0.2.1 dev ens5",
       "route add default via 192.0.2.1 dev ens5 table 100",
       "route add 2001:db8:a::/64 via 2001:db8:9::1 dev ens5",
+      "nexthop add id 5 via 192.0.2.1 dev ens5",
+      "route add 10.8.0.0/16 nhid 5",
+      "nexthop add id 6 via 2001:db8:9::1 dev ens5",
+      "route add 2001:db8:b::/64 nhid 6",
       "rule add from 192.0.2.5 lookup 100 priority 500",
       "rule add from 203.0.113.9 lookup 100 priority 501",
     ]
@@ -68,7 +72,7 @@ rootTest(
       prevResult.ips.map(({ address }: Keys) => address),
       ["192.0.2.5/24", "2001:db8:9::5/64"],
     );
-    assertEquals(prevResult.routes.length, 4);
+    assertEquals(prevResult.routes.length, 6);
     await scene.succeed("CHECK", { prevResult });
     scene.ipInside("rule del priority 500");
     const text = "The container lacks rule from 192.0.2.5/32 lookup 100";

@@ -175,7 +175,9 @@ export function changeMaster(
     : shared.flatMap((entry) => entry.over(link.index) ?? []);
   const wanted = routes
     .filter((route) => !joined.some((other) => isSame(route, other)))
-    .map((route) => route.table === from ? route.inTable(to) : route);
+    .map((route) => route.table === from ? route.inTable(to) : route)
+    // The kernel has deleted the nexthop objects of the link.
+    .map((route) => route.onto(link.index));
   // Routes to gateways first.
   const onLink = wanted.filter(({ hasGateway }) => !hasGateway);
   const others = wanted.filter(({ hasGateway }) => hasGateway);

@@ -1,4 +1,9 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
@@ -126,6 +131,20 @@ rootTest("vrf restores the routing that ptp leaves", needsVrf, async () => {
   assertEquals(scene.table(1), routes);
   await scene.succeed("DEL", { prevResult: undefined });
   assertEquals(scene.state, before);
+});
+
+rootTest("vrf moves routes over nexthop objects", needsVrf, async () => {
+  using scene = new VrfScene(KEYS, [
+    "address add 10.0.0.2/24 dev eth0",
+    "nexthop add id 5 via 10.0.0.7 dev eth0",
+    "route add 10.9.0.0/16 nhid 5",
+  ]);
+  const route = "10.9.0.0/16 via 10.0.0.7 dev eth0";
+  const prevResult = { ...scene.prevResult, routes: [] };
+  await scene.succeed("ADD", { prevResult });
+  assertStringIncludes(scene.table(1).join(), route);
+  await scene.succeed("DEL", { prevResult });
+  assertStringIncludes(scene.table("main").join(), route);
 });
 
 rootTest(
