@@ -11,7 +11,7 @@ import {
   listCauses,
   toCniError,
 } from "../base/error.ts";
-import { ifPossible } from "../base/files/io.ts";
+import { ifPossible, removeQuietly } from "../base/files/io.ts";
 import { findValue, type JsonObject } from "../base/json/json.ts";
 import { throwAll } from "../base/rollback.ts";
 import {
@@ -97,7 +97,7 @@ export async function delFromNetwork(
         ? record?.steps.result
         : undefined),
   });
-  record?.remove();
+  if (tools.recordsSteps) removeRecord(tools, network, conf);
   forget(tools, network, conf);
 }
 
@@ -114,6 +114,16 @@ export async function findRecord(
   const path = ifPossible(() => cache.stepsPathOf(keyOf(network, conf)));
   const { StepRecord } = await import("./step_record.ts");
   return path === undefined ? undefined : StepRecord.find(path, log);
+}
+
+/** Removes the record, even one that is damaged, because nothing is left to undo. */
+function removeRecord(
+  { cache }: Tools,
+  network: Network,
+  conf: RuntimeConf,
+): void {
+  const path = ifPossible(() => cache.stepsPathOf(keyOf(network, conf)));
+  if (path !== undefined) removeQuietly(path);
 }
 
 /**

@@ -148,11 +148,14 @@ testRows(
 Deno.test("delPlugins() keeps plugins recorded until the links that they left for later are deleted", async () => {
   using host = makeHost("none");
   const list = host.list(["a", "b", "c"]);
-  const run = async (isBusy: boolean): Promise<readonly number[][]> => {
+  const run = async (
+    { isBusy, isKept }: { isBusy: boolean; isKept: boolean },
+  ): Promise<readonly number[][]> => {
     const states: number[][] = [];
     const steps = new Steps(
       { left: [0, 1, 2] },
       ({ left }) => states.push([...left]),
+      isKept,
     );
     const context = contextWith({
       invoker: {
@@ -174,9 +177,12 @@ Deno.test("delPlugins() keeps plugins recorded until the links that they left fo
     await delPlugins(tools, list, host.conf(), options).catch(() => {});
     return states;
   };
-  assertEquals(await run(false), [[-1], [0, 1], [0], []]);
-  // The next DEL runs all of them again.
-  assertEquals(await run(true), [[-1], [0, 1, 2]]);
+  const whole = { isBusy: false, isKept: true };
+  assertEquals(await run(whole), [[-1], [0, 1], [0], []]);
+  // The next DEL runs all of them again: a record says so from now on, or already.
+  const busy = { isBusy: true, isKept: false };
+  assertEquals(await run(busy), [[-1], [0, 1, 2]]);
+  assertEquals(await run({ ...busy, isKept: true }), [[-1]]);
 });
 
 Deno.test("gcPlugins() runs all plugins and returns the failures", async () => {

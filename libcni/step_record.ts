@@ -2,8 +2,8 @@
  * The steps of an ADD on disk, while it runs and after it has failed. An attachment
  * whose ADD succeeded is cached, and needs no record.
  *
- * Each line is a state, written before the plugin runs. The last one that is
- * complete counts.
+ * Each line is a state, written before the plugin runs. The last one counts. The first
+ * one of a call replaces the states of earlier calls, which it contains.
  *
  * @module
  */
@@ -30,7 +30,7 @@ export class StepRecord implements Disposable {
       void appendState({
         path,
         log,
-        append: (bytes) => writeAll(this.#file ??= openToAppend(path), bytes),
+        append: (bytes) => writeAll(this.#file ??= openEmpty(path), bytes),
         remove: () => this.remove(),
       }, changed));
   }
@@ -59,6 +59,15 @@ export class StepRecord implements Disposable {
     this.#file?.close();
     this.#file = undefined;
   }
+}
+
+function openEmpty(path: string): Deno.FsFile {
+  using stack = new DisposableStack();
+  const file = stack.use(openToAppend(path));
+  // Only then: at the close of any file that was truncated, ext4 waits for the disk.
+  if (file.statSync().size > 0) file.truncateSync();
+  stack.move();
+  return file;
 }
 
 function openToAppend(path: string): Deno.FsFile {

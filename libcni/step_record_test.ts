@@ -79,6 +79,44 @@ Deno.test("DEL skips plugins that were missing, and a later ADD keeps what is le
   assertEquals(host.story.slice(-2), ["b DEL", "a DEL"]);
 });
 
+Deno.test("the record of an attachment does not grow with each attempt", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  host.add("b", { ADD: FAIL, DEL: FAIL });
+  const runtime = host.runtime({ recordsSteps: true });
+  const list = host.list([{ type: "a", ipam: {} }, "b", "c"]);
+  const path = `${host.cacheDir}/steps/net1:c1:eth0`;
+  // The first ADD has nothing of an earlier one in its record.
+  await addAndDel(host);
+  const sizes: number[] = [];
+  for (let count = 0; count < 2; count++) {
+    await addAndDel(host);
+    sizes.push(Deno.statSync(path).size);
+    await runtime.delNetworkList(list, host.conf()).catch(() => {});
+    sizes.push(Deno.statSync(path).size);
+  }
+  assertEquals(new Set(sizes).size, 1, `${sizes}`);
+});
+
+Deno.test("a damaged record counts as none, and gives way to the next one", async () => {
+  using host = new RecordingPlugins();
+  for (const type of ["a", "c"]) host.add(type);
+  host.add("b", { ADD: FAIL });
+  const runtime = host.runtime({ recordsSteps: true });
+  const list = host.list([{ type: "a", ipam: {} }, "b", "c"]);
+  const path = `${host.cacheDir}/steps/net1:c1:eth0`;
+  Deno.mkdirSync(`${host.cacheDir}/steps`, { recursive: true });
+  Deno.writeTextFileSync(path, '{"left":[');
+  host.add("b");
+  await runtime.delNetworkList(list, host.conf());
+  assertEquals(host.story.slice(-3), ["c DEL", "b DEL", "a DEL"]);
+  assertEquals(listRecords(host), []);
+  Deno.writeTextFileSync(path, '{"left":[');
+  host.add("b", { ADD: FAIL });
+  assertEquals(await addAndDel(host), ["b DEL", "a DEL"]);
+  assertEquals(listRecords(host), []);
+});
+
 Deno.test("an ADD that succeeds leaves no record", async () => {
   using host = new RecordingPlugins();
   for (const type of ["a", "b"]) host.add(type);

@@ -147,6 +147,7 @@ export class Steps {
 
   /** Keeps the state for the next attempt, because a plugin's DEL has failed. */
   keep(): void {
+    if (this.#isKept) return;
     this.#isKept = true;
     this.#change();
   }
