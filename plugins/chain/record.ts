@@ -71,27 +71,24 @@ function listTypes(documents: readonly unknown[]): unknown[] {
 }
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_APPEND = 0o2000;
-const O_CLOEXEC = 0o2000000;
+const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_TRUNC = 0o1000;
+const O_APPEND = 0o2000, O_CLOEXEC = 0o2000000;
 
 /** An open record. */
 export class RecordFile implements Disposable {
   readonly #recorded: Recorded;
   readonly #fd: Fd;
-  #isBegun: boolean;
+  /** Whether the file has the input. */
+  #isBegun = false;
+  /** Whether the file has lines that must go first. */
+  #isDamaged = false;
   #isLost = false;
   readonly path: string;
 
-  private constructor(
-    recorded: Recorded,
-    path: string,
-    fd: Fd,
-    isBegun: boolean,
-  ) {
+  private constructor(recorded: Recorded, path: string, fd: Fd) {
     this.#recorded = recorded;
     this.path = path;
     this.#fd = fd;
-    this.#isBegun = isBegun;
   }
 
   /**
@@ -106,7 +103,7 @@ export class RecordFile implements Disposable {
     const flags = O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC;
     const open = (): RecordFile => {
       const fd = new Fd(libc.open(path, flags, "open", 0o600));
-      return new RecordFile(recorded, path, fd, false);
+      return new RecordFile(recorded, path, fd);
     };
     try {
       return open();
@@ -128,7 +125,7 @@ export class RecordFile implements Disposable {
   static open(recorded: Recorded): RecordFile {
     const path = recordPathOf(recorded);
     const fd = libc.open(path, O_RDWR | O_APPEND | O_CLOEXEC);
-    return new RecordFile(recorded, path, new Fd(fd), true);
+    return new RecordFile(recorded, path, new Fd(fd));
   }
 
   /** The descriptor, which this disposes of. */
@@ -136,19 +133,29 @@ export class RecordFile implements Disposable {
     return this.#fd.number;
   }
 
+  get #openPath(): string {
+    return `/proc/self/fd/${this.fd}`;
+  }
+
   /** Whether the path still leads to this file. */
   get isInPlace(): boolean {
-    return isSameFile(this.path, `/proc/self/fd/${this.fd}`);
+    return isSameFile(this.path, this.#openPath);
   }
 
   /** When it was last changed. */
   get since(): Date | null {
-    return Deno.statSync(`/proc/self/fd/${this.fd}`).mtime;
+    return Deno.statSync(this.#openPath).mtime;
   }
 
-  /** Reads the last state; undefined if the record has none that can be read. */
+  /**
+   * Reads the last state; undefined if the record is empty or damaged: then the next
+   * state that is written replaces it.
+   */
   read(): StepsState | undefined {
-    return readRecord(`/proc/self/fd/${this.fd}`)?.state;
+    const state = readRecord(this.#openPath)?.state;
+    this.#isBegun = state !== undefined;
+    this.#isDamaged = !this.#isBegun;
+    return state;
   }
 
   /** Writes a state, until one cannot be written; see {@linkcode appendState}. */
@@ -159,13 +166,22 @@ export class RecordFile implements Disposable {
       {
         path: this.path,
         log: this.#recorded.log,
-        append: (bytes) => libc.writeWhole(this.fd, bytes),
+        append: (bytes): void => {
+          if (this.#isDamaged) this.#truncate();
+          libc.writeWhole(this.fd, bytes);
+        },
         remove: () => this.remove(),
       },
       state,
       ...input,
     );
     this.#isLost = !this.#isBegun;
+  }
+
+  #truncate(): void {
+    const flags = O_RDWR | O_TRUNC | O_CLOEXEC;
+    using _truncated = new Fd(libc.open(this.#openPath, flags));
+    this.#isDamaged = false;
   }
 
   #describeInput(): RecordedInput {

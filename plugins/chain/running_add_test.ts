@@ -137,17 +137,29 @@ Deno.test("Left without a record keeps nothing before a failure", () => {
   assertEquals(readRecord(path)?.state, { left: [0] });
 });
 
-Deno.test("a damaged record counts as none, and DEL runs all plugins", async () => {
-  using scene = new Scene();
-  {
-    using add = scene.begin();
-    add.steps.begin(0, undefined);
-  }
-  const [path = ""] = scene.records;
-  Deno.writeTextFileSync(path, '{"left":[', { append: true });
-  using left = await findLeft(scene.recorded, "delete");
-  assertEquals([0, 1].map((at) => left?.steps.isLeft(at)), [true, true]);
-});
+const LOST = [["damaged", '{"left":['], ["empty", ""]] as const;
+
+for (const [what, text] of LOST) {
+  Deno.test(`a record that is ${what} counts as none, and a failed DEL replaces it`, async () => {
+    using scene = new Scene();
+    scene.begin()[Symbol.dispose]();
+    const [path = ""] = scene.records;
+    Deno.writeTextFileSync(path, text);
+    {
+      using left = await findLeft(scene.recorded, "delete");
+      assertEquals([0, 1].map((at) => left?.steps.isLeft(at)), [true, true]);
+      left?.steps.end(1);
+      left?.steps.keep();
+    }
+    const { state, input } = readRecord(path) ?? {};
+    assertEquals([state, input?.network], [{ left: [0] }, "net1"]);
+    const { size } = Deno.statSync(path);
+    using left = await findLeft(scene.recorded, "delete");
+    // The file does not grow with each DEL that fails.
+    left?.steps.keep();
+    assertEquals(Deno.statSync(path).size, size);
+  });
+}
 
 Deno.test("sweepEmpty() removes old files without a record", () => {
   using scene = new Scene();
