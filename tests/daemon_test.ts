@@ -996,6 +996,10 @@ test(
       });
       idle.defer(() => ignoreClosed(() => connection.close()));
     }
+    const overTcp = inNetns(scene.hosts.host, () => connectIdly());
+    idle.defer(() => stopIdling(overTcp));
+    const scraped = await new Response(overTcp.stdout).text();
+    assertMatch(scraped, /^HTTP\/1.1 200 OK\r\n[^]*\ncni_daemon_/);
     for (let call = 0; call < 3; call++) {
       assertDone(await daemon.call("ptp", "ADD", scene.quick).output);
       assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
@@ -1013,8 +1017,31 @@ test(
     }
     scene.assertNothingIsLeft();
   },
-  { wrapper: ["prlimit", "--nofile=40:40"] },
+  {
+    args: ["--metrics-address=127.0.0.1:9468"],
+    wrapper: ["prlimit", "--nofile=40:40"],
+  },
 );
+
+/** Opens 200 connections, and then prints the metrics; keeps all open. */
+function connectIdly(): Deno.ChildProcess {
+  const script = `for i in {1..200}; do exec {fd}<>/dev/tcp/127.0.0.1/9468; done
+    exec {fd}<>/dev/tcp/127.0.0.1/9468
+    printf 'GET /metrics HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n' >&$fd
+    timeout 60 cat <&$fd
+    exec >&-
+    read`;
+  return new Deno.Command("bash", {
+    args: ["-c", script],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+}
+
+async function stopIdling(child: Deno.ChildProcess): Promise<void> {
+  await child.stdin.close();
+  await child.status;
+}
 
 test(
   "closes connections of other users",

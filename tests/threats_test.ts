@@ -596,6 +596,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "takes calls with few files and many idle connections",
     ],
     [
+      "anyone who can reach --metrics-address",
+      "at most 64 connections; the oldest without a request is closed first",
+      "daemon/server/state_server_test.ts",
+      "StateServer cuts the oldest connection without a request for a new one",
+    ],
+    [
       "slow callers",
       "a request must arrive within 20 s, or the connection is closed",
       "tests/daemon_test.ts",

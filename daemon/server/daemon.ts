@@ -42,6 +42,9 @@ import { EventLoopLag } from "./event_loop_lag.ts";
 import { answerState, type StateDocument } from "./state_handler.ts";
 import { type StateAddress, StateServer } from "./state_server.ts";
 
+/** Most connections over TCP at the same time. */
+const MAX_STATE_CONNECTIONS = 64;
+
 /** How often the sockets are checked, in ms. */
 const CHECK_MS = 1000;
 
@@ -123,6 +126,7 @@ class NodeDaemon {
   readonly #heap: HeapCollector;
   readonly #callSocket: CallSocket;
   readonly #httpSocket: HttpSocket;
+  readonly #maxStateConnections: number;
   #stateServer: StateServer | undefined;
   readonly lag = new EventLoopLag();
   readonly maxCalls: number;
@@ -135,8 +139,10 @@ class NodeDaemon {
     const limits = limitByOpenFiles({
       maxCalls: options.maxCalls,
       maxConnections: MAX_CONNECTIONS,
+      maxStateConnections: MAX_STATE_CONNECTIONS,
     });
     const { maxConnections } = limits;
+    this.#maxStateConnections = limits.maxStateConnections;
     this.maxCalls = limits.maxCalls;
     const admission = new Admission({ maxConnections });
     this.#metrics = new DaemonMetrics([
@@ -263,7 +269,9 @@ class NodeDaemon {
     const { log } = this.#options;
     const respond = (request: Request): Promise<Response> =>
       this.answerState(request);
-    return this.#stateServer = new StateServer({ address, respond, log });
+    const maxConnections = this.#maxStateConnections;
+    const options = { address, respond, log, maxConnections };
+    return this.#stateServer = new StateServer(options);
   }
 
   async #formatMetrics(): Promise<string> {

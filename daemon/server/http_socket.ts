@@ -19,7 +19,6 @@ import {
   type RequestExchange,
 } from "../../base/service/private_socket.ts";
 import type { Admission, RefusalReason } from "../../base/service/admission.ts";
-import type { ServerConnection } from "../../base/service/unix_server.ts";
 
 /** Longest head of a request, in bytes. */
 const MAX_HEAD = 16 * 1024;
@@ -58,6 +57,19 @@ export class HttpSocket extends PrivateSocket {
   }
 }
 
+/** What an exchange does to its connection. */
+export interface ExchangeConnection {
+  send(bytes: Uint8Array<ArrayBuffer>): void;
+  end(): void;
+  poll(): void;
+}
+
+/** Options of an {@linkcode HttpExchange}. */
+export type HttpExchangeOptions = Pick<
+  HttpSocketOptions,
+  "respond" | "log" | "maxBody"
+>;
+
 /** The head of a request. */
 interface Head {
   readonly method: string;
@@ -79,9 +91,9 @@ class RefusedRequest extends Error {
 }
 
 /** One connection: a request, and its answer. */
-class HttpExchange implements RequestExchange {
-  readonly #connection: ServerConnection;
-  readonly #options: HttpSocketOptions;
+export class HttpExchange implements RequestExchange {
+  readonly #connection: ExchangeConnection;
+  readonly #options: HttpExchangeOptions;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
   /** What was received of the part that is expected; undefined once all was. */
@@ -89,9 +101,10 @@ class HttpExchange implements RequestExchange {
   #received = 0;
   #head: Head | undefined;
 
+  /** Waits for a request. */
   constructor(
-    connection: ServerConnection,
-    options: HttpSocketOptions,
+    connection: ExchangeConnection,
+    options: HttpExchangeOptions,
     onEnded: () => void,
   ) {
     this.#connection = connection;
@@ -140,6 +153,8 @@ class HttpExchange implements RequestExchange {
     const end = text.indexOf("\r\n\r\n");
     if (end < 0) {
       if (bytes.length >= MAX_HEAD) throw new RefusedRequest(431);
+      // Joined only once, however small the pieces are.
+      this.#chunks = [bytes];
       return undefined;
     }
     const head = parseHead(text.slice(0, end));
@@ -193,7 +208,8 @@ class HttpExchange implements RequestExchange {
       "connection: close",
     ];
     const head = new TextEncoder().encode(`${lines.join("\r\n")}\r\n\r\n`);
-    this.#connection.send(concat([head, body]));
+    const hasBody = this.#head?.method !== "HEAD";
+    this.#connection.send(hasBody ? concat([head, body]) : head);
     this.#connection.end();
     this.#onEnded();
   }

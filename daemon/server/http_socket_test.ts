@@ -71,6 +71,12 @@ Deno.test("HttpSocket reads requests in any pieces", async () => {
     await scene.ask("GET http://dummy/a?b HTTP/1.0\r\n\r\n"),
     answer("GET /a "),
   );
+  // Its length, and not the body.
+  const text = answer("HEAD /a ");
+  assertEquals(
+    await scene.ask("HEAD /a HTTP/1.1\r\n\r\n"),
+    text.slice(0, text.indexOf("HEAD")),
+  );
   assertEquals(
     await scene.ask(
       "PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n",

@@ -13,12 +13,14 @@ const FILES_OF_CALL = 10;
 /** Bounds that leave a daemon enough files. */
 export interface OpenFileBounds {
   readonly maxConnections: number;
+  /** Over TCP. */
+  readonly maxStateConnections: number;
   readonly maxCalls: number;
 }
 
 /**
  * Shares out the files that this process may still open: a quarter for
- * connections, the rest for calls.
+ * connections, of which a quarter is for those over TCP, and the rest for calls.
  *
  * @param wanted What would be right with any number of files
  * @param free How many files; as /proc has it if undefined
@@ -27,11 +29,12 @@ export function limitByOpenFiles(
   wanted: OpenFileBounds,
   free = countFree(),
 ): OpenFileBounds {
-  const connections = Math.floor(free / 4);
-  const calls = Math.floor(free * 3 / 4 / FILES_OF_CALL);
+  const limit = (count: number, share: number): number =>
+    Math.max(1, Math.min(count, Math.floor(share)));
   return {
-    maxConnections: Math.max(1, Math.min(wanted.maxConnections, connections)),
-    maxCalls: Math.max(1, Math.min(wanted.maxCalls, calls)),
+    maxConnections: limit(wanted.maxConnections, free * 3 / 16),
+    maxStateConnections: limit(wanted.maxStateConnections, free / 16),
+    maxCalls: limit(wanted.maxCalls, free * 3 / 4 / FILES_OF_CALL),
   };
 }
 

@@ -2,23 +2,30 @@ import { assertEquals } from "@std/assert";
 import { limitByOpenFiles } from "./open_files.ts";
 
 Deno.test("limitByOpenFiles() shares out what a process may open", async (t) => {
-  const wanted = { maxConnections: 5000, maxCalls: 64 };
-  const rows: [free: number, maxConnections: number, maxCalls: number][] = [
-    [Infinity, 5000, 64],
-    [65_000, 5000, 64],
-    [1000, 250, 64],
-    [500, 125, 37],
-    [20, 5, 1],
-    [-3, 1, 1],
+  const wanted = {
+    maxConnections: 5000,
+    maxStateConnections: 64,
+    maxCalls: 64,
+  };
+  const rows: [
+    free: number,
+    maxConnections: number,
+    maxStateConnections: number,
+    maxCalls: number,
+  ][] = [
+    [Infinity, 5000, 64, 64],
+    [65_000, 5000, 64, 64],
+    [1000, 187, 62, 64],
+    [500, 93, 31, 37],
+    [20, 3, 1, 1],
+    [-3, 1, 1, 1],
   ];
-  for (const [free, maxConnections, maxCalls] of rows) {
+  for (const [free, maxConnections, maxStateConnections, maxCalls] of rows) {
     await t.step(`${free}`, () => {
-      const expected = { maxConnections, maxCalls };
+      const expected = { maxConnections, maxStateConnections, maxCalls };
       assertEquals(limitByOpenFiles(wanted, free), expected);
     });
   }
-  assertEquals(limitByOpenFiles({ maxConnections: 1, maxCalls: 1 }), {
-    maxConnections: 1,
-    maxCalls: 1,
-  });
+  const least = { maxConnections: 1, maxStateConnections: 1, maxCalls: 1 };
+  assertEquals(limitByOpenFiles(least), least);
 });

@@ -2,15 +2,26 @@
  * The daemon's state over TCP. Another program may have the port: calls go on without
  * it, and the daemon tries again until the port is free.
  *
+ * Anyone may connect. Unlike `Deno.serve`, it bounds how many connections are open,
+ * and for how long.
+ *
  * @module
  */
 
-import { pause } from "../../base/deadline.ts";
+import { pause, waitUntil } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
+import { Admission, type Admitted } from "../../base/service/admission.ts";
+import { HttpExchange, type HttpExchangeOptions } from "./http_socket.ts";
 
 /** Time between two attempts to listen, in ms. */
 const RETRY_MS = 5000;
+
+/** Pause after accept(2) failed, such as with EMFILE, in ms. */
+const ACCEPT_PAUSE_MS = 100;
+
+/** Least time for a request and its answer, in ms. */
+const CONNECTION_MS = 30_000;
 
 /** Where a TCP socket listens. */
 export interface StateAddress {
@@ -21,15 +32,21 @@ export interface StateAddress {
 /** Options of a {@linkcode StateServer}. */
 export interface StateServerOptions {
   readonly address: StateAddress;
-  readonly respond: (request: Request) => Response | Promise<Response>;
+  readonly respond: (request: Request) => Promise<Response>;
   readonly log: Pick<Log, "warn" | "error" | "info">;
+  /** Most connections at the same time. */
+  readonly maxConnections: number;
   /** See {@linkcode RETRY_MS}. */
   readonly retryMs?: number;
+  /** See {@linkcode CONNECTION_MS}. */
+  readonly connectionMs?: number;
 }
 
 /** Serves the state from its creation to its disposal. */
 export class StateServer implements AsyncDisposable {
   readonly #options: StateServerOptions;
+  readonly #admission: Admission;
+  readonly #connections = new Set<StateConnection>();
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
   /** Why it does not listen; undefined if it does. */
@@ -38,6 +55,10 @@ export class StateServer implements AsyncDisposable {
   /** Starts listening. */
   constructor(options: StateServerOptions) {
     this.#options = options;
+    const { maxConnections } = options;
+    // Nothing identifies the process at the other end.
+    const maxOfProcess = maxConnections;
+    this.#admission = new Admission({ maxConnections, maxOfProcess });
     this.#running = this.#run();
   }
 
@@ -51,21 +72,26 @@ export class StateServer implements AsyncDisposable {
     };
   }
 
-  /** Stops listening. */
+  /** Stops listening, and cuts all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#end.abort();
     await this.#running;
+    for (const connection of this.#connections) connection.refuse();
   }
 
   async #run(): Promise<void> {
-    const { log, retryMs = RETRY_MS } = this.#options;
+    await Promise.all([this.#listen(), this.#cutOld()]);
+  }
+
+  async #listen(): Promise<void> {
+    const { address, log, retryMs = RETRY_MS } = this.#options;
     const { signal } = this.#end;
     while (!signal.aborted) {
       try {
-        await using server = this.#listen();
+        using listener = Deno.listen(address);
         if (this.#problem !== undefined) log.info("serving", this.describe());
         this.#problem = undefined;
-        await server.finished;
+        await this.#accept(listener);
       } catch (error) {
         const problem = describeError(error);
         const isNew = problem !== this.#problem;
@@ -76,16 +102,111 @@ export class StateServer implements AsyncDisposable {
     }
   }
 
-  #listen(): Deno.HttpServer {
-    const { address, respond, log } = this.#options;
-    return Deno.serve({
-      ...address,
-      signal: this.#end.signal,
-      onListen(): void {},
-      onError(error: unknown): Response {
-        log.warn("Cannot send an answer", { error: describeError(error) });
-        return new Response(null, { status: 500 });
-      },
-    }, respond);
+  /** Accepts connections until the end. */
+  async #accept(listener: Deno.TcpListener): Promise<void> {
+    const { signal } = this.#end;
+    while (!signal.aborted) {
+      try {
+        const accepted = await waitUntil(listener.accept(), signal);
+        if (accepted) this.#serve(accepted);
+      } catch (error) {
+        const { log } = this.#options;
+        log.warn("Cannot accept a request", { error: describeError(error) });
+        await pause(ACCEPT_PAUSE_MS, signal);
+      }
+    }
+  }
+
+  async #serve(accepted: Deno.TcpConn): Promise<void> {
+    const { respond, log } = this.#options;
+    const options = { respond, log, maxBody: 0 };
+    using connection = new StateConnection(accepted, options, () => {
+      this.#connections.delete(connection);
+      this.#admission.leave(connection);
+    });
+    this.#connections.add(connection);
+    this.#admission.enter(connection, 0);
+    await connection.run();
+  }
+
+  /** Cuts connections within twice the time limit. */
+  async #cutOld(): Promise<void> {
+    const { connectionMs = CONNECTION_MS } = this.#options;
+    const { signal } = this.#end;
+    while (!signal.aborted) {
+      const connections = [...this.#connections];
+      await pause(connectionMs, signal);
+      for (const connection of connections) connection.refuse();
+    }
+  }
+}
+
+/** A connection: a request, and its answer. */
+class StateConnection implements Admitted, Disposable {
+  readonly #accepted: Deno.TcpConn;
+  readonly #exchange: HttpExchange;
+  readonly #onClosed: () => void;
+  #sending = Promise.resolve();
+  /** Whether it is there only until the other end has the answer. */
+  #isAnswered = false;
+  /** Only the head, which is short. */
+  readonly bytes = 0;
+
+  constructor(
+    accepted: Deno.TcpConn,
+    options: HttpExchangeOptions,
+    onClosed: () => void,
+  ) {
+    this.#accepted = accepted;
+    this.#onClosed = onClosed;
+    const connection = {
+      send: (bytes: Uint8Array): void => this.#send(bytes),
+      end: (): void => this.#finish(),
+      poll: (): void => {},
+    };
+    this.#exchange = new HttpExchange(connection, options, () => {});
+  }
+
+  get isBegun(): boolean {
+    return this.#exchange.isBegun && !this.#isAnswered;
+  }
+
+  /** Cuts it without an answer, for which there may be no room. */
+  refuse(): void {
+    this[Symbol.dispose]();
+  }
+
+  /** Exchanges request and answer until either end closes the connection. */
+  async run(): Promise<void> {
+    const buffer = new Uint8Array(4096);
+    try {
+      for (;;) {
+        const length = await this.#accepted.read(buffer);
+        if (length === null) break;
+        this.#exchange.onData(buffer.subarray(0, length));
+      }
+    } catch {
+      // It is closed.
+    }
+    this.#exchange.onGone();
+  }
+
+  #send(bytes: Uint8Array): void {
+    this.#sending = this.#sending.then(async () => {
+      for (let rest = bytes; rest.length > 0;) {
+        rest = rest.subarray(await this.#accepted.write(rest));
+      }
+    }).catch(() => this[Symbol.dispose]());
+  }
+
+  #finish(): void {
+    this.#isAnswered = true;
+    this.#sending.then(() => this[Symbol.dispose]());
+  }
+
+  /** Closes it. A second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#accepted[Symbol.dispose]();
+    this.#onClosed();
   }
 }
