@@ -220,6 +220,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "REPAIR allows no MAC that the container has given itself",
     ],
     [
+      "a container renames its loopback, which nobody can delete, so that DEL fails",
+      "DEL finds links by their kind as well",
+      "tests/renamed_link_test.ts",
+      "and those of its chain succeed whatever the container has done",
+    ],
+    [
       "a pod requests the MAC of a running pod",
       "`bridge` and `tuning` refuse the MAC of another port; the kernel refuses it for `macvlan`",
       "plugins/bridge/taken_mac_test.ts",

@@ -119,7 +119,10 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       endLimitsOfEnd(place, ifbs[0], call);
       const { linkDeletion } = call;
       const hostNetns = pathOf(place.host.netns);
-      return await deleteNow(ifbs, { linkDeletion, hostNetns });
+      await deleteNow(ifbs, { linkDeletion, hostNetns });
+      // The container can put such an interface in the place of its veth pair's end.
+      const outside = { ...place, host, end: undefined, isInside: false };
+      return await deleteNow(listIfbs(outside), call);
     }
     const end = (): void => {
       using host = Rtnl.open(call.hostNetns);

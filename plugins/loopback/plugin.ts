@@ -14,7 +14,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
+import { type Link, LOOPBACK_INDEX } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { checkAddresses, linkFailure } from "../parts/link/check_link.ts";
@@ -30,7 +30,7 @@ import {
 } from "../parts/sandbox/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 
-/** Exists in every namespace and cannot be deleted. */
+/** Exists in every namespace and cannot be deleted, but its container may rename it. */
 const NAME = "lo";
 /** The Go plugin's text for a link without a hardware address. */
 const NO_MAC = "00:00:00:00:00:00";
@@ -72,10 +72,9 @@ export const loopback: Plugin = definePlugin({
 });
 
 function bringDown(sandbox: Rtnl): void {
-  const { index } = sandbox.link.get(NAME);
   withAction(
     `bring "${NAME}" down`,
-    () => sandbox.link.set(index, { isUp: false }),
+    () => sandbox.link.set(LOOPBACK_INDEX, { isUp: false }),
   );
 }
 
@@ -87,7 +86,9 @@ function bringDown(sandbox: Rtnl): void {
  */
 function isInUse(sandbox: Rtnl, call: Call): boolean {
   return isOfAnotherPod(sandbox, call) ||
-    sandbox.link.list().some(({ name, isUp }) => name !== NAME && isUp);
+    sandbox.link.list().some(({ index, isUp }) =>
+      index !== LOOPBACK_INDEX && isUp
+    );
 }
 
 /** Lists the addresses of the interface in prevResult, if there is one. */

@@ -166,3 +166,15 @@ rootTest("loopback.del() leaves lo up in another pod's sandbox", async (t) => {
     assertEquals(isUp(hosts), staysUp);
   });
 });
+
+rootTest("loopback.del() finds lo under another name", async () => {
+  using hosts = createHosts();
+  const { json: prevResult } = await hosts.run("loopback", "ADD", CONFIG);
+  const script = "ip link set lo down; ip link set lo name wan up";
+  runIn(hosts.sandbox, "sh", "-ec", script);
+  const config = { ...CONFIG, prevResult };
+  const deleted = await hosts.run("loopback", "DEL", config);
+  assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+  const [lo] = ipJson(hosts.sandbox, "link", "show", "wan");
+  assertEquals(lo.flags, ["LOOPBACK"]);
+});

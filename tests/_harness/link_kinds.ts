@@ -15,6 +15,7 @@ import { runIn } from "../../testing/ip_json.ts";
 
 /** What `ip link add` needs for each kind, on a host with the link `up0`. */
 const KINDS: Readonly<Record<string, string>> = {
+  "bandwidth": "name x0 type ifb",
   "dummy": "name x0 type dummy",
   "ipvlan": "link up0 name x0 type ipvlan",
   "macvlan": "link up0 name x0 type macvlan",

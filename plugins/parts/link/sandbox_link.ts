@@ -176,7 +176,9 @@ async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
 
 /**
  * Finds the attachment's links: the interface, even if its container changed
- * its name and MAC, and an interface that a killed ADD has not named yet.
+ * its name and MAC, and an interface that a killed ADD has not named yet. Others may
+ * have that name as well: the container can give it to its loopback, which cannot be
+ * deleted.
  */
 async function findOwnLinks(
   sandbox: Rtnl,
@@ -189,7 +191,7 @@ async function findOwnLinks(
   const alias = aliasOf(attachment);
   const links = sandbox.link.list();
   const own = links.filter((link) =>
-    link.name === firstName || link.kind === kind && link.alias === alias
+    link.kind === kind && (link.name === firstName || link.alias === alias)
   );
   if (own.some(({ name }) => name !== firstName)) return own;
   const named = links.find((link) => link.name === ifName);
