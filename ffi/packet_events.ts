@@ -81,10 +81,10 @@ export class PacketEvents implements Disposable {
     using stack = new DisposableStack();
     const root = openRoot(stack);
     if (root === undefined) return undefined;
-    removeLeft(root);
     const id = crypto.randomUUID().slice(0, 8);
     const path = `${root}/instances/${PREFIX}${id}`;
     try {
+      removeLeft(root);
       Deno.mkdirSync(path);
       stack.defer(() => remove(path));
       // An instance with an open file cannot be removed: it is in use.
