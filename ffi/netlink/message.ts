@@ -89,6 +89,11 @@ export interface MessageType<F extends Fields, R extends Rows>
   readonly name: string;
   /** The kernel's number. */
   readonly type: number;
+  /**
+   * The address families that have this layout; all if undefined. Others answer a
+   * request for every family as well, such as CAN and Phonet.
+   */
+  readonly families?: readonly number[];
   /** Names the object of a body in errors. */
   readonly describe?: ((body: Body<F, R>) => string | undefined) | undefined;
   /** Decodes a body of this kind. */

@@ -88,8 +88,10 @@ export function decodeAnswers<F extends Fields, R extends Rows>(
   answers: MessageType<F, R> | undefined,
 ): Answer<F, R>[] {
   if (answers === undefined) return [];
-  return replies.filter(({ type }) => type === answers.type)
-    .map(({ body }) => answers.decode(body));
+  const { type: wanted, families } = answers;
+  return replies.filter(({ type, body: [family = 0] }) =>
+    type === wanted && (families?.includes(family) ?? true)
+  ).map(({ body }) => answers.decode(body));
 }
 
 /**

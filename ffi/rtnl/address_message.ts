@@ -10,6 +10,7 @@ import { i32, struct, u32, u8 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, cstring, ip } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
+import { AF_INET, AF_INET6 } from "./constants.ts";
 
 /** Fixed header of RTM_*ADDR. Source: `struct ifaddrmsg`. */
 const addressHeader = struct({
@@ -52,13 +53,16 @@ function describe(
 }
 
 /** Adds or reports an address. */
-export const newAddress = message(
-  "RTM_NEWADDR",
-  20,
-  addressHeader,
-  addressAttributes,
-  describe,
-);
+export const newAddress = {
+  ...message(
+    "RTM_NEWADDR",
+    20,
+    addressHeader,
+    addressAttributes,
+    describe,
+  ),
+  families: [AF_INET, AF_INET6],
+};
 
 /** Removes an address. */
 export const delAddress = message(

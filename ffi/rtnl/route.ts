@@ -8,13 +8,7 @@ import type { Ip, IpFamily } from "../../net/ip.ts";
 import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import {
-  addressFamily,
-  AF_INET,
-  AF_INET6,
-  AF_UNSPEC,
-  Table,
-} from "./constants.ts";
+import { addressFamily, AF_UNSPEC, Table } from "./constants.ts";
 import {
   decodeRoutes,
   delRouteBody,
@@ -167,10 +161,8 @@ export class RouteRequests {
     };
     try {
       return this.#socket.dump(getRoute, request, newRoute)
-        .filter(({ header: { family, flags } }) =>
-          (family === AF_INET || family === AF_INET6) &&
-          !(flags & RTM_F_CLONED)
-        ).map(RouteEntry.from);
+        .filter(({ header: { flags } }) => !(flags & RTM_F_CLONED))
+        .map(RouteEntry.from);
     } catch (error) {
       // The link does not exist, or no longer.
       if (ifindex !== undefined && isErrno(error, "ENODEV")) return [];

@@ -22,6 +22,7 @@ import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip, nested } from "../netlink/attribute.ts";
 import { headerWithAttributes, message } from "../netlink/message.ts";
 import { splitRecords } from "../netlink/records.ts";
+import { AF_INET, AF_INET6 } from "./constants.ts";
 
 /** Fixed header of RTM_*ROUTE. Source: `struct rtmsg`. */
 const routeHeader = struct({
@@ -109,13 +110,16 @@ function describe(
 }
 
 /** Adds or reports a route. */
-export const newRoute = message(
-  "RTM_NEWROUTE",
-  24,
-  routeHeader,
-  routeAttributes,
-  describe,
-);
+export const newRoute = {
+  ...message(
+    "RTM_NEWROUTE",
+    24,
+    routeHeader,
+    routeAttributes,
+    describe,
+  ),
+  families: [AF_INET, AF_INET6],
+};
 
 export const delRoute = message(
   "RTM_DELROUTE",

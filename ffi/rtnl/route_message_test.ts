@@ -7,6 +7,9 @@ import {
   randomIp,
   testMessages,
 } from "../../tests/_harness/codecs.ts";
+import type { RawMessage } from "../netlink/message.ts";
+import { decodeAnswers } from "../netlink/request.ts";
+import { newAddress } from "./address_message.ts";
 import { delRoute, getRoute, newRoute } from "./route_message.ts";
 
 type RouteBody = Parameters<typeof newRoute.encode>[0];
@@ -115,4 +118,22 @@ Deno.test("next hops refuse a length that would never end", () => {
     RangeError,
     "Cannot decode a next hop of 0 bytes where only 8 remain",
   );
+});
+
+Deno.test("decodeAnswers() leaves out routes and addresses of other families", () => {
+  const replyOf = (type: number, hex: string): RawMessage => ({
+    type,
+    flags: 0,
+    sequence: 1,
+
+    body: Uint8Array.fromHex(hex),
+  });
+  // A job of cangw with frames that it dropped, and an address of Phonet.
+  const route = replyOf(newRoute.type, "1d010000" + "08000800" + "05000000");
+  assertEquals(decodeAnswers([route], newRoute), []);
+  const address = replyOf(
+    newAddress.type,
+    "23000000" + "01000000" + "0500020040000000",
+  );
+  assertEquals(decodeAnswers([address], newAddress), []);
 });
