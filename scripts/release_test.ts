@@ -255,10 +255,21 @@ Deno.test({
     for (const name of ["postinst", "prerm"]) {
       await run("sh", ["-n", `${control}/${name}`]);
     }
-    assertStringIncludes(
-      Deno.readTextFileSync(`${control}/postinst`),
-      `[ "$1" = configure ] && [ -e $installed ]`,
-    );
+    const postinst = Deno.readTextFileSync(`${control}/postinst`);
+    assertStringIncludes(postinst, `[ "$1" = configure ] && [ -e $installed ]`);
+    // Links of another program are not installed.
+    const installed = `${directory.path}/installed.json`;
+    const names = {
+      cni: "1:2:3\nsha256:4",
+      flannel: "link to .cni-install/others/flannel",
+      old: "link to /opt/old",
+      ptp: "link to cni",
+    };
+    await Deno.writeTextFile(installed, JSON.stringify(names, null, 2));
+    const script = postinst.replace(/^installed=.*$/m, `installed=${installed}`)
+      .replace("/usr/bin/cni", "echo");
+    const ran = await run("sh", ["-c", script, "sh", "configure"]);
+    assertEquals(ran.stdout, "install /opt/cni/bin --only cni,ptp,\n");
     assertEquals([...Deno.readDirSync(root)].map(({ name }) => name), ["usr"]);
     const fields = ["Package", "Version", "Depends"];
     assertEquals(
