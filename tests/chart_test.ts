@@ -119,16 +119,25 @@ const VALUES: readonly [
     "--only=ptp,host-local",
   ],
   [
-    { plugins: { directory: "/var/lib/rancher/k3s/data/cni" } },
+    { plugins: { directory: "/b" }, multus: { configDirectory: "/c" } },
     "cni-plugins",
-    (pod) => pod.volumes[0].hostPath.path,
-    "/var/lib/rancher/k3s/data/cni",
+    listPaths,
+    ["/b", "/c", "/var/lib/cni"],
   ],
   [
     { plugins: { podSpec: { tolerations: [], nodeSelector: { a: "b" } } } },
     "cni-plugins",
     (pod) => [pod.tolerations, pod.nodeSelector],
     [[], { "kubernetes.io/os": "linux", a: "b" }],
+  ],
+  [
+    {
+      plugins: { enabled: false },
+      daemon: { podSpec: { nodeSelector: { a: "b" } } },
+    },
+    "cni-daemon",
+    (pod) => pod.nodeSelector.a,
+    "b",
   ],
   [
     { image: { registry: "r.example/cni", tag: "v2" } },
@@ -174,17 +183,44 @@ const VALUES: readonly [
   [
     { multus: { enabled: true, args: ["--plugins=bridge"] } },
     "kube-multus-ds",
-    ({ initContainers: [first], containers: [second] }) =>
-      [first, second].map(({ args }) => args.at(-1)),
-    ["--plugins=bridge", "--plugins=bridge"],
+    listAddedArguments,
+    [["--plugins=bridge"], ["--plugins=bridge"]],
   ],
   [
     { multus: { enabled: true, configDirectory: "/c", directory: "/b" } },
     "kube-multus-ds",
-    ({ volumes }) => volumes.map(({ hostPath }: Manifest) => hostPath.path),
+    listPaths,
     ["/c", "/b"],
   ],
+  // The kubeconfig's path on the node. A flag of the user's comes later, and wins.
+  [
+    {
+      multus: {
+        enabled: true,
+        configDirectory: "/c/",
+        args: ["--plugins=bridge"],
+      },
+    },
+    "kube-multus-ds",
+    listAddedArguments,
+    Array(2).fill([
+      "--multus-kubeconfig-file-host=/c/multus.d/multus.kubeconfig",
+      "--plugins=bridge",
+    ]),
+  ],
 ];
+
+function listPaths({ volumes }: Manifest): string[] {
+  return volumes.map(({ hostPath }: Manifest) => hostPath.path);
+}
+
+/** The arguments of multus' containers that daemonset.yaml does not have. */
+function listAddedArguments(pod: Manifest): string[][] {
+  const [{ spec: { template } }] = read("multus/daemonset.yaml");
+  return ["initContainers", "containers"].map((key) =>
+    pod[key][0].args.slice(template.spec[key][0].args.length)
+  );
+}
 
 function listImages({ initContainers, containers }: Manifest): string[] {
   return [...initContainers, ...containers].map(({ image }) => image);
@@ -237,7 +273,7 @@ Deno.test("chart: all of it is in the release's namespace", () => {
   }
 });
 
-/** Values that the schema refuses, and what the error names. */
+/** Values that are refused, most of them by the schema, and what the error names. */
 const REFUSED: readonly [values: object, place: string][] = [
   [{ plugin: {} }, "'plugin'"],
   [{ plugins: { only: "ptp" } }, "/plugins/only"],
@@ -247,10 +283,12 @@ const REFUSED: readonly [values: object, place: string][] = [
   [{ image: { digests: { multus: "sha256:1" } } }, "/image/digests/multus"],
   [{ cleanup: { timeout: "5" } }, "/cleanup/timeout"],
   [{ whereabouts: { schedule: "hourly" } }, "/whereabouts/schedule"],
+  // The pods are those of the plugins.
+  [{ daemon: { podSpec: { tolerations: [] } } }, "daemon.podSpec: "],
 ];
 
 testRows(
-  "chart: the schema refuses other values",
+  "chart: other values are refused",
   REFUSED,
   ([values, place]) => {
     const { code, stderr } = template(values);
@@ -286,6 +324,49 @@ Deno.test("chart: helm uninstall runs uninstall.yaml on every node, and waits", 
     assertEquals(argsOf(own[5]).slice(0, 3), rollout);
   }
   assertEquals(render(ALL, "--set=cleanup.enabled=false").hooks, []);
+});
+
+Deno.test("chart: podSpec is in every pod, but for what a job of the clean-up needs", () => {
+  const podSpec = {
+    imagePullSecrets: [{ name: "key" }],
+    nodeSelector: { a: "b" },
+    tolerations: [{ key: "c", operator: "Exists" }],
+    hostNetwork: false,
+    automountServiceAccountToken: false,
+    serviceAccountName: "other",
+  };
+  const { objects, hooks } = render({
+    plugins: { podSpec },
+    multus: { enabled: true, podSpec },
+    whereabouts: { enabled: true, podSpec },
+  });
+  const kinds = [...objects, ...hooks].flatMap(({ kind, metadata, spec }) => {
+    const { template } = spec?.jobTemplate?.spec ?? spec ?? {};
+    if (template === undefined) return [];
+    const os = { "kubernetes.io/os": "linux" };
+    const nodeSelector = {
+      ...kind !== "CronJob" && os,
+      ...kind !== "Job" && { a: "b" },
+    };
+    const needs = kind !== "Job" ? {} : {
+      tolerations: [{ operator: "Exists" }],
+      hostNetwork: true,
+      automountServiceAccountToken: true,
+      serviceAccountName: metadata.name.replace(/-\d$/, ""),
+    };
+    const expected = { ...podSpec, nodeSelector, ...needs };
+    const actual = Object.keys(expected).map((key) => [
+      key,
+      template.spec[key],
+    ]);
+    assertEquals(Object.fromEntries(actual), expected, metadata.name);
+    return [kind];
+  });
+  assertEquals(kinds.toSorted(), [
+    "CronJob",
+    ...Array(4).fill("DaemonSet"),
+    ...Array(4).fill("Job"),
+  ]);
 });
 
 // The last one: the others may record.

@@ -104,3 +104,36 @@ helm.sh/hook: {{ .part.events }}
 helm.sh/hook-weight: {{ .weight | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
+
+{{- /* The spec of a job's pod, which runs kubectl. */ -}}
+{{- define "cni.kubectl" -}}
+serviceAccountName: {{ .name }}
+automountServiceAccountToken: true
+restartPolicy: Never
+# It must run where pods have no network.
+hostNetwork: true
+tolerations:
+  - operator: Exists
+nodeSelector:
+  kubernetes.io/os: linux
+containers:
+  - name: kubectl
+    image: {{ .root.Values.cleanup.kubectl }}
+    args: {{ concat .args (list (printf "--namespace=%s" .root.Release.Namespace) (printf "--timeout=%s" .root.Values.cleanup.timeout)) | toJson }}
+    resources:
+      requests:
+        cpu: 10m
+        memory: 32Mi
+      limits:
+        memory: 128Mi
+    securityContext:
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      runAsNonRoot: true
+      runAsUser: 65534
+      capabilities:
+        drop: [ALL]
+      seccompProfile:
+        type: RuntimeDefault
+    terminationMessagePolicy: FallbackToLogsOnError
+{{- end -}}
