@@ -115,10 +115,11 @@ function findUnusable(node: NodeReader): Findings {
   return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
     if (link === undefined) return [];
     const { name } = link;
+    const isUplink = uplinks.some(({ index }) => index === link.index);
     const what = `"${name}", the ${lower.key} of "${network.name}",`;
     const findings: Finding[] = [];
     if (lower.use === "moved") {
-      if (!uplinks.some(({ index }) => index === link.index)) return [];
+      if (!isUplink) return [];
       return [error(
         `${what} is the uplink of this node`,
         "the first container takes it away, and the node is cut off",
@@ -171,11 +172,17 @@ function findUnusable(node: NodeReader): Findings {
         `"${network.name}" sets MTU ${mtu}, but its ${lower.key} "${name}" has ` +
           `${link.mtu}`,
         "ADD refuses it, and containers of that network do not start",
-        {
-          command: shell`ip link set ${name} mtu ${mtu}`,
-          advice: `or set "mtu" in ${network.path} to ${link.mtu}, if the ` +
-            "network behind it takes no larger packets",
-        },
+        // What the node itself sends must pass the network behind its uplink.
+        isUplink
+          ? {
+            advice: `set "mtu" in ${network.path} to ${link.mtu}`,
+            look: shell`ip link show ${name}`,
+          }
+          : {
+            command: shell`ip link set ${name} mtu ${mtu}`,
+            advice: `or set "mtu" in ${network.path} to ${link.mtu}, if the ` +
+              "network behind it takes no larger packets",
+          },
       ));
     }
     return findings;

@@ -202,10 +202,24 @@ export const LINKS_FAULTS: readonly Fault[] = [
     ),
   },
   {
-    name: "an MTU that the master does not have",
+    name: "an MTU that the uplink does not have",
     checks: ["link-unusable"],
     message: /"more" sets MTU 9000, but its master "out0" has 1500/,
+    // What the node sends must pass the network behind it.
+    command: /^ip link show out0$/,
     seed: network({ type: "macvlan", master: "out0", mtu: 9000, ipam: STATIC }),
+  },
+  {
+    name: "an MTU that the master does not have",
+    checks: ["link-unusable"],
+    message: /"more" sets MTU 9000, but its master "far0" has 1500/,
+    seed: both(
+      ip(
+        "ip link add far0 type veth peer name far1; ip link set far0 up; ip link set far1 up",
+        "ip link del far0",
+      ),
+      network({ type: "macvlan", master: "far0", mtu: 9000, ipam: STATIC }),
+    ),
     follow: true,
   },
   {
