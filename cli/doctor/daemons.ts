@@ -28,13 +28,27 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
+import { DaemonService, RESTART_POD } from "../install/daemon_service.ts";
+import type { Remedy } from "../probe/cause.ts";
 import { listRuntimes } from "./runtimes.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { findOwnPlugin } from "../node/plugin_file.ts";
 
-/** The command that starts a daemon anew, by the unit of `cni install`. */
-const RESTART = "cni daemon restart";
-/** The same for thick multus. The name is the one in deploy/multus. */
+/** Describes how to start a daemon anew. The labels are those in deploy/. */
+async function adviseRestart({ signal }: NodeReader): Promise<Remedy> {
+  const service = DaemonService.find(signal);
+  const isPod = service?.isLive === true &&
+    !await service.isInUse().catch(() => true);
+  return isPod
+    ? {
+      advice: RESTART_POD,
+      look: "kubectl get pods -A -o wide " +
+        "-l 'app in (cni-plugins, cni-daemon, multus)'",
+    }
+    : { command: "cni daemon restart" };
+}
+
+/** Shows the pods of thick multus. */
 const SHOW_THICK = "kubectl -n kube-system get pods -l app=multus";
 
 /** The effect of a daemon that is not used. */
@@ -85,7 +99,7 @@ async function findAbsent(node: NodeReader): Promise<Findings> {
       isNeeded ? "containers of that network neither start nor stop" : SLOWER,
       isNeeded
         ? { advice: "start the DaemonSet of multus again", look: SHOW_THICK }
-        : { command: RESTART },
+        : await adviseRestart(node),
     ));
   }
   return findings;
@@ -98,12 +112,16 @@ async function findUnused(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   for (const socket of new Set([node.daemonSocket, ...named])) {
     const daemon = await node.daemonAt(socket);
-    findings.push(...describe(socket, daemon));
+    findings.push(...await describe(node, socket, daemon));
   }
   return findings;
 }
 
-function describe(socket: string, daemon: NodeDaemon): Finding[] {
+async function describe(
+  node: NodeReader,
+  socket: string,
+  daemon: NodeDaemon,
+): Promise<Finding[]> {
   switch (daemon.is) {
     case "absent":
       // It is faster with a daemon, but nothing is wrong unless one was killed: it
@@ -112,7 +130,7 @@ function describe(socket: string, daemon: NodeDaemon): Finding[] {
         ? [warning(
           `the node daemon at "${socket}" has died: nothing listens there`,
           SLOWER,
-          { command: RESTART },
+          await adviseRestart(node),
         )]
         : [];
     case "foreign":
@@ -131,12 +149,14 @@ function describe(socket: string, daemon: NodeDaemon): Finding[] {
         isOff(socket)
           ? `ten calls within a minute got no answer, so other calls no longer use it; ${SLOWER}`
           : "each call waits a second for it, and then runs locally",
-        { command: daemon.isStopped ? `kill -CONT ${daemon.pid}` : RESTART },
+        daemon.isStopped
+          ? { command: `kill -CONT ${daemon.pid}` }
+          : await adviseRestart(node),
       )];
     case "running":
       // What is not used is reported by daemon-idle.
       return [
-        ...findOtherBuild(socket, daemon),
+        ...await findOtherBuild(node, socket, daemon),
         ...findDeclined(socket, daemon),
       ];
   }
@@ -144,13 +164,17 @@ function describe(socket: string, daemon: NodeDaemon): Finding[] {
 
 type Running = NodeDaemon & { readonly is: "running" };
 
-function findOtherBuild(socket: string, { state }: Running): Finding[] {
+async function findOtherBuild(
+  node: NodeReader,
+  socket: string,
+  { state }: Running,
+): Promise<Finding[]> {
   if (state?.build === buildIdentity) return [];
   return [warning(
     `the node daemon at "${socket}" is a different build than this program` +
       (state === undefined ? "" : `: version ${state.version}`),
     `it declines calls of this build, which then run locally; ${SLOWER}`,
-    { command: RESTART },
+    await adviseRestart(node),
   )];
 }
 
@@ -251,7 +275,7 @@ export const DAEMON_CHECKS: readonly Check[] = [
     cause:
       "The service was stopped or failed, or a configuration names a different socket.",
     look: "`cni daemon status`, `journalctl -u cni-daemon`.",
-    fix: "`cni daemon restart`.",
+    fix: "`cni daemon restart`, or delete the node's pod of its DaemonSet.",
     run: findAbsent,
   },
   {
@@ -263,7 +287,8 @@ export const DAEMON_CHECKS: readonly Check[] = [
     cause:
       "It was stopped by a signal, hangs, is a different build, or runs in different namespaces than the callers.",
     look: "`cni daemon status`.",
-    fix: "`cni daemon restart`; `kill -CONT PID` for a stopped one.",
+    fix:
+      "`cni daemon restart`, or delete the node's pod of its DaemonSet; `kill -CONT PID` for a stopped one.",
     run: findUnused,
   },
   {

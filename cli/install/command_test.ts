@@ -895,6 +895,58 @@ Deno.test({
 });
 
 Deno.test({
+  name: "a daemon that systemd does not run is not restarted beside it" +
+    needsMounts.suffix,
+  ignore: needsMounts.ignore,
+  async fn(): Promise<void> {
+    // A machine that systemd runs: its first process is this shell.
+    const script = `set -e
+      mount -t tmpfs tmpfs /run
+      mkdir -p /run/systemd/system /run/conf
+      printf systemd >/proc/1/comm
+      cat >/run/systemctl <<'END'
+#!/bin/sh
+case $1 in show) cat /run/state;; *) echo "$*" >/run/done;; esac
+END
+      chmod +x /run/systemctl
+      export PATH=/run:$PATH
+      echo '{"cniVersion": "1.1.0", "name": "n", "plugins": [{"type": "bridge", "daemonSocket": "/run/none.sock"}]}' >/run/conf/n.conflist
+      for state in 'disabled 0' ' 0' 'enabled 0' 'disabled 1'; do
+        printf 'UnitFileState=%s\nMainPID=%s\n' "\${state% *}" "\${state#* }" >/run/state
+        ${BIN}/cni daemon restart >/dev/null || echo "exits with $?" >&2
+        [ ! -e /run/done ] || cat /run/done >&2
+        rm -f /run/done
+        ${BIN}/cni doctor --json --conf-dir /run/conf --cache-dir /run/cache |
+          tr -d '\n' && echo
+      done`;
+    const { stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["-mnpf", "--mount-proc", "sh", "-c", script],
+    }).output();
+    const decoder = new TextDecoder();
+    const refused =
+      "Cannot restart the node daemon: cni-daemon.service is not " +
+      "enabled and does not run; delete this node's pod of the DaemonSet that " +
+      "runs the daemon or, without a DaemonSet, run cni daemon enable\n" +
+      "exits with 1\n";
+    const restarted = "restart cni-daemon.service\n";
+    assertEquals(
+      decoder.decode(stderr),
+      refused + refused + restarted + restarted,
+    );
+    const fixes = decoder.decode(stdout).trim().split("\n").map((line) =>
+      JSON.parse(line).findings
+        .find(({ code }: { code: string }) => code === "CNI0402")
+    );
+    assertEquals(fixes.map((found) => /^cni daemon/.test(found?.command)), [
+      false,
+      false,
+      true,
+      true,
+    ], JSON.stringify(fixes));
+  },
+});
+
+Deno.test({
   name: "a daemon that systemd did not start is restarted with its flags" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,

@@ -78,6 +78,11 @@ export function noteStillRuns(pid: number): string {
     `kill ${pid}, or stop the program that runs it`;
 }
 
+/** How to restart a daemon that systemd does not run. */
+export const RESTART_POD =
+  "delete this node's pod of the DaemonSet that runs the daemon or, without a " +
+  "DaemonSet, run cni daemon enable";
+
 /** The service's state in systemd. */
 export interface ServiceState {
   /** `loaded`, `not-found`, `masked` or `bad-setting`. */
@@ -139,6 +144,18 @@ export class DaemonService {
   }
 
   /**
+   * Reports whether systemd runs the daemon of this node, or would: otherwise another
+   * program may run one, such as a pod of a DaemonSet, and a second would take its
+   * sockets.
+   *
+   * @throws {CniError} 999 if systemd does not answer
+   */
+  async isInUse(): Promise<boolean> {
+    const { file, pid } = await this.read();
+    return /^(enabled|static)/.test(file ?? "") || pid !== 0;
+  }
+
+  /**
    * Returns what {@linkcode update} would do.
    *
    * @throws {CniError} 5 if the unit is another program's, 999 if systemd does not answer
@@ -195,9 +212,16 @@ export class DaemonService {
   /**
    * Starts it again.
    *
-   * @throws {CniError} 999 if systemd refuses
+   * @throws {CniError} 999 if systemd refuses, or is not what runs the daemon
    */
   async restart(): Promise<void> {
+    if (!await this.isInUse()) {
+      throw new CniError(
+        ErrorCode.Internal,
+        `Cannot restart the node daemon: ${NAME} is not enabled and does not ` +
+          `run; ${RESTART_POD}`,
+      );
+    }
     await this.#systemctl("restart", NAME);
   }
 
