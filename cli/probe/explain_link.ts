@@ -11,8 +11,9 @@ import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
 import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
 import { type Cause, removal } from "./cause.ts";
-import { findMaster } from "../node/live.ts";
+import { findMaster, listLive } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
+import { listUplinks } from "../node/routers.ts";
 import { findEnded } from "./reasons.ts";
 import type { Trace } from "./trace.ts";
 import { isOnNode } from "./traced_link.ts";
@@ -89,12 +90,21 @@ function explainFilter(node: NodeReader, link: Link, side: Side): Cause {
   const [filter] = filters;
   const look = shell`tc -s filter show dev ${name} ` + side;
   const del = shell`tc filter del dev ${name} ` + side;
+  const isOne = filter !== undefined && filters.length === 1;
   return explainRedirect(node, side === "ingress" ? [name] : []) ?? {
     check: "packet-ends",
     text: `a filter of traffic control drops packets on "${name}" (${side})`,
-    ...filter !== undefined && filters.length === 1
+    // The node's own datapath may be there, as of Cilium.
+    ...isOne && !listUplinks(node).some(({ index }) => index === link.index)
       ? removal(`${del} pref ${filter.priority}`, look)
-      : { advice: `delete the filter by its pref: ${del} pref PREF`, look },
+      : {
+        advice: isOne
+          ? "find out which program added the filter; to delete it: " +
+            `${del} pref ${filter.priority}`
+          : "find out which program added the filters; to delete one: " +
+            `${del} pref PREF`,
+        look,
+      },
   };
 }
 
@@ -125,32 +135,54 @@ export function explainPort(node: NodeReader, port: Link): Cause | undefined {
     .filter(({ masterIndex }) => masterIndex === bridge.index);
   const listed = (some: readonly Link[]): string =>
     some.map(({ name }) => `"${name}"`).join(", ");
-  const setAll = (some: readonly Link[], options: string): string[] =>
-    some.map(({ name }) => shell`bridge link set dev ${name} ` + options);
-  const found = (text: string, commands: readonly string[]): Cause => ({
-    check: "packet-ends",
-    text,
-    command: commands.join(" && "),
-    look: shell`bridge -details link show master ${bridge.name}`,
-  });
+  // Of other ports, such as the node's cable, their program decides.
+  const ofContainers = new Set(
+    listLive(node).flatMap(({ hostEnd }) => hostEnd?.index ?? []),
+  );
+  const isOwn = ({ index }: Link): boolean => ofContainers.has(index);
+  const found = (
+    text: string,
+    some: readonly Link[],
+    options: string,
+    before: readonly string[] = [],
+  ): Cause => {
+    const commands = some.filter(isOwn)
+      .map(({ name }) => shell`bridge link set dev ${name} ` + options);
+    return {
+      check: "packet-ends",
+      text,
+      ...commands.length > 0
+        ? { command: [...before, ...commands].join(" && ") }
+        : { advice: `change it in the program that manages "${bridge.name}"` },
+      look: shell`bridge -details link show master ${bridge.name}`,
+    };
+  };
   const held = ports.filter(({ port }) =>
     port?.state === "listening" || port?.state === "learning"
   );
   if (held.length > 0) {
-    return found(
+    const cause = found(
       `STP holds back ${listed(held)}, ports of "${bridge.name}"`,
-      [
-        shell`ip link set ${bridge.name} type bridge stp_state 0`,
-        ...setAll(held, "state 3"),
-      ],
+      held,
+      "state 3",
+      [shell`ip link set ${bridge.name} type bridge stp_state 0`],
     );
+    // A cable may close a loop.
+    return ports.every(isOwn) ? cause : {
+      ...cause,
+      command: undefined,
+      advice: "wait: a port forwards after twice the forward_delay of " +
+        `"${bridge.name}", which you may lower; if it does not, change it in ` +
+        "the program that manages the bridge",
+    };
   }
   // The kernel disables a port whose link has no carrier.
   const isOn = bridge.isUp && port.isUp && port.isOperational;
   if (isOn && port.port !== undefined && port.port.state !== "forwarding") {
     return found(
       `"${port.name}" is ${port.port.state} as a port of "${bridge.name}"`,
-      setAll([port], "state 3"),
+      [port],
+      "state 3",
     );
   }
   const isolated = ports.filter(({ port }) => port?.isolated === true);
@@ -160,7 +192,8 @@ export function explainPort(node: NodeReader, port: Link): Cause | undefined {
     return found(
       `ports of "${bridge.name}" are isolated from each other: ` +
         listed(isolated),
-      setAll(isolated, "isolated off"),
+      isolated,
+      "isolated off",
     );
   }
   const deaf = ports.filter(({ port }) =>
@@ -169,6 +202,7 @@ export function explainPort(node: NodeReader, port: Link): Cause | undefined {
   return deaf.length === 0 ? undefined : found(
     `"${bridge.name}" neither learns the MACs behind ${listed(deaf)} nor ` +
       "floods there",
-    setAll(deaf, "learning on flood on"),
+    deaf,
+    "learning on flood on",
   );
 }

@@ -236,7 +236,7 @@ function explainArp(lossy: Lossy): Found {
 /** Explains that the node sends answers by a different link than the container's. */
 function explainReturn(lossy: Lossy): Found {
   const { node: { host }, end: { entry, start: { address: { ip } } } } = lossy;
-  const own = explainOwn(host, ip);
+  const own = explainOwn(host, ip, true);
   if (own !== undefined) return own;
   const back = lookUp(host, { destination: ip });
   if (back !== undefined && back.ifindex === entry?.index) return undefined;

@@ -17,6 +17,7 @@ import { IpProtocol } from "../../ffi/nftables/trace.ts";
 import type { Ip } from "../../net/ip.ts";
 import { type Cause, removal } from "./cause.ts";
 import { findMaster } from "../node/live.ts";
+import { listUplinks } from "../node/routers.ts";
 import type { Probe } from "./packet.ts";
 import { decide, type Decision, type RoutedPacket } from "./routing.ts";
 
@@ -29,10 +30,15 @@ export interface Hop {
   readonly input: string;
 }
 
-/** Explains by the first namespace where a rule or a route stops a probe. */
+/**
+ * Explains by the first namespace where a rule or a route stops a probe.
+ *
+ * @param isToContainer Whether the destination is a container's
+ */
 export function explainStop(
   probe: Probe,
   hops: readonly Hop[],
+  isToContainer: boolean,
 ): Cause | undefined {
   for (const hop of hops) {
     using rtnl = Rtnl.open(hop.netns.path);
@@ -45,7 +51,7 @@ export function explainStop(
         return describeStop(decide(rules, routes, marked), hop, marked);
       }).find(Boolean) ??
       (decision?.route?.type === "local" && hop.container === undefined
-        ? explainOwn(rtnl, probe.destination, "lo")
+        ? explainOwn(rtnl, probe.destination, isToContainer, "lo")
         : undefined);
     if (cause !== undefined) return cause;
   }
@@ -178,23 +184,39 @@ export const ADD_DEFAULT =
   "add a default route with the program that manages the node's network";
 
 /**
- * Explains that a namespace itself has an address.
+ * Explains that the node itself has an address.
  *
+ * @param isContainers Whether the address is a container's; the node may need any other
  * @param only The link that must have it; any if undefined
  */
 export function explainOwn(
   rtnl: Rtnl,
   ip: Ip,
+  isContainers: boolean,
   only?: string,
 ): Cause | undefined {
   const own = rtnl.address.list().find(({ address }) => address.ip.equals(ip));
   const link = own && rtnl.link.find(own.ifindex)?.name;
   if (link === undefined || link !== (only ?? link)) return undefined;
+  // Without the address of its uplink, the node would be cut off.
+  const isUplink = listUplinks({ host: rtnl }).some(({ name }) =>
+    name === link
+  );
   return {
     check: "packet-ends",
     text: `the node itself has ${ip}, on "${link}"`,
-    command: shell`ip address del ${own?.address} dev ${link}`,
-    advice: "unless the node is meant to answer there",
+    ...isContainers && !isUplink
+      ? {
+        command: shell`ip address del ${own?.address} dev ${link}`,
+        advice: "unless the node is meant to answer there",
+      }
+      : {
+        advice: isContainers
+          ? "change the address of the container, not the node's"
+          : "find out why the node does not answer there (for a ping, see " +
+            "net.ipv4.icmp_echo_ignore_all); delete the address only if it " +
+            "belongs to another host",
+      },
     look: shell`ip address show to ${ip}`,
   };
 }

@@ -1,5 +1,5 @@
 /** `cni doctor --pod`: where the packets of a container end. */
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { CniFlags } from "../flags.ts";
 import type { ShownCause, ShownProbe } from "./show.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
@@ -339,6 +339,49 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       Error,
       'There is no pod "default/wbe"; did you mean "default/web"?',
     ).then(() => {}));
+});
+
+/** What a command could only fix by cutting off the node or other programs. */
+const ADVISED: readonly (Fault & { readonly to?: string })[] = [
+  {
+    name: "the address of the uplink",
+    pod: WEB,
+    to: "192.0.2.1",
+    text: /^the node itself has 192.0.2.1, on "out0"$/,
+    breaks: "echo 1 > /proc/sys/net/ipv4/icmp_echo_ignore_all",
+    fixes: "echo 0 > /proc/sys/net/ipv4/icmp_echo_ignore_all",
+  },
+  {
+    name: "an address of the node on lo",
+    pod: WEB,
+    to: "192.0.2.50:81",
+    text: /^the node itself has 192.0.2.50, on "lo"$/,
+    breaks: "ip addr add 192.0.2.50/32 dev lo",
+    fixes: "ip addr del 192.0.2.50/32 dev lo",
+  },
+  {
+    name: "STP of a bridge with a cable",
+    pod: DB,
+    text: /^STP holds back "veth\w+", ports of "lan0"$/,
+    breaks: "ip link add cable0 type veth peer name cable1; " +
+      "ip link set cable0 up master lan0; ip link set cable1 up; " +
+      "bridge link set dev $end state 1",
+    fixes: "bridge link set dev $end state 3; ip link del cable0",
+  },
+];
+
+rootTest("cni doctor --pod keeps the node connected", NEEDS, async (t) => {
+  using scene = await DoctorScene.create();
+  for (const { name, pod, to, text, breaks, fixes } of ADVISED) {
+    await t.step(name, async () => {
+      scene.sh(fill(breaks, scene, pod));
+      const { causes } = await probePod(scene, pod, to ? { to } : {});
+      scene.sh(fill(fixes, scene, pod));
+      const cause = causes.find(({ message }) => text.test(message));
+      assert(cause?.advice, JSON.stringify(causes));
+      assertEquals(cause.fix, null);
+    });
+  }
 });
 
 rootTest(

@@ -257,7 +257,11 @@ async function findCause(
   if (isWell(traced.answer) && kind !== "host port") {
     return isRefused(wanted, traced.answer)
       ? explainTranslation(traced, node) ??
-        explainStop(wanted.probe, listHops(node, wanted))
+        explainStop(
+          wanted.probe,
+          listHops(node, wanted),
+          isToContainer(wanted),
+        )
       : undefined;
   }
   const ends = [subject, peer];
@@ -282,7 +286,8 @@ async function findCause(
   const { probe } = wanted;
   const hops = listHops(node, wanted);
   const containers = ends.flatMap((end) => end?.hostLinks ?? []);
-  return explainStop(probe, hops) ?? explainRedirect(node, containers) ??
+  return explainStop(probe, hops, isToContainer(wanted)) ??
+    explainRedirect(node, containers) ??
     explainTranslation(traced, node) ??
     explainNextHop(probe, hops, containers) ??
     explainTtl(answer, traced, subject) ?? await explainPaths() ??
@@ -385,26 +390,33 @@ async function explainLength(
     .flatMap(({ hostLinks }) => hostLinks)
     .flatMap((name) => node.host.link.find(name) ?? []);
   const narrow = links.find(({ mtu }) => mtu < length);
+  const uplinks = listUplinks(node);
   const text = `packets of ${length} bytes to ${destination} are lost, but ` +
     "shorter ones arrive";
   if (narrow !== undefined) {
+    const look = shell`ip link show ${narrow.name}`;
     return {
       check: "packet-ends",
       text: `${text}: the MTU of "${narrow.name}" is ${narrow.mtu}`,
-      command: shell`ip link set ${narrow.name} mtu ${length}`,
-      look: shell`ip link show ${narrow.name}`,
+      // What the node sends must pass the network behind its uplink.
+      ...uplinks.some(({ index }) => index === narrow.index)
+        ? { advice: `set "mtu" of the network to ${narrow.mtu}` }
+        : { command: shell`ip link set ${narrow.name} mtu ${length}` },
+      look,
     };
   }
-  const [uplink] = kind === "outside" || kind === "name server" ||
-      kind === "named" && peer === undefined
-    ? listUplinks(node)
-    : [];
+  const isBeyond = kind === "outside" || kind === "name server" ||
+    kind === "named" && peer === undefined;
   return {
     check: "packet-ends",
     text: `${text}: the path from ${from.name} has an MTU of about ${most}`,
-    command: uplink && shell`ip link set ${uplink.name} mtu ${most}`,
-    advice:
-      "so that senders learn the MTU; or find the link with the smaller MTU",
+    // With a smaller MTU, an uplink may drop what others send to the node.
+    advice: isBeyond && uplinks.length > 0
+      ? `set MTU ${most} for the node's ` +
+        (kind === "outside" ? "default route" : `route to ${destination}`) +
+        ` (ip route change … mtu lock ${most}), so that senders learn it; or ` +
+        "find the link with the smaller MTU"
+      : "find the link with the smaller MTU",
     look: `tracepath -n ${destination}`,
   };
 }
@@ -412,10 +424,11 @@ async function explainLength(
 /** Explains a loss with the host that refused the packet, or with how it left the node. */
 function explainRest(
   node: NodeReader,
-  { probe, kind, subject }: Wanted,
+  wanted: Wanted,
   traced: Trace,
   { error }: Answer,
 ): Cause | undefined {
+  const { probe, kind, subject } = wanted;
   const { icmp } = traced.answer;
   // The destination itself reports that nothing listens on the port.
   if (icmp?.sender.equals(probe.destination) && kind !== "name server") {
@@ -469,12 +482,19 @@ function explainRest(
     };
   }
   if (kind === "named") {
-    return explainOwn(node.host, probe.destination) ??
+    return explainOwn(node.host, probe.destination, isToContainer(wanted)) ??
       explainUntranslated(traced, node) ?? explainDeparture(traced);
   }
   return kind === "outside" && subject.isMasqueraded
     ? explainUntranslated(traced, node)
     : undefined;
+}
+
+/** Reports whether the destination of a probe is an address of a container. */
+function isToContainer({ probe, subject, peer }: Wanted): boolean {
+  return [subject, peer].some((end) =>
+    end?.start.address.ip.equals(probe.destination)
+  );
 }
 
 /** Describes how a packet left the node, if nothing else is known about it. */
