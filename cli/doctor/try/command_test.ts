@@ -13,6 +13,7 @@ import { DoctorScene } from "../testing/scene.ts";
 import { needsBin } from "../../../tests/_harness/executables.ts";
 import schema from "./try.schema.json" with { type: "json" };
 import { validate } from "../../../tests/_harness/json_schema.ts";
+import { needsKind } from "../../../tests/_harness/on_master.ts";
 import { ToolHost } from "../../../tests/_harness/tool_host.ts";
 import {
   needsInetRules,
@@ -20,6 +21,7 @@ import {
 } from "../../../tests/_harness/rules.ts";
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
+const needsVlan = needsKind("vlan");
 const hasPerl = ((): boolean => {
   try {
     Deno.statSync("/usr/bin/perl");
@@ -224,6 +226,51 @@ esac
     Deno.removeSync(path);
     assertEquals(more && pairs(more), ["A-B 4", "B-A 4"]);
     assertEquals(exitCode, 0);
+  });
+
+  const vlanOf = (): string =>
+    scene.writeNetwork("30-more", [{
+      type: "vlan",
+      master: "out0",
+      vlanId: 7,
+      ipam: scene.hosts.hostLocal("10.9.8.0/24"),
+    }]);
+
+  await t.step({
+    name: `a VLAN has room for one container${needsVlan.suffix}`,
+    ignore: needsVlan.ignore,
+    fn: async () => {
+      const path = vlanOf();
+      const { networks: [, , more], exitCode } = await tryAll(scene);
+      Deno.removeSync(path);
+      assertEquals(more?.failures, []);
+      assertEquals([more?.addresses.length, exitCode], [1, 0]);
+    },
+  });
+
+  await t.step("a VLAN that a container uses is not tried", async () => {
+    const [netns, id] = [scene.hosts.addNetns(), "7777777777777777"];
+    const ipam = scene.hosts.hostLocal("10.9.7.0/24");
+    // Of another type, because the kernel may have no VLANs.
+    const path = scene.writeNetwork("30-more", [{ type: "ptp", ipam }]);
+    await scene.attach("30-more", netns, id, "seven");
+    vlanOf();
+    const { networks: [, , more], exitCode } = await tryAll(scene);
+    scene.writeNetwork("30-more", [{ type: "ptp", ipam }]);
+    await scene.detach("30-more", netns, id);
+    Deno.removeSync(path);
+    assertEquals(more?.skipped, "its VLAN is in use by default/seven eth0");
+    assertEquals(exitCode, 0);
+  });
+
+  await t.step("a master in the container is not there", async () => {
+    const path = scene.writeNetwork("30-more", [
+      { type: "macvlan", master: "eth9", linkInContainer: true },
+    ]);
+    const { networks: [, , more], exitCode } = await tryAll(scene);
+    Deno.removeSync(path);
+    assertEquals(exitCode, 0);
+    assertEquals(more?.skipped, "macvlan needs a master in the container");
   });
 
   await t.step("a network that takes a device is not tried", async () => {

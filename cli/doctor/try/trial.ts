@@ -116,8 +116,9 @@ export async function runTrial(
   using a = NetNs.create();
   using b = NetNs.create();
   const id = crypto.randomUUID().slice(0, 8);
-  // One address is enough for one container.
-  const places = listStatic(network).length > 0 ? [a] : [a, b];
+  // One address, or one VLAN, is enough for one container.
+  const isForOne = listStatic(network).length > 0 || hasVlan(network);
+  const places = isForOne ? [a] : [a, b];
   const ends = places.map((netns, at): RuntimeConf => ({
     containerId: `cni-doctor-${id}-${at === 0 ? "a" : "b"}`,
     netns: netns.path,
@@ -310,6 +311,11 @@ function listStatic({ plugins }: ConfiguredNetwork): string[] {
   });
 }
 
+/** Reports whether the kernel has the link of a network only once: a VLAN of a master. */
+function hasVlan({ plugins }: ConfiguredNetwork): boolean {
+  return plugins.some(({ type }) => type === "vlan");
+}
+
 /** Explains why a network cannot be tried without harm; undefined if it can. */
 function findObstacle(
   node: NodeReader,
@@ -322,6 +328,11 @@ function findObstacle(
   if (used !== undefined) {
     return `its address ${used.ip} is in use by ${used.attachment}`;
   }
+  const holder = listLive(node)
+    .find(({ cached }) => cached.network === network.name);
+  if (hasVlan(network) && holder !== undefined) {
+    return `its VLAN is in use by ${holder.attachment}`;
+  }
   for (const { type, document } of plugins) {
     const metadata = METADATA.get(type);
     if (metadata?.network?.lowerLink?.(document)?.use === "moved") {
@@ -329,6 +340,9 @@ function findObstacle(
     }
     if (metadata?.kind === "meta" && metadata.runs?.areNetworks) {
       return `${type} needs a pod; those of its networks that have a file are tested`;
+    }
+    if (findValue(document, "linkInContainer") === true) {
+      return `${type} needs a master in the container`;
     }
     if (findValue(document, "mode") === "passthru") {
       return `${type} gives its master to one container only`;
