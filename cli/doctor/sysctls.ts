@@ -20,7 +20,11 @@ import {
 } from "../../plugins/parts/address/ip_forward.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
 import { listLive } from "../node/live.ts";
-import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
+import {
+  forwardingCommand,
+  nameOfSysctl,
+  readSysctlOf,
+} from "../node/sysctls.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { findValue } from "../../base/json/json.ts";
@@ -53,7 +57,7 @@ function findForwarding(node: NodeReader): Findings {
       `${name} is 0, and ${use} IPv${family}`,
       "their packets do not leave the node",
       {
-        command: shell`sysctl -w ${name}=1`,
+        command: forwardingCommand(node.host, family),
         fix: {
           did: `set ${name} to 1`,
           run: () => enableForwarding(node.host.netns, family),

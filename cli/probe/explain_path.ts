@@ -19,7 +19,11 @@ import { FORWARDING } from "../../plugins/parts/address/ip_forward.ts";
 import { adviseRepair, findDifferences } from "../node/differences.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listUplinks } from "../node/routers.ts";
-import { nameOfSysctl, readSysctlOf } from "../node/sysctls.ts";
+import {
+  forwardingCommand,
+  nameOfSysctl,
+  readSysctlOf,
+} from "../node/sysctls.ts";
 import type { Cause } from "./cause.ts";
 import { FAR, isOnHost, type ProbeEndpoint } from "./endpoint.ts";
 import { explainPort } from "./explain_link.ts";
@@ -181,7 +185,9 @@ async function explainForwarding({ node, end }: Lossy): Promise<Found> {
     text: ofNode.includes(key)
       ? `${name} is 0`
       : `packets of ${origin.name} are lost: ${name} is 0`,
-    command: shell`sysctl -w ${name}=1`,
+    command: key === FORWARDING[family]
+      ? forwardingCommand(node.host, family)
+      : shell`sysctl -w ${name}=1`,
   };
 }
 

@@ -28,7 +28,11 @@ import {
   type NodeReaderOptions,
 } from "../../node/node_reader.ts";
 import { listNotForwarded } from "../sysctls.ts";
-import { nameOfSysctl, readSysctlOf } from "../../node/sysctls.ts";
+import {
+  forwardingCommand,
+  nameOfSysctl,
+  readSysctlOf,
+} from "../../node/sysctls.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
 import { Endpoints, type ProbeEndpoint } from "../../probe/endpoint.ts";
@@ -150,7 +154,10 @@ export async function runTrial(
     stops = [...stops, ...await putBack(guard, failures)];
   }
   if (made.results.length === ends.length) {
-    stops.push(...off.filter((family) => isOff(node, family)).map(explainOff));
+    stops.push(
+      ...off.filter((family) => isOff(node, family))
+        .map((family) => explainOff(node, family)),
+    );
   }
   // Bridges are never deleted; other containers may have come meanwhile.
   const known = new Set([...before, ...shared, ...MODULE_LINKS]);
@@ -178,12 +185,12 @@ function isOff({ host }: NodeReader, family: IpFamily): boolean {
 }
 
 /** Explains forwarding that only ADD enabled: it is restored, and stays off. */
-function explainOff(family: IpFamily): Stop {
+function explainOff({ host }: NodeReader, family: IpFamily): Stop {
   const name = nameOfSysctl(FORWARDING[family]);
   return {
     at: "CNI0601",
     text: `${name} was 0 before ADD turned it on, and is again`,
-    fix: `sysctl -w ${name}=1`,
+    fix: forwardingCommand(host, family),
   };
 }
 

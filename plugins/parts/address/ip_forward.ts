@@ -187,7 +187,7 @@ function leadsOut(host: Rtnl, { index, linkIndex = index }: Link): boolean {
 }
 
 /** Finds the links over which the host has learned routes or addresses. */
-function findLinksToRouters(rtnl: Rtnl): Set<number | undefined> {
+export function findLinksToRouters(rtnl: Rtnl): Set<number | undefined> {
   const learned = [
     ...rtnl.route.listEntries().filter(({ origin }) => origin === "router")
       .flatMap(({ nextHops }) => nextHops),

@@ -40,6 +40,19 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "IPv6 forwarding is off on a node with a router that advertises",
+    checks: ["ip-forward"],
+    message: /net.ipv6.conf.all.forwarding is 0, and 1 interface .*uses IPv6/,
+    // Otherwise the node would lose the router.
+    command:
+      /^sysctl -w net\/ipv6\/conf\/out0\/accept_ra=2 && sysctl -w net.ipv6.conf.all.forwarding=1$/m,
+    seed: ip(
+      "echo 0 > /proc/sys/net/ipv6/conf/all/forwarding; ip address add 2001:db8:77::7/64 dev out0 valid_lft 1000 preferred_lft 1000",
+      "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; ip address del 2001:db8:77::7/64 dev out0; echo 1 > /proc/sys/net/ipv6/conf/out0/accept_ra",
+    ),
+    follow: true,
+  },
+  {
     name: "the IPv6 router is ignored",
     checks: ["router-ignored"],
     message:
