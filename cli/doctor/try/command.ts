@@ -139,9 +139,12 @@ function formatTrial(trial: Trial, style: Style): string {
     ...failures.flatMap(({ command, message }) =>
       lines(command === "left" ? message : `${command} failed: ${message}`)
     ),
-    ...trial.stops.flatMap(({ at, text, fix }) => [
+    ...trial.stops.flatMap(({ at, text, fix, advice }) => [
       ...lines(`stopped at ${at}: ${text}`),
       ...fix === null ? [] : [`${INDENT}${INDENT}fix:  ${showControls(fix)}`],
+      ...fix !== null || advice === null
+        ? []
+        : [`${INDENT}${INDENT}do:   ${showControls(advice)}`],
     ]),
     ...lost.length > 0 && trial.stops.length === 0
       ? lines(

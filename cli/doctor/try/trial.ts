@@ -70,6 +70,8 @@ export interface Stop {
   readonly at: string;
   readonly text: string;
   readonly fix: string | null;
+  /** What to do if no command does it, or what to know of the command. */
+  readonly advice: string | null;
 }
 
 /** An end of an attempt. */
@@ -191,6 +193,7 @@ function explainOff({ host }: NodeReader, family: IpFamily): Stop {
     at: "CNI0601",
     text: `${name} was 0 before ADD turned it on, and is again`,
     fix: forwardingCommand(host, family),
+    advice: null,
   };
 }
 
@@ -206,6 +209,7 @@ async function putBack(
         `${nameOfSysctl(key)} was 0 before ADD turned it on, and stays 1: ` +
         "another interface appeared on the node during the test",
       fix: null,
+      advice: null,
     }));
   } catch (error) {
     failures.push({ command: "left", message: formatFailureText(error) });
@@ -299,8 +303,8 @@ function listStops(probed: readonly Probed[]): Stop[] {
   const stops = new Map<string, Stop>();
   for (const { cause } of probed) {
     if (cause === undefined) continue;
-    const { check, text, command: fix = null } = cause;
-    stops.set(text, { at: codeOf(check), text, fix });
+    const { check, text, command: fix = null, advice = null } = cause;
+    stops.set(text, { at: codeOf(check), text, fix, advice });
   }
   return [...stops.values()];
 }
@@ -335,11 +339,6 @@ function findObstacle(
   if (used !== undefined) {
     return `its address ${used.ip} is in use by ${used.attachment}`;
   }
-  const holder = listLive(node)
-    .find(({ cached }) => cached.network === network.name);
-  if (hasVlan(network) && holder !== undefined) {
-    return `its VLAN is in use by ${holder.attachment}`;
-  }
   for (const { type, document } of plugins) {
     const metadata = METADATA.get(type);
     if (metadata?.network?.lowerLink?.(document)?.use === "moved") {
@@ -356,7 +355,11 @@ function findObstacle(
     }
     if (type === "multus-shim") return `${type} needs a pod`;
   }
-  return undefined;
+  const holder = listLive(node)
+    .find(({ cached }) => cached.network === network.name);
+  return hasVlan(network) && holder !== undefined
+    ? `its VLAN is in use by ${holder.attachment}`
+    : undefined;
 }
 
 /** Lists the names of the host's links. */
