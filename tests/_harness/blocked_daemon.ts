@@ -6,6 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
+import { ifPossible } from "../../base/files/io.ts";
 import { moduleCommand } from "./as_module.ts";
 
 /** How it stands still: `D` waits in the kernel, `S` for an event. */
@@ -86,7 +87,8 @@ export class BlockedDaemon implements AsyncDisposable {
   /** Stops it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#output.cancel();
-    this.#child.kill("SIGKILL");
+    // It ends by itself after its answer.
+    ifPossible(() => this.#child.kill("SIGKILL"));
     await this.#child.status;
     await Deno.remove(this.#directory, { recursive: true });
   }
