@@ -81,7 +81,7 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
   async del(call): Promise<void> {
     await detach(call, "ipvlan", [
       "end the host's access",
-      () => endHostAccess(call),
+      () => endHostAccess(call, "ipvlan"),
     ]);
   },
 
@@ -92,7 +92,7 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     await tryAll([
-      ["end the host's access", () => endStaleHostAccess(call)],
+      ["end the host's access", () => endStaleHostAccess(call, "ipvlan")],
       ["release stale addresses", async () => {
         if (call.config.ipam?.type) await call.ipam.gc();
       }],

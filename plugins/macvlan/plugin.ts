@@ -82,7 +82,7 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
   async del(call): Promise<void> {
     await detach(call, "macvlan", [
       "end the host's access",
-      () => endHostAccess(call),
+      () => endHostAccess(call, "macvlan"),
     ]);
   },
 
@@ -94,7 +94,7 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     await tryAll([
-      ["end the host's access", () => endStaleHostAccess(call)],
+      ["end the host's access", () => endStaleHostAccess(call, "macvlan")],
       ["release stale addresses", async () => {
         if (call.config.ipam?.type) await call.ipam.gc();
       }],

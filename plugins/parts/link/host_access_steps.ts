@@ -63,15 +63,21 @@ export async function repairHostAccess(call: HostAccessCall): Promise<void> {
   await repairAccess(call);
 }
 
+/** The kind of the host's links, which is that of the containers' interfaces. */
+type ShimKind = "macvlan" | "ipvlan";
+
 /**
  * Ends the host's access to a container.
  *
  * @throws {Error} If the kernel refuses
  */
-export async function endHostAccess(call: HostAccessCall): Promise<void> {
+export async function endHostAccess(
+  call: HostAccessCall,
+  kind: ShimKind,
+): Promise<void> {
   const result = readablePrevResult(call);
   const hasAccess = call.config.hostAccess ||
-    (result === undefined ? hasShims(call) : listsShim(result));
+    (result === undefined ? hasShims(call, kind) : listsShim(result));
   if (!hasAccess) return;
   const { endAccess } = await import("./host_access.ts");
   await endAccess(call);
@@ -82,8 +88,11 @@ export async function endHostAccess(call: HostAccessCall): Promise<void> {
  *
  * @throws {Error} If the kernel refuses
  */
-export async function endStaleHostAccess(call: HostAccessCall): Promise<void> {
-  if (!call.config.hostAccess && !hasShims(call)) return;
+export async function endStaleHostAccess(
+  call: HostAccessCall,
+  kind: ShimKind,
+): Promise<void> {
+  if (!call.config.hostAccess && !hasShims(call, kind)) return;
   const { endStaleAccess } = await import("./host_access.ts");
   await endStaleAccess(call);
 }
@@ -93,8 +102,11 @@ function listsShim({ interfaces }: Result): boolean {
   return interfaces.some(({ name, sandbox }) => !sandbox && isShimName(name));
 }
 
-/** Reports whether the host has such links, of any network. */
-function hasShims({ hostNetns }: HostAccessCall): boolean {
+/**
+ * Reports whether the host has such links, of any network. Not from a list of all
+ * links, which has one for each container of ptp and bridge.
+ */
+function hasShims({ hostNetns }: HostAccessCall, kind: ShimKind): boolean {
   using host = Rtnl.open(hostNetns);
-  return host.link.list().some(({ name }) => isShimName(name));
+  return host.link.list({ kind }).some(({ name }) => isShimName(name));
 }
