@@ -772,6 +772,20 @@ const ENABLED = `set -e
       ${BIN}/cni install "$0" --no-daemon --only host-local
       "$0/cni" daemon enable`;
 
+/** Runs a script in namespaces of its own, and returns what it printed and noted. */
+async function runAlone(
+  script: string,
+  directory: string,
+): Promise<[text: string, notes: string]> {
+  const { code, stdout, stderr } = await new Deno.Command("unshare", {
+    args: ["--mount", "--net", "sh", "-c", script, directory],
+  }).output();
+  const decoder = new TextDecoder();
+  const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
+  assertEquals(code, 0, text + notes);
+  return [text, notes];
+}
+
 Deno.test({
   name: "cni daemon enable says who starts the daemon if systemd does not " +
     `run, and cni uninstall that it still runs${needsMounts.suffix}`,
@@ -786,12 +800,7 @@ Deno.test({
       "$0/cni" daemon disable || echo "disable exits with $?"
       "$0/cni" uninstall "$0"
       ${BIN}/cni daemon status`;
-    const { code, stdout, stderr } = await new Deno.Command("unshare", {
-      args: ["--mount", "--net", "sh", "-c", script, node.bin],
-    }).output();
-    const decoder = new TextDecoder();
-    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
-    assertEquals(code, 0, text + notes);
+    const [text, notes] = await runAlone(script, node.bin);
     assertMatch(text, /^daemon installed$/m);
     for (const directory of [node.bin, "/opt/cni/bin"]) {
       assertStringIncludes(
@@ -839,12 +848,7 @@ Deno.test({
       done
       "$0/cni" uninstall "$0"
       ls ${UNIT} || true`;
-    const { code, stdout, stderr } = await new Deno.Command("unshare", {
-      args: ["--mount", "--net", "sh", "-c", script, node.bin],
-    }).output();
-    const decoder = new TextDecoder();
-    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
-    assertEquals(code, 0, text + notes);
+    const [text, notes] = await runAlone(script, node.bin);
     const exits = text.match(/^uninstall exits with .*/mg);
     assertEquals(exits, ["uninstall exits with 130", "uninstall exits with 1"]);
     assertStringIncludes(
@@ -875,12 +879,7 @@ Deno.test({
         ${BIN}/cni install /opt/cni/bin --only host-local
       done
       cat /run/log`;
-    const { code, stdout, stderr } = await new Deno.Command("unshare", {
-      args: ["--mount", "--net", "sh", "-c", script, node.bin],
-    }).output();
-    const decoder = new TextDecoder();
-    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
-    assertEquals(code, 0, text + notes);
+    const [text, notes] = await runAlone(script, node.bin);
     assertEquals(text.match(/^daemon .*/mg)?.map((row) => row.split(/ +/)[1]), [
       "installed",
       "failed",
