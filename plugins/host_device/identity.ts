@@ -49,7 +49,7 @@ export function isPhysical({ kind }: Pick<Link, "kind">): boolean {
  * Lists the links of a container that can be the device of a record: the one that
  * has its index or, if the container has changed that, all that are like it.
  */
-export function listPossible(
+export function listCandidates(
   { links, hostNsid }: ContainerLinks,
   record: DeviceRecord,
 ): Link[] {
@@ -75,14 +75,14 @@ export function findInContainer(
   listOthers: () => readonly DeviceRecord[],
 ): Link | undefined {
   const inside = readContainerLinks(sandbox, host);
-  const possible = listPossible(inside, record);
+  const possible = listCandidates(inside, record);
   const [first] = possible;
   if (first === undefined || first.index === record.index) return first;
   const isCertain = isPhysical(record) || record.linkIndex !== undefined;
   if (!isCertain || findOnHost(host.link.list(), record) !== undefined) {
     return undefined;
   }
-  const others = listOthers().flatMap((other) => listPossible(inside, other));
+  const others = listOthers().flatMap((other) => listCandidates(inside, other));
   return onlyOf(possible.filter((link) => !others.includes(link)));
 }
 

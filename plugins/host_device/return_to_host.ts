@@ -16,7 +16,7 @@ import {
   type ContainerLinks,
   findInContainer,
   isPhysical,
-  listPossible,
+  listCandidates,
   readContainerLinks,
 } from "./identity.ts";
 import { type HostState, moveOut, reclaim } from "./move.ts";
@@ -128,7 +128,7 @@ function withoutRecorded(
   inside: ContainerLinks,
   others: readonly DeviceRecord[],
 ): ContainerLinks {
-  const recorded = others.flatMap((record) => listPossible(inside, record));
+  const recorded = others.flatMap((record) => listCandidates(inside, record));
   const links = inside.links.filter((link) => !recorded.includes(link));
   return { ...inside, links };
 }
