@@ -31,11 +31,11 @@ import {
 import { DaemonService, RESTART_POD } from "../install/daemon_service.ts";
 import type { Remedy } from "../probe/cause.ts";
 import { listRuntimes } from "./runtimes.ts";
-import type { NodeReader } from "../node/node_reader.ts";
+import { type NodeReader, readOnce } from "../node/node_reader.ts";
 import { findOwnPlugin } from "../node/plugin_file.ts";
 
 /** Describes how to start a daemon anew. The labels are those in deploy/. */
-async function adviseRestart({ signal }: NodeReader): Promise<Remedy> {
+const adviseRestart = readOnce(async ({ signal }): Promise<Remedy> => {
   const service = DaemonService.find(signal);
   const isPod = service?.isLive === true &&
     !await service.isInUse().catch(() => true);
@@ -46,7 +46,7 @@ async function adviseRestart({ signal }: NodeReader): Promise<Remedy> {
         "-l 'app in (cni-plugins, cni-daemon, multus)'",
     }
     : { command: "cni daemon restart" };
-}
+});
 
 /** Shows the pods of thick multus. */
 const SHOW_THICK = "kubectl -n kube-system get pods -l app=multus";
