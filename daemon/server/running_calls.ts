@@ -18,7 +18,10 @@ import { CallProgress } from "./call_progress.ts";
 /** How far the times of files may lag behind, in ms. */
 const CLOCK_MS = 50;
 
-/** How long a DEL continues without its caller, in ms. No program of a plugin may run longer. */
+/**
+ * How long a DEL continues without its caller, in ms: longer than each limit of its own
+ * programs. Third-party plugins have no limit.
+ */
 const ABANDONED_MS = 120_000;
 
 /** Why a call stops before it changes a later attachment. */
@@ -84,7 +87,7 @@ export class RunningCall {
     }
     this.endSignal = this.#cancel.signal;
     const onAbort = (): void => void this.#endAbandoned();
-    call.signal?.addEventListener("abort", onAbort, { once: true });
+    call.signal.addEventListener("abort", onAbort, { once: true });
   }
 
   /** Cancels the call if it does not end in time without its caller. */
