@@ -4,6 +4,7 @@
  * @module
  */
 
+import { fitsInterfaceName, IFNAMSIZ } from "../../net/interface_name.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { listNeeded, type NeededVariable } from "./variables.ts";
@@ -111,8 +112,6 @@ export function checkNetworkName(name: string): void {
   }
 }
 
-/** The longest interface name. Source: include/uapi/linux/if.h `IFNAMSIZ`, less the NUL. */
-export const INTERFACE_NAME_BYTES = 15;
 /** Go's unicode.IsSpace; JavaScript's `\s` has U+FEFF and lacks U+0085. */
 const FORBIDDEN_IN_INTERFACE_NAME =
   /[/:\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
@@ -132,12 +131,10 @@ export function checkInterfaceName(name: string): void {
       details === undefined ? {} : { details },
     );
   if (name === "") throw invalid("interface name is empty");
-  if (new TextEncoder().encode(name).length > INTERFACE_NAME_BYTES) {
+  if (!fitsInterfaceName(name)) {
     throw invalid(
       "interface name is too long",
-      `interface name should be less than ${
-        INTERFACE_NAME_BYTES + 1
-      } characters`,
+      `interface name should be less than ${IFNAMSIZ} characters`,
     );
   }
   if (name === "." || name === "..") {

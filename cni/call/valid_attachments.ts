@@ -12,6 +12,7 @@ import {
   MULTUS_CACHE_DIR,
   VALID_KEYS,
 } from "../config/types.ts";
+import { fitsInterfaceName } from "../../net/interface_name.ts";
 import { CniError } from "../../base/error.ts";
 import {
   ifPossible,
@@ -23,23 +24,24 @@ import { isObject, parseJson } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
 
 /**
- * Lists the attachments that the runtime lists as valid, and those that a plugin which
- * is itself a runtime (`Plugin.isRuntime`) made to the network.
+ * Lists the attachments that GC of a network keeps: the valid attachments in the
+ * runtime's list, and the attachments in the cache of a plugin that is itself a runtime
+ * (`Plugin.isRuntime`), such as multus.
  *
- * CRI-O runs GC of every network in its directory, and lists its own attachments
- * only. To a network that such a plugin runs for the pods it has none, so its list is
- * empty while all of them use the network.
+ * CRI-O runs GC for every network in its directory, and lists only its own
+ * attachments. It has none to a network that multus attaches, so its list is empty
+ * while pods use the network.
  *
  * Source: cri-o/ocicni pkg/ocicni/ocicni.go `GC`.
  *
- * A file that cannot be read, or was torn by a crash, keeps whatever its name may stand
- * for: GC must not release what lives.
+ * If a cache file cannot be read, every attachment that its name could describe is
+ * kept, because GC must not release the resources of a running container.
  *
  * @param config A parsed network configuration
- * @param network Its name
- * @param cacheDir The cache of such a plugin
- * @param onUnreadable Receives the paths of such files, unless the list has all that
- * they may stand for: then the plugin that runs the network names them itself
+ * @param network The network's name
+ * @param cacheDir The cache directory of the plugin that is a runtime
+ * @param onUnreadable Receives the path of each unreadable file, unless the runtime's
+ * list already contains every attachment that the file could describe
  * @returns Undefined if the runtime lists nothing
  * @throws {CniError} 7 if the list is malformed, 5 if the cache cannot be read
  */
@@ -52,19 +54,19 @@ export function listValidAttachments(
   const valid = decodeValidAttachments(config);
   if (valid === undefined) return undefined;
   const isValid = listedTest(valid);
-  const others = listOwn(cacheDir, { network, isValid, onUnreadable })
-    .filter((cached) => cached.network === network && !isValid(cached))
+  const cached = listReadable(cacheDir, { network, isValid, onUnreadable })
+    .filter((entry) => entry.network === network && !isValid(entry))
     .map(({ containerId, ifName }) => ({ containerId, ifName }));
-  return [...valid, ...others];
+  return [...valid, ...cached];
 }
 
 /**
  * Returns the configuration of an IPAM plugin for GC: byte for byte, unless the
- * runtime does not list all attachments to keep. The IPAM plugin might be
- * third-party, and know only what is listed. The Go plugin host-local would release
- * the addresses of the others.
+ * runtime's list lacks attachments that GC keeps. A third-party IPAM plugin, such as
+ * the Go plugin host-local, releases the addresses of all attachments that are not
+ * in the list.
  *
- * @param valid The attachments of {@linkcode listValidAttachments}, and maybe more
+ * @param valid The attachments to keep: at least those of {@linkcode listValidAttachments}
  */
 export function configOfGc(
   { bytes, document }: { bytes: Uint8Array; document: object },
@@ -76,18 +78,18 @@ export function configOfGc(
     containerID: containerId,
     ifname: ifName,
   }));
-  const others = Object.entries(document).filter(([key]) =>
+  const otherKeys = Object.entries(document).filter(([key]) =>
     !VALID_KEYS.includes(key.toLowerCase())
   );
   const lists = VALID_KEYS.map((key) => [key, list]);
-  return encodeJson(Object.fromEntries([...others, ...lists]));
+  return encodeJson(Object.fromEntries([...otherKeys, ...lists]));
 }
 
 /**
- * Lists the attachments in the cache. A directory of another user, such as root's
- * where a runtime is rootless, has nothing for this one's networks.
+ * Lists the attachments in the cache. A rootless runtime cannot read root's cache,
+ * which contains no attachments to its networks.
  */
-function listOwn(
+function listReadable(
   cacheDir: string,
   reading: Reading,
 ): readonly CachedAttachment[] {
@@ -109,7 +111,7 @@ interface CachedAttachment extends AttachmentId {
   readonly network: string;
 }
 
-/** Whose attachments are read. */
+/** The network whose attachments are read. */
 interface Reading {
   readonly network: string;
   readonly isValid: (attachment: AttachmentId) => boolean;
@@ -131,20 +133,17 @@ function listCached(
       unlessMissing(() => readFile(path)) ?? "gone"
     );
     if (file === "gone") return [];
-    const found = readCached(ifPossible(() => file && parseJson(file)));
-    if (found !== undefined) return [found];
+    const cached = readCached(ifPossible(() => file && parseJson(file)));
+    if (cached !== undefined) return [cached];
     const possible = attachmentsNamed(name, network);
     if (!possible.every(isValid)) onUnreadable(path);
-    return possible.map((one) => ({ ...one, network }));
+    return possible.map((attachment) => ({ ...attachment, network }));
   });
 }
 
-/** Source: include/uapi/linux/if.h `IFNAMSIZ`, less the NUL. */
-const IFNAME_BYTES = 15;
-
 /**
- * Lists the attachments to a network for which the name of a file of a cache may
- * stand, `<network>-<container ID>-<interface>`: all three may contain `-`.
+ * Lists the attachments to a network whose cache file could have this name. A name
+ * is `<network>-<container ID>-<interface>`, and all three parts can contain `-`.
  */
 export function attachmentsNamed(
   file: string,
@@ -157,15 +156,16 @@ export function attachmentsNamed(
     containerId: rest.slice(0, index),
     ifName: rest.slice(index + 1),
   })).filter(({ containerId, ifName }) =>
-    containerId !== "" && ifName !== "" && ifName.length <= IFNAME_BYTES
+    containerId !== "" && ifName !== "" &&
+    fitsInterfaceName(ifName)
   );
 }
 
 /**
- * Lists the attachments to a network for which unreadable files of a cache may stand. A
- * list of valid attachments that is made from the cache needs them.
+ * Lists the attachments to a network that unreadable cache files could describe, as
+ * their names suggest. A list of valid attachments must contain them.
  *
- * @param paths The files
+ * @param paths The unreadable files
  */
 export function listPossible(
   paths: readonly string[],
@@ -175,11 +175,11 @@ export function listPossible(
 }
 
 /**
- * Reads what a file of the cache is about.
+ * Reads the attachment that a cache file describes.
  *
  * Source: containernetworking/cni libcni/api.go `cachedInfo`.
  *
- * @returns Undefined if it has no attachment
+ * @returns Undefined if the file describes no attachment
  */
 function readCached(file: unknown): CachedAttachment | undefined {
   if (!isObject(file) || file["kind"] !== "cniCacheV1") return undefined;

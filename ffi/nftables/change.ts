@@ -8,13 +8,10 @@
  */
 
 import { alignUp, type Bytes, concat } from "../../net/bytes.ts";
+import { IFNAMSIZ } from "../../net/interface_name.ts";
 import { Flag } from "../netlink/message.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/request.ts";
-import {
-  type Expression,
-  INTERFACE_NAME_BYTES,
-  isOfXtables,
-} from "./expression.ts";
+import { type Expression, isOfXtables } from "./expression.ts";
 import {
   delChain,
   delElements,
@@ -89,7 +86,7 @@ const VALUE_TYPES = {
   ipv6_addr: { type: 8, length: 16 },
   inet_proto: { type: 12, length: 1 },
   inet_service: { type: 13, length: 2 },
-  ifname: { type: 41, length: INTERFACE_NAME_BYTES },
+  ifname: { type: 41, length: IFNAMSIZ },
 } as const;
 /** Source: nftables include/datatype.h `TYPE_BITS`. */
 const TYPE_BITS = 6;

@@ -17,6 +17,7 @@ import {
   u64be,
 } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { IFNAMSIZ } from "../../net/interface_name.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import { ADDRESS_OFFSETS, type AddressField } from "../socket/ip_header.ts";
@@ -205,8 +206,6 @@ export const VERDICTS = {
 const FAMILIES: Readonly<Record<IpFamily, number>> = { 4: 2, 6: 10 };
 /** Offset of the sender in an Ethernet header. Source: `struct ethhdr`. */
 const ETHERNET_SOURCE_OFFSET = 6;
-/** Length of an interface's name as a value. Source: include/uapi/linux/if.h `IFNAMSIZ`. */
-export const INTERFACE_NAME_BYTES = 16;
 /** Source: `NFT_CT_STATE`; `NF_CT_STATE_BIT()`. */
 const CONNTRACK_STATE = 0, ESTABLISHED_OR_RELATED = 2 | 4;
 /** Source: `NFT_CT_STATUS`; nf_conntrack_common.h `IPS_DST_NAT`. */
@@ -233,7 +232,7 @@ export function matchInputName(name: string): Expression[] {
 
 /** Encodes an interface's name as the kernel compares it. */
 export function encodeName(name: string): Bytes {
-  const bytes = new Uint8Array(INTERFACE_NAME_BYTES);
+  const bytes = new Uint8Array(IFNAMSIZ);
   bytes.set(new TextEncoder().encode(name));
   return bytes;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { fitsInterfaceName } from "../../net/interface_name.ts";
 import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
 import type { Listing, NetlinkSocket } from "../netlink/socket.ts";
@@ -536,17 +537,15 @@ function headerOf(link: string | number): { index?: number } {
   return typeof link === "number" ? { index: link } : {};
 }
 
-const encoder = new TextEncoder();
-
-/** Only alternative names may be longer than 15 bytes. */
+/** Returns the attribute for a name; an alternative name can be longer. */
 function nameOf(
   link: string | number,
 ): { name?: string; alternativeName?: string } {
   return typeof link !== "string"
     ? {}
-    : encoder.encode(link).length > 15
-    ? { alternativeName: link }
-    : { name: link };
+    : fitsInterfaceName(link)
+    ? { name: link }
+    : { alternativeName: link };
 }
 
 type LinkAttributes = NonNullable<

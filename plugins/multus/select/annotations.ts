@@ -14,10 +14,8 @@
  */
 
 import * as z from "zod/mini";
-import {
-  checkInterfaceName,
-  INTERFACE_NAME_BYTES,
-} from "../../../cni/call/args.ts";
+import { fitsInterfaceName } from "../../../net/interface_name.ts";
+import { checkInterfaceName } from "../../../cni/call/args.ts";
 import { ipSchema, optional, routeSchema } from "../../../cni/config/types.ts";
 import {
   CniError,
@@ -256,8 +254,7 @@ function checkLabel(text: string): void {
 }
 
 function checkInterface(name: string): void {
-  const bytes = new TextEncoder().encode(name).length;
-  if (bytes <= INTERFACE_NAME_BYTES && !/[ \t\n\v\f\r/]/.test(name)) return;
+  if (fitsInterfaceName(name) && !/[ \t\n\v\f\r/]/.test(name)) return;
   throw malformedItem(
     "Failed to parse interface name: must be less than 15 chars and not " +
       `contain '/' or spaces. interface name '${name}'`,

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { INTERFACE_NAME_BYTES } from "../../../cni/call/args.ts";
+import { MAX_INTERFACE_NAME_BYTES } from "../../../net/interface_name.ts";
 
 /**
  * Builds an interface name from a prefix and a hash. The interface can be found
@@ -18,7 +18,7 @@ export function stableName(
   prefix: string,
   ...parts: readonly string[]
 ): string {
-  return (prefix + hashOf(parts.join("\0"))).slice(0, INTERFACE_NAME_BYTES);
+  return (prefix + hashOf(parts.join("\0"))).slice(0, MAX_INTERFACE_NAME_BYTES);
 }
 
 /**
