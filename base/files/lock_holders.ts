@@ -4,6 +4,7 @@
  * @module
  */
 
+import { readProcessStat } from "../process/process_stat.ts";
 import { ifPossible } from "./io.ts";
 
 /** The identity of a file. */
@@ -55,9 +56,7 @@ export function findLockHolders(file: FileId): LockHolder[] {
     holders = findHolders(ifPossible(readLocks) ?? "", file);
   }
   return [...new Set(holders)].map((pid) => {
-    const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
-    // The name may have parentheses itself.
-    const [, program, state] = /\((.*)\) (\S)/s.exec(stat ?? "") ?? [];
+    const { program, state } = ifPossible(() => readProcessStat(pid)) ?? {};
     return { pid, program, isStopped: state === "T" || state === "t" };
   });
 }

@@ -9,6 +9,7 @@
  * @module
  */
 
+import { fileIdOf } from "./same_file.ts";
 import { pause, waitUntil } from "../deadline.ts";
 
 /** Limit of threads that wait in the kernel's queues at the same time. */
@@ -42,16 +43,12 @@ let threads = 0;
 
 /** Reports whether a task of this process waits for the lock on a file. It comes first. */
 export function isAwaited(file: Deno.FsFile): boolean {
-  return queues.size > 0 && queues.has(keyOf(file.statSync()));
+  return queues.size > 0 && queues.has(fileIdOf(file.statSync()));
 }
 
 /** Counts the tasks of this process that had the lock while others waited. */
 export function countTurns(info: Deno.FileInfo): number {
-  return queues.get(keyOf(info))?.turns ?? 0;
-}
-
-function keyOf({ dev, ino }: Deno.FileInfo): string {
-  return `${dev}:${ino}`;
+  return queues.get(fileIdOf(info))?.turns ?? 0;
 }
 
 /**
@@ -68,7 +65,7 @@ export async function lockInTurn(
 ): Promise<Deno.FsFile | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<Deno.FsFile>();
   const waiter = { file, resolve, reject };
-  const key = keyOf(info);
+  const key = fileIdOf(info);
   const queue = queues.get(key) ?? { waiters: [], turns: 0 };
   queue.waiters.push(waiter);
   if (!queues.has(key)) serve(key, queue);

@@ -6,6 +6,8 @@
 
 /** What the kernel says of a process in `stat`. */
 export interface ProcessStat {
+  /** The name of its program, up to 15 bytes. */
+  readonly program: string;
   /** One letter, such as `T` for a stopped process. */
   readonly state: string;
   /** The process ID of its parent. */
@@ -17,14 +19,21 @@ export interface ProcessStat {
 /**
  * Reads what the kernel says of a process.
  *
- * Source: proc_pid_stat(5), fields 3, 4 and 22.
+ * Source: proc_pid_stat(5), fields 2, 3, 4 and 22.
  *
  * @throws {Error} If it has ended, or /proc does not show it
  */
 export function readProcessStat(pid: number, proc = "/proc"): ProcessStat {
   const text = Deno.readTextFileSync(`${proc}/${pid}/stat`);
-  // The name, in parentheses, may have blanks and parentheses itself.
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  // The name is in parentheses, and can contain blanks and parentheses itself.
+  const end = text.lastIndexOf(")");
+  const program = text.slice(text.indexOf("(") + 1, end);
+  const fields = text.slice(end + 2).split(" ");
   const [state = "", parent = ""] = fields;
-  return { state, parent: Number(parent), startTicks: fields[19] ?? "" };
+  return {
+    program,
+    state,
+    parent: Number(parent),
+    startTicks: fields[19] ?? "",
+  };
 }

@@ -32,6 +32,7 @@ import {
   timeoutsFile,
 } from "../wire/daemon_socket.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { readProcessStat } from "../../base/process/process_stat.ts";
 import { readStdinName, StdinName } from "../wire/stdin_name.ts";
 import { writeStderr } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
@@ -254,15 +255,9 @@ function receive(stream: UnixStream): CallAnswer | "lost" | undefined {
   }
 }
 
-/**
- * Reports whether a process waits in the kernel (uninterruptible sleep).
- *
- * Source: proc_pid_stat(5).
- */
+/** Reports whether a process waits in the kernel (uninterruptible sleep). */
 function isInKernel(pid: number): boolean {
-  const stat = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/stat`));
-  // The program's name may have parentheses.
-  return stat?.slice(stat.lastIndexOf(")") + 2)[0] === "D";
+  return ifPossible(() => readProcessStat(pid))?.state === "D";
 }
 
 /** Receives a message; undefined if the connection ends before. */

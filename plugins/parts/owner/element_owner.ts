@@ -2,10 +2,9 @@
  * The owner of an element of a set: how to identify it, and whether it is
  * alive.
  *
- * An element's comment is for people and for DEL and GC. Its label is for calls
- * of others, which must know whether the owner of a port or an address is alive:
- * the container's namespace is where it was, under the same path and the same
- * inode.
+ * An element's comment is for people and for DEL and GC. Its label is for the calls
+ * of other containers, which must know whether the owner of a port or an address is
+ * alive: whether the path of the container's namespace still leads to the same inode.
  *
  * @module
  */
@@ -20,13 +19,14 @@ import {
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
 import type { Ip } from "../../../net/ip.ts";
-import { namesOf } from "../firewall/masquerade/names.ts";
+import {
+  cutBytes,
+  HASH_DIGITS,
+  INSTANCE_DIGITS,
+  namesOf,
+} from "../firewall/masquerade/names.ts";
 import type { Attachment } from "./attachment.ts";
 
-/** Digits of a hash in texts. */
-const HASH_DIGITS = 16;
-/** Two hashes and the dash between them, with which every comment begins. */
-const INSTANCE_DIGITS = 2 * HASH_DIGITS + 1;
 /** Types, lengths and the comment's NUL. */
 const USER_DATA_OVERHEAD = 5;
 const MAX_LABEL_BYTES = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
@@ -121,9 +121,4 @@ export function describeOwner(
   { comment }: Pick<ElementTexts, "comment">,
 ): string {
   return comment.slice(INSTANCE_DIGITS).replace(/^, /, "");
-}
-
-function cutBytes(text: string, length: number): string {
-  const bytes = new TextEncoder().encode(text).subarray(0, length);
-  return new TextDecoder().decode(bytes, { stream: true });
 }

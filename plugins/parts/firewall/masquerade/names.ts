@@ -57,11 +57,14 @@ export function findOutbound(
 
 /** Returns the instance that an nftables comment begins with. */
 export function instanceIn({ comment }: { readonly comment: string }): string {
-  return comment.slice(0, 2 * HASH_DIGITS + 1);
+  return comment.slice(0, INSTANCE_DIGITS);
 }
 
-/** Digits of each hash of an instance; a dash is between them. */
-const HASH_DIGITS = 16;
+/** Digits of a hash in comments and labels. */
+export const HASH_DIGITS = 16;
+
+/** Length of an instance: two hashes and the dash between them. */
+export const INSTANCE_DIGITS = 2 * HASH_DIGITS + 1;
 
 /** Computes the names of an attachment. */
 export async function namesOf(owner: Attachment): Promise<MasqueradeNames> {
@@ -105,8 +108,8 @@ export function containerIn(
     : undefined;
 }
 
-/** Truncates a text to a number of bytes. Only the interface's name may be non-ASCII. */
-function cutBytes(text: string, length: number): string {
+/** Truncates a text to a number of bytes, between characters. */
+export function cutBytes(text: string, length: number): string {
   const bytes = new TextEncoder().encode(text).subarray(0, length);
   return new TextDecoder().decode(bytes, { stream: true });
 }
