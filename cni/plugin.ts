@@ -110,8 +110,8 @@ export interface Plugin<Config extends NetConf = NetConf> {
     plugin: Plugin,
   ): Promise<object>;
   /**
-   * Whether it keeps a cache of attachments, as runtimes do. For other plugins, the
-   * attachments in such a cache are valid in GC, whatever the runtime lists.
+   * Whether the plugin caches attachments, as runtimes do. GC of other plugins keeps
+   * these attachments, even if the runtime's list of valid attachments lacks them.
    */
   readonly isRuntime?: boolean;
   /** Attaches the container. Undoes everything if it fails. */

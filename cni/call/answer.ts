@@ -29,7 +29,7 @@ export function formatVersions(
   return JSON.stringify({ cniVersion, supportedVersions, commands }) + "\n";
 }
 
-/** A version of the specification, which may be one to come. */
+/** A version of the specification, including future versions. */
 const VERSION = /^\d+\.\d+\.\d+$/;
 
 /** Returns the version of an input; undefined if it has none. */

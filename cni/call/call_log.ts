@@ -22,8 +22,8 @@ type LogInput = CallOutput & Pick<CallEnvironment, "env">;
 
 /**
  * The log of one plugin call. Errors go to stderr immediately. Other lines go
- * to the node's log while the call waits, and to stderr if that has no place
- * for them. `CNI_LOG_LEVEL` also selects the lines on stderr.
+ * to the node's log while the call waits, and to stderr if the node's log cannot be
+ * written. `CNI_LOG_LEVEL` also selects the lines on stderr.
  */
 export class CallLog {
   readonly #input: LogInput;
@@ -54,7 +54,7 @@ export class CallLog {
     if (!isDebugLog(env)) return;
     const stack = Deno.inspect(error);
     createLog(fields, (line, record) => {
-      // Quoted, a stack would be one long line.
+      // A quoted stack would be one long line.
       onStderr(isJsonLog(env) ? line : `${stack}\n`);
       this.#add(record);
     }, env).debug("The call failed", { stack });

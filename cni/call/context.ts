@@ -51,24 +51,24 @@ export interface CallControl {
   /** Lets other calls run during a long wait; undefined if this call runs alone. */
   readonly yieldDuring?: YieldDuring | undefined;
   /**
-   * Receives the addresses that containers do not get because other machines have
-   * them. Plugins that run as processes only log them.
+   * Receives the address conflicts that plugins detect. Plugins that run as processes
+   * only log conflicts.
    */
   readonly onConflict?: ((conflict: AddressConflict) => void) | undefined;
   /**
-   * Called by an ADD that fails because its attachment exists already. Whoever gives
-   * that ADD up must not run DEL, which would end the existing one.
+   * Called by an ADD that fails because its attachment already exists. The caller must
+   * not undo such an ADD with DEL, which would detach the container.
    */
   readonly onAttached?: (() => void) | undefined;
 }
 
-/** An address that a container does not get because another machine has it. */
+/** An address that a container does not get because another machine uses it. */
 export interface AddressConflict extends Conflict {
   /** Name of the container's network. */
   readonly network: string;
   /** Name of the container's interface. */
   readonly ifName: string;
-  /** The address that the container gets; undefined if ADD fails. */
+  /** The address that the container gets in its place; undefined if ADD fails. */
   readonly instead: Ip | undefined;
 }
 
@@ -85,8 +85,8 @@ export interface ListContext {
    */
   readonly linkDeletion?: LinkDeletion | undefined;
   /**
-   * Whether DEL keeps the addresses: DEL of a plugin after this one has failed, and
-   * its rules may still name them.
+   * Whether DEL keeps the addresses, because DEL of a later plugin of the list failed,
+   * and its rules might still refer to the addresses.
    */
   readonly keepsAddresses?: boolean | undefined;
 }
@@ -99,8 +99,8 @@ export interface CallContext
   extends CallEnvironment, CallOutput, CallControl, ListContext {}
 
 /**
- * Waits for something that may take minutes, such as an answer of another
- * program. Other calls run during the wait; before it returns, it waits for a slot.
+ * Waits for an event that can take minutes, such as the answer of another program.
+ * Other calls run during the wait. Before the function returns, it waits for a slot.
  */
 export type YieldDuring = <T>(wait: () => Promise<T>) => Promise<T>;
 

@@ -1,5 +1,5 @@
 /**
- * Collects everything that CHECK finds in one error.
+ * Collects all differences that CHECK finds in one error.
  *
  * @module
  */
@@ -7,9 +7,9 @@
 import { CniError, toCniError } from "../../base/error.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
 
-/** Something that is not as ADD left it. */
+/** A difference between the current state and the state that ADD left. */
 export interface Difference {
-  /** Describes it; one clause without a full stop, which runbooks quote. */
+  /** The description: one clause without a full stop, which runbooks quote. */
   readonly msg: string;
   /** The object as ADD left it; absent if only the text describes it. */
   readonly expected?: KernelObject | undefined;
@@ -76,7 +76,7 @@ export interface ExpectedVlans extends InNetns {
   readonly first: number;
   /** Equal to `first` for a single VLAN. */
   readonly last: number;
-  /** Whether frames of these VLANs go out untagged, and untagged ones belong to it. */
+  /** Whether frames leave untagged, and untagged frames belong to the VLAN. */
   readonly isUntagged: boolean;
 }
 
@@ -110,8 +110,8 @@ export interface RawDifference {
 }
 
 /**
- * Creates the error for differences: the first one's text is its message, and
- * its details are the others', one per line. Its `differences` are the objects
+ * Creates the error for differences. Its message is the text of the first difference,
+ * and its details are the further texts, one per line. Its `differences` are the objects
  * in the same order, with null for a difference that names none.
  *
  * @param details Precede the other differences
@@ -125,7 +125,9 @@ export function differenceError(
   const objects = [first, ...others].map(({ expected }) => expected ?? null);
   return new CniError(code, first.msg, {
     details: [details, ...lines].filter((line) => line !== "").join("\n"),
-    differences: objects.every((one) => one === null) ? undefined : objects,
+    differences: objects.every((object) => object === null)
+      ? undefined
+      : objects,
   });
 }
 

@@ -34,7 +34,7 @@ export interface LinkToDelete extends LinkLocation {
 }
 
 /**
- * Deletes links in one go. Links that were already deleted are not an error.
+ * Deletes links together. Links that were already deleted are not an error.
  *
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
@@ -43,7 +43,7 @@ export type DeleteLinks = (links: readonly LinkToDelete[]) => void;
 
 /** A link that can be deleted together with links of other plugins. */
 export interface DeletableLink extends LinkToDelete {
-  /** Deletes this link and others in one go: the same function for all links. */
+  /** Deletes links together. All links have the same function. */
   readonly deleteTogether: DeleteLinks;
 }
 

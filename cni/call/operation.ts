@@ -172,7 +172,7 @@ async function createCall(run: Run): Promise<Call> {
         ...delegate(type),
         async gc(more = []): Promise<void> {
           const valid = readValid();
-          // An IPAM plugin may take a missing list for an empty one.
+          // An IPAM plugin might treat a missing list as an empty list.
           if (valid === undefined) return;
           const { configOfGc } = await import("./valid_attachments.ts");
           const kept = [...valid, ...more];
@@ -183,7 +183,7 @@ async function createCall(run: Run): Promise<Call> {
   };
 }
 
-/** Drops what is the call's own. */
+/** Returns the part of the context that calls of other plugins share. */
 function contextOf(
   {
     stdin: _stdin,
@@ -195,7 +195,7 @@ function contextOf(
   return context;
 }
 
-/** Loads what reads a prevResult, if there is one; it is read on first use. */
+/** Returns a function that reads the prevResult, and loads its decoder if there is one. */
 async function prevResultReader(
   { prevResult }: NetConf,
   cniVersion: string,
@@ -205,7 +205,7 @@ async function prevResultReader(
   return once(() => parsePrevResult({ prevResult, cniVersion }));
 }
 
-/** Loads what lists the valid attachments, if it is GC; they are listed on first use. */
+/** Returns a function that lists the valid attachments, and loads its module for GC. */
 async function validAttachmentsReader(
   { plugin, command, request: { document, name } }: Run,
   log: Log,
@@ -224,7 +224,7 @@ async function validAttachmentsReader(
   );
 }
 
-/** On tear-down a key that cannot be read is done without: ADD would have refused it. */
+/** Decodes the configuration. DEL and GC ignore a malformed key, which ADD refuses. */
 async function decodeConfig(
   { plugin, command, request }: Run,
   log: Log,

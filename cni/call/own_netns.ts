@@ -24,8 +24,8 @@ const seen = new WeakMap<Pick<CmdArgs, "netns">, string | undefined>();
 
 /**
  * Returns the device and inode that CNI_NETNS led to when the call first looked;
- * undefined if the file did not exist. The path may lead to another namespace a
- * moment later: whoever opens it has to compare.
+ * undefined if the file did not exist. The path can lead to another namespace a moment
+ * later, so code that opens it must compare the IDs.
  */
 export function findNetnsId(args: Pick<CmdArgs, "netns">): string | undefined {
   if (!seen.has(args)) seen.set(args, findFileId(args.netns));
@@ -33,15 +33,15 @@ export function findNetnsId(args: Pick<CmdArgs, "netns">): string | undefined {
 }
 
 /**
- * Reports whether a file is a namespace: all of them are on one device. A path such
- * as /proc/PID/fd/7 may lead to the descriptor of a process, which setns(2) takes
- * for the namespace of that process.
+ * Reports whether a file is a namespace. All namespaces are on one device. A path such
+ * as /proc/PID/fd/7 can lead to a pidfd, which setns(2) accepts as the namespace of its
+ * process.
  *
  * @param id As {@linkcode findNetnsId} returns it
  */
 export function isNamespace(id: string | undefined): boolean {
   const [device, own] = [id, findHostId(OWN_NETNS)]
-    .map((one) => one?.slice(0, one.indexOf(":")));
+    .map((id) => id?.slice(0, id.indexOf(":")));
   return device !== undefined && device === own;
 }
 

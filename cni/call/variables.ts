@@ -1,6 +1,6 @@
 /**
- * The variables that say what a call is. Calls check them; the way to a node daemon
- * looks at them first, and its launcher is made from this table.
+ * The environment variables of a call. Calls check them, the caller of the node daemon
+ * reads them first, and the launcher is generated from this table.
  *
  * @module
  */
@@ -9,8 +9,8 @@
 export const COMMAND = "CNI_COMMAND";
 
 /**
- * The command that makes again what CHECK finds missing. It is this project's, with
- * the input of CHECK; only plugins that declare it get it.
+ * The command that restores what CHECK finds missing, with the input of CHECK. It is
+ * this project's extension, and only plugins that declare it are called with it.
  */
 export const REPAIR = "REPAIR";
 
@@ -29,12 +29,11 @@ export const ASK_COMMANDS = "commands";
 /** The key of the question on stdin, and of the answer on stdout. */
 export const QUESTION_KEY = "tools";
 
-/** The file to which a process appends what it does. */
+/** The file to which a process appends its trace. */
 export const TRACE = "CNI_TRACE";
 
 /**
- * Reports whether spans of OpenTelemetry may be wanted: a variable names their
- * destination.
+ * Reports whether a variable names a destination for OpenTelemetry spans.
  *
  * @param read Returns the value of a variable
  */

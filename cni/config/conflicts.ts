@@ -1,10 +1,11 @@
 /**
- * Addresses that other machines on the network have: a plugin that finds one runs
- * ADD of its IPAM plugin again, with the conflicts in the configuration. An IPAM
- * plugin with the trait "replaces addresses" then sets those of the attachment's
- * addresses aside, and gives it different ones; it keeps the rest.
+ * Address conflicts: addresses that other machines on the network use. A plugin that
+ * detects a conflict runs ADD of its IPAM plugin again, with the conflicts in the
+ * configuration. An IPAM plugin with the trait "replaces addresses" sets these addresses
+ * aside, and assigns different addresses in their place. The attachment keeps its other
+ * addresses.
  *
- * No other program sets this key, and others ignore it.
+ * Only this project's plugins set the key. Other IPAM plugins ignore it.
  *
  * @module
  */
@@ -38,12 +39,12 @@ export function decodeConflicts(config: object): readonly Conflict[] {
   return conflicts;
 }
 
-/** One in so many addresses of a range may be set aside, and no more than `MOST`. */
+/** At most one in `SHARE` addresses of a range can be set aside, and at most `MOST`. */
 const SHARE = 4n, MOST = 64n;
 
 /**
- * Reports whether one more address of a range may be set aside: a machine that
- * answers for every address must not exhaust it.
+ * Reports whether another address of a range can be set aside. A machine that answers
+ * for every address must not exhaust the range.
  *
  * @param count The number of addresses that are set aside
  * @param all The number of addresses of the range

@@ -42,7 +42,7 @@ function list(
   if (def.type !== "object" || !isObject(value)) return [];
   const shape: Shape = def.shape;
   const known = Object.keys(shape);
-  // An object of no known keys is one that anything may be in.
+  // A schema without keys accepts any object.
   if (known.length === 0) return [];
   return Object.entries(value).flatMap(([key, item]) => {
     const place = [...path, key], inner = shape[key];

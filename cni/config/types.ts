@@ -66,7 +66,7 @@ export function optional<S extends z.core.$ZodType>(
 }
 
 /**
- * Extends a schema to refuse a key that does not go with others.
+ * Extends a schema to refuse keys that exclude each other.
  *
  * @param findProblem Returns what is wrong; undefined if nothing is
  */
@@ -198,12 +198,12 @@ export interface AttachmentId {
  */
 export function listedTest(
   list: readonly AttachmentId[],
-): (one: AttachmentId) => boolean {
+): (attachment: AttachmentId) => boolean {
   // No container or interface name contains a slash.
   const keyOf = ({ containerId, ifName }: AttachmentId): string =>
     `${containerId}/${ifName}`;
   const keys = new Set(list.map(keyOf));
-  return (one) => keys.has(keyOf(one));
+  return (attachment) => keys.has(keyOf(attachment));
 }
 
 const validAttachmentSchema = once(() =>
@@ -244,20 +244,20 @@ const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
 export const VALID_KEYS: readonly string[] = [VALID, OLD_VALID];
 
 /**
- * Where a plugin that is itself a runtime caches attachments by default. The
- * directory is that of the Go multus, so that either finds what the other attached.
+ * The default cache directory of a plugin that is itself a runtime. The Go multus uses
+ * the same directory, so each of the two finds the attachments of the other.
  */
 export const MULTUS_CACHE_DIR = "/var/lib/cni/multus";
 
 /**
- * The key with addresses that other machines have, of which `conflicts.ts` says
- * more. Here, because few calls load that.
+ * The key for address conflicts (`conflicts.ts`). It is defined here because few calls
+ * load that module.
  */
 export const CONFLICTS = "cni.dev/conflicts";
 
 /**
- * How long an address is set aside that another machine has, in ms: that machine
- * might be on the network for a short time only.
+ * How long an address is set aside after a conflict, in ms. The other machine might
+ * leave the network.
  *
  * Source: dnsmasq src/config.h `DECLINE_BACKOFF`.
  */
@@ -280,11 +280,12 @@ export interface NetConf {
   /** Result of the previous plugin or of the whole chain, undecoded. */
   readonly prevResult?: Readonly<Record<string, unknown>> | undefined;
   /**
-   * Socket of the node daemon that runs the plugin's calls, an absolute path;
-   * empty for none, `/run/cni/daemon.sock` by default. The process that is called reads it (`daemon/caller/hand_over.ts`).
+   * Absolute path of the socket of the node daemon that runs the plugin's calls, by
+   * default `/run/cni/daemon.sock`; "" for no daemon. `daemon/caller/hand_over.ts` reads
+   * the key, and the plugin does not.
    */
   readonly daemonSocket?: string | undefined;
-  /** Whether pods may name IPAMClaims; IPAM plugins that know them read it. */
+  /** Whether pods can name IPAMClaims. Read by IPAM plugins that support them. */
   readonly allowPersistentIPs?: boolean | undefined;
 }
 

@@ -6,7 +6,7 @@
 
 import { CniError } from "../../base/error.ts";
 
-/** Parses an object; undefined if the text is not one. */
+/** Parses a JSON object. Returns undefined if the text is not a JSON object. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value = JSON.parse(text);
@@ -17,7 +17,7 @@ export function parseObject(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Parses the error of a CNI plugin; undefined if the text is not one. */
+/** Parses a CNI error. Returns undefined if the text is not a CNI error. */
 export function parseDaemonError(body: string): CniError | undefined {
   const { code, msg, details } = parseObject(body) ?? {};
   if (typeof code !== "number" || typeof msg !== "string" || msg === "") {

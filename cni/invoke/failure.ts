@@ -23,8 +23,8 @@ export interface Failure extends Omit<ProcessResult, "success"> {
 }
 
 /**
- * Builds the error of a failed plugin: the one it printed, unless it was killed
- * afterwards.
+ * Builds the error of a failed plugin: the error that it printed, unless a signal
+ * killed it afterwards.
  *
  * Source: containernetworking/cni pkg/invoke/raw_exec.go `pluginErr`.
  *

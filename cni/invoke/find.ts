@@ -22,9 +22,10 @@ export function canBePlugin(type: string): boolean {
 }
 
 /**
- * Returns why no ADD can have run a plugin of a type; undefined if one may have.
+ * Returns the reason why no ADD can have run a plugin of a type, or undefined if an ADD
+ * can have run it.
  *
- * @param caller The type of the plugin that would run it, if it is delegated to
+ * @param caller The type of the plugin that delegates to it
  */
 export function findImpossible(
   type: string,
@@ -34,18 +35,19 @@ export function findImpossible(
   return canBePlugin(type) ? undefined : "no file can have this name";
 }
 
-/** What DEL or GC knows of a plugin that it is to undo. */
+/** A plugin whose ADD is to be undone by DEL or GC. */
 export interface ToUndo {
   readonly type: string;
-  /** Why no ADD can have run it; undefined if one may have. */
+  /** The result of {@linkcode findImpossible}. */
   readonly problem: string | undefined;
-  /** Whether an ADD has left something, such as a result. */
+  /** Whether ADD left traces, such as a cached result. */
   readonly isAdded: boolean;
 }
 
 /**
- * Reports whether DEL or GC leaves a plugin out because no ADD can have run it, and
- * warns. After an ADD, the configuration is not the one that was added.
+ * Reports whether DEL or GC skips a plugin because no ADD can have run it, and logs a
+ * warning. If ADD left traces, the configuration has changed since, and nothing is
+ * skipped.
  */
 export function isNothingToUndo(
   { type, problem, isAdded }: ToUndo,

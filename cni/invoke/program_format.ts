@@ -10,8 +10,8 @@
 
 /**
  * - `program`: looks like a program
- * - `incomplete`: may still be being written
- * - `foreign`: a program for another machine
+ * - `incomplete`: part of a program; another process might still be writing it
+ * - `foreign`: a program for a different architecture
  * - `other`: not a program, such as text without `#!`
  */
 export type ProgramFormat = "program" | "incomplete" | "foreign" | "other";
@@ -19,7 +19,7 @@ export type ProgramFormat = "program" | "incomplete" | "foreign" | "other";
 /** This process's own format, which this machine can run. */
 const OWN_EXECUTABLE = "/proc/self/exe";
 
-/** Classifies a file. An unreadable file may be a program. */
+/** Classifies a file. A file that cannot be read counts as a program. */
 export function readFormat(path: string): ProgramFormat {
   const [header, own] = [path, OWN_EXECUTABLE].map(findHeader);
   if (header === undefined || own === undefined) return "program";

@@ -30,9 +30,9 @@ const LARGEST = [
 ] as const;
 
 /**
- * Names the value of a route that the kernel has no room for, and what it
- * expects: a number beyond the range of its field, or a gateway that is no
- * host's address, of the other family, or of a destination on the link.
+ * Describes the value of a route that the kernel cannot represent: a number beyond the
+ * range of its field, or a gateway that is not a host address, that is of the other
+ * address family, or that conflicts with a destination on the link.
  */
 export function findUnfitValue(route: Route): string | undefined {
   for (const [key, largest] of LARGEST) {

@@ -3,9 +3,8 @@
  *
  * There are three shapes: one address per IP version (0.1.0 and 0.2.0), lists
  * (0.3.0 to 0.4.0), and lists whose addresses do not repeat their IP version
- * (1.0.0 and 1.1.0). Each is read into and printed from the one
- * {@linkcode Result} of `result.ts`, by `decoding.ts` and
- * `encoding.ts`; to convert is to read one and print another.
+ * (1.0.0 and 1.1.0). `decoding.ts` reads each shape into the {@linkcode Result} of
+ * `result.ts`, and `encoding.ts` prints it in any of them.
  *
  * Source: containernetworking/cni pkg/types/{020,040,100}/types.go.
  *
