@@ -72,7 +72,7 @@ export async function addToNetwork(
   return added;
 }
 
-/** Begins the record of an ADD, if the runtime wants one and the names are valid. */
+/** Begins the record of an ADD, if the runtime records steps and the names are valid. */
 async function beginRecord(
   { cache, log, recordsSteps }: Tools,
   network: Network,
@@ -109,10 +109,10 @@ export interface AddOrUndoOptions extends OperationOptions {
 
 /**
  * Runs ADD as {@linkcode addToNetwork} does. If it fails, runs DEL of the plugins
- * that began, with a deadline of its own, because ADD may have run out of time.
+ * that began, with a deadline of its own, because ADD's deadline might have passed.
  * Failures of DEL are logged.
  *
- * Refuses an attachment that already exists, because DEL would end it.
+ * Refuses an attachment that already exists, because DEL would detach it.
  *
  * @throws {CniError} 3, 4 or 7 If a name is missing or malformed; 4 if the
  *   cache already has this attachment
@@ -140,7 +140,7 @@ export async function addToNetworkOrUndo(
   return result;
 }
 
-/** Reports whether the attachment is cached. An unreadable file counts, because it may be the attachment's. */
+/** Reports whether the attachment is cached, or a cache file that might describe it is unreadable. */
 function isAttached(
   { cache }: Tools,
   network: Network,

@@ -6,7 +6,7 @@
  * Each attachment has one file, `<cache directory>/results/<network>-<container
  * ID>-<interface>`. The format is byte for byte the Go library's, and both can
  * share a directory. All three names may contain `-`, so file names are never
- * parsed; the file's content decides.
+ * parsed, and the file's content decides.
  *
  * A file is always complete or absent, even after a crash. The Go library may
  * leave an empty file after a power loss, which counts as absent. Files survive
@@ -108,9 +108,9 @@ export class AttachmentCache {
   }
 
   /**
-   * Returns the path of the record of an attachment's steps. Unlike the files of
-   * attachments, a record does not say whose it is, so its name must be unique: no
-   * network, container or interface name contains a colon.
+   * Returns the path of the record of an attachment's steps. A record does not contain
+   * the names of its attachment, so the path must be unique. It is, because no network,
+   * container or interface name contains a colon.
    *
    * @throws {CniError} 4 as {@linkcode pathOf}
    */
@@ -232,8 +232,8 @@ export class AttachmentCache {
   }
 
   /**
-   * Reads the attachments of {@linkcode listAttachments} one after the other: those of
-   * a large node take megabytes.
+   * Reads the attachments of {@linkcode listAttachments} one after the other, because
+   * the attachments of a large node take megabytes.
    *
    * @throws {CniError} 5 if the directory cannot be read
    */

@@ -52,9 +52,10 @@ export interface DelOptions extends OperationOptions {
   readonly continueOnDelErrors?: boolean | undefined;
   /**
    * Whether to use the configuration and arguments of ADD from the cache, if
-   * present, instead of this call's. The configuration may have changed since,
-   * and without the capability arguments, what was made from them cannot be
-   * removed. A namespace that is now the runtime's own is left out.
+   * present, instead of this call's. The configuration might have changed since ADD,
+   * and resources that were created from capability arguments cannot be removed
+   * without the arguments. A path that now leads to the runtime's own namespace is
+   * omitted.
    */
   readonly useCachedConfig?: boolean | undefined;
   /** The plugins that have something to undo; all if undefined. */
@@ -128,7 +129,7 @@ function removeRecord(
 
 /**
  * Finds the cached result. An unreadable one, as after a crash, counts as
- * absent; otherwise DEL would fail forever.
+ * absent, because DEL would otherwise fail forever.
  */
 function tryCachedResult(
   { cache, log }: Tools,
@@ -204,20 +205,20 @@ class AddressesKept extends Error {
     "the addresses are kept because the DEL of another plugin has failed";
 }
 
-/** Finds that in an error or its causes: the plugin may have wrapped it. */
+/** Reports whether an error is an AddressesKept, or was caused by it. */
 function isAddressesKept(error: unknown): boolean {
-  return listCauses(error).some((one) => one instanceof AddressesKept);
+  return listCauses(error).some((cause) => cause instanceof AddressesKept);
 }
 
 /**
- * Runs DEL of each plugin, last to first. Links that the plugins left for later
+ * Runs DEL of each plugin, last to first. Links whose deletion the plugins deferred
  * are deleted at the end in any case.
  *
- * After a failure, the addresses of the attachment are kept: rules of the failed
- * plugin may still name them. This project's plugins, in this process, remove all
- * else. A plugin that would release them in a process of its own does not run. The
- * next DEL runs all of these again. Without prevResult, a plugin that no ADD can have
- * run is left out.
+ * After a failure, the addresses of the attachment stay allocated, because rules of the
+ * failed plugin might still refer to them. This project's plugins run in this process
+ * and remove everything except the addresses. A third-party plugin, which would release
+ * the addresses, does not run. The next DEL runs all of these plugins again. Without
+ * prevResult, a plugin that no ADD can have run is skipped.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -232,8 +233,8 @@ export async function delPlugins(
   const { capabilityArgs } = conf;
   const linkDeletion = new ListDeletion(tools.context.linkDeletion);
   const failures: Error[] = [];
-  // Plugins whose links may still be left for later: a process that is killed before
-  // they are deleted must find these plugins recorded.
+  // Plugins whose links might not be deleted yet. If this process is killed before
+  // that, the record must still contain these plugins.
   let undone: number[] = [];
   const endUndone = (): void => {
     if (linkDeletion.hasLeft) return;
@@ -288,7 +289,7 @@ export async function delPlugins(
         continue;
       }
       failures.push(pluginFailure(plugin, "delete", error));
-      // It may have failed at the links that the others had left.
+      // The deletion of links that other plugins had deferred might have failed.
       if (!linkDeletion.hasLeft) undone = [];
       steps?.keep();
       if (!continueOnDelErrors) break;

@@ -27,8 +27,9 @@ import {
 export interface GcOptions extends DelOptions {
   /**
    * The network's valid attachments. If undefined, every cached attachment is
-   * deleted, and the plugins get no list. The plugins release what a list lacks: one
-   * that is made from the cache must have what its unreadable files may stand for.
+   * deleted, and the plugins get no list. Plugins release the resources of attachments
+   * that the list lacks, so a list that is made from the cache must contain every
+   * attachment that an unreadable cache file could describe.
    */
   readonly validAttachments?: readonly AttachmentId[] | undefined;
   /** The cache's files, if the caller has just read them. */

@@ -1,6 +1,6 @@
 /**
- * Locks that serialize the operations on a container, and run garbage
- * collection alone, across processes and within one.
+ * Locks that serialize the operations on a container, and keep all other operations
+ * waiting during garbage collection, across processes and within a process.
  *
  * The specification requires this of the runtime. The locks are flock(2) on
  * files in one directory, so they end with the process that holds them, however
@@ -8,10 +8,10 @@
  *
  * - a file for each locked container, named by its ID and removed when it is
  *   unlocked
- * - `.all`: shared by all that have locked a container; exclusive during GC
- * - `.gate`: while GC waits, it keeps others from sharing `.all`, which could
- *   otherwise delay GC forever. It gives the gate back now and then: one slow
- *   operation must not stop all others
+ * - `.all`: shared while a container is locked, exclusive during GC
+ * - `.gate`: GC locks it while it waits for `.all`, so that new operations wait and
+ *   cannot delay GC forever. GC unlocks it now and then, because one slow operation
+ *   must not stop all other operations
  *
  * The files contain the ID of the process that holds the lock, for people to
  * read. The directory must contain nothing else.
@@ -35,11 +35,10 @@ import { type PollOptions, pollUntil } from "../base/waiting.ts";
 const LIMIT_MS = 5 * 60_000;
 
 /**
- * How long GC keeps others waiting at a time, in ms: less than a runtime waits for
- * ADD.
+ * How long GC holds the gate at a time, in ms: less than a runtime's time limit of ADD.
  */
 const GATE_MS = 10_000;
-/** How long others pass before GC takes the gate again, in ms. */
+/** How long the gate stays open before GC locks it again, in ms. */
 const PASS_MS = 1000;
 
 /** Options of a wait. */
@@ -52,7 +51,7 @@ export interface LockOptions {
   readonly log?: Log | undefined;
   /** When to log that line, in ms; 5 s by default. */
   readonly noticeMs?: number;
-  /** How long `lockExclusively` keeps others waiting at a time, in ms; 10 s by default. */
+  /** How long `lockExclusively` holds the gate at a time, in ms; 10 s by default. */
   readonly gateMs?: number;
 }
 
@@ -68,22 +67,22 @@ export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
 
 /** How {@linkcode lockByTurns} waits. */
 export interface Turns {
-  /** How long an attempt keeps others waiting, in ms. */
+  /** How long an attempt lasts, in ms. Meanwhile, other operations wait. */
   readonly attemptMs: number;
-  /** How long others pass until the next one, in ms. */
+  /** The pause between two attempts, in ms. Meanwhile, other operations run. */
   readonly passMs: number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
-  /** Receives the error of an attempt after which others pass. */
+  /** Receives the error of each attempt that a pause follows. */
   readonly onBusy?: (error: unknown) => void;
 }
 
 /**
- * Makes attempts to get what others hold, and gives way between them: one slow
- * operation must not stop all others.
+ * Tries repeatedly to lock, with a pause between two attempts, because one slow
+ * operation must not stop all other operations.
  *
- * @param attempt Holds nothing if it fails
- * @throws The error of an attempt; one with code 11 only on the signal
+ * @param attempt Holds no lock if it fails
+ * @throws The error of an attempt. An error with code 11 is only thrown on the signal
  */
 export async function lockByTurns(
   attempt: (signal: AbortSignal) => Promise<Disposable>,
@@ -105,7 +104,8 @@ export async function lockByTurns(
 /**
  * The container locks of one runtime.
  *
- * They do not nest: a holder that asks for a second lock may wait for itself.
+ * The locks do not nest: a caller that holds a lock and requests another one can wait
+ * for itself.
  */
 export class AttachmentLocks {
   readonly #directory: string;
@@ -173,7 +173,7 @@ export class AttachmentLocks {
     return stack.move();
   }
 
-  /** Waits at the gate, where others then wait. */
+  /** Locks the gate, and then all containers. */
   async #lockAll(
     options: LockOptions & { readonly signal: AbortSignal },
   ): Promise<Disposable> {
@@ -186,7 +186,7 @@ export class AttachmentLocks {
     return held.move();
   }
 
-  /** Prepares to wait for files that others may hold. */
+  /** Prepares a wait for locked files. */
   #createWait(
     what: string,
     { log, ...options }: LockOptions,

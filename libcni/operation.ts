@@ -1,6 +1,6 @@
 /**
- * What all operations on a network share: their options and tools, the attachment,
- * the input of a plugin, one run of it, and its errors.
+ * Shared code of the operations on a network: options and tools, the attachment, a
+ * plugin's input, a run of a plugin, and its errors.
  *
  * @module
  */
@@ -367,10 +367,10 @@ function formatAttachment(
 }
 
 /**
- * Returns an attachment without its namespace, and logs that, if the path now
- * leads to the runtime's own namespace. This happens to a path like
- * /proc/PID/ns/net when the process has ended and another one on the host gets
- * its PID. Plugins would then delete the host's links by name.
+ * Returns an attachment without its namespace, and logs this, if the path now leads to
+ * the runtime's own namespace. This happens to a path such as /proc/PID/ns/net after
+ * the process has ended and another process on the host has its PID. Plugins would
+ * delete the host's links by name.
  *
  * With CNI_NETNS_OVERRIDE, that namespace is allowed.
  *

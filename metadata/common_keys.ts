@@ -6,7 +6,7 @@
 
 import type { KeyDescription } from "./plugin_keys.ts";
 
-/** By the end of a key's path; the longest one counts. */
+/** Descriptions by the end of a key's path. The longest match counts. */
 export const COMMON_KEYS: Readonly<Record<string, KeyDescription>> = {
   "type": {
     text: "The plugin's type, which is its executable's name in CNI_PATH.",

@@ -85,8 +85,8 @@ export interface PluginOrphans {
 
 /**
  * The kinds of orphans, in the order in which they are removed: attachments, whose
- * removal removes most of the others, and leases after all that may name their
- * addresses.
+ * removal removes most other orphans, first, and leases after all objects that can
+ * contain their addresses.
  */
 export const ORPHAN_KINDS = [
   "attachment",

@@ -31,8 +31,7 @@ export type PluginStatus = "stable" | "experimental";
  * - `assigns requests`: it assigns any requested address, and leases none.
  * - `leases requests`: it assigns any requested address, and keeps those in its
  *   `range` and `ipRanges` unique.
- * - `replaces addresses`: it gives a different address for one that another machine
- *   has.
+ * - `replaces addresses`: it replaces an address that another machine uses.
  */
 export type IpamTrait =
   | "asks over link"
@@ -84,7 +83,7 @@ export interface PluginMetadata {
     conf: JsonObject,
     network: string,
   ) => JsonObject | undefined;
-  /** Whether a program that it calls may support keys that its schema lacks. */
+  /** Whether it calls a program that can support keys that its schema lacks. */
   readonly passesOn?: boolean;
   /** Whether STATUS inspects more than the configuration, or writes files. */
   readonly hasDeepStatus?: boolean;
@@ -141,7 +140,7 @@ export interface NetworkTopology {
   readonly joins?: "lower link" | "node";
   /** Reports whether the host has the containers' gateway. */
   readonly hasGateway?: (conf: JsonObject) => boolean;
-  /** The host's link that all containers share: the key that names it, and the usual one. */
+  /** The host's link that all containers share: the key that names it, and its default. */
   readonly sharedLink?: { readonly key: string; readonly usual: string };
   /**
    * Reports whether containers get routes through their gateways, in addition
@@ -188,7 +187,7 @@ export interface GoDifference {
 
 /** A first configuration of a plugin. */
 export interface StartingConf {
-  /** Its own keys; the network's name may be part of them. */
+  /** The plugin's own keys, which can contain the network's name. */
   readonly keys: (network: string) => JsonObject;
   /** Its place among the types that are offered; the first is the default. */
   readonly rank?: number;
@@ -252,7 +251,7 @@ export interface KernelNeed {
    * Tries it in a temporary namespace.
    *
    * @param netns The namespace's path
-   * @param lower The name of a link in it to put others on
+   * @param lower The name of a link in the namespace that can be a master
    * @throws {Error} If the kernel does not have it
    */
   readonly probe: (netns: string, lower: string) => void;
@@ -275,8 +274,8 @@ export function hasIptablesBackend(conf: JsonObject): boolean {
 }
 
 /**
- * Returns the master of a plugin that creates its link on one; undefined if it
- * is in the container.
+ * Returns the master of a plugin that creates its link on a master; undefined if the
+ * master is in the container.
  */
 export function masterOf(
   conf: JsonObject,

@@ -46,7 +46,7 @@ export interface NodeNetworkOptions extends
 
 /** A finished operation. */
 export interface EndedOperation {
-  /** Which one. */
+  /** The operation. */
   readonly operation: PodOperation;
   /** How long it took, waiting for its turn included. */
   readonly milliseconds: number;

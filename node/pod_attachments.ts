@@ -30,7 +30,7 @@ export interface CachedPod {
   readonly networks: readonly CachedAttachment[];
 }
 
-/** Finds a container's attachments, whatever the default network is now. */
+/** Finds a container's attachments, even if the default network has changed since. */
 export function readCachedPod(
   { runtime }: {
     readonly runtime: Pick<NetworkRuntime, "listCachedAttachments">;

@@ -49,7 +49,7 @@ const UNDO_TIMEOUT_MS = 30_000;
 /**
  * Attaches a pod to its loopback and to the default network. If that fails, or
  * the pod has no address afterwards, it is detached again. The undo has its own
- * deadline, because the operation's may have passed.
+ * deadline, because the operation's deadline might have passed.
  *
  * Source: kubelet `SetUpPod`, containerd `setupPodNetwork`.
  */
@@ -102,7 +102,7 @@ function refuseHost({ hostNetns }: NodeTools, { netns }: Pod): void {
   );
 }
 
-/** Undoing a second set-up would also undo the first one. */
+/** Refuses a pod that is set up already, because undoing a second set-up would detach it. */
 function refuseAttached(
   { runtime }: NodeTools,
   { containerId }: Pod,

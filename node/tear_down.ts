@@ -27,7 +27,7 @@ import { describePod } from "./set_up.ts";
 /**
  * Detaches a pod from its networks with the configuration and arguments of its
  * set-up. If nothing is cached, it is detached from the default network: its
- * set-up may have been killed half-way.
+ * set-up might have been killed.
  *
  * Source: kubelet `TearDownPod`.
  *
@@ -68,7 +68,7 @@ async function delFromDefault(
   signal: AbortSignal,
 ): Promise<void> {
   const choice = await node.defaultNetwork.get(signal);
-  // A missing plugin does not stop the others.
+  // A missing plugin does not stop the other plugins.
   const list = choice.network?.list ?? choice.readable;
   if (list === undefined) throw uninitialized(node.confDir, choice);
   const conf = describePod(pod, buildKnownArgs(node, pod));
