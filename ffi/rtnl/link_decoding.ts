@@ -73,7 +73,10 @@ const DECODERS: {
     data: DataByKind[K],
   ) => LinkDataByKind[K];
 } = {
-  bridge: ({ vlanFiltering = false }) => ({ vlanFiltering }),
+  bridge: ({ vlanFiltering = false, defaultVlan = 0 }) => ({
+    vlanFiltering,
+    defaultVlan,
+  }),
   vrf: ({ table = 0 }) => ({ table }),
   macvlan: ({ mode = 0 }) => ({ mode }),
   ipvlan: ({ mode = 0 }) => ({ mode }),

@@ -177,6 +177,7 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     data: link.linkinfo?.info_kind !== "bridge" ? undefined : {
       kind: "bridge",
       vlanFiltering: link.linkinfo.info_data.vlan_filtering === 1,
+      defaultVlan: link.linkinfo.info_data.vlan_default_pvid ?? 0,
     },
     port: link.linkinfo?.info_slave_kind !== "bridge" ? undefined : {
       hairpin: link.linkinfo.info_slave_data.hairpin,

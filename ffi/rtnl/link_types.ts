@@ -85,6 +85,8 @@ export interface LinkDataByKind {
   /** A bridge. */
   readonly bridge: {
     readonly vlanFiltering: boolean;
+    /** The VLAN of new ports; 0 for none, or if the kernel has no VLANs of bridges. */
+    readonly defaultVlan: number;
   };
   /** A VRF. */
   readonly vrf: {

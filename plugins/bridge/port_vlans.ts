@@ -35,7 +35,23 @@ export interface VlanPlan {
 }
 
 /** The default VLAN of a trunk's untagged frames. */
-export const NATIVE_VLAN = 1;
+const NATIVE_VLAN = 1;
+
+/**
+ * Returns the VLAN that a port gets for untagged frames.
+ *
+ * @param bridge Filters VLANs
+ * @returns 0 for none
+ */
+export function untaggedVlanOf(
+  { vlan, trunk, preservesDefaultVlan }: WantedVlans,
+  { data }: Link,
+): number {
+  if (vlan !== undefined) return vlan;
+  const standard = data?.kind === "bridge" ? data.defaultVlan : 0;
+  if (trunk.length === 0) return standard;
+  return preservesDefaultVlan && standard !== 0 ? standard : NATIVE_VLAN;
+}
 
 /**
  * Plans which VLANs a port still needs, and which ones to remove: those that

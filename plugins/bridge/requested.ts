@@ -23,7 +23,7 @@ import {
 } from "../parts/address/free_ip.ts";
 import { findOwnHostEnd } from "../parts/link/veth.ts";
 import { gatewayAddressesOf } from "./inspect.ts";
-import { NATIVE_VLAN } from "./port_vlans.ts";
+import { untaggedVlanOf } from "./port_vlans.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
 
@@ -49,8 +49,9 @@ export function checkRequested(asking: Asking, lease: Result): void {
     ? []
     : host.link.list({ masterIndex: bridge.index })
       .filter(({ index }) => index !== own?.index);
+  const links = hostLinksOf(host, bridge, settings);
   for (const ip of requested) {
-    checkNotOfHost(host, ip, bridge);
+    checkNotOfHost(host, ip, links);
     const port = ports.find((port) =>
       peerHasAddress(host, port, ip) &&
       isInVlan(host, { port, bridge, settings })
@@ -66,16 +67,37 @@ export function checkRequested(asking: Asking, lease: Result): void {
   }
 }
 
-/** Reports whether a port is in the VLAN of the call. */
+/**
+ * Lists the links over which the host itself is on the network of the
+ * container: the bridge, which is in a VLAN like its ports, and the link that the
+ * host has in the VLAN.
+ */
+function hostLinksOf(
+  host: Rtnl,
+  bridge: Link | undefined,
+  settings: BridgeSettings,
+): Link[] {
+  const { vlan } = settings;
+  const own = vlan === undefined
+    ? undefined
+    : host.link.find(vlanGatewayNameOf(settings, vlan));
+  const isShared = bridge !== undefined &&
+    isInVlan(host, { port: bridge, bridge, settings });
+  return [isShared ? bridge : undefined, own]
+    .filter((link) => link !== undefined);
+}
+
+/** Reports whether a port, or the bridge itself, is in the VLAN of the call. */
 function isInVlan(
   host: Rtnl,
-  { port, bridge, settings: { vlan = NATIVE_VLAN } }: {
+  { port, bridge, settings }: {
     readonly port: Link;
     readonly bridge: Link | undefined;
     readonly settings: BridgeSettings;
   },
 ): boolean {
   if (bridge === undefined || !filtersVlans(bridge)) return true;
+  const vlan = untaggedVlanOf(settings, bridge);
   return new BridgeVlanRequests(host.socket).list(port.index)
     .some(({ first, isPvid }) => isPvid && first === vlan);
 }

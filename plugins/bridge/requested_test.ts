@@ -5,6 +5,7 @@ import { runIn, stockOf } from "../../testing/ip_json.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { BridgeVlansInstead, FakeBridgeVlans } from "./testing/fake_vlans.ts";
 
 /** A node with an uplink, and a bridge whose containers ask for addresses. */
 class Scene extends PluginScene {
@@ -167,3 +168,77 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
     );
   }, ([name]) => name);
 });
+
+rootTest("bridge.add() gives no container a router of its VLAN", async (t) => {
+  const rows: [name: string, keys: Keys, place: string, isRefused: boolean][] =
+    [
+      ["over its own link", { vlan: 100 }, "br-lan.100", true],
+      [
+        "over its own link, as the gateway",
+        { vlan: 100, isGateway: true },
+        "br-lan.100",
+        true,
+      ],
+      ["over the bridge in the same VLAN", { vlan: 1 }, "br-lan", true],
+      ["over the bridge in a different VLAN", { vlan: 100 }, "br-lan", false],
+      ["over the link of a different VLAN", {}, "br-lan.100", false],
+    ];
+  await eachRow(t, rows, async ([, keys, place, isRefused]) => {
+    using scene = new Scene();
+    using _vlans = new BridgeVlansInstead();
+    await scene.succeed("ADD", { vlan: 100, ...offered([TAKEN]) });
+    runIn(
+      scene.hosts.host,
+      "sh",
+      "-ec",
+      `ip link add br-lan.100 type veth peer name wire100
+       ip link set br-lan.100 up; ip link set wire100 up
+       ip address add 10.61.0.2/24 dev ${place}
+       ip route add 10.9.0.0/16 via 10.61.0.254`,
+    );
+    const other = scene.asking("10.61.0.254/24");
+    if (isRefused) {
+      const text = "10.61.0.254: the host has routes through it";
+      await scene.fail("ADD", [7, text], keys, other);
+    } else {
+      await scene.succeed("ADD", keys, other);
+    }
+    await scene.succeed("DEL", keys, other);
+  }, ([name]) => name);
+});
+
+rootTest(
+  "bridge.add() compares addresses in the VLAN of the port",
+  async (t) => {
+    const rows: [name: string, owner: Keys, keys: Keys, isRefused: boolean][] =
+      [
+        ["the bridge's default VLAN", {}, {}, true],
+        ["the default VLAN by its number", {}, { vlan: 10 }, true],
+        ["the default VLAN of a trunk, preserved", {}, {
+          vlanTrunk: [{ id: 7 }],
+          preserveDefaultVlan: true,
+        }, true],
+        ["the native VLAN of a trunk", {}, { vlanTrunk: [{ id: 7 }] }, false],
+        ["the native VLAN of two trunks", { vlanTrunk: [{ id: 8 }] }, {
+          vlanTrunk: [{ id: 7 }],
+        }, true],
+        ["a different VLAN", {}, { vlan: 1 }, false],
+      ];
+    await eachRow(t, rows, async ([, owner, keys, isRefused]) => {
+      using scene = new Scene();
+      const table = new FakeBridgeVlans(["10 pvid untagged"]);
+      using _vlans = new BridgeVlansInstead(table);
+      // The bridge filters VLANs from here on.
+      const first = { sandbox: scene.hosts.addNetns(), containerId: "first" };
+      await scene.succeed("ADD", { vlan: 7, ipam: {} }, first);
+      await scene.succeed("ADD", { ...owner, ...offered([TAKEN]) });
+      const other = scene.asking(TAKEN);
+      if (isRefused) {
+        await scene.fail("ADD", [11, "10.60.0.5 is in use by"], keys, other);
+      } else {
+        await scene.succeed("ADD", keys, other);
+      }
+      await scene.succeed("DEL", keys, other);
+    }, ([name]) => name);
+  },
+);

@@ -42,6 +42,11 @@ export class FakeBridgeVlans {
     this.#default = defaults.map(parseVlan);
   }
 
+  /** The PVID of new ports; 0 for none. */
+  get defaultVlan(): number {
+    return this.#default.find(({ flags }) => flags & PVID)?.id ?? 0;
+  }
+
   /** Lists the VLANs of a port, as `100 pvid untagged`. */
   list(index: number): string[] {
     return this.#infosOf(index).map(formatVlan);
@@ -187,7 +192,8 @@ export class BridgeVlansInstead implements Disposable {
       this.#filtering.has(attributes?.name);
     if (!isOn) return answer;
     const { linkInfo } = attributes;
-    const data = { ...linkInfo.data, vlanFiltering: true };
+    const { defaultVlan } = this.table;
+    const data = { ...linkInfo.data, vlanFiltering: true, defaultVlan };
     return {
       header,
       attributes: { ...attributes, linkInfo: { ...linkInfo, data } },

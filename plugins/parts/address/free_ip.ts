@@ -41,27 +41,29 @@ export function requestedIpsOf(
 
 /**
  * Refuses an address of the host, which answers for it on each of its links,
- * and the address of a router that the host reaches over the link.
+ * and the address of a router that the host reaches over one of its links to the
+ * container's network.
  *
- * @param segment The link that leads to the container's neighbours
+ * @param links The host's links on the network of the container
  * @throws {CniError} 7
  */
 export function checkNotOfHost(
   host: Rtnl,
   ip: Ip,
-  segment: Link | undefined,
+  links: readonly Link[],
 ): void {
   const entry = host.route.findMatch(ip);
   if (entry !== undefined && !entry.isUnicast) {
     throw hostAddressError(host, ip, entry);
   }
-  const isRouter = segment !== undefined &&
-    host.route.listEntries({ family: ip.family, ifindex: segment.index })
+  const isRouter = links.some(({ index }) =>
+    host.route.listEntries({ family: ip.family, ifindex: index })
       .some(({ nextHops }) =>
         nextHops.some(({ gateway, ifindex }) =>
-          ifindex === segment.index && gateway?.equals(ip)
+          ifindex === index && gateway?.equals(ip)
         )
-      );
+      )
+  );
   if (isRouter) throw routerAddressError(ip);
 }
 

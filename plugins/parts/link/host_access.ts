@@ -110,7 +110,9 @@ export async function giveAccess(
 ): Promise<Interface> {
   using host = Rtnl.open(call.hostNetns);
   const access = planAccess(host, call, link, ips);
-  for (const { address } of ips) checkNotOfHost(host, address.ip, access.lower);
+  for (const { address } of ips) {
+    checkNotOfHost(host, address.ip, [access.lower]);
+  }
   rollback.onFailure("end the host's access", () => endAccess(call));
   return describeLink(await ensureAccess(host, call, access));
 }

@@ -102,7 +102,7 @@ export async function attachToMaster(
   const isOnNetworkOfMaster = info.kind !== "vlan";
   if (host !== undefined && isOnNetworkOfMaster) {
     for (const ip of requestedIpsOf(first, config)) {
-      checkNotOfHost(host, ip, lower);
+      checkNotOfHost(host, ip, [lower]);
     }
   }
   const detectsDuplicates = config.enabledad === false ? false : "default";
