@@ -82,12 +82,16 @@ export class Conntrack implements Disposable {
    * Lists connections. Connections that begin or end during the dump might be
    * missing.
    *
+   * @param isMeant Reports whether to return a connection, which otherwise is
+   * dropped as it arrives: a node may track hundreds of thousands. All if
+   * undefined
    * @throws {NetlinkError} EINVAL or EOPNOTSUPP if the kernel has no
    * connection tracking by netlink
    */
   list(
     { family, protocol, destinationPort, isDestinationChanged }:
       ConnectionFilter = {},
+    isMeant?: (connection: TrackedConnection) => boolean,
   ): TrackedConnection[] {
     const status = isDestinationChanged ? DESTINATION_CHANGED : undefined;
     const flags = (protocol === undefined ? 0 : FILTER_PROTOCOL) |
@@ -110,6 +114,10 @@ export class Conntrack implements Disposable {
         attributes,
       },
       newConnection,
+      isMeant && ((body) => {
+        const connection = toConnection(newConnection.decode(body).attributes);
+        return connection !== undefined && isMeant(connection);
+      }),
     ).items.flatMap(({ attributes }) => toConnection(attributes) ?? []);
   }
 

@@ -30,6 +30,14 @@ import {
  */
 const MAX_SEQUENCE = 0xffff_ffff;
 
+/** Which answers to receive. */
+export interface AnswerOptions {
+  /** The type of message that is the last one; undefined to wait for the verdict. */
+  readonly answer?: number | undefined;
+  /** Returns whether to keep an answer; all if undefined. Called as it arrives. */
+  readonly keep?: ((reply: RawMessage) => boolean) | undefined;
+}
+
 /** Requests that are sent in one piece. */
 export interface Batch {
   /** The first request. */
@@ -51,12 +59,14 @@ export class Connection {
   /**
    * Sends a request, and receives everything up to the verdict on it.
    *
-   * @param answer The type of message that is the last one; undefined to wait
-   * for the verdict
-   * @returns All answers to the request, undecoded
+   * @returns The answers to the request, undecoded
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
    */
-  ask(request: EncodedRequest, flags: number, answer?: number): RawMessage[] {
+  ask(
+    request: EncodedRequest,
+    flags: number,
+    { answer, keep }: AnswerOptions = {},
+  ): RawMessage[] {
     const sequence = this.#sequence = this.#sequence % MAX_SEQUENCE + 1;
     const { type, body } = request;
     const bytes = encodeMessage(type, request.flags | flags, sequence, body);
@@ -67,7 +77,7 @@ export class Connection {
       for (const reply of this.receive(request)) {
         // Late answers to earlier requests are dropped.
         if (reply.sequence !== sequence) continue;
-        replies.push(reply);
+        if (keep?.(reply) ?? true) replies.push(reply);
         if (reply.type === ControlType.Done) {
           throwIfRefused(request, decodeDone(reply));
           return replies;

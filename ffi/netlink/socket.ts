@@ -4,14 +4,14 @@
  * @module
  */
 
-import type { Fields } from "../../net/bytes.ts";
+import type { Bytes, Fields } from "../../net/bytes.ts";
 import { isErrno, SyscallError } from "../errno.ts";
 import type { Fd } from "../file/fd.ts";
 import type { NetNs } from "../netns.ts";
 import type { Rows } from "./attribute.ts";
 import { BackgroundRequests } from "./background.ts";
 import { sendAll, sendEach } from "./batch.ts";
-import { Connection } from "./connection.ts";
+import { type AnswerOptions, Connection } from "./connection.ts";
 import {
   enlargeSendBuffer,
   findNetnsCookie,
@@ -112,7 +112,7 @@ export class NetlinkSocket implements Disposable {
     answers: MessageType<AF, AR>,
   ): Answer<AF, AR> {
     const encoded = encodeRequest(type, request);
-    const replies = this.#ask(encoded, 0, answers.type);
+    const replies = this.#ask(encoded, 0, { answer: answers.type });
     const [answer] = decodeAnswers(replies, answers);
     if (answer !== undefined) return answer;
     throw new Error(`Cannot read ${encoded.describe()}: the kernel sent none`);
@@ -291,6 +291,8 @@ export class NetlinkSocket implements Disposable {
    * likely.
    *
    * @param answers The type of the messages to return
+   * @param isMeant Reports whether to return the message with a body, which
+   * otherwise is dropped as it arrives. Must be fast; all if undefined
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses
    * it; EINTR if the list keeps changing
    */
@@ -298,9 +300,14 @@ export class NetlinkSocket implements Disposable {
     type: MessageType<F, R>,
     request: Request<F, R>,
     answers: MessageType<AF, AR>,
+    isMeant?: (body: Bytes) => boolean,
   ): Answer<AF, AR>[] {
     const encoded = encodeDump(type, request);
-    const { replies, isComplete } = this.#dump(encoded, DUMP_ATTEMPTS);
+    const { replies, isComplete } = this.#dump(
+      encoded,
+      DUMP_ATTEMPTS,
+      keepOf(answers, isMeant),
+    );
     if (isComplete) return decodeAnswers(replies, answers);
     throw new NetlinkError(encoded.name, EINTR, {
       object: encoded.describe(),
@@ -313,6 +320,7 @@ export class NetlinkSocket implements Disposable {
    * list that changed while it was read.
    *
    * @param answers The type of the messages to return
+   * @param isMeant As in {@linkcode dump}
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
    */
   dumpSome<
@@ -324,10 +332,12 @@ export class NetlinkSocket implements Disposable {
     type: MessageType<F, R>,
     request: Request<F, R>,
     answers: MessageType<AF, AR>,
+    isMeant?: (body: Bytes) => boolean,
   ): Listing<Answer<AF, AR>> {
     const { replies, isComplete } = this.#dump(
       encodeDump(type, request),
       INCOMPLETE_DUMP_ATTEMPTS,
+      keepOf(answers, isMeant),
     );
     return { items: decodeAnswers(replies, answers), isComplete };
   }
@@ -336,14 +346,19 @@ export class NetlinkSocket implements Disposable {
   #dump(
     request: EncodedRequest,
     attempts: number,
+    isMeant: (reply: RawMessage) => boolean,
   ): { readonly replies: RawMessage[]; readonly isComplete: boolean } {
     this.#beStrict();
     for (let attempt = 1;; attempt++) {
-      const replies = this.#ask(request, Flag.Dump);
+      let isComplete = true;
+      const keep = (reply: RawMessage): boolean => {
+        if (isMeant(reply)) return true;
+        if (isInterrupted(reply)) isComplete = false;
+        return false;
+      };
+      const replies = this.#ask(request, Flag.Dump, { keep });
       // Any part may have the flag.
-      const isComplete = replies.every(({ flags }) =>
-        (flags & Flag.DumpInterrupted) === 0
-      );
+      if (replies.some(isInterrupted)) isComplete = false;
       if (isComplete || attempt === attempts) return { replies, isComplete };
     }
   }
@@ -356,10 +371,14 @@ export class NetlinkSocket implements Disposable {
   }
 
   /** @see {@linkcode Connection.ask} */
-  #ask(request: EncodedRequest, flags: number, answer?: number): RawMessage[] {
+  #ask(
+    request: EncodedRequest,
+    flags: number,
+    options?: AnswerOptions,
+  ): RawMessage[] {
     return observed(
       [request],
-      () => this.#connection.ask(request, flags, answer),
+      () => this.#connection.ask(request, flags, options),
       flags === Flag.Dump,
     );
   }
@@ -376,4 +395,16 @@ function encodeDump<F extends Fields, R extends Rows>(
 ): EncodedRequest {
   const describe = (): string => type.describe?.(request) ?? "list";
   return { ...encodeRequest(type, request), describe };
+}
+
+/** Returns which answers of a dump to keep until all have arrived. */
+function keepOf(
+  { type: wanted }: { readonly type: number },
+  isMeant: ((body: Bytes) => boolean) | undefined,
+): (reply: RawMessage) => boolean {
+  return ({ type, body }) => type === wanted && (isMeant?.(body) ?? true);
+}
+
+function isInterrupted({ flags }: RawMessage): boolean {
+  return (flags & Flag.DumpInterrupted) !== 0;
 }
