@@ -109,6 +109,11 @@ const ATTACKS: readonly Attack[] = [
     "the definition's addresses are in 10.61.0.0/24",
   ),
   attack(
+    "an address of the definition's subnet with another length",
+    on("bounded", { ips: ["10.61.0.9/16"] }),
+    "the definition's subnet is 10.61.0.0/24",
+  ),
+  attack(
     "another pod's address",
     on("lan", { ips: [VICTIM.ip] }),
     TAKEN,
@@ -147,6 +152,12 @@ const ATTACKS: readonly Attack[] = [
     "a network on the node by the gateway of an address",
     on("gateway", { ips: ["10.60.0.9/8"] }),
     'Cannot assign 10.0.0.1/8 to "br-gw": the host reaches 10.',
+    false,
+  ),
+  attack(
+    "the same outside the ranges of whereabouts",
+    on("pooled", { ips: ["10.60.0.9/8"] }),
+    'Cannot assign 10.0.0.1/8 to "br-pool": the host reaches 10.',
     false,
   ),
   attack(
@@ -359,10 +370,12 @@ class Node implements AsyncDisposable {
       capabilities: { deviceID: true },
     });
     put("trusted", leases, "trusted");
-    api.put("network-attachment-definitions", {
-      metadata: { namespace: "default", name: "file" },
-      spec: { config: "" },
-    });
+    for (const name of ["file", "pooled"]) {
+      api.put("network-attachment-definitions", {
+        metadata: { namespace: "default", name },
+        spec: { config: "" },
+      });
+    }
     api.put("network-attachment-definitions", {
       metadata: {
         namespace: "default",
@@ -379,10 +392,22 @@ class Node implements AsyncDisposable {
       },
     });
     Deno.mkdirSync(`${hosts.directory}/net.d`);
-    Deno.writeTextFileSync(
-      `${hosts.directory}/net.d/file.conf`,
-      JSON.stringify({ cniVersion: "1.0.0", name: "file", ...leases }),
-    );
+    const pooled = {
+      ...lan,
+      bridge: "br-pool",
+      isGateway: true,
+      ipam: {
+        type: "whereabouts",
+        range: "10.66.0.2-10.66.0.99/24",
+        kubernetes: { kubeconfig: host.kubeconfig },
+      },
+    };
+    for (const [name, conf] of Object.entries({ file: leases, pooled })) {
+      Deno.writeTextFileSync(
+        `${hosts.directory}/net.d/${name}.conf`,
+        JSON.stringify({ cniVersion: "1.0.0", name, ...conf }),
+      );
+    }
     const daemon = await MultusDaemon.start(host);
     const node = new Node(host, daemon);
     await node.addVictim();

@@ -238,6 +238,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "bridge.add() gives no container what",
     ],
     [
+      "the same over an IPAM plugin that assigns requests outside its ranges",
+      "what the call requests is checked, whichever plugin assigns it",
+      "plugins/parts/address/free_ip_test.ts",
+      "requestedIpsOf() lists what no one configured",
+    ],
+    [
       "a pod requests the address of the host or its router on the master's network",
       "`macvlan` and `ipvlan` refuse it",
       "plugins/parts/link/on_master_test.ts",

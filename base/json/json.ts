@@ -299,6 +299,18 @@ export function findValue<T>(
     .findLast(([spelling]) => foldKey(spelling) === folded)?.[1];
 }
 
+/** Lists the values of a key in all its spellings. */
+export function listValues<T>(
+  object: Readonly<Record<string, T>>,
+  key: string,
+): T[] {
+  const folded = foldKey(key);
+  return Object.entries(object)
+    .flatMap(([spelling, value]) =>
+      foldKey(spelling) === folded ? [value] : []
+    );
+}
+
 function findSpelling(shape: object, key: string): string | undefined {
   if (Object.hasOwn(shape, key)) return key;
   const folded = foldKey(key);

@@ -104,7 +104,7 @@ export async function leaseAddresses(
     hideFromNeighbours(call, lease, rollback);
   }
   const routed = { ...lease, ...routedThroughBridge(lease, settings) };
-  if (requestedIpsOf(routed, call.config).length > 0) {
+  if (requestedIpsOf(routed, call).length > 0) {
     const { checkRequested } = await import("./requested.ts");
     checkRequested({ call, settings, host }, routed);
   }
@@ -241,7 +241,7 @@ export async function becomeGateway(
   if (!isGateway || ips.length === 0) return [];
   // What a call asks for replaces no gateway.
   const force = forceAddress &&
-    requestedIpsOf({ ips }, call.config).length === 0;
+    requestedIpsOf({ ips }, call).length === 0;
   const gateways = gatewayAddressesOf(ips);
   // What may fail comes before the VLAN's link, which stays.
   ensureForwarding(host.netns, gateways);

@@ -41,7 +41,7 @@ interface Asking {
  */
 export function checkRequested(asking: Asking, lease: Result): void {
   const { call, settings, host } = asking;
-  const requested = requestedIpsOf(lease, call.config);
+  const requested = requestedIpsOf(lease, call);
   if (requested.length === 0) return;
   const bridge = host.link.find(settings.bridge);
   const own = findOwnHostEnd(host, attachmentOf(call));

@@ -3,6 +3,7 @@ import type { NetNs } from "../../ffi/netns.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn, stockOf } from "../../testing/ip_json.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
+import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { BridgeVlansInstead, FakeBridgeVlans } from "./testing/fake_vlans.ts";
@@ -159,13 +160,20 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
       ...["ip", "route", "add", "10.9.0.0/16", "via", "10.60.0.254"],
     );
     const before = runIn(scene.hosts.host, "ip", "-4", "-brief", "address");
-    const other = scene.asking(ip);
-    await scene.fail("ADD", [7, text], keys, other);
-    await scene.succeed("DEL", keys, other);
-    assertEquals(
-      runIn(scene.hosts.host, "ip", "-4", "-brief", "address"),
-      before,
-    );
+    // A third-party IPAM plugin that assigns what a pod requests.
+    const { type } = writeFakeIpam(scene.hosts.path, {
+      ADD: { stdout: { cniVersion: "1.0.0", ips: [{ address: ip }] } },
+    });
+    for (const ipam of ["static", type]) {
+      const other = scene.asking(ip);
+      const all = { ...keys, ipam: { type: ipam } };
+      await scene.fail("ADD", [7, text], all, other);
+      await scene.succeed("DEL", all, other);
+      assertEquals(
+        runIn(scene.hosts.host, "ip", "-4", "-brief", "address"),
+        before,
+      );
+    }
   }, ([name]) => name);
 });
 

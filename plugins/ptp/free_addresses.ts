@@ -10,6 +10,8 @@
  * @module
  */
 
+import type { Call } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result/result.ts";
 import type { SyscallError } from "../../ffi/errno.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
@@ -22,20 +24,23 @@ import type { Ip } from "../../net/ip.ts";
 import {
   aliasOf,
   aliasPrefixOf,
-  type Attachment,
+  attachmentOf,
 } from "../parts/owner/attachment.ts";
 import {
   addressInUseError,
   describeUser,
   hostAddressError,
   peerHasAddress,
+  requestedIpsOf,
   routerAddressError,
 } from "../parts/address/free_ip.ts";
+import { ipamHas } from "../parts/address/ipam_traits.ts";
 
-/** Whose the addresses are, and whether an IPAM plugin has leased them. */
+/** Whose the addresses are. */
 export interface AddressOwner {
-  readonly attachment: Attachment;
-  readonly isLeased: boolean;
+  readonly call: Call;
+  /** The result with the addresses. */
+  readonly lease: Pick<Result, "ips">;
 }
 
 /** Reports whether the container of a veth pair no longer has an address. */
@@ -49,13 +54,17 @@ export type StalePairTest = (pair: Link, ip: Ip) => boolean;
  */
 export function stalePairTest(
   host: Rtnl,
-  { attachment, isLeased }: AddressOwner,
+  { call, lease }: AddressOwner,
 ): StalePairTest {
-  const own = aliasOf(attachment), prefix = aliasPrefixOf(attachment.network);
+  const own = aliasOf(attachmentOf(call)), prefix = aliasPrefixOf(call.network);
+  const requested = requestedIpsOf(lease, call);
+  const isLeased = (ip: Ip): boolean =>
+    !ipamHas(call.config, "assigns requests") &&
+    !requested.some((one) => one.equals(ip));
   return (pair, ip) => {
     const { alias = "" } = pair;
     return alias === own ||
-      isLeased && alias.startsWith(prefix) &&
+      isLeased(ip) && alias.startsWith(prefix) &&
         !peerHasAddress(host, pair, ip);
   };
 }

@@ -25,7 +25,6 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { ipamHas } from "../parts/address/ipam_traits.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
 import { checkRouteValues } from "../parts/link/configure_link.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
@@ -68,10 +67,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const ips = routedIpsOf(lease);
     checkRouteValues(lease.routes);
     const attachment = attachmentOf(call);
-    const owner = {
-      attachment,
-      isLeased: !ipamHas(call.config, "assigns requests"),
-    };
+    const owner = { call, lease };
     await checkAddressesFree(host, ips, owner);
 
     const { mtu } = call.config;

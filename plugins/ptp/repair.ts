@@ -7,7 +7,6 @@
 import type { Call, RepairScope } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { ipamHas } from "../parts/address/ipam_traits.ts";
 import {
   ensureForwarding,
   ensureForwardingFrom,
@@ -19,7 +18,6 @@ import {
   listMissingAddresses,
   repairLink,
 } from "../parts/link/repair_link.ts";
-import { attachmentOf } from "../parts/owner/attachment.ts";
 import { ownPartOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { openSandbox } from "../parts/sandbox/sandbox.ts";
 import {
@@ -76,10 +74,7 @@ export async function repair(
   await routeToContainer(host, end, {
     gateways: listMissingAddresses(host, end, gateways),
     destinations: lost.map(({ destination }) => destination),
-    owner: {
-      attachment: attachmentOf(call),
-      isLeased: !ipamHas(call.config, "assigns requests"),
-    },
+    owner: { call, lease: own },
   });
   ensureForwarding(host.netns, addresses);
   await repairMasquerade(call, addresses);

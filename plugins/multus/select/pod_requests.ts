@@ -17,10 +17,12 @@ import {
   isObject,
   type JsonObject,
   type JsonValue,
+  listValues,
   objectOf,
 } from "../../../base/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
+import { listRanges } from "../../parts/address/free_ip.ts";
 import { typeHas } from "../../parts/address/ipam_traits.ts";
 import type { MultusConfig } from "../model/config.ts";
 import { type Delegate, pluginsOf } from "../model/delegate.ts";
@@ -61,8 +63,7 @@ export function checkOffered(
   const plugins = listPlugins(delegate);
   checkArgs(delegate, plugins, podArgs);
   for (const text of requestedIps(delegate.request)) {
-    const ip = parseIp(text);
-    const problem = ip && findIpProblem(ip, delegate, plugins);
+    const problem = findIpProblem(text, delegate, plugins);
     if (problem !== undefined) {
       throw refuse(delegate, `address ${text}`, problem);
     }
@@ -113,12 +114,6 @@ export function parseIp(text: string): Ip | undefined {
   );
 }
 
-/** Lists the values of a key in all its spellings. */
-function listValues(object: JsonObject, folded: string): JsonValue[] {
-  return Object.entries(object)
-    .flatMap(([key, value]) => foldKey(key) === folded ? [value] : []);
-}
-
 function listPlugins({ conf }: Delegate): JsonObject[] {
   return pluginsOf(conf).map(({ document }) => document);
 }
@@ -157,10 +152,14 @@ function isOffered(value: JsonValue, offered: JsonValue | undefined): boolean {
 }
 
 function findIpProblem(
-  ip: Ip,
+  text: string,
   delegate: Delegate,
   plugins: readonly JsonObject[],
 ): string | undefined {
+  const ip = parseIp(text);
+  if (ip === undefined) return undefined;
+  // `static` refuses an address without a length.
+  const network = parseCidr(text)?.masked();
   for (const ipam of listIpam(plugins)) {
     const type = findValue(ipam, "type");
     if (keepsToRanges(type, ip, ipam)) continue;
@@ -168,8 +167,14 @@ function findIpProblem(
       return 'the definition does not offer it by the capability "ips"';
     }
     const bounds = typeHas(type, "assigns requests") ? listSubnets(ipam) : [];
-    if (bounds.length > 0 && !bounds.some((one) => one.contains(ip))) {
+    if (bounds.length === 0) continue;
+    const around = bounds.filter((one) => one.contains(ip));
+    if (around.length === 0) {
       return `the definition's addresses are in ${bounds.join(", ")}`;
+    }
+    // With another length, a gateway would get another network.
+    if (network && !around.some((one) => one.equals(network))) {
+      return `the definition's subnet is ${around.join(", ")}`;
     }
   }
   return undefined;
@@ -191,7 +196,8 @@ function keepsToRanges(
   ipam: JsonObject,
 ): boolean {
   return typeHas(type, "assigns own ranges") ||
-    typeHas(type, "leases requests") && isInRanges(ip, ipam);
+    typeHas(type, "leases requests") &&
+      listRanges(ipam).some((range) => range.contains(ip));
 }
 
 /** Lists the configurations of IPAM plugins, at any depth. */
@@ -227,17 +233,6 @@ function parseCidr(value: JsonValue | undefined): Cidr | undefined {
   return typeof value === "string"
     ? unlessNoAddress(() => Cidr.parse(value))
     : undefined;
-}
-
-/** Reports whether an address is in a range of an IPAM configuration. */
-function isInRanges(ip: Ip, ipam: JsonObject): boolean {
-  const more = findValue(ipam, "ipRanges");
-  return [ipam, ...Array.isArray(more) ? more.map(objectOf) : []]
-    .some((range) => {
-      const text = findValue(range, "range");
-      return typeof text === "string" &&
-        parseCidr(text.slice(text.indexOf("-") + 1))?.masked().contains(ip);
-    });
 }
 
 /**

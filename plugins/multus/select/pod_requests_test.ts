@@ -165,6 +165,12 @@ testRows<[string, object, AttachmentRequest, string]>(
       { ips: ["10.1.1.9/24", "10.9.9.9/24"] },
       'address 10.9.9.9/24 on network "a/n": the definition\'s addresses are in 10.1.1.0/24',
     ],
+    ...[16, 25].map((length): [string, object, AttachmentRequest, string] => [
+      `an address of static's subnet with length ${length}`,
+      { ...ipam(BOUNDED), ...IPS },
+      { ips: ["10.1.1.9/24", `10.1.1.9/${length}`] },
+      `address 10.1.1.9/${length} on network "a/n": the definition's subnet is 10.1.1.0/24`,
+    ]),
     [
       "an address beside whereabouts' range",
       ipam(SLICE),

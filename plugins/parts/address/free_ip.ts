@@ -7,10 +7,12 @@
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   findValue,
-  isObject,
   type JsonObject,
+  type JsonValue,
+  listValues,
+  objectOf,
 } from "../../../base/json/json.ts";
-import type { NetConf } from "../../../cni/config/types.ts";
+import type { Call } from "../../../cni/plugin.ts";
 import type { Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -21,22 +23,60 @@ import { hasAddress } from "../link/configure_link.ts";
 import { ipamHas } from "./ipam_traits.ts";
 
 /**
- * Lists the addresses that the call asked for and neither the configuration nor the
- * IPAM plugin's ranges have.
+ * Lists the leased addresses for which the call asked, and which neither the
+ * configuration nor the IPAM plugin's ranges contain. Without a request, every
+ * address is the IPAM plugin's.
  */
 export function requestedIpsOf(
   { ips }: Pick<Result, "ips">,
-  config: Pick<NetConf, "ipam">,
+  call: Pick<Call, "args" | "config">,
 ): Ip[] {
-  if (!ipamHas(config, "assigns requests")) return [];
-  const list = findValue(config.ipam as JsonObject, "addresses");
+  const { config } = call;
+  if (ipamHas(config, "assigns own ranges") || !asksForAddresses(call)) {
+    return [];
+  }
+  const ipam = objectOf(config.ipam as JsonValue);
+  const list = findValue(ipam, "addresses");
   const configured = (Array.isArray(list) ? list : []).flatMap((item) => {
-    const text = isObject(item) ? findValue(item, "address") : undefined;
+    const text = findValue(objectOf(item), "address");
     if (typeof text !== "string") return [];
-    return unlessNoAddress(() => Cidr.parse(text).ip) ?? [];
+    return unlessNoAddress(() => Cidr.parse(text)) ?? [];
   });
-  return ips.map(({ address }) => address.ip)
-    .filter((ip) => !configured.some((own) => own.equals(ip)));
+  return ips.map(({ address }) => address)
+    // With another length, an address is of another network.
+    .filter((one) =>
+      !configured.some((own) => own.equals(one)) &&
+      !listRanges(ipam).some((range) => range.containsCidr(one))
+    )
+    .map(({ ip }) => ip);
+}
+
+/** Reports whether CNI_ARGS or the configuration contains requested addresses. */
+function asksForAddresses(
+  { args, config }: Pick<Call, "args" | "config">,
+): boolean {
+  const keys = config as unknown as JsonObject;
+  const lists = [
+    ...listValues(keys, "args").flatMap((args) =>
+      listValues(objectOf(args), "cni")
+    ),
+    ...listValues(keys, "runtimeConfig"),
+  ].flatMap((source) => listValues(objectOf(source), "ips"));
+  // CNI_ARGS can be malformed for plugins that do not read them.
+  return /(^|;)IP=[^;]/.test(args.args) ||
+    lists.some((ips) => Array.isArray(ips) && ips.length > 0);
+}
+
+/** Lists the networks of the ranges in the configuration of `whereabouts`. */
+export function listRanges(ipam: JsonObject): Cidr[] {
+  const more = findValue(ipam, "ipRanges");
+  return [ipam, ...Array.isArray(more) ? more.map(objectOf) : []]
+    .flatMap((range) => {
+      const text = findValue(range, "range");
+      if (typeof text !== "string") return [];
+      const network = text.slice(text.indexOf("-") + 1);
+      return unlessNoAddress(() => Cidr.parse(network).masked()) ?? [];
+    });
 }
 
 /**

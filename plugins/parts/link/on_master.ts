@@ -101,7 +101,7 @@ export async function attachToMaster(
   // A VLAN is a network of its own.
   const isOnNetworkOfMaster = info.kind !== "vlan";
   if (host !== undefined && isOnNetworkOfMaster) {
-    for (const ip of requestedIpsOf(first, config)) {
+    for (const ip of requestedIpsOf(first, call)) {
       checkNotOfHost(host, ip, [lower]);
     }
   }

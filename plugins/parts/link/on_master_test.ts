@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
+import { writeFakeIpam } from "../../../tests/_harness/fake_ipam.ts";
 import { needsLinks } from "../../../tests/_harness/link_kinds.ts";
 import {
   type Keys,
@@ -159,8 +160,17 @@ for (const type of ["macvlan", "ipvlan"]) {
         ] as const
       ) {
         const text = `Cannot give the container ${ip}: ${why}`;
-        await scene.fail("ADD", [7, text], {}, asking(`${ip}/24`));
-        assertEquals(scene.state, state);
+        // A third-party IPAM plugin that assigns what a pod requests.
+        const fake = writeFakeIpam(scene.hosts.path, {
+          ADD: {
+            stdout: { cniVersion: "1.0.0", ips: [{ address: `${ip}/24` }] },
+          },
+        });
+        for (const ipam of ["static", fake.type]) {
+          const keys = { ipam: { type: ipam } };
+          await scene.fail("ADD", [7, text], keys, asking(`${ip}/24`));
+          assertEquals(scene.state, state);
+        }
       }
       await scene.succeed("ADD", {}, asking("192.0.2.60/24"));
       await scene.succeed("DEL");
