@@ -4,6 +4,7 @@
  * @module
  */
 
+import { describeError } from "../../base/error.ts";
 import type { Backend, BackendName, FirewallHost } from "./backend.ts";
 import { ruleBackends, withRules } from "./rule_backends.ts";
 
@@ -15,8 +16,8 @@ export const backends: Readonly<Record<BackendName, () => Promise<Backend>>> = {
 
 /**
  * Works with the configuration's backend. Without one it is firewalld if that
- * runs, otherwise iptables, as in the Go plugin, and nftables if iptables
- * cannot work on this host.
+ * runs and this process may call it, otherwise iptables, as in the Go plugin, and
+ * nftables if iptables cannot work on this host.
  *
  * @throws The error of the last backend that was tried
  */
@@ -25,9 +26,15 @@ export async function withBackend(
   work: (backend: Backend) => Promise<void>,
 ): Promise<void> {
   if (host.backend !== undefined) return work(await backends[host.backend]());
-  const { isFirewalldRunning } = await import("./firewalld.ts");
+  const { isDenied, isFirewalldRunning } = await import("./firewalld.ts");
   if (await isFirewalldRunning(host)) {
-    return await work(await backends.firewalld());
+    try {
+      return await work(await backends.firewalld());
+    } catch (error) {
+      if (!isDenied(error)) throw error;
+      const problem = describeError(error);
+      host.log.warn("Not using firewalld, which runs", { problem });
+    }
   }
   await withRules(work);
 }

@@ -9,10 +9,15 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  listCauses,
+} from "../../base/error.ts";
 import { checkChange } from "../../ffi/change_check.ts";
 import { tryAll } from "../../base/rollback.ts";
-import type { Ip } from "../../net/ip.ts";
+import { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
 import type { Backend, FirewallHost } from "./backend.ts";
 import { withRules } from "./rule_backends.ts";
@@ -81,7 +86,12 @@ export const firewalldBackend: Backend = {
             await callZone(bus, "removeSource", zone, source);
           } catch (error) {
             if (isAnswer(error, ...NOTHING_THERE)) return;
-            throw error;
+            if (!isDenied(error)) throw error;
+            host.log.warn("Cannot remove a source from firewalld", {
+              source,
+              zone,
+              problem: describeError(error),
+            });
           }
         },
       ]),
@@ -93,6 +103,8 @@ export const firewalldBackend: Backend = {
     if (!await bus.hasOwner(FIREWALLD)) {
       throw new Error("firewalld is not running");
     }
+    // The bus may name firewalld to a user who may not call it.
+    await callZone(bus, "querySource", host.zone, sourceOf(Ip.parse("::1")));
   },
 };
 
@@ -118,6 +130,14 @@ export async function isFirewalldRunning(host: BusHost): Promise<boolean> {
       { cause },
     );
   }
+}
+
+/**
+ * Reports whether the bus denies this user calls of firewalld, as AppArmor does
+ * with its abstraction `dbus-strict`: the bus then still tells that it runs.
+ */
+export function isDenied(error: unknown): boolean {
+  return listCauses(error).some((cause) => cause instanceof BusUnusable);
 }
 
 function callZone(

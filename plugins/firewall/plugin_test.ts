@@ -759,7 +759,10 @@ rootTest(
     await t.step("whoever asks the bus for it", async () => {
       using scene = new FirewallScene();
       const { prevResult, hosts: { directory } } = scene;
-      const options = { denied: "NameHasOwner" };
+      const options = {
+        denied:
+          'send_interface="org.freedesktop.DBus" send_member="NameHasOwner"',
+      };
       await using firewalld = await FakeFirewalld.start(directory, options);
       const { env, sources } = firewalld;
       await scene.succeed("ADD", { prevResult }, { env });
@@ -771,6 +774,38 @@ rootTest(
       await scene.succeed("ADD", { prevResult }, { env });
       await scene.succeed("GC", { "cni.dev/valid-attachments": [] }, { env });
       assertEquals([scene.ownRules, scene.table], [[], ""]);
+    });
+    // As AppArmor's abstractions/dbus-strict.
+    await t.step("whoever calls it, though the bus names it", async () => {
+      using scene = new FirewallScene();
+      const { prevResult, hosts: { directory } } = scene;
+      const options = {
+        denied: 'send_destination="org.fedoraproject.FirewallD1"',
+      };
+      await using firewalld = await FakeFirewalld.start(directory, options);
+      const { env, sources, calls } = firewalld;
+      const run = async (command: string, keys: Keys): Promise<void> => {
+        const { exitCode, stdout, stderr } = await scene.run(command, keys, {
+          env,
+        });
+        assertEquals([command, exitCode], [command, 0], stdout);
+        assertMatch(stderr, /firewalld.*FirewallD1/);
+      };
+      await run("ADD", { prevResult });
+      assertEquals([scene.ownRules.length, sources.size], [4, 0]);
+      await run("CHECK", { prevResult });
+      await run("STATUS", {});
+      await run("DEL", {});
+      assertEquals([scene.ownRules, scene.table], [[], ""]);
+      await run("ADD", { prevResult });
+      await run("GC", { "cni.dev/valid-attachments": [] });
+      assertEquals([scene.ownRules, scene.table, calls], [[], "", []]);
+      const keys = { backend: "firewalld", prevResult };
+      const failed = await scene.run("ADD", keys, { env });
+      assertFailure(failed, 999, "failed to add the address");
+      const status = await scene.run("STATUS", keys, { env });
+      assertFailure(status, 50, "FirewallD1");
+      await run("DEL", keys);
     });
     await t.step("the host has a bus only", async () => {
       using scene = new FirewallScene();

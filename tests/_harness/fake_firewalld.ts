@@ -26,7 +26,7 @@ interface Options {
   readonly runs?: boolean;
   /** How many connections a user may have to the bus. */
   readonly mostConnections?: number;
-  /** A method of the bus that nobody may call. */
+  /** What nobody may send, as the attributes of a rule of the bus's policy. */
   readonly denied?: string;
 }
 
@@ -169,9 +169,7 @@ export class PrivateBus implements AsyncDisposable {
   ): Promise<PrivateBus> {
     const address = `unix:path=${directory}/bus`;
     const config = `${directory}/bus.conf`;
-    const deny = denied === undefined
-      ? ""
-      : `<deny send_interface="org.freedesktop.DBus" send_member="${denied}"/>`;
+    const deny = denied === undefined ? "" : `<deny ${denied}/>`;
     Deno.writeTextFileSync(
       config,
       `<busconfig>
