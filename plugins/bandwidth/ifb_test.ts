@@ -76,6 +76,32 @@ rootTest(
       assertSuccess(await pair.run("DEL", WIDE));
       assertEquals(ipJson(hosts.host, "link").length, 2);
     });
+    const changes: readonly [name: string, script: string][] = [
+      ["renamed", "ip link set container-veth name wan"],
+      [
+        "replaced by a macvlan",
+        `ip link set container-veth name wan
+         ip link add container-veth link wan type macvlan`,
+      ],
+      [
+        "replaced by the end of another pair",
+        `ip link set container-veth name wan
+         ip link add container-veth type veth`,
+      ],
+    ];
+    await eachRow(t, changes, async ([, script]) => {
+      using hosts = TestHosts.create();
+      const pair = new LimitedPair(hosts);
+      const otherPair = new LimitedPair(hosts, other);
+      const before = pair.limits();
+      limitAsGo(hosts, HOST_END);
+      const limited = pair.limits();
+      runIn(hosts.sandbox, "sh", "-ec", `ip link set eth1 name lan; ${script}`);
+      assertSuccess(await otherPair.run("DEL", WIDE));
+      assertEquals(pair.limits(), limited);
+      assertSuccess(await pair.run("DEL", WIDE));
+      assertEquals(pair.limits().links, before.links);
+    }, ([name]) => `its container's interface is ${name}, and it is deleted`);
     await t.step("another attachment's stays", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);

@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findHostEnd } from "../parts/link/host_end.ts";
+import { findHostEnd, leadsTo } from "../parts/link/host_end.ts";
 import type { LimitedLink } from "./directions.ts";
 import type { IfbContext } from "./ifb.ts";
 
@@ -56,11 +56,16 @@ export function getLimitedLink(
   );
 }
 
-/** Finds the limited link, as far as it exists. */
+/**
+ * Finds the limited link, as far as it exists.
+ *
+ * @param result The result, if the runtime has kept it
+ */
 export function findLimitedLink(
   host: Rtnl,
   sandbox: Rtnl | undefined,
   ifName: string,
+  result: Result | undefined,
 ): Omit<IfbContext, "identity"> {
   if (sandbox === undefined) {
     return { host, end: undefined, isInside: false, hasSandbox: false };
@@ -69,8 +74,23 @@ export function findLimitedLink(
   if (link && INSIDE.includes(link.kind)) {
     return { host: sandbox, end: link, isInside: true, hasSandbox: true };
   }
-  const end = findHostEnd(host, sandbox, link);
+  const end = findListedEnd(host, sandbox, result) ??
+    findHostEnd(host, sandbox, link);
   return { host, end, isInside: false, hasSandbox: true };
+}
+
+/**
+ * Finds the host's end by its name in the result, whatever the container has made
+ * of the name of its own.
+ */
+export function findListedEnd(
+  host: Rtnl,
+  sandbox: Rtnl,
+  { interfaces }: Pick<Result, "interfaces"> = { interfaces: [] },
+): Link | undefined {
+  return interfaces.filter(({ sandbox }) => !sandbox)
+    .flatMap(({ name }) => host.link.find(name) ?? [])
+    .find((link) => leadsTo(host, link, sandbox));
 }
 
 function peerIndexOf(ifName: string, end: Link | undefined): number {

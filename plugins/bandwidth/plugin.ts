@@ -51,7 +51,11 @@ import {
   limitSent,
   warnOfSmallBursts,
 } from "./directions.ts";
-import { findLimitedLink, getLimitedLink } from "./limited_link.ts";
+import {
+  findLimitedLink,
+  findListedEnd,
+  getLimitedLink,
+} from "./limited_link.ts";
 import {
   identifyIfb,
   type IfbContext,
@@ -112,7 +116,9 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     using host = Rtnl.open(call.hostNetns);
     using sandbox = findReadableSandbox(call);
     const identity = await identifyIfb(attachmentOf(call));
-    const placed = findLimitedLink(host, sandbox, call.args.ifName);
+    const result = readablePrevResult(call);
+    const { ifName } = call.args;
+    const placed = findLimitedLink(host, sandbox, ifName, result);
     const place = { ...placed, identity };
     const ifbs = listIfbs(place);
     if (place.isInside) {
@@ -121,7 +127,8 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       const hostNetns = pathOf(place.host.netns);
       await deleteNow(ifbs, { linkDeletion, hostNetns });
       // The container can put such an interface in the place of its veth pair's end.
-      const outside = { ...place, host, end: undefined, isInside: false };
+      const end = sandbox && findListedEnd(host, sandbox, result);
+      const outside = { ...place, host, end, isInside: false };
       return await deleteNow(listIfbs(outside), call);
     }
     const end = (): void => {
