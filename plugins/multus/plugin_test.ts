@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
 import { requireRoot } from "../../testing/capabilities.ts";
-import { runIn } from "../../testing/ip_json.ts";
+import { linkNames, runIn } from "../../testing/ip_json.ts";
 import { CONTAINER, MultusScene, resultOf } from "./testing/scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 
@@ -47,6 +47,31 @@ test("multus.add() may be repeated after a failure, without DEL", async (scene) 
   scene.addPlugin("b", "1.1.1.3/24");
   assertSuccess(await scene.run("ADD", both(scene)));
   assertEquals(scene.story.slice(4), ADDS);
+});
+
+test("multus.add() leaves an attachment without a link to its earlier ADD", async (scene) => {
+  const { hosts, plugins } = scene;
+  const env = { CNI_PATH: `${plugins.directory.path}:${hosts.path}` };
+  const lease = scene.conf("net1", "host-local", {
+    ipam: hosts.hostLocal("10.1.2.0/24"),
+  });
+  const run = (command: string, first: JsonObject): Promise<CallOutput> =>
+    scene.run(command, { delegates: [first, lease] }, { env });
+  const device = scene.conf("first", "a");
+  assertSuccess(await run("ADD", device));
+  const { remembered } = scene;
+  const second = await run("ADD", device);
+  assertEquals(second.exitCode, 1);
+  assertStringIncludes(second.json.msg, "net1");
+  assertEquals(scene.story, ["a ADD eth0", "a ADD eth0"]);
+  assertEquals([hosts.leases(), scene.remembered], [["10.1.2.2"], remembered]);
+  // An interface is of this ADD: its name was free.
+  const link = scene.conf("first", "bridge", { bridge: "br0" });
+  assertEquals((await run("ADD", link)).exitCode, 1);
+  assertEquals(linkNames(hosts.sandbox), ["lo"]);
+  assertEquals(hosts.leases(), ["10.1.2.2"]);
+  assertSuccess(await run("DEL", device));
+  assertEquals(hosts.leases(), []);
 });
 
 test("multus.add() creates nothing if an interface name is in use", async (scene) => {

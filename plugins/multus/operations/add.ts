@@ -6,6 +6,7 @@
 
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import { deadline } from "../../../base/deadline.ts";
+import { ifPossible } from "../../../base/files/io.ts";
 import { Rollback } from "../../../base/rollback.ts";
 import type { RuntimeConf } from "../../../libcni/operation.ts";
 import type { ForeignResult } from "../../../cni/plugin.ts";
@@ -16,6 +17,7 @@ import { attach, attachmentFailure } from "../attach/attach.ts";
 import {
   checkInterfaceNames,
   InterfaceNameError,
+  listInterfaceNames,
 } from "../permit/interface_names.ts";
 import {
   type Attached,
@@ -185,8 +187,23 @@ async function undo(
   session: Session,
   attachment: NetworkAttachment,
 ): Promise<void> {
+  if (isOfEarlierAdd(session, attachment.conf)) return;
   const { detach } = await import("../attach/detach.ts");
   await detach(session, attachment, deadline(UNDO_MS));
+}
+
+/**
+ * Reports whether an attachment may be an earlier ADD's, which DEL would end: one ADD
+ * failed because its attachment exists, and this attachment has no interface, such as
+ * that of a device that DPDK drives. Interfaces are this ADD's, which begins only if
+ * their names are free.
+ */
+export function isOfEarlierAdd(
+  session: Session,
+  { netns, ifName }: Pick<RuntimeConf, "netns" | "ifName">,
+): boolean {
+  return session.isSecondAdd() &&
+    !ifPossible(() => listInterfaceNames(netns))?.includes(ifName);
 }
 
 /**

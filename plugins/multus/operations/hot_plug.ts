@@ -56,7 +56,7 @@ import {
 import { checkDefinition, checkSize } from "../select/definition_policy.ts";
 import { NETWORKS } from "../select/select.ts";
 import { evidenceFinder } from "../select/lookups.ts";
-import { attachOne, UNDO_MS } from "./add.ts";
+import { attachOne, isOfEarlierAdd, UNDO_MS } from "./add.ts";
 import { postEvent, runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
@@ -149,7 +149,11 @@ async function plugIn(
   remember(session, delegate);
   rollback.onFailure(
     `detach the pod from network "${delegate.name}"`,
-    () => detachFrom(session, place, deadline(UNDO_MS)),
+    async () => {
+      const { conf } = attachmentOf(session, place);
+      if (isOfEarlierAdd(session, conf)) return;
+      await detachFrom(session, place, deadline(UNDO_MS));
+    },
   );
   const attached = await attachTo(session, place, pod);
   const { encodeResult } = await import("../../../cni/result/encoding.ts");

@@ -47,6 +47,8 @@ export interface Session {
   readonly log: OperationLog;
   /** Address conflicts that delegates reported and this process has not handled yet. */
   readonly conflicts: AddressConflict[];
+  /** Reports whether an ADD failed because its attachment exists already. */
+  readonly isSecondAdd: () => boolean;
 }
 
 /**
@@ -63,11 +65,13 @@ function openSession(
   const { env } = context;
   const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
   const conflicts: AddressConflict[] = [];
+  let isSecondAdd = false;
   return {
     call,
     k8s,
     log,
     conflicts,
+    isSecondAdd: () => isSecondAdd,
     pluginDirs,
     cache: new AttachmentCache(config.cniDir),
     scratch: new ScratchCache(config.cniDir, log),
@@ -87,6 +91,10 @@ function openSession(
       onConflict: (conflict) => {
         conflicts.push(conflict);
         context.onConflict?.(conflict);
+      },
+      onAttached: () => {
+        isSecondAdd = true;
+        context.onAttached?.();
       },
     }),
   };

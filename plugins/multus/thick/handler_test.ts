@@ -66,6 +66,7 @@ class Scene implements AsyncDisposable {
         cniDir: scene.cniDir,
         binDir: path,
         daemonSocketDir: `${scene.hosts.directory}/run`,
+        definitionKeys: ["host-local.dataDir"],
         ...overlay,
       },
       env: { PATH: "/usr/bin:/bin", CNI_PATH: path },
@@ -416,6 +417,23 @@ test("POST /delegate lets DEL of the pod detach the network", async (scene) => {
     "a DEL eth0",
   ]);
   assertEquals(node.remembered, []);
+});
+
+test("POST /delegate leaves an attachment without a link to its earlier ADD", async (scene) => {
+  const { hosts, plugins } = scene.multus;
+  const name = "host-local";
+  Deno.symlinkSync(
+    `${hosts.path}/${name}`,
+    `${plugins.directory.path}/${name}`,
+  );
+  const ipam = hosts.hostLocal("10.1.2.0/24");
+  const conf = scene.multus.conf("net1", name, { ipam });
+  const first = await scene.send("/delegate", "ADD", conf, NET1);
+  assertEquals(first.status, 200, first.text);
+  const second = await scene.send("/delegate", "ADD", conf, NET1);
+  assertEquals([second.status, hosts.leases()], [400, ["10.1.2.2"]]);
+  assertEquals(await scene.send("/delegate", "DEL", conf, NET1), DONE);
+  assertEquals(hosts.leases(), []);
 });
 
 test("POST /delegate undoes a failed ADD, and forgets the network", async (scene) => {
