@@ -33,9 +33,9 @@ import {
 } from "../../cni/invoke/in_process.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { NO_DAEMON } from "../../daemon/wire/daemon_socket.ts";
-import { defaultDirectories } from "../node/network.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { detach } from "./detach.ts";
+import { DaemonDirectories } from "./directories.ts";
 import { unmapProgramPages } from "../../ffi/libc.ts";
 import { OrphanRemover } from "./orphan_remover.ts";
 import type { PodMetrics } from "./pod_metrics.ts";
@@ -71,13 +71,14 @@ export async function daemon(
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const log = openDaemonLog(options.logLevel, onStderr);
+  const directories = new DaemonDirectories(env);
   using multus = new MultusService({
     ...options,
     config,
     env,
     log,
     onStderr,
-    attachments: () => listAttachments(env),
+    attachments: () => listAttachments(directories),
   });
   using whereabouts = new WhereaboutsService(env, log);
   using _leases = keepLeases(log);
@@ -92,11 +93,14 @@ export async function daemon(
     multus.run(end.signal),
     whereabouts.run(end.signal),
   ];
+  const roundOptions = { directories, env, lookup, log };
   const reconcilers = [
-    ...options.heals ? [createOrphanRemover(env, lookup, log)] : [],
-    ...options.repairs ? [await loadRepairer(env, lookup, log)] : [],
+    ...options.heals ? [createOrphanRemover(roundOptions)] : [],
+    ...options.repairs ? [await loadRepairer(roundOptions)] : [],
   ];
-  const podMetrics = options.countsPods ? await loadPodMetrics(env) : undefined;
+  const podMetrics = options.countsPods
+    ? await loadPodMetrics(directories)
+    : undefined;
   const check = options.logLevel === "debug"
     ? createCheck(onStderr)
     : undefined;
@@ -122,6 +126,7 @@ export async function daemon(
       build: buildIdentity,
       hostNetns: OWN_NETNS,
       afterCall: (call): void => {
+        directories.note(call);
         for (const one of reconcilers) one.note(call);
         check?.();
       },
@@ -162,16 +167,22 @@ export async function daemon(
 /** Time limit for events that are not posted at the end, in milliseconds. */
 const GRACE_MS = 1000;
 
-/** Makes what removes orphans from the places where they are by default. */
+/** What the rounds of the daemon need to run plugins. */
+interface RoundOptions {
+  readonly directories: DaemonDirectories;
+  readonly env: Environment;
+  readonly lookup: PluginLookup;
+  readonly log: Log;
+}
+
+/** Creates the remover of orphans. */
 function createOrphanRemover(
-  env: Environment,
-  lookup: PluginLookup,
-  log: Log,
+  { directories, env, lookup, log }: RoundOptions,
 ): Reconciler {
   return new OrphanRemover({
     log,
+    directories,
     search: {
-      ...defaultDirectories(env),
       env: { ...env, [NO_DAEMON]: "1" },
       hostNetns: OWN_NETNS,
       invoker: createInvoker(dispatch, lookup),
@@ -180,34 +191,35 @@ function createOrphanRemover(
   });
 }
 
-/** Lists the attachments in the caches of the node. */
-async function listAttachments(env: Environment): Promise<NodeAttachment[]> {
+/** Lists the attachments in the caches on the node. */
+async function listAttachments(
+  directories: DaemonDirectories,
+): Promise<NodeAttachment[]> {
   const { listNodeAttachments } = await import(
     "../node/node_attachments.ts"
   );
-  return listNodeAttachments(defaultDirectories(env));
+  return listNodeAttachments(directories);
 }
 
-/** Loads what repairs containers; calls and other daemons do without it. */
+/** Loads the repairer; calls and other daemons do not need its code. */
 async function loadRepairer(
-  env: Environment,
-  lookup: PluginLookup,
-  log: Log,
+  { directories, env, lookup, log }: RoundOptions,
 ): Promise<Reconciler> {
   const { Repairer } = await import("./repairer.ts");
   return new Repairer({
     hostNetns: OWN_NETNS,
-    directories: defaultDirectories(env),
+    directories,
     env: { ...env, [NO_DAEMON]: "1" },
     lookup,
     log,
   });
 }
 
-/** Loads what counts the traffic of pods. */
-async function loadPodMetrics(env: Environment): Promise<PodMetrics> {
+/** Loads the code that counts the traffic of pods. */
+async function loadPodMetrics(
+  directories: DaemonDirectories,
+): Promise<PodMetrics> {
   const { PodMetrics } = await import("./pod_metrics.ts");
-  const directories = defaultDirectories(env);
   return new PodMetrics({ directories, hostNetns: OWN_NETNS });
 }
 

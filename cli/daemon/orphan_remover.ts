@@ -15,6 +15,7 @@ import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { OrphansDocument } from "../../daemon/server/state_handler.ts";
 import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { listContainerIds } from "../../plugins/parts/evidence/containers.ts";
+import type { Directories } from "../node/network.ts";
 import type { Orphan, OrphanSearchOptions, Removal } from "../orphans/mod.ts";
 import {
   Reconciler,
@@ -33,10 +34,12 @@ const MOST_CONTAINERS = 10_000;
 
 /** Options of a {@linkcode OrphanRemover}. */
 export interface OrphanRemoverOptions extends ReconcilerOptions {
-  /** Where to search, and what removes what is found. */
+  /** Where to search, and where plugins are; read again for each search. */
+  readonly directories: Directories;
+  /** What removes orphans. */
   readonly search: Omit<
     OrphanSearchOptions,
-    "graceMs" | "isAutomatic" | "signal" | "confs"
+    "graceMs" | "isAutomatic" | "signal" | "confs" | keyof Directories
   >;
   /** Removes orphans; the engine of `cni gc --orphans` by default. */
   readonly remove?: (
@@ -195,7 +198,7 @@ export class OrphanRemover
   }
 
   protected async work({ isSweep, signal }: Round): Promise<boolean> {
-    const { search, graceMs = GRACE_MS } = this.options;
+    const { search, directories, graceMs = GRACE_MS } = this.options;
     // The orphans of an earlier daemon may be too young for the first search.
     if (this.rounds === 0) this.#suspect("");
     if (isSweep) this.#forgetDead();
@@ -203,8 +206,10 @@ export class OrphanRemover
     const { removeOrphans } = await import("./remove_orphans.ts");
     const { remove = removeOrphans } = this.options;
     const confs = [...this.#confs.values()];
-    const limits = { graceMs, isAutomatic: true, confs, signal };
-    this.#report(await remove({ ...search, ...limits }));
+    const { pluginDirs, confDir, cacheDir } = directories;
+    const places = { pluginDirs, confDir, cacheDir, confs };
+    const limits = { graceMs, isAutomatic: true, signal };
+    this.#report(await remove({ ...search, ...places, ...limits }));
     return true;
   }
 

@@ -7,6 +7,7 @@ import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import type { OrphanSearchOptions, Removal } from "../orphans/mod.ts";
 import { ignoreUnless } from "../../testing/capabilities.ts";
+import { DaemonDirectories } from "./directories.ts";
 import { OrphanRemover } from "./orphan_remover.ts";
 
 const ORPHAN = {
@@ -50,6 +51,7 @@ class Scene implements AsyncDisposable {
   readonly containers = new Set<string>();
   looks = 0;
   found: () => Removal[] = () => [];
+  readonly directories = new DaemonDirectories({ CNI_PATH: "" }, "");
   readonly remover: OrphanRemover;
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
@@ -57,6 +59,7 @@ class Scene implements AsyncDisposable {
   /** @param retryMs When it searches again after a failure; hardly ever by default. */
   constructor(retryMs = 3_600_000) {
     this.remover = new OrphanRemover({
+      directories: this.directories,
       search: {} as OrphanSearchOptions,
       log: createLog({}, (text) => this.logs.push(text)),
       remove: (search): Promise<Removal[]> => {
@@ -84,20 +87,23 @@ class Scene implements AsyncDisposable {
   }
 
   note(command: string, netns: string, code = 0, plugin = "ptp"): void {
-    this.remover.note({
+    const call = {
       call: {
         stdin: new TextEncoder().encode(plugin),
         env: {
           CNI_CONTAINERID: netns,
           CNI_NETNS: netns,
           CNI_IFNAME: "eth0",
+          CNI_PATH: "/usr/libexec/cni",
         },
       },
       plugin,
       command,
       network: "net1",
       code,
-    } as unknown as EndedCall);
+    } as unknown as EndedCall;
+    this.directories.note(call);
+    this.remover.note(call);
   }
 
   async untilSearches(count: number): Promise<void> {
@@ -177,6 +183,18 @@ test("OrphanRemover searches with the configurations of the latest calls", async
   const known = confs.map((bytes) => new TextDecoder().decode(bytes));
   const latest = types.slice(50).filter((type) => type !== "type60");
   assertEquals(known.sort(), [...latest, "type60"].sort());
+});
+
+test("OrphanRemover searches with the plugin directories of calls", async () => {
+  await using scene = new Scene();
+  await scene.untilSearches(2);
+  scene.note("DEL", "/run/no-such-netns", 11);
+  await scene.untilSearches(3);
+  assertEquals(scene.searches.map(({ pluginDirs }) => pluginDirs), [
+    ["/opt/cni/bin"],
+    ["/opt/cni/bin"],
+    ["/usr/libexec/cni", "/opt/cni/bin"],
+  ]);
 });
 
 test("OrphanRemover counts what it removes, and logs each failure once", async () => {
