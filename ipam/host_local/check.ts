@@ -1,7 +1,7 @@
 /**
  * CHECK: verifies that an attachment still has its leases. STATUS: reports whether
- * an ADD would find addresses, and could write its leases; it changes nothing and
- * waits for no lock.
+ * an ADD could write its leases, and logs full ranges; it changes nothing and waits for
+ * no lock.
  *
  * @module
  */
@@ -11,9 +11,9 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { unlessUnreachable, withIoFailure } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
-import { allocate, NotFreeError } from "./allocator.ts";
+import { candidates } from "./allocator.ts";
 import { dataDirOf, persistentMsOf, rangeSetsOf } from "./config.ts";
-import { findIp, isOfLink, type Lease } from "./lease.ts";
+import { findIp, isOfLink } from "./lease.ts";
 import {
   isBlank,
   lastReservedName,
@@ -21,7 +21,7 @@ import {
   LOCK_FILE,
   readLease,
 } from "./lease_files.ts";
-import { findRange, type RangeSet } from "./range.ts";
+import { findRange, formatRangeSet, type RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
@@ -58,15 +58,14 @@ export async function checkLeases(
 }
 
 /**
- * Checks that an ADD could succeed now.
+ * Checks that an ADD could write its leases. A full range is only logged: if STATUS
+ * failed, the runtime would report the node as not ready, and Kubernetes would evict
+ * the pods that have the addresses.
  *
- * @param isEnded Reports whether the ADD would end a lease of another container
- * @throws {CniError} 50 if it could not, 7 if the configuration is invalid
+ * @throws {CniError} 50 if leases cannot be written or a file cannot be read, 7 if the
+ *   configuration is invalid
  */
-export function checkStatus(
-  call: Call<HostLocalConfig>,
-  isEnded: (lease: Lease) => boolean = () => false,
-): void {
+export function checkStatus(call: Call<HostLocalConfig>): void {
   const sets = knownRangeSets(call);
   persistentMsOf(call.config);
   const { resolvConf } = call.config.ipam ?? {};
@@ -75,13 +74,17 @@ export function checkStatus(
     call.network,
     call.log,
   );
-  asUnavailable(files, () => {
+  asUnavailable(() => {
     if (resolvConf) readResolvConf(resolvConf);
     checkWritable(files);
     for (const [position, set] of sets.entries()) {
       const last = findIp(files.find(lastReservedName(position)) ?? "");
-      // Looks for the address that an ADD would get; nothing is reserved.
-      allocate(set, last, (ip) => isFree(files, ip, isEnded));
+      // The order in which an ADD looks for an address; nothing is reserved.
+      if (candidates(set, last).some(({ ip }) => isFree(files, ip))) continue;
+      call.log.warn("No address is free in a range set", {
+        rangeSet: formatRangeSet(set),
+        leases: files.path,
+      });
     }
   });
 }
@@ -96,38 +99,21 @@ function knownRangeSets(
   return !hasOwn && isGivenLater ? [] : rangeSetsOf(config, cniVersion);
 }
 
-/** Reports whether an error of {@linkcode checkStatus} is that no address is free. */
-export function isFull(error: unknown): boolean {
-  return error instanceof NotFreeError;
-}
-
-function asUnavailable(files: LeaseFiles, run: () => void): void {
+function asUnavailable(run: () => void): void {
   try {
     run();
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    const { code, message, details } = error;
-    const hint = code === ErrorCode.TryAgainLater
-      ? `; the leases are in "${files.path}"`
-      : "";
-    const Kind = error instanceof NotFreeError ? NotFreeError : CniError;
-    throw new Kind(ErrorCode.PluginNotAvailable, message, {
-      details: details + hint,
-    });
+    const { message, details } = error;
+    throw new CniError(ErrorCode.PluginNotAvailable, message, { details });
   }
 }
 
 /** If no other address is free, an ADD takes one that is persistent or set aside. */
-function isFree(
-  files: LeaseFiles,
-  ip: Ip,
-  isEnded: (lease: Lease) => boolean,
-): boolean {
-  const path = files.pathOf(`${ip}`);
+function isFree(files: LeaseFiles, ip: Ip): boolean {
   return unlessUnreachable(() => {
-    const content = readLease(path);
-    return content !== undefined &&
-      (isBlank(content) || isOfLink(content) || isEnded({ ip, path, content }));
+    const content = readLease(files.pathOf(`${ip}`));
+    return content !== undefined && (isBlank(content) || isOfLink(content));
   }) ?? true;
 }
 

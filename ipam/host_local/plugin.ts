@@ -66,14 +66,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
-    const { checkStatus, isFull } = await import("./check.ts");
-    try {
-      checkStatus(call);
-    } catch (error) {
-      if (!isFull(error)) throw error;
-      const { foreseeDeadLeases } = await import("./recovery/dead_leases.ts");
-      // Otherwise a runtime would make no pod, and no ADD would end them.
-      checkStatus(call, await foreseeDeadLeases(call));
-    }
+    const { checkStatus } = await import("./check.ts");
+    checkStatus(call);
   },
 });

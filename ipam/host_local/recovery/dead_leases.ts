@@ -58,35 +58,6 @@ export async function endDeadLeases(
   return dead.length > 0;
 }
 
-/**
- * Finds out which leases an ADD would end now. Changes nothing and locks nothing. One
- * look is enough: the ADD takes its own two.
- */
-export async function foreseeDeadLeases(
-  call: AllocatingCall,
-): Promise<(lease: Lease) => boolean> {
-  if (isLookedAt(call)) return () => false;
-  const path = markOf(call);
-  const last = foreseen.get(path);
-  if (last !== undefined && performance.now() - last.sinceMs < REST_MS) {
-    return (lease) => last.dead.has(identify(lease));
-  }
-  const judge = await createJudge(call, GRACE_MS);
-  const dead = new Set<string>();
-  foreseen.set(path, { dead, sinceMs: performance.now() });
-  return (lease) => {
-    const isDead = judge !== undefined && judge([lease]).size > 0;
-    if (isDead) dead.add(identify(lease));
-    return isDead;
-  };
-}
-
-/** The dead leases that the last STATUS of a process that stays found, by the mark's path. */
-const foreseen = new Map<
-  string,
-  { readonly dead: ReadonlySet<string>; readonly sinceMs: number }
->();
-
 /** Returns the path of the file that says when the last look was. */
 function markOf({ config, network }: AllocatingCall): string {
   return `${dataDirOf(config)}/${MARKS}/${network}`;
@@ -112,34 +83,24 @@ function mark(call: AllocatingCall): boolean {
   }) ?? false;
 }
 
-/** Finds leases of deleted containers, and why they are known to be deleted. */
+/**
+ * Finds leases of deleted containers, and why they are known to be deleted; none if
+ * some of the node's processes are hidden.
+ */
 async function findDead(
   call: AllocatingCall,
   graceMs: number,
 ): Promise<Reasons> {
-  const judge = await createJudge(call, graceMs);
-  return judge === undefined ? new Map() : judge(await listOwned(call));
-}
-
-/** Finds those leases whose containers are deleted, and why that is known. */
-type Judge = (leases: readonly Lease[]) => Reasons;
-
-/** Returns undefined if some of the node's processes are hidden. */
-async function createJudge(
-  call: AllocatingCall,
-  graceMs: number,
-): Promise<Judge | undefined> {
   const evidence = await gatherEvidence(call, {
     caches: CACHES,
     leases: listLeases([dataDirOf(call.config)]),
     graceMs,
   });
-  return evidence &&
-    ((leases) =>
-      listReasons(leases, ({ ip, content }, since) => {
-        const container = containerOf(content);
-        return evidence.findReason({ container, addresses: [ip], since });
-      }));
+  if (evidence === undefined) return new Map();
+  return listReasons(await listOwned(call), ({ ip, content }, since) => {
+    const container = containerOf(content);
+    return evidence.findReason({ container, addresses: [ip], since });
+  });
 }
 
 /** Lists the leases of containers; others are of a name. */

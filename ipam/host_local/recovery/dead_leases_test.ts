@@ -158,30 +158,3 @@ rootTest(
     Deno.removeSync(`/run/runc/${checkpointed}`);
   },
 );
-
-rootTest("STATUS of a full range foresees what ADD would release", async () => {
-  const statusOf = async ({ hosts, ipam }: Node): Promise<number> => {
-    const config = { cniVersion: "1.1.0", name: "net1", ipam };
-    const { exitCode, json } = await hosts.run("host-local", "STATUS", config);
-    return exitCode === 0 ? 0 : json?.["code"];
-  };
-  const fill = async (node: Node): Promise<void> => {
-    for (const last of [2, 3, 4, 5]) {
-      await node.lease(ip(last), randomId(), true);
-    }
-  };
-  using young = new Node();
-  await fill(young);
-  assertEquals(await statusOf(young), 50);
-  using node = new Node();
-  await fill(node);
-  const { directory } = node.hosts;
-  Deno.utimeSync(`${directory}/leases/net1/${ip(5)}`, 1, 1);
-  // The second one by what the first one saw.
-  assertEquals([await statusOf(node), await statusOf(node)], [0, 0]);
-  // They have released nothing, and an ADD looks right afterwards.
-  assertEquals(node.hosts.leases().length, 4);
-  assertEquals([...Deno.readDirSync(`${directory}/leases`)].length, 1);
-  const { exitCode, json } = await node.add(randomId());
-  assertEquals([exitCode, json?.["ips"]?.[0]?.address], [0, `${ip(5)}/29`]);
-});
