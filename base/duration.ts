@@ -18,7 +18,7 @@ const UNITS: Readonly<Record<string, number>> = {
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The longest time that a persistent address is kept: ten years. */
-const LONGEST_STAY_MS = 10 * 365 * 24 * 3_600_000;
+export const LONGEST_STAY_MS = 10 * 365 * 24 * 3_600_000;
 
 /**
  * Parses a duration: seconds, or numbers with units in Go's notation, `1m30s`.

@@ -8,6 +8,7 @@ import {
   howOften,
   isLong,
 } from "../../tests/_harness/repetition.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { runCni } from "../../tests/_harness/tool_call.ts";
 import { type PodCall, WhereaboutsScene } from "./testing/scene.ts";
 
@@ -190,6 +191,144 @@ Deno.test("whereabouts stay: a name whose ADD was killed before it wrote the sta
   await gc(scene, ...NOW);
   assertEquals(scene.api.listNames("ipamclaims"), []);
   assertEquals(scene.allocations(POOL), {});
+});
+
+/** Changes the metadata of a claim. */
+function changeClaim(
+  { api }: WhereaboutsScene,
+  name: string,
+  change: object,
+): void {
+  const claim = api.find("ipamclaims", "test", name);
+  const metadata = { ...claim?.metadata, ...change, name };
+  api.put("ipamclaims", { ...claim, metadata });
+}
+
+Deno.test("whereabouts stay: a claim that cannot be judged is kept, and stops no other", async (t) => {
+  const scaled = { "cni.dev/stay-when-scaled": "delete" };
+  await eachRow(
+    t,
+    [
+      ["a time that is no number", { "cni.dev/stay-time-ms": "1e300" }],
+      ["an empty time", { "cni.dev/stay-time-ms": "" }],
+      ["a time beyond ten years", {
+        "cni.dev/stay-time-ms": "9007199254740991",
+      }],
+      ["a StatefulSet of a group that the tool must not read", scaled, {
+        ...setOf("x"),
+        apiVersion: "foo.example/v1",
+      }],
+      ["a StatefulSet that the tool must not read", scaled, setOf("x")],
+    ] as const,
+    async ([, more, ...ownerReferences]) => {
+      await using scene = await WhereaboutsScene.start();
+      for (const pod of ["a-0", "b-0"]) {
+        await scene.add(NAMED, { pod });
+        await scene.del(NAMED, { pod });
+        age(scene, `${pod}.net.net1`, 20);
+      }
+      const annotations = { "cni.dev/stay-pod": "a-0", ...more };
+      changeClaim(scene, "a-0.net.net1", { annotations, ownerReferences });
+      scene.api.fault({ path: /statefulsets/, status: 403 });
+      const { exitCode, stderr } = await gc(scene, ...NOW);
+      assertEquals(exitCode, 0, stderr);
+      assertEquals(scene.api.listNames("ipamclaims"), ["a-0.net.net1"]);
+      assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
+      const isOfGroup = ownerReferences[0]?.apiVersion === "foo.example/v1";
+      if (!isOfGroup) assertMatch(stderr, /Keeping .*test\/(a-0|x)/);
+    },
+  );
+});
+
+Deno.test("whereabouts stay: the claims of a set ask for it once", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const ipam = { ...SET, stayWhenScaled: "delete" };
+  const metadata = { ...setOf("db"), namespace: "test" };
+  scene.api.put("statefulsets", { metadata, spec: { replicas: 3 } });
+  for (const pod of ["db-0", "db-1", "db-2"]) {
+    await scene.add(ipam, ofSet(pod));
+    await scene.del(ipam, ofSet(pod));
+  }
+  scene.api.clearRequests();
+  await gc(scene);
+  assertEquals(scene.api.requestsOf("GET", /statefulsets/).length, 1);
+});
+
+Deno.test("whereabouts stay: a claim whose end the API server refuses stops no other", async (t) => {
+  await eachRow(
+    t,
+    [
+      ["its deletion", "DELETE", true],
+      ["the begin of its time", "PATCH", false],
+    ] as const,
+    async ([, method, isTimed]) => {
+      await using scene = await WhereaboutsScene.start();
+      for (const pod of ["a", "b"]) {
+        await scene.add(NAMED, { pod });
+        if (isTimed || pod === "b") await scene.del(NAMED, { pod });
+        if (isTimed || pod === "b") age(scene, `${pod}.net.net1`, 20);
+      }
+      // As an admission webhook does.
+      const path = /ipamclaims\/a\./;
+      scene.api.fault({ method, path, status: 403 });
+      const { exitCode, stdout, stderr } = await gc(scene, ...NOW);
+      assertEquals(scene.api.listNames("ipamclaims"), ["a.net.net1"]);
+      assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
+      assertEquals(exitCode, 1);
+      assertMatch(stdout, /^released b\.net\.net1 \(IPAMClaim\)/m);
+      assertMatch(
+        stdout,
+        /^kept a\.net\.net1 \(IPAMClaim\) of test\/a: /m,
+        stderr,
+      );
+    },
+  );
+});
+
+Deno.test("whereabouts stay: a set that was deleted without its pods", async (t) => {
+  for (const stayWhenScaled of ["keep", "delete"]) {
+    await t.step(stayWhenScaled, async () => {
+      await using scene = await WhereaboutsScene.start();
+      const ipam = { ...SET, stayWhenScaled };
+      const set = { ...setOf("db"), namespace: "test" };
+      putRunningPod(scene, "db-0", { controller: setOf("db") });
+      await scene.add(ipam, ofSet("db-0"));
+      const name = "db-0.net.net1";
+      // As `kubectl delete statefulset --cascade=orphan` does.
+      changeClaim(scene, name, { ownerReferences: [] });
+      await gc(scene, ...NOW);
+      assertEquals(scene.api.listNames("ipamclaims"), [name]);
+      // A set of this name adopts the pod, and its claim outlives the pod.
+      scene.api.put("statefulsets", { metadata: set, spec: { replicas: 1 } });
+      scene.api.removePod("test", "db-0");
+      await gc(scene, ...NOW);
+      assertEquals(scene.api.listNames("ipamclaims"), [name]);
+      scene.api.remove("statefulsets", "test", "db");
+      assertMatch(
+        (await gc(scene)).stdout,
+        /db-0\.net\.net1 .*its StatefulSet no longer exists/,
+      );
+      await gc(scene, ...NOW);
+      assertEquals(scene.api.listNames("ipamclaims"), []);
+      assertEquals(scene.allocations(POOL), {});
+      assertEquals(scene.reservations(), []);
+    });
+  }
+});
+
+Deno.test("whereabouts stay: a set of another API group keeps its claims", async () => {
+  await using scene = await WhereaboutsScene.start();
+  const set = { ...setOf("db"), apiVersion: "apps.kruise.io/v1beta1" };
+  const ipam = { ...SET, stayWhenScaled: "delete" };
+  await scene.add(ipam, ofSet("db-0", { set }));
+  await scene.del(ipam, ofSet("db-0", { set }));
+  scene.api.clearRequests();
+  for (const ownerReferences of [[set], []]) {
+    changeClaim(scene, "db-0.net.net1", { ownerReferences });
+    await gc(scene, ...NOW);
+    assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
+  }
+  assertEquals(scene.api.requestsOf("GET", /statefulsets/), []);
 });
 
 Deno.test("whereabouts stay: mistakes", async () => {

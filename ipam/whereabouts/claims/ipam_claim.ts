@@ -147,7 +147,16 @@ export const PERSISTENCE = {
   time: "cni.dev/stay-time-ms",
   /** `delete` if scaling down deletes it. */
   scaled: "cni.dev/stay-when-scaled",
+  /** Name of the StatefulSet; "" if it is not of the API group `apps`. */
+  set: "cni.dev/stay-statefulset",
 } as const;
+
+/** Reports whether an object's API is that of Kubernetes' own StatefulSets. */
+export function isOfApps(
+  { apiVersion }: { readonly apiVersion: string },
+): boolean {
+  return apiVersion.startsWith("apps/");
+}
 
 /**
  * Annotation of a reservation: UID of the claim that it belongs to. Its pod

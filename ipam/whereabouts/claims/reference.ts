@@ -14,7 +14,7 @@ import {
 import type { Pod } from "../../../kube/types.ts";
 import type { ClaimApi } from "./api.ts";
 import { unfit } from "./errors.ts";
-import { type IpamClaim, PERSISTENCE } from "./ipam_claim.ts";
+import { type IpamClaim, isOfApps, PERSISTENCE } from "./ipam_claim.ts";
 import type { Session } from "../session.ts";
 
 /** The claim of an interface. */
@@ -106,6 +106,8 @@ async function claimForPod(
       [PERSISTENCE.pod]: pod,
       ...stay === "name" && { [PERSISTENCE.time]: String(stayTime) },
       ...stayWhenScaled === "delete" && { [PERSISTENCE.scaled]: "delete" },
+      ...stay === "statefulset" && set &&
+        { [PERSISTENCE.set]: isOfApps(set) ? set.name : "" },
     },
     ...stay === "statefulset" && set && { ownerReferences: [set] },
   };

@@ -5,10 +5,11 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../base/error.ts";
+import { LONGEST_STAY_MS } from "../../../base/duration.ts";
+import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import { formatTime } from "../../../base/time.ts";
 import type { Log } from "../../../base/log/log.ts";
-import { isNotFound } from "../../../kube/kube_error.ts";
+import { isNotFound, type KubeError } from "../../../kube/kube_error.ts";
 import { apiPath } from "../../../kube/request.ts";
 import type { ObjectMeta } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
@@ -20,6 +21,7 @@ import {
   type ClaimKey,
   findClaimKey,
   type IpamClaim,
+  isOfApps,
   PERSISTENCE,
   UNUSED,
   unusedNow,
@@ -30,6 +32,7 @@ import {
   type Reservation,
 } from "../objects.ts";
 import { listRecords, type PoolRecord } from "../pools.ts";
+import { attempt, type Released } from "./released.ts";
 
 /** An address that is held although no pod may have it, and for whom. */
 export interface HeldAddress {
@@ -130,15 +133,26 @@ export function describeHeld(
   };
 }
 
-/** Since when no pod uses a claim, and until when it stays; undefined if no time counts. */
+/**
+ * Returns since when no pod uses a claim, and until when the claim is kept; undefined
+ * if no time counts, or if the time in its annotation is invalid.
+ */
 function unusedTimeOf(
   claim: IpamClaim | undefined,
 ): { readonly since: string; readonly untilMs: number } | undefined {
   const unused = claim?.status?.conditions?.find(({ type }) => type === UNUSED);
   const since = unused?.lastTransitionTime ?? "";
-  const untilMs = Date.parse(since) +
-    Number(claim?.metadata?.annotations?.[PERSISTENCE.time]);
-  return Number.isNaN(untilMs) ? undefined : { since, untilMs };
+  const untilMs = Date.parse(since) + (stayTimeMs(claim) ?? NaN);
+  return Number.isNaN(new Date(untilMs).getTime())
+    ? undefined
+    : { since, untilMs };
+}
+
+/** Returns how long a claim is kept that no pod uses; undefined if that is invalid. */
+function stayTimeMs(claim: IpamClaim | undefined): number | undefined {
+  const text = claim?.metadata?.annotations?.[PERSISTENCE.time] ?? "";
+  const ms = /^\d+$/.test(text) ? Number(text) : NaN;
+  return ms <= LONGEST_STAY_MS ? ms : undefined;
 }
 
 /** A claim that ends. */
@@ -163,35 +177,42 @@ export interface ExpiryQuery {
   /** Reports whether a pod has an address, with a prefix length. */
   readonly isUsed: (address: string) => boolean;
   readonly signal: AbortSignal;
+  readonly log: Pick<Log, "warn">;
   /** Milliseconds since 1970. */
   readonly nowMs: number;
 }
 
 /**
  * Finds the claims that end. A pod that has the name, or the addresses, keeps its
- * claim.
- *
- * @throws {KubeError}
+ * claim. A claim that cannot be judged is kept, with a warning.
  */
 export async function findExpired(query: ExpiryQuery): Promise<Expiry> {
-  const { claims, isLive, isUsed } = query;
+  const { claims, isLive, isUsed, log } = query;
   const expired: ExpiredClaim[] = [];
   const abandoned: IpamClaim[] = [];
+  const sets = new StatefulSets(query);
   for (const claim of claims.values()) {
-    const { namespace, annotations = {} } = claim.metadata ?? {};
+    const { namespace, name, annotations = {} } = claim.metadata ?? {};
     const pod = annotations[PERSISTENCE.pod];
     if (pod === undefined || isLive(`${namespace}/${pod}`)) continue;
     if (claim.status?.ips?.some(isUsed)) continue;
+    if (annotations[PERSISTENCE.time] === undefined) {
+      const why = await whySetEnds(claim, pod, sets);
+      if (why !== undefined) expired.push({ claim, why });
+      continue;
+    }
     const unused = unusedTimeOf(claim);
-    const isTimed = !Number.isNaN(Number(annotations[PERSISTENCE.time]));
-    if (isTimed && unused === undefined) abandoned.push(claim);
-    else if (unused !== undefined && unused.untilMs <= query.nowMs) {
+    if (stayTimeMs(claim) === undefined) {
+      log.warn("Keeping an IPAMClaim with an invalid annotation", {
+        claim: `${namespace}/${name}`,
+        annotation: PERSISTENCE.time,
+      });
+    } else if (unused === undefined) abandoned.push(claim);
+    else if (unused.untilMs <= query.nowMs) {
       expired.push({
         claim,
         why: "no pod has used it for longer than its stayTime",
       });
-    } else if (await isScaledAway(claim, pod, query)) {
-      expired.push({ claim, why: "its StatefulSet is scaled down" });
     }
   }
   return { expired, abandoned };
@@ -206,72 +227,139 @@ interface StatefulSet {
   };
 }
 
-async function isScaledAway(
-  { metadata }: IpamClaim,
-  pod: string,
-  { client, signal }: ExpiryQuery,
-): Promise<boolean> {
-  const { namespace = "", annotations, ownerReferences = [] } = metadata ?? {};
-  const owner = ownerReferences.find(({ kind }) => kind === "StatefulSet");
-  if (annotations?.[PERSISTENCE.scaled] !== "delete" || !owner) return false;
-  const ordinal = Number(/-(\d+)$/.exec(pod)?.[1]);
-  try {
-    const path = apiPath(
-      `/apis/${owner.apiVersion}`,
-      ...["namespaces", namespace, "statefulsets", owner.name],
-    );
-    const set = await client.request<StatefulSet>({ path }, { signal });
-    if (set.metadata?.uid !== owner.uid) return false;
-    const { replicas = 1, ordinals } = set.spec ?? {};
-    return ordinal >= (ordinals?.start ?? 0) + replicas;
-  } catch (error) {
-    // Kubernetes deletes the objects that a deleted StatefulSet owned.
-    if (isNotFound(error)) return false;
-    throw error;
+/** Reads each StatefulSet once. */
+class StatefulSets {
+  readonly #query: Pick<ExpiryQuery, "client" | "signal" | "log">;
+  readonly #read = new Map<
+    string,
+    Promise<StatefulSet | "absent" | "unknown">
+  >();
+
+  constructor(query: Pick<ExpiryQuery, "client" | "signal" | "log">) {
+    this.#query = query;
+  }
+
+  /** Returns a set, or why there is none: `unknown` if it cannot be read. */
+  get(
+    namespace: string,
+    name: string,
+  ): Promise<StatefulSet | "absent" | "unknown"> {
+    const key = `${namespace}/${name}`;
+    const reading = this.#read.get(key) ?? this.#request(namespace, name);
+    this.#read.set(key, reading);
+    return reading;
+  }
+
+  async #request(
+    namespace: string,
+    name: string,
+  ): Promise<StatefulSet | "absent" | "unknown"> {
+    const { client, signal, log } = this.#query;
+    const place = ["namespaces", namespace, "statefulsets", name];
+    const path = apiPath("/apis/apps/v1", ...place);
+    try {
+      return await client.request<StatefulSet>({ path }, { signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isNotFound(error) && (error as KubeError).reason === "NotFound") {
+        return "absent";
+      }
+      log.warn("Keeping the IPAMClaims of a StatefulSet that cannot be read", {
+        set: `${namespace}/${name}`,
+        error: describeError(error),
+      });
+      return "unknown";
+    }
   }
 }
 
 /**
+ * Returns why a claim for a StatefulSet ends whose pod has ended; undefined if it
+ * is kept. Claims for the sets of other API groups end only with their sets.
+ */
+async function whySetEnds(
+  { metadata }: IpamClaim,
+  pod: string,
+  sets: StatefulSets,
+): Promise<string | undefined> {
+  const { namespace = "", annotations, ownerReferences = [] } = metadata ?? {};
+  const [, prefix = "", ordinal] = /^(.+)-(\d+)$/.exec(pod) ?? [];
+  const owner = ownerReferences.find((one) =>
+    one.kind === "StatefulSet" && isOfApps(one)
+  );
+  const isScalable = annotations?.[PERSISTENCE.scaled] === "delete";
+  // Claims with an owner are deleted with it. `kubectl delete --cascade=orphan`
+  // removes the owner from the claim.
+  const isOrphan = ownerReferences.length === 0;
+  if (!isOrphan && !(isScalable && owner)) return undefined;
+  const name = owner?.name ?? annotations?.[PERSISTENCE.set] ?? prefix;
+  const set = name === "" ? "unknown" : await sets.get(namespace, name);
+  if (set === "unknown") return undefined;
+  if (set === "absent") {
+    return isOrphan ? "its StatefulSet no longer exists" : undefined;
+  }
+  if (!isScalable || owner && set.metadata?.uid !== owner.uid) return undefined;
+  const { replicas = 1, ordinals } = set.spec ?? {};
+  const isBeyond = Number(ordinal) >= (ordinals?.start ?? 0) + replicas;
+  return isBeyond ? "its StatefulSet is scaled down" : undefined;
+}
+
+/**
  * Deletes the claims that end, unless they have changed since, and lets the time
- * of the others begin.
+ * of the abandoned claims begin. Failures are part of the outcome.
  *
- * @returns The deleted ones
- * @throws {KubeError}
+ * @returns The deleted claims, and the claims whose request the server refuses
  */
 export async function endClaims(
   { expired, abandoned }: Expiry,
   client: ApiClient,
   signal: AbortSignal,
-): Promise<ExpiredClaim[]> {
+): Promise<Released<ExpiredClaim>[]> {
   const api = new ClaimApi(client, { signal });
-  for (const { metadata, status } of abandoned) {
-    const { namespace = "", name = "", resourceVersion } = metadata ?? {};
-    await api.patchStatus(namespace, name, [
-      {
-        op: "test",
-        path: "/metadata/resourceVersion",
-        value: resourceVersion,
-      },
-      // A late DEL finds that it has been done.
-      ...status?.ownerPod
-        ? [{ op: "remove", path: "/status/ownerPod" } as const]
-        : [],
-      // A claim whose first ADD did not finish has no status.
-      ...Object.keys(status ?? {}).length > 0
-        ? []
-        : [{ op: "add", path: "/status", value: {} } as const],
-      {
-        op: "add",
-        path: "/status/conditions",
-        value: [...status?.conditions ?? [], unusedNow()],
-      },
-    ]);
+  const ended: Released<ExpiredClaim>[] = [];
+  for (const claim of abandoned) {
+    const why = "its last pod ended without a DEL";
+    const { problem } = await attempt(claim, () => beginTime(claim, api));
+    signal.throwIfAborted();
+    if (problem !== undefined) ended.push({ what: { claim, why }, problem });
   }
-  const ended: ExpiredClaim[] = [];
-  for (const one of expired) {
-    if (await api.deleteAsRead(one.claim)) ended.push(one);
+  for (const what of expired) {
+    let isDeleted = true;
+    const outcome = await attempt(what, async () => {
+      isDeleted = await api.deleteAsRead(what.claim);
+    });
+    signal.throwIfAborted();
+    if (isDeleted) ended.push(outcome);
   }
   return ended;
+}
+
+/** Notes in a claim's status that no pod uses it from now on. */
+async function beginTime(
+  { metadata, status }: IpamClaim,
+  api: ClaimApi,
+): Promise<void> {
+  const { namespace = "", name = "", resourceVersion } = metadata ?? {};
+  await api.patchStatus(namespace, name, [
+    {
+      op: "test",
+      path: "/metadata/resourceVersion",
+      value: resourceVersion,
+    },
+    // A late DEL finds that it has been done.
+    ...status?.ownerPod
+      ? [{ op: "remove", path: "/status/ownerPod" } as const]
+      : [],
+    // A claim whose first ADD did not finish has no status.
+    ...Object.keys(status ?? {}).length > 0
+      ? []
+      : [{ op: "add", path: "/status", value: {} } as const],
+    {
+      op: "add",
+      path: "/status/conditions",
+      value: [...status?.conditions ?? [], unusedNow()],
+    },
+  ]);
 }
 
 /** The addresses of a claim. */

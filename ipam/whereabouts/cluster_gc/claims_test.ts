@@ -159,6 +159,17 @@ Deno.test("cni cluster-gc renews a claim's reservation that was deleted", async 
   ]);
 });
 
+Deno.test("cni cluster-gc reports a claim's reservation that it cannot renew", async () => {
+  await using scene = await startScene();
+  for (const ip of ["10.0.0.1", "10.0.0.2"]) await deleteReservation(scene, ip);
+  const path = /overlappingrangeipreservations\/10\.0\.0\.1/;
+  scene.api.fault({ method: "PATCH", path, status: 403 });
+  const { stdout, exitCode } = await gc(scene, ...NOW, "--json");
+  const { renewed, kept } = JSON.parse(stdout);
+  assertEquals([exitCode, renewed], [1, ["10.0.0.2"]]);
+  assertEquals(kept.map(({ what }: { what: string }) => what), ["10.0.0.1"]);
+});
+
 Deno.test("cni cluster-gc --dry-run tells whose an address is, and until when", async () => {
   await using scene = await WhereaboutsScene.start();
   const named = { ...RANGE, stay: "name", stayTime: "10m" };

@@ -36,7 +36,8 @@ import {
   findClaimAddresses,
   releaseClaimAddresses,
 } from "./claims.ts";
-import { type Released, releaseStale, renew } from "./release.ts";
+import { releaseStale, renew } from "./release.ts";
+import type { Released } from "./released.ts";
 import {
   staleInBoth,
   type Survey,
@@ -74,11 +75,13 @@ export async function clusterGc(
   const log = createLog({ component: "cluster-gc" }, onStderr);
   const options = { client, namespace, log, signal };
   const first = await surveyPools(options);
-  const ended = flags.yes
-    ? await endClaims(first.expiry, client, signal)
-    : first.expiry.expired;
+  const ended: readonly Released<Survey["expiry"]["expired"][number]>[] =
+    flags.yes
+      ? await endClaims(first.expiry, client, signal)
+      : first.expiry.expired.map((what) => ({ what }));
+  const hasEnded = ended.some(({ problem }) => problem === undefined);
   const survey = flags.yes
-    ? await surveyAgain(first, ended.length > 0, options, graceMs)
+    ? await surveyAgain(first, hasEnded, options, graceMs)
     : first;
   if (!flags.yes) {
     const rows = [
@@ -116,6 +119,8 @@ export async function clusterGc(
   const rows = [
     ...ended.map(describeEnded),
     ...listRows(records, reservations),
+    ...renewed.filter(({ problem }) => problem !== undefined)
+      .map(describeUnrenewed),
   ];
   const kept = rows.filter(({ problem }) => problem !== undefined);
   const count = rows.length - kept.length;
@@ -126,7 +131,8 @@ export async function clusterGc(
       released: rows.filter(({ problem }) => problem === undefined),
       kept,
       held: survey.held,
-      renewed,
+      renewed: renewed.filter(({ problem }) => problem === undefined)
+        .map(({ what }) => what),
     },
     text: rows.map(formatRow).join("\n"),
     note: formatNote(
@@ -191,13 +197,27 @@ function formatOwner(value: Survey["records"][number]["value"]): string {
   return claim ? `${claim.namespace}/${claim.name}` : value.podref;
 }
 
-/** An IPAMClaim that ends. */
+/** Describes an IPAMClaim that ends. */
 function describeEnded(
-  { claim: { metadata }, why }: Survey["expiry"]["expired"][number],
+  { what: { claim: { metadata }, why }, problem }: Released<
+    Survey["expiry"]["expired"][number]
+  >,
 ): Row {
   const { namespace = "", name = "", annotations } = metadata ?? {};
   const pod = `${namespace}/${annotations?.[PERSISTENCE.pod] ?? ""}`;
-  return { what: name, where: "IPAMClaim", pod, why };
+  return {
+    what: name,
+    where: "IPAMClaim",
+    pod,
+    why,
+    ...problem !== undefined && { problem },
+  };
+}
+
+/** Describes a reservation that could not be created again. */
+function describeUnrenewed({ what, problem }: Released<string>): Row {
+  const why = "a different program deleted it";
+  return { what, where: "reservation", pod: "", why, problem };
 }
 
 /** An address that is not released, and why. */
@@ -208,7 +228,7 @@ function describeHeld(
 }
 
 function formatRow({ what, where, pod, problem }: Row): string {
-  const about = `${what} (${where}) of ${pod}`;
+  const about = `${what} (${where})${pod === "" ? "" : ` of ${pod}`}`;
   return problem === undefined
     ? `released ${about}`
     : `kept ${about}: ${problem}`;

@@ -9,17 +9,11 @@ import type { WhereaboutsApi } from "../api.ts";
 import { allocationPath } from "../objects.ts";
 import type { PatchOperation } from "../../../kube/write.ts";
 import { ownerOf } from "./claims.ts";
+import { attempt, type Released } from "./released.ts";
 import type { StaleRecord, StaleReservation, Survey } from "./survey.ts";
 
 /** Records per patch: the API server permits 10 000 operations. */
 const RECORDS_PER_PATCH = 1000;
-
-/** A stale object after the attempt to release it. */
-export interface Released<T> {
-  readonly what: T;
-  /** Why it is kept; undefined if it is released. */
-  readonly problem?: string;
-}
 
 export interface Releases {
   readonly records: readonly Released<StaleRecord>[];
@@ -71,25 +65,29 @@ async function deleteReservation(
  * Creates reservations of IPAMClaims again that others have deleted: the
  * reference's reconciler deletes each one without a pod. Their finalizer has kept
  * them until now.
+ * Failures are part of the outcome.
  *
  * @returns Their names
- * @throws {KubeError}
  */
 export async function renew(
   { deleted }: Pick<Survey, "deleted">,
   api: WhereaboutsApi,
-): Promise<string[]> {
-  const names: string[] = [];
+): Promise<Released<string>[]> {
+  const renewed: Released<string>[] = [];
   for (const { metadata, spec } of deleted) {
     const { name = "", uid = "", annotations, finalizers } = metadata ?? {};
-    if (!await api.dropFinalizer(name, uid)) continue;
-    await api.createReservation(name, spec, {
-      ...annotations && { annotations },
-      ...finalizers && { finalizers },
+    let isDropped = true;
+    const outcome = await attempt(name, async () => {
+      isDropped = await api.dropFinalizer(name, uid);
+      if (!isDropped) return;
+      await api.createReservation(name, spec, {
+        ...annotations && { annotations },
+        ...finalizers && { finalizers },
+      });
     });
-    names.push(name);
+    if (isDropped) renewed.push(outcome);
   }
-  return names;
+  return renewed;
 }
 
 /** Releases records of one pool together; if one has changed, one by one. */
@@ -120,16 +118,4 @@ const CHANGED = "it has changed since";
 function releaseOperations({ key, value }: StaleRecord): PatchOperation[] {
   const path = allocationPath(key);
   return [{ op: "test", path, value }, { op: "remove", path }];
-}
-
-async function attempt<T>(
-  what: T,
-  run: () => Promise<void>,
-): Promise<Released<T>> {
-  try {
-    await run();
-    return { what };
-  } catch (error) {
-    return { what, problem: describeError(error) };
-  }
 }

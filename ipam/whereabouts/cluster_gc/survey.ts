@@ -183,6 +183,7 @@ async function survey(options: SurveyOptions): Promise<Survey> {
       isLive: (podref) => !whyEnded(podref, pods),
       isUsed: (address) => used.has(address.split("/")[0] ?? ""),
       signal,
+      log,
       nowMs: Date.now(),
     });
   const ofClaims = reservations.filter(claimOf);
