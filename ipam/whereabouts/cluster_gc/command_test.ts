@@ -179,6 +179,30 @@ Deno.test("cni cluster-gc releases the record that a pod's interface does not ha
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3", "blue-10.0.0.9"]);
 });
 
+Deno.test("cni cluster-gc releases a reservation of a running pod without a record", async () => {
+  await using scene = await WhereaboutsScene.start();
+  for (const name of ["p1", "p2", "p3"]) {
+    scene.api.putPod({ metadata: { name, namespace: "test" } });
+  }
+  scene.putPool(POOL, "10.0.0.0/24", {
+    "1": record("p1"),
+    "300": record("p2"),
+  });
+  scene.putPool("broken", "10.0.0.0", { "1": record("p3") });
+  // Its record, none, one of another pod, and records without an address.
+  scene.putReservation("10.0.0.1", "test/p1", "net1");
+  scene.putReservation("10.0.0.2", "test/p1", "net1");
+  scene.putReservation("net-10.0.0.1", "test/gone", "net1");
+  scene.putReservation("10.0.0.3", "test/p2", "net1");
+  scene.putReservation("10.0.0.4", "test/p3", "net1");
+  const { stdout } = await runCni(
+    ...["cluster-gc", "--kubeconfig", scene.kubeconfig],
+  );
+  assertMatch(stdout, /10\.0\.0\.2 .*the pod has no record of the address/);
+  await runCni("cluster-gc", "--kubeconfig", scene.kubeconfig, ...NOW);
+  assertEquals(scene.reservations(), ["10.0.0.1", "10.0.0.3", "10.0.0.4"]);
+});
+
 Deno.test("cni cluster-gc keeps a record that changed during the release", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.putPool(POOL, "10.0.0.0/24", { "1": record("a"), "2": record("b") });
@@ -312,12 +336,19 @@ Deno.test("cni cluster-gc keeps an address whose pod appears before the second l
     "7": record("gone"),
     "8": record("new"),
   });
-  const lasting = staleInBoth(
-    first,
-    await surveyPools({ client, ...OPTIONS }),
-  );
+  const second = await surveyPools({ client, ...OPTIONS });
+  const lasting = staleInBoth(first, second);
   assertEquals(lasting.records.map(({ ip }) => ip), ["10.0.0.4"]);
   assertEquals(lasting.reservations.map(({ name }) => name), ["10.0.0.4"]);
+  // Reservations that have lost their record since then.
+  assertEquals(second.reservations.map(({ name }) => name), [
+    "10.0.0.1",
+    "10.0.0.2",
+    "10.0.0.3",
+    "10.0.0.4",
+    "10.0.0.5",
+    "10.0.0.6",
+  ]);
 });
 
 Deno.test("cni cluster-gc begins again if the server has forgotten a page", async (t) => {

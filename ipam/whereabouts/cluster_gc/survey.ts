@@ -79,7 +79,9 @@ export interface Survey {
 /** A record with its place. */
 type PlacedRecord = Omit<StaleRecord, "why">;
 
-interface PodState extends Pick<Pod, "status"> {
+/** The parts of a pod that a comparison needs: all pods of a cluster are kept. */
+interface PodState {
+  readonly status: { readonly phase: string };
   /** Addresses that it is known to have. */
   readonly ips: readonly string[];
   /**
@@ -148,15 +150,21 @@ async function survey(options: SurveyOptions): Promise<Survey> {
   for await (const one of api.listReservations()) reservations.push(one);
   const pools: PoolUse[] = [];
   const records: PlacedRecord[] = [];
+  // Pods with records of unknown addresses.
+  const unplaced = new Set<string>();
   for await (const pool of api.listPools()) {
     const name = pool.metadata?.name ?? "";
-    const { range } = pool.spec;
+    const { range, allocations = {} } = pool.spec;
     const cidr = unlessNoAddress(() => Cidr.parse(range));
     if (cidr === undefined) {
       log.warn("Ignoring a pool without a valid range", { pool: name, range });
-      continue;
     }
-    const found = listRecords(pool, cidr, log);
+    const found = cidr ? listRecords(pool, cidr, log) : [];
+    const keys = new Set(found.map(({ key }) => key));
+    for (const [key, { podref }] of Object.entries(allocations)) {
+      if (!keys.has(key)) unplaced.add(podref);
+    }
+    if (cidr === undefined) continue;
     pools.push({ pool: name, range, allocations: found.length });
     for (const { key, ip, value } of found) {
       records.push({ pool: name, key, ip: String(ip), value });
@@ -194,7 +202,11 @@ async function survey(options: SurveyOptions): Promise<Survey> {
     pools,
     records: stale,
     reservations: [
-      ...findStaleReservations(ofPods, pods, stale),
+      ...findStaleReservations(
+        ofPods.filter(({ spec }) => !unplaced.has(spec.podref)),
+        pods,
+        { records, stale },
+      ),
       ...ofClaims.filter((one) => !isThere(one))
         .flatMap((one) => describeUnclaimed(one, records, stale)),
     ],
@@ -263,7 +275,7 @@ async function listPods(
       const podref = `${pod.metadata?.namespace}/${pod.metadata?.name}`;
       if (!podrefs.has(podref) && !podrefs.has("")) continue;
       pods.set(podref, {
-        status: pod.status ?? {},
+        status: { phase: pod.status?.phase ?? "" },
         ips: addressesOf(pod),
         attached: attachedAddressesOf(pod),
       });
@@ -345,17 +357,29 @@ function whySuperseded(
   return isStale ? `the interface has ${other.ip}` : undefined;
 }
 
+/**
+ * Finds the reservations of pods that have ended, of stale records, and without a
+ * record: a record is written before its reservation.
+ */
 function findStaleReservations(
   reservations: readonly Reservation[],
   pods: ReadonlyMap<string, PodState>,
-  stale: readonly StaleRecord[],
+  { records, stale }: {
+    readonly records: readonly PlacedRecord[];
+    readonly stale: readonly StaleRecord[];
+  },
 ): StaleReservation[] {
+  const ofPod = ({ value }: PlacedRecord): string => value.podref;
+  const recordsOf = Map.groupBy(records, ofPod);
+  const staleOf = Map.groupBy(stale, ofPod);
   return reservations.flatMap(({ metadata, spec: { podref } }) => {
     const { name = "", uid = "" } = metadata ?? {};
+    const isOfName = ({ ip }: PlacedRecord): boolean =>
+      isReservationOf(name, ip);
     const why = whyEnded(podref, pods) ??
-      stale.find(({ ip, value }) =>
-        value.podref === podref && isReservationOf(name, ip)
-      )?.why;
+      (recordsOf.get(podref)?.some(isOfName)
+        ? staleOf.get(podref)?.find(isOfName)?.why
+        : "the pod has no record of the address");
     return why === undefined ? [] : [{ name, uid, podref, why }];
   });
 }
