@@ -3,8 +3,10 @@
  * cluster-gc ask of the API server, and nothing else.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { loadAll } from "js-yaml";
+import { flagsOf } from "../../base/command_line/command.ts";
+import { parseDuration } from "../../base/duration.ts";
 import { createLog } from "../../base/log/log.ts";
 import { ClaimReleaser, ResidentClients } from "./daemon.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
@@ -19,7 +21,7 @@ import {
   withClaim,
 } from "./testing/claims.ts";
 import { parseFlags, runCni } from "../../tests/_harness/tool_call.ts";
-import { CLUSTER_GC_FLAGS } from "./cluster_gc/flags.ts";
+import { describeClusterGc } from "./command.ts";
 import { POOLS, WhereaboutsScene } from "./testing/scene.ts";
 
 const RESERVATIONS = "overlappingrangeipreservations";
@@ -201,8 +203,19 @@ Deno.test("deploy/whereabouts: the CronJob runs a command that exists", () => {
   const [{ args }] = spec.jobTemplate.spec.template.spec.containers;
   const [command, ...flags] = args;
   assertEquals(command, "cluster-gc");
-  const { yes } = parseFlags("multus cluster-gc", CLUSTER_GC_FLAGS, flags);
+  const { yes, grace, timeout } = parseFlags(
+    "multus cluster-gc",
+    flagsOf(describeClusterGc("multus")),
+    flags,
+  );
   assertEquals(yes, true);
+  // It ends by itself, with an error, shortly before Kubernetes kills it.
+  const [graceMs = 0, timeoutMs = 0] = [grace, timeout].map((text) =>
+    parseDuration(String(text))
+  );
+  const { activeDeadlineSeconds } = spec.jobTemplate.spec;
+  const spareMs = activeDeadlineSeconds * 1000 - timeoutMs - graceMs;
+  assert(spareMs > 0 && spareMs <= 120_000, `${spareMs} ms`);
 });
 
 Deno.test("deploy/whereabouts: the CRDs have the fields that are written", () => {

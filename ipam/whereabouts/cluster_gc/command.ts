@@ -18,7 +18,7 @@ import {
   formatListing,
 } from "../../../base/command_line/table.ts";
 import { refuse } from "../../../base/command_line/usage_error.ts";
-import { pause } from "../../../base/deadline.ts";
+import { deadline, JoinedSignal, pause } from "../../../base/deadline.ts";
 import { formatDuration } from "../../../base/duration.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
@@ -63,11 +63,17 @@ const LARGE_POOL = 5000;
 export async function clusterGc(
   call: CommandCall<FlagValues<typeof CLUSTER_GC_FLAGS>>,
 ): Promise<Output> {
-  const { flags, env, signal, onStderr } = call;
+  const { flags, env, onStderr } = call;
   if (flags.yes && flags["dry-run"]) {
     throw refuse(call.command, "use either --yes or --dry-run");
   }
   const graceMs = readDuration(call, "grace");
+  // The pause does not count.
+  using limit = new JoinedSignal(
+    call.timeoutMs === 0 ? undefined : deadline(call.timeoutMs + graceMs),
+    call.interrupt,
+  );
+  const { signal } = limit;
   const { kubeconfig, namespace: given } = flags;
   const access = await openPools({ kubeconfig, namespace: given, env });
   using client = access.client;

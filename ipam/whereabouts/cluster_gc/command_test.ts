@@ -133,6 +133,16 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
   });
 });
 
+Deno.test("cni cluster-gc does not count --grace for --timeout", async () => {
+  await using scene = await startScene();
+  const { exitCode, stdout, stderr } = await runCni(
+    ...["cluster-gc", "--kubeconfig", scene.kubeconfig, "--yes"],
+    ...["--timeout", "3s", "--grace", "4s"],
+  );
+  assertEquals(exitCode, 0, stderr);
+  assertMatch(stdout, /released 10\.0\.0\.7/);
+});
+
 Deno.test("cni cluster-gc shows a table in 80 columns, whatever a pod is called", async () => {
   await using scene = await WhereaboutsScene.start();
   const pod = "checkout-frontend-canary-with-a-rather-long-name-7d9f8b6c5d";

@@ -32,7 +32,7 @@ export const CLUSTER_GC_FLAGS = {
   "grace": {
     value: "DURATION",
     default: "1m",
-    summary: "with --yes: check again after this time, before the release",
+    summary: "with --yes: wait, and check again; not part of --timeout",
   },
   "dry-run": { summary: "show what would be released (default)" },
   "wide": LISTING.wide,
