@@ -14,8 +14,11 @@ import type { KubeRequest } from "../request.ts";
 
 /** Minimum time between two openings of a channel, in milliseconds. */
 const MIN_AGE_MS = 5000;
-/** The same while the server refuses connections: it is more likely to come back. */
-const REFUSED_AGE_MS = 60_000;
+/**
+ * Minimum time between two openings while connections fail immediately, in
+ * milliseconds: the server is more likely to return than to have moved.
+ */
+const NO_ANSWER_AGE_MS = 60_000;
 /** Time after which a replaced channel is no longer in use, in milliseconds. */
 const GRACE_MS = 10_000;
 
@@ -31,9 +34,9 @@ export interface UpstreamOptions {
 /**
  * A channel that outlives its credentials and its connections. It is opened for
  * the first request. If the server refuses the credentials, the kubeconfig is
- * read again, because it may have been replaced. If there is no answer, the
- * connections are replaced, because they may be dead without notice, or the
- * kubeconfig may name another server by now.
+ * read again, because it might have been replaced. If there is no answer, the
+ * connections are replaced, because they might be dead without notice, or the
+ * kubeconfig might name a different server.
  */
 export class Upstream implements Channel {
   readonly #options: UpstreamOptions;
@@ -79,9 +82,9 @@ export class Upstream implements Channel {
       if (this.#channel === used) return exchange;
       await exchange.answer.body?.cancel();
     } catch (error) {
-      const ageMs = replacementAgeMs(error);
+      const ageMs = replacementAgeMs(error, signal);
       if (ageMs !== undefined) {
-        await this.#replace(used, describeError(error), ageMs);
+        await this.#replace(used, describeReason(error), ageMs);
       }
       throw error;
     }
@@ -146,11 +149,19 @@ export class Upstream implements Channel {
 }
 
 /**
- * Returns the age from which a failure has the channel replaced, in milliseconds: if the
- * server does not answer in time, is untrusted, or refuses connections.
+ * Returns the age at which a failed request has the channel replaced, in
+ * milliseconds; undefined if the server answered, or the caller gave up.
  */
-function replacementAgeMs(error: unknown): number | undefined {
-  if (!(error instanceof KubeError)) return undefined;
+function replacementAgeMs(
+  error: unknown,
+  signal: AbortSignal,
+): number | undefined {
+  if (!(error instanceof KubeError) || error.status !== 0) return undefined;
   if (error.isTimeout || error.isUntrusted) return MIN_AGE_MS;
-  return error.isRefused ? REFUSED_AGE_MS : undefined;
+  return signal.aborted ? undefined : NO_ANSWER_AGE_MS;
+}
+
+/** Describes a failed request without its method and path. */
+function describeReason(error: unknown): string {
+  return describeError(error).replace(/^\w+ "[^"]*": /, "");
 }

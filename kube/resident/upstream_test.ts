@@ -150,17 +150,51 @@ Deno.test("Upstream.send() returns 401 without other credentials", async (t) => 
   });
 });
 
+/** How many channels there are a short time after the first, and after a minute. */
 testRows("Upstream.send() replaces connections that may be dead", [
-  ["nobody answers", fail({ isTimeout: true }), 2],
-  ["somebody else answers", fail({ isUntrusted: true }), 2],
-  ["a name cannot be looked up", fail({ isUnsent: true }), 1],
-  ["it breaks", fail({}), 1],
-  ["the server is busy", () => json({}, { status: 503 }), 1],
-], async ([, reply, channels]: [string, Reply, number]) => {
-  const scene = new Scene(reply, ok);
+  ["nobody answers", fail({ isTimeout: true }), [2, 3]],
+  ["somebody else answers", fail({ isUntrusted: true }), [2, 3]],
+  [
+    "connections are refused",
+    fail({ isUnsent: true, isRefused: true }),
+    [1, 2],
+  ],
+  ["a name cannot be looked up", fail({ isUnsent: true }), [1, 2]],
+  ["it breaks", fail({}), [1, 2]],
+  ["the server is busy", () => json({}, { status: 503 }), [1, 1]],
+], async ([, reply, channels]: [string, Reply, number[]]) => {
+  const scene = new Scene(reply, reply, ok);
   const upstream = await scene.open();
-  await assertRejects(() => ask(upstream), KubeError);
-  assertEquals(scene.opened.length, channels);
+  const counts: number[] = [];
+  for (let tries = 0; tries < 2; tries++) {
+    await assertRejects(() => ask(upstream), KubeError);
+    counts.push(scene.opened.length);
+    scene.nowMs += 60_000;
+  }
+  assertEquals(counts, channels);
+});
+
+Deno.test("Upstream.send() keeps its connections if the caller gives up", async () => {
+  const scene = new Scene(fail({}), ok);
+  const upstream = await scene.open();
+  scene.nowMs += 60_000;
+  await assertRejects(() => upstream.send(GET, AbortSignal.abort()), KubeError);
+  assertEquals(scene.opened.length, 1);
+});
+
+Deno.test("Upstream.send() logs an outage once, whichever requests fail", async () => {
+  const lookup: Reply = ({ path }) => {
+    const why = "dial tcp: lookup h: no such host";
+    throw new KubeError(`Get "http://h${path}": ${why}`, { status: 0 });
+  };
+  const scene = new Scene(lookup, lookup, lookup, ok);
+  const upstream = await scene.open();
+  for (const path of ["/a", "/b"]) {
+    scene.nowMs += 60_000;
+    await assertRejects(() => upstream.send({ path }, deadline(5000)));
+  }
+  assertEquals(scene.opened.length, 3);
+  assertEquals(scene.logged, ["Reconnecting to the API server"]);
 });
 
 Deno.test("Upstream.send() reconnects once for concurrent requests", async () => {
