@@ -230,6 +230,11 @@ export function matchInputName(name: string): Expression[] {
   return [loadMeta("inputName"), compare("==", encodeName(name))];
 }
 
+/** Matches packets that leave by a link. */
+export function matchOutputName(name: string): Expression[] {
+  return [loadMeta("outputName"), compare("==", encodeName(name))];
+}
+
 /** Encodes an interface's name as the kernel compares it. */
 export function encodeName(name: string): Bytes {
   const bytes = new Uint8Array(IFNAMSIZ);

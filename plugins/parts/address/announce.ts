@@ -28,8 +28,11 @@ export function enableAnnouncements(sandbox: NetNs, ifName: string): void {
 
 /**
  * Prepares an interface, before it has addresses that another container still
- * has: it announces none, and answers no ARP request (`arp_ignore` 8). What a
- * virtual machine behind a bridge in the sandbox answers passes.
+ * has: it announces none, answers no ARP request (`arp_ignore` 8), and gets no
+ * link-local address (`addr_gen_mode` 1), for which the kernel would send
+ * multicast listener reports and router solicitations. Any such frame tells
+ * switches where the MAC is, which the other container can have, too. What a
+ * virtual machine behind a bridge in the sandbox sends passes.
  *
  * Source: Documentation/networking/ip-sysctl.rst.
  */
@@ -38,6 +41,7 @@ export function disableAnnouncements(sandbox: NetNs, ifName: string): void {
     [`net/ipv4/conf/${ifName}/arp_ignore`]: "8",
     [`net/ipv4/conf/${ifName}/arp_notify`]: "0",
     [`net/ipv6/conf/${ifName}/ndisc_notify`]: "0",
+    [`net/ipv6/conf/${ifName}/addr_gen_mode`]: "1",
   });
 }
 

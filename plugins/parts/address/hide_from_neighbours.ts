@@ -19,12 +19,17 @@ import {
 import {
   decide,
   matchAdvertisement,
+  matchNetwork,
+  matchOutputName,
 } from "../../../ffi/nftables/expression.ts";
+import { Cidr } from "../../../net/cidr.ts";
 import { getNftables } from "../firewall/open_nftables.ts";
 
 /**
  * Drops the kernel's advertisements of IPv6 addresses, which it sends as soon
- * as a neighbour asks. There is no sysctl for that.
+ * as a neighbour asks, and its multicast listener reports for them, which it
+ * sends at once. There is no sysctl for either. An interface without a
+ * link-local address reports from the unspecified address.
  */
 export function hideFromNeighbours(
   { args: { netns, ifName }, log }: Pick<Call, "args" | "log">,
@@ -48,6 +53,14 @@ export function hideFromNeighbours(
       delTableOf(table),
       addTable(table),
       addChain(table, "output", hook),
+      appendRule(table, {
+        chain: "output",
+        expressions: [
+          ...matchOutputName(ifName),
+          ...matchNetwork("source", "==", Cidr.parse("::/128")),
+          decide("drop"),
+        ],
+      }),
       ...hidden.map((ip) =>
         appendRule(table, {
           chain: "output",
