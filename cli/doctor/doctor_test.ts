@@ -429,6 +429,23 @@ rootTest(
       ]);
       scene.follow(inside);
       assertEquals(await find(), []);
+      // REPAIR makes no interface.
+      scene.sh("ip link del eth0", sandbox);
+      const gone = (await scene.find({ without: ["leftover"] }))
+        .filter(({ check }) => check === "attachment-changed");
+      const restart = "only a new ADD sets it up again: restart the container";
+      assertEquals(
+        gone.map(({ message, command, advice }) => [
+          message.replace(/^.*: ptp: /, ""),
+          command,
+          advice,
+        ]),
+        ["eth0", end].map((name) => [
+          `Interface "${name}" no longer exists`,
+          undefined,
+          restart,
+        ]),
+      );
     }
   },
 );

@@ -12,7 +12,11 @@ import { CheckNotSupportedError } from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { isCovered, type NodeAttachment } from "./node_attachments.ts";
+import {
+  hadInterface,
+  isCovered,
+  type NodeAttachment,
+} from "./node_attachments.ts";
 import { isFalseAlarm } from "./false_alarms.ts";
 import { listHeldLocks } from "./held_locks.ts";
 import { findMissing, findOwnPlugin } from "./plugin_file.ts";
@@ -58,9 +62,10 @@ export async function findDifferences(
  */
 export async function adviseRepair(
   { directories: { pluginDirs } }: NodeReader,
-  { pod, containerId, netns }: NodeAttachment,
+  attachment: NodeAttachment,
   { plugin: type, expected }: PluginDifference,
 ): Promise<{ readonly command?: string; readonly advice: string }> {
+  const { pod, containerId, netns } = attachment;
   const isMac = expected?.kind === "link" && expected.mac !== undefined;
   const plugin = await findOwnPlugin(type, pluginDirs);
   // The plugins of a chain and the networks of multus are repaired one by one.
@@ -77,7 +82,7 @@ export async function adviseRepair(
       advice: `remove the address from the other host; then ${restart}`,
     };
   }
-  if (isMac || !hasRepair) {
+  if (isMac || !hasRepair || hasLostInterface(attachment)) {
     return { advice: `only a new ADD sets it up again: ${restart}` };
   }
   return {
@@ -85,6 +90,13 @@ export async function adviseRepair(
       (isInside ? " --sandbox" : ""),
     advice: `if something is still missing, ${restart}`,
   };
+}
+
+/** Reports whether the interface that ADD made was deleted. */
+function hasLostInterface(attachment: NodeAttachment): boolean {
+  if (!hadInterface(attachment)) return false;
+  using sandbox = Rtnl.open(attachment.netns);
+  return sandbox.link.find(attachment.ifName) === undefined;
 }
 
 /** Reports whether another host has an IPv6 address of a container. */

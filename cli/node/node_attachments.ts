@@ -63,6 +63,11 @@ export function resultOf(
   return ifPossible(() => decodeResult(result ?? {}));
 }
 
+/** Reports whether ADD made the interface. */
+export function hadInterface(attachment: CachedAttachment): boolean {
+  return findSandbox(attachment) !== "";
+}
+
 /** Finds the namespace of the attachment's interface in the result; "" if unknown. */
 function findSandbox(attachment: CachedAttachment): string {
   return resultOf(attachment)?.interfaces

@@ -19,7 +19,11 @@ import {
 import { isOfAnotherResult } from "../../plugins/parts/sandbox/prev_result.ts";
 import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCachedConfig } from "../../libcni/conf.ts";
-import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
+import {
+  hadInterface,
+  type NodeAttachment,
+  resultOf,
+} from "../node/node_attachments.ts";
 import { CHAIN, unfoldChains } from "../node/chain_form.ts";
 import { RepairQueue } from "./repair_queue.ts";
 
@@ -258,13 +262,6 @@ function parse(
     list: { ...list, name: network, plugins },
     conf: { containerId, netns, ifName, args, capabilityArgs },
   };
-}
-
-/** Reports whether ADD made the interface. */
-function hadInterface(attachment: NodeAttachment): boolean {
-  return resultOf(attachment)?.interfaces
-    .some(({ name, sandbox }) => sandbox && name === attachment.ifName) ??
-    false;
 }
 
 /**
