@@ -145,8 +145,12 @@ function wantsJson(argv: readonly string[]): boolean {
 
 function explain(error: unknown): string {
   // A plugin's text must not contain terminal control codes.
-  return formatFailureText(error).split("\n").map(showControls).join("\n") +
-    hintAtRoot(error);
+  return showLines(formatFailureText(error)) + hintAtRoot(error);
+}
+
+/** Makes the control characters of each line visible. */
+function showLines(text: string): string {
+  return text.split("\n").map(showControls).join("\n");
 }
 
 /** After an interruption, exits as if killed by the signal. */
@@ -163,10 +167,13 @@ function print(
 ): RunResult {
   const { json, text, isBare = false, note, exitCode = 0 } = output;
   if (flags["json"]) return { stdout: formatJson(json), exitCode };
-  const format = (given: NonNullable<Output["note"]>): string =>
-    typeof given === "string" ? given : given(styleOf(terminal));
-  if (note !== undefined) terminal.onStderr(`${format(note)}\n`);
-  const plain = format(text);
+  const style = styleOf(terminal);
+  if (note !== undefined) {
+    // A note might quote files, plugins or pods; a function escapes what it styles.
+    const shown = typeof note === "string" ? showLines(note) : note(style);
+    terminal.onStderr(`${shown}\n`);
+  }
+  const plain = typeof text === "string" ? text : text(style);
   const isOpen = plain === "" || isBare && !terminal.isTerminal;
   const newline = isOpen ? "" : "\n";
   return { stdout: plain + newline, exitCode };

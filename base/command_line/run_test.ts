@@ -48,6 +48,12 @@ const refuse = (): Output => {
   throw new CniError(11, "later", { details: "busy" });
 };
 
+Deno.test("a note does not control the terminal", async () => {
+  const note = "pod \x1b]0;owned\x07\nnext \x9b2J";
+  const { stderr } = await run(["go"], () => ({ json: {}, text: "", note }));
+  assertEquals(stderr, "pod \\u001b]0;owned\\u0007\nnext \\u009b2J\n");
+});
+
 Deno.test("runTool() prints for people or for programs", async (t) => {
   const terminal = { isTerminal: true };
   const rows: [

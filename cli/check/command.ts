@@ -25,7 +25,6 @@ import {
   readDirectories,
   refuseLate,
 } from "../node/network.ts";
-import { showControls } from "../../base/command_line/style.ts";
 
 /** A difference from the state that ADD left. */
 interface PluginDifference extends Difference {
@@ -76,7 +75,7 @@ export async function check(call: CniCall): Promise<Output> {
   return {
     json: { network: name, containerID, ifname, netns: path, differences },
     text: "",
-    note: notes.length === 0 ? undefined : notes.map(showControls).join("\n"),
+    note: notes.length === 0 ? undefined : notes.join("\n"),
     exitCode: differences.length === 0 ? 0 : 1,
   };
 }
