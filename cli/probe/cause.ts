@@ -24,6 +24,9 @@ export interface Cause extends Remedy {
   readonly isSymptom?: boolean | undefined;
 }
 
+/** A rule or a filter drops packets on purpose. */
+export const INTENDED = "intended";
+
 /**
  * Describes how to remove what another program has added.
  *

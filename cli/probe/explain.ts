@@ -15,15 +15,20 @@ import {
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { type Cause, type Remedy, removal } from "./cause.ts";
+import { type Cause, INTENDED, type Remedy, removal } from "./cause.ts";
 import type { NodeReader } from "../node/node_reader.ts";
+import { isOnHost } from "./endpoint.ts";
 import { explainReason } from "./reasons.ts";
 import { explainLink } from "./explain_link.ts";
-import { deletionOf } from "./legacy_rules.ts";
+import {
+  acceptanceOf,
+  type CountedRule,
+  deletionOf,
+  dropsAll,
+  isAtNode,
+  isOfNodeOnly,
+} from "./legacy_rules.ts";
 import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
-
-/** A rule drops packets on purpose. */
-export const INTENDED = "intended";
 
 /**
  * Explains a loss with what the kernel reported: rules, counters, drop reasons.
@@ -35,8 +40,9 @@ export function explain(
   node: NodeReader,
   subnet: Cidr,
 ): Cause | typeof INTENDED | undefined {
-  return explainRule(trace, node, subnet) ?? explainCounted(trace) ??
-    explainLink(trace, node) ?? explainReason(trace, node);
+  return explainRule(trace, node, subnet) ??
+    explainCounted(trace, node, subnet) ?? explainLink(trace, node) ??
+    explainReason(trace, node);
 }
 
 /** Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
@@ -56,11 +62,13 @@ function explainRule(
   const { table, chain, handle } = step;
   const base = findBase(nftables, trace, step);
   const rule = findRule(nftables, step);
-  const { isOnHost, what, help, inside } = describeRule(step, rule, node, base);
+  const { isOfNode, what, help } = describeRule(step, rule, node, base);
   // Many nodes drop packets to ports that they do not serve.
-  if (isOnHost && base?.hook === INPUT && isOnPurpose(nftables, step, rule)) {
+  const isAtNode = base?.hook === INPUT || base?.hook === OUTPUT;
+  if (isOfNode && isAtNode && isOnPurpose(nftables, step, rule)) {
     return INTENDED;
   }
+  if (isOfNode && isOfPolicies(chain, table.name)) return INTENDED;
   if (table.name.startsWith("cni_") || chain.startsWith("CNI-ISOLATION")) {
     return INTENDED;
   }
@@ -70,16 +78,48 @@ function explainRule(
   // Rules in a chain that others jump to are limited by the conditions of the jump. The
   // rules of firewalld's zones must not be deleted, because a reload restores them.
   const isForEverything = rule === undefined ||
-    matchesAll(rule) && (base?.name === chain || table.name === "firewalld");
+    matchesAll(rule) && (base?.name === chain || isOfFirewalld(step, node));
   if (!isForEverything) return { check: "rule-drops", text, ...help };
   return {
     check: base?.hook === FORWARD && table.family !== "bridge"
       ? "forward-policy"
       : "rule-drops",
     text,
-    command: inside(acceptIn(step, base?.hook, subnet)),
+    command: acceptIn(step, base?.hook, subnet, node),
     look: help.look,
   };
+}
+
+/**
+ * Reports whether a rule on the node is of a program that applies NetworkPolicies: a
+ * packet that it drops is dropped on purpose.
+ */
+function isOfPolicies(chain: string, table = ""): boolean {
+  return /^(KUBE-POD-FW-|KUBE-NWPLCY-|KUBE-ROUTER-|(filter-)?cali-|CILIUM_|ANTREA-)/
+    .test(chain) ||
+    /^(calico|cilium|antrea|(kindnet|kube)-network-policies)/.test(table);
+}
+
+/** Reports whether a rule is in the table of the node's firewalld. */
+function isOfFirewalld(
+  { table, netns }: PlacedStep,
+  node: NodeReader,
+): boolean {
+  return table.name === "firewalld" && isNetnsOfNode(node, netns);
+}
+
+function isNetnsOfNode(
+  { hostNetns, host }: NodeReader,
+  netns: string,
+): boolean {
+  return netns === hostNetns || netns === host.netns.path;
+}
+
+/** Writes a command that runs in a namespace. */
+function inside(node: NodeReader, netns: string, command: string): string {
+  return isNetnsOfNode(node, netns)
+    ? command
+    : shell`nsenter --net=${netns} ` + command;
 }
 
 /** A rule that a packet or its answer passed. */
@@ -109,30 +149,23 @@ export function listPassed({ steps }: Trace, node: NodeReader): PassedRule[] {
 function describeRule(
   { table: { family, name }, chain, handle, netns }: PlacedStep,
   rule: Rule | undefined,
-  { hostNetns, host }: NodeReader,
+  node: NodeReader,
   base?: HookedChain,
-): Pick<PassedRule, "what" | "help"> & {
-  readonly isOnHost: boolean;
-  /** Writes a command that runs in the rule's namespace. */
-  inside(command: string): string;
-} {
-  const isOnHost = netns === hostNetns || netns === host.netns.path;
-  const inside = (command: string): string =>
-    isOnHost ? command : shell`nsenter --net=${netns} ` + command;
+): Pick<PassedRule, "what" | "help"> & { readonly isOfNode: boolean } {
+  const isOfNode = isNetnsOfNode(node, netns);
   const at = `${family} ${name} ${chain}`;
   const words = shell`${family} ${name} ${chain}`;
   const comment = rule?.comment || xtablesCommentOf(rule?.expressions ?? []);
   return {
-    isOnHost,
-    inside,
+    isOfNode,
     what: (handle === undefined ? "" : `rule ${handle} of `) +
       `the nftables chain "${at}"` +
       (base === undefined ? "" : ` (${HOOKS[base.hook]})`) +
       (comment ? ` (comment "${comment}")` : "") +
-      (isOnHost ? "" : " inside the container"),
+      (isOfNode ? "" : " inside the container"),
     help: removal(
-      inside(`nft delete rule ${words} handle ${handle}`),
-      inside(`nft -a list chain ${words}`),
+      inside(node, netns, `nft delete rule ${words} handle ${handle}`),
+      inside(node, netns, `nft -a list chain ${words}`),
     ),
   };
 }
@@ -191,54 +224,130 @@ function isOnPurpose(
 
 /** Returns the command that makes a chain accept the packets of a subnet. */
 function acceptIn(
-  { table, chain }: PlacedStep,
+  step: PlacedStep,
   hook: number | undefined,
   subnet: Cidr,
+  node: NodeReader,
 ): string {
+  const { table, chain, netns } = step;
   const { family } = subnet;
-  if (table.name === "firewalld") {
+  if (isOfFirewalld(step, node)) {
     // A reload would remove rules of running containers.
     const add = `--zone=trusted --add-source=${subnet}`;
     return `firewall-cmd ${add} && firewall-cmd --permanent ${add}`;
   }
   const at = shell`${table.family} ${table.name} ${chain}`;
   if (table.family === "bridge" || table.family === "arp") {
-    return `nft insert rule ${at} accept`;
+    return inside(node, netns, `nft insert rule ${at} accept`);
   }
-  const directions = hook === INPUT
-    ? ["saddr"]
-    : hook === OUTPUT
-    ? ["daddr"]
-    : ["saddr", "daddr"];
   const isIptables = table.name === "filter" && /^[A-Z]+$/.test(chain);
-  return directions.map((direction) =>
-    isIptables
-      ? `${family === 4 ? "iptables" : "ip6tables"} -I ${chain} ` +
-        `${direction === "saddr" ? "-s" : "-d"} ${subnet} -j ACCEPT`
-      : `nft insert rule ${at} ${family === 4 ? "ip" : "ip6"} ${direction} ` +
-        `${subnet} accept`
+  return listDirections(hook, isNetnsOfNode(node, netns)).map((direction) =>
+    inside(
+      node,
+      netns,
+      isIptables
+        ? `${family === 4 ? "iptables" : "ip6tables"} -I ${chain} ` +
+          `${OPTIONS[direction]} ${subnet} -j ACCEPT`
+        : `nft insert rule ${at} ${family === 4 ? "ip" : "ip6"} ${direction} ` +
+          `${subnet} accept`,
+    )
   ).join("; ");
 }
 
+type Direction = "saddr" | "daddr";
+
+/** How iptables writes what nft calls `saddr` and `daddr`. */
+const OPTIONS: Readonly<Record<Direction, string>> = {
+  saddr: "-s",
+  daddr: "-d",
+};
+
+/**
+ * Lists where the packets of a hook have a container's address: what the node receives
+ * is from the container, what the container receives is for it.
+ */
+function listDirections(
+  hook: number | undefined,
+  isOfNode: boolean,
+): readonly Direction[] {
+  if (hook !== INPUT && hook !== OUTPUT) return ["saddr", "daddr"];
+  return (hook === INPUT) === isOfNode ? ["saddr"] : ["daddr"];
+}
+
 /** Explains a loss with the counters of legacy rules, which the kernel does not trace. */
-function explainCounted({ counted, packets }: Trace): Cause | undefined {
-  const [rule] = counted;
+function explainCounted(
+  trace: Trace,
+  node: NodeReader,
+  subnet: Cidr,
+): Cause | typeof INTENDED | undefined {
+  const { packets, answer, probe: { from } } = trace;
+  const rules = listCounted(trace, node);
   const wasDropped = packets.length === 0 ||
     packets.some(({ end }) => end?.reason === "NETFILTER_DROP");
-  if (rule === undefined || !wasDropped) return undefined;
-  const { program, table, text } = rule;
+  if (rules.length === 0 || !wasDropped) return undefined;
+  const rule = rules.find((one) => !isIntended(one, node));
+  if (rule === undefined) return INTENDED;
+  const { program, table, text, netns } = rule;
+  // A packet that is dropped before it leaves its namespace is not recorded, but the
+  // sender gets an error.
+  const isRefused = netns === from.netns.path && answer.error !== undefined &&
+    rule.hooks.some((hook) => hook === "OUTPUT" || hook === "POSTROUTING");
+  const look = program.startsWith("ebtables")
+    ? `${program} -t ${table} -L --Lc`
+    : `${program}-save -c -t ${table}`;
   return {
-    check: /^-P FORWARD |^-A FORWARD -j /.test(text)
+    check: rule.hooks.includes("FORWARD") && dropsAll(rule)
       ? "forward-policy"
       : "rule-drops",
-    text: `"${text}" in table ${table} of ${program} drops packets`,
-    ...removal(
-      deletionOf(rule),
-      program.startsWith("ebtables")
-        ? `${program} -t ${table} -L --Lc`
-        : `${program}-save -c -t ${table}`,
-    ),
+    text: `"${text}" in table ${table} of ${program} ` +
+      (isNetnsOfNode(node, netns) ? "" : "inside the container ") +
+      "drops packets",
+    // Other packets might have changed the counter.
+    ...packets.length === 0 && !isRefused
+      ? {
+        advice: "check whether its counter grows with each lost packet, and " +
+          "change it in the configuration of the program that added it",
+      }
+      : dropsAll(rule)
+      ? { command: acceptCounted(rule, subnet, node) }
+      : removal(inside(node, netns, deletionOf(rule)), ""),
+    look: inside(node, netns, look),
   };
+}
+
+/** Lists the legacy rules that a probe's packets might have passed. */
+function listCounted(
+  { counted, places, probe: { from, destination } }: Trace,
+  node: NodeReader,
+): CountedRule[] {
+  const isOfNode = isNetnsOfNode(node, from.netns.path) ||
+    isOnHost(node, destination);
+  return counted.filter((rule) =>
+    places.some(({ netns }) => netns.path === rule.netns) &&
+    (rule.program.startsWith("ebtables") ||
+      rule.program.startsWith("ip6") === (destination.family === 6)) &&
+    (isOfNode || !isNetnsOfNode(node, rule.netns) || !isAtNode(rule))
+  );
+}
+
+function isIntended(rule: CountedRule, node: NodeReader): boolean {
+  const [, chain = ""] = rule.text.split(" ");
+  return isNetnsOfNode(node, rule.netns) &&
+    (isOfNodeOnly(rule) || isOfPolicies(chain));
+}
+
+/** Returns the command that accepts a subnet's packets before a legacy rule. */
+function acceptCounted(
+  rule: CountedRule,
+  subnet: Cidr,
+  node: NodeReader,
+): string {
+  const { netns, hooks: [name = ""] } = rule;
+  const hook = HOOKS.indexOf(name.toLowerCase());
+  return listDirections(hook, isNetnsOfNode(node, netns)).map((direction) => {
+    const accept = acceptanceOf(rule, [OPTIONS[direction], `${subnet}`]);
+    return inside(node, netns, accept);
+  }).join("; ");
 }
 
 /**

@@ -10,16 +10,20 @@ import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
 import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
-import { type Cause, removal } from "./cause.ts";
-import { findMaster, listLive } from "../node/live.ts";
+import { type Cause, INTENDED, removal } from "./cause.ts";
+import { findMaster, listCachedPlugins, listLive } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listUplinks } from "../node/routers.ts";
 import { findEnded } from "./reasons.ts";
 import type { Trace } from "./trace.ts";
 import { isOnNode } from "./traced_link.ts";
+import { METADATA } from "../../plugins/lists/metadata.ts";
 
 /** Explains by the link at which the kernel ended a packet. */
-export function explainLink(trace: Trace, node: NodeReader): Cause | undefined {
+export function explainLink(
+  trace: Trace,
+  node: NodeReader,
+): Cause | typeof INTENDED | undefined {
   const ended = findEnded(trace);
   if (ended === undefined) return undefined;
   const { reason = "", location, last: { link } } = ended;
@@ -84,27 +88,49 @@ function findFiltered(node: NodeReader, last: Link): Link {
   ) ?? last;
 }
 
-function explainFilter(node: NodeReader, link: Link, side: Side): Cause {
+/**
+ * Reports whether all plugins that attached a container behind a link are of this
+ * project: a third-party program, such as Cilium, might enforce policies on other links.
+ */
+function isOfOwnPlugins(node: NodeReader, { index }: Link): boolean {
+  const attached = listLive(node).filter(({ hostEnd, entry }) =>
+    hostEnd?.index === index || entry?.index === index
+  );
+  return attached.length > 0 &&
+    attached.every(({ cached }) =>
+      listCachedPlugins(cached).every(({ type }) => METADATA.has(`${type}`))
+    );
+}
+
+function explainFilter(
+  node: NodeReader,
+  link: Link,
+  side: Side,
+): Cause | typeof INTENDED {
   const { name } = link;
   const filters = listFilters(node, link, side);
   const [filter] = filters;
   const look = shell`tc -s filter show dev ${name} ` + side;
   const del = shell`tc filter del dev ${name} ` + side;
   const isOne = filter !== undefined && filters.length === 1;
-  return explainRedirect(node, side === "ingress" ? [name] : []) ?? {
+  const isOwn = isOfOwnPlugins(node, link);
+  const redirect = explainRedirect(node, side === "ingress" ? [name] : []);
+  if (redirect !== undefined) return redirect;
+  const isUplink = listUplinks(node).some(({ index }) => index === link.index);
+  if (!isOwn && !isUplink && filters.some(({ kind }) => kind === "bpf")) {
+    return INTENDED;
+  }
+  return {
     check: "packet-ends",
     text: `a filter of traffic control drops packets on "${name}" (${side})`,
-    // The node's own datapath may be there, as of Cilium.
-    ...isOne && !listUplinks(node).some(({ index }) => index === link.index)
-      ? removal(`${del} pref ${filter.priority}`, look)
-      : {
-        advice: isOne
-          ? "find out which program added the filter; to delete it: " +
-            `${del} pref ${filter.priority}`
-          : "find out which program added the filters; to delete one: " +
-            `${del} pref PREF`,
-        look,
-      },
+    ...isOne && isOwn ? removal(`${del} pref ${filter.priority}`, look) : {
+      advice: isOne
+        ? "find out which program added the filter; to delete it: " +
+          `${del} pref ${filter.priority}`
+        : "find out which program added the filters; to delete one: " +
+          `${del} pref PREF`,
+      look,
+    },
   };
 }
 

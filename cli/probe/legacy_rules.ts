@@ -24,6 +24,8 @@ export interface CountedRule {
   readonly table: string;
   /** As the program writes it: `-A FORWARD -s 10.1.0.0/24 -j DROP`, or `-P FORWARD DROP`. */
   readonly text: string;
+  /** The built-in chains from which the kernel reaches the rule, such as `FORWARD`. */
+  readonly hooks: readonly string[];
   readonly packets: number;
 }
 
@@ -115,21 +117,41 @@ async function run(
   return output?.success ? new TextDecoder().decode(output.stdout) : "";
 }
 
-type Parsed = Pick<CountedRule, "text" | "packets">;
+type Parsed = Pick<CountedRule, "text" | "hooks" | "packets">;
 
 /** Parses what `iptables-save -c` prints. */
-function parse(text: string): Parsed[] {
-  return text.split("\n").flatMap((line) => {
+function parse(saved: string): Parsed[] {
+  const lines = saved.split("\n");
+  return lines.flatMap((line) => {
     const policy = /^:(\S+) DROP \[(\d+):/.exec(line);
     if (policy !== null) {
-      const [, chain, packets] = policy;
-      return [{ text: `-P ${chain} DROP`, packets: Number(packets) }];
+      const [, chain = "", packets] = policy;
+      const text = `-P ${chain} DROP`;
+      return [{ text, hooks: [chain], packets: Number(packets) }];
     }
-    const rule = /^\[(\d+):\d+\] (-A .* -j (?:DROP|REJECT)\b.*)$/.exec(line);
+    const rule = /^\[(\d+):\d+\] (-A (\S+) .*-j (?:DROP|REJECT)\b.*)$/.exec(
+      line,
+    );
     if (rule === null) return [];
-    const [, packets, text = ""] = rule;
-    return [{ text, packets: Number(packets) }];
+    const [, packets, text = "", chain = ""] = rule;
+    return [{ text, hooks: listHooks(lines, chain), packets: Number(packets) }];
   });
+}
+
+/** Lists the built-in chains from which jumps lead to a chain, or the chain itself. */
+function listHooks(lines: readonly string[], chain: string): string[] {
+  // A set visits what is added during the loop.
+  const chains = new Set([chain]);
+  for (const one of chains) {
+    for (const line of lines) {
+      const [, from, to] = /-A (\S+) .*-[jg] (\S+)/.exec(line) ?? [];
+      if (from !== undefined && to === one) chains.add(from);
+    }
+  }
+  // Only built-in chains have a policy.
+  return [...chains].filter((one) =>
+    lines.some((line) => /^:(\S+) [A-Z]/.exec(line)?.[1] === one)
+  );
 }
 
 /** Parses what `ebtables -L --Lc --Lx` prints: commands with counters. */
@@ -140,16 +162,60 @@ function parseEbtables(text: string): Parsed[] {
     );
     if (rule === null) return [];
     const [, text = "", packets] = rule;
-    return [{ text, packets: Number(packets) }];
+    return [{ text, hooks: [], packets: Number(packets) }];
   });
+}
+
+/** Reports whether a rule or policy drops every packet that a hook passes to it. */
+export function dropsAll({ text, hooks }: CountedRule): boolean {
+  const [, chain = "", target = ""] = argumentsOf(text);
+  return hooks.includes(chain) && (text.startsWith("-P ") || target === "-j");
+}
+
+/**
+ * Reports whether a rule names neither addresses nor links, and is reached only from
+ * hooks of the node's own packets: many nodes drop packets to ports that they do not
+ * serve.
+ */
+export function isOfNodeOnly(rule: CountedRule): boolean {
+  return isAtNode(rule) &&
+    !argumentsOf(rule.text).some((one) => NAMES_PACKET_ENDS.test(one));
+}
+
+/** Reports whether a rule is reached only by packets to or from the node itself. */
+export function isAtNode({ hooks }: CountedRule): boolean {
+  return hooks.length > 0 &&
+    hooks.every((hook) => hook === "INPUT" || hook === "OUTPUT");
+}
+
+/** Options of rules that compare addresses or links, also with sets. */
+const NAMES_PACKET_ENDS =
+  /^(-[sdio]|--(physdev-.*|match-set|src-range|dst-range|mac-source))$/;
+
+/** Splits a rule into arguments, without its comment. */
+function argumentsOf(text: string): string[] {
+  const args = splitRule(text);
+  const at = args.indexOf("--comment");
+  return at < 0 ? args : args.toSpliced(at - 2, 4);
 }
 
 /** Returns the command that deletes a rule. */
 export function deletionOf({ program, table, text }: CountedRule): string {
-  const rule = text.replace(/^-A /, "-D ")
-    .replace(/^-P (\S+) DROP$/, "-P $1 ACCEPT");
   // A shell would replace variables in quotes of the rule's language.
-  const words = splitRule(rule).map(quote);
-  const inTable = table === "filter" ? [] : ["-t", table];
-  return [program, ...inTable, ...words].join(" ");
+  const words = splitRule(text.replace(/^-A /, "-D ")).map(quote);
+  return [program, ...inTable(table), ...words].join(" ");
+}
+
+/** Returns the command that accepts packets before a rule or policy drops them. */
+export function acceptanceOf(
+  { program, table, text }: CountedRule,
+  match: readonly string[],
+): string {
+  const [, chain = ""] = splitRule(text);
+  return [program, ...inTable(table), "-I", chain, ...match, "-j", "ACCEPT"]
+    .join(" ");
+}
+
+function inTable(table: string): string[] {
+  return table === "filter" ? [] : ["-t", table];
 }

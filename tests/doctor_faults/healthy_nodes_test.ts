@@ -38,8 +38,9 @@ const USES: readonly Control[] = [
 rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
   await using node = await FaultNode.create();
   const { scene } = node;
-  for (const { name, seed } of HEALTHY) {
-    await t.step(name, async () => {
+  for (const { name, seed, needs } of HEALTHY) {
+    const ignore = needs?.ignore ?? false;
+    const fn = async (): Promise<void> => {
       const undo = await seed(node);
       try {
         for (const use of USES) {
@@ -57,6 +58,7 @@ rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
       } finally {
         await undo();
       }
-    });
+    };
+    await t.step({ name: `${name}${needs?.suffix ?? ""}`, ignore, fn });
   }
 });

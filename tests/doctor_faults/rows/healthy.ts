@@ -4,12 +4,16 @@
  * @module
  */
 
+import { VERSIONS } from "../../../cli/doctor/testing/fault.ts";
+import type { Needs } from "../../../testing/capabilities.ts";
+import { needsLegacyIptables } from "../../_harness/rules.ts";
 import { all, on, type Seed, sysctl } from "../row.ts";
 
 /** A kind of node. */
 export interface HealthyRow {
   readonly name: string;
   readonly seed: Seed;
+  readonly needs?: Needs;
 }
 
 /** Runs commands of iptables, one a line, and takes all tables away that had none before. */
@@ -24,6 +28,39 @@ function rules(lines: string, more = "true", undo = "true"): Seed {
       'grep -q "^.$t" ' + saved + " || nft delete table ip $t; done; " +
       `iptables-restore < ${saved}; rm ${saved}; ${undo}`,
   );
+}
+
+/** Runs commands of the legacy iptables, one a line, and deletes all rules of the table. */
+function legacyRules(lines: string): Seed {
+  const commands = lines.trim().split("\n")
+    .map((line) => `iptables-legacy ${line}`);
+  return on(
+    "node",
+    commands.join("\n"),
+    "iptables-legacy -P INPUT ACCEPT; iptables-legacy -P OUTPUT ACCEPT; " +
+      "iptables-legacy -F; iptables-legacy -X",
+  );
+}
+
+const legacy = needsLegacyIptables();
+
+/** Adds a third-party plugin to a cached attachment, as its runtime would have called it. */
+function chained(name: string, type: string): Seed {
+  return ({ scene }) => {
+    const path = `${scene.cacheDir}/results/${name}`;
+    const text = Deno.readTextFileSync(path);
+    const document = JSON.parse(text);
+    const config = JSON.parse(atob(document.config));
+    config.plugins.push({ type });
+    document.config = btoa(JSON.stringify(config));
+    Deno.writeTextFileSync(path, JSON.stringify(document));
+    const plugin = `${scene.hosts.path}/${type}`;
+    Deno.writeTextFileSync(plugin, VERSIONS, { mode: 0o755 });
+    return () => {
+      Deno.writeTextFileSync(path, text);
+      Deno.removeSync(plugin);
+    };
+  };
 }
 
 function nft(text: string, undo: string): Seed {
@@ -81,6 +118,73 @@ export const HEALTHY: readonly HealthyRow[] = [
 -A ufw-user-input -s 10.0.0.0/8 -j ACCEPT
 -A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 -A ufw-before-forward -p icmp --icmp-type 8 -j ACCEPT`),
+  },
+  {
+    name: "ufw by the legacy iptables, which serves only SSH",
+    needs: legacy,
+    seed: legacyRules(`
+-P INPUT DROP
+-N ufw-before-input
+-N ufw-user-input
+-A INPUT -j ufw-before-input
+-A INPUT -j ufw-user-input
+-A ufw-before-input -i lo -j ACCEPT
+-A ufw-before-input -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A ufw-before-input -p icmp --icmp-type 8 -j ACCEPT
+-A ufw-user-input -p tcp --dport 22 -j ACCEPT`),
+  },
+  {
+    name: "a legacy INPUT that ends with a drop in a chain of its own",
+    needs: legacy,
+    seed: legacyRules(`
+-N own
+-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A INPUT -p icmp -j ACCEPT
+-A INPUT -m comment --comment "ports -s -i" -j own
+-A own -m comment --comment "not -s served" -j REJECT`),
+  },
+  {
+    name: "kube-router, which drops pings by a NetworkPolicy",
+    seed: rules(`
+-N KUBE-ROUTER-FORWARD
+-N KUBE-POD-FW-A
+-N KUBE-NWPLCY-A
+-I FORWARD -j KUBE-ROUTER-FORWARD
+-A KUBE-ROUTER-FORWARD -s 10.1.0.2 -j KUBE-POD-FW-A
+-A KUBE-POD-FW-A -j KUBE-NWPLCY-A
+-A KUBE-NWPLCY-A ! -p icmp -j MARK --set-xmark 0x10000/0x10000
+-A KUBE-POD-FW-A -m mark ! --mark 0x10000/0x10000 -j REJECT`),
+  },
+  {
+    name: "Calico by the legacy iptables, which drops pings by a NetworkPolicy",
+    needs: legacy,
+    seed: legacyRules(`
+-N cali-FORWARD
+-N cali-fw-web
+-A FORWARD -j cali-FORWARD
+-A cali-FORWARD -s 10.1.0.2 -j cali-fw-web
+-A cali-fw-web -p icmp -m comment --comment "Drop if no policies passed packet" -j DROP`),
+  },
+  {
+    name: "Cilium, chained after bridge, drops pings by a NetworkPolicy",
+    seed: all(
+      chained("lan-fedcba9876543210-eth0", "cilium-cni"),
+      on(
+        "node",
+        "tc qdisc add dev $DB clsact; tc filter add dev $DB ingress " +
+          "bpf da bytecode '4,48 0 0 23,21 0 1 1,6 0 0 2,6 0 0 0'",
+        "tc qdisc del dev $DB clsact",
+      ),
+    ),
+  },
+  {
+    name: "a table of NetworkPolicies that drops pings",
+    seed: nft(
+      `table inet kube-network-policies {
+  chain postrouting { type filter hook postrouting priority srcnat - 5; ip saddr 10.1.0.2 icmp type echo-request drop; }
+}`,
+      "nft delete table inet kube-network-policies",
+    ),
   },
   {
     name: "firewalld, with the pods in its trusted zone",

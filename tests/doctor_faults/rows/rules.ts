@@ -393,6 +393,34 @@ const INSIDE: readonly FaultRow[] = [
     cause: /filter OUTPUT/,
     seed: iptables("-A OUTPUT -p icmp -j DROP", "iptables", "web"),
   },
+  {
+    name: "the legacy iptables in the container drops what it sends",
+    fails: ping("web", FAR),
+    cause: /OUTPUT.*iptables-legacy inside the container/,
+    needs: legacy,
+    seed: iptables("-A OUTPUT -p icmp -j DROP", "iptables-legacy", "web"),
+  },
+  {
+    name: "a policy of the legacy iptables in the container",
+    fails: ping("web", FAR),
+    cause: /-P OUTPUT DROP.*inside the container/,
+    needs: legacy,
+    seed: on(
+      "web",
+      "iptables-legacy -P OUTPUT DROP",
+      "iptables-legacy -P OUTPUT ACCEPT; iptables-legacy -F",
+    ),
+  },
+  {
+    name: "a table in the container has the name of the node's firewalld",
+    fails: ping("web", FAR),
+    cause: /inet firewalld/,
+    seed: on(
+      "web",
+      "nft 'table inet firewalld { chain c { type filter hook output priority 0; policy drop; }; }'",
+      "nft delete table inet firewalld",
+    ),
+  },
 ];
 
 /** Rules that drop packets, or take them elsewhere. */

@@ -149,10 +149,15 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
     message:
       /"-P FORWARD DROP" in table filter of iptables-legacy drops packets/,
     ignore: HAS_NO_LEGACY,
+    command:
+      /^iptables-legacy -I FORWARD -s \S+ -j ACCEPT; iptables-legacy -I FORWARD -d /m,
     seed: ip(
       "iptables-legacy -P FORWARD DROP",
-      "iptables-legacy -P FORWARD ACCEPT",
+      // A policy that accepts everything would open the node.
+      "iptables-legacy -S FORWARD | grep -q '^-P FORWARD DROP'; " +
+        "iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F",
     ),
+    follow: true,
   },
   {
     name: "IPv6 disabled with an IPv6 range",
