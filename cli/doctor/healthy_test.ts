@@ -1,6 +1,7 @@
 /** Nodes of different kinds on which nothing is wrong: `cni doctor` says so. */
 import { assertEquals } from "@std/assert";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
+import type { CniFlags } from "../flags.ts";
 import { DoctorScene } from "./testing/scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 
@@ -257,6 +258,43 @@ add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
     },
   },
   {
+    name: "flannel over WireGuard, whose link has the route to all nodes",
+    set: async (scene) => {
+      const subnetFile = `${scene.hosts.directory}/subnet.env`;
+      await Deno.writeTextFile(
+        subnetFile,
+        "FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.1.1/24\n" +
+          "FLANNEL_MTU=1420\nFLANNEL_IPMASQ=true\n",
+      );
+      scene.writeNetwork("10-flannel", [{
+        type: "flannel",
+        subnetFile,
+        dataDir: `${scene.hosts.directory}/flannel`,
+        ipam: scene.hosts.hostLocal(),
+        delegate: { isDefaultGateway: true },
+      }], { name: "cbr0" });
+      scene.sh(
+        "ip link add flannel-wg up type bridge; " +
+          "ip route add 10.42.0.0/16 dev flannel-wg scope link",
+      );
+      await scene.attach("10-flannel", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
+    name: "dual-stack pods, and an IPv6 router with a link-local address",
+    set: async (scene) => {
+      scene.ip("-6 address add fe80::1/64 dev eth0 nodad", scene.outside);
+      scene.ip("-6 route replace default via fe80::1 dev out0");
+      scene.writeNetwork("10-pods", [{
+        type: "ptp",
+        ipMasq: true,
+        ipMasqBackend: "nftables",
+        ipam: ipam(scene, "10.1.0.0/28", "fd00:1::/64"),
+      }]);
+      await scene.attach("10-pods", scene.hosts.sandbox, ID, "web");
+    },
+  },
+  {
     name: "flannel with its subnet, and pods behind its bridge",
     set: async (scene) => {
       const subnetFile = `${scene.hosts.directory}/subnet.env`;
@@ -408,6 +446,34 @@ rootTest("cni doctor raises no false alarm", NEEDS, async (t) => {
     });
   }
 });
+
+rootTest(
+  "cni doctor sends nothing from the loopback that containerd caches",
+  NEEDS,
+  async () => {
+    using scene = await DoctorScene.create();
+    const conf = scene.writeNetwork("99-cni-loopback", [{ type: "loopback" }]);
+    const lo = { ifName: "lo" };
+    await scene.attach("99-cni-loopback", scene.hosts.sandbox, ID, "web", lo);
+    await scene.attach("99-cni-loopback", scene.other, OTHER, "db", lo);
+    await Deno.remove(conf);
+    const { json, exitCode } = await scene.doctor();
+    const { findings, summary } = json as {
+      findings: unknown[];
+      summary: { attachments: string };
+    };
+    assertEquals([findings, exitCode], [[], 0]);
+    for (const flags of [{ to: "10.2.0.2" }, { from: "default/db" }, {}]) {
+      const pod = await scene.doctor({
+        pod: "default/web",
+        ...flags as CniFlags,
+      });
+      const { ways } = pod.json as { ways: { from: string }[] };
+      assertEquals(pod.exitCode, 0, JSON.stringify([flags, ways]));
+    }
+    assertEquals(summary.attachments, "2 on 2 networks");
+  },
+);
 
 rootTest(
   "cni doctor takes a gateway outside the subnet for a possible mistake only",

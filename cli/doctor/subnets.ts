@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findValue, objectOf } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import type { Cidr } from "../../net/cidr.ts";
@@ -117,6 +118,7 @@ function findHostOverlaps(node: NodeReader): Findings {
         listSubnets(conf).flatMap((subnet) => {
           const near = direct.find(({ destination, ifindex }) =>
             destination.overlaps(subnet) &&
+            !isWholeNetwork(network, conf, destination) &&
             links.get(ifindex ?? 0)?.name !== (sharedLinkOf(conf) ?? "")
           );
           // A wider route is used for all other addresses.
@@ -143,6 +145,24 @@ function findHostOverlaps(node: NodeReader): Findings {
         })
       )
   );
+}
+
+/**
+ * Reports whether a route is to the network of all nodes, which a plugin such as flannel
+ * also adds to its containers' routes: a tunnel to the other nodes might have the same
+ * route, as the WireGuard link of flanneld does.
+ */
+function isWholeNetwork(
+  { list }: PlacedConf["network"],
+  { document }: PlacedConf["conf"],
+  destination: Cidr,
+): boolean {
+  const routes = findValue(objectOf(findValue(document, "ipam")), "routes");
+  return list.plugins.some(({ type }) => METADATA.get(type)?.onNode) &&
+    Array.isArray(routes) &&
+    routes.some((route) =>
+      findValue(objectOf(route), "dst") === `${destination}`
+    );
 }
 
 /** Finds bridges that cannot get the address of their network's gateway. */

@@ -10,6 +10,7 @@ import { listed } from "./finding.ts";
 import { summarizeKernel } from "./kernel.ts";
 import { listRuntimes } from "./runtimes.ts";
 import { describeNodeDaemon } from "../node/node_daemon.ts";
+import { isLoopbackOnly } from "../node/node_attachments.ts";
 import { isTool } from "../node/plugin_file.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { isBuiltByGo } from "../node/elf_file.ts";
@@ -90,9 +91,12 @@ function describeNetworks(node: NodeReader): string {
 }
 
 function describeAttachments(node: NodeReader): string {
-  const live = listChecked(node);
+  const live = listChecked(node).filter((one) => !isLoopbackOnly(one));
   const networks = new Set(live.map(({ network }) => network));
-  const gone = node.attachments.filter(({ isLive }) => isLive === false).length;
+  const gone =
+    node.attachments.filter((one) =>
+      one.isLive === false && !isLoopbackOnly(one)
+    ).length;
   return (live.length === 0
     ? `none in ${node.directories.cacheDir}`
     : `${live.length} on ${networks.size} network${

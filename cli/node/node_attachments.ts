@@ -170,6 +170,17 @@ export function listInterfaces(
   );
 }
 
+/**
+ * Reports whether an attachment has loopback addresses only: containerd caches the
+ * result of the plugin loopback, which attaches a pod to no network.
+ */
+export function isLoopbackOnly(
+  attachment: Pick<CachedAttachment, "result">,
+): boolean {
+  const { ips = [] } = resultOf(attachment) ?? {};
+  return ips.length > 0 && ips.every(({ address }) => address.ip.isLoopback);
+}
+
 /** Lists the addresses of an attachment's result; empty if it cannot be decoded. */
 export function listAddresses(
   attachment: Pick<CachedAttachment, "result">,

@@ -22,6 +22,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import {
+  isLoopbackOnly,
   listInterfaces,
   listNodeAttachments,
   type NodeAttachment,
@@ -153,9 +154,10 @@ export class NodeReader implements Disposable {
     return this.attachments.filter(({ isLive }) => isLive === true);
   }
 
-  /** These attachments, each interface once. */
+  /** The live attachments to networks, each interface once. */
   get liveInterfaces(): readonly NodeAttachment[] {
-    return listInterfaces(this.liveAttachments);
+    return listInterfaces(this.liveAttachments)
+      .filter((attachment) => !isLoopbackOnly(attachment));
   }
 
   /**

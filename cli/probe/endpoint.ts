@@ -12,6 +12,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
+  isLoopbackOnly,
   listInterfaces,
   type NodeAttachment,
   resultOf,
@@ -124,7 +125,9 @@ function listStarts(
   netns: string,
   attachments: readonly NodeAttachment[],
 ): Start[] {
-  const cached = listInterfaces(attachments).flatMap((attachment) =>
+  const networks = listInterfaces(attachments)
+    .filter((attachment) => !isLoopbackOnly(attachment));
+  const cached = networks.flatMap((attachment) =>
     (resultOf(attachment)?.ips ?? []).map(({ address }) => ({
       netns: attachment.netns,
       ifName: attachment.ifName,

@@ -70,16 +70,16 @@ export function explainReason(
   }
   if (reason === "XFRM_POLICY") return explainPolicy(trace, node);
   if (reason === "IP_RPFILTER" && last !== undefined) {
-    // With slashes, a name may contain dots.
-    const set = (name: string): string =>
-      shell`sysctl -w net/ipv4/conf/${name}/rp_filter=2`;
     return {
       check: "rp-filter",
       text: `reverse path filtering of ${describeLink(last)} drops packets: ` +
         "rp_filter is 1 (strict), and the route back is over a different link",
-      command: ["all", last.name].flatMap((name) =>
-        insideOf(last, set(name)) ?? []
-      ).join("; ") || undefined,
+      // The kernel uses the higher value of "all" and the link. With slashes, a name
+      // may contain dots.
+      command: insideOf(
+        last,
+        shell`sysctl -w net/ipv4/conf/${last.name}/rp_filter=2`,
+      ),
       look: insideOf(last, shell`ip route get ${trace.probe.from.source}`),
     };
   }

@@ -75,6 +75,8 @@ export function listWanted(
     shapes: readonly Shape[],
     ends: Pick<Wanted, "peer"> & { readonly from?: PacketOrigin } = {},
   ): void => {
+    // A probe does not name the link that a link-local destination of IPv6 needs.
+    if (destination.family === 6 && destination.isLinkLocal) return;
     const { from = origin, peer } = ends;
     for (const shape of shapes) {
       const probe = { from, to, destination, ...shape };
