@@ -19,6 +19,10 @@ export type Named =
   | "program"
   /** A part of what is sent to a daemon of the node. */
   | "request"
+  /** A chain, zone or mark of the node's firewall. */
+  | "firewall"
+  /** An address of the node. */
+  | "address"
   /** An interface of the node. */
   | "interface";
 

@@ -64,20 +64,28 @@ export function findNodeKey(folded: string): NodeKey | undefined {
   return byKey.get(folded);
 }
 
+const NOT_FILES: readonly Named[] = [
+  "address",
+  "firewall",
+  "interface",
+  "request",
+];
+
 /** Reports whether a value names a file by a path that is not absolute. */
 export function isRelativePath({ names }: NodeKey, value: string): boolean {
   if (value === "" || value.startsWith("/")) return false;
   if (names === "network") return value.includes("/");
-  return names !== "interface" && names !== "request";
+  return !NOT_FILES.includes(names);
 }
 
 /** Reports whether a value is one of the usual ones. */
 export function isUsual({ usual = [] }: NodeKey, value: unknown): boolean {
-  return typeof value === "string" &&
-    usual.some((one) =>
-      one.endsWith("*")
-        ? value.startsWith(one.slice(0, -1)) &&
-          /^[^/]+$/.test(value.slice(one.lastIndexOf("/") + 1))
-        : value === one
-    );
+  if (typeof value !== "string" && typeof value !== "number") return false;
+  const text = String(value);
+  return usual.some((one) =>
+    one.endsWith("*")
+      ? text.startsWith(one.slice(0, -1)) &&
+        /^[^/]+$/.test(text.slice(one.lastIndexOf("/") + 1))
+      : text === one
+  );
 }

@@ -45,12 +45,25 @@ interface Attack {
 
 const RUN = ["sh", "-c", "touch ran"];
 const SUBNET = "10.66.0.0/24";
+/** A chain, a rule's mark and an address of the node, as programs show them. */
+const EVIL_CHAIN = "EVIL", EVIL_MARK = "0x1/0x1", EVIL_ADDRESS = "203.0.113.7";
+const EVIL: readonly string[] = [EVIL_CHAIN, EVIL_MARK, EVIL_ADDRESS];
 
 const ipam = (keys: JsonObject): JsonObject => ({ type: "ptp", ipam: keys });
 const hostLocal = (keys: JsonObject): JsonObject =>
   ipam({ type: "host-local", ranges: [[{ subnet: SUBNET }]], ...keys });
 const whereabouts = (keys: JsonObject): JsonObject =>
   ipam({ type: "whereabouts", range: SUBNET, ...keys });
+const mapping = (keys: JsonObject): JsonObject => ({
+  plugins: [hostLocal({}), {
+    type: "portmap",
+    backend: "iptables",
+    ...keys,
+    runtimeConfig: {
+      portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+    },
+  }],
+});
 const attack = (
   title: string,
   key: string | undefined,
@@ -328,6 +341,50 @@ const ATTACKS: readonly Attack[] = [
     ({ directory }) =>
       ipam({ type: "dhcp", daemonSocketPath: `${directory}/evil.sock` }),
   ),
+  attack(
+    "jump to another program's chain by `iptablesAdminChainName`",
+    "plugins[1].iptablesAdminChainName",
+    "done",
+    () => ({
+      plugins: [hostLocal({}), {
+        type: "firewall",
+        backend: "iptables",
+        iptablesAdminChainName: EVIL_CHAIN,
+      }],
+    }),
+  ),
+  attack(
+    "add addresses to another zone by `firewalldZone`",
+    "plugins[1].firewalldZone",
+    "ignored",
+    () => ({
+      plugins: [hostLocal({}), { type: "firewall", firewalldZone: "public" }],
+    }),
+  ),
+  attack(
+    "masquerade the packets of others by `markMasqBit`",
+    "plugins[1].markMasqBit",
+    "done",
+    () => mapping({ markMasqBit: 0 }),
+  ),
+  attack(
+    "jump to another program's chain by `externalSetMarkChain`",
+    "plugins[1].externalSetMarkChain",
+    "refused",
+    () => mapping({ externalSetMarkChain: "NONE" }),
+  ),
+  attack(
+    "give the node an address by `hostAddresses`",
+    "hostAddresses",
+    "done",
+    () => ({
+      type: "macvlan",
+      master: "wire0",
+      hostAccess: true,
+      hostAddresses: [EVIL_ADDRESS],
+      ipam: { type: "static", addresses: [{ address: "10.66.0.9/24" }] },
+    }),
+  ),
   attack("take a link of the node by `host-device`", undefined, "done", () => ({
     type: "host-device",
     device: "wire0",
@@ -576,6 +633,12 @@ class Observer implements Disposable {
   }
 }
 
+/** Lists what definitions have set in the node's firewall and addresses. */
+function listEvil({ hosts: { host } }: MultusHost): string[] {
+  const state = runIn(host, "iptables-save") + runIn(host, "ip", "address");
+  return EVIL.filter((value) => state.includes(value));
+}
+
 /** Runs a definition with Go multus, and says what became of it. */
 async function tryWithGo(
   node: Node,
@@ -584,6 +647,7 @@ async function tryWithGo(
 ): Promise<Attack["withGo"]> {
   const { host } = node;
   const pod = node.addPod(attack, "go");
+  const evil = listEvil(host);
   let said = "";
   const seen = await observer.observe(async () => {
     const call = {
@@ -598,7 +662,8 @@ async function tryWithGo(
   for (const link of links.filter((name) => name !== "wire0")) {
     runIn(pod.sandbox, "ip", "link", "delete", link);
   }
-  if (seen.length > 0) return "done";
+  const hasChanged = listEvil(host).length > evil.length;
+  if (seen.length > 0 || hasChanged) return "done";
   if (said.includes("failed to find plugin")) return "absent";
   if (said !== "") return "refused";
   return attack.key === undefined && links.includes("net1")

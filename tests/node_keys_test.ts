@@ -15,8 +15,9 @@ const { definitions } = await makeSchemas();
 
 /**
  * Keys of the schemas with values that name nothing of the node's files,
- * programs, sockets and interfaces: numbers, flags, addresses, names of
- * Kubernetes objects, of rules and of what is in the container.
+ * programs, sockets, interfaces, addresses and firewall: numbers, flags, the
+ * container's addresses, and names of Kubernetes objects and of what is in the
+ * container.
  */
 const HARMLESS = new Set(
   `address addresses addressGeneration addSourceHints advmss allmulti
@@ -28,14 +29,14 @@ const HARMLESS = new Set(
   disableContainerInterface dns domain dst egressBurst egressRate
   enable_overlapping_ranges enabledad etcd_password etcd_username exclude
   requireDevices podArgs podRequests podRoutes stay stayTime stayWhenScaled
-  exclude_gateway family externalSetMarkChain firewalldZone forceAddress fromArg
+  exclude_gateway family forceAddress fromArg
   gateway gateways globalNamespaces group gw hairpinMode hookTimeoutSeconds
-  hostAccess hostAddresses
+  hostAccess
   hostIP hostPort id infinibandGUID ingressBurst ingressPolicy ingressRate
-  interfaces ipam ipMasq ipMasqBackend ipMasqFamilies ipRanges ips iptablesAdminChainName
+  interfaces ipam ipMasq ipMasqBackend ipMasqFamilies ipRanges ips
   isDefaultGateway isGateway kubernetes leader_lease_duration
   leader_renew_deadline leader_retry_period linkInContainer log_level logLevel
-  logOptions logToStderr mac macspoofchk markMasqBit masqAll maxAge maxBackups
+  logOptions logToStderr mac macspoofchk masqAll maxAge maxBackups
   maxID maxSize minID mode mtu multiQueue multusNamespace name nameservers
   namespaceIsolation netnsMode network_name node_slice_size option options outboundAddresses owner
   plugins pollMillis portIsolation portMappings preserveDefaultVlan prevResult
@@ -70,7 +71,7 @@ Deno.test("each key of each schema is in the table of node keys, or is harmless"
   assertEquals(
     unknown,
     [],
-    "if values name a file, program, socket or interface of the node, say so " +
+    "if values name something of the node, say so " +
       "in keys.ts (names) and run deno task schemas, else in HARMLESS here",
   );
   const gone = [...HARMLESS].filter((key) => !keys.has(key));
@@ -132,6 +133,14 @@ Deno.test("isUsual() knows values that harm nobody", () => {
     ["log_file", "/tmp/../etc/cron.d/a", false],
     ["log_file", "/var/log/auth.log", false],
     ["binDir", "/opt/cni/bin", false],
+    ["iptablesAdminChainName", "CNI-ADMIN", true],
+    ["iptablesAdminChainName", "KUBE-SERVICES", false],
+    ["firewalldZone", "trusted", true],
+    ["markMasqBit", 13, true],
+    ["markMasqBit", 0, false],
+    ["externalSetMarkChain", "KUBE-MARK-MASQ", true],
+    ["externalSetMarkChain", "KUBE-MARK-DROP", false],
+    ["hostAddresses", ["192.0.2.1"], false],
   ];
   for (const row of rows) {
     assertEquals([row[0], row[1], isUsualFor(row[0], row[1])], row);

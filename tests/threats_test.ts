@@ -226,6 +226,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "and those of its chain succeed whatever the container has done",
     ],
     [
+      "a pod names its macvlan like the host's bridge or uplink, so that `ingressPolicy` applies there",
+      "the policy is for an interface of the host",
+      "plugins/firewall/plugin_test.ts",
+      "firewall sets the policy for a link of the host, not of the container",
+    ],
+    [
       "a pod requests the MAC of a running pod",
       "`bridge` and `tuning` refuse the MAC of another port; the kernel refuses it for `macvlan`",
       "plugins/bridge/taken_mac_test.ts",
@@ -482,6 +488,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "a definition runs programs, writes and reads files, reaches sockets",
       "plugin types and keys are checked at every depth",
+      "tests/definition_attacks_test.ts",
+      "a definition runs, writes, reads and reaches nothing of the node",
+    ],
+    [
+      "a definition makes rules for the whole node: another program's chain, zone or mark, an address",
+      "such keys are refused, except for the defaults",
       "tests/definition_attacks_test.ts",
       "a definition runs, writes, reads and reaches nothing of the node",
     ],

@@ -35,11 +35,15 @@ export const metadata: BuiltInMetadata = {
         text: "The chain of iptables for your own rules, which come first.",
         type: "string, at most 28 characters",
         default: "`CNI-ADMIN`",
+        names: "firewall",
+        usual: ["CNI-ADMIN"],
       },
       "firewalldZone": {
         text: "The zone of firewalld that gets the container's addresses.",
         type: "string",
         default: "`trusted`",
+        names: "firewall",
+        usual: ["trusted"],
       },
       "ingressPolicy": {
         text: "Who may connect to the container (see below).",

@@ -53,12 +53,16 @@ export const keys: PluginKeys = {
         "iptables: the bit of the packet mark that means masquerade. nftables needs no mark.",
       type: "integer, 0–31",
       default: "`13`",
+      names: "firewall",
+      usual: ["13"],
     },
     "externalSetMarkChain": {
       text:
         "iptables: a chain that sets such a mark. Cannot be combined with `markMasqBit`.",
       type: "string",
       default: "none",
+      names: "firewall",
+      usual: ["KUBE-MARK-MASQ"],
     },
     "runtimeConfig": {
       text: "`portMappings`, a list that the runtime sets.",

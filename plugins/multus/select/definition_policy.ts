@@ -57,6 +57,8 @@ const TEXTS: Readonly<Record<Named, string>> = {
   socket: "a socket on the node",
   program: "input for a program on the node",
   request: "part of a request to a daemon",
+  firewall: "a chain, zone or mark of the node's firewall",
+  address: "an address of the node",
   interface: "an interface on the node",
 };
 

@@ -126,6 +126,23 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
     '"conditionsV4" names input for a program on the node',
     "portmap.conditionsV4",
   ],
+  ...([
+    ["firewall", "iptablesAdminChainName", "KUBE-SERVICES"],
+    ["firewall", "firewalldZone", "public"],
+    ["portmap", "markMasqBit", 0],
+    ["portmap", "externalSetMarkChain", "KUBE-MARK-DROP"],
+  ] as const).map(([type, key, value]): [string, object, string, string] => [
+    `${key} of the node's firewall`,
+    { plugins: [{ type: "ptp" }, { type, [key]: value }] },
+    `"plugins[1].${key}" names a chain, zone or mark of the node's firewall`,
+    `${type}.${key}`,
+  ]),
+  [
+    "an address of the node",
+    { type: "macvlan", hostAccess: true, hostAddresses: ["192.0.2.1"] },
+    '"hostAddresses" names an address of the node',
+    "macvlan.hostAddresses",
+  ],
   [
     "another case",
     { type: "bridge", ipam: { type: "host-local", DATADIR: "/etc" } },
@@ -216,6 +233,18 @@ testRows<[string, object]>(
       },
     }],
     ["interfaces of the node", { type: "macvlan", master: "eth1" }],
+    ["the firewall's defaults", {
+      plugins: [
+        { type: "ptp" },
+        { type: "portmap", markMasqBit: 13 },
+        { type: "portmap", externalSetMarkChain: "KUBE-MARK-MASQ" },
+        {
+          type: "firewall",
+          iptablesAdminChainName: "CNI-ADMIN",
+          firewalldZone: "trusted",
+        },
+      ],
+    }],
     ["capabilities of such a name", {
       type: "x",
       capabilities: { CNIDeviceInfoFile: false },

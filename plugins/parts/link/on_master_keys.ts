@@ -43,6 +43,7 @@ export const HOST_ACCESS_KEYS = {
     type: "list of addresses",
     default: "the host's addresses on the master",
     example: ["192.168.1.5"],
+    names: "address",
   },
 } as const satisfies Readonly<Record<string, KeyDescription>>;
 
