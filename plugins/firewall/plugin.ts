@@ -186,9 +186,11 @@ async function protectionOf(
 
 function policyOf(
   { ingressPolicy }: FirewallConfig,
-  { interfaces: [bridge] }: Result,
+  { interfaces }: Result,
 ): IngressPolicy | undefined {
   if (!ingressPolicy || ingressPolicy === "open") return undefined;
+  // A pod can choose a name of the host's for its own interface.
+  const bridge = interfaces.find(({ sandbox }) => !sandbox);
   const refuse = (why: string): CniError =>
     new CniError(ErrorCode.InvalidNetworkConfig, why);
   if (bridge === undefined) {

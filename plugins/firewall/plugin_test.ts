@@ -475,6 +475,24 @@ rootTest(
 );
 
 rootTest(
+  "firewall sets the policy for a link of the host, not of the container",
+  needs,
+  async () => {
+    using scene = new FirewallScene({ backend: "nftables", ...ISOLATED });
+    const { sandbox } = scene.hosts;
+    const interfaces = [
+      { name: "cni0", sandbox: sandbox.path },
+      { name: "cni1" },
+    ];
+    const prevResult = { ...scene.prevResult, interfaces };
+    await scene.succeed("ADD", { prevResult });
+    assertStringIncludes(scene.table, '"cni1" . "cni1" : drop');
+    assert(!scene.table.includes('"cni0"'), scene.table);
+    await scene.succeed("CHECK", { prevResult });
+  },
+);
+
+rootTest(
   "firewall refuses bad input before it does anything",
   needs,
   async (t) => {
@@ -499,11 +517,11 @@ rootTest(
       await scene.fail("ADD", [code, text], { prevResult, ...keys });
       assertEquals([scene.rules, scene.table], [rules, ""]);
     }, ([keys]) => JSON.stringify(keys));
+    const none =
+      'interface needs to be set for ingress policy "isolated", make sure to chain "firewall" plugin with "bridge"';
     const bridges: [interfaces: unknown, text: string][] = [
-      [
-        [],
-        'interface needs to be set for ingress policy "isolated", make sure to chain "firewall" plugin with "bridge"',
-      ],
+      [[], none],
+      [[{ name: "cni0", sandbox: "/run/netns/pod" }], none],
       [[{ name: "" }], "got empty bridge name"],
       [[{ name: "a-name-of-sixteen" }], "cannot be the name of a bridge"],
     ];
@@ -512,7 +530,7 @@ rootTest(
       const prevResult = { ...scene.prevResult, interfaces };
       await scene.fail("ADD", [7, text], { prevResult });
       assertEquals([scene.ownRules, scene.table], [[], ""]);
-    }, ([, text]) => text);
+    }, ([interfaces, text]) => `${JSON.stringify(interfaces)}: ${text}`);
   },
 );
 
