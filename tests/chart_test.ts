@@ -192,6 +192,34 @@ const VALUES: readonly [
     listPaths,
     ["/c", "/b"],
   ],
+  [
+    { plugins: { directory: "/b" }, multus: { configDirectory: "/c" } },
+    "cni-plugins",
+    listVariables,
+    [["CNI_PATH", "/b"], ["NETCONFPATH", "/c"]],
+  ],
+  [
+    { plugins: { enabled: false, directory: "/b" } },
+    "cni-daemon",
+    listVariables,
+    [["CNI_PATH", "/b"]],
+  ],
+  [
+    {
+      multus: {
+        enabled: true,
+        directory: "/b",
+        configDirectory: "/c",
+        daemon: { enabled: true },
+      },
+    },
+    "kube-multus-ds",
+    listVariables,
+    [["MULTUS_NODE_NAME", undefined], ["CNI_PATH", "/b"], [
+      "NETCONFPATH",
+      "/c",
+    ]],
+  ],
   // The kubeconfig's path on the node. A flag of the user's comes later, and wins.
   [
     {
@@ -224,6 +252,11 @@ function listAddedArguments(pod: Manifest): string[][] {
 
 function listImages({ initContainers, containers }: Manifest): string[] {
   return [...initContainers, ...containers].map(({ image }) => image);
+}
+
+/** The environment of the daemon. */
+function listVariables({ containers: [daemon] }: Manifest): unknown[] {
+  return daemon.env.map(({ name, value }: Manifest) => [name, value]);
 }
 
 function lastArgument({ containers: [daemon] }: Manifest): string {

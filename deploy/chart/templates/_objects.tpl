@@ -31,7 +31,10 @@ read the same files. A template changes only what values name.
 {{- (last (fromYamlArray (.root.Files.Get (printf "manifests/%s" .file)))).value -}}
 {{- end -}}
 
-{{- /* The patch of a daemon's component, with the port and the flags of its values. */ -}}
+{{- /*
+The patch of a daemon's component, with the port and the flags of its values, and the
+directories in which it searches by itself.
+*/ -}}
 {{- define "cni.daemon" -}}
 {{- $patch := fromYaml (include "cni.object" .) -}}
 {{- $container := first $patch.spec.template.spec.containers -}}
@@ -49,6 +52,16 @@ read the same files. A template changes only what values name.
   {{- $args = append $args "--pod-metrics" -}}
 {{- end -}}
 {{- $_ := set $container "args" $args -}}
+{{- $env := default list $container.env -}}
+{{- if ne .directory "/opt/cni/bin" -}}
+  {{- $env = append $env (dict "name" "CNI_PATH" "value" .directory) -}}
+{{- end -}}
+{{- if ne .configDirectory "/etc/cni/net.d" -}}
+  {{- $env = append $env (dict "name" "NETCONFPATH" "value" .configDirectory) -}}
+{{- end -}}
+{{- with $env -}}
+  {{- $_ := set $container "env" . -}}
+{{- end -}}
 {{- range $probe := list $container.readinessProbe $container.livenessProbe -}}
   {{- $_ := set $probe.httpGet "port" $.daemon.port -}}
 {{- end -}}
