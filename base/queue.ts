@@ -12,37 +12,60 @@ const NEVER = new AbortController().signal;
 export interface Slot extends Disposable {
   /**
    * Lets the next task run during a wait. Before it returns, it waits for a slot
-   * again.
+   * again, ahead of the tasks that have not begun, unless the task's signal is aborted.
    */
   readonly yieldDuring: <T>(wait: () => Promise<T>) => Promise<T>;
 }
 
+/** Which tasks get a free slot first; a task that is short needs no slot. */
+export type Turn = "without a slot" | "first" | "in order";
+
+/** How a task waits for its slot. */
+export interface SlotWait {
+  /** Ends the wait only when the earlier tasks of the key have ended. */
+  readonly untilSlot?: AbortSignal;
+  /** Something else to wait for, before a slot is taken. */
+  readonly work?: Promise<unknown> | undefined;
+  /** "in order" by default. */
+  readonly turn?: Turn;
+}
+
 /**
- * Tasks of one key run one at a time, in order of arrival. A limit applies to
- * all tasks together.
+ * Tasks of one key run one at a time, in order of arrival. Limits apply to all tasks
+ * together.
  */
 export class KeyedQueue {
   readonly #limit: number;
+  readonly #mostBegun: number;
   /** The end of the last task of each key. */
   readonly #tails = new Map<string, Promise<void>>();
-  readonly #queue: (() => void)[] = [];
-  #running = 0;
+  /** Tasks that wait for a slot: those that have begun, and others by their turn. */
+  readonly #returning: (() => void)[] = [];
+  readonly #queues: Readonly<
+    Record<Exclude<Turn, "without a slot">, (() => void)[]>
+  > = { "first": [], "in order": [] };
+  #slots = 0;
+  #begun = 0;
+  #withoutSlot = 0;
   #waiting = 0;
 
   /**
    * @param limit How many tasks can run at the same time: 1 or more; all by
-   * default
+   *   default
+   * @param mostBegun How many tasks can have begun, including those that yield: 1 or
+   *   more; all by default
    */
-  constructor(limit = Infinity) {
+  constructor(limit = Infinity, mostBegun = Infinity) {
     this.#limit = limit;
+    this.#mostBegun = mostBegun;
   }
 
   /** How many tasks run. */
   get running(): number {
-    return this.#running;
+    return this.#slots + this.#withoutSlot;
   }
 
-  /** How many tasks wait for their turn. */
+  /** How many tasks wait, for their turn or for something else. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -57,23 +80,24 @@ export class KeyedQueue {
    *
    * @param key Undefined for a task that runs alongside all others
    * @param signal Ends the wait; those behind it still wait for those before it
-   * @param untilSlot Ends the wait only when the earlier tasks of the key have ended
-   * @param work Something else to wait for, before a slot is taken
    * @returns The slot; undefined if a signal came first
    */
   async wait(
     key: string | undefined,
     signal: AbortSignal = NEVER,
-    untilSlot: AbortSignal = NEVER,
-    work?: Promise<unknown>,
+    { untilSlot = NEVER, work, turn = "in order" }: SlotWait = {},
   ): Promise<Slot | undefined> {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const before = key === undefined ? undefined : this.#enter(key, ended);
+    const hasLimits = turn !== "without a slot";
     this.#waiting++;
     try {
       if (before !== undefined) await waitUntil(before, signal);
       if (work !== undefined) await waitUntil(work, signal);
-      if (!await this.#takeSlot(signal, untilSlot)) {
+      const mayBegin = hasLimits
+        ? await this.#takeSlot(this.#queues[turn], signal, untilSlot)
+        : !signal.aborted && !untilSlot.aborted;
+      if (!mayBegin) {
         if (before === undefined) end();
         else before.then(end);
         return undefined;
@@ -81,22 +105,27 @@ export class KeyedQueue {
     } finally {
       this.#waiting--;
     }
+    return hasLimits ? this.#makeSlot(end, signal) : this.#makeExempt(end);
+  }
+
+  #makeSlot(end: () => void, signal: AbortSignal): Slot {
     // One task can wait for several answers at the same time.
     let waits = 0;
     let hasSlot = true, isEnded = false;
     let returning: Promise<void> | undefined;
     const free = (): void => {
-      if (hasSlot) this.#freeSlot();
+      if (hasSlot) this.#slots--;
       hasSlot = false;
+      this.#passOn();
     };
     const comeBack = async (): Promise<void> => {
-      await this.#takeSlot(NEVER);
-      hasSlot = true;
+      hasSlot = await this.#takeSlot(this.#returning, signal);
       returning = undefined;
       if (isEnded) free();
     };
     return {
       yieldDuring: async (wait) => {
+        if (isEnded) return await wait();
         waits++;
         free();
         this.#waiting++;
@@ -111,8 +140,20 @@ export class KeyedQueue {
       },
       [Symbol.dispose]: (): void => {
         isEnded = true;
+        this.#begun--;
         end();
         free();
+      },
+    };
+  }
+
+  #makeExempt(end: () => void): Slot {
+    this.#withoutSlot++;
+    return {
+      yieldDuring: (wait) => wait(),
+      [Symbol.dispose]: (): void => {
+        this.#withoutSlot--;
+        end();
       },
     };
   }
@@ -127,27 +168,42 @@ export class KeyedQueue {
     return before;
   }
 
-  async #takeSlot(...signals: readonly AbortSignal[]): Promise<boolean> {
+  async #takeSlot(
+    queue: (() => void)[],
+    ...signals: readonly AbortSignal[]
+  ): Promise<boolean> {
     if (signals.some(({ aborted }) => aborted)) return false;
-    if (this.#running < this.#limit) {
-      this.#running++;
-      return true;
-    }
     const { promise, resolve } = Promise.withResolvers<true>();
     const take = (): void => resolve(true);
-    this.#queue.push(take);
+    queue.push(take);
+    this.#passOn();
     if (await waitUntil(promise, ...signals)) return true;
-    const at = this.#queue.indexOf(take);
-    if (at === -1) this.#freeSlot(); // It got the slot at the same time.
-    else this.#queue.splice(at, 1);
+    const at = queue.indexOf(take);
+    if (at !== -1) queue.splice(at, 1);
+    else {
+      // It got the slot at the same time.
+      this.#slots--;
+      if (queue !== this.#returning) this.#begun--;
+      this.#passOn();
+    }
     return false;
   }
 
-  /** Passes the slot on to the task that waits longest. */
-  #freeSlot(): void {
-    const next = this.#queue.shift();
-    if (next === undefined) this.#running--;
-    else next();
+  /** Passes free slots on to the tasks that wait longest. */
+  #passOn(): void {
+    while (this.#slots < this.#limit) {
+      const back = this.#returning.shift();
+      const mayBegin = this.#begun < this.#mostBegun;
+      const next = back ?? (mayBegin ? this.#shift() : undefined);
+      if (next === undefined) return;
+      this.#slots++;
+      if (back === undefined) this.#begun++;
+      next();
+    }
+  }
+
+  #shift(): (() => void) | undefined {
+    return this.#queues.first.shift() ?? this.#queues["in order"].shift();
   }
 }
 

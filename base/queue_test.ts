@@ -165,6 +165,69 @@ Deno.test("KeyedQueue: a task that ends while it waits takes no slot later", asy
   assertEquals([queue.running, queue.waiting], [0, 0]);
 });
 
+Deno.test("KeyedQueue: tasks that return come first, then those whose turn is first", async () => {
+  const queue = new KeyedQueue(1);
+  const first = await queue.wait("a", NEVER);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const turns: string[] = [];
+  const note = (name: string) => (slot?: Disposable): void => {
+    turns.push(name);
+    slot?.[Symbol.dispose]();
+  };
+  const returning = first?.yieldDuring(() => promise).then(() => note("a")());
+  const second = await queue.wait("b", NEVER);
+  const waiting = [
+    queue.wait("c", NEVER).then(note("c")),
+    queue.wait("d", NEVER, { turn: "first" }).then(note("d")),
+  ];
+  resolve();
+  await queue.wait("e", NEVER, { turn: "without a slot" }).then(note("e"));
+  await settle();
+  assertEquals([turns, queue.running], [["e"], 1]);
+  second?.[Symbol.dispose]();
+  await returning;
+  first?.[Symbol.dispose]();
+  await Promise.all(waiting);
+  assertEquals(turns, ["e", "a", "d", "c"]);
+  assertEquals([queue.running, queue.waiting], [0, 0]);
+});
+
+Deno.test("KeyedQueue: tasks that yield count as begun until they end", async () => {
+  const queue = new KeyedQueue(1, 2);
+  const wait = (): Promise<void> => new Promise(() => {});
+  const tasks = [await queue.wait("a", NEVER)];
+  tasks[0]?.yieldDuring(wait);
+  tasks.push(await queue.wait("b", NEVER));
+  tasks[1]?.yieldDuring(wait);
+  const { signal, abort } = abortable();
+  const aborted = queue.wait("c", signal);
+  const third = queue.wait("d", NEVER);
+  abort();
+  assertEquals(await aborted, undefined);
+  assertEquals(queue.running, 0);
+  tasks[0]?.[Symbol.dispose]();
+  const slot = await third;
+  assertEquals(queue.running, 1);
+  slot?.[Symbol.dispose]();
+});
+
+Deno.test("KeyedQueue: a task whose signal is aborted returns without a slot", async () => {
+  const queue = new KeyedQueue(1);
+  const { signal, abort } = abortable();
+  const first = await queue.wait("a", signal);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const returning = first?.yieldDuring(() => promise);
+  const second = await queue.wait("b", NEVER);
+  resolve();
+  await settle();
+  abort();
+  await returning;
+  assertEquals(queue.running, 1);
+  first?.[Symbol.dispose]();
+  second?.[Symbol.dispose]();
+  assertEquals([queue.running, queue.waiting], [0, 0]);
+});
+
 Deno.test("ReadWriteLock: exclusive work runs alone, in the order in which it came", async () => {
   const lock = new ReadWriteLock();
   const turns: string[] = [];

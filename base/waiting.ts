@@ -5,6 +5,7 @@
  */
 
 import { pause } from "./deadline.ts";
+import { yieldIfLong } from "./long_wait.ts";
 
 /** A value or a promise. Plugins that only talk to the kernel need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
@@ -36,18 +37,28 @@ export async function pollUntil<T>(
   attempt: () => T | undefined,
   options: PollOptions,
 ): Promise<T> {
+  throwIfEnded(options);
+  const outcome = attempt();
+  if (outcome !== undefined) return outcome;
+  return await yieldIfLong(() => poll(attempt, options));
+}
+
+async function poll<T>(
+  attempt: () => T | undefined,
+  options: PollOptions,
+): Promise<T> {
   const { notice, noticeMs = NOTICE_MS } = options;
   const noticeAtMs = performance.now() + noticeMs;
   let isNoticed = false;
   for (let pauseMs = FIRST_PAUSE_MS;; pauseMs *= 2) {
-    throwIfEnded(options);
-    const outcome = attempt();
-    if (outcome !== undefined) return outcome;
     if (!isNoticed && performance.now() >= noticeAtMs) {
       isNoticed = true;
       notice?.();
     }
     await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), options.signal);
+    throwIfEnded(options);
+    const outcome = attempt();
+    if (outcome !== undefined) return outcome;
   }
 }
 

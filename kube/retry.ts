@@ -5,6 +5,7 @@
  */
 
 import { JoinedSignal, pause } from "../base/deadline.ts";
+import { yieldIfLong } from "../base/long_wait.ts";
 import { KubeError } from "./kube_error.ts";
 
 /**
@@ -17,8 +18,7 @@ const OVERALL_MS = 60_000;
 /**
  * How long to repeat a request while connections are refused, in milliseconds: longer
  * than a server needs that is started again. Without a server, the caller would keep
- * one of the runtime's or the daemon's slots for nothing; the kubelet tries again by
- * itself.
+ * one of the runtime's slots for nothing; the kubelet tries again by itself.
  */
 const REFUSED_MS = 5000;
 /** The first pause between two tries, in milliseconds. */
@@ -77,6 +77,14 @@ export async function retry<T>(
   attempt: (signal: AbortSignal) => Promise<T>,
   method: string,
   limits: TimeLimits = {},
+): Promise<T> {
+  return await yieldIfLong(() => retryInTime(attempt, method, limits));
+}
+
+async function retryInTime<T>(
+  attempt: (signal: AbortSignal) => Promise<T>,
+  method: string,
+  limits: TimeLimits,
 ): Promise<T> {
   const { perTryMs = PER_TRY_MS } = limits;
   using limit = limitOverall(limits);

@@ -9,6 +9,7 @@ import { CniError, describeError, ErrorCode } from "../error.ts";
 import type { Log } from "../log/log.ts";
 import { isWritingRefused, unlessMissing, writeAll } from "./io.ts";
 import { describeHolders, HoldLimit } from "./lock_holders.ts";
+import { yieldIfLong } from "../long_wait.ts";
 import { countTurns, isAwaited, lockInTurn } from "./lock_queue.ts";
 
 /**
@@ -146,7 +147,9 @@ export class FileLock implements Disposable {
     wait: LockWait,
   ): Promise<FileLock> {
     const isFree = !isAwaited(file) && tryLock(file);
-    const locked = isFree ? file : await waitForLock(file, path, wait);
+    const locked = isFree
+      ? file
+      : await yieldIfLong(() => waitForLock(file, path, wait));
     return new FileLock(locked, path);
   }
 

@@ -7,6 +7,7 @@
 
 import { deadline, JoinedSignal, waitUntil } from "../deadline.ts";
 import { describeError } from "../error.ts";
+import { yieldIfLong } from "../long_wait.ts";
 
 /**
  * How long to keep reading after a process has ended while another process holds
@@ -62,7 +63,7 @@ export async function runToEnd(
     if (last !== undefined) relay.add(last);
     return drop(chunks);
   });
-  const status = await waitForStatus(child, signal);
+  const status = await yieldIfLong(() => waitForStatus(child, signal));
   if (!status.abort) await waitForEnds([stdout, stderr], signal);
   for (const stream of [stdin, stdout, stderr]) stream.stop();
   const ending = { ...status, stdout: stdout.text(), stderr: stderr.text() };
@@ -95,7 +96,7 @@ export async function outputUntil(
       signal,
     );
   }
-  const ended = await waitUntil(output, signal);
+  const ended = await yieldIfLong(() => waitUntil(output, signal));
   if (ended === undefined) await killNow(child, child.status, isLeader);
   return ended;
 }

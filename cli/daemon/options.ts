@@ -26,7 +26,7 @@ export const DAEMON_FLAGS = {
   "max-calls": {
     default: "64",
     value: "N",
-    summary: "calls to run at the same time; others wait in order",
+    summary: "calls to run at the same time; others wait, DEL and CHECK first",
   },
   "kubeconfig": {
     default: "",

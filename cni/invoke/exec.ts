@@ -5,6 +5,7 @@
  */
 
 import { pause } from "../../base/deadline.ts";
+import { yieldIfLong } from "../../base/long_wait.ts";
 import { runToEnd } from "../../base/process/child.ts";
 import type { Invocation, Starter } from "../call/context.ts";
 import { checkChange } from "../../ffi/change_check.ts";
@@ -98,7 +99,7 @@ async function start(
     if (retries === 0 || !isIncomplete(obstacle)) {
       throw (await loadFailures()).startFailure(path, obstacle);
     }
-    await pauseForRetry(signal);
+    await yieldIfLong(() => pauseForRetry(signal));
   }
 }
 

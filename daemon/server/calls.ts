@@ -10,7 +10,7 @@ import {
   waitUntil,
   yieldToEventLoop,
 } from "../../base/deadline.ts";
-import { KeyedQueue } from "../../base/queue.ts";
+import { KeyedQueue, type Turn } from "../../base/queue.ts";
 import type { LinkDeletion } from "../../cni/call/link_deletion.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
 import {
@@ -39,8 +39,10 @@ export interface CallTrace {
 
 /** Options of {@linkcode Calls}. */
 export interface CallsOptions extends RunOptions {
-  /** How many calls may run at once. */
+  /** How many calls can run at the same time. */
   readonly maxCalls: number;
+  /** See {@linkcode MAX_BEGUN}. */
+  readonly maxBegun?: number;
   /**
    * Whether the calls of a container run one after the other; by default, those
    * of an attachment.
@@ -52,8 +54,24 @@ export interface CallsOptions extends RunOptions {
   readonly trace?: CallTrace | undefined;
 }
 
+/**
+ * How many calls can have begun, including those that wait for other processes: it
+ * bounds the plugins that run as processes, and the files that calls have open.
+ */
+export const MAX_BEGUN = 512;
+
 /** Calls that may wait. `Admission` bounds the bytes of their requests together. */
 const MAX_WAITING = 4096;
+
+/**
+ * Returns how a call gets its slot. STATUS is short, and the node is not ready until it
+ * is answered. DEL and CHECK end sooner than ADD, and DEL releases what an ADD might
+ * wait for.
+ */
+function turnOf(command: string): Turn {
+  if (command === "STATUS") return "without a slot";
+  return ["DEL", "CHECK"].includes(command) ? "first" : "in order";
+}
 
 /** Runs calls. */
 export class Calls {
@@ -67,7 +85,8 @@ export class Calls {
   /** Starts with no calls. */
   constructor(options: CallsOptions) {
     this.#options = options;
-    this.#queue = new KeyedQueue(options.maxCalls);
+    const { maxCalls, maxBegun = MAX_BEGUN } = options;
+    this.#queue = new KeyedQueue(maxCalls, Math.max(maxCalls, maxBegun));
   }
 
   /** How many calls run. */
@@ -110,14 +129,17 @@ export class Calls {
 
   async #runInTurn(running: RunningCall): Promise<Outcome> {
     const { call, subject, signal } = running;
-    const isFull = this.#queue.waiting >= MAX_WAITING;
+    const turn = turnOf(running.command);
+    const isFull = this.#queue.waiting >= MAX_WAITING &&
+      turn !== "without a slot";
     using _added = this.#running.add(running);
     // Even a call that is declined waits for the earlier ones of its attachment: run
     // by its caller, it would overtake them.
     const untilSlot = isFull ? AbortSignal.abort() : this.#stop.signal;
     const { queueKey } = subject;
     const work = this.#work.get(call.env["CNI_CONTAINERID"] ?? "");
-    using slot = await this.#queue.wait(queueKey, signal, untilSlot, work);
+    const wait = { untilSlot, work, turn };
+    using slot = await this.#queue.wait(queueKey, signal, wait);
     if (slot === undefined) {
       if (signal.aborted) return cancelledOutcome(subject, signal);
       return { declined: isFull ? "too many calls wait" : "the daemon ends" };
@@ -144,7 +166,7 @@ export class Calls {
     const { isPerContainer = false } = this.#options;
     const { queueKey } = readSubject(call, isPerContainer);
     return queueKey !== undefined && this.#queue.has(queueKey)
-      ? this.#queue.wait(queueKey, signal, AbortSignal.abort())
+      ? this.#queue.wait(queueKey, signal, { untilSlot: AbortSignal.abort() })
       : undefined;
   }
 

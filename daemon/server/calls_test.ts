@@ -1,6 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { enableYielding } from "../../base/long_wait.ts";
+import { FileLock } from "../../base/files/lock.ts";
+import { KubeError } from "../../kube/kube_error.ts";
+import { retry } from "../../kube/retry.ts";
+import { waitUntilReady } from "../../plugins/multus/pod/pod.ts";
 import { enableChangeChecks } from "../../ffi/change_check.ts";
 import { exists, removeIfThere } from "../../base/files/io.ts";
 import { CniError } from "../../base/error.ts";
@@ -703,6 +708,100 @@ Deno.test("Calls: one that waits for a DHCP server holds up no others", async ()
     const outcome = await leasing;
     assert("exitCode" in outcome && outcome.exitCode === 1);
     assertEquals([told.calls.running, told.calls.waiting], [0, 0]);
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
+Deno.test("Calls runs STATUS without a slot, and DEL before ADDs that wait", async () => {
+  const told = new Told(1);
+  const adding = told.run("ADD");
+  await told.until("ADD c1");
+  const plugin: Plugin = {
+    ...told.plugin,
+    status: () => void told.story.push("STATUS"),
+  };
+  const stdin = new TextEncoder().encode(
+    '{"cniVersion":"1.1.0","name":"n","type":"told"}',
+  );
+  const { signal } = new AbortController();
+  const status = await told.run("STATUS", "", signal, undefined, {
+    plugin,
+    stdin,
+  });
+  assertEquals([codeOf(status), told.calls.running], [0, 1]);
+  const waiting = [told.run("ADD", "c2"), told.run("DEL", "c3")];
+  told.go();
+  await told.until("ADD c2");
+  told.go();
+  assertEquals((await Promise.all([adding, ...waiting])).map(codeOf), [
+    ...[0, 0, 0],
+  ]);
+  assertEquals(told.story, [
+    ...["ADD c1", "STATUS", "ADD c1 ends"],
+    ...["DEL c3", "ADD c2", "ADD c2 ends"],
+  ]);
+  assertEquals([told.calls.running, told.calls.waiting], [0, 0]);
+});
+
+Deno.test("Calls: an ADD during a long wait needs no slot", async (t) => {
+  enableYielding(new AsyncLocalStorage());
+  const directory = await Deno.makeTempDir();
+  const started = `${directory}/started`;
+  await Deno.writeTextFile(
+    `${directory}/slow`,
+    `#!/bin/sh\ntouch ${started}\nexec sleep 60\n`,
+    { mode: 0o755 },
+  );
+  const config = { cniVersion: "1.0.0", name: "n", type: "slow" };
+  const bytes = new TextEncoder().encode(JSON.stringify(config));
+  const path = Deno.env.get("PATH") ?? "";
+  const waits: [name: string, wait: NonNullable<Plugin["add"]>][] = [
+    ["for the readiness file", async ({ signal }) => {
+      await waitUntilReady("/no/such/file", signal);
+      return emptyResult();
+    }],
+    ["for a plugin that runs as a process", async ({ context, signal }) => {
+      const env = { ...context.env, PATH: path, CNI_PATH: directory };
+      const invocation = { ...context, env, type: "slow", stdin: bytes };
+      await context.invoker.invoke({ ...invocation, signal });
+      return emptyResult();
+    }],
+    ["for a lock", async ({ signal }) => {
+      const lock = `${directory}/lock`;
+      using _held = await FileLock.acquire(lock, 0o600);
+      using _again = await FileLock.acquire(lock, 0o600, { signal });
+      return emptyResult();
+    }],
+    ["for the API server", async ({ signal }) => {
+      const refused = (): Promise<never> => {
+        throw new KubeError("busy", { status: 429, retryAfterMs: 30_000 });
+      };
+      return await retry(refused, "GET", { signal });
+    }],
+  ];
+  try {
+    await eachRow(t, waits, async ([, add]) => {
+      const told = new Told(1);
+      const gone = new AbortController();
+      let isRunning = false;
+      const plugin: Plugin = {
+        ...told.plugin,
+        add: async (call) => {
+          isRunning = true;
+          return await add(call);
+        },
+      };
+      const none = (): void => {};
+      const added = told.run("ADD", "c1", gone.signal, none, { plugin });
+      await eventually("the ADD runs", () => isRunning);
+      assertEquals(codeOf(await told.run("DEL", "c2")), 0);
+      assertEquals([told.calls.running, told.calls.waiting], [0, 1]);
+      gone.abort(new Error("the caller disconnected"));
+      assertEquals(codeOf(await added), 11);
+      assertEquals(told.story, ["DEL c2", "DEL c1"]);
+      assertEquals([told.calls.running, told.calls.waiting], [0, 0]);
+    }, ([name]) => name);
   } finally {
     await Deno.remove(directory, { recursive: true });
   }

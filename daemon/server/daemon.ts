@@ -15,6 +15,7 @@ import {
   timeoutsFile,
 } from "../wire/daemon_socket.ts";
 import { describeError } from "../../base/error.ts";
+import { enableYielding } from "../../base/long_wait.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../base/log/log.ts";
@@ -27,7 +28,7 @@ import { Admission, MAX_CONNECTIONS } from "../../base/service/admission.ts";
 import { CallHistory } from "./call_history.ts";
 import { CallSocket, type CallSocketOptions } from "./call_socket.ts";
 import type { Caller, EndedCall } from "./call.ts";
-import { Calls, type CallTrace } from "./calls.ts";
+import { Calls, type CallTrace, MAX_BEGUN } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
 import { HeapCollector } from "./heap_collector.ts";
@@ -130,6 +131,7 @@ class NodeDaemon {
   #stateServer: StateServer | undefined;
   readonly lag = new EventLoopLag();
   readonly maxCalls: number;
+  readonly #maxBegun: number;
   readonly calls: Calls;
   isEnding = false;
 
@@ -138,12 +140,14 @@ class NodeDaemon {
     this.#callPath = `${options.socketDir}/${SOCKET_NAME}`;
     const limits = limitByOpenFiles({
       maxCalls: options.maxCalls,
+      maxBegun: MAX_BEGUN,
       maxConnections: MAX_CONNECTIONS,
       maxStateConnections: MAX_STATE_CONNECTIONS,
     });
     const { maxConnections } = limits;
     this.#maxStateConnections = limits.maxStateConnections;
     this.maxCalls = limits.maxCalls;
+    this.#maxBegun = limits.maxBegun;
     const admission = new Admission({ maxConnections });
     this.#metrics = new DaemonMetrics([
       ...listOwnGauges(options.build, () => this.#describeSelf(linkRemover)),
@@ -181,6 +185,7 @@ class NodeDaemon {
       lookup,
       hostNetns,
       maxCalls: this.maxCalls,
+      maxBegun: this.#maxBegun,
       linkDeletion: trace?.linkDeletion(linkRemover) ?? linkRemover,
       trace,
       log,
@@ -317,6 +322,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { log, env, hostNetns, socketDir: directory, metricsAddress } = options;
   const { AsyncLocalStorage } = await import("node:async_hooks");
   enableChangeChecks(new AsyncLocalStorage());
+  enableYielding(new AsyncLocalStorage());
   await using linkRemover = new LinkRemover(hostNetns);
   using _nftables = Nftables.keepOpen(hostNetns);
   const daemon = new NodeDaemon(options, linkRemover);

@@ -16,6 +16,8 @@ export interface OpenFileBounds {
   /** Over TCP. */
   readonly maxStateConnections: number;
   readonly maxCalls: number;
+  /** Calls that run or, after they have begun, wait. */
+  readonly maxBegun: number;
 }
 
 /**
@@ -35,6 +37,7 @@ export function limitByOpenFiles(
     maxConnections: limit(wanted.maxConnections, free * 3 / 16),
     maxStateConnections: limit(wanted.maxStateConnections, free / 16),
     maxCalls: limit(wanted.maxCalls, free * 3 / 4 / FILES_OF_CALL),
+    maxBegun: limit(wanted.maxBegun, free * 3 / 4 / FILES_OF_CALL),
   };
 }
 

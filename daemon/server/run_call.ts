@@ -6,6 +6,7 @@
 
 import { withChangeCheck } from "../../ffi/change_check.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
+import { withSlot } from "../../base/long_wait.ts";
 import { ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
 import type {
@@ -138,7 +139,7 @@ async function runPlugin(
   const check = CHANGING.includes(command)
     ? (): void => running.beforeChange()
     : undefined;
-  return await withChangeCheck(check, () =>
+  const run = (): Promise<DispatchOutput> =>
     dispatch(plugin, {
       env: { ...env, [NO_DAEMON]: "1" },
       invoker: createInvoker(dispatch, lookup, {
@@ -152,7 +153,8 @@ async function runPlugin(
       onStderr,
       keepsLog: true,
       ...input,
-    }));
+    });
+  return await withSlot(input.yieldDuring, () => withChangeCheck(check, run));
 }
 
 /** Runs another plugin for a call; nothing follows an ADD whose caller is gone. */

@@ -7,6 +7,7 @@
 import type { CmdArgs } from "../../cni/call/args.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
+import { yieldIfLong } from "../../base/long_wait.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
@@ -96,11 +97,12 @@ export function openCall(
     path,
     async request(request): Promise<HttpAnswer> {
       try {
-        return await exchange(target, {
+        const whole = {
           ...request,
           headers: config.headers ?? {},
           path: path(request.path),
-        });
+        };
+        return await yieldIfLong(() => exchange(target, whole));
       } catch (error) {
         throw toDaemonError(error, { command, socket });
       }

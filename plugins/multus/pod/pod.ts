@@ -6,6 +6,7 @@
  */
 
 import { pause } from "../../../base/deadline.ts";
+import { yieldIfLong } from "../../../base/long_wait.ts";
 import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import { unlessMissing, withIoFailure } from "../../../base/files/io.ts";
 import {
@@ -140,7 +141,15 @@ export async function waitUntilReady(
   signal?: AbortSignal,
   timeoutMs: number = READY_TIMEOUT_MS,
 ): Promise<void> {
-  if (path === undefined) return;
+  if (path === undefined || exists(path)) return;
+  await yieldIfLong(() => waitForFile(path, signal, timeoutMs));
+}
+
+async function waitForFile(
+  path: string,
+  signal: AbortSignal | undefined,
+  timeoutMs: number,
+): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!exists(path)) {
     const left = end - performance.now();

@@ -1,0 +1,46 @@
+/**
+ * Long waits of calls, for a process that runs many calls in a limited number of slots:
+ * a call that waits for another process or for a server needs no slot.
+ *
+ * @module
+ */
+
+import { JoinedSignal, waitUntil } from "./deadline.ts";
+import type { Slot } from "./queue.ts";
+
+/** A shorter wait keeps its slot, in ms: most waits end before another call begins. */
+const LONG_MS = 250;
+
+/** Gives the running call its own slot, as `AsyncLocalStorage` does. */
+export interface SlotStorage {
+  getStore(): Slot["yieldDuring"] | undefined;
+  run<T>(yieldDuring: Slot["yieldDuring"], work: () => T): T;
+}
+
+let storage: SlotStorage | undefined;
+
+/** Lets calls yield, which a process with a single call does not need. */
+export function enableYielding(newStorage: SlotStorage): void {
+  storage ??= newStorage;
+}
+
+/** Runs a call whose long waits yield its slot, if yielding is enabled. */
+export function withSlot<T>(
+  yieldDuring: Slot["yieldDuring"] | undefined,
+  work: () => T,
+): T {
+  return storage === undefined || yieldDuring === undefined
+    ? work()
+    : storage.run(yieldDuring, work);
+}
+
+/** Waits, and lets other calls run if the wait takes long. */
+export async function yieldIfLong<T>(wait: () => Promise<T>): Promise<T> {
+  const yieldDuring = storage?.getStore();
+  const waiting = wait();
+  if (yieldDuring === undefined) return await waiting;
+  const ended = waiting.then(() => true, () => true);
+  using short = new JoinedSignal(LONG_MS);
+  if (await waitUntil(ended, short.signal)) return await waiting;
+  return await yieldDuring(() => waiting);
+}
