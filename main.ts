@@ -37,7 +37,7 @@ import {
 } from "./plugins/registry.ts";
 
 /** Runs a program, under one of its names. */
-type Program = (name: string, renamed?: StdinReader) => Promise<unknown>;
+type Program = (name: string, renamedStdin?: StdinReader) => Promise<unknown>;
 
 /** Reads stdin, if the process has another name. */
 type StdinReader = () => Uint8Array;
@@ -84,9 +84,12 @@ async function runTool(name: string): Promise<void> {
 }
 
 /** Has the daemon run a call of multus; runs it here if it can be done without. */
-async function runShim(_name: string, renamed?: StdinReader): Promise<void> {
-  const stdin = renamed ?? readOnce();
-  const handed = await askDaemon(SHIM, stdin, { renamed });
+async function runShim(
+  _name: string,
+  renamedStdin?: StdinReader,
+): Promise<void> {
+  const stdin = renamedStdin ?? readOnce();
+  const handed = await askDaemon(SHIM, stdin, { renamedStdin });
   if (handed !== undefined) printAndExit(handed);
   const { shim } = await import("./plugins/multus/thick/shim.ts");
   const answer = await shim({ env: readEnvironment(), stdin });
@@ -100,10 +103,10 @@ type AskThirdParty = NonNullable<CallOptions["askThirdParty"]>;
 
 /** Has thick multus' daemon of the Go version run a call of multus. */
 async function askThick(
-  ...asked: Parameters<AskThirdParty>
+  ...call: Parameters<AskThirdParty>
 ): ReturnType<AskThirdParty> {
   const client = await import("./plugins/multus/thick/client.ts");
-  return await client.askThick(...asked);
+  return await client.askThick(...call);
 }
 
 /** Appends what this process does to a file. A trace that cannot be written must not stop it. */
@@ -138,14 +141,14 @@ async function loadPlugin(name: string): Promise<Plugin | undefined> {
 async function runPlugin(
   name: string,
   { askThirdParty }: Role,
-  renamed?: StdinReader,
+  renamedStdin?: StdinReader,
 ): Promise<void> {
   if (Deno.args[0] === "--help") {
     const { printHelp } = await import("./cli/plugins/plugin_help.ts");
     await printHelp(name);
   }
   const load = (): Promise<Plugin | undefined> => loadPlugin(name);
-  const options = { lookup: findPlugin, renamed, askThirdParty };
+  const options = { lookup: findPlugin, renamedStdin, askThirdParty };
   await runAsPlugin(name, load, options);
 }
 
@@ -160,20 +163,20 @@ async function printVersions(versions: readonly string[]): Promise<never> {
 }
 
 /** Runs what a name stands for. */
-async function run(name: string, renamed?: StdinReader): Promise<void> {
+async function run(name: string, renamedStdin?: StdinReader): Promise<void> {
   const trace = readVariable(TRACE);
   if (trace) await startTrace(trace, name);
   const role = roles[name] ?? {};
   if (role.commands !== undefined && Deno.args.length > 0) {
     return void await role.commands();
   }
-  const asked = readVariable(COMMAND) === "VERSION";
-  const versions = asked ? findVersions(name) : undefined;
+  const isVersion = readVariable(COMMAND) === "VERSION";
+  const versions = isVersion ? findVersions(name) : undefined;
   if (versions !== undefined) return await printVersions(versions);
   if (role.program !== undefined) {
-    return void await role.program(name, renamed);
+    return void await role.program(name, renamedStdin);
   }
-  await runPlugin(name, role, renamed);
+  await runPlugin(name, role, renamedStdin);
 }
 
 /** Runs what the process's name says; looks for its plugin if that is another name. */

@@ -53,23 +53,31 @@ export async function dispatch(
     input.onStderr?.(text);
   };
   try {
-    const command = input.env["CNI_COMMAND"] ?? "";
-    if (command === "") {
+    const given = input.env["CNI_COMMAND"] ?? "";
+    if (given === "") {
       onStderr(introduce(plugin));
       return { stdout: "", stderr, exitCode: 0 };
     }
-    const args = readCmdArgs(command === REPAIR ? "CHECK" : command, input.env);
+    // A repair has the variables and the configuration of CHECK, and runs it.
+    const isRepair = given === REPAIR;
+    const command = isRepair ? "CHECK" : given;
+    const args = readCmdArgs(command, input.env);
     if (command === "VERSION") {
-      const asked = input.env[QUESTION_VARIABLE];
-      const stdout = asked && asked !== ASK_COMMANDS && plugin.answerTools
+      const question = input.env[QUESTION_VARIABLE];
+      const stdout = question && question !== ASK_COMMANDS && plugin.answerTools
         ? await answer(plugin, input.stdin())
-        : formatVersions(plugin.versions, await readIfPossible(input), asked);
+        : formatVersions(
+          plugin.versions,
+          await readIfPossible(input),
+          question,
+        );
       return { stdout, stderr, exitCode: 0 };
     }
     shareNetnsId(input.caller, args);
     // Loaded lazily: VERSION does not need the rest.
     const { runCommand } = await import("./call/operation.ts");
-    const call = { plugin, command, args, input: { ...input, onStderr } };
+    const ownInput = { ...input, onStderr };
+    const call = { plugin, command, isRepair, args, input: ownInput };
     return { ...await runCommand(call), stderr };
   } catch (error) {
     return { ...formatFailure(error, CURRENT_VERSION), stderr };

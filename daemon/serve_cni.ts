@@ -26,10 +26,6 @@ import { HttpSocket } from "./server/http_socket.ts";
 import { SocketFile } from "../base/service/socket_file.ts";
 import { ReadWriteLock } from "../base/queue.ts";
 
-/**
- * Time for calls to finish when the daemon stops, and then for undos, in ms.
- */
-const GRACE_MS = 10_000, UNDO_MS = 5000;
 /** The path of calls. */
 const CALL_PATH = "/cni";
 /** How many calls run at the same time by default. */
@@ -142,7 +138,7 @@ export async function serveCni(
       if (isEnding) return;
       isEnding = true;
       await file.remove();
-      await calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS);
+      await calls.stop(options.graceMs);
       await file.close();
       await http.close();
     },

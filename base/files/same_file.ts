@@ -5,6 +5,9 @@
  * @module
  */
 
+/** Leads to this process's executable, even if its file was replaced or deleted. */
+export const OWN_EXECUTABLE = "/proc/self/exe";
+
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
 /** Compares device and inode. False if a path does not exist. */

@@ -6,7 +6,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { isSameFile } from "../../base/files/same_file.ts";
+import { isSameFile, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
@@ -36,7 +36,7 @@ export class DaemonDirectories implements Directories {
     this.confDir = confDir;
     this.cacheDir = cacheDir;
     this.#own = splitPath(env["CNI_PATH"] ?? "");
-    const isHere = isSameFile(executable, "/proc/self/exe");
+    const isHere = isSameFile(executable, OWN_EXECUTABLE);
     this.#usual = [...isHere ? [dirname(executable)] : [], ...pluginDirs];
   }
 

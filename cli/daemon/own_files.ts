@@ -7,7 +7,7 @@
 
 import { FileStamps } from "../../base/files/file_stamps.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
-import { findFileId } from "../../base/files/same_file.ts";
+import { findFileId, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 
 /** A comparison, and the state of the plugin's file before it. */
 interface Compared {
@@ -25,7 +25,7 @@ export class OwnFiles {
    * @param names The plugins' names
    * @param executable Path of the executable; this process's by default
    */
-  constructor(names: readonly string[], executable = "/proc/self/exe") {
+  constructor(names: readonly string[], executable: string = OWN_EXECUTABLE) {
     this.#names = names;
     this.#executable = executable;
   }

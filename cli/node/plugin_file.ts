@@ -17,7 +17,7 @@ import { getVersionInfo } from "../../cni/invoke/version_probe.ts";
 import { ifPossible, unlessMissing } from "../../base/files/io.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
-import { isSameFile } from "../../base/files/same_file.ts";
+import { isSameFile, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 import { listNamesOf } from "../../base/process/own_names.ts";
 import {
   findPlugin,
@@ -28,8 +28,6 @@ import { findByName } from "../../plugins/renamed.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 
-/** The executable of this process. */
-const OWN_EXECUTABLE = "/proc/self/exe";
 /** Programs that are no plugins: `multus install` copies the second one. */
 const TOOLS = ["cnitool", "cni-multus"];
 

@@ -23,7 +23,6 @@ import {
 } from "./request.ts";
 import type { Result } from "../result/result.ts";
 import { unbatched } from "./link_deletion.ts";
-import { REPAIR } from "./variables.ts";
 import type { CallContext, DispatchInput, DispatchOutput } from "./context.ts";
 import {
   type AttachmentId,
@@ -47,8 +46,9 @@ const OPERATIONS = {
 /** The call, before the configuration is read. */
 export interface UnreadCall {
   readonly plugin: Plugin;
-  /** CNI_COMMAND, unchecked. */
+  /** CNI_COMMAND, unchecked; "CHECK" for a repair. */
   readonly command: string;
+  readonly isRepair: boolean;
   readonly args: CmdArgs;
   readonly input: DispatchInput & CallContext;
 }
@@ -63,10 +63,7 @@ export async function runCommand(
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
   let errorVersion: string = CURRENT_VERSION;
   const logs = new CallLog(call.input);
-  const { plugin, args } = call;
-  // It has the input of CHECK, and runs it.
-  const isRepair = call.command === REPAIR;
-  const command = isRepair ? "CHECK" : call.command;
+  const { plugin, command, isRepair, args } = call;
   try {
     const request = readRequest(call.input.stdin);
     if (!isCommand(command)) throw unknownCommand(command);

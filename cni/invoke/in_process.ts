@@ -8,7 +8,7 @@
  */
 
 import type { Plugin } from "../plugin.ts";
-import { findFileId } from "../../base/files/same_file.ts";
+import { findFileId, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 import { findPluginFile, type PluginFile, splitPath } from "./find.ts";
 import type {
   DispatchInput,
@@ -25,9 +25,6 @@ export type Dispatch = (
 
 /** Finds one of this project's plugins by type; undefined for any other. */
 export type PluginLookup = (type: string) => Promise<Plugin> | undefined;
-
-/** The file this process runs. */
-const OWN_EXECUTABLE = "/proc/self/exe";
 
 /** A resident process's knowledge of its callers and plugins. */
 export interface InvokerOptions {

@@ -66,14 +66,14 @@ export function parsePluginResult(
   stdout: string,
   configVersion: string,
 ): ResultDocument {
-  const document = parseObject(stdout);
+  const document = parseResult(stdout);
   const named = document["cniVersion"];
   const cniVersion = (typeof named === "string" ? named : "") ||
     configVersion || DEFAULT_VERSION;
   return { ...document, cniVersion };
 }
 
-function parseObject(stdout: string): JsonObject {
+function parseResult(stdout: string): JsonObject {
   try {
     const document = parseJson(stdout, "result") ?? {};
     return decode(objectSchema(), document, "result") as JsonObject;

@@ -8,6 +8,8 @@
  * @module
  */
 
+import { OWN_EXECUTABLE } from "../../base/files/same_file.ts";
+
 /**
  * - `program`: looks like a program
  * - `incomplete`: part of a program; another process might still be writing it
@@ -15,9 +17,6 @@
  * - `other`: not a program, such as text without `#!`
  */
 export type ProgramFormat = "program" | "incomplete" | "foreign" | "other";
-
-/** This process's own format, which this machine can run. */
-const OWN_EXECUTABLE = "/proc/self/exe";
 
 /** Classifies a file. A file that cannot be read counts as a program. */
 export function readFormat(path: string): ProgramFormat {

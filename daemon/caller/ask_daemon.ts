@@ -29,7 +29,7 @@ export interface CallOptions {
    * Reads stdin if the launcher gave the process a different name, with which no
    * daemon runs calls.
    */
-  readonly renamed?: (() => Uint8Array) | undefined;
+  readonly renamedStdin?: (() => Uint8Array) | undefined;
   /** Asks a third-party daemon if there is no node daemon. */
   readonly askThirdParty?: AskThirdParty | undefined;
   /** As for `runMain()`. */
@@ -44,10 +44,10 @@ export interface CallOptions {
 export async function askDaemon(
   name: string,
   stdin: () => Uint8Array,
-  { renamed, askThirdParty }: CallOptions = {},
+  { renamedStdin, askThirdParty }: CallOptions = {},
 ): Promise<Parameters<typeof printAndExit>[0] | undefined> {
   Deno.exitCode = 1;
-  const config = findDaemonConfig(name, stdin, renamed !== undefined);
+  const config = findDaemonConfig(name, stdin, renamedStdin !== undefined);
   if (config === undefined) return undefined;
   const { handOver } = await import("./hand_over.ts");
   const call = { name, env: readEnvironment(), stdin: config };
@@ -67,11 +67,11 @@ function findDaemonConfig(
   if (Deno.args.length > 0 || !isForDaemon(readVariable)) {
     return;
   }
-  const asked = readStdinName();
-  if (asked === StdinName.local && !isRenamed) return;
+  const stdinName = readStdinName();
+  if (stdinName === StdinName.local && !isRenamed) return;
   try {
     const bytes = stdin();
-    return asked !== StdinName.noDaemon || hasOthers(name, bytes)
+    return stdinName !== StdinName.noDaemon || hasOthers(name, bytes)
       ? bytes
       : undefined;
   } catch {
@@ -114,7 +114,7 @@ export async function runAsPlugin(
   load: () => Promise<Plugin | undefined> | Plugin | undefined,
   options: CallOptions = {},
 ): Promise<void> {
-  const stdin = options.renamed ?? readOnce();
+  const stdin = options.renamedStdin ?? readOnce();
   const answer = await askDaemon(name, stdin, options);
   if (answer !== undefined) printAndExit(answer);
   const loading = load();

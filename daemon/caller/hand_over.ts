@@ -95,8 +95,8 @@ export async function handOver(
     case StdinName.silent:
       return await onSilent(call, first, config);
   }
-  const asked = stdinName === StdinName.noDaemon ? 1 : 0;
-  for (const path of sockets.slice(asked)) {
+  const skipped = stdinName === StdinName.noDaemon ? 1 : 0;
+  for (const path of sockets.slice(skipped)) {
     using stream = await connect(path, call, config);
     if (stream === undefined) continue;
     const takeMs = await findTakeMs(path);

@@ -38,13 +38,13 @@ export type CallState = keyof typeof NEXT;
 /** The state of one call. */
 export class CallProgress {
   #state: CallState;
-  #isTaken: boolean | undefined;
+  #runner: "daemon" | "caller" | undefined;
   readonly #decision = Promise.withResolvers<void>();
 
   /** @param state `waiting` for a call that the daemon need not take */
   constructor(state: "arriving" | "waiting" = "arriving") {
     this.#state = state;
-    if (state === "waiting") this.#decide(true);
+    if (state === "waiting") this.#decide("daemon");
   }
 
   /** Where the call is. */
@@ -52,15 +52,12 @@ export class CallProgress {
     return this.#state;
   }
 
-  /**
-   * Whether the daemon has taken the call; false if its caller runs it, and undefined
-   * until that is decided.
-   */
-  get isTaken(): boolean | undefined {
-    return this.#isTaken;
+  /** Who runs the call: the daemon once it has taken the call; undefined until then. */
+  get runner(): "daemon" | "caller" | undefined {
+    return this.#runner;
   }
 
-  /** Resolves when {@linkcode isTaken} is known. */
+  /** Resolves when {@linkcode runner} is known. */
   get decision(): Promise<void> {
     return this.#decision.promise;
   }
@@ -83,13 +80,13 @@ export class CallProgress {
       throw new Error(`A call that is ${this.#state} cannot be ${next}`);
     }
     this.#state = next;
-    if (next === "waiting") this.#decide(true);
-    if (next === "ended") this.#decide(false);
+    if (next === "waiting") this.#decide("daemon");
+    if (next === "ended") this.#decide("caller");
     return true;
   }
 
-  #decide(isTaken: boolean): void {
-    this.#isTaken ??= isTaken;
+  #decide(runner: "daemon" | "caller"): void {
+    this.#runner ??= runner;
     this.#decision.resolve();
   }
 }

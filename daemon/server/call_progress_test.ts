@@ -5,29 +5,29 @@ import { CallProgress, type CallState } from "./call_progress.ts";
 /** The states of a call in order, and what is then known. */
 const lives: [
   states: CallState[],
-  isTaken: boolean | undefined,
+  runner: CallProgress["runner"],
   mayChangeNode: boolean,
 ][] = [
   [[], undefined, false],
-  [["ended"], false, false],
+  [["ended"], "caller", false],
   [["offered"], undefined, false],
-  [["offered", "ended"], false, false],
-  [["offered", "waiting"], true, false],
-  [["offered", "waiting", "ended"], true, false],
-  [["offered", "waiting", "running"], true, true],
-  [["offered", "waiting", "running", "ended"], true, false],
-  [["offered", "waiting", "running", "undoing"], true, true],
-  [["offered", "waiting", "running", "undoing", "ended"], true, false],
+  [["offered", "ended"], "caller", false],
+  [["offered", "waiting"], "daemon", false],
+  [["offered", "waiting", "ended"], "daemon", false],
+  [["offered", "waiting", "running"], "daemon", true],
+  [["offered", "waiting", "running", "ended"], "daemon", false],
+  [["offered", "waiting", "running", "undoing"], "daemon", true],
+  [["offered", "waiting", "running", "undoing", "ended"], "daemon", false],
 ];
 
 Deno.test("CallProgress knows who runs a call, and when it may change the node", async (t) => {
-  await eachRow(t, lives, async ([states, isTaken, mayChangeNode]) => {
+  await eachRow(t, lives, async ([states, runner, mayChangeNode]) => {
     const progress = new CallProgress();
     for (const state of states) assertEquals(progress.enter(state), true);
     assertEquals(progress.state, states.at(-1) ?? "arriving");
-    assertEquals(progress.isTaken, isTaken);
+    assertEquals(progress.runner, runner);
     assertEquals(progress.mayChangeNode, mayChangeNode);
-    if (isTaken !== undefined) await progress.decision;
+    if (runner !== undefined) await progress.decision;
   }, ([states]) => states.join(" ") || "arriving");
 });
 
@@ -37,7 +37,7 @@ Deno.test("CallProgress: a call that has ended enters no other state", () => {
     true,
     false,
   ]);
-  assertEquals([progress.state, progress.isTaken], ["ended", true]);
+  assertEquals([progress.state, progress.runner], ["ended", "daemon"]);
 });
 
 Deno.test("CallProgress: a call does not run before it is taken, nor twice", () => {

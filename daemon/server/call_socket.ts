@@ -75,7 +75,7 @@ export interface CallSocketOptions {
   /** Runs the calls. */
   readonly calls: Pick<
     Calls,
-    "recordArrival" | "run" | "report" | "waitForEarlier"
+    "recordOffered" | "run" | "report" | "waitForEarlier"
   >;
   /** The attributes of this process, which a caller must share. */
   readonly own: OwnAttributes;
@@ -205,7 +205,7 @@ class CallExchange implements RequestExchange {
   }
 
   get isBegun(): boolean {
-    return this.#progress.isTaken === true;
+    return this.#progress.runner === "daemon";
   }
 
   refuse(reason: RefusalReason): void {
@@ -224,7 +224,7 @@ class CallExchange implements RequestExchange {
       const { name, env, stdin } = request;
       identity = this.#options.identify?.(request) ??
         { plugin: { name }, env, stdin };
-      calls.recordArrival(identity, this.#progress);
+      calls.recordOffered(identity, this.#progress);
       const caller = this.#checkCaller(request);
       if (typeof caller === "string") {
         return await this.#declineInTurn(caller, identity);

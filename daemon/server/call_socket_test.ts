@@ -36,7 +36,7 @@ class Scene implements AsyncDisposable {
       // The calls are not run.
       lookup,
       calls: {
-        recordArrival(): void {},
+        recordOffered(): void {},
         waitForEarlier: ({ plugin }) => {
           this.waiting.push(plugin.name);
           return earlier?.promise;

@@ -60,6 +60,9 @@ export interface CallsOptions extends RunOptions {
  */
 export const MAX_BEGUN = 512;
 
+/** Time for calls to finish when the daemon stops, and then for undos, in ms. */
+const GRACE_MS = 10_000, STOP_UNDO_MS = 5000;
+
 /** Calls that may wait. `Admission` bounds the bytes of their requests together. */
 const MAX_WAITING = 4096;
 
@@ -171,14 +174,14 @@ export class Calls {
   }
 
   /**
-   * Records a call that has arrived and is not taken. If its caller runs it instead, an
-   * earlier one that still runs here must not undo it.
+   * Records a call that was offered and is not taken. If its caller runs it instead, an
+   * earlier call that still runs here must not undo it.
    */
-  recordArrival(
+  recordOffered(
     call: Pick<DaemonCall, "env" | "stdin">,
     progress: CallProgress,
   ): void {
-    this.#running.recordArrival(call, progress);
+    this.#running.recordOffered(call, progress);
   }
 
   /**
@@ -236,10 +239,10 @@ export class Calls {
    * Begins no further calls, and waits for those that run. The others are declined
    * when the earlier ones of their attachments have ended.
    *
-   * @param withinMs After this time they are cancelled, in ms
-   * @param undoMs Time for their undo, in ms
+   * @param withinMs After this time they are cancelled, in ms; 10 s by default
+   * @param undoMs Time for their undo, in ms; 5 s by default
    */
-  async stop(withinMs: number, undoMs: number): Promise<void> {
+  async stop(withinMs = GRACE_MS, undoMs = STOP_UNDO_MS): Promise<void> {
     this.#stop.abort();
     if (this.#running.size === 0) return;
     const idle = this.#running.idle();

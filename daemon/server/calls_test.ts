@@ -98,12 +98,12 @@ class Told {
   }
 
   /** Records a call that is offered. */
-  recordArrival(CNI_COMMAND: string, CNI_CONTAINERID: string): CallProgress {
+  recordOffered(CNI_COMMAND: string, CNI_CONTAINERID: string): CallProgress {
     const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
     const stdin = new TextEncoder().encode('{"NAME":"n"}');
     const progress = new CallProgress();
     progress.enter("offered");
-    this.calls.recordArrival({ env, stdin }, progress);
+    this.calls.recordOffered({ env, stdin }, progress);
     return progress;
   }
 
@@ -298,8 +298,8 @@ Deno.test("Calls undoes no ADD after a later one of another process", async (t) 
     const added = told.run("ADD", "c1", gone.signal);
     await told.until("ADD c1");
     const decide = calls.map(([command, isDeclined]) => {
-      const progress = told.recordArrival(command, "c1");
-      told.recordArrival("ADD", "c2").enter("ended");
+      const progress = told.recordOffered(command, "c1");
+      told.recordOffered("ADD", "c2").enter("ended");
       return (): void => void progress.enter(isDeclined ? "ended" : "waiting");
     });
     gone.abort(new Error("the caller disconnected"));
@@ -448,7 +448,7 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     const none = (): void => {};
     const deleted = told.run("DEL", "c1", gone.signal, none, { plugin });
     await told.until("DEL");
-    if (isLater) told.recordArrival("ADD", "c1").enter("ended");
+    if (isLater) told.recordOffered("ADD", "c1").enter("ended");
     gone.abort(new Error("the caller disconnected"));
     resolve();
     assertEquals(codeOf(await deleted), isLater ? 999 : 0);
@@ -564,7 +564,7 @@ Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async
     await told.until("ADD c1");
     const deleted = told.run("DEL", "c1", gone.signal);
     gone.abort(new Error("the caller disconnected"));
-    if (isLater) told.recordArrival("ADD", "c1").enter("ended");
+    if (isLater) told.recordOffered("ADD", "c1").enter("ended");
     assertEquals((await Promise.all([added, deleted])).map(codeOf), [11, 11]);
     const undo = isLater ? [] : ["DEL c1 with its result"];
     assertEquals(told.story, ["ADD c1", "ADD c1 ends", ...undo]);

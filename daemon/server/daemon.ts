@@ -49,11 +49,6 @@ const MAX_STATE_CONNECTIONS = 64;
 /** How often the sockets are checked, in ms. */
 const CHECK_MS = 1000;
 
-/**
- * Time for calls to finish when the daemon stops, and then for undos, in ms.
- */
-const GRACE_MS = 10_000, UNDO_MS = 5000;
-
 /** Options of {@linkcode runDaemon}. */
 export interface DaemonOptions {
   /** Directory of the sockets. */
@@ -103,7 +98,7 @@ export interface DaemonOptions {
   readonly signal: AbortSignal;
   /** See {@linkcode CHECK_MS}. */
   readonly checkMs?: number;
-  /** See {@linkcode GRACE_MS}. */
+  /** Time for calls to finish when the daemon stops, in ms; 10 s by default. */
   readonly graceMs?: number;
 }
 
@@ -349,7 +344,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   log.info("ending", { reason, running: calls.running });
   await Promise.all([
     // Must be first: a call that arrives during the removal must be declined.
-    calls.stop(options.graceMs ?? GRACE_MS, UNDO_MS),
+    calls.stop(options.graceMs),
     ...files.map((file) => file.remove()),
   ]);
   for (const file of files) file.close();

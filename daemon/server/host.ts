@@ -10,7 +10,7 @@
 
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
-import { findFileId } from "../../base/files/same_file.ts";
+import { findFileId, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 import * as libc from "../../ffi/libc.ts";
 
 /** Directory of a pod's service account. */
@@ -64,7 +64,7 @@ export function enterHost(
     libc.setns(fd, CLONE_NEWNS);
     libc.close(fd);
     return libc.execvpe({
-      file: "/proc/self/exe",
+      file: OWN_EXECUTABLE,
       argv: readArguments(),
       env: Object.entries({ ...env, ...kept })
         .map(([name, value]) => new TextEncoder().encode(`${name}=${value}\0`)),

@@ -134,7 +134,7 @@ export class RunningCall {
    * Records an ADD or a DEL of the same attachment that has arrived later. A DEL that
    * continues without its caller ends before that ADD.
    */
-  recordLater(command: string, progress: CallProgress): void {
+  recordLaterCall(command: string, progress: CallProgress): void {
     this.#later.push({ command, progress });
     const isOver = this.command === "DEL" && command === "ADD" &&
       this.isGivenUp();
@@ -187,7 +187,7 @@ export class RunningCall {
 
 /** Reports whether the last call that this daemon has not taken is an ADD. */
 function isAttachedAgain(later: readonly LaterCall[]): boolean {
-  const last = later.findLast(({ progress }) => !progress.isTaken);
+  const last = later.findLast(({ progress }) => progress.runner !== "daemon");
   return last?.command === "ADD";
 }
 
@@ -240,10 +240,10 @@ export class RunningCalls {
   }
 
   /**
-   * Records a call that has arrived and is not taken, for earlier calls of its
+   * Records a call that was offered and is not taken, for earlier calls of its
    * attachment.
    */
-  recordArrival(
+  recordOffered(
     { env, stdin }: Pick<DaemonCall, "env" | "stdin">,
     progress: CallProgress,
   ): void {
@@ -252,7 +252,7 @@ export class RunningCalls {
     const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
     for (const running of this.#find({ containerId, ifName })) {
       if (running.subject.network !== readNetwork(stdin)) continue;
-      running.recordLater(command, progress);
+      running.recordLaterCall(command, progress);
     }
   }
 
@@ -266,12 +266,14 @@ export class RunningCalls {
     progress.enter("ended");
     if (calls === undefined) {
       // What is left can be removed; a later attachment would be lost.
-      for (const running of this.#calls) running.recordLater("ADD", progress);
+      for (const running of this.#calls) {
+        running.recordLaterCall("ADD", progress);
+      }
     }
     for (const { command, network, ...names } of calls ?? []) {
       for (const running of this.#find(names)) {
         if (running.subject.network !== network) continue;
-        running.recordLater(command, progress);
+        running.recordLaterCall(command, progress);
       }
     }
   }

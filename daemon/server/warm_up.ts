@@ -8,6 +8,7 @@
 import { pause } from "../../base/deadline.ts";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 import {
   createInvoker,
   type PluginLookup,
@@ -97,7 +98,7 @@ function makeDirectory(directory: string, { types }: WarmUpNetwork): void {
   ifPossible(() => Deno.removeSync(directory, { recursive: true }));
   Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
   for (const type of types) {
-    Deno.symlinkSync("/proc/self/exe", `${directory}/${type}`);
+    Deno.symlinkSync(OWN_EXECUTABLE, `${directory}/${type}`);
   }
 }
 
