@@ -21,10 +21,10 @@ const OVERALL_MS = 60_000;
  * one of the runtime's slots for nothing; the kubelet tries again by itself.
  */
 const REFUSED_MS = 5000;
-/** The first pause between two tries, in milliseconds. */
+/** The first pause between two tries, in milliseconds. Each pause doubles. */
 export const FIRST_PAUSE_MS = 250;
-/** The longest one; each is twice the one before. */
-const LONGEST_PAUSE_MS = 1000;
+/** The longest pause between two tries, in milliseconds. */
+export const LONGEST_PAUSE_MS = 1000;
 
 /**
  * Returns how long to wait before the next try, in milliseconds: doubled from

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { pause } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import type { KubeClient, RequestOptions } from "../../kube/client.ts";
 import {
@@ -13,6 +14,7 @@ import {
 } from "../../kube/write.ts";
 import { isConflict, isNotFound, KubeError } from "../../kube/kube_error.ts";
 import { apiPath } from "../../kube/request.ts";
+import { backoff, FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../../kube/retry.ts";
 import type { ObjectMeta } from "../../kube/types.ts";
 import { KEEP } from "./claims/ipam_claim.ts";
 import type { IpPool, NodeSlicePool, Reservation } from "./objects.ts";
@@ -25,6 +27,12 @@ const SLICES = "nodeslicepools";
 
 /** Pools per page: each may have 1.5 MiB, and an answer at most 16. */
 const POOLS_PER_PAGE = 8;
+
+/**
+ * How often an object is created that the server refuses to create, or whose
+ * creation is not answered, and that then does not exist.
+ */
+const MAX_CREATIONS = 4;
 
 /** The part of a client that this plugin uses. */
 export type ApiClient =
@@ -57,7 +65,7 @@ export class WhereaboutsApi {
   /**
    * Creates an empty pool.
    *
-   * @returns Undefined if it exists, or if the answer was lost: read it
+   * @returns Undefined if it exists, possibly because an answer was lost: read it
    */
   async createPool(name: string, range: string): Promise<IpPool | undefined> {
     const spec = { range, allocations: {} };
@@ -95,7 +103,7 @@ export class WhereaboutsApi {
    * Creates a reservation.
    *
    * @param metadata What it has besides a name
-   * @returns Undefined if it exists, or if the answer was lost: read it
+   * @returns Undefined if it exists, possibly because an answer was lost: read it
    */
   async createReservation(
     name: string,
@@ -189,15 +197,23 @@ export class WhereaboutsApi {
     },
   ): Promise<T | undefined> {
     const metadata = { ...own, namespace: this.namespace };
-    try {
-      return await this.#client.request<T>({
-        method: "POST",
-        path: this.#path(plural),
-        body: { apiVersion: API_VERSION, kind, metadata, spec },
-      }, this.#limits);
-    } catch (error) {
-      if (isConflict(error) || isUnclear(error)) return undefined;
-      throw error;
+    const path = this.#path(plural, own.name ?? "");
+    for (let failures = 1;; failures++) {
+      try {
+        return await this.#client.request<T>({
+          method: "POST",
+          path: this.#path(plural),
+          body: { apiVersion: API_VERSION, kind, metadata, spec },
+        }, this.#limits);
+      } catch (error) {
+        if (isConflict(error)) return undefined;
+        if (!isUnclear(error)) throw error;
+        if (await this.#find<T>(path) !== undefined) return undefined;
+        if (failures === MAX_CREATIONS) throw error;
+        const waitMs = backoff(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+        await pause(waitMs, this.#limits.signal);
+        if (this.#limits.signal?.aborted) throw error;
+      }
     }
   }
 
@@ -216,11 +232,14 @@ function hasReason(error: unknown): boolean {
   return (error as { readonly reason?: string }).reason === "NotFound";
 }
 
-/** First and longest pause, in milliseconds; half of each is random. */
-const FIRST_PAUSE_MS = 10, LONGEST_PAUSE_MS = 200;
+/** First and longest pause after a conflict, in milliseconds; half is random. */
+const FIRST_CONFLICT_MS = 10, LONGEST_CONFLICT_MS = 200;
 
 /** Returns how long to wait after a conflict, in milliseconds. */
 export function pauseMs(attempt: number, random: () => number): number {
-  const longest = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
+  const longest = Math.min(
+    FIRST_CONFLICT_MS * 2 ** attempt,
+    LONGEST_CONFLICT_MS,
+  );
   return Math.ceil(longest * (1 + random()) / 2);
 }

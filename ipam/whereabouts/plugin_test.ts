@@ -549,6 +549,26 @@ Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
   }, ({ row: [name], call: { args = "" } }) => `${name} ${args}`);
 });
 
+Deno.test("whereabouts ADD reports why the API server creates nothing", async (t) => {
+  const message = "Internal error occurred: failed calling webhook";
+  const body = JSON.stringify({ kind: "Status", message });
+  await eachRow(t, [
+    ["a pool", /ippools/],
+    ["a reservation", /overlapping/],
+  ], async ([, path]) => {
+    await using scene = await WhereaboutsScene.start();
+    const fault = scene.api.fault({ method: "POST", path, status: 500, body });
+    const { code, msg } = await scene.failure(RANGE);
+    assertEquals(code, 11);
+    assertStringIncludes(msg, message);
+    assert(fault.hits <= 5, `${fault.hits} requests`);
+    assertEquals(scene.allocations(POOL) ?? {}, {});
+    assertEquals(scene.reservations(), []);
+    fault.clear();
+    assertEquals(await scene.add(RANGE), ["10.0.0.1/24"]);
+  });
+});
+
 Deno.test("whereabouts waits for its turn to write, and does not repeat the write", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.api.fault({ method: "PATCH", times: 1, delayMs: 1600 });
