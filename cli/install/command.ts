@@ -24,11 +24,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import {
-  DaemonService,
-  type ServiceChange,
-  UNIT_PATH,
-} from "./daemon_service.ts";
+import { DaemonService, UNIT_PATH } from "./daemon_service.ts";
 import {
   type Change,
   EXECUTABLE,
@@ -145,11 +141,16 @@ async function updateDaemon(
     ? await findDaemonOf(executable, signal)
     : undefined;
   const report = service && isOfRuntimes(directory)
-    ? await tryDaemon(() =>
-      flags["dry-run"]
-        ? service.compare({ executable, isReplaced })
-        : service.update({ executable, isReplaced })
-    )
+    ? await tryDaemon(async () => {
+      // Two daemons would take the sockets from each other.
+      const pid = await service.findOther();
+      if (pid !== undefined) return { change: "running", pid };
+      const options = { executable, isReplaced };
+      const change = flags["dry-run"]
+        ? service.compare(options)
+        : service.update(options);
+      return { change: await change };
+    })
     : undefined;
   if (own !== undefined) {
     return await restartOwn(call, executable, own) ?? report;
@@ -172,10 +173,10 @@ async function restartOwn(
 
 /** Plugins work without the daemon, so its failure does not fail them. */
 async function tryDaemon(
-  change: () => Promise<ServiceChange>,
+  change: () => Promise<DaemonReport>,
 ): Promise<DaemonReport> {
   try {
-    return { change: await change() };
+    return await change();
   } catch (error) {
     return { change: "failed", problem: formatFailureText(error) };
   }

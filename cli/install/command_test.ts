@@ -946,6 +946,64 @@ END
 });
 
 Deno.test({
+  name: "cni install starts no daemon beside one that systemd does not run" +
+    needsMounts.suffix,
+  ignore: needsMounts.ignore,
+  async fn(): Promise<void> {
+    // A machine that systemd runs: its first process is this shell.
+    const script = `set -e
+      for directory in /run /opt /etc/systemd/system; do
+        mount -t tmpfs tmpfs $directory
+      done
+      mkdir -p /run/systemd/system
+      printf systemd >/proc/1/comm
+      cat >/run/systemctl <<'END'
+#!/bin/sh
+case $1 in
+  show) printf 'LoadState=not-found\\nActiveState=inactive\\nUnitFileState=\\nMainPID=0\\n' ;;
+  *) echo "$*" >>/run/done ;;
+esac
+END
+      chmod +x /run/systemctl
+      export PATH=/run:$PATH
+      # As in a pod of a DaemonSet.
+      ${BIN}/cni daemon --detach --no-warm-up 2>/run/log >/dev/null
+      install() {
+        ${BIN}/cni install /opt/cni/bin --only host-local "$@" | grep ^daemon
+        ls ${UNIT} 2>/dev/null || true
+        [ ! -e /run/done ] || cat /run/done
+      }
+      pid=$(cat /run/cni/daemon.pid)
+      echo "pid $pid"
+      install --dry-run
+      install
+      kill $pid
+      while kill -0 $pid 2>/dev/null; do sleep 0.1; done
+      install`;
+    const { code, stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["-mnpf", "--mount-proc", "sh", "-c", script],
+    }).output();
+    const decoder = new TextDecoder();
+    const [text, notes] = [decoder.decode(stdout), decoder.decode(stderr)];
+    assertEquals(code, 0, text + notes);
+    const [first = "", ...lines] = text.trim().split("\n");
+    const [, pid] = /^pid (\d+)$/.exec(first) ?? [];
+    assertEquals(lines.map((line) => line.replace(/ {2,}/, " ")), [
+      `daemon running, process ${pid}`,
+      `daemon running, process ${pid}`,
+      "daemon started",
+      UNIT,
+      "daemon-reload",
+      "enable cni-daemon.service",
+      "restart cni-daemon.service",
+    ]);
+    const left = `A node daemon is already running, process ${pid}, which ` +
+      "systemd did not start: no other daemon was started.";
+    assertEquals(notes.split(left).length, 3, notes);
+  },
+});
+
+Deno.test({
   name: "a daemon that systemd did not start is restarted with its flags" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,

@@ -19,6 +19,7 @@ import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 import unitOfProject from "../../deploy/daemon/cni-daemon.service" with {
   type: "text",
 };
+import { findDaemonProcess } from "../node/node_daemon.ts";
 import { runsSystemd } from "../node/systemd.ts";
 
 /** The unit. */
@@ -76,6 +77,13 @@ export function noteNotStarted(executable: string, pid?: number): string {
 export function noteStillRuns(pid: number): string {
   return "The node daemon is still running: systemd did not start it. To stop it: " +
     `kill ${pid}, or stop the program that runs it`;
+}
+
+/** Explains `running` after an installation: who could run the daemon instead. */
+export function noteLeftAlone(executable: string, pid: number): string {
+  return `A node daemon is already running, process ${pid}, which systemd did not ` +
+    "start: no other daemon was started. To have systemd run the daemon, stop the " +
+    `program that runs that process, and run: ${executable} daemon enable`;
 }
 
 /** How to restart a daemon that systemd does not run. */
@@ -153,6 +161,19 @@ export class DaemonService {
   async isInUse(): Promise<boolean> {
     const { file, pid } = await this.read();
     return /^(enabled|static)/.test(file ?? "") || pid !== 0;
+  }
+
+  /**
+   * Finds a daemon that another program runs, such as a pod of a DaemonSet, on a
+   * node on which systemd runs none and has no unit of this project.
+   *
+   * @throws {CniError} 999 if systemd does not answer
+   */
+  async findOther(): Promise<number | undefined> {
+    if (!this.isLive || this.executable !== undefined) return undefined;
+    return await this.isInUse()
+      ? undefined
+      : await findDaemonProcess(this.#signal);
   }
 
   /**

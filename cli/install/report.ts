@@ -12,6 +12,7 @@ import { type Column, formatTable } from "../../base/command_line/table.ts";
 import { DEFAULT_SOCKET } from "../../daemon/wire/daemon_socket.ts";
 import type { CniCall } from "../flags.ts";
 import {
+  noteLeftAlone,
   noteNotStarted,
   noteStillRuns,
   type ServiceChange,
@@ -183,7 +184,9 @@ function explainDaemon(
   const { change, pid, problem } = daemon;
   return [
     ...change === "installed" ? [noteNotStarted(executable, pid)] : [],
-    ...change === "running" && pid ? [noteStillRuns(pid)] : [],
+    ...change === "running" && pid
+      ? [isInstall ? noteLeftAlone(executable, pid) : noteStillRuns(pid)]
+      : [],
     ...problem === undefined ? [] : [
       `The node daemon: ${problem}; plugins work without it. To see why: ` +
       `journalctl -u cni-daemon -n 20. Then: ${executable} daemon enable`,
