@@ -105,9 +105,9 @@ async function findChanged(node: NodeReader): Promise<Findings> {
         "the container's network no longer works as ADD set it up",
         {
           ...await adviseRepair(node, attachment, difference),
-          look: shell`cni doctor --pod ${
-            attachment.pod ?? attachment.containerId
-          }`,
+          look: node.cni(
+            shell`doctor --pod ${attachment.pod ?? attachment.containerId}`,
+          ),
           subject,
         },
       ));

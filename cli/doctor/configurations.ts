@@ -50,8 +50,8 @@ function findNoNetwork(
   ];
 }
 
-function findUnreadable({ configuration }: NodeReader): Findings {
-  const { networks, unusable } = configuration;
+function findUnreadable(node: NodeReader): Findings {
+  const { networks, unusable } = node.configuration;
   return unusable.filter(({ path }) => {
     const document = ifPossible(() => parseJson(readTextFile(path), path));
     return !isObject(document) || !isNamelessLoopback(document);
@@ -75,7 +75,7 @@ function findUnreadable({ configuration }: NodeReader): Findings {
         : "runtimes skip it; cni and multus stop at it when they look up a network by name",
       {
         advice: `${findMistake(path) ?? "correct it"}, or move it away`,
-        look: shell`cni validate ${path}`,
+        look: node.cni(shell`validate ${path}`),
       },
     );
   });
@@ -97,9 +97,8 @@ const IGNORED = /\.(ya?ml|jsonc|json5|txt)$|\.(CONFLIST|CONF|JSON)$/;
 const CONFIGURATION = /^[\s{]*["']?(cniVersion|plugins|type)["']?\s*:/m;
 
 /** Finds configurations that no runtime reads because of their names. */
-function findIgnored(
-  { directories: { confDir }, networks }: NodeReader,
-): Findings {
+function findIgnored(node: NodeReader): Findings {
+  const { directories: { confDir }, networks } = node;
   const entries = ifPossible(() => [...Deno.readDirSync(confDir)]) ?? [];
   const [first] = networks;
   const isMeant = (name: string): boolean =>
@@ -121,7 +120,7 @@ function findIgnored(
         advice:
           "write it as JSON under a name that ends in .conflist, or move " +
           "it away",
-        look: shell`cni validate ${path}`,
+        look: node.cni(shell`validate ${path}`),
       },
     );
   });
@@ -150,7 +149,7 @@ async function findInvalid(
 ): Promise<Findings> {
   return (await listProblems(node))
     .filter(({ problem }) => problem.severity === severity)
-    .map(({ network, problem }) => describeProblem(network, problem));
+    .map(({ network, problem }) => describeProblem(node, network, problem));
 }
 
 const listProblems = readOnce(async (node) => {
@@ -184,6 +183,7 @@ async function validate(
 }
 
 function describeProblem(
+  node: NodeReader,
   { path, name }: ConfiguredNetwork,
   { severity, place, message }: Problem,
 ): Finding {
@@ -195,7 +195,10 @@ function describeProblem(
     isError
       ? `containers of "${name}" do not start`
       : `"${name}" might not do what it was written for`,
-    { advice: `correct it in that file`, look: shell`cni validate ${path}` },
+    {
+      advice: `correct it in that file`,
+      look: node.cni(shell`validate ${path}`),
+    },
   );
 }
 

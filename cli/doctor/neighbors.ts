@@ -36,7 +36,8 @@ function findTwins(node: NodeReader): Findings {
           "give each container its own address, and restart the one that " +
           "must not have this address: static addresses are for one " +
           "container, and lost leases are allocated again",
-        look: shell`cni show --json | grep ${ip}`,
+        look: node.cni("show --json", ["conf-dir", "cache-dir"]) +
+          shell` | grep ${ip}`,
         subject: second?.attachment,
         about: [[first.attachment], [second?.attachment ?? ""]],
       },

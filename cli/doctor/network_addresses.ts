@@ -70,7 +70,7 @@ async function findNotRenewed(node: NodeReader): Promise<Findings> {
     const problem = await findDaemonProblem(socket, node.signal);
     findings.push(
       ...problem === undefined
-        ? held.flatMap(describeLease)
+        ? held.flatMap((lease) => describeLease(node, lease))
         : [describeWithoutDaemon(node, { socket, problem, held })],
     );
   }
@@ -119,14 +119,18 @@ function describeWithoutDaemon(
   );
 }
 
-function describeLease({ attachment, lease }: HeldLease): Finding[] {
+function describeLease(
+  node: NodeReader,
+  { attachment, lease }: HeldLease,
+): Finding[] {
   const { address, family, isLost, isRebinding, leftSeconds } = lease;
   const { containerId, ifName } = attachment;
   const subject = nameAttachment(attachment);
   const more = {
     advice: "start the DHCP server of the network again, or restore the " +
       "connection to it; the daemon asks again by itself, by default about once a minute",
-    look: shell`cni netns exec ${containerId} tcpdump -ni ${ifName} udp` +
+    look: node.cni("netns exec", ["cache-dir"]) +
+      shell` ${containerId} tcpdump -ni ${ifName} udp` +
       (family === 6 ? " port 547" : " port 67"),
     subject,
   };
@@ -160,11 +164,14 @@ const SETTINGS = [
 const listWithoutRouter: (node: NodeReader) => readonly Finding[] = readOnce(
   (node) =>
     node.liveInterfaces.flatMap((attachment) =>
-      ifPossible(() => describeRouters(attachment)) ?? []
+      ifPossible(() => describeRouters(node, attachment)) ?? []
     ),
 );
 
-function describeRouters(attachment: NodeAttachment): Finding[] {
+function describeRouters(
+  node: NodeReader,
+  attachment: NodeAttachment,
+): Finding[] {
   const result = resultOf(attachment);
   const conf = findAsking(attachment);
   const isDerived = conf !== undefined && result?.ips.some(isLearned) &&
@@ -198,7 +205,8 @@ function describeRouters(attachment: NodeAttachment): Finding[] {
   const more = {
     advice: "have a router of the network advertise its prefix again, or put " +
       "the interface into the router's network or VLAN",
-    look: shell`cni netns exec ${containerId} tcpdump -ni ${ifName} icmp6`,
+    look: node.cni("netns exec", ["cache-dir"]) +
+      shell` ${containerId} tcpdump -ni ${ifName} icmp6`,
     subject,
   };
   if (usable.length === 0) {

@@ -35,7 +35,7 @@ async function reportOrphans(node: NodeReader): Promise<Findings> {
         `containers: ${things} (${orphans[0]?.why})`,
       "addresses, links and rules stay in use",
       {
-        command: "cni gc --orphans --yes",
+        command: node.cni("gc --orphans --yes"),
         fix: {
           did: `removed orphans of ${owner}: ${things}`,
           run: () => remove(search),

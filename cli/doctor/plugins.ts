@@ -67,7 +67,7 @@ function findMissingPlugins(node: NodeReader): Findings {
         `${consequence}, and "cni install" does not include such a plugin`,
         {
           advice: `correct the type, or install that program in "${directory}"`,
-          look: shell`cni validate ${path}`,
+          look: node.cni(shell`validate ${path}`),
         },
       ),
     ];
@@ -99,7 +99,7 @@ async function findUnusable(
   ).map((file) => {
     const users = usersOf(node, file.name);
     const make = users.length === 0 ? warning : error;
-    const { text, ...help } = describe(file, defect, users.length > 0);
+    const { text, ...help } = describe(node, file, defect);
     return make(
       `"${file.path}" ${text}`,
       users.length === 0
@@ -111,9 +111,9 @@ async function findUnusable(
 }
 
 function describe(
-  { path, problem }: PluginFile,
+  node: NodeReader,
+  { path, name, problem }: PluginFile,
   defect: Defect,
-  isNeeded: boolean,
 ): { readonly text: string } & More {
   switch (defect) {
     case "machine":
@@ -130,14 +130,14 @@ function describe(
       return {
         text: "is not executable",
         command: shell`chmod 755 ${path}`,
-        ...isNeeded && { fix },
+        ...usersOf(node, name).length > 0 && { fix },
       };
     }
     case "other":
       return {
         text: `does not work: ${problem}`,
         advice: "install it again",
-        look: "cni plugins",
+        look: node.cni("plugins"),
       };
   }
 }
@@ -156,7 +156,7 @@ async function findShadowed(node: NodeReader): Promise<Findings> {
         `${listed(users)} runs the other one`,
         {
           advice: "change the order of CNI_PATH, or move the other plugin away",
-          look: "cni plugins",
+          look: node.cni("plugins"),
         },
       ),
     ];

@@ -30,11 +30,11 @@ function findFullPools(node: NodeReader): Findings {
             ? "no further container of that network starts"
             : "soon no further container of that network starts",
           {
-            command: "cni gc --orphans --yes",
+            command: node.cni("gc --orphans --yes"),
             advice:
               "if there are no orphans, the range is too small: enlarge it " +
               `in ${path}`,
-            look: "cni gc --orphans",
+            look: node.cni("gc --orphans"),
           },
         ),
       ];
@@ -55,7 +55,7 @@ function findPersistentPools(node: NodeReader): Findings {
           "time, and the pod of that name gets a different address",
         {
           advice: `enlarge the range, or shorten stayTime, in ${path}`,
-          look: shell`cni networks ${network}`,
+          look: node.cni(shell`networks ${network}`),
         },
       )];
     },
@@ -69,7 +69,7 @@ async function findSetAside(node: NodeReader): Promise<Findings> {
       ...one,
       network,
       place: path,
-      look: shell`cni networks ${network}`,
+      look: node.cni(shell`networks ${network}`),
     }))
   );
   const plugins = [

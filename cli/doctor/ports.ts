@@ -55,8 +55,10 @@ function findTwice(node: NodeReader): Findings {
       "connections reach one of them only",
       {
         command: pod === undefined
-          ? shell`cni del ${network} ${netns} --container-id ${containerId} ` +
-            shell`--ifname ${ifName}`
+          ? node.cni(
+            shell`del ${network} ${netns} --container-id ${containerId} ` +
+              shell`--ifname ${ifName}`,
+          )
           : shell`kubectl -n ${namespace} delete pod ${name}`,
         advice: "give one of them another hostPort first",
       },

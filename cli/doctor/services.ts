@@ -79,7 +79,7 @@ async function findUnready(node: NodeReader): Promise<Findings> {
       "containers of that network do not start",
       {
         advice: "install, start or correct what the message names",
-        look: shell`cni status ${network.name}`,
+        look: node.cni(shell`status ${network.name}`),
       },
     ));
   }

@@ -29,7 +29,8 @@ import { listPools } from "../node/pools.ts";
 import { listUplinks } from "../node/routers.ts";
 
 /** Finds networks that assign the same addresses. */
-function findOverlaps({ networks }: NodeReader): Findings {
+function findOverlaps(node: NodeReader): Findings {
+  const { networks } = node;
   const pools = listPools({ networks });
   const places = networks.flatMap((network) =>
     network.plugins.flatMap((conf) =>
@@ -63,7 +64,7 @@ function findOverlaps({ networks }: NodeReader): Findings {
           {
             advice:
               `give one of them a different subnet, in ${one.network.path}`,
-            look: shell`cni validate ${one.network.path}`,
+            look: node.cni(shell`validate ${one.network.path}`),
           },
         ),
       );

@@ -61,13 +61,13 @@ export async function findDifferences(
  * changes nothing else, or by another ADD.
  */
 export async function adviseRepair(
-  { directories: { pluginDirs } }: NodeReader,
+  node: NodeReader,
   attachment: NodeAttachment,
   { plugin: type, expected }: PluginDifference,
 ): Promise<{ readonly command?: string; readonly advice: string }> {
   const { pod, containerId, netns } = attachment;
   const isMac = expected?.kind === "link" && expected.mac !== undefined;
-  const plugin = await findOwnPlugin(type, pluginDirs);
+  const plugin = await findOwnPlugin(type, node.directories.pluginDirs);
   // The plugins of a chain and the networks of multus are repaired one by one.
   const hasRepair = plugin?.repair !== undefined ||
     METADATA.get(type)?.runs !== undefined;
@@ -86,8 +86,9 @@ export async function adviseRepair(
     return { advice: `only a new ADD sets it up again: ${restart}` };
   }
   return {
-    command: shell`cni repair ${pod ?? containerId}` +
-      (isInside ? " --sandbox" : ""),
+    command: node.cni(
+      shell`repair ${pod ?? containerId}` + (isInside ? " --sandbox" : ""),
+    ),
     advice: `if something is still missing, ${restart}`,
   };
 }

@@ -26,9 +26,10 @@ import {
   type RuntimeConf,
   toNetworkConfList,
 } from "../../libcni/mod.ts";
-import type { CniCall } from "../flags.ts";
+import { type CniCall, DIRECTORIES } from "../flags.ts";
 import { createNodeInvoker, readPluginEnv } from "./node_invoker.ts";
 import { formatDuration } from "../../base/duration.ts";
+import { shell } from "../../base/command_line/shell.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
@@ -43,6 +44,35 @@ export interface Directories {
   readonly confDir: string;
   /** The directory with the attachment cache. */
   readonly cacheDir: string;
+  /** The flags that set them on the command line; none if undefined. */
+  readonly flags?: DirectoryFlags;
+}
+
+/** The name of a flag that sets a directory. */
+export type DirectoryFlag = typeof DIRECTORIES[number];
+
+/** Values of the flags that set directories. */
+export type DirectoryFlags = Readonly<
+  Partial<Record<DirectoryFlag, string | undefined>>
+>;
+
+/**
+ * Writes a command of this tool for a report, with the flags that set the directories of
+ * the report.
+ *
+ * @param command Without the tool's name, such as `gc --orphans`
+ * @param accepted The flags that the command has
+ */
+export function toolCommand(
+  { flags = {} }: Pick<Directories, "flags">,
+  command: string,
+  accepted: readonly DirectoryFlag[] = DIRECTORIES,
+): string {
+  const words = accepted.flatMap((name) => {
+    const value = flags[name];
+    return value === undefined ? [] : [shell`--${name}=${value}`];
+  });
+  return ["cni", command, ...words].join(" ");
 }
 
 /** Reads the directories: flags first, then the environment, then defaults. */
@@ -53,6 +83,11 @@ export function readDirectories(call: CniCall): Directories {
     pluginDirs: path === undefined ? usual.pluginDirs : splitPath(path),
     confDir: call.flags["conf-dir"] ?? usual.confDir,
     cacheDir: call.flags["cache-dir"] ?? usual.cacheDir,
+    flags: {
+      "cni-path": path,
+      "conf-dir": call.flags["conf-dir"],
+      "cache-dir": call.flags["cache-dir"],
+    },
   };
 }
 

@@ -28,7 +28,11 @@ import {
   type NodeAttachment,
 } from "./node_attachments.ts";
 import { unfoldChains } from "./chain_form.ts";
-import type { Directories } from "./network.ts";
+import {
+  type Directories,
+  type DirectoryFlag,
+  toolCommand,
+} from "./network.ts";
 import { type NodeDaemon, readNodeDaemon } from "./node_daemon.ts";
 import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
 import { typesWithIpam } from "../../cni/config/ipam.ts";
@@ -190,6 +194,11 @@ export class NodeReader implements Disposable {
     const first = files.filter(({ shadowedBy }) => shadowedBy === undefined);
     return (type) =>
       first.some(({ name, problem }) => name === type && problem === undefined);
+  }
+
+  /** Writes a command of this tool that acts on this node's directories. */
+  cni(command: string, accepted?: readonly DirectoryFlag[]): string {
+    return toolCommand(this.directories, command, accepted);
   }
 
   /** Closes the sockets. */

@@ -14,6 +14,7 @@ import { doctor } from "../command.ts";
 import type { CniFlags } from "../../flags.ts";
 import { CHECKS } from "../checks.ts";
 import { diagnose } from "../diagnose.ts";
+import type { DirectoryFlags } from "../../node/network.ts";
 import { NodeReader, type NodeReaderOptions } from "../../node/node_reader.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { parseNetworkConfList } from "../../../libcni/mod.ts";
@@ -185,11 +186,20 @@ export class DoctorScene implements Disposable {
     );
   }
 
+  /** The flags that name the scene's directories. */
+  get flags(): DirectoryFlags {
+    return {
+      "cni-path": this.hosts.path,
+      "conf-dir": this.confDir,
+      "cache-dir": this.cacheDir,
+    };
+  }
+
   /** The node, as the tool sees it. */
   node(options: Partial<NodeReaderOptions> = {}): NodeReader {
     const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
     return new NodeReader({
-      directories: { pluginDirs: [path], confDir, cacheDir },
+      directories: { pluginDirs: [path], confDir, cacheDir, flags: this.flags },
       // Never the machine's own log, in which plugins warn of conflicts.
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_LOG_FILE: "stderr" },
       signal: new AbortController().signal,
@@ -230,17 +240,12 @@ export class DoctorScene implements Disposable {
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Output> {
-    const { hosts: { host, path, directory }, confDir, cacheDir, proc } = this;
+    const { hosts: { host, directory }, proc } = this;
     const call = callWith({
       ...signal && { signal },
       ...onProgress && { onProgress },
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
-      flags: {
-        "cni-path": path,
-        "conf-dir": confDir,
-        "cache-dir": cacheDir,
-        ...flags,
-      },
+      flags: { ...this.flags, ...flags },
     });
     const daemonSocket = `${directory}/daemon.sock`;
     return doctor(call, {
@@ -267,15 +272,14 @@ export class DoctorScene implements Disposable {
 
   /** Runs a command that `cni doctor` printed, as a person would; returns whether it succeeded. */
   follow(command: string): boolean {
-    const { hosts: { path, directory }, confDir, cacheDir } = this;
+    const { directory } = this.hosts;
     const tool = BIN === ""
       ? [Deno.execPath(), "run", "-A", "--no-check", ...IMPORT_FLAGS].join(
         " ",
       ) +
         ` ${ROOT}cli/main.ts`
       : `${BIN}/cni`;
-    const script = `cni() { ${tool} "$@" --cni-path=${path} ` +
-      `--conf-dir=${confDir} --cache-dir=${cacheDir}; }\n${command}`;
+    const script = `cni() { ${tool} "$@"; }\n${command}`;
     const file = `${directory}/follow`;
     Deno.writeTextFileSync(file, script);
     try {

@@ -128,7 +128,8 @@ export const NETWORK_ADDRESS_FAULTS: readonly Fault[] = [
     checks: ["lease-not-renewed"],
     message:
       /no DHCP server renews the lease of 10\.98\.0\.\d+ of default\/given eth0, which expires/,
-    command: /^cni netns exec \w+ tcpdump -ni eth0 udp port 67$/,
+    command:
+      /^cni netns exec --cache-dir=\S+ \w+ tcpdump -ni eth0 udp port 67$/,
     ignore: !hasCommand("dnsmasq"),
     seed: leased(async (daemon) => {
       await daemon.stop();
@@ -168,7 +169,7 @@ export const NETWORK_ADDRESS_FAULTS: readonly Fault[] = [
     name: "a router that falls silent",
     checks: ["no-advertisement"],
     message: /default\/given eth0 has no address: the last one has expired/,
-    command: /^cni netns exec \w+ tcpdump -ni eth0 icmp6$/,
+    command: /^cni netns exec --cache-dir=\S+ \w+ tcpdump -ni eth0 icmp6$/,
     ignore: needsRadvd.ignore,
     seed: routed(8, async (net, netns) => {
       await net.stopAdvertising();

@@ -77,7 +77,7 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
     checks: ["plugin-missing"],
     message: /"more" needs "brigde": .*did you mean "bridge"/,
     seed: network({ type: "brigde" }),
-    command: /^cni validate \/.*\/30-more.conflist$/,
+    command: /^cni validate \/.*\/30-more.conflist --cni-path=/,
   },
   {
     name: "an attachment's plugin that is not installed any more",
