@@ -9,30 +9,82 @@ import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "../node/live.ts";
+import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
 import type { NodeReader } from "../node/node_reader.ts";
+import { readProcesses } from "../../plugins/parts/evidence/processes.ts";
+import { readOrphans } from "./orphans.ts";
 
 /** Finds files of namespaces that are no longer mounted. */
-function findUnmounted({ attachments }: NodeReader): Findings {
-  return attachments.filter(({ isLive, netns, via }) =>
+async function findUnmounted(node: NodeReader): Promise<Findings> {
+  const unmounted = node.attachments.filter(({ isLive, netns, via }) =>
     isLive === false && via === undefined &&
     isTaken(netns)
-  ).map((one) => {
-    const { netns, network, containerId, ifName } = one;
+  );
+  if (unmounted.length === 0) return [];
+  const { namespaces } = await readProcesses();
+  const orphans = await readOrphans(node);
+  return unmounted.map((one) => {
+    const { netns, network, containerId, ifName, path } = one;
+    const isGone = orphans.some(({ kind, where }) =>
+      kind === "attachment" && where === path
+    );
+    const namespace = findNamespace(one, namespaces.values());
+    const mount = (from: string): string =>
+      shell`mount --bind ${from} ${netns}`;
+    const help = namespace !== undefined
+      ? { command: mount(namespace) }
+      : isGone
+      ? {
+        command: node.cni(
+          shell`del ${network} ${netns} --container-id ${containerId} ` +
+            shell`--ifname ${ifName}`,
+        ),
+      }
+      : {
+        advice: "mount the namespace of the container's process PID again: " +
+          `${mount("/proc/PID/ns/net")}; if the container was deleted, its ` +
+          `runtime or ${node.cni("gc --orphans")} removes the attachment`,
+      };
     return warning(
       `"${netns}" of ${nameAttachment(one)} is no longer a network ` +
         "namespace: nothing is mounted there",
-      "CHECK and DEL cannot enter it; a container might still run in it",
+      namespace === undefined
+        ? "CHECK and DEL cannot enter it"
+        : "CHECK and DEL cannot enter it, and the container still runs",
       {
-        command:
-          shell`cni del ${network} ${netns} --container-id ${containerId} ` +
-          shell`--ifname ${ifName}`,
-        advice: "if the container still runs as process PID, mount it again " +
-          shell`instead: mount --bind /proc/PID/ns/net ${netns}`,
+        ...help,
         look: shell`findmnt ${netns}`,
         subject: nameAttachment(one),
       },
     );
   });
+}
+
+/** Finds the namespace that has an attachment's interface; returns its path. */
+function findNamespace(
+  attachment: NodeAttachment,
+  paths: Iterable<string>,
+): string | undefined {
+  const { ifName } = attachment;
+  const { ips = [], interfaces = [] } = resultOf(attachment) ?? {};
+  const { mac } =
+    interfaces.find(({ name, sandbox }) =>
+      sandbox !== undefined && name === ifName
+    ) ?? {};
+  for (const path of paths) {
+    const isOwn = ifPossible(() => {
+      using rtnl = Rtnl.open(path);
+      const link = rtnl.link.find(ifName);
+      if (link === undefined || mac === undefined) return false;
+      const addresses = rtnl.address.list({ ifindex: link.index });
+      return `${link.mac}` === `${mac}` &&
+        ips.every((ip) =>
+          addresses.some(({ address }) => address.equals(ip.address))
+        );
+    });
+    if (isOwn === true) return path;
+  }
+  return undefined;
 }
 
 /** Finds pods whose processes cannot reach each other at 127.0.0.1. */
@@ -69,7 +121,7 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
       "/run/netns was unmounted, for example by a program that cleans /run.",
     look: "`findmnt PATH`.",
     fix:
-      "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the process has exited.",
+      "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the container was deleted.",
     run: findUnmounted,
   },
   {

@@ -11,12 +11,14 @@ import {
 import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
 import { KubeApi } from "../../../../kube/testing/kube_api.ts";
 import {
+  attachmentOfNone,
   cacheAttachment,
   type Fault,
   GONE_ID,
   inOther,
   inPod,
   ip,
+  makeOld,
   network,
   remove,
   type Undo,
@@ -33,8 +35,31 @@ function unmounted({ cacheDir, hosts }: DoctorScene): Undo {
   Deno.writeTextFileSync(path, JSON.stringify(document));
   return () => {
     Deno.writeTextFileSync(path, text);
-    Deno.removeSync(netns);
+    unmount(netns);
   };
+}
+
+/** Caches an attachment of a deleted container, with a file where nothing is mounted. */
+function unmountedOfNone(scene: DoctorScene): Undo {
+  const undo = attachmentOfNone(scene);
+  const { cacheDir, hosts } = scene;
+  const path = `${cacheDir}/results/lan-${GONE_ID}-eth0`;
+  const netns = `${hosts.directory}/netns-of-none`;
+  Deno.writeTextFileSync(netns, "");
+  const document = { ...JSON.parse(Deno.readTextFileSync(path)), netns };
+  Deno.writeTextFileSync(path, JSON.stringify(document));
+  makeOld(path);
+  return () => {
+    undo();
+    unmount(netns);
+  };
+}
+
+/** Removes a file at which a namespace might be mounted. */
+function unmount(path: string): void {
+  new Deno.Command("umount", { args: ["--quiet", path], stderr: "null" })
+    .outputSync();
+  remove(path);
 }
 
 /** Attaches a pod with an IPAMClaim in a cluster, and breaks something there. */
@@ -196,6 +221,16 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     message:
       /netns-of-db" of default\/db eth0 is no longer a network namespace/,
     seed: unmounted,
+    command: /^mount --bind \/\S+ \/\S+netns-of-db$/m,
+    follow: true,
+  },
+  {
+    name: "a namespace of a deleted container that is not mounted any more",
+    checks: ["netns-unmounted"],
+    message: /netns-of-none" of \S+ eth0 is no longer a network namespace/,
+    seed: unmountedOfNone,
+    command: /^cni del lan \/\S+netns-of-none --container-id/m,
+    follow: true,
   },
   {
     name: "the loopback of a pod is down",
@@ -234,7 +269,8 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip route show 10.1.0.2 > ${SAVED}route; ip route del 10.1.0.2",
       "ip route replace $(cat ${SAVED}route); rm ${SAVED}route",
     ),
-    command: /^cni repair default\/web$/m,
+    command:
+      /^cni repair default\/web --cni-path=\S+ --conf-dir=\S+ --cache-dir=\S+$/m,
     follow: true,
   },
   {
@@ -246,7 +282,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
       "ip addr del 10.2.0.2/32 dev eth0",
       inOther,
     ),
-    command: /^cni repair default\/db --sandbox$/m,
+    command: /^cni repair default\/db --sandbox --cni-path=/m,
   },
   {
     name: "IPv6 disabled in a container",
