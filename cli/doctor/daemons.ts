@@ -224,7 +224,7 @@ async function findIdle(node: NodeReader): Promise<Findings> {
       {
         advice:
           `remove ${NO_DAEMON} from the unit, and restart ${service.name}`,
-        look: shell`systemctl cat ${service.name}`,
+        look: shell`systemctl cat ${service.unit}`,
       },
     )];
   }
@@ -248,7 +248,7 @@ async function findIdle(node: NodeReader): Promise<Findings> {
     {
       advice: "remove daemonSocket from the networks, and install this " +
         "project's plugins in CNI_PATH; or stop the daemon",
-      look: "cni networks",
+      look: node.cni("networks"),
     },
   )];
 }

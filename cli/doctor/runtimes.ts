@@ -4,6 +4,7 @@
  * @module
  */
 
+import { basename, dirname, resolve } from "@std/path/posix";
 import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import {
@@ -16,72 +17,131 @@ import {
 import type { NodeReader } from "../node/node_reader.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 
-/** Where a runtime names its directories; relative to its root. */
-const FILES: Readonly<Record<string, readonly string[]>> = {
-  containerd: ["etc/containerd/config.toml"],
-  crio: ["etc/crio/crio.conf"],
+/** The main configuration of a runtime, and the directory of its drop-ins. */
+const FILES: Readonly<
+  Record<string, { readonly main: string; readonly dropIns?: string }>
+> = {
+  containerd: { main: "/etc/containerd/config.toml" },
+  crio: { main: "/etc/crio/crio.conf", dropIns: "/etc/crio/crio.conf.d" },
 };
 
 /** The keys that name directories, of all releases. */
 const CONF_DIR = /^\s*(?:conf_dir|network_dir)\s*=\s*["']([^"']+)["']/m;
 const BIN_DIRS =
   /^\s*(?:bin_dirs?|plugin_dirs)\s*=\s*(\[[^\]]*\]|["'][^"']+["'])/m;
+/** Source: containerd-config.toml(5) `imports`. */
+const IMPORTS = /^\s*imports\s*=\s*(\[[^\]]*\])/m;
 
 function findOtherDirectories(node: NodeReader): Findings {
   const { proc, directories: { confDir, pluginDirs } } = node;
-  return listRuntimes(node).flatMap(({ name, pid }) =>
-    findFiles(`${proc}/${pid}`, name).flatMap((file) => {
-      const path = `/${file}`;
-      const text = ifPossible(() =>
-        Deno.readTextFileSync(`${proc}/${pid}/root/${file}`)
-      ) ?? "";
-      const findings: Finding[] = [];
-      const [, read] = CONF_DIR.exec(text) ?? [];
-      if (read !== undefined && !isSame(read, [confDir])) {
-        findings.push(warning(
-          `${name} (${pid}) reads networks from "${read}", and not from ` +
-            `"${confDir}"`,
-          "it does not see the networks that are checked here",
-          {
-            advice: `correct "${path}" and restart ${name}, or check what it ` +
-              shell`reads: cni doctor --conf-dir ${read}`,
-            look: shell`grep -n conf_dir ${path}`,
-          },
-        ));
-      }
-      const [, list = ""] = BIN_DIRS.exec(text) ?? [];
-      const used = [...list.matchAll(/["']([^"']+)["']/g)]
-        .flatMap(([, one]) =>
-          one ?? []
-        );
-      if (used.length > 0 && !used.some((one) => isSame(one, pluginDirs))) {
-        findings.push(warning(
-          `${name} (${pid}) runs plugins from "${
-            used.join('", "')
-          }", and not from ` +
-            `"${pluginDirs.join('", "')}"`,
-          "it does not find the plugins that are checked here",
-          {
-            advice: `correct "${path}" and restart ${name}, or check what it ` +
-              shell`runs: cni doctor --cni-path ${used.join(":")}`,
-            look: shell`grep -n bin_dir ${path}`,
-          },
-        ));
-      }
-      return findings;
-    })
-  );
+  return listRuntimes(node).flatMap(({ name, pid }) => {
+    const files = readFiles(`${proc}/${pid}`, name);
+    // A later file overrides the values of earlier files.
+    const findLast = (
+      key: RegExp,
+    ): { path: string; value: string } | undefined =>
+      files.flatMap(({ path, text }) => {
+        const [, value] = key.exec(text) ?? [];
+        return value === undefined ? [] : [{ path, value }];
+      }).at(-1);
+    const findings: Finding[] = [];
+    const conf = findLast(CONF_DIR);
+    if (conf !== undefined && !isSame(conf.value, [confDir])) {
+      findings.push(warning(
+        `${name} (${pid}) reads networks from "${conf.value}", and not from ` +
+          `"${confDir}"`,
+        "it does not see the networks that are checked here",
+        {
+          advice: `correct "${conf.path}" and restart ${name}, or check what ` +
+            shell`it reads: cni doctor --conf-dir ${conf.value}`,
+          look: shell`grep -nE 'conf_dir|network_dir' ${conf.path}`,
+        },
+      ));
+    }
+    const bin = findLast(BIN_DIRS);
+    const used = listStrings(bin?.value ?? "");
+    if (
+      bin !== undefined && used.length > 0 &&
+      !used.some((one) => isSame(one, pluginDirs))
+    ) {
+      findings.push(warning(
+        `${name} (${pid}) runs plugins from "${
+          used.join('", "')
+        }", and not from ` +
+          `"${pluginDirs.join('", "')}"`,
+        "it does not find the plugins that are checked here",
+        {
+          advice: `correct "${bin.path}" and restart ${name}, or check what ` +
+            shell`it runs: cni doctor --cni-path ${used.join(":")}`,
+          look: shell`grep -nE 'bin_dir|plugin_dirs' ${bin.path}`,
+        },
+      ));
+    }
+    return findings;
+  });
 }
 
-/** Finds the configuration of a runtime: the one of its command line, if it names one. */
-function findFiles(directory: string, name: string): readonly string[] {
-  const line = ifPossible(() => Deno.readTextFileSync(`${directory}/cmdline`));
-  const words = (line ?? "").split("\0");
-  const at = words.findIndex((word) => word === "-c" || word === "--config");
-  const named = at < 0
-    ? words.find((word) => word.startsWith("--config="))?.slice(9)
-    : words[at + 1];
-  return named?.startsWith("/") ? [named.slice(1)] : FILES[name] ?? [];
+/** A file of a runtime's configuration. */
+interface ConfigurationFile {
+  /** As the runtime names it. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/**
+ * Reads the configuration of a runtime in its order: the file of its command line, or the
+ * usual file, then imports and drop-ins.
+ *
+ * @param directory The process in /proc
+ */
+function readFiles(directory: string, name: string): ConfigurationFile[] {
+  const words = (readText(`${directory}/cmdline`) ?? "").split("\0");
+  const usual = FILES[name];
+  const main = findOption(words, ["-c", "--config"]) ?? usual?.main;
+  const dropIns = findOption(words, ["-d", "--config-dir"]) ?? usual?.dropIns;
+  const root = `${directory}/root`;
+  const pending = [
+    ...main?.startsWith("/") ? [main] : [],
+    ...usual?.dropIns && dropIns ? expand(root, `${dropIns}/*`) : [],
+  ];
+  const files = new Map<string, ConfigurationFile>();
+  for (const path of pending) {
+    const text = files.has(path) ? undefined : readText(root + path);
+    if (text === undefined) continue;
+    files.set(path, { path, text });
+    const [, imports = ""] = IMPORTS.exec(text) ?? [];
+    for (const pattern of listStrings(imports)) {
+      pending.push(...expand(root, resolve(dirname(path), pattern)));
+    }
+  }
+  return [...files.values()];
+}
+
+/** Finds the value of an option of a command line, in both of its forms. */
+function findOption(
+  words: readonly string[],
+  names: readonly string[],
+): string | undefined {
+  const at = words.findIndex((word) => names.includes(word));
+  if (at >= 0) return words[at + 1];
+  const [, long] = names;
+  return words.find((word) => word.startsWith(`${long}=`))
+    ?.slice(`${long}=`.length);
+}
+
+/** Lists the files of a pattern whose last part might contain `*`, sorted by name. */
+function expand(root: string, pattern: string): string[] {
+  const directory = dirname(pattern);
+  const parts = basename(pattern).split("*").map((part) => RegExp.escape(part));
+  const name = new RegExp(`^${parts.join(".*")}$`);
+  const entries = ifPossible(() => [...Deno.readDirSync(root + directory)]);
+  return (entries ?? []).filter((entry) => name.test(entry.name))
+    .map((entry) => `${directory}/${entry.name}`).sort();
+}
+
+function listStrings(list: string): string[] {
+  return [...list.matchAll(/["']([^"']+)["']/g)]
+    .flatMap(([, one]) => one ?? []);
 }
 
 function isSame(directory: string, others: readonly string[]): boolean {
@@ -99,7 +159,7 @@ export const RUNTIME_CHECKS: readonly Check[] = [
     cause:
       "Its configuration names different directories, such as the directories of k3s.",
     look:
-      "`conf_dir` and `bin_dir` of /etc/containerd/config.toml; `network_dir` and `plugin_dirs` of CRI-O.",
+      "`conf_dir` and `bin_dir` of /etc/containerd/config.toml and its `imports`; `network_dir` and `plugin_dirs` of CRI-O, including /etc/crio/crio.conf.d.",
     fix:
       "Correct them and restart the runtime, or pass the runtime's directories to `cni`: `--conf-dir`, `--cni-path`.",
     run: findOtherDirectories,
@@ -158,6 +218,8 @@ const LEAST_MEMORY = 16 * MIB;
 interface Service {
   readonly pid: number;
   readonly name: string;
+  /** The unit of systemd, such as `docker.service`; the name without a unit. */
+  readonly unit: string;
 }
 
 /**
@@ -175,7 +237,11 @@ export function listRuntimes(
       if (!RUNTIMES.includes(name)) return [];
       // Only root may look.
       const netns = findFileId(`${proc}/${pid}/ns/net`) ?? own;
-      return netns === own ? [{ pid: Number(pid), name }] : [];
+      if (netns !== own) return [];
+      const groups = readText(`${proc}/${pid}/cgroup`) ?? "";
+      const [, unit = name] = /\/([^/\n]+\.service)(?:\/|$)/m.exec(groups) ??
+        [];
+      return [{ pid: Number(pid), name, unit }];
     },
   );
 }
@@ -192,7 +258,7 @@ export function findLowLimits(
 
 function findProcessLimits(
   { proc }: Pick<NodeReader, "proc">,
-  { pid, name }: Service,
+  { pid, name, unit }: Service,
 ): Finding[] {
   const lines = readText(`${proc}/${pid}/limits`)?.split("\n") ?? [];
   return LIMITS.flatMap((limit) => {
@@ -209,7 +275,7 @@ function findProcessLimits(
         "this project's plugins crash or fail when that service starts them",
         {
           advice: `remove ${limit.setting} from the unit, and restart ${name}`,
-          look: shell`systemctl cat ${name}`,
+          look: shell`systemctl cat ${unit}`,
         },
       ),
     ];
@@ -218,7 +284,7 @@ function findProcessLimits(
 
 function findMemoryLimit(
   { proc }: Pick<NodeReader, "proc">,
-  { pid, name }: Service,
+  { pid, name, unit }: Service,
 ): Finding[] {
   const group = readText(`${proc}/${pid}/cgroup`)
     ?.split("\n").find((line) => line.startsWith("0::"))?.slice(3);
@@ -232,7 +298,7 @@ function findMemoryLimit(
     error(
       `MemoryMax of ${name} is ${value} bytes, but one plugin needs ${LEAST_MEMORY}`,
       "the kernel kills plugins while they attach a container",
-      { command: shell`systemctl set-property ${name} MemoryMax=infinity` },
+      { command: shell`systemctl set-property ${unit} MemoryMax=infinity` },
     ),
   ];
 }

@@ -198,6 +198,7 @@ export const SERVICES_FAULTS: readonly Fault[] = [
     name: "too little memory",
     checks: ["service-limit"],
     message: /MemoryMax of containerd is 8388608 bytes/,
+    command: /^systemctl set-property c.service MemoryMax=infinity$/m,
     seed: runtime("", 8 * 1024 * 1024),
   },
   {
@@ -223,6 +224,32 @@ export const SERVICES_FAULTS: readonly Fault[] = [
     message: /containerd \(4711\) runs plugins from "\/usr\/lib\/cni"/,
     seed: runtimeWith({
       "root/etc/containerd/config.toml": '  bin_dirs = ["/usr/lib/cni"]\n',
+    }),
+  },
+  {
+    name: "a drop-in of CRI-O that names other networks",
+    checks: ["runtime-directories"],
+    message: /crio \(4711\) reads networks from "\/etc\/cni\/other.d"/,
+    command:
+      /^grep -nE 'conf_dir\|network_dir' \/etc\/crio\/crio.conf.d\/20-cni.conf$/m,
+    seed: runtimeWith({
+      comm: "crio\n",
+      "root/etc/crio/crio.conf": "[crio.network]\n",
+      "root/etc/crio/crio.conf.d/10-a.conf": 'network_dir = "/etc/cni/a.d"\n',
+      "root/etc/crio/crio.conf.d/20-cni.conf":
+        'network_dir = "/etc/cni/other.d"\n',
+    }),
+  },
+  {
+    name: "a file that containerd imports names other plugins",
+    checks: ["runtime-directories"],
+    message: /containerd \(4711\) runs plugins from "\/usr\/lib\/cni"/,
+    command:
+      /^grep -nE 'bin_dir\|plugin_dirs' \/etc\/containerd\/conf.d\/cni.toml$/m,
+    seed: runtimeWith({
+      "root/etc/containerd/config.toml": 'imports = ["conf.d/*.toml"]\n',
+      "root/etc/containerd/conf.d/cni.toml": 'bin_dir = "/usr/lib/cni"\n',
+      "root/etc/containerd/conf.d/cni.toml.bak": 'bin_dir = "/none"\n',
     }),
   },
   {
