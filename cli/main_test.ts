@@ -541,6 +541,7 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
       ["--all", "blue"],
       "--all removes everything; do not name namespaces with it",
     ],
+    [["blue", "--exit-code"], "Cannot use --exit-code without --orphans"],
     [["blu"], 'Cannot keep the attachments of "blu"'],
     [["blu:eth0"], 'Cannot keep the attachments of "blu:eth0"'],
     [["blue:"], "interface name is empty"],

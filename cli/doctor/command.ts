@@ -30,7 +30,7 @@ import {
   LEAST_ROOM,
 } from "../probe/labelled.ts";
 import { type Line, summarize } from "./summary.ts";
-import { readDirectories } from "../node/network.ts";
+import { readDirectories, toolCommand } from "../node/network.ts";
 
 /** Runs all checks, or what else the flags say. */
 export async function doctor(
@@ -47,6 +47,9 @@ export async function doctor(
   }
   if ((flags.to ?? flags.from) !== undefined && flags.pod === undefined) {
     throw refuse(call.command, "--to and --from need --pod");
+  }
+  if (flags.strict && (flags.pod !== undefined || flags.try)) {
+    throw refuse(call.command, "--pod and --try have no warnings for --strict");
   }
   if (flags.svg !== undefined && !flags.try) {
     throw refuse(call.command, "--svg draws what --try finds");
@@ -94,7 +97,8 @@ async function waitUntilWell(
   call: CniCall,
   replaced: Replaced,
 ): Promise<Output> {
-  const waitMs = readTimeLimit(call, "wait");
+  // 0 stands for no limit.
+  const waitMs = readTimeLimit(call, "wait") || Infinity;
   const end = performance.now() + waitMs;
   for (;;) {
     // The time limit is that of one look.
@@ -117,7 +121,7 @@ function urlOf(code: string): string {
 }
 
 function report(
-  { flags }: Pick<CniCall, "flags">,
+  call: CniCall,
   { findings, unchecked }: Diagnosis,
   fixed: readonly Fixed[],
   summary: readonly Line[],
@@ -125,6 +129,8 @@ function report(
   const count = (severity: DiagnosedFinding["severity"]): number =>
     findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings] = [count("error"), count("warning")];
+  const { flags } = call;
+  const fixCommand = toolCommand(readDirectories(call), "doctor --fix");
   const isWrong = errors > 0 || flags.strict === true && warnings > 0 ||
     fixed.some(({ failure }) => failure !== undefined);
   const isWhole = unchecked.length === 0;
@@ -151,7 +157,7 @@ function report(
       [
         formatSummary(summary, style),
         ...fixed.map((one) => formatFixed(one, style)),
-        ...shown.map((finding) => formatFinding(finding, style)),
+        ...shown.map((finding) => formatFinding(finding, fixCommand, style)),
         ...formatUnchecked(unchecked, style),
         formatVerdict({ errors, warnings, isWhole }, style),
       ].join("\n\n"),
@@ -208,6 +214,7 @@ const MOST_ALSO = 2;
 
 function formatFinding(
   { check, code, severity, message, consequence, ...more }: Collapsed,
+  fixCommand: string,
   style: Style,
 ): string {
   const { command, advice, look, fix, count, also } = more;
@@ -223,7 +230,6 @@ function formatFinding(
   // The first line is shorter by its heading.
   const [first = "", ...rest] = wrap(plain + showControls(message), room)
     .map((line, at) => at === 0 ? line.slice(plain.length) : line);
-  const hint = fix === undefined ? "" : "  (or: cni doctor --fix)";
   const left = also.length - MOST_ALSO;
   return [
     head + first,
@@ -235,7 +241,8 @@ function formatFinding(
       ? labelled("also:", `${left} more, which --json lists`, style)
       : [],
     ...labelled("so:", consequence, style),
-    ...labelledCommand("fix:", command && command + hint),
+    ...labelledCommand("fix:", command),
+    ...labelledCommand("or:", command && fix && fixCommand),
     ...command !== undefined && also.length > 0
       ? labelled("", "and so on for the others: --json lists each fix", style)
       : [],

@@ -279,6 +279,18 @@ rootTest(
   },
 );
 
+rootTest("cni doctor prints commands to paste", NEEDS, async () => {
+  using scene = await DoctorScene.create();
+  scene.sh("echo 0 > /proc/sys/net/ipv4/ip_forward");
+  const { text } = await scene.doctor();
+  const places = `--cni-path=${scene.hosts.path} ` +
+    `--conf-dir=${scene.confDir} --cache-dir=${scene.cacheDir}`;
+  const [, fix, or] =
+    /^ {4}fix: {2}(sysctl .*)\n {4}or: {3}(.*)$/m.exec(plain(text)) ?? [];
+  assertEquals(fix, "sysctl -w net.ipv4.ip_forward=1");
+  assertEquals(or, `cni doctor --fix ${places}`);
+});
+
 rootTest("cni doctor --wait looks until nothing is wrong", NEEDS, async () => {
   using scene = await DoctorScene.create();
   const forwarding = "/proc/sys/net/ipv4/ip_forward";
@@ -298,9 +310,20 @@ rootTest("cni doctor --wait looks until nothing is wrong", NEEDS, async () => {
     "Waiting until nothing is wrong",
     "Checking the node",
   ]);
+  scene.sh(`echo 0 > ${forwarding}`);
+  const unlimited = await scene.doctor({ wait: "0" }, {
+    onProgress: (text) => {
+      if (/^Waiting/.test(text)) scene.sh(`echo 1 > ${forwarding}`);
+    },
+  });
+  assertEquals(unlimited.exitCode, 0, plain(unlimited.text));
   for (const flags of [{ fix: true }, { pod: "default/web" }, { try: true }]) {
     const call = scene.doctor({ wait: "1m", ...flags });
     await assertRejects(() => call, Error, "use only one of");
+  }
+  for (const flags of [{ pod: "default/web" }, { try: true }]) {
+    const call = scene.doctor({ strict: true, ...flags });
+    await assertRejects(() => call, Error, "have no warnings for --strict");
   }
 });
 
@@ -410,8 +433,10 @@ rootTest(
         before.map(({ check, severity }) => [check, severity]),
         hasUplink ? [] : [["uplink", "warning"]],
       );
-      const onHost = `cni repair ${GONE_ID}`;
-      const inside = `${onHost} --sandbox`;
+      const places = `--cni-path=${scene.hosts.path} ` +
+        `--conf-dir=${scene.confDir} --cache-dir=${scene.cacheDir}`;
+      const onHost = `cni repair ${GONE_ID} ${places}`;
+      const inside = `cni repair ${GONE_ID} --sandbox ${places}`;
       scene.sh("nft delete table inet cni_plugins_masquerade");
       const masquerade = ["The masquerade is missing: 10.55.0.2", onHost];
       assertEquals(await find(), [masquerade]);

@@ -107,7 +107,7 @@ function checkIntent(
       'Cannot run "cni gc": name a network, or use --orphans',
     );
   }
-  for (const name of ["yes", "grace"] as const) {
+  for (const name of ["yes", "grace", "exit-code"] as const) {
     if (!flags[name]) continue;
     throw new UsageError(`Cannot use --${name} without --orphans`);
   }

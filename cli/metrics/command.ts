@@ -157,20 +157,32 @@ export async function metrics(
     writeTarget(textfile, text);
   }
   return {
-    json: found.flatMap(({ name, samples }) =>
-      samples.map(([labels, value]) => ({ name, labels, value }))
-    ),
+    json: [
+      ...found.flatMap(({ name, samples }) =>
+        samples.map(([labels, value]) => ({ name, labels, value }))
+      ),
+      ...found.flatMap(({ name: metric, error }) =>
+        error === undefined ? [] : [{
+          name: METRIC_FAILED,
+          labels: { metric },
+          value: 1,
+          error,
+        }]
+      ),
+    ],
     text: textfile === undefined || textfile === "-" ? text.trimEnd() : "",
     note: errors.length === 0 ? undefined : errors.join("\n"),
     exitCode: errors.length === 0 ? 0 : 1,
   };
 }
 
+const METRIC_FAILED = "cni_metric_failed";
+
 function formatErrors(
   found: readonly { readonly name: string; readonly error?: string }[],
 ): string {
   return formatGauge({
-    name: "cni_metric_failed",
+    name: METRIC_FAILED,
     help: "1 if a metric could not be read, and is missing.",
     read: () =>
       found.map(({ name, error }) => [

@@ -195,12 +195,19 @@ rootTest(
     );
     Deno.writeTextFileSync(`${directory}/file`, "");
     const broken = { ...call.flags, "cache-dir": `${directory}/file` };
-    const { text: some, exitCode, note } = await metrics(
+    const { text: some, exitCode, note, json } = await metrics(
       { ...call, flags: broken },
       options,
     );
     assertEquals(exitCode, 1);
     assertMatch(String(note), /^Cannot read cni_attachments: /m);
+    const failed = (json as Record<string, unknown>[]).filter(({ labels }) =>
+      (labels as Record<string, string>)["metric"] === "cni_attachments"
+    );
+    assertEquals(failed.map(({ name, value }) => [name, value]), [
+      ["cni_metric_failed", 1],
+    ]);
+    assertMatch(String(failed[0]?.["error"]), /Not a directory|ENOTDIR/);
     assertMatch(
       String(some),
       /^cni_metric_failed\{metric="cni_attachments"\} 1$/m,

@@ -41,6 +41,11 @@ export async function show(call: CniCall): Promise<Output> {
       `Cannot run "${call.command}": use only one of --json, --mermaid, --svg and --watch`,
     );
   }
+  if (watch && call.flags["exit-code"]) {
+    throw new UsageError(
+      `Cannot run "${call.command}": --watch ends only by a signal; do not use --exit-code with it`,
+    );
+  }
   if (watch) return await follow(call);
   const view = await read(call);
   const exitCode = chooseExitCode(call, hasProblem(view));

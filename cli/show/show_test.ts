@@ -10,6 +10,7 @@ import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
 import { listNodeAttachments } from "../node/node_attachments.ts";
@@ -323,3 +324,9 @@ rootTest(
     });
   },
 );
+
+Deno.test("cni show refuses --exit-code with --watch, which has no end", async () => {
+  const { exitCode, stderr } = await runCni("show", "--watch", "--exit-code");
+  assertEquals(exitCode, 1);
+  assertStringIncludes(stderr, "do not use --exit-code with it");
+});
