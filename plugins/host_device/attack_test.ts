@@ -3,7 +3,13 @@
  * own: DEL returns the device as it was, and nothing else.
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { observeNetlink } from "../../ffi/netlink/observer.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
@@ -97,6 +103,36 @@ rootTest(
         assertEquals(listRecords(scene), []);
       }
     });
+  },
+);
+
+rootTest(
+  "host-device.del() does not try all names of a container",
+  async () => {
+    using scene = new DeviceScene();
+    await scene.succeed("ADD");
+    scene.ip(`link add ${DEVICE} type ifb`);
+    const names = Array.from({ length: 80 }, (_, number) => `dev${number}`);
+    scene.ipInside(
+      `link property add dev lo altname ${names.join(" altname ")}`,
+    );
+    let requests = 0;
+    observeNetlink((_, work) => {
+      requests++;
+      return work();
+    });
+    try {
+      assertEquals((await scene.run("DEL")).exitCode, 0);
+    } finally {
+      observeNetlink(undefined);
+    }
+    assertEquals(scene.inside, ["lo"]);
+    const [name = "", ...others] = scene.outside.filter((one) =>
+      one !== DEVICE
+    );
+    assertMatch(name, /^dev\d+$/);
+    assertEquals([names.includes(name), others], [false, []]);
+    assert(requests < 50, `${requests} requests`);
   },
 );
 

@@ -167,7 +167,7 @@ function takeBack(
   addMissingNames({ host, log }, link.index, alternativeNames);
 }
 
-/** How often a device is moved while its container changes it. */
+/** How often a device is moved while its container changes it, and names are tried. */
 const TRIES = 10;
 
 /**
@@ -256,15 +256,19 @@ function finishMove(
 /**
  * Returns a name that is free at both ends: the wanted name if it is free on
  * the host; otherwise a name like the kernel's for a device of a deleted
- * namespace whose name is taken.
+ * namespace whose name is taken. A container can have a million names: after the
+ * first, numbers are random.
+ *
+ * @throws {Error} If no name is free, which cannot be by chance
  */
 function freeNameOf({ host, sandbox }: Namespaces, wanted: string): string {
   if (wanted !== "" && host.link.find(wanted) === undefined) return wanted;
   const isTaken = (name: string): boolean =>
     [host, sandbox].some(({ link }) => link.find(name) !== undefined);
-  let number = 0;
-  while (isTaken(`dev${number}`)) number++;
-  return `dev${number}`;
+  for (const number of [0, ...crypto.getRandomValues(new Uint32Array(TRIES))]) {
+    if (!isTaken(`dev${number}`)) return `dev${number}`;
+  }
+  throw new Error(`each of ${TRIES + 1} names is taken`);
 }
 
 /** Restores what a device of the host had before: settings and further names. */
