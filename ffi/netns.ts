@@ -17,6 +17,10 @@ import { endInWrongNetns, OWN_NETNS } from "./own_netns.ts";
 const CLONE_NEWNET = 0x40000000;
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
+/** The same. */
+const O_PATH = 0o10000000;
+/** Source: include/uapi/asm-generic/errno-base.h. */
+const EINVAL = 22;
 /** Source: include/uapi/linux/mount.h. */
 const MS_BIND = 0x1000, MNT_DETACH = 2;
 
@@ -44,8 +48,25 @@ export class NetNs implements Disposable {
    */
   static open(path: string): NetNs {
     // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-    const flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
-    return new NetNs(new Fd(libc.open(path, flags)), path);
+    return new NetNs(openToRead(path, O_NONBLOCK), path);
+  }
+
+  /**
+   * Opens a namespace by a path that a container or another user controls, such as
+   * a descriptor or a mount of a process. Opens no other file: to open a device such
+   * as `/dev/watchdog` has effects. Costs 25 µs more than {@linkcode NetNs.open}.
+   *
+   * @throws {SyscallError} As {@linkcode NetNs.open}; setns: EINVAL if the file is
+   *   not a namespace
+   */
+  static openUntrusted(path: string): NetNs {
+    using found = new Fd(libc.open(path, O_PATH | O_CLOEXEC));
+    const file = `/proc/thread-self/fd/${found.number}`;
+    // The kernel has all namespaces, and nothing else, on one device.
+    if (Deno.statSync(file).dev !== Deno.statSync(OWN_NETNS).dev) {
+      throw new SyscallError("setns", EINVAL);
+    }
+    return new NetNs(openToRead(file), path);
   }
 
   /** Opens the namespace that the calling thread is in. */
@@ -63,7 +84,7 @@ export class NetNs implements Disposable {
     const before = currentFd();
     libc.unshare(CLONE_NEWNET);
     try {
-      const created = new Fd(libc.open(OWN_NETNS, O_RDONLY | O_CLOEXEC));
+      const created = openToRead(OWN_NETNS);
       return new NetNs(created, `/proc/${Deno.pid}/fd/${created.number}`);
     } finally {
       returnTo(before);
@@ -89,6 +110,10 @@ export class NetNs implements Disposable {
   [Symbol.dispose](): void {
     this.#fd[Symbol.dispose]();
   }
+}
+
+function openToRead(path: string, flags = 0): Fd {
+  return new Fd(libc.open(path, O_RDONLY | O_CLOEXEC | flags));
 }
 
 /**

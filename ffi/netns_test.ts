@@ -12,6 +12,7 @@ import { SyscallError } from "./errno.ts";
 import { inNetns, isMissingNetns, NetNs, unbindNetNs } from "./netns.ts";
 import { OWN_NETNS } from "./own_netns.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { WriteLease } from "../tests/_harness/write_lease.ts";
 
 /** Names the namespace of this thread, such as `net:[4026531840]`. */
 function currentName(): string {
@@ -215,6 +216,35 @@ rootTest("isMissingNetns() knows how namespaces are missing", async (t) => {
   });
   await t.step("a namespace", () => {
     assertEquals(enter(hosts.sandbox.path), undefined);
+  });
+});
+
+rootTest("NetNs.openUntrusted() opens nothing but namespaces", async (t) => {
+  using hosts = TestHosts.create();
+  const leased = makeFile(hosts);
+  const link = `${hosts.directory}/link`;
+  await Deno.symlink(leased, link);
+  using lease = new WriteLease(leased);
+  const rows: [name: string, path: string, error: string][] = [
+    ["a file that another program has leased", leased, "setns: EINVAL"],
+    ["a link to it", link, "setns: EINVAL"],
+    ["a device", "/dev/null", "setns: EINVAL"],
+    ["no such path", `${hosts.directory}/none`, "open: ENOENT"],
+    ["a path through a file", `${leased}/net`, "open: ENOTDIR"],
+  ];
+  await eachRow(t, rows, ([, path, message]) => {
+    const error = assertThrows(() => NetNs.openUntrusted(path), SyscallError);
+    assertEquals(error.message, message);
+    assertEquals(isMissingNetns(error), true);
+  });
+  assertEquals(lease.isBroken, false);
+  await t.step("a namespace", () => {
+    using opened = NetNs.openUntrusted(hosts.sandbox.path);
+    assertEquals(inNetns(opened, currentName), nameOf(hosts.sandbox));
+  });
+  await t.step("a file that NetNs.open() opens", () => {
+    assertThrows(() => NetNs.open(leased), SyscallError, "open: EAGAIN");
+    assertEquals(lease.isBroken, true);
   });
 });
 

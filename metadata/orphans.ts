@@ -12,7 +12,7 @@ import type { Ip } from "../net/ip.ts";
 
 /** Evidence of which containers of a node are alive. */
 export interface Evidence {
-  /** Whether a CNI plugin of any program is running on this host. */
+  /** Whether root is running a CNI plugin of any program on this host. */
   readonly isBusy: boolean;
   /** Reports whether a path leads to a container's namespace. */
   isAlive(netns: string): boolean;

@@ -286,6 +286,44 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "listLiving() takes addresses and attachments from the runtime's cache",
     ],
   ],
+  "Evidence of living containers": [
+    [
+      "a process puts a device or a leased file where a namespace was mounted",
+      "no file is opened that is not a namespace",
+      "plugins/parts/evidence/processes_test.ts",
+      "evidence: no file is opened that is not a namespace",
+    ],
+    [
+      "a process replaces its descriptor of a namespace between two looks",
+      "the file is compared before it is opened",
+      "ffi/netns_test.ts",
+      "NetNs.openUntrusted() opens nothing but namespaces",
+    ],
+    [
+      "a namespace has a million addresses",
+      "the list ends at a limit",
+      "ffi/netlink/socket_test.ts",
+      "NetlinkSocket receives lists up to its limit",
+    ],
+    [
+      "a container hides its address among too many others",
+      "everything is kept if not all addresses could be read",
+      "plugins/parts/evidence/processes_test.ts",
+      "evidence: too many addresses keep all resources",
+    ],
+    [
+      "command lines, environments and lists of mounts of gigabytes",
+      "only the beginning is read",
+      "base/process/process_files_test.ts",
+      "readStart() reads as much as it may",
+    ],
+    [
+      "a user's process has the environment of a plugin, so that orphans are kept",
+      "only processes of root count as plugins",
+      "plugins/parts/evidence/processes_test.ts",
+      "evidence: only root's processes are running plugins",
+    ],
+  ],
   "The host's loopback": [
     [
       "a container with CAP_NET_RAW or a neighbour sends packets to 127.0.0.1 through a link that portmap has opened",

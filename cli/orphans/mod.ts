@@ -10,7 +10,7 @@
  *   on the host that leads into one.
  * - No lease of the container is for an address that a namespace has.
  * - No process names the container: in its command line or control group, as
- *   shims and pod processes do, or in its environment, as CNI plugins do.
+ *   shims and pod processes do, or in its environment, as CNI plugins of root do.
  * - No network namespace but the host's has one of the orphan's addresses.
  * - No container runtime has a directory for the container, which also one without
  *   a process has, such as a checkpointed one.
@@ -114,7 +114,7 @@ function hiddenProcesses(): Error {
 }
 
 async function gatherEvidence(
-  { hostNetns, graceMs }: OrphanSearchOptions,
+  { hostNetns, graceMs, log }: OrphanSearchOptions,
   { pluginOrphans, places, caches }: {
     readonly pluginOrphans: OrphansByType;
     readonly places: StatePlaces;
@@ -130,6 +130,10 @@ async function gatherEvidence(
     ),
   });
   if (!evidence.isWhole) throw hiddenProcesses();
+  const { unread: reason } = evidence;
+  if (reason !== undefined) {
+    log.warn("Cannot determine which containers were deleted", { reason });
+  }
   return evidence;
 }
 

@@ -10,7 +10,7 @@ import { type Bytes, concat } from "../../net/bytes.ts";
 import type { Fd } from "../file/fd.ts";
 import * as libc from "../libc.ts";
 import { dropAnswers, enlargeSendBuffer, receive } from "./datagram.ts";
-import { decodeDone, decodeError } from "./error.ts";
+import { decodeDone, decodeError, NetlinkError } from "./error.ts";
 import {
   ControlType,
   encodeMessage,
@@ -29,6 +29,8 @@ import {
  * asked for.
  */
 const MAX_SEQUENCE = 0xffff_ffff;
+/** Source: include/uapi/asm-generic/errno.h. */
+const EMSGSIZE = 90;
 
 /** Which answers to receive. */
 export interface AnswerOptions {
@@ -49,18 +51,24 @@ export interface Batch {
 /** The descriptor of a socket, and where its sequence numbers are. */
 export class Connection {
   readonly #fd: Fd;
+  readonly #mostAnswers: number;
   #sequence = 0;
 
-  /** @param fd Borrowed, not closed */
-  constructor(fd: Fd) {
+  /**
+   * @param fd Borrowed, not closed
+   * @param mostAnswers How many answers to one request are received
+   */
+  constructor(fd: Fd, mostAnswers: number) {
     this.#fd = fd;
+    this.#mostAnswers = mostAnswers;
   }
 
   /**
    * Sends a request, and receives everything up to the verdict on it.
    *
    * @returns The answers to the request, undecoded
-   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
+   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it;
+   *   EMSGSIZE if there are more answers than are received
    */
   ask(
     request: EncodedRequest,
@@ -87,6 +95,12 @@ export class Connection {
           return replies;
         }
         if (reply.type === answer) return replies;
+      }
+      if (replies.length > this.#mostAnswers) {
+        throw new NetlinkError(request.name, EMSGSIZE, {
+          object: request.describe(),
+          extAck: `more than ${this.#mostAnswers} answers`,
+        });
       }
     }
   }

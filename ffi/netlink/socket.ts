@@ -63,19 +63,25 @@ export class NetlinkSocket implements Disposable {
   /** Collects requests instead of sending them. */
   #collected: EncodedRequest[] | undefined;
 
-  private constructor(fd: Fd) {
+  private constructor(fd: Fd, mostAnswers: number) {
     this.#fd = fd;
-    this.#connection = new Connection(fd);
+    this.#connection = new Connection(fd, mostAnswers);
   }
 
   /**
    * Opens a socket inside a namespace.
    *
    * @param protocol One of {@linkcode Protocol}
+   * @param mostAnswers How many objects a list may have. Requests for longer lists
+   *   fail with EMSGSIZE; the socket must then be closed
    * @throws {SyscallError} If the namespace cannot be entered, or EPROTONOSUPPORT
    */
-  static open(netns: NetNs, protocol: number): NetlinkSocket {
-    return new NetlinkSocket(openSocket(netns, protocol));
+  static open(
+    netns: NetNs,
+    protocol: number,
+    mostAnswers = Infinity,
+  ): NetlinkSocket {
+    return new NetlinkSocket(openSocket(netns, protocol), mostAnswers);
   }
 
   /**

@@ -119,6 +119,21 @@ rootTest("NetlinkSocket.open() fails cleanly with the kernel's text", () => {
   }
 });
 
+rootTest("NetlinkSocket receives lists up to its limit", () => {
+  using hosts = TestHosts.create();
+  const count = (most: number): number => {
+    using socket = NetlinkSocket.open(hosts.host, Protocol.Route, most);
+    return socket.dump(getLink, { header: {} }, newLink).length;
+  };
+  const links = count(Infinity);
+  assertEquals(count(links + 1), links);
+  const error = assertThrows(() => count(0), NetlinkError);
+  assertEquals(
+    error.message,
+    "RTM_GETLINK list: EMSGSIZE: more than 0 answers",
+  );
+});
+
 /** Lists the ports of the rtnetlink sockets in a namespace. */
 function rtnetlinkPorts(netns: NetNs): string[] {
   const table = inNetns(

@@ -11,6 +11,9 @@ import { AddressRequests } from "./address.ts";
 import { LinkRequests } from "./link.ts";
 import { RouteRequests } from "./route.ts";
 
+/** How many objects a list of a container's namespace may have. */
+const MOST_OBJECTS = 65_536;
+
 /** One open namespace with one netlink socket in it. */
 export class Rtnl implements Disposable {
   /** For requests that this class does not have. Owned by this object. */
@@ -39,9 +42,24 @@ export class Rtnl implements Disposable {
    * namespace (see `isMissingNetns`)
    */
   static open(path: string): Rtnl {
-    const netns = NetNs.open(path);
+    return Rtnl.#openIn(NetNs.open(path), Infinity);
+  }
+
+  /**
+   * Opens the namespace at a path that a container or another user controls, as
+   * {@linkcode NetNs.openUntrusted} does. Lists of more than 65 536 objects fail with
+   * EMSGSIZE, because they could fill the memory; close it then.
+   *
+   * @throws {SyscallError} As {@linkcode Rtnl.open}
+   */
+  static openUntrusted(path: string): Rtnl {
+    return Rtnl.#openIn(NetNs.openUntrusted(path), MOST_OBJECTS);
+  }
+
+  static #openIn(netns: NetNs, mostAnswers: number): Rtnl {
     try {
-      return new Rtnl(netns, NetlinkSocket.open(netns, Protocol.Route));
+      const socket = NetlinkSocket.open(netns, Protocol.Route, mostAnswers);
+      return new Rtnl(netns, socket);
     } catch (error) {
       netns[Symbol.dispose]();
       throw error;

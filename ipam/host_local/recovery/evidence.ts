@@ -100,7 +100,11 @@ export async function gatherEvidence(
   );
   try {
     const evidence = await NodeEvidence.gather({ hostNetns, ...sight });
-    if (evidence.isWhole) return evidence;
+    const { isWhole, unread: reason } = evidence;
+    if (reason !== undefined) {
+      log.warn("Cannot determine which containers were deleted", { reason });
+    }
+    if (isWhole) return evidence;
     log.debug(
       "Cannot determine which containers were deleted: processes are hidden",
     );

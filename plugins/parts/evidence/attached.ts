@@ -100,7 +100,7 @@ function listInside(
   cached: readonly CachedAttachment[],
 ): Found[] {
   const id = findFileId(path);
-  using netns = Rtnl.open(path);
+  using netns = Rtnl.openUntrusted(path);
   const found = netns.link.list().filter(isOfNetwork).flatMap((link) => {
     const owner = findLinkOwner(link);
     if (owner === undefined) return [];

@@ -25,6 +25,8 @@ import type { Ip } from "../../../net/ip.ts";
 import { listContainerIds } from "./containers.ts";
 import {
   listNamespaceAddresses,
+  LONG_ID,
+  type NamespaceAddresses,
   type Processes,
   readProcesses,
 } from "./processes.ts";
@@ -41,10 +43,9 @@ export interface EvidenceOptions {
   readonly leases: readonly FoundLease[];
   /** Younger orphans are kept, in ms. */
   readonly graceMs: number;
+  /** How many addresses of containers are read; 262 144 by default. */
+  readonly mostAddresses?: number;
 }
-
-/** Processes name a container by its ID if that has so many characters. */
-const LONG_ID = 12;
 
 /** The living containers of this node, at one time. */
 export class NodeEvidence implements Evidence {
@@ -61,8 +62,11 @@ export class NodeEvidence implements Evidence {
   /** The living containers that are known to have an address. */
   readonly #holders = new Map<string, Set<string>>();
   readonly #processes: Processes;
-  /** What names containers in processes, as one text. */
-  readonly #text: string;
+  /**
+   * What could not be read, because there is too much of it; undefined if all was read.
+   * Otherwise no container is known to be deleted.
+   */
+  readonly unread: string | undefined;
 
   /**
    * Looks at all processes, namespaces and cached attachments.
@@ -72,25 +76,32 @@ export class NodeEvidence implements Evidence {
   static async gather(options: EvidenceOptions): Promise<NodeEvidence> {
     const hostId = findFileId(options.hostNetns);
     const processes = await readProcesses();
-    const { namespaces } = processes;
-    const used = await listNamespaceAddresses(namespaces, hostId);
-    return new NodeEvidence(options, processes, used.map(String));
+    const addresses = await listNamespaceAddresses(
+      processes.namespaces,
+      hostId,
+      options.mostAddresses,
+    );
+    return new NodeEvidence(options, processes, addresses);
   }
 
   private constructor(
     { hostNetns, caches, leases, graceMs }: EvidenceOptions,
     processes: Processes,
-    used: readonly string[],
+    addresses: NamespaceAddresses,
   ) {
     this.#hostId = findFileId(hostNetns);
     this.#graceMs = graceMs;
     this.#processes = processes;
-    this.#text = processes.texts.join("\n");
+    let unread = processes.unread ?? addresses.unread;
     this.#known = new Set([
       ...processes.plugins.map(({ container }) => container),
       // The containers that runtimes have, also without a process.
-      ...listContainerIds(processes.roots),
+      ...listContainerIds(processes.roots, (path) => {
+        unread ??= `"${path}" is too large`;
+      }),
     ]);
+    this.unread = unread;
+    const used = addresses.ips.map(String);
     this.#addresses = new Set(used);
     this.#uses = new Map(
       [...Map.groupBy(used, (ip) => ip)].map(([ip, all]) => [ip, all.length]),
@@ -150,7 +161,7 @@ export class NodeEvidence implements Evidence {
     return this.#processes.areAll;
   }
 
-  /** Whether a CNI plugin is running on this host, of any program. */
+  /** Whether root is running a CNI plugin on this host, of any program. */
   get isBusy(): boolean {
     return this.#processes.plugins.some(({ namespaceId }) =>
       namespaceId === this.#hostId
@@ -178,6 +189,7 @@ export class NodeEvidence implements Evidence {
    * @returns Undefined if it is alive, or there is no evidence
    */
   findReason(owner: OrphanOwner): Reason | undefined {
+    if (this.unread !== undefined) return undefined;
     const { container = "", addresses = [], netns = "", since } = owner;
     if (since !== undefined && this.isYoung(since)) return undefined;
     if (netns !== "" && this.isAlive(netns)) return undefined;
@@ -207,7 +219,10 @@ export class NodeEvidence implements Evidence {
       this.#sorted ??= [...this.#known].sort();
       if (hasPrefix(this.#sorted, container)) return true;
     }
-    return container.length >= LONG_ID && this.#text.includes(container);
+    const { words } = this.#processes;
+    return container.length >= LONG_ID &&
+      (words.has(container) ||
+        words.values().some((word) => word.includes(container)));
   }
 }
 

@@ -1,13 +1,20 @@
 /**
  * The processes and network namespaces of this machine.
  *
+ * Any user can start processes and create namespaces with any content. So only a part
+ * of each is read, and no file is opened that is not a namespace.
+ *
  * @module
  */
 
 import { yieldToEventLoop } from "../../../base/deadline.ts";
+import { describeError } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import { fileIdOf, findFileId } from "../../../base/files/same_file.ts";
+import { readLines, readStart } from "../../../base/process/process_files.ts";
+import { isErrno } from "../../../ffi/errno.ts";
 import { isMissingNetns } from "../../../ffi/netns.ts";
+import { OWN_NETNS } from "../../../ffi/own_netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Ip } from "../../../net/ip.ts";
 
@@ -30,19 +37,47 @@ export interface Processes {
    * host's as a container sees it, or a runtime's whose service has its own.
    */
   readonly roots: readonly string[];
-  /** Command lines and control groups, in which runtimes name containers. */
-  readonly texts: readonly string[];
+  /**
+   * Words of command lines and control groups, in which runtimes name containers, if
+   * they have at least {@linkcode LONG_ID} characters.
+   */
+  readonly words: ReadonlySet<string>;
   /**
    * Whether these are all processes of the node: there are kernel threads or a
    * container runtime among them. In a pod with a PID namespace of its own, those of
    * other pods are hidden.
    */
   readonly areAll: boolean;
+  /** What was too much to be read; undefined if nothing was. */
+  readonly unread: string | undefined;
 }
+
+/** The addresses in namespaces. */
+export interface NamespaceAddresses {
+  readonly ips: readonly Ip[];
+  /** What could not be read; undefined if all was. */
+  readonly unread: string | undefined;
+}
+
+/** Processes name a container by its ID if that has so many characters. */
+export const LONG_ID = 12;
 
 /** Names of kernel threads and container runtimes, cut to the kernel's 15 bytes. */
 const OF_NODES =
   /^(kthreadd|containerd(-.*)?|dockerd|crio|conmon(rs)?|kubelet|kubelite|k3s(-.*)?|k0s|podman|nerdctl)$/;
+
+/** Words that can contain the ID of a container. */
+const WORD = new RegExp(`[\\w.-]{${LONG_ID},}`, "g");
+
+/**
+ * How many characters all words may have together. A node with 1 000 containers has
+ * about 300 000.
+ */
+const MOST_CHARACTERS = 8 * 1024 * 1024;
+/** How much is read of an environment, to whose end runtimes add their variables. */
+const MOST_ENVIRONMENT = 1024 * 1024;
+/** How much is read of the mounts of one namespace, and of all, in bytes. */
+const MOST_MOUNTS = 16 * 1024 * 1024, MOST_MOUNTS_IN_ALL = 16 * MOST_MOUNTS;
 
 /**
  * Reads what the processes show, other than this one. Lets the event loop run.
@@ -50,42 +85,47 @@ const OF_NODES =
  * @throws {Error} If some may not be looked at
  */
 export async function readProcesses(): Promise<Processes> {
-  let areAll = false;
+  let areAll = false, characters = 0;
   const namespaces = new Map<string, string>();
-  const plugins: RunningPlugin[] = [], texts: string[] = [];
+  const plugins: RunningPlugin[] = [], words = new Set<string>();
   const mounts = new Map([[findFileId("/proc/self/ns/mnt"), "/proc/self"]]);
   for (const name of listPids()) {
     await yieldToEventLoop();
     const path = `/proc/${name}/ns/net`;
     const id = findIdOrRefuse(path);
     if (id !== undefined && !namespaces.has(id)) namespaces.set(id, path);
-    for (const held of listHeld(`/proc/${name}/fd`)) {
-      const heldId = findFileId(held);
+    for (const held of listEntries(`/proc/${name}/fd`)) {
+      await yieldToEventLoop();
+      const heldId = findHeldId(held);
       if (heldId !== undefined && !namespaces.has(heldId)) {
         namespaces.set(heldId, held);
       }
     }
     if (Number(name) === Deno.pid) continue;
+    for (const file of ["cmdline", "cgroup"]) {
+      for (const [word] of readStart(`/proc/${name}/${file}`).matchAll(WORD)) {
+        if (characters > MOST_CHARACTERS || words.has(word)) continue;
+        characters += word.length;
+        words.add(word);
+      }
+    }
+    const status = readStart(`/proc/${name}/status`);
+    areAll ||= OF_NODES.test(/^Name:\t(.*)$/m.exec(status)?.[1] ?? "");
+    if (!isOfRoot(status)) continue;
     const mountId = findFileId(`/proc/${name}/ns/mnt`);
     if (!mounts.has(mountId)) mounts.set(mountId, `/proc/${name}`);
-    texts.push(readOf(name, "cmdline"), readOf(name, "cgroup"));
-    areAll ||= OF_NODES.test(readOf(name, "comm").trimEnd());
     const plugin = findPlugin(name);
     if (plugin !== undefined) plugins.push({ ...plugin, namespaceId: id });
   }
-  const roots: string[] = [], mounted = new Map<string, string>();
-  for (const directory of mounts.values()) {
-    const root = directory === "/proc/self" ? "" : `${directory}/root`;
-    const points = listMounted(directory);
-    if (root !== "" && points.length > 0) roots.push(root);
-    for (const point of points) {
-      const id = findFileId(root + point);
-      if (id !== undefined && !mounted.has(id)) mounted.set(id, root + point);
-    }
-  }
+  const { mounted, roots, areAllRead } = await readMounts(mounts.values());
+  const unread = characters > MOST_CHARACTERS
+    ? "the command lines of all processes are too long"
+    : areAllRead
+    ? undefined
+    : "there are too many mounts";
   // A mount outlives the processes in its namespace.
   const all = new Map([...namespaces, ...mounted]);
-  return { namespaces: all, roots, plugins, texts, areAll };
+  return { namespaces: all, roots, plugins, words, areAll, unread };
 }
 
 /**
@@ -96,7 +136,9 @@ export async function listRunningPlugins(): Promise<RunningPlugin[]> {
   const plugins: RunningPlugin[] = [];
   for (const name of listPids()) {
     await yieldToEventLoop();
-    const plugin = Number(name) === Deno.pid ? undefined : findPlugin(name);
+    if (Number(name) === Deno.pid) continue;
+    if (!isOfRoot(readStart(`/proc/${name}/status`))) continue;
+    const plugin = findPlugin(name);
     if (plugin === undefined) continue;
     const namespaceId = findFileId(`/proc/${name}/ns/net`);
     plugins.push({ ...plugin, namespaceId });
@@ -104,21 +146,31 @@ export async function listRunningPlugins(): Promise<RunningPlugin[]> {
   return plugins;
 }
 
-/** Returns what the environment of a process says of a plugin's call, if it is one. */
+/**
+ * Reports whether root runs a process: any other user can give a process the environment
+ * of a plugin, also a program that becomes root, such as `su`, and can mount anything in
+ * a mount namespace.
+ *
+ * @param status Its file in /proc. The IDs are those of this process's user namespace
+ */
+function isOfRoot(status: string): boolean {
+  return /^Uid:\t0\t0\t0\t0$/m.test(status);
+}
+
+/**
+ * Returns what the environment of a process says of a plugin's call, if it is one. No
+ * runtime can cache an attachment of a container with a longer ID.
+ */
 function findPlugin(
   pid: string,
 ): Pick<RunningPlugin, "command" | "container"> | undefined {
-  const environment = `\0${readOf(pid, "environ")}`;
-  const command = /\0CNI_COMMAND=([^\0]+)/.exec(environment)?.[1];
-  const container = /\0CNI_CONTAINERID=([^\0]+)/.exec(environment)?.[1];
+  const text = readStart(`/proc/${pid}/environ`, MOST_ENVIRONMENT);
+  const find = (name: string): string | undefined =>
+    new RegExp(`(?:^|\0)${name}=([^\0]{1,255})(?:\0|$)`).exec(text)?.[1];
+  const command = find("CNI_COMMAND"), container = find("CNI_CONTAINERID");
   return command === undefined || container === undefined
     ? undefined
     : { command, container };
-}
-
-/** Reads a file of a process; empty if that is not possible. */
-function readOf(pid: string, file: string): string {
-  return ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/${file}`)) ?? "";
 }
 
 function listPids(): string[] {
@@ -144,54 +196,96 @@ function findIdOrRefuse(path: string): string | undefined {
   }
 }
 
-/** Lists the descriptors with which a process holds network namespaces. */
-function listHeld(directory: string): string[] {
+function listEntries(directory: string): string[] {
   const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
-  return entries.map(({ name }) => `${directory}/${name}`).filter((path) =>
-    ifPossible(() => Deno.readLinkSync(path))?.startsWith("net:[")
-  );
+  return entries.map(({ name }) => `${directory}/${name}`);
 }
 
-/** Lists the paths at which a process has namespaces mounted. */
-function listMounted(directory: string): string[] {
-  const table = ifPossible(() =>
-    Deno.readTextFileSync(`${directory}/mountinfo`)
+/** Returns the network namespace that a descriptor of a process holds, if it is one. */
+function findHeldId(path: string): string | undefined {
+  const name = ifPossible(() => Deno.readLinkSync(path)) ?? "";
+  return name.startsWith("net:[") ? idOf(name) : undefined;
+}
+
+/** Returns the device and inode of a namespace that the kernel names `net:[INODE]`. */
+function idOf(name: string): string {
+  return `${Deno.statSync(OWN_NETNS).dev}:${name.slice(5, -1)}`;
+}
+
+/** The network namespaces that are mounted in mount namespaces. */
+interface Mounts {
+  /** A path of each, by its device and inode. */
+  readonly mounted: ReadonlyMap<string, string>;
+  /** The roots of other mount namespaces that have some. */
+  readonly roots: readonly string[];
+  /** Whether the limits sufficed. */
+  readonly areAllRead: boolean;
+}
+
+/** @param directories A process in each mount namespace */
+async function readMounts(directories: Iterable<string>): Promise<Mounts> {
+  const roots: string[] = [], mounted = new Map<string, string>();
+  let left = MOST_MOUNTS_IN_ALL, areAllRead = true;
+  for (const directory of directories) {
+    const root = directory === "/proc/self" ? "" : `${directory}/root`;
+    let hasAny = false;
+    const most = Math.min(MOST_MOUNTS, left);
+    const read = await readLines(`${directory}/mountinfo`, most, (line) => {
+      const [, , , name = "", point = ""] = line.split(" ", 5);
+      if (!name.startsWith("net:[")) return;
+      hasAny = true;
+      const id = idOf(name), path = root + unescapePath(point);
+      // What is mounted over it has another ID.
+      if (!mounted.has(id) && findFileId(path) === id) mounted.set(id, path);
+    });
+    if (root !== "" && hasAny) roots.push(root);
+    left -= read;
+    if (read >= most) areAllRead = false;
+  }
+  return { mounted, roots, areAllRead };
+}
+
+function unescapePath(path: string): string {
+  return path.replaceAll(
+    /\\(\d{3})/g,
+    (_, octal) => String.fromCharCode(parseInt(octal, 8)),
   );
-  return (table ?? "").split("\n").flatMap((line) => {
-    const [, , , root = "", point = ""] = line.split(" ");
-    if (!root.startsWith("net:[")) return [];
-    return point.replaceAll(
-      /\\(\d{3})/g,
-      (_, octal) => String.fromCharCode(parseInt(octal, 8)),
-    );
-  });
 }
 
 /**
- * Lists the addresses in all namespaces but the host's.
+ * Lists the addresses in all namespaces but the host's. Lets the event loop run.
  *
- * @throws {SyscallError} If a namespace cannot be entered
+ * @param most How many addresses are read
+ * @throws {SyscallError} setns: EPERM if this process may not enter namespaces
  */
 export async function listNamespaceAddresses(
   namespaces: Processes["namespaces"],
   hostId: string | undefined,
-): Promise<Ip[]> {
-  const addresses: Ip[] = [];
+  most = 262_144,
+): Promise<NamespaceAddresses> {
+  const ips: Ip[] = [];
+  let unread: string | undefined;
   for (const [id, path] of namespaces) {
     await yieldToEventLoop();
-    if (id !== hostId) addresses.push(...listAddresses(id, path));
+    if (id === hostId) continue;
+    try {
+      for (const ip of listAddresses(path)) ips.push(ip);
+    } catch (error) {
+      // It has ended since; a descriptor may be of another file by now.
+      if (isMissingNetns(error) || findFileId(path) !== id) continue;
+      if (isErrno(error, "EPERM")) throw error;
+      unread = `cannot read the addresses in "${path}": ${
+        describeError(error)
+      }`;
+    }
+    if (ips.length <= most) continue;
+    return { ips, unread: `namespaces have more than ${most} addresses` };
   }
-  return addresses;
+  return { ips, unread };
 }
 
-function listAddresses(id: string, path: string): Ip[] {
-  try {
-    using rtnl = Rtnl.open(path);
-    return rtnl.address.list().map(({ address }) => address.ip)
-      .filter((ip) => !ip.isLoopback);
-  } catch (error) {
-    // It has ended since; a descriptor may be of another file by now.
-    if (isMissingNetns(error) || findFileId(path) !== id) return [];
-    throw error;
-  }
+function listAddresses(path: string): Ip[] {
+  using rtnl = Rtnl.openUntrusted(path);
+  return rtnl.address.list().map(({ address }) => address.ip)
+    .filter((ip) => !ip.isLoopback);
 }
