@@ -641,6 +641,52 @@ export function comparedValues(expressions: readonly Expression[]): Bytes[] {
   );
 }
 
+/** A comparison of a rule. */
+export interface Comparison {
+  /** Where the value begins in its header; undefined outside of packets. */
+  readonly offset: number | undefined;
+  /** The kernel's number of the operator. */
+  readonly operator: number | undefined;
+  /** The bytes that have bits that are compared. */
+  readonly value: Bytes;
+  /** How many bits are compared. */
+  readonly prefixLength: number;
+}
+
+/**
+ * Lists the comparisons of a rule, in order. The result is the same for rules that
+ * load a whole address and mask it, and rules that load only the bytes of a subnet.
+ */
+export function listComparisons(
+  expressions: readonly Expression[],
+): Comparison[] {
+  let offset: number | undefined, masked: number | undefined;
+  return expressions.flatMap(({ name, data }) => {
+    if (name === "payload" || name === "meta") {
+      offset = name === "meta"
+        ? undefined
+        : payloadAttributes.decode(data).offset;
+      masked = undefined;
+    } else if (name === "bitwise") {
+      masked = countLeadingOnes(bitwiseAttributes.decode(data).mask?.value);
+    } else if (name === "cmp") {
+      const { operator, data: compared } = compareAttributes.decode(data);
+      const bytes = compared?.value ?? new Uint8Array(0);
+      const prefixLength = masked ?? bytes.length * 8;
+      const value = bytes.slice(0, Math.ceil(prefixLength / 8));
+      return [{ offset, operator, value, prefixLength }];
+    }
+    return [];
+  });
+}
+
+function countLeadingOnes(bytes: Bytes = new Uint8Array(0)): number {
+  const first = bytes.findIndex((byte) => byte !== 0xff);
+  if (first < 0) return bytes.length * 8;
+  // Math.clz32() counts the zeros of 32 bits.
+  return first * 8 + Math.clz32(~((bytes[first] ?? 0) << 24));
+}
+
 /** Reports whether a rule compares addresses or links, by itself or with a set. */
 export function namesAddressOrLink(
   expressions: readonly Expression[],

@@ -44,6 +44,7 @@ import {
   decide,
   type Expression,
   jumpTo,
+  listComparisons,
   matchNetwork,
   newSourceOf,
   verdictOf,
@@ -255,11 +256,12 @@ function listMissing(
 
 /**
  * Returns a normal form of a rule for all releases of iptables: some compare
- * all bytes of a subnet, others leave out the zeros at its end.
+ * all bytes of a subnet under a mask, others only its own bytes.
  */
 function meaningOf(expressions: readonly Expression[]): string {
-  const values = comparedValues(expressions)
-    .map((value) => value.toHex().replace(/(00)+$/, ""));
+  const values = listComparisons(expressions).map((
+    { offset, operator, value, prefixLength },
+  ) => `${offset} ${operator} ${value.toHex()}/${prefixLength}`);
   const { code, chain } = verdictOf(expressions) ?? {};
   const source = newSourceOf(expressions)?.toHex();
   return [...values, `source ${source}`, code, chain].join(" ");
