@@ -6,6 +6,7 @@
 
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
+import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressFamily, AF_BRIDGE, AF_UNSPEC } from "./constants.ts";
@@ -116,16 +117,24 @@ export class NeighborRequests {
   listForwarding(): ForwardingEntry[] {
     const request = { header: { family: AF_BRIDGE } };
     return this.#socket.dump(getNeighbor, request, newNeighbor)
-      .flatMap(({ header, attributes: { linkLayerAddress: mac, master } }) =>
-        header.family !== AF_BRIDGE || mac === undefined || master === undefined
-          ? []
-          : [{
-            ifindex: header.ifindex,
-            bridgeIndex: master,
-            mac,
-            isStatic: (header.state & (NUD_NOARP | NUD_PERMANENT)) !== 0,
-          }]
-      );
+      .flatMap((answer) => forwardingOf(answer) ?? []);
+  }
+
+  /**
+   * Finds where a bridge sends untagged frames for a MAC.
+   *
+   * @returns Undefined without an entry, and on Linux before 5.0, which finds none
+   */
+  findForwarding(bridgeIndex: number, mac: Mac): ForwardingEntry | undefined {
+    try {
+      return forwardingOf(this.#socket.get(getNeighbor, {
+        header: { family: AF_BRIDGE },
+        attributes: { linkLayerAddress: mac, master: bridgeIndex },
+      }, newNeighbor));
+    } catch (error) {
+      if (isErrno(error, "ENOENT", "EOPNOTSUPP")) return undefined;
+      throw error;
+    }
   }
 
   /** Lists the neighbours on one link, or of one family, or all. */
@@ -151,4 +160,18 @@ export class NeighborRequests {
         }]
     );
   }
+}
+
+function forwardingOf(
+  { header, attributes: { linkLayerAddress: mac, master } }: ReturnType<
+    typeof newNeighbor.decode
+  >,
+): ForwardingEntry | undefined {
+  if (header.family !== AF_BRIDGE || mac === undefined) return undefined;
+  return master === undefined ? undefined : {
+    ifindex: header.ifindex,
+    bridgeIndex: master,
+    mac,
+    isStatic: (header.state & (NUD_NOARP | NUD_PERMANENT)) !== 0,
+  };
 }

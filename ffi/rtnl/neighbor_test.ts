@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import { ignoreUnless, rootTest } from "../../testing/capabilities.ts";
@@ -7,7 +7,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
-import { NeighborRequests } from "./neighbor.ts";
+import { type ForwardingEntry, NeighborRequests } from "./neighbor.ts";
 
 const IPV4 = Ip.parse("10.1.2.3");
 const IPV6 = Ip.parse("2001:db8::3");
@@ -111,13 +111,21 @@ rootTest("NeighborRequests.listForwarding() has ports and MACs", () => {
   runIn(host, "bridge", ...add);
   const found = new NeighborRequests(rtnl.socket).listForwarding()
     .filter(({ mac }) => mac.hex === MAC.hex);
-  const bridgeIndex = rtnl.link.get("br0").index;
-  assertEquals(found, [{
+  const { index: bridgeIndex, mac: own } = rtnl.link.get("br0");
+  const entry = {
     ifindex: fixture.first,
     bridgeIndex,
     mac: MAC,
     isStatic: true,
-  }]);
+  };
+  assertEquals(found, [entry]);
+  assert(own !== undefined);
+  const neighbor = new NeighborRequests(rtnl.socket);
+  const find = (mac: Mac): ForwardingEntry | undefined =>
+    neighbor.findForwarding(bridgeIndex, mac);
+  assertEquals([find(MAC), find(Mac.random())], [entry, undefined]);
+  // The kernel gave the bridge the MAC of its port.
+  assertEquals(find(own)?.ifindex, fixture.first);
 });
 
 rootTest("NeighborRequests.list() has no MAC before the reply", () => {

@@ -6,10 +6,12 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { filtersVlans, type Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
 import { Mac } from "../../net/mac.ts";
 import { withAction } from "../parts/link/configure_link.ts";
 import { readyHostEndForIpv6 } from "../parts/address/ipv6.ts";
@@ -24,14 +26,21 @@ export type WantedBridge = Pick<
 /**
  * Ensures that the bridge exists, is up, and has the options that the
  * attachment needs. An existing bridge keeps its MTU and all options that the
- * attachment does not need.
+ * attachment does not need. From then on, its MAC does not change as ports come and
+ * go: neighbours and DHCP servers remember it.
  *
+ * @param sysfs Path of the mounted sysfs
  * @throws {CniError} 7 if another kind of link has the name
  * @throws {Error} If the kernel refuses; EOPNOTSUPP if it lacks VLANs, with the
  *   missing kernel option and the keys that need it
  */
-export function ensureBridge(host: Rtnl, wanted: WantedBridge): Link {
-  const link = host.link.find(wanted.bridge) ?? addBridge(host, wanted);
+export function ensureBridge(
+  host: Rtnl,
+  wanted: WantedBridge,
+  sysfs = "/sys",
+): Link {
+  const present = host.link.find(wanted.bridge);
+  const link = present ?? addBridge(host, wanted);
   if (link.kind !== "bridge") {
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
@@ -40,7 +49,7 @@ export function ensureBridge(host: Rtnl, wanted: WantedBridge): Link {
   }
   return withAction(`set up bridge "${link.name}"`, () => {
     completeBridge(host, link, wanted);
-    return link.mac?.hex === NO_MAC ? giveMac(host, link) : link;
+    return present === undefined ? link : keepMac(host, link, sysfs);
   });
 }
 
@@ -49,8 +58,6 @@ const NO_MAC = "000000000000";
 
 function addBridge(host: Rtnl, wanted: WantedBridge): Link {
   const { bridge: name, mtu } = wanted;
-  // With its own MAC: by default it has a port's, which changes as ports come
-  // and go.
   const mac = Mac.random();
   const vlanFiltering = hasVlans(wanted) ? true : undefined;
   return withAction(`create bridge "${name}"`, () => {
@@ -111,25 +118,44 @@ function isVlanRefusal(error: unknown): boolean {
     error.extAck === "";
 }
 
-function giveMac(host: Rtnl, link: Link): Link {
-  const mac = Mac.random();
-  host.link.set(link.index, { mac });
+/** Source: include/uapi/linux/netdevice.h `NET_ADDR_SET`. */
+const SET_BY_USER = "3";
+
+/**
+ * Keeps the kernel from replacing a bridge's MAC by a port's. Before any port is
+ * added, because another attachment would take a port's MAC for the bridge's.
+ *
+ * Source: net/bridge/br_stp_if.c `br_stp_recalculate_bridge_id`.
+ */
+function keepMac(host: Rtnl, link: Link, sysfs: string): Link {
+  const { index, mac: present } = link;
+  const mac = present === undefined || present.hex === NO_MAC
+    ? Mac.random()
+    : present;
+  if (mac === present && isSetByUser(host, link, mac, sysfs)) return link;
+  host.link.set(index, { mac });
   return { ...link, mac };
 }
 
 /**
- * Restores a bridge's MAC if a new port has changed it. Neighbours and DHCP
- * servers remember the MAC.
- *
- * @param before The bridge before the change
- * @returns The bridge now
+ * Reports whether a bridge's MAC was set. To set it again would delete the host's
+ * neighbours on the bridge, including static ones.
  */
-export function keepMac(host: Rtnl, before: Link): Link {
-  const { index, name, mac } = before;
-  return withAction(`keep the MAC of bridge "${name}"`, () => {
-    const link = host.link.get(index);
-    if (mac === undefined || link.mac?.equals(mac)) return link;
-    host.link.set(index, { mac });
-    return { ...link, mac };
-  });
+function isSetByUser(
+  host: Rtnl,
+  { index, name, isOperational }: Link,
+  mac: Mac,
+  sysfs: string,
+): boolean {
+  const read = (file: string): string | undefined =>
+    ifPossible(() => readTextFile(`${sysfs}/class/net/${name}/${file}`))
+      ?.trim();
+  if (read("address") === mac.toString()) {
+    return read("addr_assign_type") === SET_BY_USER;
+  }
+  // The mounted sysfs is of a different namespace. A bridge with a carrier has a
+  // port, and only a MAC that was set is none of its ports'.
+  return isOperational &&
+    new NeighborRequests(host.socket).findForwarding(index, mac)?.ifindex ===
+      index;
 }

@@ -15,7 +15,8 @@ import { requireRoot, rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { ipJson, runIn, snapshot } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
-import { ensureBridge, keepMac, type WantedBridge } from "./bridge_link.ts";
+import { ensureBridge, type WantedBridge } from "./bridge_link.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const WANTED: WantedBridge = {
@@ -120,17 +121,48 @@ test("ensureBridge() gives a bridge a MAC that lost the last of its ports'", () 
   assertEquals(fixture.show().address, `${mac}`);
 });
 
-test("keepMac() gives a bridge the MAC back that a port has taken", () => {
+test("ensureBridge() has a bridge that is there keep its MAC, whichever ports come", () => {
   using fixture = new Fixture();
   fixture.ip("link add br0 type bridge");
-  const before = ensureBridge(fixture.rtnl, WANTED);
+  const { mac } = ensureBridge(fixture.rtnl, WANTED);
   fixture.ip("link add v0 address 02:00:00:00:00:01 type veth peer name v1");
   fixture.ip("link set v0 master br0");
-  assertEquals(fixture.show().address, "02:00:00:00:00:01");
-  assertEquals(keepMac(fixture.rtnl, before).mac, before.mac);
-  fixture.ip("link add v2 address 02:00:00:00:00:00 type veth peer name v3");
-  fixture.ip("link set v2 master br0");
-  assertEquals(fixture.show().address, `${before.mac}`);
+  assertEquals(fixture.show().address, `${mac}`);
+  // Another attachment, before the first one is complete.
+  assertEquals(ensureBridge(fixture.rtnl, WANTED).mac, mac);
+});
+
+test("ensureBridge() does not set a MAC that was set", async () => {
+  const MAC = "02:00:00:00:00:09";
+  const OTHER = "02:00:00:00:00:08";
+  const rows: [type: string, address: string, port: string, isSet: boolean][] =
+    [
+      ["3", MAC, MAC, true],
+      ["1", MAC, OTHER, false],
+      // /sys has the links of a different namespace.
+      ["3", OTHER, MAC, false],
+      ["1", OTHER, OTHER, true],
+    ];
+  for (const [type, address, port, isSet] of rows) {
+    using fixture = new Fixture();
+    fixture.ip("link add br0 type bridge");
+    fixture.ip("link set br0 up");
+    fixture.ip(`link add v0 up address ${port} type veth peer name v1`);
+    fixture.ip("link set v0 master br0");
+    fixture.ip("link set v1 up");
+    fixture.ip(`link set br0 address ${MAC}`);
+    await eventually("a carrier", () => fixture.show().operstate === "UP");
+    fixture.ip("neigh add 10.1.2.9 lladdr 02:00:00:00:00:07 dev br0");
+    const sysfs = `${fixture.hosts.directory}/sys`;
+    const link = `${sysfs}/class/net/br0`;
+    Deno.mkdirSync(link, { recursive: true });
+    Deno.writeTextFileSync(`${link}/addr_assign_type`, `${type}\n`);
+    Deno.writeTextFileSync(`${link}/address`, `${address}\n`);
+    ensureBridge(fixture.rtnl, WANTED, sysfs);
+    // The kernel forgets neighbours, even static ones, when a MAC is set.
+    const neighbours = runIn(fixture.hosts.host, "ip", "neigh", "show");
+    assertEquals(neighbours.includes("10.1.2.9"), isSet, `${type} ${port}`);
+  }
 });
 
 test("a bridge of ours keeps its MAC, whichever ports come and go", () => {

@@ -90,7 +90,7 @@ async function checkContainerEnd(
 
 function findBridge({ host, settings, result }: Checked): Link {
   const { name, mac } = hostInterfaceOf(result, settings.bridge);
-  // The plugin does not preserve the MAC of a bridge without addresses.
+  // The Go plugin does not keep the MAC of a bridge without addresses.
   const isKept = settings.isLayer3 && settings.isGateway;
   return checkLink(host, { name, mac: isKept ? mac : undefined }, "bridge");
 }

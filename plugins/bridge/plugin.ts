@@ -64,7 +64,7 @@ import {
   reserveMac,
 } from "./attach.ts";
 import { deleteOwnRoutes } from "./gateway.ts";
-import { ensureBridge, keepMac } from "./bridge_link.ts";
+import { ensureBridge } from "./bridge_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { bridgeNameOf, settingsOf } from "./settings.ts";
 
@@ -101,7 +101,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const { interfaces, container } = describeVeth(
       ends,
       call.args.netns,
-      describeLink(keepMac(host, link)),
+      describeLink(host.link.get(link.index)),
     );
 
     rollback.commit();

@@ -23,7 +23,7 @@ import { attachmentOf } from "../parts/owner/attachment.ts";
 import { ownPartOf, requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { openSandbox } from "../parts/sandbox/sandbox.ts";
 import { becomeGateway } from "./attach.ts";
-import { ensureBridge, keepMac } from "./bridge_link.ts";
+import { ensureBridge } from "./bridge_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { type BridgeSettings, hasVlans, settingsOf } from "./settings.ts";
 
@@ -50,7 +50,6 @@ export async function repair(
   }
   const bridge = repairBridge(host, settings, result);
   await repairPort(host, bridge, port, settings);
-  keepMac(host, bridge);
   if (settings.checksSpoofing) {
     const { setUpSpoofCheck } = await import("./mac_spoofing.ts");
     // Not the interface's own, which its container can change.
