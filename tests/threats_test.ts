@@ -217,7 +217,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container replaces its macvlan by one on a link of its own, with an index of the host's",
       "REPAIR makes no link on another one than the kernel shows",
       "plugins/parts/link/host_access_test.ts",
-      "REPAIR with hostAccess makes no link on one that the container has chosen",
+      "with hostAccess makes no link on one that the container has chosen",
     ],
     [
       "a container changes its MAC, so that REPAIR allows it",

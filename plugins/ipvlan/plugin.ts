@@ -75,7 +75,8 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
 
   async repair(call, scope): Promise<void> {
     (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope);
-    await repairHostAccess(call);
+    const mode = modeOf("ipvlan", MODES, call.config.mode);
+    await repairHostAccess(call, { kind: "ipvlan", mode });
   },
 
   async del(call): Promise<void> {

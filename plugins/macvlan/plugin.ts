@@ -76,7 +76,8 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
 
   async repair(call, scope): Promise<void> {
     (await import("../parts/link/repair_link.ts")).repairInSandbox(call, scope);
-    await repairHostAccess(call);
+    const mode = modeOf("macvlan", MODES, call.config.mode);
+    await repairHostAccess(call, { kind: "macvlan", mode });
   },
 
   async del(call): Promise<void> {

@@ -32,6 +32,7 @@ import { isErrno } from "../../../ffi/errno.ts";
 import { inNetns } from "../../../ffi/netns.ts";
 import { Scope } from "../../../ffi/rtnl/constants.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { LinkData } from "../../../ffi/rtnl/link_types.ts";
 import { IpvlanMode, type KindData } from "../../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { NeighborRequests } from "../../../ffi/rtnl/neighbor.ts";
@@ -118,16 +119,20 @@ export async function giveAccess(
 }
 
 /** See `repairHostAccess()`. */
-export async function repairAccess(call: HostAccessCall): Promise<void> {
+export async function repairAccess(
+  call: HostAccessCall,
+  data: LinkData,
+): Promise<void> {
   const result = requirePrevResult(call, "required prevResult missing");
   using sandbox = openSandbox(call.args);
   const link = sandbox.link.find(call.args.ifName);
-  if (link === undefined) return;
+  if (link === undefined || link.kind !== data.kind) return;
   const ips = ownIpsOf(result, call.args);
   if (ips.length === 0) return;
   using host = Rtnl.open(call.hostNetns);
   if (!isOnMaster(host, sandbox, link, call)) return;
-  const access = planAccess(host, call, link, ips);
+  // The container can change the mode of an ipvlan, which is its master's.
+  const access = planAccess(host, call, { ...link, data }, ips);
   await ensureAccess(host, call, access);
   for (const { key, value, isVital } of sysctlsOf(access)) {
     if (!isVital) continue;
@@ -154,9 +159,19 @@ function isOnMaster(
   ) {
     return false;
   }
-  // An ipvlan shows its namespace from Linux 5.10 on.
-  if (linkNetnsId === undefined) return kind === "ipvlan";
-  return linkNetnsId === findNsid(sandbox, host.netns);
+  if (kind === "ipvlan" && !showsNetnsOfIpvlan()) return true;
+  return linkNetnsId !== undefined &&
+    linkNetnsId === findNsid(sandbox, host.netns);
+}
+
+/**
+ * Reports whether the kernel shows the namespace of an ipvlan's master.
+ *
+ * Source: drivers/net/ipvlan/ipvlan_main.c `ipvlan_get_link_net`, since 5.10.
+ */
+function showsNetnsOfIpvlan(): boolean {
+  const [major = 0, minor = 0] = Deno.osRelease().split(".").map(parseFloat);
+  return major > 5 || major === 5 && minor >= 10;
 }
 
 /** See `endHostAccess()`. */

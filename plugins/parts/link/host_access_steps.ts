@@ -11,6 +11,7 @@ import type { Differences } from "../../../cni/call/differences.ts";
 import type { Rollback } from "../../../base/rollback.ts";
 import type { Interface, Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { LinkData } from "../../../ffi/rtnl/link_types.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { readablePrevResult } from "../sandbox/prev_result.ts";
 import type { HostAccessCall } from "./host_access.ts";
@@ -55,12 +56,16 @@ export async function checkHostAccess(
 /**
  * Lets the host reach a container again.
  *
+ * @param data The kind and mode of the container's interface after ADD
  * @throws {Error} If the kernel refuses
  */
-export async function repairHostAccess(call: HostAccessCall): Promise<void> {
+export async function repairHostAccess(
+  call: HostAccessCall,
+  data: LinkData,
+): Promise<void> {
   if (!call.config.hostAccess) return;
   const { repairAccess } = await import("./host_access.ts");
-  await repairAccess(call);
+  await repairAccess(call, data);
 }
 
 /** The kind of the host's links, which is that of the containers' interfaces. */

@@ -521,24 +521,47 @@ rootTest(
   },
 );
 
+for (const [type, mode] of [["macvlan", "vepa"], ["ipvlan", "l3"]] as const) {
+  rootTest(
+    `REPAIR of ${type} with hostAccess makes no link on one that the container has chosen`,
+    needsKind(type),
+    async (t) => {
+      for (const chosen of ["other0", MASTER]) {
+        await t.step(`with the index of ${chosen}`, async () => {
+          using scene = new AccessScene(type);
+          const { host, sandbox } = scene.hosts;
+          const other = `ip link add other0 type veth
+            ip address add 10.1.2.201/24 dev other0
+            ip address add 2001:db8:1::201/64 dev other0 nodad`;
+          runIn(host, "sh", "-ec", other);
+          const { json: prevResult } = await scene.succeed("ADD");
+          const [{ ifindex }] = ipJson(host, "link", "show", chosen);
+          const script = `ip link del eth0
+            ip link add low0 index ${ifindex} type veth
+            ip link add eth0 link low0 type ${type} mode ${mode}`;
+          runIn(sandbox, "sh", "-ec", script);
+          const { shims } = scene;
+          await scene.succeed("REPAIR", { prevResult });
+          assertEquals(scene.shims, shims);
+        });
+      }
+    },
+  );
+}
+
 rootTest(
-  "REPAIR with hostAccess makes no link on one that the container has chosen",
-  needsKind("macvlan"),
+  "REPAIR of ipvlan with hostAccess keeps the mode that ADD gave the master",
+  needsKind("ipvlan"),
   async () => {
-    using scene = new AccessScene("macvlan");
+    using scene = new AccessScene("ipvlan");
     const { host, sandbox } = scene.hosts;
-    const other = `ip link add other0 type veth
-      ip address add 10.1.2.201/24 dev other0
-      ip address add 2001:db8:1::201/64 dev other0 nodad`;
-    runIn(host, "sh", "-ec", other);
-    const [{ ifindex }] = ipJson(host, "link", "show", "other0");
     const { json: prevResult } = await scene.succeed("ADD");
-    const script = `ip link del eth0
-      ip link add low0 index ${ifindex} type veth
-      ip link add eth0 link low0 type macvlan mode bridge`;
-    runIn(sandbox, "sh", "-ec", script);
     const { shims } = scene;
+    runIn(sandbox, "ip", "link", "set", "eth0", "type", "ipvlan", "mode", "l3");
+    runIn(host, "ip", "link", "del", shims[0] ?? "");
     await scene.succeed("REPAIR", { prevResult });
     assertEquals(scene.shims, shims);
+    const shown = runIn(host, "ip", "-d", "link", "show", shims[0] ?? "");
+    assertMatch(shown, /ipvlan +mode l2 /);
   },
 );
