@@ -289,6 +289,20 @@ const ATTACKS: readonly Attack[] = [
     false,
   ),
   attack(
+    "more addresses than a node bears",
+    on("lan", { ips: Array(17).fill("10.60.0.77/24") }),
+    "a network can have 16",
+    false,
+  ),
+  attack(
+    "more host ports than a node bears",
+    on("leases", {
+      portMappings: Array(129).fill({ hostPort: 80, containerPort: 80 }),
+    }),
+    "a pod can have 128",
+    false,
+  ),
+  attack(
     "nothing of others: a free address of the range",
     on("leases", { ips: ["10.63.0.77"] }),
     undefined,

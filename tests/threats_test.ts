@@ -214,7 +214,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "REPAIR of ptp and bridge leaves the host's ends of other attachments alone",
     ],
     [
-      "a container replaces its macvlan by one on a link of its own, with an index of the host's",
+      "a container replaces its macvlan or ipvlan by one on a link of its own, with an index of the host's",
       "REPAIR makes no link on another one than the kernel shows",
       "plugins/parts/link/host_access_test.ts",
       "with hostAccess makes no link on one that the container has chosen",
@@ -508,6 +508,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "128 at most",
       "plugins/multus/select/annotations_test.ts",
       "128",
+    ],
+    [
+      "an annotation requests too many addresses or host ports, each with a lock or rules",
+      "16 addresses at most for a network; 128 addresses and 128 host ports for a pod",
+      "plugins/multus/select/annotations_test.ts",
+      "parseNetworks() refuses more addresses and ports than a pod can have",
     ],
     [
       "a pod routes the cluster's addresses past the cluster's network",

@@ -41,6 +41,7 @@ import {
   ROUTES,
 } from "../model/delegate.ts";
 import { checkIp, isHardwareAddress } from "./addresses.ts";
+import { requestedIps } from "./pod_requests.ts";
 import { checkRequestedRoutes } from "./requested_routes.ts";
 
 /** The networks that a pod chooses by its annotations. */
@@ -94,17 +95,20 @@ function checkIsolation(
 }
 
 /**
- * Limits the networks of an annotation, far above what pods use. An annotation
- * of 256 KiB has room for a hundred thousand.
+ * Limits an annotation, far above what pods use. One of 256 KiB has room for a
+ * hundred thousand networks, and each address that it requests is locked.
  */
-const MAX_NETWORKS = 128;
+const MAX_NETWORKS = 128, MAX_PORT_MAPPINGS = 128;
+/** Requested addresses of a network, and of all networks. */
+const MAX_NETWORK_IPS = 16, MAX_IPS = 128;
 
 /**
  * Parses the networks annotation.
  *
  * @param podNamespace The default namespace
  * @returns The networks in the order of attachment; none for ""
- * @throws {CniError} 7 If it is malformed, or names more than 128 networks
+ * @throws {CniError} 7 If it is malformed, or contains more than 128 networks,
+ *   128 addresses, 16 addresses for a network, or 128 port mappings
  */
 export function parseNetworks(
   text: string,
@@ -121,8 +125,34 @@ export function parseNetworks(
     );
   }
   selections.forEach(checkSelection);
+  checkCounts(selections);
   checkRequestedRoutes(selections);
   return selections;
+}
+
+function checkCounts(selections: readonly NetworkSelection[]): void {
+  let ips = 0, mappings = 0;
+  for (const { name, request } of selections) {
+    const { length } = requestedIps(request);
+    if (length > MAX_NETWORK_IPS) {
+      throw malformed(
+        `network ${JSON.stringify(name)} requests ${length} addresses; ` +
+          `a network can have ${MAX_NETWORK_IPS}`,
+      );
+    }
+    ips += length;
+    mappings += request.portMappings?.length ?? 0;
+  }
+  if (ips > MAX_IPS) {
+    throw malformed(
+      `the annotation requests ${ips} addresses; a pod can have ${MAX_IPS}`,
+    );
+  }
+  if (mappings <= MAX_PORT_MAPPINGS) return;
+  throw malformed(
+    `the annotation requests ${mappings} port mappings; ` +
+      `a pod can have ${MAX_PORT_MAPPINGS}`,
+  );
 }
 
 /** Names that objects of Kubernetes can have. Source: RFC 1123. */

@@ -154,6 +154,68 @@ Deno.test("parseNetworks() refuses more networks than a pod can have", async (t)
   }, (write) => write.name);
 });
 
+Deno.test("parseNetworks() refuses more addresses and ports than a pod can have", async (t) => {
+  const ips = (count: number): string[] =>
+    Array.from({ length: count }, (_, index) => `10.1.0.${index}/24`);
+  const ports = (count: number): object[] =>
+    Array(count).fill({ hostPort: 80, containerPort: 80 });
+  const networks = (count: number, keys: object): object[] =>
+    Array(count).fill({ name: "net1", ...keys });
+  const one = 'network "net1" requests 17 addresses; a network can have 16';
+  const all = "the annotation requests 129 addresses; a pod can have 128";
+  const mapped =
+    "the annotation requests 129 port mappings; a pod can have 128";
+  const args = (count: number, key = "ips"): object => ({
+    "cni-args": { [key]: ips(count) },
+  });
+  await eachRow<[string, object[], object[], string]>(
+    t,
+    [
+      [
+        "ips of a network",
+        networks(1, { ips: ips(16) }),
+        networks(1, { ips: ips(17) }),
+        one,
+      ],
+      ["cni-args", networks(1, args(16)), networks(1, args(17)), one],
+      [
+        "in another case",
+        networks(1, args(16, "IPs")),
+        networks(1, args(17, "IPs")),
+        one,
+      ],
+      [
+        "together",
+        networks(1, { ips: ips(8), ...args(8) }),
+        networks(1, { ips: ips(9), ...args(8) }),
+        one,
+      ],
+      [
+        "all networks",
+        networks(8, { ips: ips(16) }),
+        [...networks(8, { ips: ips(16) }), ...networks(1, args(1))],
+        all,
+      ],
+      [
+        "port mappings",
+        networks(2, { portMappings: ports(64) }),
+        networks(3, { portMappings: ports(43) }),
+        mapped,
+      ],
+    ],
+    ([, allowed, refused, message]) => {
+      const { length } = allowed;
+      const parse = (list: object[]): unknown[] =>
+        parseNetworks(JSON.stringify(list), "pod");
+      assertEquals(parse(allowed).length, length);
+      const text = `parsePodNetworkAnnotation: ${message}`;
+      const error = assertThrows(() => parse(refused), CniError, text);
+      assertEquals(error.code, 7);
+    },
+    ([title]) => title,
+  );
+});
+
 testRows<[string, string]>("parseDefaultNetwork() reads one network", [
   ["net1", "kube-system/net1"],
   ["other/net1@eth5", "other/net1@eth5"],
