@@ -10,7 +10,7 @@ import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
 import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
-import { type Cause, INTENDED, removal } from "./cause.ts";
+import { type Cause, INTENDED, type Remedy, removal } from "./cause.ts";
 import { findMaster, listCachedPlugins, listLive } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listUplinks } from "../node/routers.ts";
@@ -47,10 +47,13 @@ export function explainRedirect(
     const link = node.host.link.find(name);
     const filter = link && listFilters(node, link, "ingress")
       .find(({ redirectTo }) => redirectTo !== undefined);
-    if (filter?.redirectTo === undefined) continue;
+    if (link === undefined || filter?.redirectTo === undefined) continue;
     const target = node.host.link.find(filter.redirectTo);
     // The plugin bandwidth limits by one.
     if (target?.kind === "ifb" && target.isUp) continue;
+    const look = shell`tc -s filter show dev ${name} ingress`;
+    const del =
+      shell`tc filter del dev ${name} ingress pref ${filter.priority}`;
     const to = target === undefined
       ? "a link that was deleted"
       : `"${target.name}"${target.isUp ? "" : ", which is down"}`;
@@ -59,10 +62,7 @@ export function explainRedirect(
       text: `a filter of "${name}" redirects what it receives to ${to}`,
       ...target?.kind === "ifb"
         ? { command: shell`ip link set ${target.name} up` }
-        : removal(
-          shell`tc filter del dev ${name} ingress pref ${filter.priority}`,
-          shell`tc -s filter show dev ${name} ingress`,
-        ),
+        : removalFrom(node, link, del, look),
     };
   }
   return undefined;
@@ -134,7 +134,29 @@ function explainFilter(
   };
 }
 
-function explainQdisc(node: NodeReader, { index, name, mtu }: Link): Cause {
+/**
+ * Describes how to remove what another program has added to a link. On a link that
+ * others use, too, such as an uplink, its program decides.
+ */
+function removalFrom(
+  node: NodeReader,
+  { index }: Link,
+  command: string,
+  look: string,
+): Remedy {
+  const isOwn = listLive(node).some(({ hostEnd, entry }) =>
+    hostEnd?.index === index || entry?.index === index
+  );
+  return isOwn && !listUplinks(node).some((uplink) => uplink.index === index)
+    ? removal(command, look)
+    : {
+      advice: `find out which program added it; to remove it: ${command}`,
+      look,
+    };
+}
+
+function explainQdisc(node: NodeReader, link: Link): Cause {
+  const { index, name, mtu } = link;
   const { kind, bucket } =
     new TrafficControl(node.host.socket).qdisc.find(index, Parent.Root) ?? {};
   const burst = bucket === undefined ? 0 : Math.floor(
@@ -146,7 +168,9 @@ function explainQdisc(node: NodeReader, { index, name, mtu }: Link): Cause {
       (burst > 0 && burst < mtu
         ? `has a burst of ${burst} bytes: larger packets never pass`
         : "drops each packet: its limit or its loss lets none pass"),
-    ...removal(
+    ...removalFrom(
+      node,
+      link,
       shell`tc qdisc del dev ${name} root`,
       shell`tc -s qdisc show dev ${name}`,
     ),

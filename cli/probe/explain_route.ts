@@ -262,8 +262,11 @@ function explainNeighbor(
       check: "packet-ends",
       text: `"${name}", over which the node sends packets, is a port of the ` +
         `bridge "${master.name}", which takes what arrives`,
-      command: shell`ip link set ${name} nomaster`,
-      advice: `or move the addresses and routes of "${name}" to the bridge`,
+      // What else is behind the bridge may reach the network over this port only.
+      advice:
+        `move the addresses and routes of "${name}" to "${master.name}", ` +
+        "or take it off the bridge if nothing else needs it there: " +
+        shell`ip link set ${name} nomaster`,
       look,
     };
   }

@@ -26,6 +26,8 @@ export interface FaultRow {
   readonly cause: RegExp;
   readonly seed: Seed;
   readonly needs?: Needs;
+  /** Whether a fix may cut off others: there must be advice only, no command. */
+  readonly isOfOthers?: boolean;
   /** Whether there is nothing to try before: the fault comes with its network. */
   readonly isNew?: boolean;
   /** Where doctor looks instead of the node's own directories. */

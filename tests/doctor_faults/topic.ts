@@ -81,6 +81,12 @@ export function testFaults(
           const outcome = await evaluate(node, row);
           outcomes.set(row, outcome);
           if (MODE === "show") show(row, outcome);
+          if (row.isOfOthers) {
+            const commands = outcome.said.filter(({ message, command }) =>
+              command !== undefined && row.cause.test(message)
+            );
+            assertEquals(commands, []);
+          }
           if (MODE === "") return;
           const [was, is] = [before, node.stock()];
           before = is;

@@ -110,10 +110,25 @@ const BRIDGES: readonly FaultRow[] = [
     name: "the uplink is a port of a bridge",
     fails: ping("web", ROUTER),
     cause: /"out0".*(port|bridge)/,
+    isOfOthers: true,
     seed: on(
       "node",
       "ip link add br9 up type bridge; ip link set out0 master br9; ip neigh flush dev out0",
       "ip link del br9",
+    ),
+  },
+  {
+    name: "a route over a bridge's cable",
+    fails: ping("web", FAR),
+    cause: /"cable0".*port of the bridge "br9"/,
+    isOfOthers: true,
+    seed: on(
+      "node",
+      "ip link add br9 up type bridge; " +
+        "ip link add cable0 type veth peer name odd1; " +
+        "ip link set cable0 up master br9; ip link set odd1 up; " +
+        `ip route add ${FAR} dev cable0`,
+      "ip link del cable0; ip link del br9",
     ),
   },
 ];
@@ -290,6 +305,7 @@ const TRAFFIC: readonly FaultRow[] = [
     name: "a classifier drops at the uplink",
     fails: ping("web", ROUTER),
     cause: /filter.*out0|out0.*filter/,
+    isOfOthers: true,
     seed: on(
       "node",
       `tc qdisc add dev out0 clsact; tc filter add dev out0 egress ${DROP_ALL}`,
@@ -321,6 +337,7 @@ const TRAFFIC: readonly FaultRow[] = [
     name: "the uplink has a limit that lets nothing pass",
     fails: ping("web", ROUTER),
     cause: /qdisc of "out0"/,
+    isOfOthers: true,
     seed: on(
       "node",
       "tc qdisc add dev out0 root tbf rate 1mbit burst 20 latency 1ms",
@@ -331,6 +348,7 @@ const TRAFFIC: readonly FaultRow[] = [
     name: "the uplink loses all packets",
     fails: ping("web", ROUTER),
     cause: /netem/,
+    isOfOthers: true,
     needs: needsTc("tc qdisc add dev t0 root netem loss 100%"),
     seed: on(
       "node",
