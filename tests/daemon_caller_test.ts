@@ -518,6 +518,8 @@ test(
         { name: "chain" },
       ],
       "the variable": ["{}", false, off],
+      "a trace": ["{}", false, { env: { CNI_TRACE: "/nonexistent/trace" } }],
+      "an empty trace": ["{}", true, { env: { CNI_TRACE: "" } }],
       "VERSION": ["{}", false, { command: "VERSION" }],
     };
     await eachRow(

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { COMMAND, listNeeded } from "../../cni/call/variables.ts";
+import { COMMAND, listNeeded, TRACE } from "../../cni/call/variables.ts";
 
 /** Names of a daemon's sockets in its directory: for its own protocol, and for HTTP. */
 export const SOCKET_NAME = "daemon.sock", HTTP_SOCKET_NAME = "multus.sock";
@@ -41,14 +41,15 @@ export const DIRECTORY_PROGRAMS: Readonly<Record<string, string | undefined>> =
 export const NO_DAEMON = "CNI_NO_DAEMON";
 
 /**
- * Reports whether a call may go to a node daemon: it has what its command needs.
+ * Reports whether a call may go to a node daemon: it has what its command needs, and
+ * is not traced, because a trace is of what this process does.
  *
  * @param get Returns a variable of its environment
  */
 export function isForDaemon(
   get: (name: string) => string | undefined,
 ): boolean {
-  if (get(NO_DAEMON)) return false;
+  if (get(NO_DAEMON) || get(TRACE)) return false;
   const needed = listNeeded(get(COMMAND));
   return needed.length > 0 && needed.every(get);
 }
