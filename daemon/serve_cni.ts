@@ -8,7 +8,6 @@ import { basename, dirname } from "@std/path/posix";
 import type { Environment } from "../base/process/environment.ts";
 import { CniError, ErrorCode, formatFailure } from "../base/error.ts";
 import type { PluginLookup } from "../cni/invoke/in_process.ts";
-import { enableYielding } from "../base/long_wait.ts";
 import { createLog } from "../base/log/log.ts";
 import { OWN_NETNS } from "../cni/call/own_netns.ts";
 import type { Plugin } from "../cni/plugin.ts";
@@ -87,8 +86,6 @@ export async function serveCni(
 ): Promise<CniServer> {
   const { env = {}, hostNetns = OWN_NETNS, onStderr = writeStderr } = options;
   const log = createLog({ plugin: plugin.name }, onStderr);
-  const { AsyncLocalStorage } = await import("node:async_hooks");
-  enableYielding(new AsyncLocalStorage());
   let isEnding = false;
   const lock = new ReadWriteLock(options.gateMs);
   const calls = new Calls({
