@@ -20,11 +20,11 @@ const START_MS = 60_000;
 const LOOK_MS = 20;
 
 /**
- * Starts this command line again in a session of its own, and waits until the
- * daemon listens. It has this process's stderr.
+ * Starts this command line again in a new session, and waits until the daemon listens.
+ * The daemon inherits this process's stderr.
  *
  * @param pidFile The file that the daemon writes when it listens
- * @throws {CniError} 5 if it ends before, or does not listen in time
+ * @throws {CniError} 5 if the daemon exits first, or does not listen in time
  */
 export async function detach(
   pidFile: string,
@@ -38,19 +38,19 @@ export async function detach(
   return { json: { pid, pidFile }, text: `daemon started, process ${pid}` };
 }
 
-/** Where a daemon logs that had no file for it. */
+/** The log of a daemon whose stderr was not a file. */
 const LOG = "/var/log/cni-daemon.log";
-/** The file of a daemon in the default directory. */
+/** The process ID file of a daemon in the default directory. */
 const PID_FILE = `${dirname(DEFAULT_SOCKET)}/daemon.pid`;
 
 /**
- * Starts the daemon of an executable in the background, in place of one that was
- * started so: with its flags, and its file for the log.
+ * Starts the daemon of an executable in the background. It replaces a daemon that runs
+ * in the background, with the same flags and log file.
  *
  * @param pid The daemon that listens; undefined for none
- * @returns The new daemon's process ID; undefined if another program runs the one
- * that listens, and would start it again
- * @throws {CniError} 5 if it ends before, or does not listen in time
+ * @returns The new daemon's process ID; undefined if another program started the daemon
+ *   that listens, and would start it again
+ * @throws {CniError} 5 if the daemon exits first, or does not listen in time
  */
 export async function restartDetached(
   executable: string,

@@ -12,10 +12,10 @@ import { splitPath } from "../../cni/invoke/find.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import { defaultDirectories, type Directories } from "../node/network.ts";
 
-/** How many values of CNI_PATH are kept: the last ones. */
+/** How many values of CNI_PATH are kept: those of the last calls. */
 const MOST_PATHS = 16;
 
-/** The directories, with the plugin directories of the last calls. */
+/** The directories, including the plugin directories of the last calls. */
 export class DaemonDirectories implements Directories {
   readonly confDir: string;
   readonly cacheDir: string;
@@ -51,8 +51,8 @@ export class DaemonDirectories implements Directories {
   }
 
   /**
-   * The environment's directories, then those of calls, the last call's first, then
-   * the executable's and the default one.
+   * The directories of the environment, then of calls, the last call's first, then of
+   * the executable, and the default directory.
    */
   get pluginDirs(): string[] {
     const ofCalls = [...this.#ofCalls].reverse().flatMap(splitPath)

@@ -30,7 +30,7 @@ import {
 import { requireExecutable } from "../install/command.ts";
 import { readProcessStat } from "../../base/process/process_stat.ts";
 
-/** Has this node run the daemon of this executable, now and from each boot on. */
+/** Starts the daemon of this executable, now and at each boot. */
 export async function enable(call: CniCall): Promise<Output> {
   const service = getService(call);
   requireExecutable();
@@ -41,7 +41,7 @@ export async function enable(call: CniCall): Promise<Output> {
   return { ...report("installed"), note: noteNotStarted(executable, pid) };
 }
 
-/** Stops the daemon, now and at each boot. Fails if one runs that systemd did not start. */
+/** Stops the daemon, and no longer starts it at boot. Fails if systemd did not start the daemon that runs. */
 export async function disable(call: CniCall): Promise<Output> {
   const { signal } = call;
   await DaemonService.find(signal)?.disable();
@@ -58,7 +58,7 @@ export async function disable(call: CniCall): Promise<Output> {
   };
 }
 
-/** Starts the daemon again, or one in the background where systemd does not run. */
+/** Restarts the daemon; in the background where systemd does not run. */
 export async function restart(call: CniCall): Promise<Output> {
   const { signal } = call;
   const service = DaemonService.find(signal);
@@ -93,34 +93,34 @@ function refuse({ command }: CniCall, why: string): CniError {
   );
 }
 
-/** The daemon that listens, and its service. */
+/** The state of the daemon and of its service. */
 interface Row {
-  /** Whether it answers. */
+  /** Whether the daemon answers. */
   readonly running: boolean;
-  /** What listens. */
+  /** Which kind of program listens. */
   readonly state: NodeDaemon["is"];
-  /** Whether it starts at boot; null without systemd. */
+  /** Whether the service starts at boot; null without systemd. */
   readonly enabled: boolean | null;
   readonly pid: number | null;
-  /** When its process began. */
+  /** When the process started. */
   readonly since: string | null;
   readonly memoryBytes: number | null;
   readonly executable: string | null;
-  /** Outcomes of its calls; null if it does not report them. */
+  /** Outcomes of the calls; null if the daemon does not report them. */
   readonly calls: StateDocument["calls"] | null;
-  /** Where it serves its metrics, and why it does not now; null if nowhere. */
+  /** The address of the metrics, and the error if it cannot listen there; null without an address. */
   readonly metrics: StateDocument["metrics"] | null;
-  /** What has become of orphans; null if it does not remove any. */
+  /** Removed orphans and failures; null if the daemon does not remove orphans. */
   readonly leftovers: NonNullable<StateDocument["leftovers"]> | null;
-  /** What it has repaired; null if it does not repair. */
+  /** Repairs and failures; null if the daemon does not repair. */
   readonly repairs: NonNullable<StateDocument["repairs"]> | null;
-  /** Pods that lack networks; null if it does not know the pods. */
+  /** Pods without networks that they request; null if the daemon does not follow pods. */
   readonly missingNetworks:
     | NonNullable<StateDocument["missingNetworks"]>
     | null;
 }
 
-/** Shows who listens on the daemon's socket. */
+/** Shows which process listens on the daemon's socket. */
 export async function status({ signal }: CniCall): Promise<Output> {
   const service = DaemonService.find(signal);
   const file = service?.isLive ? (await service.read()).file : undefined;
@@ -133,7 +133,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
     state: daemon.is,
     enabled: file === undefined ? null : file === "enabled",
     pid: pid ?? null,
-    // As cni doctor says.
+    // As in `cni doctor`.
     since: state ? readStart(state) : pid ? findStart(pid) : null,
     memoryBytes: pid ? findMemory(pid) : null,
     executable: executable ?? null,
@@ -165,7 +165,7 @@ export async function status({ signal }: CniCall): Promise<Output> {
   };
 }
 
-/** Says what a daemon has removed, and what it cannot remove. */
+/** Describes the orphans that a daemon has removed, and those that it cannot remove. */
 function describeOrphans(
   { removed, failed, problem }: NonNullable<Row["leftovers"]>,
 ): string[] {
@@ -183,7 +183,7 @@ function describeOrphans(
   ];
 }
 
-/** Says what a daemon has repaired, and what it cannot repair. */
+/** Describes what a daemon has repaired, and what it cannot repair. */
 function describeRepairs(
   { repaired, remaining, problem }: NonNullable<Row["repairs"]>,
 ): string[] {
@@ -198,7 +198,7 @@ function describeRepairs(
   ];
 }
 
-/** Says which pods lack networks. */
+/** Names the pods without networks that they request. */
 function describeMissing(
   missing: NonNullable<Row["missingNetworks"]>,
 ): string[] {
@@ -260,7 +260,7 @@ function toWord(value: boolean | null): string {
 /** Ticks a second of times in /proc, on all architectures of Linux. Source: proc(5), time(7). */
 const TICKS = 100;
 
-/** Returns when a process began; null if it has ended. */
+/** Returns when a process started; null if it has exited. */
 function findStart(pid: number): string | null {
   const ticks = ifPossible(() => readProcessStat(pid))?.startTicks;
   const [, boot] = /^btime (\d+)$/m
@@ -270,7 +270,7 @@ function findStart(pid: number): string | null {
   return formatTime(new Date(seconds * 1000));
 }
 
-/** Returns the memory of a process that no other shares, in bytes; null if it has ended. */
+/** Returns the private memory of a process, in bytes; null if it has exited. */
 function findMemory(pid: number): number | null {
   const status = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/status`));
   const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(status ?? "") ?? [];

@@ -107,19 +107,19 @@ export interface DaemonSettings {
   readonly dhcpSocket: string;
   /** Path of the configuration for calls by multus.sock; "" for none. */
   readonly config: string;
-  /** Path of the mount namespace to move to first; undefined to stay. */
+  /** Path of the mount namespace to enter first; undefined for none. */
   readonly hostNamespace: string | undefined;
-  /** Whether to make calls in namespaces of its own first. */
+  /** Whether to run calls in temporary namespaces before it listens. */
   readonly warmsUp: boolean;
-  /** Whether to remove what deleted containers left. */
+  /** Whether to remove resources of deleted containers. */
   readonly heals: boolean;
-  /** Whether to repair containers that have lost something. */
+  /** Whether to restore what other programs remove from containers. */
   readonly repairs: boolean;
   /** Whether the metrics contain the traffic of pods. */
   readonly countsPods: boolean;
   /** Absolute path of the file with the process ID; "" for none. */
   readonly pidFile: string;
-  /** Whether to start it in the background. */
+  /** Whether to start the daemon in the background. */
   readonly detaches: boolean;
   readonly logLevel: MultusLogLevel;
 }

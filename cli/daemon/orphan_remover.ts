@@ -23,20 +23,20 @@ import {
   type Round,
 } from "./reconciler.ts";
 
-/** Orphans that are younger are kept, in ms: a pod may be attached right now. */
+/** Minimum age of an orphan, in ms: a pod might be attached at the moment. */
 const GRACE_MS = 60_000;
-/** Orphans become older than the grace period so long after an event, in ms. */
+/** Time after the grace period until every orphan of an event is older than it, in ms. */
 const MARGIN_MS = 1000;
-/** How many configurations of calls are kept: the last ones. */
+/** How many configurations are kept: those of the last calls. */
 const MOST_CONFS = 100;
-/** Containers beyond this are left to the sweeps. */
+/** How many containers are followed; sweeps find the orphans of all others. */
 const MOST_CONTAINERS = 10_000;
 
 /** Options of a {@linkcode OrphanRemover}. */
 export interface OrphanRemoverOptions extends ReconcilerOptions {
-  /** Where to search, and where plugins are; read again for each search. */
+  /** Where plugins, configurations and attachments are; read again for each search. */
   readonly directories: Directories;
-  /** What removes orphans. */
+  /** How to search for orphans, and how to run the plugins that remove them. */
   readonly search: Omit<
     OrphanSearchOptions,
     "graceMs" | "isAutomatic" | "signal" | "confs" | keyof Directories
@@ -45,7 +45,7 @@ export interface OrphanRemoverOptions extends ReconcilerOptions {
   readonly remove?: (
     search: OrphanSearchOptions,
   ) => Promise<readonly Removal[]>;
-  /** Lists the containers that runtimes have. */
+  /** Lists the containers of the node's runtimes. */
   readonly containers?: () => ReadonlySet<string>;
   /** See {@linkcode GRACE_MS}. */
   readonly graceMs?: number;
@@ -59,18 +59,18 @@ interface FailedRemoval extends Pick<Orphan, "kind" | "where" | "container"> {
   readonly error: string;
 }
 
-/** A container that has been attached by this daemon, as far as it has seen. */
+/** A container that this daemon has attached. */
 interface Followed {
   readonly netns: string;
-  /** The calls of ADD that no DEL has followed. */
+  /** The ADDs without a successful DEL. */
   readonly open: Set<string>;
 }
 
 /**
- * Removes orphans: of a container whose namespace is deleted, or one of whose calls
- * failed, when the grace period is over and the runtime has removed the container,
- * unless DEL comes before; and of all others at the start, one grace period later,
- * and every ten minutes.
+ * Removes orphans. After a container's namespace was deleted or a call of the container
+ * failed, it searches when the grace period has expired and the runtime has removed the
+ * container, unless DEL succeeds first. It searches the whole node at the start, one
+ * grace period later, and every ten minutes.
  */
 export class OrphanRemover
   extends Reconciler<"leftovers", OrphanRemoverOptions> {
@@ -78,9 +78,9 @@ export class OrphanRemover
   protected readonly failure = "Cannot search for orphans";
   protected readonly restMs = 10_000;
   readonly #containers = new Map<string, Followed>();
-  /** When to look at a container again, in ms of the process's clock. */
+  /** When to check each container again, in ms of the process's clock. */
   readonly #due = new Map<string, number>();
-  /** Configurations by plugin and network: they name where plugins keep state. */
+  /** Configurations by plugin and network: they name the directories of plugins' state. */
   readonly #confs = new Map<string, Uint8Array>();
   readonly #watched = new Set<string>();
   readonly #removed = new Map<string, number>();
@@ -122,7 +122,7 @@ export class OrphanRemover
     this.#due.delete(container);
   }
 
-  /** Looks at a container when the grace period is over. */
+  /** Checks a container when the grace period has expired. */
   #suspect(container: string): void {
     const { graceMs = GRACE_MS } = this.options;
     this.#due.set(container, performance.now() + graceMs + MARGIN_MS);
@@ -162,7 +162,7 @@ export class OrphanRemover
     return Math.min(...this.#due.values());
   }
 
-  /** Forgets containers whose namespace ended without an event; the sweep finds them. */
+  /** Forgets containers whose namespace was deleted without an event; the sweep finds their orphans. */
   #forgetDead(): void {
     for (const [container, { netns }] of this.#containers) {
       const isAwaited = this.#due.has(container);
@@ -173,7 +173,7 @@ export class OrphanRemover
   }
 
   /**
-   * Takes the containers that are due; returns whether one is deleted. A kubelet
+   * Takes the containers that are due; returns whether any of them is deleted. A kubelet
    * removes a stopped sandbox up to a minute later, and no event reports that.
    */
   #takeDead(): boolean {

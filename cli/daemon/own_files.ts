@@ -1,6 +1,6 @@
 /**
- * Plugins that are installed as files of their own, with the content of this
- * executable: a daemon in a container runs from a file of its own.
+ * Plugins that are copies of this executable in separate files: the executable of a
+ * daemon in a container is not the file that the runtime starts.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { FileStamps } from "../../base/files/file_stamps.ts";
 import { haveSameContent } from "../../base/files/same_content.ts";
 import { findFileId, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
 
-/** A comparison, and the state of the plugin's file before it. */
+/** The outcome of a comparison, and the state of the plugin's file before it. */
 interface Compared {
   readonly isOwn: boolean;
   readonly stamps: FileStamps;

@@ -1,5 +1,5 @@
 /**
- * Where rules of containers are.
+ * The tables that can contain rules of containers.
  *
  * @module
  */
@@ -14,8 +14,8 @@ const BUILT_IN_CHAIN = /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
 const OWN_CHAIN = /^(?:CNI-|cni-)/;
 
 /**
- * Reports whether rules of containers may be in a table of nftables: programs such as
- * kube-proxy and netavark remove rules of their own all the time.
+ * Reports whether a table of nftables can contain rules of containers: programs such as
+ * kube-proxy and netavark often remove rules from their own tables.
  *
  * @param part Name of a chain or set of the table; undefined for the whole table
  */

@@ -1,7 +1,7 @@
 /**
- * Traffic of pods, counted when the daemon's metrics are read: one socket for
- * each sandbox, and one request for each interface. So the direction is the
- * pod's, whatever links it has.
+ * Traffic of pods, counted when the daemon's metrics are read: one socket for each
+ * sandbox, and one request for each interface. Reading inside the sandbox gives the
+ * pod's own direction for every kind of link.
  *
  * @module
  */
@@ -23,13 +23,13 @@ import {
 } from "../node/node_attachments.ts";
 import type { Directories } from "../node/network.ts";
 
-/** How many interfaces have samples of their own: 10 each. */
+/** How many interfaces have samples, each of them 10. */
 const MOST_INTERFACES = 1000;
-/** Counters are read at most once in this time, in ms. */
+/** Shortest time between two reads of the counters, in ms. */
 const REST_MS = 1000;
-/** How long sandboxes are read before calls get their turn, in ms. */
+/** How long to read sandboxes before calls can run, in ms. */
 const TURN_MS = 5;
-/** A directory that changed later than this before it was read may change again unseen, in ms. */
+/** A directory that changed this shortly before the read may change again with the same time, in ms. */
 const CLOCK_TICK_MS = 50;
 
 /** Options of {@linkcode PodMetrics}. */
@@ -54,7 +54,7 @@ interface PodInterface {
 /** An interface's labels and counters. */
 type Counted = readonly [Labels, LinkStatistics];
 
-/** The pods' interfaces, and the directories that say so. */
+/** The pods' interfaces, and the directories from which they were read. */
 interface KnownInterfaces {
   readonly interfaces: readonly PodInterface[];
   readonly leftOut: number;
@@ -72,13 +72,14 @@ export class PodMetrics {
   #counting: Promise<void> | undefined;
   #countedAtMs = -Infinity;
 
-  /** Counts nothing yet. */
+  /** Creates the counters without reading the node. */
   constructor(options: PodMetricsOptions) {
     this.#options = options;
   }
 
   /**
-   * Counts, unless it did within the last second; at the same time only once.
+   * Counts, unless the last count is less than a second old. Simultaneous callers share
+   * a count.
    *
    * @throws {CniError} 5 If the cache of attachments cannot be read
    */
@@ -221,14 +222,14 @@ const FAMILIES: readonly (readonly [
 /**
  * Reads the interfaces of a sandbox that exist.
  *
- * @throws {SyscallError} If the sandbox is gone
+ * @throws {SyscallError} If the sandbox was deleted
  */
 function readLinks(
   path: string,
   interfaces: readonly PodInterface[],
   host: string | undefined,
 ): Counted[] {
-  // The path of a process that has ended may be another's.
+  // The path of a process that has exited may lead to a different process.
   if (findFileId(path) === host) return [];
   using netns = NetNs.open(path);
   using socket = NetlinkSocket.open(netns, Protocol.Route);
@@ -238,12 +239,12 @@ function readLinks(
   });
 }
 
-/** Returns the last change of a directory, in ms; undefined without one. */
+/** Returns the time of a directory's last change, in ms; undefined without a directory. */
 function findChange(path: string): number | undefined {
   return ifPossible(() => Deno.statSync(path).mtime)?.getTime();
 }
 
-/** Lists the interfaces of pods, the oldest first: so a limit leaves the same ones out. */
+/** Lists the interfaces of pods, the oldest first, so that a limit always omits the same interfaces. */
 function chooseInterfaces(all: readonly NodeAttachment[]): PodInterface[] {
   const found = new Map<string, PodInterface>();
   const byAge = listInterfaces(all)
@@ -251,7 +252,7 @@ function chooseInterfaces(all: readonly NodeAttachment[]): PodInterface[] {
     .toSorted((a, b) => a.since.getTime() - b.since.getTime());
   for (const { pod = "", network, ifName, netns } of byAge) {
     const [namespace = "", name = ""] = pod.split("/");
-    // The pod's earlier sandbox may still exist: the later one replaces it.
+    // The pod's earlier sandbox may still exist: the later sandbox replaces it.
     found.set(`${pod} ${network} ${ifName}`, {
       netns,
       ifName,

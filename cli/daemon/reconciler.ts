@@ -1,6 +1,6 @@
 /**
- * The loop of what the node daemon does by itself: it hears events, waits until they
- * are due, works, and rests; and it sweeps the whole node now and then.
+ * The loop of the node daemon's own work, which no call requests: it receives events,
+ * waits until they are due, works, and rests. It also sweeps the whole node regularly.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import type { Calls } from "../../daemon/server/calls.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { StateDocument } from "../../daemon/server/state_handler.ts";
 
-/** How often the whole node is looked at although nothing was heard, in ms. */
+/** Time between two sweeps of the whole node, in ms. */
 const SWEEP_MS = 10 * 60_000;
-/** How long after a round that failed the next sweep comes, in ms; then twice that. */
+/** Time from a failed round to the next sweep, in ms; it doubles with each failure. */
 const RETRY_MS = 10_000;
 
 /** Options of every {@linkcode Reconciler}. */
@@ -29,64 +29,63 @@ export interface ReconcilerOptions {
   readonly retryMs?: number;
 }
 
-/** One look at the node. */
+/** One round of work. */
 export interface Round {
-  /** Whether it is due although nothing was heard. */
+  /** Whether the round is due without an event. */
   readonly isSweep: boolean;
-  /** Reports whether another round may begin now. */
+  /** Reports whether the next round may begin now. */
   readonly mayBeginAnother: () => boolean;
-  /** Begins another round within this one, which handles what was heard since. */
+  /** Counts the events since the start as a round of their own, which this one handles. */
   readonly beginAnother: () => void;
-  /** The daemon's. */
   readonly calls: Pick<Calls, "whileIdle">;
   readonly signal: AbortSignal;
 }
 
 /**
- * Work of the node daemon: at the start, after events, and every ten minutes. A round
- * that fails has taken what it was to handle, so a sweep follows soon.
+ * Work of the node daemon: at the start, after events, and every ten minutes. A failed
+ * round does not return its events, so a sweep follows soon.
  */
 export abstract class Reconciler<
   Name extends "leftovers" | "repairs" = "leftovers" | "repairs",
   Options extends ReconcilerOptions = ReconcilerOptions,
 > {
-  /** Its key in the daemon's state. */
+  /** The key in the daemon's state. */
   abstract readonly name: Name;
-  /** What the log says if a round fails. */
+  /** The log message if a round fails. */
   protected abstract readonly failure: string;
   /**
-   * The least time between the starts of two rounds, in ms, on average: the second of
-   * two may begin earlier, because other programs often do something in two steps.
+   * The shortest time between the starts of two rounds, in ms, on average: the second
+   * round may begin earlier, because other programs often work in two steps.
    */
   protected abstract readonly restMs: number;
   protected readonly options: Options;
-  /** Is disposed of at the end. */
+  /** Resources that the reconciler closes when it stops. */
   protected readonly stack: DisposableStack = new DisposableStack();
   protected rounds = 0;
   /** When the last round ended, and why it failed. */
   protected last: { readonly lastAt?: string; readonly problem?: string } = {};
   #wake = Promise.withResolvers<true>();
-  /** When the last two rounds began, in ms of the process's clock; the last one first. */
+  /** The starts of the last two rounds, in ms of the process's clock; the latest first. */
   #starts: readonly [lastMs: number, beforeMs: number] = [-Infinity, -Infinity];
 
-  /** Starts with nothing heard. */
+  /** Creates the reconciler without events. */
   constructor(options: Options) {
     this.options = options;
   }
 
-  /** Notes a call that has ended. */
+  /** Records a call that has ended. */
   abstract note(call: EndedCall): void;
 
-  /** When what it has heard is due, in ms of the process's clock; Infinity for nothing. */
+  /** Returns when the next event is due, in ms of the process's clock; Infinity without events. */
   protected abstract dueAt(): number;
 
-  /** Works on what is due; returns whether it had to look at the node. */
+  /** Handles the events that are due; returns whether it had to read the node. */
   protected abstract work(round: Round): Promise<boolean>;
 
-  /** Describes what it has done. */
+  /** Describes the work so far. */
   abstract describe(): NonNullable<StateDocument[Name]>;
 
-  /** Values for the daemon's metrics. */
+  /** Lists values for the daemon's metrics. */
   abstract listGauges(): Gauge[];
 
   /** Works until the signal. */
@@ -124,7 +123,7 @@ export abstract class Reconciler<
     }
   }
 
-  /** When the next round may begin, in ms of the process's clock. */
+  /** Returns when the next round may begin, in ms of the process's clock. */
   get #nextMs(): number {
     const [, beforeMs] = this.#starts;
     return beforeMs + 2 * (this.options.restMs ?? this.restMs);
@@ -153,12 +152,12 @@ export abstract class Reconciler<
     return true;
   }
 
-  /** Has it look again at what is due. */
+  /** Ends the wait for the next event, because the time of the next one has changed. */
   protected wake(): void {
     this.#wake.resolve(true);
   }
 
-  /** Notes a problem; logs it once. */
+  /** Records a problem, and logs it once. */
   protected fail(error: unknown, level: "warn" | "error"): void {
     const problem = describeError(error);
     const { last: { problem: known }, failure, options: { log } } = this;

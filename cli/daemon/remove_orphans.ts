@@ -1,6 +1,6 @@
 /**
- * What removes orphans, for the node daemon. A module of its own: the build packs
- * it with the command lines, because no call of a plugin needs it.
+ * The removal of orphans, for the node daemon. The build packs this module with the
+ * command lines, because no call of a plugin needs it.
  *
  * @module
  */

@@ -47,24 +47,24 @@ import {
   type Round,
 } from "./reconciler.ts";
 
-/** A round begins when nothing was removed for so long, in ms. */
+/** Time without further removals until a round begins, in ms. */
 const QUIET_MS = 250;
-/** It begins after this time although removals go on, in ms. */
+/** Longest time from the first removal to the round, even if removals continue, in ms. */
 const MOST_MS = 2000;
-/** How often the end of the daemon is looked for, in ms. */
+/** How often to check whether the daemon stops, in ms. */
 const CHECK_MS = 1000;
-/** A round that takes longer is ended, in ms; the next one goes on where it ended. */
+/** Time limit of a round, in ms; the next round continues where this round stopped. */
 const ROUND_MS = 60_000;
-/** How long after the watch has failed it is opened again, in ms. */
+/** Time until a failed watch is opened again, in ms. */
 const REOPEN_MS = 60_000;
-/** What may have been removed while nothing was heard. */
+/** The removals to assume after a time without events. */
 const ANYTHING: Removals = {
   areRules: true,
   isForwarding: true,
   ifindexes: new Set(),
   deleted: new Set(),
 };
-/** How many deleted attachments are remembered. */
+/** How many deleted attachments are kept in memory. */
 const MOST_DELETED = 10_000;
 
 /** Options of a {@linkcode Repairer}. */
@@ -82,26 +82,26 @@ export interface RepairerOptions extends ReconcilerOptions {
 }
 
 /**
- * Looks at all attachments at the start, every ten minutes, and after another
- * program has removed something that may be theirs; repairs those that lack something.
+ * Checks all attachments at the start, every ten minutes, and after a different program
+ * removed an object that may belong to a container; repairs what is missing.
  */
 export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   readonly name = "repairs";
   protected readonly failure = "Cannot repair containers";
   protected readonly restMs = 5000;
-  /** Attachments of which a DEL has succeeded, and no ADD has ended since. */
+  /** Attachments whose last ADD or DEL was a successful DEL. */
   readonly #deleted = new Set<string>();
   readonly #ownFiles = new OwnFiles(pluginNames);
-  /** Containers that rounds have begun with since one reached all. */
+  /** Containers that rounds have begun to repair since the last complete round. */
   readonly #begun = new Set<string>();
-  /** Why it hears of no removals; only sweeps find what is missing then. */
+  /** Why it receives no events; only sweeps then find what is missing. */
   #deafness: string | undefined;
   #removals: Removals | undefined;
   #firstRemovalMs = 0;
   #lastRemovalMs = 0;
   #repaired = 0;
   #remaining: RepairsDocument["remaining"] = [];
-  /** The last repairs, by what `keyOf` returns. */
+  /** The last repairs, by the key of the attachment. */
   #done: ReadonlyMap<string, RepairsDocument["done"][number]> = new Map();
 
   note({ call: { env }, command, network, code }: EndedCall): void {
@@ -121,7 +121,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     await Promise.all([this.#keepListening(signal), super.run(calls, signal)]);
   }
 
-  /** Listens until the signal, and again some time after that has failed. */
+  /** Listens until the signal; after a failure, it listens again some time later. */
   async #keepListening(signal: AbortSignal): Promise<void> {
     const { log, reopenMs = REOPEN_MS } = this.options;
     while (!signal.aborted) {
@@ -148,7 +148,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     this.#deafness = undefined;
     const failure = new AbortController();
     using over = new JoinedSignal(signal, failure.signal);
-    // The watch must stay open until nobody listens any more.
+    // The watch must remain open until both listeners have stopped.
     const ended = await Promise.allSettled(
       watch.descriptors.map(async (fd) => {
         try {
@@ -209,7 +209,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     }
     const startMs = performance.now();
     const { repairs, failure } = await this.#repair(attachments, round);
-    // The end of the daemon is not the fault of a container.
+    // An error because the daemon stops is not a failure of the container.
     const isEnding = round.signal.aborted;
     const known = isEnding
       ? repairs.map(({ error: _, ...others }) => others)
@@ -237,7 +237,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       if (performance.now() < this.dueAt() || !mayBeginAnother()) {
         return takenMs;
       }
-      // If that cannot be known, the next round fails.
+      // If this cannot be determined, the next round fails.
       const isTheirs = ifPossible(() =>
         concern(this.#removals, attachments, hostNetns)
       );
@@ -257,11 +257,11 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       signal: limit.signal,
       takeLoss,
       isDeleted: (attachment) => {
-        // This is asked first of each attachment.
+        // Called before anything else for each attachment.
         this.#begun.add(attachment.containerId);
         return this.#deleted.has(keyOf(attachment));
       },
-      // Once the daemon's calls have ended, deleted attachments must still be undone.
+      // After the daemon's last call, repairs of deleted attachments must still be undone.
       around: async ({ containerId }, work) =>
         await calls.whileIdle(containerId, work) ??
           (signal.aborted ? await work() : undefined),
@@ -271,7 +271,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     return ended;
   }
 
-  /** Leaves to the next round what concerns attachments that this one did not have. */
+  /** Leaves removals to the next round that concern attachments added during this round. */
   #hearAgain(
     taken: readonly Removals[],
     attachments: readonly NodeAttachment[],
@@ -286,8 +286,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   }
 
   /**
-   * Puts containers first that the last rounds did not reach: otherwise slow ones
-   * could keep every round from them.
+   * Puts containers first that the last rounds did not reach: otherwise slow containers
+   * could use up the time of every round.
    */
   #order(attachments: readonly NodeAttachment[]): NodeAttachment[] {
     const { rest = [], begun = [] } = Object.groupBy(
@@ -341,7 +341,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     this.#remaining = [...failed, ...this.#listUnseen(repairs, attachments)];
   }
 
-  /** Lists what remained before of attachments that a round did not reach. */
+  /** Lists the earlier failures of attachments that a round did not reach. */
   #listUnseen(
     repairs: readonly AttachmentRepair[],
     attachments: readonly NodeAttachment[],
@@ -354,7 +354,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     );
   }
 
-  /** Notes the repairs, and forgets those of attachments that are gone. */
+  /** Records the repairs, and forgets the repairs of deleted attachments. */
   #noteDone(
     repairs: readonly AttachmentRepair[],
     attachments: readonly NodeAttachment[],
@@ -403,7 +403,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   }
 }
 
-/** Returns a text that only this attachment has. */
+/** Returns a text that identifies an attachment. */
 function keyOf(
   { containerId, network, ifName }: Pick<
     NodeAttachment,
@@ -438,7 +438,7 @@ function concern(
 /** Source: include/linux/sched.h `TASK_COMM_LEN`, less the NUL. */
 const NAME_BYTES = 15;
 
-/** Returns a test for this process, its iptables and plugins, which remove their own. */
+/** Returns a test for this process, its iptables and plugins, which remove their own rules. */
 function isOwnProcess(): RulesOfInterest["isIgnored"] {
   const own = ifPossible(() => Deno.readTextFileSync("/proc/self/comm"));
   const names = new Set([

@@ -1,5 +1,5 @@
 /**
- * Asks a node daemon to run a call, before the executable runs the plugin itself.
+ * Has a node daemon run a call, before the executable runs the plugin locally.
  *
  * @module
  */
@@ -55,9 +55,9 @@ export async function askDaemon(
 }
 
 /**
- * Reads a configuration whose call a node daemon may run.
+ * Reads the configuration if a node daemon can run the call.
  *
- * @returns Undefined if this process must run the call itself
+ * @returns Undefined if this process must run the call locally
  */
 function findDaemonConfig(
   name: string,
@@ -79,15 +79,15 @@ function findDaemonConfig(
   }
 }
 
-/** Reports whether a daemon may be at more than one socket. */
+/** Reports whether a call has more than one socket to try. */
 function hasOthers(name: string, config: Uint8Array): boolean {
   return name === SHIM || Object.hasOwn(DIRECTORY_PROGRAMS, name) &&
       new TextDecoder().decode(config).includes(SocketKey.directory);
 }
 
 /**
- * Returns a function that reads stdin, all of it, at its first call. If that
- * fails, so do the others: the rest of a stream is not a configuration.
+ * Returns a function that reads all of stdin at its first call. If that fails, later
+ * calls fail as well, because the rest of a stream is not a configuration.
  */
 export function readOnce(): () => Uint8Array {
   let bytes: Uint8Array | undefined;

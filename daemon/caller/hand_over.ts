@@ -1,7 +1,6 @@
 /**
  * The caller's side of the node daemon: a process that hands a whole call to
- * the daemon, and prints the answer. It is as small as VERSION, and loads no schema
- * and no plugin.
+ * the daemon, and prints the answer. It loads neither a schema nor a plugin.
  *
  * @module
  */
@@ -38,7 +37,7 @@ import { writeStderr } from "../../base/process/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import { fileExists, UnixStream } from "../../ffi/socket/unix_stream.ts";
 
-/** A call, as this process got it. */
+/** The call of this process. */
 export interface ReceivedCall {
   /** The plugin's type. */
   readonly name: string;
@@ -61,7 +60,7 @@ export interface CallAnswer {
  *
  * @param socket Path of its socket
  * @param cniVersion The configuration's, unchecked; "" if it has none
- * @returns Undefined if this process must run the call itself, "lost" if the outcome
+ * @returns Undefined if this process must run the call locally, "lost" if the outcome
  *   is unknown
  */
 export type AskThirdParty = (
@@ -71,11 +70,11 @@ export type AskThirdParty = (
 ) => Promise<CallAnswer | "lost" | undefined>;
 
 /**
- * Has a node daemon run a call, if there is one. Log text is written to stderr as
- * it comes.
+ * Has a node daemon run a call, if a daemon listens. Log text is written to stderr
+ * immediately.
  *
  * @param ask Asks a third-party daemon if there is no node daemon
- * @returns Undefined if this process must run the call itself
+ * @returns Undefined if this process must run the call locally
  */
 export async function handOver(
   call: ReceivedCall,
@@ -149,13 +148,13 @@ async function findTakeMs(path: string): Promise<number> {
   return hasRecentTimeout(path) ? SHORT_TAKE_MS : TAKE_MS;
 }
 
-/** The daemon did not take the call in time, and never will. */
+/** Records that the daemon did not take the call in time, and no longer can. */
 async function onLate(path: string, waitedMs: number): Promise<undefined> {
   const { recordTimeout } = await import("../wire/daemon_timeouts.ts");
   await recordTimeout(path, waitedMs);
 }
 
-/** The daemon took the call, and no longer sends anything. */
+/** Handles a daemon that took the call and no longer sends messages. */
 async function onSilent(
   call: ReceivedCall,
   path: string,
@@ -216,8 +215,8 @@ function isSent(name: string): boolean {
 /**
  * Waits until the daemon takes the call.
  *
- * @returns "late" if it did not in time, and never will; "silent" if it did in
- *   the last moment, when this process had stopped receiving
+ * @returns "late" if the daemon did not take the call in time, and no longer can;
+ *   "silent" if it took the call after this process had stopped receiving
  */
 function offer(
   stream: UnixStream,
@@ -274,7 +273,7 @@ function receiveMessage(
   return { kind, text };
 }
 
-/** Receives so many bytes; undefined if the connection ends before. */
+/** Receives a number of bytes; undefined if the connection ends before. */
 function receiveBytes(
   stream: UnixStream,
   length: number,

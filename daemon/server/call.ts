@@ -15,9 +15,9 @@ import type { DeclineReason } from "./decline_reasons.ts";
 
 /** The process that waits for a call. */
 export interface Caller {
-  /** Aborted when the caller is gone. */
+  /** Aborted when the caller disconnects. */
   readonly signal: AbortSignal;
-  /** Aborts the signal now if the caller is gone and no event has reported it yet. */
+  /** Aborts the signal now if the caller has disconnected and no event has reported that yet. */
   readonly poll: () => void;
 }
 
@@ -40,7 +40,7 @@ export interface DaemonCall extends Caller {
   readonly progress?: CallProgress;
 }
 
-/** The output of a call, or why it was not begun. */
+/** The output of a call, or why the call was declined. */
 export type Outcome =
   | Pick<DispatchOutput, "stdout" | "exitCode">
   | { readonly declined: DeclineReason };
@@ -54,7 +54,7 @@ export interface EndedCall {
   readonly command: string;
   /** The name in the configuration; "" for none. */
   readonly network: string;
-  /** The code of the error; 0 if it succeeded, -1 if it was not begun. */
+  /** The code of the error; 0 for success, -1 for a declined call. */
   readonly code: number;
   /** Time from the call's arrival to its answer, in ms. */
   readonly ms: number;
@@ -62,30 +62,30 @@ export interface EndedCall {
   readonly waitedMs: number;
 }
 
-/** What identifies the attachment of a call. */
+/** The values that identify the attachment of a call. */
 export interface CallIdentity extends Pick<DaemonCall, "env" | "stdin"> {
   readonly plugin: Pick<Plugin, "name">;
 }
 
-/** What a call is about. */
+/** The network and the attachment of a call. */
 export interface CallSubject {
   /** Name of the network; "" for none. */
   readonly network: string;
   readonly cniVersion: string;
-  /** Calls with the same text are about the same attachment. */
+  /** Identifies the attachment; undefined for GC, STATUS and VERSION. */
   readonly attachment: string | undefined;
-  /** Calls with the same text run one after the other. */
+  /** Calls with the same key run one at a time. */
   readonly queueKey: string | undefined;
 }
 
-/** The commands that are about one attachment. */
+/** The commands for an attachment. */
 const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
 
 /**
- * Reads what a call is about.
+ * Reads the network and the attachment of a call.
  *
- * @param isPerContainer Whether calls of one container run one after the other,
- *   not only those of one attachment
+ * @param isPerContainer Whether the calls of a container run one at a time, instead of
+ *   the calls of an attachment
  */
 export function readSubject(
   { plugin, env, stdin }: CallIdentity,
@@ -111,7 +111,7 @@ export function readNetwork(stdin: Uint8Array): string {
   return readTexts(stdin).get("name") ?? "";
 }
 
-/** Reads the texts of a configuration, by their keys in lower case. */
+/** Reads the strings of a configuration, by their keys in lower case. */
 function readTexts(stdin: Uint8Array): Map<string, string> {
   const texts = new Map<string, string>();
   for (const [key, value] of Object.entries(parseLeniently(stdin))) {
@@ -120,7 +120,7 @@ function readTexts(stdin: Uint8Array): Map<string, string> {
   return texts;
 }
 
-/** Parses an object; an empty one for anything else, which the plugin refuses. */
+/** Parses an object. Anything else gives an empty object, and the plugin refuses it. */
 function parseLeniently(bytes: Uint8Array): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes));

@@ -7,10 +7,10 @@
 import type { EndedCall } from "./call.ts";
 import { DECLINE_REASONS, type DeclineReason } from "./decline_reasons.ts";
 
-/** How many of the last calls are known one by one. */
+/** How many calls `recent` counts. */
 const RECENT = 100;
 
-/** A reason, and the calls that were declined for it. */
+/** A reason, and the calls that the daemon declined for it. */
 export interface ReasonRow {
   readonly reason: DeclineReason;
   /** An operator's remedy. */
@@ -19,9 +19,9 @@ export interface ReasonRow {
   readonly count: number;
   /** Among the last {@linkcode RECENT} calls. */
   readonly recent: number;
-  /** When the last one came, as RFC 3339 has it. */
+  /** The time of the last of these calls, in RFC 3339 format. */
   readonly lastAt: string;
-  /** The plugin and the command of the last one, if the daemon has read them. */
+  /** The plugin and the command of the last of these calls, if the daemon has read them. */
   readonly lastCall?: string;
 }
 
@@ -29,11 +29,11 @@ export interface ReasonRow {
 export interface HistoryDocument {
   /** Calls that the daemon has run to their end. */
   readonly done: number;
-  /** Those among them that failed. */
+  /** Calls that the daemon has run and that failed. */
   readonly failed: number;
   /** Calls that were declined. */
   readonly left: number;
-  /** The last calls, both kinds; at most 100. */
+  /** The last calls, run or declined; at most 100. */
   readonly recent: { readonly calls: number; readonly left: number };
   /** Why calls were declined, the latest reason first. */
   readonly reasons: readonly ReasonRow[];
@@ -48,7 +48,7 @@ interface Entry {
 /** Counts calls. */
 export class CallHistory {
   readonly #entries = new Map<DeclineReason, Entry>();
-  /** Reasons of the last calls; undefined for one that was run. */
+  /** Reasons of the last calls; undefined for a call that the daemon ran. */
   readonly #recent: (DeclineReason | undefined)[] = [];
   #done = 0;
   #failed = 0;

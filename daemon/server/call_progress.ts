@@ -1,5 +1,5 @@
 /**
- * The states of a call in the daemon, and which of them may follow each.
+ * The states of a call in the daemon, and which states can follow each of them.
  *
  * A call is given up if its caller disconnects, a DEL of its attachment arrives or the
  * daemon stops. This is not a state: an ADD ends as soon as it can and is undone, and
@@ -9,9 +9,9 @@
  * @module
  */
 
-/** The states, each with those that may follow. */
+/** The states, each with the states that can follow. */
 const NEXT = {
-  /** Its caller sends the request. */
+  /** The caller sends the request. */
   arriving: ["offered", "ended"],
   /**
    * The daemon compares the caller and finds the plugin. The caller waits for a
@@ -24,18 +24,18 @@ const NEXT = {
    * attachment, and for a slot. A call that is declined waits for these calls, too.
    */
   waiting: ["running", "ended"],
-  /** Its plugin runs, and changes the node. */
+  /** The plugin runs, and changes the node. */
   running: ["undoing", "ended"],
   /** DEL undoes an ADD that was given up, and changes the node. */
   undoing: ["ended"],
-  /** Its outcome is known: an answer, or that it was declined. */
+  /** The call is answered or declined. */
   ended: [],
 } as const;
 
 /** A state of a call. */
 export type CallState = keyof typeof NEXT;
 
-/** The state of one call. */
+/** Follows the state of a call. */
 export class CallProgress {
   #state: CallState;
   #runner: "daemon" | "caller" | undefined;
@@ -47,7 +47,7 @@ export class CallProgress {
     if (state === "waiting") this.#decide("daemon");
   }
 
-  /** Where the call is. */
+  /** The current state. */
   get state(): CallState {
     return this.#state;
   }

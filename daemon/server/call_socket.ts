@@ -40,7 +40,7 @@ const MAX_REQUEST = 16 * 1024 * 1024;
 /** Time between two heartbeats, in ms. */
 export const ALIVE_MS = 1000;
 
-/** A call of a plugin, in place of a call of a program that is not one. */
+/** The call of a plugin that replaces the call of a different program. */
 export interface TranslatedCall
   extends Pick<DaemonCall, "plugin" | "env" | "stdin" | "onStderr"> {
   /**
@@ -128,7 +128,7 @@ class Heartbeats {
     };
   }
 
-  /** All calls share a timer: a timer of its own would wake the process long after a call. */
+  /** All calls share a timer: a timer for each call would wake the process long after the call. */
   async #tick(): Promise<void> {
     if (this.#isTicking) return;
     this.#isTicking = true;
@@ -142,7 +142,7 @@ class Heartbeats {
 
   /**
    * Sends the messages between two steps of a call if the timer is late: the event
-   * loop may not run while calls follow one another, or the process gets little CPU.
+   * loop might not run during a series of calls, or the process gets little CPU time.
    */
   poll(): void {
     if (performance.now() - this.#lastMs > ALIVE_MS) this.#send();
@@ -166,7 +166,7 @@ class CallExchange implements RequestExchange {
   readonly #progress = new CallProgress();
   readonly #process: PeerProcess;
   readonly #buffer = new RequestBuffer();
-  /** The plugin and the command, once they are known. */
+  /** The plugin and the command, after the request was read. */
   #call: string | undefined;
 
   constructor(
@@ -233,7 +233,7 @@ class CallExchange implements RequestExchange {
       if (typeof call === "string") {
         return await this.#declineInTurn(call, identity);
       }
-      // The end of the connection may have arrived already.
+      // The caller may have disconnected already.
       this.#connection.poll();
       if (!this.#take()) return this.#decline("caller gone");
       using _alive = this.#heartbeats.begin(this.#connection);
@@ -263,7 +263,7 @@ class CallExchange implements RequestExchange {
         log.warn("Cannot prepare a call", description);
         return await this.#declineInTurn("call not prepared", identity);
       }
-      // A declined call is run by its caller, and this one may have changed things.
+      // The caller would run a declined call again, but this call may have changed the node.
       log.warn("Cannot finish a call", description);
       if (outcome !== undefined) return;
       this.#answer(formatFailure(error, CURRENT_VERSION));
@@ -289,7 +289,7 @@ class CallExchange implements RequestExchange {
     return findDifference(own, request, caller) ?? caller;
   }
 
-  /** Finds the plugin, or what a call of another program stands for. */
+  /** Finds the plugin, or translates the call of a different program. */
   async #findCall(
     request: CallRequest,
   ): Promise<
@@ -314,14 +314,14 @@ class CallExchange implements RequestExchange {
       this.#progress.enter("waiting");
   }
 
-  /** Declines a call when the earlier ones of its attachment have ended. */
+  /** Declines a call when the earlier calls of its attachment have ended. */
   async #declineInTurn(
     reason: DeclineReason,
     call: CallIdentity,
   ): Promise<void> {
     const { signal } = this.#gone;
     const earlier = this.#options.calls.waitForEarlier(call, signal);
-    // Until it is taken, its caller waits for a second only.
+    // The caller waits only a second for `taken`.
     if (earlier !== undefined && this.#take()) {
       using _alive = this.#heartbeats.begin(this.#connection);
       await earlier;
@@ -354,7 +354,7 @@ class CallExchange implements RequestExchange {
   }
 }
 
-/** Most characters of a call's description: both words are the caller's. */
+/** Longest description of a call: the caller chooses both words. */
 const MAX_DESCRIPTION = 100;
 
 function describeCall({ name, env }: CallRequest): string {

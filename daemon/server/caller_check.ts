@@ -13,8 +13,8 @@ import type { CallRequest } from "../wire/request.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
 
 /**
- * What decides what paths and names mean to a process, and what it may do. Files
- * are identified by `findFileId`.
+ * The attributes that determine the meaning of paths and names for a process, and its
+ * permissions. `findFileId` identifies the files.
  */
 export interface ProcessAttributes {
   /** The network namespace. */
@@ -93,7 +93,7 @@ function readAttributes(directory: string): ProcessAttributes {
 
 const beginning = new Uint8Array(4096);
 
-/** One read: each further one would have the kernel write all of it again. */
+/** Reads the file in one piece: for each further read, the kernel would format it again. */
 function readBeginning(path: string): string {
   using file = Deno.openSync(path);
   const length = file.readSync(beginning) ?? 0;
@@ -107,7 +107,7 @@ function requireFileId(path: string): string {
 }
 
 /**
- * Finds why a call cannot be run here as its caller would run it.
+ * Finds why this process cannot run a call as its caller would.
  *
  * @returns Undefined if it can
  */
@@ -130,16 +130,16 @@ export function findDifference(
 }
 
 /**
- * Capabilities that a caller needs unless the daemon lacks them. A process with these
- * in the node's namespaces can do all that a call does.
+ * Capabilities that a caller needs if the daemon has them. In the node's namespaces, a
+ * process with these capabilities can do everything that a call does.
  *
  * Source: linux/capability.h `CAP_NET_ADMIN`, `CAP_SYS_ADMIN`.
  */
 const NEEDED = 1n << 12n | 1n << 21n;
 
 /**
- * Reports whether a path stands for another file in each process that uses it. The
- * network namespace is the same one by then.
+ * Reports whether a path leads to a different file in each process that uses it. The
+ * network namespace has been compared before.
  */
 function isOfReader(path: string): boolean {
   const [, file] = /^\/(?:proc\/(?:thread-)?self|dev\/fd)\/(.*)$/
@@ -159,7 +159,7 @@ function hasRelativePath(
   return paths.some(isRelative) || hasRelativeKey(readLeniently(stdin));
 }
 
-/** Text that is not JSON is refused before any path in it is used. */
+/** The plugin refuses text that is not JSON before it uses a path in it. */
 function readLeniently(stdin: Uint8Array): unknown {
   try {
     return parseJson(new TextDecoder().decode(stdin), "it");

@@ -1,6 +1,6 @@
 /**
- * The queue of calls: each runs when earlier calls of its attachment have ended and
- * a slot is free.
+ * The queue of calls: a call runs when the earlier calls of its attachment have ended
+ * and a slot is free.
  *
  * @module
  */
@@ -26,9 +26,9 @@ import type { CallProgress } from "./call_progress.ts";
 import { runCall, type RunOptions } from "./run_call.ts";
 import { RunningCall, RunningCalls } from "./running_calls.ts";
 
-/** Follows calls, for traces; they run as without it. */
+/** Follows calls for traces, without an effect on the calls. */
 export interface CallTrace {
-  /** Runs a call by calling `run`: what is done during it is part of the call. */
+  /** Runs a call by calling `run`: everything that happens during `run` is part of the call. */
   readonly around: (
     call: DaemonCall,
     run: () => Promise<EndedCall>,
@@ -44,12 +44,12 @@ export interface CallsOptions extends RunOptions {
   /** See {@linkcode MAX_BEGUN}. */
   readonly maxBegun?: number;
   /**
-   * Whether the calls of a container run one after the other; by default, those
-   * of an attachment.
+   * Whether the calls of a container run one at a time; by default, the calls of an
+   * attachment do.
    */
   readonly isPerContainer?: boolean;
   readonly onEnded?: (call: EndedCall) => void;
-  /** Records calls that have arrived and have had no event yet. */
+  /** Records calls that have arrived but caused no event yet. */
   readonly pollSockets?: () => void;
   readonly trace?: CallTrace | undefined;
 }
@@ -63,7 +63,7 @@ export const MAX_BEGUN = 512;
 /** Time for calls to finish when the daemon stops, and then for undos, in ms. */
 const GRACE_MS = 10_000, STOP_UNDO_MS = 5000;
 
-/** Calls that may wait. `Admission` bounds the bytes of their requests together. */
+/** How many calls can wait. `Admission` bounds the total size of their requests. */
 const MAX_WAITING = 4096;
 
 /**
@@ -81,7 +81,7 @@ export class Calls {
   readonly #options: CallsOptions;
   readonly #queue: KeyedQueue;
   readonly #running = new RunningCalls();
-  /** Work about containers, for which their calls wait. */
+  /** Work on containers; their calls wait until it has ended. */
   readonly #work = new Map<string, Promise<void>>();
   readonly #stop = new AbortController();
 
@@ -97,14 +97,14 @@ export class Calls {
     return this.#queue.running;
   }
 
-  /** How many calls wait for their turn. */
+  /** How many calls wait, for their turn or during a long wait. */
   get waiting(): number {
     return this.#queue.waiting;
   }
 
   /**
-   * Runs a call when it is its turn. Never throws. {@linkcode report} is for
-   * after the answer: whoever waits for a call need not wait for its log line.
+   * Runs a call when it is its turn. Never throws. Call {@linkcode report} after the
+   * answer, so that the caller does not wait for the log line.
    */
   async run(call: DaemonCall): Promise<EndedCall> {
     const { trace } = this.#options;
@@ -136,8 +136,8 @@ export class Calls {
     const isFull = this.#queue.waiting >= MAX_WAITING &&
       turn !== "without a slot";
     using _added = this.#running.add(running);
-    // Even a call that is declined waits for the earlier ones of its attachment: run
-    // by its caller, it would overtake them.
+    // Even a declined call waits for the earlier calls of its attachment: its caller
+    // would otherwise run it before them.
     const untilSlot = isFull ? AbortSignal.abort() : this.#stop.signal;
     const { queueKey } = subject;
     const work = this.#work.get(call.env["CNI_CONTAINERID"] ?? "");
@@ -147,9 +147,9 @@ export class Calls {
       if (signal.aborted) return cancelledOutcome(subject, signal);
       return { declined: isFull ? "too many calls wait" : "the daemon ends" };
     }
-    // Calls follow one another here, and others wait to be taken.
+    // Otherwise a series of calls would keep the daemon from taking further calls.
     await yieldToEventLoop();
-    // The caller may have gone while this process was stopped.
+    // The caller may have disconnected while this process was stopped.
     if (running.isGivenUp()) return cancelledOutcome(subject, signal);
     running.begin();
     const { yieldDuring } = slot;
@@ -157,8 +157,8 @@ export class Calls {
   }
 
   /**
-   * Waits until the calls of an attachment that arrived earlier have ended, for a
-   * call that is declined: run by its caller, it would overtake them.
+   * Waits until the earlier calls of an attachment have ended, for a declined call: its
+   * caller would otherwise run it before them.
    *
    * @returns Undefined if there are none
    */
@@ -187,7 +187,7 @@ export class Calls {
   /**
    * Records calls that their callers ran while the daemon was turned off, in order.
    *
-   * @param calls Undefined if they may be any
+   * @param calls Undefined if the calls are unknown
    */
   recordLocalCalls(calls: readonly LocalCall[] | undefined): void {
     this.#running.recordLocalCalls(calls);
@@ -236,11 +236,11 @@ export class Calls {
   }
 
   /**
-   * Begins no further calls, and waits for those that run. The others are declined
-   * when the earlier ones of their attachments have ended.
+   * Begins no further calls, and waits for the running calls. Waiting calls are declined
+   * when the earlier calls of their attachments have ended.
    *
-   * @param withinMs After this time they are cancelled, in ms; 10 s by default
-   * @param undoMs Time for their undo, in ms; 5 s by default
+   * @param withinMs Time until running calls are cancelled, in ms; 10 s by default
+   * @param undoMs Time for the undo of cancelled ADDs, in ms; 5 s by default
    */
   async stop(withinMs = GRACE_MS, undoMs = STOP_UNDO_MS): Promise<void> {
     this.#stop.abort();

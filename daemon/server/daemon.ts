@@ -1,6 +1,5 @@
 /**
- * The node daemon: runs whole calls of plugins for processes that hand them
- * over.
+ * The node daemon: runs whole calls of plugins for other processes.
  *
  * @module
  */
@@ -73,18 +72,18 @@ export interface DaemonOptions {
   readonly readAttributes?: CallSocketOptions["readAttributes"];
   /** Called after each call. */
   readonly afterCall?: ((call: EndedCall) => void) | undefined;
-  /** Describes what the daemon does without a call. */
+  /** Describes the daemon's own work for `/state`. */
   readonly describe?: () => Pick<
     StateDocument,
     "leftovers" | "repairs" | "missingNetworks"
   >;
-  /** Follows the calls; they run as without it. */
+  /** Follows the calls for traces. */
   readonly trace?: CallTrace | undefined;
   /** Further values for the metrics. */
   readonly gauges?: readonly Gauge[];
-  /** Reads these values. If this fails, the metrics show the previous values. */
+  /** Reads the values of these gauges. If it fails, the metrics show the previous values. */
   readonly beforeMetrics?: (() => Promise<void>) | undefined;
-  /** Answers requests on the HTTP socket other than about the state. */
+  /** Answers requests on the HTTP socket, except for the state. */
   readonly handle?:
     | ((
       request: Request,
@@ -94,7 +93,7 @@ export interface DaemonOptions {
   /** Called when callers can connect. */
   readonly onListening?: (calls: Calls) => void;
   readonly log: Log;
-  /** Ends the daemon. */
+  /** Stops the daemon. */
   readonly signal: AbortSignal;
   /** See {@linkcode CHECK_MS}. */
   readonly checkMs?: number;
@@ -102,10 +101,10 @@ export interface DaemonOptions {
   readonly graceMs?: number;
 }
 
-/** The daemon, as its parts see it. */
+/** The part of the daemon that {@linkcode DaemonOptions.handle} uses. */
 export interface RunningDaemon {
   readonly calls: Calls;
-  /** Whether it is about to end. */
+  /** Reports whether the daemon stops. */
   readonly isEnding: () => boolean;
   /** The sender of the request. */
   readonly caller: Caller;
@@ -216,7 +215,7 @@ class NodeDaemon {
     });
   }
 
-  /** Puts both sockets in place. */
+  /** Creates both sockets. */
   async listen(): Promise<SocketFile[]> {
     const { socketDir: directory } = this.#options;
     return [
@@ -246,12 +245,12 @@ class NodeDaemon {
     this.calls.recordLocalCalls(takeLocalCalls(this.#callPath));
   }
 
-  /** Frees memory that was not used for calls. */
+  /** Frees memory after work that was not a call. */
   freeMemory(): void {
     this.#heap.look();
   }
 
-  /** Lets callers ask the daemon again after it was turned off. */
+  /** Turns the daemon on again for callers. */
   resumeCallers(): void {
     if (fileExists(offFile(this.#callPath))) this.#pollSockets();
   }
@@ -327,12 +326,12 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const manager = new ServiceManager(env, log);
   options.onListening?.(calls);
   manager.notify("READY=1");
-  // `cni probe` leaves a recording if it is killed.
+  // A `cni probe` that was killed leaves a recording.
   ifPossible(removeLeftRecordings);
   using _watching = manager.watch();
   log.info("listening", { directory, maxCalls });
 
-  // The event loop runs, so callers can ask again.
+  // The event loop runs, so the daemon can answer again.
   const onHealthy = (): void => daemon.resumeCallers();
   const rest: EventLoopLag["pause"] = async (ms, signal) => {
     await daemon.lag.pause(ms, signal);

@@ -9,13 +9,13 @@ import type { EndedCall } from "./call.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
 import { Counter, formatGauge, type Gauge, Histogram } from "./metrics.ts";
 
-/** What is counted of a call. */
+/** The values of a call that are counted. */
 type CallFigures = Omit<EndedCall, "call" | "outcome">;
 
-/** Networks with samples of their own; their names come with the calls. */
+/** How many networks have samples: callers choose the names. */
 const MAX_NETWORKS = 100;
 
-/** Stands for the networks beyond. */
+/** The label of all further networks. */
 const OTHER = "other networks";
 
 /** The daemon's metrics. */

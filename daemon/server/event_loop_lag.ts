@@ -7,7 +7,7 @@
 
 import { pause } from "../../base/deadline.ts";
 
-/** The sum of the times by which pauses end late. */
+/** Adds up how late pauses end. */
 export class EventLoopLag {
   #ms = 0;
 
@@ -21,7 +21,7 @@ export class EventLoopLag {
     const startMs = performance.now();
     await pause(ms, signal);
     const lateMs = performance.now() - startMs - ms;
-    // A pause that the signal ends is early.
+    // The signal ends a pause early.
     this.#ms += Math.max(0, lateMs);
   }
 }

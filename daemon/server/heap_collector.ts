@@ -9,27 +9,27 @@
 import { JoinedSignal } from "../../base/deadline.ts";
 import { trimMemory } from "../../ffi/libc.ts";
 
-/** How many calls make a collection worth while, and how many force one. */
+/** How many calls permit a collection, and how many force it. */
 const LEAST_CALLS = 100, MOST_CALLS = 1000;
 
 /**
- * By how many bytes the process must have grown for a collection that is worth while,
- * and for a forced one. Calls of a few pods a second never pause for long, and a burst
- * of pods is over before 1000 calls.
+ * By how many bytes the process must have grown to permit a collection, and to force it.
+ * A few pods a second leave no long pauses between their calls, and a burst of pods has
+ * fewer than 1000 calls.
  */
 const LEAST_BYTES = 12 << 20, MOST_BYTES = 48 << 20;
 
 /**
- * How long after a collection because of the size the next one runs, in ms. The first
- * one may have run during a removal of orphans, when most of the memory was still in
- * use.
+ * Time from a collection because of the size to the next collection, in ms. The first
+ * collection may have run during a removal of orphans, when most of the memory was still
+ * in use.
  */
 const AGAIN_MS = 30_000;
 
-/** The size of the process is read once in so many calls. */
+/** How many calls pass between two reads of the process's size. */
 const LOOK_CALLS = 8;
 
-/** How long no call must have come, in ms: less than the time between two pods. */
+/** Time without calls before a collection, in ms: less than the time between two pods. */
 const IDLE_MS = 200;
 
 /** Options of a {@linkcode HeapCollector}. */
@@ -44,7 +44,7 @@ export interface HeapCollectorOptions {
   readonly againMs?: number;
   /** Returns how large the process is, in bytes; its resident set if undefined. */
   readonly readBytes?: () => number;
-  /** Receives the error of a collection that failed; it is tried again after as many calls. */
+  /** Receives the error of a failed collection, which is retried after the same number of calls. */
   readonly onFailed: (error: unknown) => void;
 }
 
@@ -57,7 +57,7 @@ export class HeapCollector {
   readonly #readBytes: () => number;
   readonly #onFailed: (error: unknown) => void;
   #calls = 0;
-  /** The size of the process after the last collection, and what has come since. */
+  /** The size of the process after the last collection, and the calls since then. */
   #bytes: number | undefined;
   #grownBytes = 0;
   #againAt = Infinity;
@@ -104,7 +104,7 @@ export class HeapCollector {
   #wait(): void {
     const before = this.#calls;
     this.#isWaiting = true;
-    // After SIGCONT, it sees the calls that came while the process was stopped.
+    // After SIGCONT, the calls that arrived while the process was stopped are read first.
     const { signal } = new JoinedSignal(this.#idleMs);
     signal.addEventListener("abort", () => {
       const isIdle = this.#isIdle() && this.#calls === before;
@@ -137,7 +137,7 @@ export class HeapCollector {
  * function only in contexts that are made after the flag is set.
  */
 export async function collectHeap(): Promise<void> {
-  // Lazy: executables cannot have Node's modules any other way.
+  // Executables can load Node's modules only lazily.
   const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
     import("node:v8"),
     import("node:vm"),

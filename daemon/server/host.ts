@@ -28,7 +28,7 @@ const DESCRIPTORS = "/proc/self/fd/";
 /** Source: linux/sched.h, asm-generic/fcntl.h, asm-generic/ioctls.h. */
 const CLONE_FS = 0x200, CLONE_NEWNS = 0x20000, O_RDONLY = 0;
 
-/** What the daemon takes over from its container. */
+/** The values that the daemon takes from its container. */
 export interface ContainerFiles {
   /** Path of the daemon's own configuration; "" for none. */
   readonly config: string;
@@ -74,14 +74,14 @@ export function enterHost(
   }
 }
 
-/** Opens a file so that the next program has it; does nothing if it is missing. */
+/** Opens a file for the next program, which inherits the descriptor; does nothing if the file is missing. */
 function keepOpen(variable: string, path: string): Record<string, string> {
   if (findFileId(path) === undefined) return {};
   // Without O_CLOEXEC.
   return { [variable]: `${DESCRIPTORS}${libc.open(path, O_RDONLY)}` };
 }
 
-/** Keeps what was kept open from the plugins that the daemon starts. */
+/** Closes the inherited descriptors in the plugins that the daemon starts. */
 function takeOver(env: Environment): Environment {
   for (const variable of [ACCOUNT, CONFIG]) {
     const fd = env[variable]?.slice(DESCRIPTORS.length);

@@ -1,6 +1,6 @@
 /**
- * Calls by HTTP: `POST /cni` with the environment and the configuration of a call,
- * as thick multus's protocol has it.
+ * Calls over HTTP: `POST /cni` with the environment and the configuration of a call, in
+ * thick multus's protocol.
  *
  * Source: multus-cni pkg/server/api/types.go `Request`, pkg/server/server.go
  * `extractCniData`.
@@ -28,13 +28,13 @@ export class RequestError extends Error {
   override readonly name = "RequestError";
 }
 
-/** The newest version, which the protocol's results have. */
+/** The CNI version of the protocol's results. */
 export const RESULT_VERSION = "1.1.0";
 
-/** Where plugins are if the request does not say. */
+/** CNI_PATH of a request without it. */
 export const CNI_PATH = "/opt/cni/bin";
 
-/** A call, as a request has it. */
+/** The call in a request. */
 export interface HttpCall {
   /** The CNI_* variables that the protocol passes on. */
   readonly env: Environment;
@@ -50,7 +50,7 @@ type Others = JsonObject;
 /**
  * Reads the body of a request.
  *
- * @param check Checks the environment, and returns what is passed on
+ * @param check Checks the environment, and returns the variables of the call
  * @throws {RequestError} With the Go version's text
  */
 export function readCall(
@@ -70,10 +70,10 @@ export function readCall(
 /**
  * Checks the environment of a call.
  *
- * DEL needs no namespace, as the specification says. The Go version refuses such a
- * DEL, and what ADD made stays.
+ * DEL needs no namespace, as the specification says. Go multus refuses such a DEL, and
+ * the container's resources remain.
  *
- * @param lenient Commands that may lack variables
+ * @param lenient Commands that do not need all variables
  * @returns The variables that the protocol passes on
  * @throws {RequestError} As {@linkcode readCall}
  */
@@ -119,8 +119,8 @@ function readEnv(value: JsonValue | undefined): Environment {
 const IF_NAME = "eth0";
 
 /**
- * Picks the variables of the call. The others are the caller's own, such as its
- * PATH: delegates get the daemon's.
+ * Picks the variables of the call. All others belong to the caller, such as its PATH:
+ * delegates get the daemon's PATH.
  */
 function pickEnv(sent: Environment): Environment {
   const names = [
@@ -157,7 +157,7 @@ export type RunBody = (
 /**
  * Answers `/healthz`, `/readyz`, and the paths of calls; never throws.
  *
- * @param paths What runs the calls of each path
+ * @param paths The functions that run calls, by their paths
  * @param isEnding Reports whether the daemon is about to end
  * @returns Undefined for any other path
  */

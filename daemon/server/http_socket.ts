@@ -57,7 +57,7 @@ export class HttpSocket extends PrivateSocket {
   }
 }
 
-/** What an exchange does to its connection. */
+/** The operations of an exchange on its connection. */
 export interface ExchangeConnection {
   send(bytes: Uint8Array<ArrayBuffer>): void;
   end(): void;
@@ -96,7 +96,7 @@ export class HttpExchange implements RequestExchange {
   readonly #options: HttpExchangeOptions;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  /** What was received of the part that is expected; undefined once all was. */
+  /** The bytes of the expected part so far; undefined after the whole request. */
   #chunks: Uint8Array<ArrayBuffer>[] | undefined = [];
   #received = 0;
   #head: Head | undefined;
@@ -146,14 +146,14 @@ export class HttpExchange implements RequestExchange {
     this.#refuse(reason === "request not arrived" ? 408 : 503);
   }
 
-  /** Returns the head once it is complete; what follows it is kept. */
+  /** Returns the complete head, and keeps the bytes after it; undefined until then. */
   #readHead(): Head | undefined {
     const bytes = concat(this.#chunks ?? []);
     const text = new TextDecoder("latin1").decode(bytes.subarray(0, MAX_HEAD));
     const end = text.indexOf("\r\n\r\n");
     if (end < 0) {
       if (bytes.length >= MAX_HEAD) throw new RefusedRequest(431);
-      // Joined only once, however small the pieces are.
+      // The pieces are joined only once, even if there are many.
       this.#chunks = [bytes];
       return undefined;
     }

@@ -10,7 +10,7 @@ export type Labels = Readonly<Record<string, string | number>>;
 /** Samples that are read when they are shown. */
 export interface Gauge {
   readonly name: string;
-  /** `counter` for what only grows; `gauge` by default. */
+  /** `counter` for a value that only grows; `gauge` by default. */
   readonly type?: "gauge" | "counter";
   readonly help: string;
   /** Returns the values by their labels. */
@@ -46,7 +46,7 @@ export class Counter {
     this.#help = help;
   }
 
-  /** Adds one. */
+  /** Increments a sample. */
   add(labels: Labels): void {
     const key = formatLabels(labels);
     this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
@@ -60,10 +60,10 @@ export class Counter {
   }
 }
 
-/** Durations of one set of labels. */
+/** Durations with the same labels. */
 interface Durations {
   readonly labels: Labels;
-  /** By bucket; the last one is +Inf. */
+  /** Counts by bucket; the last bucket is +Inf. */
   readonly counts: number[];
   sum: number;
 }
@@ -115,7 +115,7 @@ export class Histogram {
   }
 }
 
-/** Formats what is read now. */
+/** Formats the current values of a gauge. */
 export function formatGauge(
   { name, type = "gauge", help, read }: Gauge,
 ): string {
@@ -135,7 +135,7 @@ function formatMetric(
     .join("\n");
 }
 
-/** Labels of gauges as text: some gauges share theirs, and keep them. */
+/** Formatted labels: some gauges return the same objects each time. */
 const FORMATTED = new WeakMap<Labels, string>();
 
 function formatKept(labels: Labels): string {

@@ -1,5 +1,5 @@
 /**
- * How the files that a process may have open are shared out.
+ * How connections and calls share the limit of open files.
  *
  * @module
  */
@@ -21,11 +21,11 @@ export interface OpenFileBounds {
 }
 
 /**
- * Shares out the files that this process may still open: a quarter for
- * connections, of which a quarter is for those over TCP, and the rest for calls.
+ * Divides the files that this process can still open: a quarter for connections, of
+ * which a quarter is for TCP, and the rest for calls.
  *
- * @param wanted What would be right with any number of files
- * @param free How many files; as /proc has it if undefined
+ * @param wanted The bounds without a limit of open files
+ * @param free How many files; read from /proc if undefined
  */
 export function limitByOpenFiles(
   wanted: OpenFileBounds,

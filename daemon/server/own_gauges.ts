@@ -7,26 +7,25 @@
 import { PLUGINS_VERSION } from "../../base/process/build_identity.ts";
 import type { Gauge } from "./metrics.ts";
 
-/** How the daemon is now. */
+/** The current state of the daemon. */
 export interface OwnState {
   /** Calls that run. */
   readonly running: number;
-  /** Calls that wait for their turn. */
+  /** Calls that wait, for their turn or during a long wait. */
   readonly waiting: number;
   /** How many callers are connected. */
   readonly connections: number;
   /** How many batches of deleted links the kernel has not acknowledged. */
   readonly unacknowledged: number;
-  /** How long the loop has stood still, in seconds. */
+  /** How long the event loop was blocked, in seconds. */
   readonly lagSeconds: number;
 }
 
 /**
- * Lists the values. Those that each process has bear the names that Prometheus
- * gives them.
+ * Lists the gauges. Values of any process have the names that Prometheus defines.
  *
  * @param build Identifies the code
- * @param read Says how the daemon is
+ * @param read Returns the current state of the daemon
  */
 export function listOwnGauges(build: string, read: () => OwnState): Gauge[] {
   const startedAt = (Date.now() - performance.now()) / 1000;

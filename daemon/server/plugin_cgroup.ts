@@ -1,7 +1,7 @@
 /**
  * A cgroup for the plugins that the daemon starts as processes, next to the
- * daemon's own: their memory does not count as the daemon's, and they may
- * finish what they began if the daemon's cgroup is killed.
+ * daemon's own: their memory does not count as the daemon's, and they can finish their
+ * work if the daemon's cgroup is killed.
  *
  * Source: cgroups(7); Linux Documentation/admin-guide/cgroup-v2.rst.
  *
@@ -11,19 +11,19 @@
 import { dirname } from "@std/path/posix";
 import { exists, ifPossible } from "../../base/files/io.ts";
 
-/** Where cgroups are, and which one is this process's. */
+/** The files that show this process's cgroup. */
 export interface CgroupPaths {
   /** Mount point of cgroup v2. */
   readonly root?: string;
-  /** A file as /proc/self/cgroup. */
+  /** A file in the format of /proc/self/cgroup. */
   readonly membership?: string;
 }
 
 /**
- * Makes the cgroup, or uses the one of an earlier daemon.
+ * Creates the cgroup, or uses the cgroup of an earlier daemon.
  *
- * @returns Moves a process into it, if possible; undefined with cgroup v1, without
- *   rights, or if this process's cgroup is the root
+ * @returns A function that moves a process into the cgroup, if possible; undefined with
+ *   cgroup v1, without permission, or if this process's cgroup is the root
  */
 export function openPluginCgroup(
   { root = "/sys/fs/cgroup", membership = "/proc/self/cgroup" }: CgroupPaths =

@@ -37,7 +37,7 @@ export interface RunOptions {
   readonly lookup: PluginLookup;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  /** Deletes links of several calls at once. */
+  /** Deletes links of several calls together. */
   readonly linkDeletion?: LinkDeletion | undefined;
   readonly log: Pick<Log, "info" | "warn">;
   /** Receives the ID of each process that is started for a plugin. */
@@ -52,9 +52,9 @@ const UNDO_MS = 30_000;
 
 /**
  * Runs a call. After an ADD that is given up, runs the DEL that a runtime runs after
- * an ADD without a result, even if a DEL waits: it may never run here. An ADD that
- * has failed by itself has undone its own part, as all plugins do, and one that finds
- * the container attached leaves that attachment alone.
+ * an ADD without a result, even if a DEL waits, which might not run in the daemon. An ADD
+ * that has failed by itself has already undone its own part, and an ADD of an attached
+ * container does not change the attachment.
  */
 export async function runCall(
   running: RunningCall,
@@ -79,7 +79,7 @@ export async function runCall(
   const output = await runPlugin(running, call.env, input, options);
   const wasCut = signal.aborted;
   if (!running.isGivenUp() || command !== "ADD") return output;
-  // What exists after a refused ADD may belong to an earlier ADD.
+  // After a refused ADD, the container's interface may belong to an earlier ADD.
   const code = codeOf(output);
   const hasFailed = code !== 0 &&
     (!wasCut || isAttached || REFUSALS.includes(code));
@@ -88,9 +88,9 @@ export async function runCall(
 }
 
 /**
- * Codes with which plugins refuse an ADD, such as a second one of an attachment. All
- * others may mean that it was cut off while it waited for something else, which may
- * still come.
+ * Codes with which plugins refuse an ADD, such as a second ADD of an attachment. With
+ * any other code, the ADD may have been interrupted while it waited for a program or a
+ * server that continues.
  */
 const REFUSALS: readonly number[] = [
   ErrorCode.IncompatibleVersion,
@@ -122,7 +122,7 @@ function watchSecondAdd(
   };
 }
 
-/** Commands that change what later ones of the attachment make. */
+/** Commands that can change a later attachment of the container. */
 const CHANGING: readonly string[] = ["ADD", "DEL", "GC"];
 
 async function runPlugin(
@@ -157,7 +157,7 @@ async function runPlugin(
   return await withSlot(input.yieldDuring, () => withChangeCheck(check, run));
 }
 
-/** Runs another plugin for a call; nothing follows an ADD whose caller is gone. */
+/** Runs another plugin for a call. After ADD, the call ends if its caller has disconnected. */
 async function invoke(
   running: RunningCall,
   { env: { CNI_COMMAND: command } }: Invocation,
@@ -172,7 +172,7 @@ async function invoke(
   return output;
 }
 
-/** Deletes links with those of other calls, but none of a later attachment. */
+/** Deletes the links of a call together with links of other calls, unless the call is superseded. */
 function linkDeletionFor(
   running: RunningCall,
   linkDeletion: LinkDeletion = unbatched,
@@ -190,8 +190,8 @@ function linkDeletionFor(
 }
 
 /**
- * Runs the DEL that a runtime runs after an ADD whose outcome it did not get;
- * unless the runtime has already attached the container again.
+ * Runs the DEL that a runtime runs after an ADD without an answer, unless the runtime
+ * has already attached the container again.
  */
 async function undo(
   running: RunningCall,

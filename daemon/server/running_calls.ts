@@ -15,12 +15,12 @@ import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
 import { CallProgress } from "./call_progress.ts";
 
-/** How far the times of files may lag behind, in ms. */
+/** How far the times of files can lag behind the clock, in ms. */
 const CLOCK_MS = 50;
 
 /**
- * How long a DEL continues without its caller, in ms: longer than each limit of its own
- * programs. Third-party plugins have no limit.
+ * How long a DEL continues without its caller, in ms: longer than each time limit of a
+ * program that this project's plugins start. Third-party plugins have no limit.
  */
 const ABANDONED_MS = 120_000;
 
@@ -29,13 +29,13 @@ class Superseded extends Error {
   override readonly message = "the container has been attached again";
 }
 
-/** Why a GC stops before it removes what it does not know. */
+/** Why a GC stops before it removes attachments that its list might lack. */
 class GarbageOutdated extends Error {
   override readonly message =
     "nobody waits for the GC any more, and attachments may have been added";
 }
 
-/** A call that has arrived after another one of its attachment. */
+/** A call that arrived after an earlier call of its attachment. */
 interface LaterCall {
   readonly command: string;
   readonly progress: CallProgress;
@@ -48,27 +48,27 @@ interface LaterCall {
 export class RunningCall {
   readonly call: DaemonCall;
   readonly subject: CallSubject;
-  /** When it arrived, by the clock of file systems. */
+  /** When the call arrived, by the clock of file systems. */
   readonly startedAt: Date = new Date(Date.now() - CLOCK_MS);
-  /** The same by the clock of waits, in ms. */
+  /** When the call arrived, by the process's clock, in ms. */
   readonly arrivedMs: number = performance.now();
   readonly progress: CallProgress;
-  /** Aborted when the call is given up: its caller is gone, or it is cancelled. */
+  /** Aborted when the call is given up: its caller disconnected, or it was cancelled. */
   readonly signal: AbortSignal;
   /**
-   * Ends its programs and waits: aborted when the call is given up, except that a DEL
-   * continues without its caller for {@linkcode ABANDONED_MS}.
+   * Stops the call's programs and waits: aborted when the call is given up, except that
+   * a DEL continues without its caller for {@linkcode ABANDONED_MS}.
    */
   readonly endSignal: AbortSignal;
   readonly #cancel = new AbortController();
   readonly #ended = new AbortController();
   #waitedMs = 0;
-  /** ADDs and DELs of its attachment that have arrived since. */
+  /** ADDs and DELs of the attachment that arrived later. */
   readonly #later: LaterCall[] = [];
   readonly #pollSockets: (() => void) | undefined;
 
   /**
-   * @param pollSockets Records calls that have arrived and have had no event yet:
+   * @param pollSockets Records calls that have arrived but caused no event yet, because
    *   this process may have been stopped
    */
   constructor(
@@ -90,7 +90,7 @@ export class RunningCall {
     call.signal.addEventListener("abort", onAbort, { once: true });
   }
 
-  /** Cancels the call if it does not end in time without its caller. */
+  /** Cancels a call whose caller has disconnected after {@linkcode ABANDONED_MS}. */
   async #endAbandoned(): Promise<void> {
     await pause(ABANDONED_MS, this.#ended.signal);
     if (this.#ended.signal.aborted) return;
@@ -102,12 +102,12 @@ export class RunningCall {
     return this.call.env["CNI_COMMAND"] ?? "";
   }
 
-  /** How long it waited for its turn, in ms; 0 if it was never its turn. */
+  /** How long the call waited for its turn, in ms; 0 if it did not run. */
   get waitedMs(): number {
     return this.#waitedMs;
   }
 
-  /** Begins to run. */
+  /** Marks the call as running. */
   begin(): void {
     this.progress.enter("running");
     this.#waitedMs = performance.now() - this.arrivedMs;
@@ -131,8 +131,8 @@ export class RunningCall {
   }
 
   /**
-   * Records an ADD or a DEL of the same attachment that has arrived later. A DEL that
-   * continues without its caller ends before that ADD.
+   * Records an ADD or a DEL of the same attachment that arrived later. An ADD stops a DEL
+   * that continues without its caller.
    */
   recordLaterCall(command: string, progress: CallProgress): void {
     this.#later.push({ command, progress });
@@ -143,8 +143,8 @@ export class RunningCall {
 
   /**
    * Reports whether the call is given up, and another process has attached the
-   * container again. Waits until it is known who runs each later call: an ADD that
-   * this daemon has taken waits for this call, which must be undone first.
+   * container again. Waits until each later call is taken or declined: an ADD that this
+   * daemon has taken waits for this call, which must be undone first.
    */
   async isSuperseded(): Promise<boolean> {
     if (!this.isGivenUp()) return false;
@@ -165,8 +165,8 @@ export class RunningCall {
 
   /**
    * Ends a superseded call before each change that a plugin makes, without waiting. A
-   * later ADD counts even if it is not yet known who runs it, because the caller gave
-   * this call up before that ADD. A GC that is given up ends, because its list of
+   * later ADD counts before it is taken or declined, because the caller gave this call up
+   * before that ADD. A GC that is given up ends, because its list of
    * attachments may be outdated. Work that a plugin has begun, such as a watch, may
    * continue after the call has ended.
    *
@@ -201,8 +201,8 @@ export class RunningCalls {
   }
 
   /**
-   * Adds a call until disposal, when it has ended. A DEL cancels every ADD of its
-   * attachment, and every DEL without a caller, which it repeats.
+   * Adds a call until disposal, which marks it as ended. A DEL cancels every ADD of its
+   * attachment, and every DEL without a caller, because it does the same.
    */
   add(running: RunningCall): Disposable {
     if (running.command === "DEL") this.#cancelEarlier(running.subject);
@@ -259,13 +259,13 @@ export class RunningCalls {
   /**
    * Records calls that their callers ran while the daemon was turned off, in order.
    *
-   * @param calls Undefined if they may be any
+   * @param calls Undefined if the calls are unknown
    */
   recordLocalCalls(calls: readonly LocalCall[] | undefined): void {
     const progress = new CallProgress();
     progress.enter("ended");
     if (calls === undefined) {
-      // What is left can be removed; a later attachment would be lost.
+      // A runtime or the node daemon can remove an orphan, but not restore an attachment.
       for (const running of this.#calls) {
         running.recordLaterCall("ADD", progress);
       }

@@ -8,32 +8,32 @@ import type { HistoryDocument } from "./call_history.ts";
 
 /** The daemon's state. */
 export interface State {
-  /** Whether calls may come. */
+  /** Whether the daemon accepts calls. */
   readonly isReady: () => boolean;
   /** Formats the metrics for Prometheus. */
   readonly metrics: () => Promise<string>;
-  /** Describes the daemon and what became of its calls. */
+  /** Describes the daemon and the outcomes of its calls. */
   readonly describe: () => StateDocument;
 }
 
-/** What `/state` answers, as JSON. */
+/** The JSON document of `/state`. */
 export interface StateDocument {
   /** The release. */
   readonly version: string;
-  /** Identifies the code: calls of another build are left to their callers. */
+  /** Identifies the code: the daemon declines calls of a different build. */
   readonly build: string;
   readonly pid: number;
-  /** As RFC 3339 has it. */
+  /** In RFC 3339 format. */
   readonly startedAt: string;
-  /** Whether calls may come. */
+  /** Whether the daemon accepts calls. */
   readonly ready: boolean;
-  /** Where the state is served over TCP, and why it is not now. */
+  /** The TCP address of the state, and the error if the daemon cannot listen there. */
   readonly metrics?: { readonly address: string; readonly problem?: string };
-  /** What has become of resources of deleted containers; missing with --no-heal. */
+  /** Removed resources of deleted containers, and failures; missing with --no-heal. */
   readonly leftovers?: OrphansDocument;
-  /** What was repaired; missing without --repair. */
+  /** Repairs and failures; missing without --repair. */
   readonly repairs?: RepairsDocument;
-  /** Pods without networks that they request; missing if the pods are unknown. */
+  /** Pods without networks that they request; missing if the daemon does not follow pods. */
   readonly missingNetworks?: readonly MissingNetworksDocument[];
   readonly calls: HistoryDocument & {
     /** Calls that are running. */
@@ -51,7 +51,7 @@ export interface MissingNetworksDocument {
   readonly networks: readonly string[];
 }
 
-/** An attachment that the daemon has looked at. */
+/** An attachment that the daemon has checked. */
 interface RepairedName {
   readonly network: string;
   readonly container: string;
@@ -60,43 +60,43 @@ interface RepairedName {
 
 /** A repair of an attachment. */
 export interface RepairDocument {
-  /** When, as RFC 3339 has it. */
+  /** The time of the repair, in RFC 3339 format. */
   readonly at: string;
   /** What was missing, each as `plugin: text`. */
   readonly repaired: readonly string[];
 }
 
-/** What the daemon has repaired since it started. */
+/** Repairs since the daemon started. */
 export interface RepairsDocument {
-  /** How often it has looked at the attachments. */
+  /** How many rounds have checked attachments. */
   readonly rounds: number;
-  /** How many attachments it has repaired. */
+  /** How many attachments were repaired. */
   readonly repaired: number;
-  /** What it could not repair in its last round. */
+  /** Attachments that the last round could not repair. */
   readonly remaining: readonly ({ readonly error: string } & RepairedName)[];
   /** The last repair of each attachment that still exists. */
   readonly done: readonly (RepairDocument & RepairedName)[];
-  /** When its last round ended, as RFC 3339 has it. */
+  /** The end of the last round, in RFC 3339 format. */
   readonly lastAt?: string;
-  /** Why its last round failed. */
+  /** Why the last round failed. */
   readonly problem?: string;
 }
 
-/** What has become of resources of deleted containers since the daemon started. */
+/** Removals of resources of deleted containers since the daemon started. */
 export interface OrphansDocument {
-  /** How many it has removed, by kind. */
+  /** How many resources were removed, by kind. */
   readonly removed: Readonly<Record<string, number>>;
-  /** Those that it could not remove in its last search. */
+  /** Resources that could not be removed after the last search. */
   readonly failed: readonly {
     readonly kind: string;
     readonly where: string;
     readonly error: string;
   }[];
-  /** How often it has searched. */
+  /** How many searches there were. */
   readonly searches: number;
-  /** When it last searched, as RFC 3339 has it. */
+  /** The end of the last search, in RFC 3339 format. */
   readonly lastAt?: string;
-  /** Why its last search failed. */
+  /** Why the last search failed. */
   readonly problem?: string;
 }
 

@@ -1,9 +1,9 @@
 /**
- * The daemon's state over TCP. Another program may have the port: calls go on without
- * it, and the daemon tries again until the port is free.
+ * The daemon's state over TCP. If another program uses the port, calls still run, and the
+ * daemon tries again until the port is free.
  *
- * Anyone may connect. Unlike `Deno.serve`, it bounds how many connections are open,
- * and for how long.
+ * Any process can connect. Unlike `Deno.serve`, the server bounds the number of open
+ * connections and their duration.
  *
  * @module
  */
@@ -49,20 +49,20 @@ export class StateServer implements AsyncDisposable {
   readonly #connections = new Set<StateConnection>();
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
-  /** Why it does not listen; undefined if it does. */
+  /** Why the server does not listen; undefined if it listens. */
   #problem: string | undefined;
 
   /** Starts listening. */
   constructor(options: StateServerOptions) {
     this.#options = options;
     const { maxConnections } = options;
-    // Nothing identifies the process at the other end.
+    // The process at the other end cannot be identified.
     const maxOfProcess = maxConnections;
     this.#admission = new Admission({ maxConnections, maxOfProcess });
     this.#running = this.#run();
   }
 
-  /** Where it listens, and why it does not. */
+  /** Returns the address, and why the server does not listen there. */
   describe(): { readonly address: string; readonly problem?: string } {
     const { hostname, port } = this.#options.address;
     const host = hostname.includes(":") ? `[${hostname}]` : hostname;
@@ -72,7 +72,7 @@ export class StateServer implements AsyncDisposable {
     };
   }
 
-  /** Stops listening, and cuts all connections. */
+  /** Stops listening, and resets all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#end.abort();
     await this.#running;
@@ -129,7 +129,7 @@ export class StateServer implements AsyncDisposable {
     await connection.run();
   }
 
-  /** Cuts connections within twice the time limit. */
+  /** Resets connections within twice the time limit. */
   async #cutOld(): Promise<void> {
     const { connectionMs = CONNECTION_MS } = this.#options;
     const { signal } = this.#end;
@@ -147,9 +147,9 @@ class StateConnection implements Admitted, Disposable {
   readonly #exchange: HttpExchange;
   readonly #onClosed: () => void;
   #sending = Promise.resolve();
-  /** Whether it is there only until the other end has the answer. */
+  /** Whether the connection only waits until the other end has read the answer. */
   #isAnswered = false;
-  /** Only the head, which is short. */
+  /** The head of the request, which is short. */
   readonly bytes = 0;
 
   constructor(
@@ -171,7 +171,7 @@ class StateConnection implements Admitted, Disposable {
     return this.#exchange.isBegun && !this.#isAnswered;
   }
 
-  /** Cuts it without an answer, for which there may be no room. */
+  /** Resets the connection without an answer, because the send buffer might be full. */
   refuse(): void {
     this[Symbol.dispose]();
   }
@@ -186,7 +186,7 @@ class StateConnection implements Admitted, Disposable {
         this.#exchange.onData(buffer.subarray(0, length));
       }
     } catch {
-      // It is closed.
+      // The connection is closed.
     }
     this.#exchange.onGone();
   }
@@ -204,7 +204,7 @@ class StateConnection implements Admitted, Disposable {
     this.#sending.then(() => this[Symbol.dispose]());
   }
 
-  /** Closes it. A second call does nothing. */
+  /** Closes the connection. A second call does nothing. */
   [Symbol.dispose](): void {
     this.#accepted[Symbol.dispose]();
     this.#onClosed();

@@ -1,6 +1,6 @@
 /**
- * Calls that a new daemon makes in namespaces of its own, so that its code is
- * compiled and optimized before it listens.
+ * Calls that a new daemon runs in temporary namespaces, so that its code is compiled and
+ * optimized before it listens.
  *
  * @module
  */
@@ -19,12 +19,12 @@ import { NetNs } from "../../ffi/netns.ts";
 import { LinkRemover } from "../../plugins/parts/link/link_remover.ts";
 
 /**
- * Attachments to make. V8 optimizes a function that has run 2000 times, and
- * then an ADD takes about half the time of the first ones.
+ * How many attachments to make. V8 optimizes a function that has run 2000 times; an ADD
+ * then takes about half the time of the first ADDs.
  */
 const ROUNDS = 100;
 
-/** How long attachments are made at most, in ms, so that a slow node need not wait. */
+/** Time limit of the warm-up, in ms, for slow nodes. */
 const LONGEST_MS = 2000;
 
 /** Name of the directory with the leases and links to the executable. */
@@ -32,18 +32,18 @@ const DIRECTORY = ".warm-up";
 
 /** The network that {@linkcode warmUp} attaches pods to. */
 export interface WarmUpNetwork {
-  /** The plugins that run for it, whose executables the directory gets. */
+  /** The plugins of the network; the directory gets links with their names. */
   readonly types: readonly string[];
   /**
-   * Returns the configuration of the plugin that the daemon calls. What it writes
-   * must be in the directory.
+   * Returns the configuration of the plugin that the daemon calls. The plugin must write
+   * only to the directory.
    */
   confOf(directory: string): { readonly type: string };
 }
 
 /** Options of {@linkcode warmUp}. */
 export interface WarmUpOptions {
-  /** Directory to make {@linkcode DIRECTORY} in. */
+  /** The parent directory of {@linkcode DIRECTORY}. */
   readonly socketDir: string;
   readonly network: WarmUpNetwork;
   /** Finds plugins that run in this process. */
@@ -57,11 +57,10 @@ export interface WarmUpOptions {
 }
 
 /**
- * Attaches and detaches a pod in network namespaces that only this process has,
- * again and again, for about a second. Changes nothing else on the machine;
- * never throws.
+ * Attaches and detaches a pod repeatedly, for about a second, in network namespaces that
+ * only this process uses. Changes nothing else on the node; never throws.
  *
- * @returns How many rounds it made
+ * @returns How often the pod was attached
  */
 export async function warmUp(options: WarmUpOptions): Promise<number> {
   const { socketDir, network, signal, log } = options;
@@ -76,7 +75,7 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
     await using linkDeletion = new LinkRemover(host.path);
     const place = { directory, host, sandbox, linkDeletion };
     while (made < rounds && performance.now() - startMs < longestMs) {
-      // Lets signals in.
+      // Lets the process handle signals.
       await pause(0, signal);
       if (signal.aborted) break;
       await call("ADD", place, options);
@@ -94,7 +93,7 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
 }
 
 function makeDirectory(directory: string, { types }: WarmUpNetwork): void {
-  // Left by a daemon that was killed.
+  // A daemon that was killed leaves the directory.
   ifPossible(() => Deno.removeSync(directory, { recursive: true }));
   Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
   for (const type of types) {
@@ -102,7 +101,7 @@ function makeDirectory(directory: string, { types }: WarmUpNetwork): void {
   }
 }
 
-/** Where the calls are made. */
+/** The environment of the calls. */
 interface Place {
   readonly directory: string;
   readonly host: NetNs;

@@ -1,22 +1,21 @@
 /**
- * The bytes between a process that has the node daemon run its call, and the
- * daemon. The process keeps its side of the connection open for as long as it
- * waits.
+ * The protocol between the node daemon and a process whose call the daemon runs. The
+ * process keeps its side of the connection open while it waits.
  *
- * Both ends are on one machine and of one build, so numbers are as the processor
- * has them: 64 bits, lowest byte first. The launcher writes requests, too
- * (`launcher/call.c`), so there is nothing in them to escape.
+ * Both ends run on the same machine from the same build, so numbers have the processor's
+ * format: 64 bits, lowest byte first. The launcher writes requests as well
+ * (`launcher/call.c`), so the format needs no escape sequences.
  *
  * A request has a header of {@linkcode HEADER_BYTES}, the parts of
  * {@linkcode REQUEST_PARTS} one after the other, and {@linkcode END}. The daemon reads
  * everything else about the caller from its process. It sends a series of
  * messages: {@linkcode MessageKind}, number of bytes, and the bytes.
  *
- * Exactly one of the two runs the call, even if the daemon is stopped for a
- * while. The daemon sends `taken` before it begins; it does not begin if the
- * kernel refuses the message. A caller that waits no longer first stops
- * receiving, by shutdown(2). From then on the kernel refuses it. A message that
- * came before is still there: then the daemon has the call.
+ * Either the daemon or the caller runs the call, but never both, even if the daemon is
+ * stopped for a while. The daemon sends `taken` before it begins; it does not begin if
+ * the kernel refuses the message. A caller that stops waiting first calls shutdown(2) for
+ * receiving, after which the kernel refuses the message. If the message arrived before,
+ * the caller can still read it, and the daemon runs the call.
  *
  * @module
  */
@@ -39,23 +38,23 @@ export function writeNumber(
   new BigUint64Array(bytes.buffer, at, 1)[0] = BigInt(number);
 }
 
-/** How it ends. */
+/** The end of a request. */
 export const END = "\n";
 
 /**
- * The parts of a request, in order: the name that the daemon has for it, where the
- * caller has it from, and what the daemon reads it as. The launcher, deno's side and
- * the daemon are made from this table. A part with a source of its own needs a
- * writer in the launcher and in `hand_over.ts`.
+ * The parts of a request, in order: the daemon's name for the part, the caller's source
+ * of the value, and the type that the daemon decodes. The launcher, `hand_over.ts` and
+ * the daemon use this table. A part with a new source needs code in the launcher and in
+ * `hand_over.ts`.
  */
 export const REQUEST_PARTS = [
   /** The identity of the caller's code. */
   { name: "build", from: "identity", as: "text" },
-  /** How the program was called. */
+  /** The name under which the program was called. */
   { name: "name", from: "argv0", as: "fileName" },
   /** The variables of {@linkcode SENT_VARIABLES}. */
   { name: "env", from: "environment", as: "variables" },
-  /** The configuration, byte for byte; the last one, as the launcher reads it to its place. */
+  /** The configuration, byte for byte; the last part, because the launcher reads it into place. */
   { name: "stdin", from: "stdin", as: "bytes" },
 ] as const;
 
@@ -65,12 +64,12 @@ export type RequestPart = typeof REQUEST_PARTS[number];
 /** The name of a part. */
 export type PartName = RequestPart["name"];
 
-/** Where a caller has parts from. `environment`: `NAME=value`, each with a NUL at its end. */
+/** The caller's sources of parts. `environment`: `NAME=value`, each followed by a NUL. */
 export type PartSource = RequestPart["from"];
 
 /**
- * How a request begins. The last two characters are the version of the format and
- * the number of parts: with another part it is another format.
+ * The beginning of a request. The last two characters are the version of the format and
+ * the number of parts: an additional part changes the format.
  */
 export const MAGIC: string = `cnical4${REQUEST_PARTS.length}`;
 
@@ -78,13 +77,13 @@ export const MAGIC: string = `cnical4${REQUEST_PARTS.length}`;
 export const HEADER_BYTES: number = MAGIC.length +
   WORD_BYTES * REQUEST_PARTS.length;
 
-/** Returns where the header has the length of a part, in bytes. */
+/** Returns the offset of a part's length in the header, in bytes. */
 export function lengthAt(part: PartName): number {
   const index = REQUEST_PARTS.findIndex(({ name }) => name === part);
   return MAGIC.length + WORD_BYTES * index;
 }
 
-/** Encodes a request, of what each source has. */
+/** Encodes a request from the values of the sources. */
 export function encodeRequest(
   sources: Readonly<Record<PartSource, Uint8Array | string>>,
 ): Uint8Array<ArrayBuffer> {
@@ -107,12 +106,11 @@ export function encodeRequest(
 }
 
 /**
- * Variables that a call may need; no others are sent. A name that ends in `*`
- * stands for all names with this prefix.
+ * The variables that are sent with a call. A name that ends in `*` stands for all names
+ * with this prefix.
  *
- * In addition to the variables of CNI: for plugins of other programs, how to
- * find programs, the cluster and proxies; language and time zone; the trace
- * that a call is part of.
+ * In addition to the variables of CNI: for third-party plugins, the paths of programs,
+ * the cluster and proxies; language and time zone; the trace that contains the call.
  */
 export const SENT_VARIABLES: readonly string[] = [
   "CNI_*",
@@ -147,7 +145,7 @@ export const SENT_VARIABLES: readonly string[] = [
   "GOTRACEBACK",
 ];
 
-/** The kind of a message of the daemon. */
+/** The kinds of messages from the daemon. */
 export const MessageKind = {
   /** Log text. */
   log: 1,
@@ -155,22 +153,22 @@ export const MessageKind = {
   success: 2,
   /** Text to print; the call failed. The last message. */
   failure: 3,
-  /** Why the daemon declines the call: nothing was begun. The last message. */
+  /** Why the daemon declines the call, which has not begun. The last message. */
   declined: 4,
-  /** No bytes: from now on the call is the daemon's. */
+  /** No bytes: the daemon has taken the call. */
   taken: 5,
   /** No bytes: the call waits or runs. Sent each second. */
   alive: 6,
 } as const;
 
-/** Where a message has its kind and the number of bytes that follow, in bytes, and where these begin. */
+/** Offsets in a message: its kind, the number of bytes that follow, and these bytes. */
 export const MessageAt = {
   kind: 0,
   length: WORD_BYTES,
   bytes: 2 * WORD_BYTES,
 } as const;
 
-/** Most bytes that follow. */
+/** Longest content of a message, in bytes. */
 export const MAX_MESSAGE = 16 * 1024 * 1024;
 
 /** Reads the kind of a message and the number of bytes that follow. */
@@ -193,8 +191,9 @@ export const TAKE_MS = 1000;
 export const SHORT_TAKE_MS = 250;
 
 /**
- * The ticks in which a caller counts its time limits, in ms. A process that was stopped
- * for a while has waited for one of them, and sees what has come before it gives up.
+ * The ticks in which a caller counts its time limits, in ms. For a process that was
+ * stopped, the stop counts as a single tick, so it reads the messages that have arrived
+ * before it gives up.
  */
 export const TICK_MS = 125;
 
@@ -203,17 +202,17 @@ export const SILENCE_MS = 5000;
 
 /**
  * How many times in a row that wait begins again while the daemon itself waits in the
- * kernel, such as for a lock of the network that another program holds. Then it can
- * send nothing, and the caller would wait there, too.
+ * kernel, such as for a lock of the network that another program holds. The daemon then
+ * cannot send messages, and a local call would wait for the same lock.
  */
 export const MOST_RENEWALS = 12;
 
 /**
- * The error of a caller whose ADD the daemon lost, around the socket's path.
+ * The error of a caller whose ADD the daemon lost, before and after the socket's path.
  */
 export const LOST = [
   'The node daemon at "',
   '" went away before it answered',
 ] as const;
-/** And its details. */
+/** The details of the error {@linkcode LOST}. */
 export const LOST_DETAILS = "parts of the attachment may exist until DEL";

@@ -1,5 +1,5 @@
 /**
- * Which node daemon a call asks. The launcher is made from the same tables
+ * The node daemon that runs a call. The launcher uses the same tables
  * (`launcher/call_format.h`).
  *
  * @module
@@ -10,7 +10,7 @@ import { COMMAND, listNeeded, TRACE } from "../../cni/call/variables.ts";
 /** Names of a daemon's sockets in its directory: for its own protocol, and for HTTP. */
 export const SOCKET_NAME = "daemon.sock", HTTP_SOCKET_NAME = "multus.sock";
 
-/** The socket of a configuration that names none. */
+/** The default socket. */
 export const DEFAULT_SOCKET: string = `/run/cni/${SOCKET_NAME}`;
 
 /** Returns the socket over which the daemons in a directory speak HTTP. */
@@ -18,7 +18,7 @@ export function httpSocketIn(directory: string): string {
   return `${directory.replace(/\/+$/, "")}/${HTTP_SOCKET_NAME}`;
 }
 
-/** Keys of a configuration; others that differ in case are the same key. */
+/** Keys of a configuration, which are case-insensitive. */
 export const SocketKey = {
   /** Path of the socket; empty for none. */
   socket: "daemonSocket",
@@ -26,7 +26,7 @@ export const SocketKey = {
   directory: "daemonSocketDir",
 } as const;
 
-/** The program that tries further daemons, and their default directory. */
+/** The program that also tries a second daemon, and the default directory of that daemon. */
 export const SHIM = "multus-shim", SHIM_DIRECTORY = "/run/multus";
 
 /** Programs that have {@linkcode SocketKey.directory}, and the directory if it is not there. */
@@ -37,12 +37,12 @@ export const DIRECTORY_PROGRAMS: Readonly<Record<string, string | undefined>> =
     [SHIM]: SHIM_DIRECTORY,
   };
 
-/** Turns the daemon off for a call, whatever the value; but an empty one does not. */
+/** Any value except an empty string turns the daemon off for a call. */
 export const NO_DAEMON = "CNI_NO_DAEMON";
 
 /**
- * Reports whether a call may go to a node daemon: it has what its command needs, and
- * is not traced, because a trace is of what this process does.
+ * Reports whether a node daemon can run a call: the call has the variables of its
+ * command, and is not traced, because a trace records what this process does.
  *
  * @param get Returns a variable of its environment
  */
@@ -54,10 +54,10 @@ export function isForDaemon(
   return needed.length > 0 && needed.every(get);
 }
 
-/** Every key of a configuration in lower case; the last of several wins, and null is absent. */
+/** Every key of a configuration in lower case; the last of several counts, and null means absent. */
 export type ConfigKeys = ReadonlyMap<string, unknown>;
 
-/** Reads the top level. The call itself reports what is wrong with the configuration. */
+/** Reads the top level. The call itself reports errors of the configuration. */
 export function readKeys(stdin: Uint8Array): ConfigKeys {
   try {
     const text = new TextDecoder().decode(stdin);
@@ -107,18 +107,18 @@ export function findDirectory(
     : DIRECTORY_PROGRAMS[name];
 }
 
-/** The file that turns a daemon off which has not answered; the daemon removes it. */
+/** Returns the file that turns off a daemon that did not answer; the daemon removes the file. */
 export function offFile(socket: string): string {
   return `${socket}${OFF_SUFFIX}`;
 }
 
-/** What {@linkcode offFile} appends. */
+/** The suffix of {@linkcode offFile}. */
 export const OFF_SUFFIX = ".off";
 
-/** The file with the times of timeouts; the daemon removes it. */
+/** Returns the file with the times of timeouts; the daemon removes the file. */
 export function timeoutsFile(socket: string): string {
   return `${socket}${TIMEOUTS_SUFFIX}`;
 }
 
-/** What {@linkcode timeoutsFile} appends. */
+/** The suffix of {@linkcode timeoutsFile}. */
 export const TIMEOUTS_SUFFIX = ".timeouts";

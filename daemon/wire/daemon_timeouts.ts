@@ -12,7 +12,7 @@ import { removeQuietly, unlessMissing, writeAll } from "../../base/files/io.ts";
 /** How long a timeout is recent, in ms. */
 export const TIMEOUT_PERIOD_MS = 60_000;
 
-/** Calls that have recently waited for this long in total, and timed out, turn the daemon off, in ms. */
+/** Total wait of recent timeouts that turns the daemon off, in ms. */
 const MAX_WAITED_MS = 10 * TAKE_MS;
 
 /** Greatest size of the file, in bytes; a line has 19 at most. */
@@ -72,8 +72,8 @@ export async function recordTimeout(
 }
 
 /**
- * Records a local call in the file that turns
- * the daemon off; nothing if the daemon has removed it. A failure is ignored.
+ * Records a local call in the file that turns the daemon off; does nothing if the daemon
+ * has removed the file. A failure is ignored.
  */
 export async function recordLocalCall(
   socket: string,
@@ -82,7 +82,7 @@ export async function recordLocalCall(
   try {
     const { openRegularFile } = await import("../../ffi/file/regular_file.ts");
     const path = offFile(socket);
-    // Larger than that, the daemon does not read it.
+    // The daemon does not read a larger file.
     const { size } = await Deno.lstat(path);
     if (size > MAX_LOCAL_CALLS_BYTES) return;
     const line = JSON.stringify([command, containerId, ifName, network]);
@@ -95,8 +95,8 @@ export async function recordLocalCall(
 /**
  * Turns the daemon at a socket on again.
  *
- * @returns The local calls since it was turned off, in order; undefined if
- *   there may be others
+ * @returns The local calls since it was turned off, in order; undefined if they are not
+ *   all known
  */
 export function takeLocalCalls(socket: string): LocalCall[] | undefined {
   const path = offFile(socket);
@@ -117,19 +117,19 @@ export function takeLocalCalls(socket: string): LocalCall[] | undefined {
   }
 }
 
-/** @throws {Error} If it is not such a line */
+/** @throws {Error} If the line is malformed */
 function parseLocalCall(line: string): LocalCall {
   const [command, containerId, ifName, network] = JSON.parse(line);
   return { command, containerId, ifName, network };
 }
 
-/** Calls that append at the same time lose nothing. */
+/** Appends a line, without loss if several processes append at the same time. */
 function append(file: Deno.FsFile, line: string): void {
   using _file = file;
   writeAll(file, new TextEncoder().encode(line));
 }
 
-/** Removes a file that has become too large, and with it what is old. */
+/** Reads the timeouts. A file that has become too large is removed, with its old lines. */
 function readTimeouts(path: string): [time: number, waitedMs: number][] {
   if (Deno.lstatSync(path).size > MAX_BYTES) {
     removeQuietly(path);

@@ -19,7 +19,7 @@ import {
   writeNumber,
 } from "./call_format.ts";
 
-/** How parts are read. */
+/** The decoders of parts. */
 const readers = {
   text: decodeText,
   fileName: (bytes: Bytes): string => decodeText(bytes).replace(/^.*\//s, ""),
@@ -46,7 +46,7 @@ export type Message =
  * Returns the size of a request, in bytes.
  *
  * @param bytes Its beginning
- * @returns Undefined if there is too little of it to know
+ * @returns Undefined if the header is incomplete
  * @throws {Error} If it is not a request of this format
  */
 export function sizeOfRequest(bytes: Uint8Array): number | undefined {
@@ -90,7 +90,7 @@ function decodeText(bytes: Bytes): string {
   return decoder.decode(bytes);
 }
 
-/** Where a name occurs twice the first one counts, as for getenv(3). */
+/** If a name occurs twice, the first variable counts, as for getenv(3). */
 function decodeEnvironment(bytes: Bytes): Readonly<Record<string, string>> {
   const env: Record<string, string> = {};
   for (const entry of decodeText(bytes).split("\0")) {

@@ -1,13 +1,13 @@
 /**
- * How far the launcher came with a call before deno starts. The launcher has read
- * stdin, and replaces it by a file in memory, whose name is the state.
+ * The state of a call when the launcher starts deno. The launcher has read stdin, and
+ * replaces it with a file in memory, whose name is the state.
  *
  * Source: `launcher/call.c`; memfd_create(2).
  *
  * @module
  */
 
-/** Names of the file. */
+/** The names of the file. */
 export const StdinName = {
   /** The launcher cannot determine which daemon to use. */
   notAsked: "cni-stdin",
@@ -15,11 +15,11 @@ export const StdinName = {
   noDaemon: "cni-no-daemon",
   /** The daemon is turned off (`daemon/wire/daemon_timeouts.ts`). */
   off: "cni-off",
-  /** This process runs the call locally: no daemon is to be asked, or it declined the call. */
+  /** This process runs the call locally: the daemon declined it, or the call must not use a daemon. */
   local: "cni-local",
-  /** The same: the daemon did not take the call in time. */
+  /** This process runs the call locally: the daemon did not take it in time. */
   timeout: "cni-timeout",
-  /** The same, with the short time limit that follows a timeout of another call. */
+  /** As `timeout`, with the short time limit after a timeout of another call. */
   shortTimeout: "cni-short",
   /** The connection ended after the daemon had taken the call. */
   lost: "cni-lost",
@@ -28,8 +28,8 @@ export const StdinName = {
 } as const;
 
 /**
- * O_APPEND, which means nothing for a pipe: it stands for {@linkcode StdinName.local}
- * where the kernel makes no files in memory.
+ * O_APPEND, which has no effect on a pipe: it stands for {@linkcode StdinName.local} if
+ * the kernel cannot create files in memory.
  *
  * Source: include/uapi/asm-generic/fcntl.h; the same on x86-64 and arm64.
  */
