@@ -127,12 +127,15 @@ export async function daemon(
       hostNetns: OWN_NETNS,
       afterCall: (call): void => {
         directories.note(call);
-        for (const one of reconcilers) one.note(call);
+        for (const reconciler of reconcilers) reconciler.note(call);
         check?.();
       },
       describe: () => ({
         ...Object.fromEntries(
-          reconcilers.map((one) => [one.name, one.describe()]),
+          reconcilers.map((reconciler) => [
+            reconciler.name,
+            reconciler.describe(),
+          ]),
         ),
         ...multus.describe(),
       }),
@@ -142,14 +145,14 @@ export async function daemon(
       gauges: [
         ...multus.listGauges(),
         ...spans?.gauges ?? [],
-        ...reconcilers.flatMap((one) => one.listGauges()),
+        ...reconcilers.flatMap((reconciler) => reconciler.listGauges()),
         ...podMetrics?.listGauges() ?? [],
       ],
       beforeMetrics: podMetrics && (() => podMetrics.count()),
       onListening: (calls): void => {
         tryPidFile(pidFile, log);
-        for (const one of reconcilers) {
-          following.push(one.run(calls, end.signal));
+        for (const reconciler of reconcilers) {
+          following.push(reconciler.run(calls, end.signal));
         }
       },
       log,
@@ -167,7 +170,7 @@ export async function daemon(
 /** Time limit for events that are not posted at the end, in milliseconds. */
 const GRACE_MS = 1000;
 
-/** What the rounds of the daemon need to run plugins. */
+/** The values with which the rounds of the daemon run plugins. */
 interface RoundOptions {
   readonly directories: DaemonDirectories;
   readonly env: Environment;
@@ -223,7 +226,7 @@ async function loadPodMetrics(
   return new PodMetrics({ directories, hostNetns: OWN_NETNS });
 }
 
-/** Loads what makes spans, if there may be some. */
+/** Loads the code that creates spans, if the environment enables spans. */
 async function loadSpans(
   env: Environment,
   log: Log,
@@ -233,7 +236,7 @@ async function loadSpans(
   return await startDaemonSpans(env, log);
 }
 
-/** Writes the process ID. If it cannot, calls go on. */
+/** Writes the process ID. A failure does not affect calls. */
 function tryPidFile(path: string, log: Log): void {
   try {
     writePidFile(path);
@@ -242,7 +245,7 @@ function tryPidFile(path: string, log: Log): void {
   }
 }
 
-/** Finds plugins; those that use the daemon's connections come first. */
+/** Finds plugins; plugins that use the daemon's connections come first. */
 function lookupIn(own: Readonly<Record<string, Plugin>>): PluginLookup {
   return (type) => {
     const plugin = Object.hasOwn(own, type) ? own[type] : undefined;
@@ -250,7 +253,7 @@ function lookupIn(own: Readonly<Record<string, Plugin>>): PluginLookup {
   };
 }
 
-/** Checks after each call that the thread is where it was at the start. */
+/** Creates a check that the thread is still in the daemon's network namespace. */
 function createCheck(onStderr: (text: string) => void): () => void {
   const own = findFileId(OWN_NETNS);
   return () => {

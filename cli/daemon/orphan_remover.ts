@@ -141,7 +141,7 @@ export class OrphanRemover
     );
     if (watcher === undefined) return;
     this.stack.defer(() => watcher.close());
-    this.#hear(watcher).catch((error) =>
+    this.#followRemovals(watcher).catch((error) =>
       this.options.log.warn("Cannot watch network namespaces", {
         directory,
         error: describeError(error),
@@ -149,7 +149,7 @@ export class OrphanRemover
     );
   }
 
-  async #hear(watcher: Deno.FsWatcher): Promise<void> {
+  async #followRemovals(watcher: Deno.FsWatcher): Promise<void> {
     for await (const { kind, paths } of watcher) {
       if (kind !== "remove") continue;
       for (const [container, { netns }] of this.#containers) {

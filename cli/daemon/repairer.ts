@@ -95,7 +95,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
   /** Containers that rounds have begun to repair since the last complete round. */
   readonly #begun = new Set<string>();
   /** Why it receives no events; only sweeps then find what is missing. */
-  #deafness: string | undefined;
+  #watchProblem: string | undefined;
   #removals: Removals | undefined;
   #firstRemovalMs = 0;
   #lastRemovalMs = 0;
@@ -129,10 +129,10 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
         await this.#listenToAll(signal);
       } catch (error) {
         const problem = describeError(error);
-        if (problem !== this.#deafness) {
+        if (problem !== this.#watchProblem) {
           log.error("Cannot listen for removals", { error: problem });
         }
-        this.#deafness = problem;
+        this.#watchProblem = problem;
         await pause(reopenMs, signal);
       }
     }
@@ -144,8 +144,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       isIgnored: isOwnProcess(),
       isTheirs: mayHaveOwnRules,
     });
-    if (this.#deafness !== undefined) this.#hear(ANYTHING);
-    this.#deafness = undefined;
+    if (this.#watchProblem !== undefined) this.#record(ANYTHING);
+    this.#watchProblem = undefined;
     const failure = new AbortController();
     using over = new JoinedSignal(signal, failure.signal);
     // The watch must remain open until both listeners have stopped.
@@ -158,8 +158,8 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
         }
       }),
     );
-    const failures = ended.flatMap((one) =>
-      one.status === "rejected" ? [one.reason] : []
+    const failures = ended.flatMap((listener) =>
+      listener.status === "rejected" ? [listener.reason] : []
     );
     throwAll(failures, "both sockets failed");
   }
@@ -172,11 +172,11 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     while (!signal.aborted) {
       await waitReadable(fd, CHECK_MS);
       const removals = watch.take();
-      if (removals !== undefined) this.#hear(removals);
+      if (removals !== undefined) this.#record(removals);
     }
   }
 
-  #hear(removals: Removals): void {
+  #record(removals: Removals): void {
     this.#lastRemovalMs = performance.now();
     if (this.#removals === undefined) {
       this.#firstRemovalMs = this.#lastRemovalMs;
@@ -267,21 +267,23 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
           (signal.aborted ? await work() : undefined),
     });
     if (ended.failure === undefined) this.#begun.clear();
-    if (taken.length > 0) this.#hearAgain(taken, attachments);
+    if (taken.length > 0) this.#leaveToNextRound(taken, attachments);
     return ended;
   }
 
   /** Leaves removals to the next round that concern attachments added during this round. */
-  #hearAgain(
+  #leaveToNextRound(
     taken: readonly Removals[],
     attachments: readonly NodeAttachment[],
   ): void {
     const { directories, hostNetns } = this.options;
     const known = new Set(attachments.map(keyOf));
     const others = listNodeAttachments(directories)
-      .filter((one) => one.isLive && !known.has(keyOf(one)));
+      .filter((attachment) =>
+        attachment.isLive && !known.has(keyOf(attachment))
+      );
     for (const removals of taken) {
-      if (concern(removals, others, hostNetns)) this.#hear(removals);
+      if (concern(removals, others, hostNetns)) this.#record(removals);
     }
   }
 
@@ -306,7 +308,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     const { log } = this.options;
     this.#noteDone(repairs, attachments);
     const repaired = repairs.filter(({ plugins }) =>
-      plugins.some((one) => one.repaired.length > 0)
+      plugins.some((plugin) => plugin.repaired.length > 0)
     );
     const failed = repairs.flatMap(({ attachment, plugins, error }) => {
       const errors = [
@@ -323,7 +325,7 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
     if (repaired.length > 0) {
       this.#repaired += repaired.length;
       const [first] = repaired.flatMap(({ plugins }) =>
-        plugins.flatMap((one) => one.repaired)
+        plugins.flatMap((plugin) => plugin.repaired)
       );
       log.info("Repaired containers that had lost something", {
         attachments: repaired.length,
@@ -332,11 +334,11 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
         ms: ms.toFixed(),
       });
     }
-    for (const one of failed) {
+    for (const failure of failed) {
       const isKnown = this.#remaining.some(({ container, error }) =>
-        container === one.container && error === one.error
+        container === failure.container && error === failure.error
       );
-      if (!isKnown) log.warn("Cannot repair a container", one);
+      if (!isKnown) log.warn("Cannot repair a container", failure);
     }
     this.#remaining = [...failed, ...this.#listUnseen(repairs, attachments)];
   }
@@ -380,7 +382,9 @@ export class Repairer extends Reconciler<"repairs", RepairerOptions> {
       repaired: this.#repaired,
       remaining: this.#remaining,
       done: [...this.#done.values()],
-      ...this.#deafness === undefined ? {} : { problem: this.#deafness },
+      ...this.#watchProblem === undefined
+        ? {}
+        : { problem: this.#watchProblem },
       ...this.last,
     };
   }
@@ -423,8 +427,8 @@ function concern(
   const { areRules, isForwarding, ifindexes, deleted } = removals;
   if (areRules || isForwarding) return true;
   const names = new Set(
-    attachments.flatMap((one) =>
-      resultOf(one)?.interfaces
+    attachments.flatMap((attachment) =>
+      resultOf(attachment)?.interfaces
         .filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
     ),
   );

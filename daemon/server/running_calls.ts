@@ -32,7 +32,7 @@ class Superseded extends Error {
 /** Why a GC stops before it removes attachments that its list might lack. */
 class GarbageOutdated extends Error {
   override readonly message =
-    "nobody waits for the GC any more, and attachments may have been added";
+    "its caller disconnected, and attachments may have been added since";
 }
 
 /** A call that arrived after an earlier call of its attachment. */
@@ -94,7 +94,7 @@ export class RunningCall {
   async #endAbandoned(): Promise<void> {
     await pause(ABANDONED_MS, this.#ended.signal);
     if (this.#ended.signal.aborted) return;
-    this.cancel(new Error("nobody waits for the DEL any more"));
+    this.cancel(new Error("its caller disconnected two minutes ago"));
   }
 
   /** CNI_COMMAND. */
