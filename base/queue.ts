@@ -60,12 +60,17 @@ export class KeyedQueue {
     this.#mostBegun = mostBegun;
   }
 
-  /** How many tasks run. */
+  /** How many tasks run, without those that yield. */
   get running(): number {
     return this.#slots + this.#withoutSlot;
   }
 
-  /** How many tasks wait, for their turn or for something else. */
+  /** How many tasks have begun, and yield or wait for a slot again. */
+  get yielding(): number {
+    return this.#begun - this.#slots;
+  }
+
+  /** How many tasks have not begun. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -128,14 +133,12 @@ export class KeyedQueue {
         if (isEnded) return await wait();
         waits++;
         free();
-        this.#waiting++;
         try {
           return await wait();
         } finally {
           if (--waits === 0 && !hasSlot && !isEnded) {
             await (returning ??= comeBack());
           }
-          this.#waiting--;
         }
       },
       [Symbol.dispose]: (): void => {
@@ -174,10 +177,14 @@ export class KeyedQueue {
   ): Promise<boolean> {
     if (signals.some(({ aborted }) => aborted)) return false;
     const { promise, resolve } = Promise.withResolvers<true>();
-    const take = (): void => resolve(true);
+    let isTaken = false;
+    const take = (): void => {
+      isTaken = true;
+      resolve(true);
+    };
     queue.push(take);
     this.#passOn();
-    if (await waitUntil(promise, ...signals)) return true;
+    if (isTaken || await waitUntil(promise, ...signals)) return true;
     const at = queue.indexOf(take);
     if (at !== -1) queue.splice(at, 1);
     else {

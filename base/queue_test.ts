@@ -107,7 +107,7 @@ Deno.test("KeyedQueue: a task that waits gives way to others", async () => {
   assert(first);
   const waits = [1, 2].map(() => Promise.withResolvers<void>());
   const waiting = waits.map(({ promise }) => first.yieldDuring(() => promise));
-  assertEquals([queue.running, queue.waiting], [0, 2]);
+  assertEquals([queue.running, queue.yielding], [0, 1]);
   const second = await queue.wait("b", NEVER);
   assertEquals(queue.running, 1);
   waits[0]?.resolve();
@@ -116,10 +116,10 @@ Deno.test("KeyedQueue: a task that waits gives way to others", async () => {
   let isBack = false;
   waiting[1]?.then(() => isBack = true);
   await settle();
-  assertEquals([isBack, queue.running, queue.waiting], [false, 1, 1]);
+  assertEquals([isBack, queue.running, queue.yielding], [false, 1, 1]);
   second?.[Symbol.dispose]();
   await waiting[1];
-  assertEquals([queue.running, queue.waiting], [1, 0]);
+  assertEquals([queue.running, queue.yielding], [1, 0]);
 });
 
 Deno.test("KeyedQueue: a task that comes back and gives way keeps the limit", async () => {

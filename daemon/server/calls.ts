@@ -92,12 +92,12 @@ export class Calls {
     this.#queue = new KeyedQueue(maxCalls, Math.max(maxCalls, maxBegun));
   }
 
-  /** How many calls run. */
+  /** How many calls run, including those in a long wait. */
   get running(): number {
-    return this.#queue.running;
+    return this.#queue.running + this.#queue.yielding;
   }
 
-  /** How many calls wait, for their turn or during a long wait. */
+  /** How many calls wait for their turn. */
   get waiting(): number {
     return this.#queue.waiting;
   }

@@ -699,7 +699,7 @@ Deno.test("Calls: one that waits for a DHCP server holds up no others", async ()
       stdin: new TextEncoder().encode(JSON.stringify(config)),
     });
     using _asked = await listener.accept();
-    assertEquals([told.calls.running, told.calls.waiting], [0, 1]);
+    assertEquals([told.calls.running, told.calls.waiting], [1, 0]);
     await told.run("DEL", "c2");
     assertEquals(told.story, ["DEL c2"]);
     gone.abort();
@@ -796,7 +796,7 @@ Deno.test("Calls: an ADD during a long wait needs no slot", async (t) => {
       const added = told.run("ADD", "c1", gone.signal, none, { plugin });
       await eventually("the ADD runs", () => isRunning);
       assertEquals(codeOf(await told.run("DEL", "c2")), 0);
-      assertEquals([told.calls.running, told.calls.waiting], [0, 1]);
+      assertEquals([told.calls.running, told.calls.waiting], [1, 0]);
       gone.abort(new Error("the caller disconnected"));
       assertEquals(codeOf(await added), 11);
       assertEquals(told.story, ["DEL c2", "DEL c1"]);

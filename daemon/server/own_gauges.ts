@@ -11,7 +11,7 @@ import type { Gauge } from "./metrics.ts";
 export interface OwnState {
   /** Calls that run. */
   readonly running: number;
-  /** Calls that wait, for their turn or during a long wait. */
+  /** Calls that wait for their turn. */
   readonly waiting: number;
   /** How many callers are connected. */
   readonly connections: number;
