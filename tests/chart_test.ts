@@ -17,6 +17,7 @@ import {
   template,
   UNKNOWN,
 } from "./_harness/helm.ts";
+import { DEFAULT_NAMESPACE } from "../ipam/whereabouts/session.ts";
 import { eachRow, testRows } from "./_harness/table.ts";
 
 const ALL = { plugins: { enabled: true }, multus: { enabled: true } };
@@ -282,16 +283,32 @@ testRows(
   ([values]) => JSON.stringify(values),
 );
 
-Deno.test("chart: all of it is in the release's namespace", () => {
+Deno.test("chart: all of it is in the release's namespace, but for permissions of the pools", () => {
   const values = { ...ALL, whereabouts: { enabled: true, asMultus: true } };
   const { objects, hooks } = render(values, "--namespace=networks");
   assert(hooks.length > 0);
-  for (const { metadata, subjects = [] } of [...objects, ...hooks]) {
-    assertEquals(metadata.namespace ?? "networks", "networks");
+  const { objects: whereabouts } = render(
+    { ...OFF, whereabouts: { enabled: true } },
+    "--namespace=networks",
+  );
+  const roles = whereabouts
+    .filter(({ kind }) => /^Role(Binding)?$/.test(kind))
+    .map(({ metadata: { name } }) => name);
+  assertEquals(roles.length, 4);
+  for (const { kind, metadata, subjects = [] } of [...objects, ...hooks]) {
+    // The pools are where the plugin and the CronJob look for them.
+    const isOfPools = /^Role(Binding)?$/.test(kind) &&
+      roles.includes(metadata.name);
+    const expected = isOfPools ? DEFAULT_NAMESPACE : "networks";
+    assertEquals(metadata.namespace ?? expected, expected, metadata.name);
     for (const { namespace } of subjects) {
       assertEquals(namespace, "networks");
     }
   }
+  const { spec } = find(objects, "CronJob", "cni-cluster-gc");
+  const [{ args, env }] = spec.jobTemplate.spec.template.spec.containers;
+  assertEquals(env, undefined);
+  assert(!args.includes("--namespace"));
   for (
     const [kind, name] of [
       ["RoleBinding", "cni-whereabouts"],
@@ -318,6 +335,7 @@ const REFUSED: readonly [values: object, place: string][] = [
   [{ whereabouts: { schedule: "hourly" } }, "/whereabouts/schedule"],
   // The pods are those of the plugins.
   [{ daemon: { podSpec: { tolerations: [] } } }, "daemon.podSpec: "],
+  [{ daemon: { enabled: false, dhcp: true } }, "daemon.dhcp: "],
 ];
 
 testRows(
@@ -342,10 +360,17 @@ Deno.test("chart: helm uninstall runs uninstall.yaml on every node, and waits", 
     );
     assertEquals(own.map(({ kind }) => kind), [
       ...["Role", "RoleBinding", "ServiceAccount"],
-      ...["Job", "DaemonSet", "Job"],
+      ...["Job", "DaemonSet", "Job", "Job"],
     ]);
-    for (const { metadata: { annotations } } of own) {
+    for (const { kind, metadata: { annotations } } of own) {
       assertEquals(annotations["helm.sh/hook"], "post-delete");
+      // After a failure, the DaemonSet remains: only the last job deletes it.
+      assertEquals(
+        annotations["helm.sh/hook-delete-policy"],
+        kind === "DaemonSet"
+          ? "before-hook-creation"
+          : "before-hook-creation,hook-succeeded",
+      );
     }
     const { annotations: _, ...metadata } = own[4].metadata;
     assertEquals({ ...own[4], metadata }, uninstall);
@@ -355,6 +380,15 @@ Deno.test("chart: helm uninstall runs uninstall.yaml on every node, and waits", 
     ]);
     const rollout = ["rollout", "status", `daemonset/${name}`];
     assertEquals(argsOf(own[5]).slice(0, 3), rollout);
+    const deletion = ["delete", "--ignore-not-found", `daemonset/${name}`];
+    assertEquals(argsOf(own[6]).slice(0, 3), deletion);
+    const { rules } = own[0];
+    assertEquals(rules.at(-1), {
+      apiGroups: ["apps"],
+      resources: ["daemonsets"],
+      resourceNames: [name],
+      verbs: ["delete"],
+    });
   }
   assertEquals(render(ALL, "--set=cleanup.enabled=false").hooks, []);
 });
@@ -398,7 +432,7 @@ Deno.test("chart: podSpec is in every pod, but for what a job of the clean-up ne
   assertEquals(kinds.toSorted(), [
     "CronJob",
     ...Array(4).fill("DaemonSet"),
-    ...Array(4).fill("Job"),
+    ...Array(6).fill("Job"),
   ]);
 });
 

@@ -4,13 +4,19 @@ whereabouts, which the directory manifests/ has by links: kustomize and this cha
 read the same files. A template changes only what values name.
 */ -}}
 
-{{- /* The objects of a file, {objects: [...]}, in the release's namespace. */ -}}
+{{- /*
+The objects of a file, {objects: [...]}, in the release's namespace. The roles of
+whereabouts stay in the namespace of the pools, in which nodes and clean-up look for
+the pools.
+*/ -}}
 {{- define "cni.objects" -}}
 {{- $namespace := .root.Release.Namespace -}}
+{{- $isWhereabouts := hasPrefix "whereabouts/" .file -}}
 {{- $objects := list -}}
 {{- range $text := splitList "\n---\n" (.root.Files.Get (printf "manifests/%s" .file)) -}}
   {{- $object := fromYaml $text -}}
-  {{- if $object.metadata.namespace -}}
+  {{- $isOfPools := and $isWhereabouts (has $object.kind (list "Role" "RoleBinding")) -}}
+  {{- if and $object.metadata.namespace (not $isOfPools) -}}
     {{- $_ := set $object.metadata "namespace" $namespace -}}
   {{- end -}}
   {{- range $subject := $object.subjects -}}
@@ -111,11 +117,14 @@ directories in which it searches by itself.
 {{ end -}}
 {{- end -}}
 
-{{- /* The annotations of a hook. After a failure its objects stay, and tell why. */ -}}
+{{- /*
+The annotations of a hook. Helm takes every object but a Job for succeeded, and
+deletes it even if a later Job fails, unless "policy" says otherwise.
+*/ -}}
 {{- define "cni.hook" -}}
 helm.sh/hook: {{ .part.events }}
 helm.sh/hook-weight: {{ .weight | quote }}
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-delete-policy: {{ default "before-hook-creation,hook-succeeded" .policy }}
 {{- end -}}
 
 {{- /* The spec of a job's pod, which runs kubectl. */ -}}
