@@ -15,7 +15,7 @@ import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { patchJson } from "../kube/write.ts";
-import { needsHelm, render, template } from "./_harness/helm.ts";
+import { CHART, HELM, needsHelm, render, template } from "./_harness/helm.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { withClaim } from "../ipam/whereabouts/testing/claims.ts";
 import { needsApiServer } from "./_harness/kube_apiserver.ts";
@@ -276,6 +276,40 @@ hostTest(
     const { objects, hooks } = render(CHART_VALUES);
     const count = applied.trim().split("\n").length;
     assertEquals(count, objects.length + hooks.length);
+  },
+);
+
+hostTest(
+  "a real API server: the chart repeats a clean-up that is unfinished",
+  allOf(needsKubectl, needsHelm),
+  async () => {
+    using hosts = TestHosts.create();
+    await using api = await RealApiServer.start(hosts);
+    const off = "--set=plugins.enabled=false,daemon.enabled=false";
+    const helm = (
+      expected: number,
+      ...flags: readonly string[]
+    ): ExecOutput => {
+      const output = execIn(hosts.host, {
+        path: HELM ?? "",
+        args: [
+          ...["template", "cni", CHART, "--namespace=kube-system"],
+          ...["--dry-run=server", "--is-upgrade", ...flags],
+          `--kubeconfig=${api.programs.kubeconfig}`,
+        ],
+        env: { PATH, HOME: hosts.directory },
+        stdin: "",
+      });
+      assertEquals(output.code, expected, output.stderr);
+      return output;
+    };
+    assertEquals(helm(0, off).stdout.trim(), "");
+    api.kubectl("apply", "-f", `${DEPLOY}plugins/uninstall.yaml`);
+    const { stdout } = helm(0, off);
+    assertMatch(stdout, /^kind: DaemonSet$/m);
+    assertMatch(stdout, /helm.sh\/hook: post-upgrade,post-rollback/);
+    const { stderr } = helm(1);
+    assertMatch(stderr, /delete daemonset cni-plugins-uninstall/);
   },
 );
 
