@@ -14,12 +14,11 @@ import {
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { AddressRequest, Candidate } from "./allocator.ts";
 import {
-  listAttempts,
-  type Preparation,
-  UnusedStoreError,
-} from "./attempts.ts";
+  type AddressRequest,
+  type Candidate,
+  NotFreeError,
+} from "./allocator.ts";
 import {
   dataDirOf,
   hasPersistentAddresses,
@@ -28,6 +27,7 @@ import {
   rangeSetsOf,
   requestedIpsOf,
 } from "./config.ts";
+import type { DatedLease } from "./lease.ts";
 import { leaseEach, SecondLeaseError } from "./lease_each.ts";
 import { findRange, type RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
@@ -59,39 +59,72 @@ export async function leaseAddresses(
     : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-  const lease = async (
-    { restarted = [], restore }: Preparation,
-  ): Promise<Candidate[]> => {
-    using store = await LeaseStore.open(
+  const open = (): Promise<LeaseStore> =>
+    LeaseStore.open(
       dataDirOf(call.config),
       call.network,
       call,
       persistentMs,
     );
-    if (restore !== undefined) await restore(store);
-    else if (store.isUnused) throw new UnusedStoreError();
-    const kept = { name, replacement, restarted };
-    return leaseEach(requests, call.args, store, call.log, kept);
+  const leaseIn = (
+    store: LeaseStore,
+    restarted: readonly DatedLease[],
+  ): Result => {
+    const retained = { name, replacement, restarted };
+    const ips = leaseEach(requests, call.args, store, call.log, retained)
+      .map(ipConfigOf);
+    return { interfaces: [], ips, routes, dns };
   };
-  let failure: unknown;
-  let isSecond = false;
-  let preparation: Preparation = {};
-  for (const attempt of listAttempts(call, sets)) {
-    if (!attempt.appliesAfter(failure)) continue;
+  const lease = async (
+    restarted: readonly DatedLease[] = [],
+  ): Promise<Result> => {
+    {
+      using store = await open();
+      if (!store.isUnused) return leaseIn(store, restarted);
+    }
+    // Running containers keep their addresses if a program deleted the directory.
+    const { prepareRestoration } = await import("./recovery/lost_leases.ts");
+    const restore = await prepareRestoration(call, sets);
+    using store = await open();
+    await restore(store);
+    return leaseIn(store, restarted);
+  };
+  try {
+    return await lease();
+  } catch (error) {
     try {
-      const prepared = await attempt.prepare(failure, preparation);
-      if (prepared === undefined) break;
-      preparation = prepared;
-      const ips = (await lease(preparation)).map(ipConfigOf);
-      return { interfaces: [], ips, routes, dns };
-    } catch (error) {
-      failure = error;
-      isSecond ||= error instanceof SecondLeaseError;
+      const restarted = await endDeadLeasesAfter(error, call);
+      if (restarted === undefined) throw error;
+      return await lease(restarted);
+    } catch (failure) {
+      const isSecond = [error, failure].some((one) =>
+        one instanceof SecondLeaseError
+      );
+      // This ADD has leased nothing.
+      if (isSecond) call.context.onAttached?.();
+      throw failure;
     }
   }
-  // However the last attempt failed: this ADD has left nothing.
-  if (isSecond) call.context.onAttached?.();
-  throw failure;
+}
+
+/**
+ * Ends leases of deleted containers if no address is free, or finds the leases of
+ * the same container from before it was started again.
+ *
+ * @returns The container's leases; undefined if another attempt would fail as well
+ */
+async function endDeadLeasesAfter(
+  error: unknown,
+  call: Call<HostLocalConfig>,
+): Promise<readonly DatedLease[] | undefined> {
+  if (error instanceof NotFreeError) {
+    const { endDeadLeases } = await import("./recovery/dead_leases.ts");
+    return await endDeadLeases(call) ? [] : undefined;
+  }
+  if (!(error instanceof SecondLeaseError)) return undefined;
+  const { findOwnDeadLeases } = await import("./recovery/restarted.ts");
+  const restarted = await findOwnDeadLeases(call);
+  return restarted.length > 0 ? restarted : undefined;
 }
 
 function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {

@@ -50,12 +50,6 @@ export function containerOf(content: string): string {
   return content.split(LINE_END)[0]?.trim() ?? "";
 }
 
-/** Parses the content of a lease; undefined if it does not name an interface. */
-export function parseOwner(content: string): AttachmentId | undefined {
-  const [containerId = "", ifName] = content.split(SEPARATOR);
-  return ifName === undefined ? undefined : { containerId, ifName };
-}
-
 /** Formats a lease of the container alone, as very old plugins do. */
 export function formatContainer(containerId: string): string {
   return containerId.trim();
