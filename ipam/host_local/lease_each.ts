@@ -39,8 +39,8 @@ interface NewLease extends Candidate {
   readonly isHeld?: boolean;
 }
 
-/** The leases that an owner may keep. */
-export interface KeptLeases {
+/** The leases that an owner retains. */
+export interface RetainedLeases {
   /** The name whose addresses are persistent. */
   readonly name?: PodName | undefined;
   /** Replaces addresses that the owner has. */
@@ -56,7 +56,7 @@ export interface KeptLeases {
  * Leases one address from each set, or none at all.
  *
  * @param log Receives failures to undo leases, and warnings
- * @param kept What the owner may keep
+ * @param retained The leases that the owner retains
  * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
  *   already, 7 if an address must not be handed out, 5 if a lease cannot be
  *   written
@@ -66,7 +66,7 @@ export function leaseEach(
   owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
-  { name, replacement, restarted = [] }: KeptLeases = {},
+  { name, replacement, restarted = [] }: RetainedLeases = {},
 ): Candidate[] {
   const before = store.leasesOf(owner);
   const own = restarted.length === 0
@@ -80,16 +80,16 @@ export function leaseEach(
   }
   const held = replacement?.setAside(requests, before, store) ?? [];
   const named = name === undefined ? [] : claimLeasesOfName(name, owner, store);
-  const kept = [...named, ...own];
+  const retained = [...named, ...own];
   const leased: NewLease[] = [];
   for (const [position, request] of requests.entries()) {
     try {
       const lease = findHeld(request, held) ??
-        reuseLease(request, kept, owner, store) ??
+        reuseLease(request, retained, owner, store) ??
         leaseNew(request, position, owner, store, log, replacement);
       leased.push(lease);
       const isNew = !lease.isHeld &&
-        !kept.some(({ ip }) => ip.equals(lease.ip));
+        !retained.some(({ ip }) => ip.equals(lease.ip));
       if (isNew) store.setLastReserved(position, lease.ip);
     } catch (error) {
       undoLeases(leased, store, log);
@@ -121,11 +121,11 @@ function findHeld(
 /** Takes the address that the name, or the owner, had in a set. */
 function reuseLease(
   { set, requested }: AddressRequest,
-  kept: readonly Lease[],
+  retained: readonly Lease[],
   owner: AttachmentId,
   store: LeaseStore,
 ): NewLease | undefined {
-  for (const lease of kept) {
+  for (const lease of retained) {
     const { ip } = lease;
     const range = findRange(set, ip);
     const isFit = range !== undefined && (requested?.equals(ip) ?? true) &&
@@ -154,10 +154,10 @@ function leaseNew(
       : allocateRequested(set, requested, reserve);
   } catch (error) {
     if (!(error instanceof NotFreeError)) throw error;
-    const kept = requested === undefined
-      ? takeOldestKept(set, owner, store, log, isUsed)
+    const unused = requested === undefined
+      ? takeOldestUnused(set, owner, store, log, isUsed)
       : undefined;
-    if (kept !== undefined) return kept;
+    if (unused !== undefined) return unused;
     throw withDetails(
       error,
       requested === undefined
@@ -171,14 +171,14 @@ function leaseNew(
  * A full set: takes the persistent address that has been unused for the longest
  * time, or an address that is set aside.
  */
-function takeOldestKept(
+function takeOldestUnused(
   set: RangeSet,
   owner: AttachmentId,
   store: LeaseStore,
   log: Log,
   isUsed: (ip: Ip) => boolean,
 ): NewLease | undefined {
-  const before = store.findOldestKept((ip) => {
+  const before = store.findOldestUnused((ip) => {
     const range = findRange(set, ip);
     return range !== undefined && !isUsed(ip) &&
       !listWithheld(range).some((block) => block.contains(ip));

@@ -43,7 +43,7 @@ export class LeasesOfNames {
    * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
    *   be read
    */
-  leasesOf(name: PodName, owner: AttachmentId): Lease[] {
+  leasesOfName(name: PodName, owner: AttachmentId): Lease[] {
     const record = this.#names.find(name);
     const ips = record?.ips.filter((ip) => findIp(ip) !== undefined) ?? [];
     const isKnown = ({ ip }: Lease): boolean => ips.includes(String(ip));

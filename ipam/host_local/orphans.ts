@@ -83,7 +83,7 @@ async function findIn(
         const same = (held?.leasesOfOthers([]) ?? []).filter((lease) =>
           lease.ip.equals(ip) && lease.content === content
         );
-        held?.releaseOrKeep(same);
+        held?.releaseOrMakePersistent(same);
       },
     }];
   });

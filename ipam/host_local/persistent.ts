@@ -24,10 +24,10 @@ export function claimLeasesOfName(
   owner: LeaseOwner,
   store: LeaseStore,
 ): Lease[] {
-  const kept = store.names.leasesOf(name, owner)
+  const persistent = store.names.leasesOfName(name, owner)
     .map((lease) => store.names.makePersistent(lease, name));
-  if (kept.length > 0) recordName(name, owner, kept, store);
-  return kept;
+  if (persistent.length > 0) recordName(name, owner, persistent, store);
+  return persistent;
 }
 
 function recordName(
@@ -44,17 +44,17 @@ function recordName(
  * Records the addresses of the name, and releases addresses that it no longer
  * has.
  *
- * @param kept What {@linkcode claimLeasesOfName} has recorded
+ * @param persistent What {@linkcode claimLeasesOfName} has recorded
  */
 export function updateName(
   name: PodName,
-  kept: readonly Lease[],
+  persistent: readonly Lease[],
   leased: readonly Pick<Lease, "ip">[],
   owner: LeaseOwner,
   store: LeaseStore,
 ): void {
-  const isRecorded = kept.length === leased.length &&
-    leased.every((one) => isIn(kept, one));
+  const isRecorded = persistent.length === leased.length &&
+    leased.every((one) => isIn(persistent, one));
   if (!isRecorded) recordName(name, owner, leased, store);
-  store.release(kept.filter((one) => !isIn(leased, one)));
+  store.release(persistent.filter((one) => !isIn(leased, one)));
 }

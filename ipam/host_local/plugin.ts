@@ -43,7 +43,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       call,
     );
     if (hasPersistentAddresses(call.config)) {
-      store?.releaseOrKeep(
+      store?.releaseOrMakePersistent(
         store.leasesOf(call.args),
         ifPossible(() => podNameOf(call)),
       );

@@ -6,7 +6,7 @@ import { CniError } from "../../base/error.ts";
 import { createLog } from "../../base/log/log.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { type KeptLeases, leaseEach } from "./lease_each.ts";
+import { leaseEach, type RetainedLeases } from "./lease_each.ts";
 import type { AddressRequest } from "./allocator.ts";
 import type { LeaseOwner } from "./persistent.ts";
 import { resolveRangeSet } from "./range.ts";
@@ -54,12 +54,12 @@ class Fixture implements Disposable {
 
   lease(
     requests: readonly AddressRequest[],
-    kept: KeptLeases = {},
+    retained: RetainedLeases = {},
     owner: LeaseOwner = OWNER,
   ): Promise<string[]> {
     const log = createLog({}, (line) => assert(false, line));
     return this.run((store) =>
-      leaseEach(requests, owner, store, log, kept).map(({ ip }) => `${ip}`)
+      leaseEach(requests, owner, store, log, retained).map(({ ip }) => `${ip}`)
     );
   }
 
@@ -112,7 +112,7 @@ Deno.test("leaseEach() records the new sandbox of a pod that keeps its ID", asyn
   await fixture.run((store) => {
     const next = { ...OWNER, containerId: "two" };
     const error = assertThrows(
-      () => store.names.leasesOf(name, next),
+      () => store.names.leasesOfName(name, next),
       CniError,
     );
     assertEquals(error.code, 11);

@@ -191,7 +191,7 @@ export class LeaseStore implements Disposable {
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
-  findOldestKept(isWanted: (ip: Ip) => boolean): Lease | undefined {
+  findOldestUnused(isWanted: (ip: Ip) => boolean): Lease | undefined {
     return this.#findOldest(parsePersistent, isWanted) ??
       this.#findOldest(parseSetAside, isWanted);
   }
@@ -254,7 +254,7 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be written
    * @throws {AggregateError} If several cannot
    */
-  releaseOrKeep(leases: readonly Lease[], known?: PodName): void {
+  releaseOrMakePersistent(leases: readonly Lease[], known?: PodName): void {
     const record = known && this.names.find(known);
     const nameOf = ({ content }: Lease): PodName | undefined => {
       if (known === undefined) return this.names.ofOwner(content);
@@ -291,7 +291,9 @@ export class LeaseStore implements Disposable {
     if (this.#persistentMs === 0) return this.release(others);
     const isPersistent = ({ content }: Lease): boolean =>
       parsePersistent(content) !== undefined;
-    this.releaseOrKeep(others.filter((lease) => !isPersistent(lease)));
+    this.releaseOrMakePersistent(
+      others.filter((lease) => !isPersistent(lease)),
+    );
     this.release(
       others.filter((lease) =>
         isPersistent(lease) && this.#isOver(lease.ip.toString())

@@ -9,7 +9,7 @@ import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { unlessUnreachable } from "../../../base/files/io.ts";
 import { fileIdOf } from "../../../base/files/same_file.ts";
-import { KeptListings, type WatchDirectory } from "./kept_listings.ts";
+import { CachedListings, type WatchDirectory } from "./cached_listings.ts";
 import { type IndexedDirectory, readIndex, writeIndex } from "./lease_index.ts";
 import { type Listing, ReadListing } from "./listing.ts";
 
@@ -21,24 +21,24 @@ import { type Listing, ReadListing } from "./listing.ts";
 const LARGE_BYTES = 4 * 1024;
 
 /** A larger one is not kept: it has 15 000 leases or more. */
-const MOST_KEPT_BYTES = 512 * 1024;
+const MOST_CACHED_BYTES = 512 * 1024;
 
 /** How the names of the files with the addresses that were handed out last begin. */
 export const LAST_RESERVED = "last_reserved_ip.";
 
 /** The listings that this process keeps; undefined unless it stays. */
-let keptListings: KeptListings | undefined;
+let cachedListings: CachedListings | undefined;
 
 /**
  * Keeps what directories have between calls, in a process that stays, until
  * disposal.
  */
-export function keepListings(watchDirectory: WatchDirectory): Disposable {
-  const kept = keptListings = new KeptListings(watchDirectory);
+export function cacheListings(watchDirectory: WatchDirectory): Disposable {
+  const cached = cachedListings = new CachedListings(watchDirectory);
   return {
     [Symbol.dispose](): void {
-      if (keptListings === kept) keptListings = undefined;
-      kept[Symbol.dispose]();
+      if (cachedListings === cached) cachedListings = undefined;
+      cached[Symbol.dispose]();
     },
   };
 }
@@ -81,9 +81,9 @@ export function openListing(
   directory: ListedDirectory,
   need: "quick" | "complete" | "anew",
 ): Listing {
-  if (need === "anew") keptListings?.forget(fileIdOf(directory.info));
-  const kept = need === "anew" ? undefined : openKept(directory);
-  if (kept !== undefined) return kept;
+  if (need === "anew") cachedListings?.forget(fileIdOf(directory.info));
+  const cached = need === "anew" ? undefined : openCached(directory);
+  if (cached !== undefined) return cached;
   const index = need === "quick" && isLarge(directory)
     ? readIndex(directory)
     : undefined;
@@ -113,22 +113,22 @@ function isLarge({ info }: ListedDirectory): boolean {
 }
 
 /** Brings the listing up to date that this process keeps, if it does. */
-function openKept(directory: ListedDirectory): Listing | undefined {
-  if (keptListings === undefined) return undefined;
+function openCached(directory: ListedDirectory): Listing | undefined {
+  if (cachedListings === undefined) return undefined;
   const { info, path } = directory, id = fileIdOf(info);
-  if (info.size > MOST_KEPT_BYTES) {
-    keptListings.forget(id);
+  if (info.size > MOST_CACHED_BYTES) {
+    cachedListings.forget(id);
     return undefined;
   }
-  const kept = keptListings.read(path, id, (listing, changes) => {
+  const cached = cachedListings.read(path, id, (listing, changes) => {
     if (changes === undefined) readAll(directory, listing);
     for (const [name, isThere] of changes ?? []) {
       readChanged(directory, listing, name, isThere);
     }
   });
   // Nothing reports that a file can be read again.
-  if (directory.unreadable > 0) keptListings.forget(id);
-  return kept;
+  if (directory.unreadable > 0) cachedListings.forget(id);
+  return cached;
 }
 
 function readChanged(

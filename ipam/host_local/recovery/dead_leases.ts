@@ -44,7 +44,7 @@ export async function endDeadLeases(
   using store = await findStore(call);
   const dead = (store?.leasesOfOthers([]) ?? [])
     .filter((lease) => reasons.has(identify(lease)));
-  store?.releaseOrKeep(dead);
+  store?.releaseOrMakePersistent(dead);
   for (const lease of dead) {
     call.log.warn(
       "No address is free: released the lease of a deleted container",

@@ -30,7 +30,7 @@ export type ReadNames = (
   changes?: ReadonlyMap<string, boolean>,
 ) => void;
 
-interface Kept {
+interface CachedListing {
   readonly watch: Watch;
   readonly listing: Listing;
 }
@@ -42,10 +42,10 @@ const MOST_DIRECTORIES = 64;
  * The listings of a process that stays. Every program that changes a directory is
  * followed, so a listing is right as soon as the directory is locked.
  */
-export class KeptListings implements Disposable {
+export class CachedListings implements Disposable {
   readonly #watchDirectory: WatchDirectory;
   /** By the directory's device and inode: a path may lead to another one. */
-  readonly #kept = new Map<string, Kept>();
+  readonly #cached = new Map<string, CachedListing>();
 
   /** Starts without listings. */
   constructor(watchDirectory: WatchDirectory) {
@@ -61,22 +61,22 @@ export class KeptListings implements Disposable {
    * @throws {CniError} 5 if it cannot be read
    */
   read(path: string, id: string, readNames: ReadNames): Listing | undefined {
-    const kept = this.#kept.get(id);
-    const changes = kept?.watch.takeChanges();
-    if (kept === undefined || changes === undefined) {
+    const cached = this.#cached.get(id);
+    const changes = cached?.watch.takeChanges();
+    if (cached === undefined || changes === undefined) {
       this.forget(id);
       return this.#begin(path, id, readNames);
     }
     try {
-      readNames(kept.listing, changes);
+      readNames(cached.listing, changes);
     } catch (error) {
       this.forget(id);
       throw error;
     }
     // The one that was used last becomes the last one.
-    this.#kept.delete(id);
-    this.#kept.set(id, kept);
-    return kept.listing;
+    this.#cached.delete(id);
+    this.#cached.set(id, cached);
+    return cached.listing;
   }
 
   #begin(path: string, id: string, readNames: ReadNames): Listing | undefined {
@@ -88,20 +88,20 @@ export class KeptListings implements Disposable {
     const listing = new ReadListing("memory");
     readNames(listing);
     stack.move();
-    this.#kept.set(id, { watch, listing });
-    const [oldest = ""] = this.#kept.keys();
-    if (this.#kept.size > MOST_DIRECTORIES) this.forget(oldest);
+    this.#cached.set(id, { watch, listing });
+    const [oldest = ""] = this.#cached.keys();
+    if (this.#cached.size > MOST_DIRECTORIES) this.forget(oldest);
     return listing;
   }
 
   /** Drops the listing of a directory. */
   forget(id: string): void {
-    this.#kept.get(id)?.watch[Symbol.dispose]();
-    this.#kept.delete(id);
+    this.#cached.get(id)?.watch[Symbol.dispose]();
+    this.#cached.delete(id);
   }
 
   /** Ends all watches. */
   [Symbol.dispose](): void {
-    for (const id of [...this.#kept.keys()]) this.forget(id);
+    for (const id of [...this.#cached.keys()]) this.forget(id);
   }
 }

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { DirectoryWatches } from "../../../ffi/file/directory_watch.ts";
 import { Ip } from "../../../net/ip.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
-import { keepListings } from "./open.ts";
+import { cacheListings } from "./open.ts";
 import { LeaseStore } from "../store.ts";
 import { DataDirectory } from "../testing.ts";
 
@@ -15,7 +15,7 @@ function keep(): Disposable & { readonly count: () => number } {
   using stack = new DisposableStack();
   const watches = stack.use(new DirectoryWatches());
   let count = 0;
-  stack.use(keepListings((path) => {
+  stack.use(cacheListings((path) => {
     count++;
     return watches.watch(path);
   }));
@@ -117,7 +117,7 @@ const FOREIGN: readonly [
   ],
 ];
 
-Deno.test("host-local's kept listings are right, whoever changes the directory", async (t) => {
+Deno.test("host-local's cached listings are right, whoever changes the directory", async (t) => {
   await eachRow(t, FOREIGN, async ([, change, ours, gos]) => {
     using directory = new DataDirectory();
     using _kept = keep();
@@ -134,14 +134,14 @@ Deno.test("host-local's kept listings are right, whoever changes the directory",
 
 Deno.test("host-local reads a directory once, and then what has changed", async () => {
   using directory = new DataDirectory();
-  using kept = keep();
+  using cached = keep();
   for (let i = 2; i < 200; i++) await reserve(directory, `10.1.0.${i}`);
-  assertEquals(kept.count(), 1);
+  assertEquals(cached.count(), 1);
   assertEquals((await leasesOf(directory, OURS)).length, 198);
 });
 
 Deno.test("host-local keeps no more than some directories", async () => {
-  using kept = keep();
+  using cached = keep();
   using stack = new DisposableStack();
   const all = Array.from(
     { length: 70 },
@@ -151,13 +151,13 @@ Deno.test("host-local keeps no more than some directories", async () => {
   for (const one of all) {
     assertEquals(await leasesOf(one, OURS), [ADDRESS]);
   }
-  assertEquals(kept.count(), 140, "the oldest ones are dropped");
+  assertEquals(cached.count(), 140, "the oldest ones are dropped");
 });
 
-Deno.test("a kept listing that is wrong ends nobody's lease", async () => {
+Deno.test("a cached listing that is wrong ends nobody's lease", async () => {
   using directory = new DataDirectory();
   // Follows nothing, as if the kernel had not told.
-  using _kept = keepListings(() => ({
+  using _cached = cacheListings(() => ({
     takeChanges: () => new Map(),
     [Symbol.dispose](): void {},
   }));
