@@ -31,8 +31,8 @@ export interface CredentialSource {
    */
   get(): Promise<Credentials>;
   /**
-   * Makes the next `get()` fetch new credentials, if these are still the
-   * current ones.
+   * Makes the next `get()` fetch new credentials, unless the credentials have
+   * already changed.
    */
   renew(refused: Credentials): void;
 }

@@ -46,8 +46,8 @@ export async function readAnswer<T>(
 
 /**
  * Unlike the parser for configurations, this has no depth limit: an object that
- * a user nested too deeply must not hide all others of a list. No code walks
- * fields that it does not know.
+ * a user nested too deeply must not hide the other objects of a list. No code
+ * visits unknown fields.
  */
 function parseObject(text: string): object | undefined {
   try {

@@ -132,7 +132,7 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Sets annotations of a pod, and keeps the others.
+   * Sets annotations of a pod, and keeps its other annotations.
    *
    * @throws {KubeError} 409 if the pod has another UID, 404 if it does not
    *   exist
@@ -313,7 +313,7 @@ export class KubeClient implements Disposable {
   }
 }
 
-/** By what the length of pages is divided if one is too long for an answer. */
+/** Divisor of the page length if a page is too long for an answer. */
 const SHORTER = 4;
 
 /** Path of the API group for dynamic resource allocation. */

@@ -49,8 +49,8 @@ export class FileCredentials implements CredentialSource {
   }
 
   /**
-   * Returns the files' credentials, or the last known ones if the files cannot
-   * be read.
+   * Returns the credentials in the files, or the credentials that were read last if
+   * the files cannot be read.
    */
   get(): Promise<Credentials> {
     if (this.#now() >= this.#staleAtMs) this.#refresh();

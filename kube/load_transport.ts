@@ -63,9 +63,9 @@ function isLoopback(server: string): boolean {
 }
 
 /**
- * Matches `fetch`'s errors for servers that Go and Node's HTTP accept: one whose
- * certificate is trusted itself, as an authority, which many servers have that
- * were set up by hand; and one at a port that another protocol has, such as 6000.
+ * Matches `fetch`'s errors for servers that Go and Node's HTTP accept: a server whose
+ * own certificate is the trusted authority, as on many servers that were set up by
+ * hand, and a server at a port of a different protocol, such as 6000.
  */
 const IS_REFUSED = /CaUsedAsEndEntity|Requests to port \d+ are blocked/;
 

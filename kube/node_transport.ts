@@ -45,9 +45,9 @@ export async function loadNodeTransport(
 }
 
 /**
- * Limits of connections: two watches, and requests of 16 simultaneous calls.
- * Others wait. A few stay open, because the first request of a connection is
- * slow.
+ * Limits of connections: two watches, and requests of 16 simultaneous calls. Further
+ * requests wait. A few connections remain open, because the first request of a
+ * connection is slow.
  */
 const CONNECTIONS = { keepAlive: true, maxSockets: 18, maxFreeSockets: 8 };
 

@@ -27,12 +27,12 @@ export interface PodKey {
 /** Values by key. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** A change of one annotation that has a certain value. */
+/** A change of an annotation, on the condition that it has a certain value. */
 export interface AnnotationChange {
   readonly key: string;
-  /** The value that it must have. */
+  /** The required current value. */
   readonly value: string;
-  /** The value that it gets; undefined to remove it. */
+  /** The new value; undefined to remove the annotation. */
   readonly next?: string;
 }
 
@@ -60,7 +60,7 @@ export class PodAnnotator {
   }
 
   /**
-   * Sets annotations of a pod, and keeps the others.
+   * Sets annotations of a pod, and keeps its other annotations.
    *
    * @throws {KubeError} 409 if the pod has another UID
    */
@@ -138,7 +138,7 @@ export class PodAnnotator {
     }
   }
 
-  /** Patches if that is allowed, or else reads and replaces. */
+  /** Patches if PATCH is permitted; otherwise reads and replaces. */
   async #write(
     given: TimeLimits,
     patch: (limits: TimeLimits) => Promise<void>,
@@ -169,7 +169,7 @@ export class PodAnnotator {
         method: "PATCH",
         path: statusPath(pod),
         contentType: "application/merge-patch+json",
-        // A UID is immutable, so the request fails if the pod has another one.
+        // A UID is immutable, so the request fails if the pod has a different UID.
         body: { metadata: { ...uid ? { uid } : {}, annotations } },
       }, limits);
     } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * What decides whether a pod may have the addresses of an IPAMClaim: who it is,
- * what controls it, and whether it is a virtual machine's. The plugin that has read
- * the pod hands it to the plugins of the pod's networks.
+ * The parts of a pod that decide whether the pod may use the addresses of an
+ * IPAMClaim: its identity, its controller, and the labels of a virtual machine. The
+ * plugin that reads the pod passes them to the plugins of the pod's networks.
  *
  * @module
  */
@@ -9,8 +9,8 @@
 import type { Pod } from "./types.ts";
 
 /**
- * The key of a plugin's configuration by which it is handed on. A pod cannot set it:
- * `cni-args` of its annotation end up in `args.cni`.
+ * The key of a plugin's configuration that contains {@linkcode PodEvidence}. A pod
+ * cannot set it: `cni-args` of its annotation become `args.cni`.
  */
 export const POD_EVIDENCE = "cni.dev/pod";
 
@@ -18,8 +18,8 @@ export const POD_EVIDENCE = "cni.dev/pod";
 export const ALLOWS_CLAIMS = "allowPersistentIPs";
 
 /**
- * Key of a network selection element, and of `args.cni`: the claim's name. ""
- * says that there is none.
+ * Key of a network selection element, and of `args.cni`: the claim's name, or ""
+ * without a claim.
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
  * 4.1.2.1.11.

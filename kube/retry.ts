@@ -9,16 +9,16 @@ import { yieldIfLong } from "../base/long_wait.ts";
 import { KubeError } from "./kube_error.ts";
 
 /**
- * Time limit of the first try, in milliseconds. Another connection costs a busy
- * server more than the answer that it has not sent yet.
+ * Time limit of the first try, in milliseconds. A second connection costs a busy
+ * server more than the answer to the first request.
  */
 const PER_TRY_MS = 10_000;
 /** Time limit of all tries together, in milliseconds. */
 const OVERALL_MS = 60_000;
 /**
  * How long to repeat a request while connections are refused, in milliseconds: longer
- * than a server needs that is started again. Without a server, the caller would keep
- * one of the runtime's slots for nothing; the kubelet tries again by itself.
+ * than the restart of a server takes. Without a server, the caller would occupy a slot
+ * of the runtime in vain; the kubelet retries by itself.
  */
 const REFUSED_MS = 5000;
 /** The first pause between two tries, in milliseconds. Each pause doubles. */
@@ -112,7 +112,7 @@ async function retryInTime<T>(
   }
 }
 
-/** Statuses of a server that may recover; it may have carried out the request. */
+/** Statuses of a server that might recover, and might have carried out the request. */
 const PASSING: readonly number[] = [500, 502, 503, 504];
 
 function mayRetry(error: KubeError, method: string): boolean {

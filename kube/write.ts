@@ -1,5 +1,5 @@
 /**
- * Changes of an object on the condition that it is as it was read.
+ * Changes of an object on the condition that it has not changed since it was read.
  *
  * Source: RFC 6902.
  *
@@ -18,7 +18,7 @@ export interface PatchOperation {
 
 /** Options of {@linkcode patchJson}. */
 export interface PatchOptions extends RequestOptions {
-  /** Whether the answer need not have more than the metadata. */
+  /** Whether the answer may contain the metadata only. */
   readonly onlyMetadata?: boolean;
 }
 
@@ -54,8 +54,8 @@ export async function patchJson<T>(
  * Deletes an object.
  *
  * @param path The path of the object in the API
- * @param preconditions What it must have; an undefined value is not compared
- * @returns False if it does not exist, or was replaced by a new one
+ * @param preconditions Required values; an undefined value is not compared
+ * @returns False if it does not exist, or was replaced by a new object
  * @throws {KubeError}
  */
 export async function deleteObject(

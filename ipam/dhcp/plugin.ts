@@ -115,7 +115,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const { network, validAttachments: valid } = call;
-    // A missing list is not an empty one: the valid attachments are unknown.
+    // A missing list is not an empty list: the valid attachments are unknown.
     if (valid === undefined) return;
     const isValid = listedTest(valid);
     await release(

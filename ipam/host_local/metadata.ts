@@ -1,5 +1,5 @@
 /**
- * What tools know about host-local. Its calls never load this file.
+ * host-local for tools. Calls never load this file.
  *
  * @module
  */

@@ -52,7 +52,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const valid = call.validAttachments;
-    // A missing list is not an empty one: the valid attachments are unknown.
+    // A missing list is not an empty list: the valid attachments are unknown.
     if (valid === undefined) return;
     using store = await LeaseStore.find(
       dataDirOf(call.config),

@@ -90,7 +90,7 @@ function parseRequested(text: string): Cidr {
 /** The addresses in CNI_ARGS. */
 interface CniArgsAddresses {
   readonly addresses: readonly Cidr[];
-  /** Each one applies to the addresses of its subnet. */
+  /** Each gateway applies to the addresses of its subnet. */
   readonly gateways: readonly Ip[];
 }
 

@@ -105,8 +105,8 @@ async function claimAll(
 }
 
 /**
- * Sets the addresses aside that other machines have, if the call replaces some. A
- * requested address is not replaced.
+ * Sets addresses of other machines aside, if the call replaces addresses. A requested
+ * address is not replaced.
  */
 async function setConflictsAside(
   session: Session,
@@ -124,8 +124,8 @@ async function setConflictsAside(
 }
 
 /**
- * Gives each pool the requested address that it hands out. The reference adds the
- * address to the result without taking it: another pod may have it.
+ * Assigns each requested address to the pool that allocates it. Upstream whereabouts
+ * adds the address to the result without allocating it, even if a different pod has it.
  *
  * @throws {CniError} 7 if a requested address of a range is not handed out
  */
@@ -149,7 +149,7 @@ function chooseRequested(
   );
 }
 
-/** The range's own network decides, not the part of it that is handed out. */
+/** Reports whether an address is in the network of a range, even outside its limits. */
 function isOfRange(settings: Settings, ip: Ip): boolean {
   return rangesOf(settings).some(({ cidr }) => cidr.contains(ip));
 }

@@ -42,7 +42,7 @@ export interface UsedClaim extends ClaimKey {
   readonly namesSandbox?: boolean;
 }
 
-/** The addresses of an attachment, as its file has them. */
+/** The content of an attachment's file: its addresses. */
 export interface AllocationFile {
   /** Namespace of the pools. */
   readonly namespace: string;
@@ -84,7 +84,7 @@ export class AllocationFiles {
     return file?.namespace === namespace ? file : undefined;
   }
 
-  /** Reads the file of an attachment, whatever namespace it is of. */
+  /** Reads the file of an attachment, for pools of any namespace. */
   find(owner: AttachmentId): AllocationFile | undefined {
     const path = this.#pathOf(owner);
     try {
@@ -109,7 +109,7 @@ export class AllocationFiles {
   }
 
   /**
-   * Removes the file of an attachment, if there is one.
+   * Removes the file of an attachment, if it exists.
    *
    * @throws {CniError} 5 if it cannot be removed
    */

@@ -8,7 +8,7 @@
 import type { Ip } from "../../net/ip.ts";
 import type { Range } from "./range.ts";
 
-/** Candidates on the first retry, and the factor for each further one. */
+/** Candidates on the first retry, and the factor for each further retry. */
 const FIRST_SPREAD = 32, SPREAD_FACTOR = 4;
 /** Maximum number of candidates. */
 const MAX_SPREAD = 2048;
@@ -25,9 +25,9 @@ export interface Choice {
 }
 
 /**
- * Picks a free address: the lowest one at first, and after a conflict any of
- * the first 32, 128, 512 and then 2048. Writers that all kept to the lowest one
- * would collide again and again.
+ * Picks a free address: the lowest at first, and after a conflict any of the first 32,
+ * 128, 512 and then 2048. If all writers tried the lowest address, they would conflict
+ * repeatedly.
  *
  * @returns Undefined if none is free
  */

@@ -102,7 +102,7 @@ export class WhereaboutsApi {
   /**
    * Creates a reservation.
    *
-   * @param metadata What it has besides a name
+   * @param metadata Metadata in addition to the name
    * @returns Undefined if it exists, possibly because an answer was lost: read it
    */
   async createReservation(
@@ -128,10 +128,10 @@ export class WhereaboutsApi {
   }
 
   /**
-   * Removes our finalizer from a reservation with this UID that was deleted.
+   * Removes this plugin's finalizer from a deleted reservation with this UID.
    *
-   * @returns Whether the reservation no longer exists. It does if another writer
-   *   came first, or if it has another finalizer
+   * @returns Whether the reservation no longer exists; false if it changed at the same
+   *   time, or has a further finalizer
    */
   async dropFinalizer(name: string, uid: string): Promise<boolean> {
     const path = this.#path(RESERVATIONS, name);
@@ -182,7 +182,7 @@ export class WhereaboutsApi {
     try {
       return await this.#client.request<T>({ path }, this.#limits);
     } catch (error) {
-      // Without a reason it is not the object that is missing, but its kind.
+      // Without a reason, the CRD is missing, not the object.
       if (isNotFound(error) && hasReason(error)) return undefined;
       throw error;
     }
@@ -222,7 +222,7 @@ export class WhereaboutsApi {
   }
 }
 
-/** Reports whether a POST, which the client does not repeat, may have worked. */
+/** Reports whether a POST, which the client does not repeat, might have succeeded. */
 function isUnclear(error: unknown): boolean {
   return error instanceof KubeError && !error.isTimeout &&
     (error.status === 0 && !error.isUnsent || error.status >= 500);

@@ -72,7 +72,7 @@ async function checkClaim(
 }
 
 /**
- * Checks that the API server can be asked about a pool.
+ * Checks that the API server returns a pool.
  *
  * @throws {CniError} 50 if not
  */

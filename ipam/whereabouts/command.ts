@@ -1,6 +1,6 @@
 /**
  * The command line of whereabouts: `cni cluster-gc`, also `multus cluster-gc`, and
- * `cni release`. What they do is loaded when they are called.
+ * `cni release`. Their code is loaded when they are called.
  *
  * @module
  */

@@ -1,9 +1,8 @@
 /**
  * whereabouts in the node daemon: the plugin, which keeps its connections between
- * calls, and the release of addresses whose IPAMClaims are deleted. Each daemon
- * looks after the claims of the pods that it has attached, so nothing is watched
- * where there are none. What it misses, because it was not there, `cluster-gc`
- * finds.
+ * calls, and the release of addresses of deleted IPAMClaims. Each daemon follows the
+ * claims of the pods that it has attached, and watches nothing without such claims.
+ * `cluster-gc` finds claims that were deleted while the daemon did not run.
  *
  * @module
  */
@@ -31,14 +30,14 @@ import { findClaimRecord } from "./pools.ts";
 import { releaseClaim } from "./release.ts";
 import type { OpenClient } from "./session.ts";
 
-/** whereabouts in a daemon, which disposes of it at the end. */
+/** whereabouts in a daemon. */
 export class WhereaboutsService implements Disposable {
   /** whereabouts with the daemon's connections to API servers. */
   readonly plugin: Plugin;
   readonly #clients: ResidentClients;
   readonly #releaser: ClaimReleaser;
 
-  /** Opens it. API servers are asked when calls or claims need it. */
+  /** Opens no connection: calls and claims do. */
   constructor(env: Environment, log: Pick<Log, "info" | "warn">) {
     const clients = this.#clients = new ResidentClients(log);
     const releaser = this.#releaser = new ClaimReleaser({
@@ -51,7 +50,7 @@ export class WhereaboutsService implements Disposable {
     }) as Plugin;
   }
 
-  /** Looks after the claims of the pods that it has attached, until the signal. */
+  /** Follows the claims of the pods that it has attached, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#releaser.run(signal);
   }
@@ -62,7 +61,7 @@ export class WhereaboutsService implements Disposable {
   }
 }
 
-/** One client for each kubeconfig. Dispose of it to close the connections. */
+/** A client for each kubeconfig. Dispose of this to close the connections. */
 export class ResidentClients implements Disposable {
   readonly #log: Pick<Log, "info" | "warn">;
   readonly #clients = new Map<string, KubeClient>();
@@ -72,7 +71,7 @@ export class ResidentClients implements Disposable {
     this.#log = log;
   }
 
-  /** Opens a client for a call, whose disposal keeps the connections. */
+  /** Opens a client for a call. Disposing of the client keeps the connections. */
   readonly open: OpenClient = (options) => {
     const client = this.clientOf(options);
     return Promise.resolve({
@@ -114,7 +113,7 @@ export class ResidentClients implements Disposable {
   }
 }
 
-/** How often it looks, in ms, and how often a claim must be missing. */
+/** Interval of the checks, in ms, and in how many checks a claim must be missing. */
 const CHECK_MS = 10_000, CHECKS = 6;
 /** Time limit of the requests of one release, in ms. */
 const LIMIT_MS = 30_000;
@@ -130,13 +129,13 @@ export interface ReleaserOptions {
   readonly checkMs?: number;
 }
 
-/** A claim, and how often it was missing since it was last seen. */
+/** A claim, and the number of checks since it was last found. */
 interface Followed {
   readonly claim: NotedClaim;
   missed: number;
 }
 
-/** The claims of one cluster, and the watch of it. */
+/** The claims of a cluster, and their watch. */
 class Cluster {
   readonly claims = new Map<string, Followed>();
   readonly #client: KubeClient;
@@ -154,7 +153,7 @@ class Cluster {
     this.#log = log;
   }
 
-  /** Watches as long as there is a claim to look after. */
+  /** Starts the watch, unless it runs. */
   #informer(): Informer<IpamClaim> {
     if (this.#watch === undefined) {
       const informer = new Informer<IpamClaim>({
@@ -188,7 +187,7 @@ class Cluster {
       const seen = informer.find(claim.namespace, claim.name);
       const isThere = seen?.uids.includes(uid) ?? false;
       followed.missed = isThere ? 0 : followed.missed + 1;
-      // Seen at the beginning of that time and at its end, as by cluster-gc.
+      // Missing at the start and at the end of that time, as for cluster-gc.
       if (followed.missed > CHECKS) await this.#release(followed, signal);
       if (signal.aborted) return;
     }
@@ -227,13 +226,13 @@ export class ClaimReleaser {
     this.#options = options;
   }
 
-  /** Number of claims that it looks after. */
+  /** Number of claims that it follows. */
   get size(): number {
     return [...this.#clusters.values()]
       .reduce((sum, { claims }) => sum + claims.size, 0);
   }
 
-  /** Looks after a claim from now on. */
+  /** Starts to follow a claim. */
   note(claim: NotedClaim): void {
     if (this.size >= MOST_CLAIMS) return;
     const { clientOf, log } = this.#options;
@@ -244,12 +243,12 @@ export class ClaimReleaser {
     cluster.claims.set(uid, { claim, missed: 0 });
   }
 
-  /** Looks at them once. */
+  /** Checks all claims once. */
   async check(signal: AbortSignal): Promise<void> {
     for (const cluster of this.#clusters.values()) await cluster.check(signal);
   }
 
-  /** Looks after them until the signal. */
+  /** Checks the claims repeatedly, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const { checkMs = CHECK_MS } = this.#options;
     while (!signal.aborted) {
@@ -260,14 +259,14 @@ export class ClaimReleaser {
   }
 }
 
-/** Why nothing was released, or that it was. */
+/** Whether the addresses were released, and why not. */
 type GoneOutcome = "exists" | "used" | "released";
 
 /**
- * Releases the addresses, unless the claim exists or a pod has one of them. Several
- * callers may do it at the same time: each write tests what it removes.
+ * Releases the addresses, unless the claim exists or a pod has one of the addresses.
+ * Concurrent callers are safe: each write tests the value that it removes.
  *
- * @throws {CniError} 11 if the server refuses a write, so something is left
+ * @throws {CniError} 11 if the server refuses a write, so addresses remain allocated
  * @throws {KubeError}
  */
 async function releaseGone(
@@ -277,7 +276,7 @@ async function releaseGone(
 ): Promise<GoneOutcome> {
   const found = await claims.find(namespace, name);
   if (found?.metadata?.uid === uid) return "exists";
-  // A claim is for pods of its namespace.
+  // Only pods of its namespace can use a claim.
   const used = (await claims.listPods(namespace, ""))
     .filter((pod) => !hasEnded(pod)).flatMap(addressesOf);
   const all = ips.map((text) => Cidr.parse(text));

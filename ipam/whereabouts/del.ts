@@ -43,11 +43,11 @@ export async function release(
       () => named(releaseOwned({ ...shared, pool })),
     ]),
   );
-  // It may be of pools in another namespace.
+  // The file might be of pools in a different namespace.
   files.remove(owner);
 }
 
-/** An ADD without a slice took nothing, and its DEL must succeed. */
+/** An ADD without a slice allocated nothing, and its DEL must succeed. */
 async function findOwnPools(session: Session): Promise<Pool[]> {
   try {
     return await session.pools();
@@ -127,7 +127,7 @@ async function named(work: Promise<void>): Promise<void> {
  */
 export async function releaseStale(session: Session): Promise<void> {
   const { call: { validAttachments: valid }, files, api } = session;
-  // A missing list is not an empty one: the valid attachments are unknown.
+  // A missing list is not an empty list: the valid attachments are unknown.
   if (valid === undefined) return;
   const isValid = listedTest(valid);
   const stale = files.list().filter((one) => !isValid(one))
@@ -144,7 +144,7 @@ export async function releaseStale(session: Session): Promise<void> {
   );
 }
 
-/** How many attachments GC releases at the same time, each with requests of its own. */
+/** How many attachments GC releases at the same time, with separate requests. */
 const RELEASES_AT_ONCE = 8;
 
 /** Runs all steps like {@linkcode tryAll}, but several at the same time. */

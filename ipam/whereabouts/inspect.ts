@@ -1,6 +1,6 @@
 /**
- * What tools may ask of whereabouts: the IPAMClaims of attachments, and the addresses
- * that are set aside.
+ * whereabouts for tools: the IPAMClaims of attachments, and the addresses that are set
+ * aside.
  *
  * @module
  */
@@ -63,17 +63,17 @@ function findSettings(document: JsonObject): Settings | undefined {
   );
 }
 
-/** A claim, as the API server has it. */
+/** The state of a claim in the API server. */
 export interface ClaimState {
   readonly exists: boolean;
-  /** Its addresses that no pool has for it. */
+  /** Its addresses for which no pool has its record. */
   readonly unrecorded: readonly string[];
 }
 
-/** How long to wait for the API server in all, in ms. */
+/** Total time limit of the requests to API servers, in ms. */
 const LIMIT_MS = 5000;
 
-/** Asks the API server about claims. Those that it cannot be asked about are missing. */
+/** Reads claims from their API servers. Claims that cannot be read are omitted. */
 export async function readClaims(
   claims: readonly AttachedClaim[],
   env: Environment,
@@ -91,11 +91,11 @@ export async function readClaims(
 }
 
 /**
- * Asks the API servers of all clusters at the same time, as long as there is time: a
- * server that does not answer takes none from the others. What a server does not
- * answer for one item does not concern its other items.
+ * Queries the API servers of all clusters at the same time, within the time limit, so
+ * that a server that does not answer delays no other server. A failed item does not
+ * affect the other items of the same server.
  *
- * @param begin Returns what asks about one item
+ * @param begin Returns the function that reads an item
  */
 async function askClusters<T extends { readonly kubeconfig: string }>(
   items: readonly T[],
@@ -124,7 +124,7 @@ async function askClusters<T extends { readonly kubeconfig: string }>(
   );
 }
 
-/** Asks while there is time, and does without the answer if there is none. */
+/** Reads an item within the time limit; returns nothing if that fails. */
 async function ifAnswered(
   signal: AbortSignal,
   ask: () => Promise<void>,
@@ -160,7 +160,7 @@ async function readClaim(
   return { exists: true, unrecorded };
 }
 
-/** A network, and the configuration of one of its plugins. */
+/** A network, and the configuration of a plugin of it. */
 export interface PluginDocument {
   readonly network: string;
   readonly document: JsonObject;

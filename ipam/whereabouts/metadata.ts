@@ -1,5 +1,5 @@
 /**
- * What tools know about whereabouts. Its calls never load this file.
+ * whereabouts for tools. Calls never load this file.
  *
  * @module
  */

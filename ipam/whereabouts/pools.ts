@@ -115,7 +115,7 @@ function narrow(range: Range, slice: Cidr): Range {
   };
 }
 
-/** An allocation, and where it is. */
+/** An allocation, and its address. */
 export interface PoolRecord {
   readonly key: string;
   readonly offset: bigint;
@@ -144,7 +144,7 @@ export function listRecords(
   return records;
 }
 
-/** A claim's record, and where it is. */
+/** A claim's record, and its pool. */
 export interface ClaimRecord {
   readonly pool: string;
   readonly key: string;

@@ -24,7 +24,7 @@ export interface RangeText {
 export interface Range {
   /** The network in which the pool counts its offsets. */
   readonly cidr: Cidr;
-  /** First and last address that may be handed out. */
+  /** First and last address that can be allocated. */
   readonly first: Ip;
   readonly last: Ip;
   /** Never handed out. They may overlap, and lie outside the range. */
@@ -139,7 +139,7 @@ function isBetween(ip: Ip, first: Ip, last: Ip): boolean {
     ip.compare(last) <= 0;
 }
 
-/** Reports whether an address of a range may be handed out. */
+/** Reports whether a range can allocate an address. */
 export function contains({ first, last, excluded }: Range, ip: Ip): boolean {
   return isBetween(ip, first, last) &&
     !excluded.some((block) => block.contains(ip));

@@ -14,8 +14,8 @@ export interface RecordOwner {
   /** The record to write. */
   readonly record: Required<Allocation>;
   /**
-   * Whether records outlive the call that has made them: then several calls may
-   * have the same one, and none of them gives it back.
+   * Whether records outlive the call that creates them: then several calls can share
+   * a record, and no call gives it back.
    */
   readonly isLasting: boolean;
   /** Whether a record with another interface may be taken over. */

@@ -1,5 +1,5 @@
 /**
- * Gives addresses back.
+ * Releases addresses.
  *
  * @module
  */
@@ -63,7 +63,7 @@ function removalOf({ key, value }: PoolAllocation): PatchOperation[] {
   return [{ op: "test", path, value }, { op: "remove", path }];
 }
 
-/** How many records one patch removes. */
+/** Records per patch. */
 const RECORDS_AT_ONCE = 100;
 
 /** Names the place of a record. */
@@ -72,9 +72,8 @@ export function placeOf({ pool, key }: PoolAllocation): string {
 }
 
 /**
- * Removes records, many with one patch: for each patch, the server reads and writes
- * the whole pool. Records that cannot be removed so are left to
- * {@linkcode releaseClaim}.
+ * Removes many records with each patch, because the server reads and writes the whole
+ * pool for each patch. {@linkcode releaseClaim} removes the remaining records.
  *
  * @returns The places of the removed records
  */

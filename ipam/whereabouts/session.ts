@@ -58,12 +58,12 @@ export interface Session {
   readonly signal: AbortSignal;
   /** Finds the pools of the network. */
   pools(): Promise<Pool[]>;
-  /** Returns an API with time of its own, for clean-up. */
+  /** Returns an API with a separate time limit, for clean-up. */
   spareApi(): WhereaboutsApi;
   /**
    * Returns an API of IPAMClaims.
    *
-   * @param limitMs Time of its own, in milliseconds; the command's by default
+   * @param limitMs Time limit in milliseconds; the command's by default
    */
   claims(limitMs?: number): ClaimApi;
   /** Receives an IPAMClaim whose addresses the pod gets. */
@@ -130,9 +130,9 @@ export async function findNamespace(kubeconfig: string): Promise<string> {
 interface KnownArgs {
   /** `NAMESPACE/NAME` of the pod; "" if absent. */
   readonly podref: string;
-  /** Requested addresses: of the ranges, or beyond them. */
+  /** Requested addresses, inside and outside the ranges. */
   readonly ips: readonly Cidr[];
-  /** Each one applies to the addresses of its subnet. */
+  /** Each gateway applies to the addresses of its subnet. */
   readonly gateways: readonly Ip[];
 }
 
@@ -177,8 +177,8 @@ function readOwner({ args, command }: WhereaboutsCall): PodInterface {
 }
 
 /**
- * Writes the allocation file of an attachment. Without the file, DEL takes
- * longer, and an IPAMClaim continues to name the pod; that is all.
+ * Writes the allocation file of an attachment. A failure is logged only: without the
+ * file, DEL takes longer, and an IPAMClaim continues to name the pod.
  */
 export function writeAllocationFile(
   { api: { namespace }, owner, files, call: { log } }: Session,
@@ -194,9 +194,9 @@ export function writeAllocationFile(
 }
 
 /**
- * Adds what went on, in the reference's words.
+ * Adds the context in the words of upstream whereabouts.
  *
- * @returns A CniError for a failed request, with code 11 if it may succeed later
+ * @returns A CniError for a failed request, with code 11 if it might succeed later
  */
 export async function toStorageError(error: unknown): Promise<unknown> {
   const { KubeError, kubeErrorCode } = await import("../../kube/kube_error.ts");

@@ -27,9 +27,9 @@ export { decodeConflicts } from "../../cni/config/conflicts.ts";
 const MOST_TRIES = 20;
 
 /**
- * Sets those of the attachment's addresses aside that other machines have.
+ * Sets those addresses of the attachment aside that other machines have.
  *
- * @throws {CniError} 11 if others keep changing the pool
+ * @throws {CniError} 11 if other writers keep changing the pool
  * @throws {KubeError}
  */
 export async function setAside(

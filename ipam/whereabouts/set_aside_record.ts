@@ -31,7 +31,7 @@ export function setAsideRecord(mac: Mac, ifname: string): Required<Allocation> {
   };
 }
 
-/** Reads the record of an address that is set aside; undefined if it is another. */
+/** Parses the record of an address that is set aside; undefined for other records. */
 export function parseSetAside(
   { id, podref }: Pick<Allocation, "id" | "podref">,
 ): SetAside | undefined {

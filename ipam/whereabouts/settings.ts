@@ -30,7 +30,7 @@ const FLAT_FILES: readonly string[] = [
 /** Default directory of the allocation files. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/whereabouts";
 
-/** The configuration, with the flat file's values where it has none. */
+/** The configuration, completed with the values of the flat file. */
 export interface Settings extends IpamConfig {
   readonly networkName: string;
   /** Whether addresses are unique in all ranges of the network name. */
@@ -93,7 +93,7 @@ function pickGiven(config: IpamConfig): IpamConfig {
 /**
  * Reads the first flat file that exists.
  *
- * @param first Path that is tried before the standard ones
+ * @param first Path that is tried before the standard paths
  * @throws {CniError} 7 if it cannot be read
  */
 export function readFlatFile(first?: string): IpamConfig | undefined {
@@ -122,7 +122,7 @@ function readText(path: string): string | undefined {
 }
 
 /**
- * Lists the ranges: first the single one, then the list. An attachment gets one
+ * Lists the ranges: the single range first, then the list. An attachment gets one
  * address from each.
  */
 export function rangesOf(settings: Settings): Range[] {
@@ -132,9 +132,9 @@ export function rangesOf(settings: Settings): Range[] {
 
 /**
  * Checks that no range ends before it starts: addresses beyond its end would be
- * handed out. DEL does not check it, since leases must end all the same.
+ * allocated. DEL does not check ranges, because it must release addresses anyway.
  *
- * @throws {CniError} 7 if one does
+ * @throws {CniError} 7 if a range ends before it starts
  */
 export function checkEnds(settings: Settings): void {
   for (const { range, range_start, range_end } of configuredRanges(settings)) {

@@ -53,7 +53,7 @@ interface Entry {
 type Outcome = "settled" | "refused" | "unanswered";
 
 /**
- * Posts events one after the other. An event that the API server refuses
+ * Posts events in sequence. An event that the API server refuses
  * temporarily goes to the end of the queue. If the queue is full, the oldest
  * events are dropped.
  */

@@ -53,7 +53,7 @@ const MAX_LENGTH = 16 * 2 ** 20;
 export interface CachedObject {
   /** JSON. */
   readonly text: string;
-  /** The UIDs by which the runtime may know it. */
+  /** The UIDs by which the runtime might identify it. */
   readonly uids: readonly string[];
 }
 
@@ -184,8 +184,8 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   }
 
   /**
-   * Lists the objects, and drops deleted ones at the end. Until then the old
-   * objects stay.
+   * Lists the objects, and drops deleted objects at the end. Until then the old
+   * objects remain.
    *
    * @returns The version of the list
    */

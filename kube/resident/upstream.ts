@@ -97,7 +97,7 @@ export class Upstream implements Channel {
     return this.#channel;
   }
 
-  /** Opens a new channel, unless one was opened just before. */
+  /** Opens a new channel, unless a channel was opened just before. */
   async #replace(
     used: Channel | undefined,
     reason: string,

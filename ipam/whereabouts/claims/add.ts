@@ -61,7 +61,7 @@ const MAX_TRIES = 5;
  *
  * @returns Undefined if it has no claim
  * @throws {CniError} 7 if the claim is not for this pod, or not for this network;
- *   11 if it is not there, in use, or its address is another's
+ *   11 if it does not exist, is in use, or a different attachment has its address
  * @throws {KubeError}
  */
 export async function allocateByClaim(
@@ -152,7 +152,7 @@ type OwnerReference = NonNullable<
   NonNullable<IpamClaim["metadata"]>["ownerReferences"]
 >[number];
 
-/** Reports whether what owns the claim controls the pod. */
+/** Reports whether an owner of the claim controls the pod. */
 function isControlled(
   { uid, controller }: PodEvidence,
   owner: OwnerReference,
@@ -177,10 +177,10 @@ interface Sharing {
 }
 
 /**
- * Reports whether another pod of the same virtual machine has the addresses: the
- * machine is being migrated.
+ * Reports whether a different pod of the same virtual machine has the addresses, as
+ * during a live migration.
  *
- * @throws {CniError} 11 if a pod of another machine has them
+ * @throws {CniError} 11 if a pod of a different machine has the addresses
  */
 async function isShared(sharing: Sharing): Promise<boolean> {
   const { api, key: { namespace, name }, claim, pod, evidence } = sharing;
@@ -197,8 +197,8 @@ async function isShared(sharing: Sharing): Promise<boolean> {
 }
 
 /**
- * Looks for another pod of the machine. Only a pod that was created for a
- * migration can have one; the label stays when the migration is over.
+ * Reports whether the machine has a different pod. Only the machine of a pod that was
+ * created for a migration can have two pods; the label remains after the migration.
  */
 async function hasTwin(
   { api, key: { namespace }, claim, pod, evidence, call: { log } }: Sharing,
@@ -228,7 +228,7 @@ function isSameMachine(one: PodEvidence, other: PodEvidence): boolean {
     one.controller.uid === other.controller?.uid;
 }
 
-/** Takes the addresses, or finds them. */
+/** Allocates the addresses, or finds existing allocations. */
 async function allocate(
   session: Session,
   api: ClaimApi,
@@ -276,8 +276,8 @@ interface Place {
 }
 
 /**
- * Finds the range of each address. An address that is in none, because the
- * ranges have changed, counts for one of its family.
+ * Finds the range of each address. An address outside all ranges, because the ranges
+ * have changed, takes the place of a range of its family.
  */
 function assign(
   ips: readonly Cidr[],
@@ -300,7 +300,7 @@ function assign(
   return { places, moved };
 }
 
-/** @throws {CniError} 7 if an address outside the ranges is not the claim's */
+/** @throws {CniError} 7 if an address outside the ranges has no record of the claim */
 async function requireRecord(
   { api, settings: { networkName }, call: { log } }: Session,
   key: ClaimKey,
@@ -315,12 +315,11 @@ async function requireRecord(
 }
 
 /**
- * Writes the addresses and the pod into the claim's status. While a virtual
- * machine is migrated, the pod that it leaves stays there. The claim's record in
- * the pool is the same for all of its pods: only the test of `ownerPod` decides
- * which of several pods has the addresses.
+ * Writes the addresses and the pod into the claim's status. During a live migration,
+ * the status continues to name the source pod. All pods of a claim share its record in
+ * the pool: only the test of `ownerPod` decides which pod has the addresses.
  *
- * @returns Whether no other writer changed them in between
+ * @returns False if a different writer changed the status at the same time
  */
 async function writeStatus(
   api: ClaimApi,
@@ -349,7 +348,7 @@ async function writeStatus(
   return after !== undefined;
 }
 
-/** Returns the conditions of a claim whose addresses a sandbox has. */
+/** Returns the conditions of a claim for a sandbox that has its addresses. */
 function conditionsOf(
   { conditions = [] }: NonNullable<IpamClaim["status"]>,
   isNews: boolean,
@@ -409,13 +408,13 @@ function setFailure(
   }];
 }
 
-/** Source: OVN-Kubernetes, whose reasons these are. */
+/** Returns the reason of a condition. Source: the reasons of OVN-Kubernetes. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof ConflictError) return "IPAddressConflict";
   return error instanceof RangeFullError ? "SubnetExhausted" : undefined;
 }
 
-/** Says in the claim's status why ADD has failed. */
+/** Reports the failure of ADD in the claim's status. */
 async function reportFailure(
   api: ClaimApi,
   { key, claim: { status = {} } }: UsableClaim,
@@ -440,8 +439,7 @@ function usedClaimOf(
   { key, pod, claim, isAnnouncementSuppressed }: UsableClaim,
 ): UsedClaim {
   const isTimed = claim.metadata?.annotations?.[PERSISTENCE.time] !== undefined;
-  // While a virtual machine has another pod, the claim continues to name that
-  // pod.
+  // During a live migration, the claim continues to name the source pod.
   const namesSandbox = !isAnnouncementSuppressed;
   return { ...key, pod, ...isTimed && { isTimed }, namesSandbox };
 }

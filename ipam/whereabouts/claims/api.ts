@@ -1,5 +1,5 @@
 /**
- * The requests about IPAMClaims, and about the pods that use them.
+ * Requests for IPAMClaims, and for the pods that use them.
  *
  * @module
  */
@@ -36,8 +36,8 @@ export function hasEnded({ status }: Pick<Pod, "status">): boolean {
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
 /**
- * Lists the addresses that a pod is known to have: those in its network status,
- * which multus writes, and those of its default network, which the kubelet reports.
+ * Lists the known addresses of a pod: the addresses in its network status, which multus
+ * writes, and of its default network, which the kubelet reports.
  */
 export function addressesOf(pod: Pick<Pod, "metadata" | "status">): string[] {
   const { podIPs = [] } = pod.status ?? {};
@@ -127,7 +127,7 @@ export class ClaimApi {
   /**
    * Deletes a claim.
    *
-   * @returns Whether it was as it was read
+   * @returns False if it has changed since it was read
    */
   async deleteAsRead({ metadata }: IpamClaim): Promise<boolean> {
     const { namespace = "", name = "", uid, resourceVersion } = metadata ?? {};
@@ -163,7 +163,7 @@ function pathOf(namespace: string, ...names: readonly string[]): string {
   return apiPath(ROOT, "namespaces", namespace, CLAIMS, ...names);
 }
 
-/** Without a reason it is not the object that is missing, but its kind. */
+/** Throws if the CRD is missing: then the answer has no reason. */
 function whatIsMissing({ reason }: KubeError): undefined {
   if (reason === "NotFound") return undefined;
   throw new CniError(

@@ -1,6 +1,6 @@
 /**
- * Takes one address from each pool. The API server decides who gets an address:
- * each write tests the one key that it changes.
+ * Takes one address from each pool. The API server decides which writer gets an
+ * address: each write tests the key that it changes.
  *
  * A claim goes through the states of {@linkcode CLAIM_STEPS}.
  *
@@ -32,8 +32,8 @@ import { releaseClaim, undoClaim } from "../release.ts";
 import { isSetAsideOver, parseSetAside } from "../set_aside_record.ts";
 
 /**
- * How often a patch of an unchanged pool may be refused: more often, and it is
- * not another writer.
+ * How often a patch of an unchanged pool may be refused. More refusals have a cause
+ * other than concurrent writers.
  */
 const MAX_REFUSALS = 5;
 
@@ -78,13 +78,13 @@ interface StateData {
   readonly done: ClaimedAddress;
 }
 
-/** The pool as it was read. */
+/** The content of the pool. */
 interface Reading {
   readonly current: IpPool;
   readonly records: readonly PoolRecord[];
 }
 
-/** A recorded address whose reservation is being made. */
+/** A recorded address during the creation of its reservation. */
 interface Reserving extends ClaimedAddress {
   /** Name of the reservation. */
   readonly name: string;
@@ -96,7 +96,7 @@ interface Reserving extends ClaimedAddress {
   readonly misses: number;
 }
 
-/** A claim in one of some states. */
+/** A claim in any of these states. */
 type At<N extends keyof StateData> = {
   [S in N]: { readonly at: S } & StateData[S];
 }[N];
@@ -112,24 +112,24 @@ type Steps = {
 /** The claim to an address of one pool. */
 interface Attempt {
   readonly pool: Pool;
-  /** The only address that counts, if the owner has one. */
+  /** The required address, if any. */
   readonly wanted: Ip | undefined;
   /** How often another writer came first. */
   conflicts: number;
-  /** How often the pool was read since it or this call has changed something. */
+  /** How often the pool was read since it changed, or this call changed something. */
   refusals: number;
   /** The version of the pool that was read last. */
   version: string | undefined;
 }
 
-/** Takes addresses for one attachment, and can give them back. */
+/** Takes addresses for an attachment, and can give them back. */
 export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #random: () => number;
   readonly #claims: PoolAllocation[] = [];
   /**
-   * The records that this call has asked for, by pool and key: the answer to a
-   * successful request may be lost. Undefined are those that it does not have.
+   * The records that this call has requested, by pool and key, because the answer to a
+   * successful request can be lost. Undefined for a record that the call does not have.
    */
   readonly #asked = new Map<string, PoolAllocation | undefined>();
   /** Names of reservations that belong to other attachments. */
@@ -164,11 +164,12 @@ export class Claimer {
   }
 
   /**
-   * Takes the lowest free address, or finds the one that the owner has.
+   * Takes the lowest free address, or finds the address that the owner has.
    *
-   * @param wanted The only address that counts, if the owner has one
-   * @throws {CniError} 11 if no address is free, the wanted one is another's, or
-   *   the time is over; 7 if the wanted one is not in the range
+   * @param wanted The required address, if any
+   * @throws {CniError} 11 if no address is free, a different owner has the required
+   *   address, or the time limit is exceeded; 7 if the required address is not in the
+   *   range
    * @throws {KubeError}
    */
   async claim(pool: Pool, wanted?: Ip): Promise<ClaimedAddress> {
@@ -205,7 +206,7 @@ export class Claimer {
   /**
    * Releases what this call took. Failures are logged.
    *
-   * @param api With time of its own: the call's may be over
+   * @param api With a separate time limit: the call's limit might be exceeded
    */
   async undo(api: WhereaboutsApi): Promise<void> {
     const { log } = this.#options;
@@ -256,8 +257,8 @@ export class Claimer {
   }
 
   /**
-   * Finds the owner's record, unless it is of another range of the pool. The record
-   * of the wanted address comes first, and then one of this sandbox.
+   * Finds the owner's record, except for other ranges of the pool. The record of the
+   * required address comes first, and then a record of this sandbox.
    */
   #findOwn(
     { pool: { name }, wanted }: Attempt,
@@ -274,8 +275,8 @@ export class Claimer {
 
   /**
    * Reports whether a record is left to an earlier sandbox of the pod, which has a
-   * different address than the pod requests now. That sandbox may still run, so
-   * its DEL releases the address, or `cluster-gc`.
+   * different address than the pod requests now. That sandbox might still run: its DEL
+   * or `cluster-gc` releases the address.
    */
   #isLeft({ ip, value }: PoolRecord, wanted: Ip | undefined): boolean {
     const { isLasting, record } = this.#options.owner;
@@ -316,8 +317,8 @@ export class Claimer {
     const added = await this.#add(ip, current, attempt);
     if (added === undefined) return { at: "waiting" };
     const { claim, patched } = added;
-    // Another writer may have come between, for the same pod. The patch of a lasting
-    // record tests that none did.
+    // A different writer might have added a record for the same pod in between. The
+    // patch of a lasting record tests that.
     if (!this.#options.owner.isLasting && !isNext(current, patched)) {
       const after = await this.#options.api.findPool(attempt.pool.name);
       const others = after === undefined
@@ -369,9 +370,9 @@ export class Claimer {
     const key = offsetKey(range.cidr, ip);
     const path = allocationPath(key);
     const claim = { pool: name, key, value: owner.record };
-    // Several calls may make a lasting record, which they all keep.
+    // Several calls can create a lasting record, which they all keep.
     const first = owner.isLasting ? countRecord(current, owner.record.id) : [];
-    // Before the request: its answer may be lost.
+    // Before the request, because its answer can be lost.
     if (!owner.isLasting) this.#asked.set(nameOf(claim), claim);
     const patched = await api.patchPool(name, [
       ...first,
@@ -448,7 +449,7 @@ export class Claimer {
     if (found === undefined) return { ...state, at: "pausing" };
     if (!owner.owns(found)) {
       if (wanted === undefined) return { ...state, at: "leaving" };
-      // Another pod of the claim may use the address.
+      // A different pod of the claim might use the address.
       if (!isAdopted || !owner.isLasting) await this.#giveBack(claim);
       throw conflict(ip, "another range has it");
     }
@@ -491,7 +492,7 @@ export class Claimer {
     return { at: "reading" };
   }
 
-  /** Learns once which addresses are reserved, instead of one by one. */
+  /** Lists all reserved addresses once, instead of reading each reservation. */
   async #listForeign(): Promise<void> {
     const { api, owner: { record: { podref } } } = this.#options;
     for await (const { metadata, spec } of api.listReservations()) {
@@ -562,9 +563,9 @@ function nameOf({ pool, key }: PoolAllocation): string {
 }
 
 /**
- * Counts a claim's record, so that the patch fails if one was made for the same
- * claim since the pool was read. Other changes of the pool do not matter, but for
- * records that have the same count.
+ * Counts a claim's record, so that the patch fails if a record of the same claim was
+ * created since the pool was read. Other changes of the pool do not matter, except for
+ * records with the same count.
  */
 function countRecord({ metadata }: IpPool, id: string): PatchOperation[] {
   const annotations = metadata?.annotations;
@@ -582,7 +583,7 @@ function countRecord({ metadata }: IpPool, id: string): PatchOperation[] {
   ];
 }
 
-/** Counts the records that no pod's end releases. */
+/** Counts the records of claims, which outlive pods. */
 function countLasting(records: readonly PoolRecord[]): number {
   return records.filter(({ value }) => findClaimKey(value)).length;
 }

@@ -44,7 +44,7 @@ export interface ClaimCondition {
   readonly lastTransitionTime: string;
 }
 
-/** One claim; another one of the same name has another UID. */
+/** Identifies a claim; a later claim of the same name has a different UID. */
 export interface ClaimKey {
   readonly namespace: string;
   readonly name: string;
@@ -66,9 +66,8 @@ export interface NotedClaim extends ClaimKey {
 const PREFIX = "ipamclaim/";
 
 /**
- * Returns the record of a claim's address. No pod has an empty reference, so
- * the reference implementation takes the address for taken, releases it for no
- * pod, and leaves the record alone.
+ * Returns the record of a claim's address. No pod has an empty reference, so upstream
+ * whereabouts treats the address as allocated, and never releases it.
  *
  * Source: whereabouts pkg/reconciler/iploop.go `findOrphanedIPsPerPool`,
  * pkg/allocate/allocate.go `AssignIP`.
@@ -90,17 +89,17 @@ export function findClaimKey(
   return { namespace, name, uid };
 }
 
-/** How many counts of claims' records a pool has. */
+/** Number of annotations of a pool that count records of claims. */
 const COUNTS = 16;
 
-/** Returns a pool's annotation that counts the records made for a claim, and for some others. */
+/** Returns a pool's annotation that counts the records of a claim; several claims share it. */
 export function recordCountKey(id: string): string {
   const sum = Array.from(id, (char) => char.charCodeAt(0))
     .reduce((all, code) => all + code, 0);
   return `cni.dev/claim-records-${sum % COUNTS}`;
 }
 
-/** Lists the addresses of a claim. Anything else is left out. */
+/** Lists the valid addresses in the status of a claim. */
 export function listIps({ status }: IpamClaim): Cidr[] {
   return (status?.ips ?? []).flatMap((text) =>
     unlessNoAddress(() => [Cidr.parse(text)]) ?? []
@@ -110,13 +109,13 @@ export function listIps({ status }: IpamClaim): Cidr[] {
 /** Whether a claim's addresses are allocated, and why not. */
 export const IPS_ALLOCATED = "IPsAllocated";
 
-/** When the last pod has ended that used a claim; only where a time counts. */
+/** When the last pod of a claim with a `stayTime` ended. */
 export const UNUSED = "cni.dev/Unused";
 
 /**
- * Which sandbox of the pod has the addresses; its message is the container's ID.
- * It is the first condition, so that DEL, which reads nothing, can test it: a late
- * DEL of an older sandbox must not say that the pod has ended.
+ * Which sandbox of the pod has the addresses; the message is the container's ID. It is
+ * the first condition, so that DEL can test it without reading the claim: a late DEL of
+ * an older sandbox must not report that the pod has ended.
  */
 export const SANDBOX = "cni.dev/Sandbox";
 /** Path of that message in a claim. */
@@ -128,7 +127,7 @@ export function sandboxOf({ conditions }: ClaimStatus): string | undefined {
   return first?.type === SANDBOX ? first.message : undefined;
 }
 
-/** Returns the condition of a claim that no pod uses from now on. */
+/** Returns the condition of a claim that no pod uses any longer. */
 export function unusedNow(): ClaimCondition {
   return {
     type: UNUSED,
@@ -139,19 +138,19 @@ export function unusedNow(): ClaimCondition {
   };
 }
 
-/** Annotations of a claim that the plugin has created, because of the key `stay`. */
+/** Annotations of the claims that the plugin creates for the key `stay`. */
 export const PERSISTENCE = {
-  /** Name of the pod that it is for. */
+  /** Name of the pod. */
   pod: "cni.dev/stay-pod",
-  /** How long it stays unused, in milliseconds. */
+  /** How long the claim is kept unused, in milliseconds. */
   time: "cni.dev/stay-time-ms",
-  /** `delete` if scaling down deletes it. */
+  /** `delete` if scaling down deletes the claim. */
   scaled: "cni.dev/stay-when-scaled",
   /** Name of the StatefulSet; "" if it is not of the API group `apps`. */
   set: "cni.dev/stay-statefulset",
 } as const;
 
-/** Reports whether an object's API is that of Kubernetes' own StatefulSets. */
+/** Reports whether an object is of the API group `apps`, as Kubernetes' StatefulSets. */
 export function isOfApps(
   { apiVersion }: { readonly apiVersion: string },
 ): boolean {
@@ -165,8 +164,8 @@ export function isOfApps(
 export const CLAIM_UID = "cni.dev/ipam-claim-uid";
 
 /**
- * Keeps a claim's reservation when the reference's reconciler, to which it is
- * without a pod, deletes it: until the finalizer is removed, the object is
- * found, and no other can be created.
+ * Finalizer that keeps a claim's reservation when the reconciler of upstream
+ * whereabouts deletes it, because it names no pod. Until the finalizer is removed, no
+ * reservation of the same name can be created.
  */
 export const KEEP = "cni.dev/ipam-claim";

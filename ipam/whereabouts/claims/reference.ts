@@ -1,5 +1,5 @@
 /**
- * Which IPAMClaim a pod's interface has.
+ * Finds the IPAMClaim of a pod's interface.
  *
  * @module
  */
@@ -22,16 +22,16 @@ export interface Reference {
   readonly name: string;
   /** Creates the claim; undefined if it exists. */
   readonly create?: () => Promise<IpamClaim | undefined>;
-  /** The pod, if it is known already. */
+  /** The pod, if it was already read. */
   readonly evidence?: PodEvidence | undefined;
 }
 
 /**
  * Finds the claim that the pod names, or that is created for the pod.
  *
- * @returns Undefined if it has none
- * @throws {CniError} 7 if it also requests addresses, the network has slices, or it
- *   is unclear whether a claim is the interface's
+ * @returns Undefined if the pod has no claim
+ * @throws {CniError} 7 if the pod also requests addresses, the network has slices, or
+ *   it is unclear which interface a claim is for
  * @throws {KubeError}
  */
 export async function findReference(
@@ -115,7 +115,7 @@ async function claimForPod(
   return { name, evidence, create: () => api.create(metadata, spec) };
 }
 
-/** Reads what is known of a pod. */
+/** Reads a pod. */
 export async function readEvidence(
   api: ClaimApi,
   podref: string,
@@ -135,9 +135,9 @@ function hasRequest({ call: { config, args } }: Session): boolean {
 const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
 /**
- * Reads the annotation: the reference's multus hands on no claims.
+ * Reads the annotation, because upstream multus passes no claims.
  *
- * @throws {CniError} 7 if it is unclear whether a claim is the interface's
+ * @throws {CniError} 7 if it is unclear which interface a claim is for
  */
 async function askForReference(
   { owner: { podref, ifName }, call: { network } }: Session,
@@ -159,7 +159,7 @@ async function askForReference(
   }
   const [claim] = claims;
   if (claim === undefined) return undefined;
-  // Without a claim of its own, an element might be the interface's as well.
+  // An element without a claim might also be for the interface.
   const possible = elements.filter((one) => {
     const name = claimIn(one);
     return name === undefined || claims.has(name);
@@ -177,7 +177,7 @@ function claimIn(element: JsonObject): string | undefined {
   return typeof name === "string" ? name : undefined;
 }
 
-/** Lists what the annotation asks for. Its short form has no claims. */
+/** Lists the elements of the annotation; none of its short form, which has no claims. */
 function listElements({ metadata }: Pod): JsonObject[] {
   try {
     const list = JSON.parse(metadata?.annotations?.[NETWORKS] ?? "[]");
@@ -188,10 +188,10 @@ function listElements({ metadata }: Pod): JsonObject[] {
 }
 
 /**
- * Lists the elements that may be an interface's: by its name or, without one, by its
- * network. Its position does not say which interface it is: multus also counts the
- * networks that are not in the annotation, such as `defaultNetworks`, and those come
- * first.
+ * Lists the elements that might be for an interface: by the interface's name or, if
+ * elements have no names, by their network. The position does not identify the
+ * interface: multus first counts networks outside the annotation, such as
+ * `defaultNetworks`.
  *
  * Source: multus pkg/multus/multus.go `getIfname`.
  */
@@ -208,7 +208,7 @@ function findElements(
   const unnamed = elements.slice(0, place)
     .filter((element) => !nameOf(element));
   const ofNetwork = unnamed.filter(({ name }) => name === network);
-  // A network's name can differ from that of its definition.
+  // The names of a network and of its definition can differ.
   return ofNetwork.length > 0
     ? { elements: ofNetwork, isSure: ofNetwork.length === 1 }
     : { elements: unnamed, isSure: false };

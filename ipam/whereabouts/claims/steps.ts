@@ -1,7 +1,6 @@
 /**
- * How an address is claimed: the states of a claim, and what leads from one to
- * the next. The claimer's methods have the names of the states, and the compiler
- * holds them to this table.
+ * The states of a claim to an address, and the transitions between them. The claimer
+ * has a method for each state, which the compiler checks against this table.
  *
  * ```
  * reading ─┬─→ adopting ──┬─→ recorded ─┬────────────────→ done
@@ -12,7 +11,7 @@
  * @module
  */
 
-/** For each state, the states that may follow, and the event that leads there. */
+/** For each state, the possible next states, and the event that leads there. */
 export const CLAIM_STEPS = {
   /** Reads the pool, and creates it if it does not exist. */
   reading: {
@@ -26,7 +25,7 @@ export const CLAIM_STEPS = {
       "whose record was lost",
     waiting: "the pool is deleted again",
   },
-  /** Replaces the record of the pod's earlier sandbox by this one's. */
+  /** Replaces the record of the pod's earlier sandbox with this sandbox's record. */
   adopting: {
     recorded: "the record is this sandbox's",
     waiting: "another writer has changed it",
@@ -39,7 +38,7 @@ export const CLAIM_STEPS = {
     waiting: "another writer has taken the address",
   },
   /**
-   * Adds the record of a requested address, or again that of a claim's address.
+   * Adds the record of a requested address, or restores the record of a claim's address.
    * If the address already belongs to another attachment, or is not in the
    * range, the claim fails.
    */
@@ -52,7 +51,7 @@ export const CLAIM_STEPS = {
     done: "the range is enough",
     reserving: "other ranges may overlap",
   },
-  /** Creates the reservation. That of an adopted record is looked for first. */
+  /** Creates the reservation, unless an adopted record has its reservation. */
   reserving: {
     done: "it is this interface's",
     replacing:
@@ -65,7 +64,7 @@ export const CLAIM_STEPS = {
   replacing: { reserving: "it is deleted" },
   /** Waits before the reservation is tried again. */
   pausing: { reserving: "the time is over" },
-  /** Gives the record back, and learns which addresses are reserved. */
+  /** Gives the record back, and lists the reserved addresses. */
   leaving: {
     reading: "the reservation was not known: the next address may be free",
     waiting: "it was known",
@@ -79,7 +78,7 @@ export const CLAIM_STEPS = {
 /** A state of a claim that is not done. */
 export type ClaimState = keyof typeof CLAIM_STEPS;
 
-/** The states that may follow a state. */
+/** The possible next states of a state. */
 export type NextState<S extends ClaimState> =
   & keyof (typeof CLAIM_STEPS)[S]
   & (ClaimState | "done");

@@ -1,6 +1,6 @@
 /**
- * Addresses that belong to IPAMClaims: those that are kept, the claims that end,
- * and the release of one claim's addresses by an administrator.
+ * Addresses of IPAMClaims: persistent addresses, claims that end, and the release of a
+ * claim's addresses by an administrator.
  *
  * @module
  */
@@ -34,21 +34,21 @@ import {
 import { listRecords, type PoolRecord } from "../pools.ts";
 import { attempt, type Released } from "./released.ts";
 
-/** An address that is held although no pod may have it, and for whom. */
+/** An address that is kept even without a pod, and its claim. */
 export interface HeldAddress {
   readonly ip: string;
   readonly pool: string;
   /** `NAMESPACE/NAME` of the claim. */
   readonly claim: string;
-  /** `NAMESPACE/NAME` of the pod that has it; "" if none has. */
+  /** `NAMESPACE/NAME` of the pod that has the address; "" without a pod. */
   readonly pod: string;
-  /** `KIND/NAME` of the claim's owner; "" without one. */
+  /** `KIND/NAME` of the claim's owner; "" without an owner. */
   readonly owner: string;
-  /** Since when no pod uses it, where a time counts; "" if one does. */
+  /** When the last pod ended, if the claim has a `stayTime`; otherwise "". */
   readonly since: string;
-  /** Until when it stays for the claim's next pod; "" as long as the claim exists. */
+  /** Until when it is kept for the claim's next pod; "" while the claim exists. */
   readonly until: string;
-  /** Why it stays. */
+  /** Why it is kept. */
   readonly why: string;
 }
 
@@ -62,7 +62,7 @@ export function claimOf({ metadata }: Reservation): string | undefined {
   return metadata?.annotations?.[CLAIM_UID];
 }
 
-/** Returns the name of a claim, for people. */
+/** Formats the name of a claim. */
 export function nameOf({ namespace, name }: ClaimKey): string {
   return `${namespace}/${name}`;
 }
@@ -73,7 +73,7 @@ export type Claims = ReadonlyMap<string, IpamClaim>;
 /**
  * Lists the claims.
  *
- * @returns Undefined if their CRD is not installed: then nothing is known of them
+ * @returns Undefined if their CRD is not installed
  * @throws {KubeError}
  */
 export async function listClaims(
@@ -99,7 +99,7 @@ export async function listClaims(
   }
 }
 
-/** Describes an address whose claim exists. */
+/** Describes an address of an existing claim. */
 export function describeHeld(
   { ip, pool, value }: {
     readonly ip: string;
@@ -161,10 +161,10 @@ export interface ExpiredClaim {
   readonly why: string;
 }
 
-/** Outcomes of the claims that the plugin has created. */
+/** The claims of `stay` that change. */
 export interface Expiry {
   readonly expired: readonly ExpiredClaim[];
-  /** Their time begins now: their last pod ended without a DEL. */
+  /** Claims without a start of their time, because their last pod ended without DEL. */
   readonly abandoned: readonly IpamClaim[];
 }
 
@@ -274,8 +274,8 @@ class StatefulSets {
 }
 
 /**
- * Returns why a claim for a StatefulSet ends whose pod has ended; undefined if it
- * is kept. Claims for the sets of other API groups end only with their sets.
+ * Returns why a claim for a pod of a StatefulSet ends after the pod; undefined if it
+ * is kept. Claims for sets of other API groups end only with their sets.
  */
 async function whySetEnds(
   { metadata }: IpamClaim,
@@ -305,10 +305,10 @@ async function whySetEnds(
 }
 
 /**
- * Deletes the claims that end, unless they have changed since, and lets the time
- * of the abandoned claims begin. Failures are part of the outcome.
+ * Deletes the claims that end, unless they have changed since, and starts the time of
+ * the abandoned claims. Failures are part of the outcome.
  *
- * @returns The deleted claims, and the claims whose request the server refuses
+ * @returns The deleted claims, and the claims that could not be changed
  */
 export async function endClaims(
   { expired, abandoned }: Expiry,
@@ -346,7 +346,7 @@ async function beginTime(
       path: "/metadata/resourceVersion",
       value: resourceVersion,
     },
-    // A late DEL finds that it has been done.
+    // A late DEL then fails its test, and changes nothing.
     ...status?.ownerPod
       ? [{ op: "remove", path: "/status/ownerPod" } as const]
       : [],
@@ -370,11 +370,11 @@ export interface ClaimAddresses {
   readonly ips: readonly string[];
   /** All addresses, without prefix lengths. */
   readonly addresses: readonly string[];
-  /** A pod that uses the claim, or has an address; undefined if none does. */
+  /** A pod that uses the claim or has an address of it, if any. */
   readonly pod: string | undefined;
 }
 
-/** A claim, and where it is looked for. */
+/** Identifies a claim, and its cluster. */
 export interface ClaimLookup {
   readonly client: ApiClient;
   /** Namespace of the pools. */
@@ -418,7 +418,7 @@ export async function findClaimAddresses(
     ...records.map(({ ip }) => String(ip)),
     ...ips.map((one) => one.split("/")[0] ?? ""),
   ];
-  // The claim may be gone, or may have been made anew, while a pod runs.
+  // The claim might have been deleted or created again while a pod runs.
   const holder = claim?.status?.ownerPod?.name;
   const pod = (await claims.listPods(namespace, "")).find((pod) =>
     !hasEnded(pod) && (pod.metadata?.name === holder ||
@@ -434,8 +434,8 @@ export async function findClaimAddresses(
 }
 
 /**
- * Releases the addresses of a claim. The records go first: an ADD in between
- * writes them again, by the claim's status.
+ * Releases the addresses of a claim. The records are removed first: a concurrent ADD
+ * restores them from the claim's status.
  *
  * @throws {CniError} 11 if a record has changed since, or a reservation remains
  * @throws {KubeError}

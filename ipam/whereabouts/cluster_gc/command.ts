@@ -56,10 +56,10 @@ interface Row {
   readonly problem?: string | undefined;
 }
 
-/** Allocations above which a pool comes near to the largest object of etcd. */
+/** Allocations above which a pool approaches the size limit of objects in etcd. */
 const LARGE_POOL = 5000;
 
-/** Compares the pools with the pods, and releases what is stale with `--yes`. */
+/** Compares the pools with the pods. With `--yes`, releases stale addresses. */
 export async function clusterGc(
   call: CommandCall<FlagValues<typeof CLUSTER_GC_FLAGS>>,
 ): Promise<Output> {
@@ -152,8 +152,8 @@ export async function clusterGc(
 }
 
 /**
- * Looks again after a time if something is stale. A pod that was removed by
- * force, or that has just ended, may have its interfaces until then.
+ * Compares again after a pause if something is stale. A pod that was deleted by force,
+ * or that has just ended, might still have its interfaces during the pause.
  */
 async function surveyAgain(
   given: Survey,
@@ -162,7 +162,7 @@ async function surveyAgain(
   graceMs: number,
 ): Promise<Survey> {
   const { log, signal } = options;
-  // The addresses of the claims that this call has deleted are stale now.
+  // The addresses of the deleted claims are now stale.
   const first = hasEnded ? await surveyPools(options) : given;
   const { records, reservations } = first;
   const isClean = records.length + reservations.length === 0;
@@ -197,7 +197,7 @@ function listRows(
   ];
 }
 
-/** Names the pod, or the claim, that had a record. */
+/** Names the pod or the claim of a record. */
 function formatOwner(value: Survey["records"][number]["value"]): string {
   const claim = findClaimKey(value);
   return claim ? `${claim.namespace}/${claim.name}` : value.podref;
@@ -226,7 +226,7 @@ function describeUnrenewed({ what, problem }: Released<string>): Row {
   return { what, where: "reservation", pod: "", why, problem };
 }
 
-/** An address that is not released, and why. */
+/** Describes an address that is not released. */
 function describeHeld(
   { ip, pool, claim, pod, why }: Survey["held"][number],
 ): Row {
@@ -276,7 +276,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { heading: "WHY", cell: ({ why }) => why, narrow: "below" },
 ];
 
-/** Releases the addresses, after a question. */
+/** Releases the addresses of a claim, after a prompt. */
 export async function releaseClaim(
   { args: [claim = ""], flags, env, signal, command }: CommandCall<
     FlagValues<typeof RELEASE_FLAGS>

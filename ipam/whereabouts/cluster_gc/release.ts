@@ -21,9 +21,9 @@ export interface Releases {
 }
 
 /**
- * Releases stale addresses, then their reservations. A record that has changed
- * since is kept: another pod's sandbox may have taken it over. Failures are part
- * of the outcome.
+ * Releases stale addresses, then their reservations. A record that has changed since is
+ * kept, because a different sandbox might have adopted it. Failures are part of the
+ * outcome.
  */
 export async function releaseStale(
   { records, reservations }: Pick<Survey, "records" | "reservations">,
@@ -37,7 +37,7 @@ export async function releaseStale(
       released.push(...await releaseRecords(pool, part, api));
     }
   }
-  // Their pods are in use again, it seems.
+  // A pod probably uses these addresses again.
   const kept = new Set(
     released.filter(({ problem }) => problem !== undefined)
       .map(({ what }) => ownerOf(what.value)),
@@ -62,9 +62,8 @@ async function deleteReservation(
 }
 
 /**
- * Creates reservations of IPAMClaims again that others have deleted: the
- * reference's reconciler deletes each one without a pod. Their finalizer has kept
- * them until now.
+ * Creates deleted reservations of IPAMClaims again: the reconciler of upstream
+ * whereabouts deletes every reservation without a pod. Their finalizer has kept them.
  * Failures are part of the outcome.
  *
  * @returns Their names
@@ -90,7 +89,7 @@ export async function renew(
   return renewed;
 }
 
-/** Releases records of one pool together; if one has changed, one by one. */
+/** Releases records of a pool together or, if a record has changed, separately. */
 async function releaseRecords(
   pool: string,
   records: readonly StaleRecord[],

@@ -1,9 +1,9 @@
 /**
  * Compares the pools of whereabouts with the pods of the cluster.
  *
- * The order of the lists is what makes it safe while pods come and go: a record
- * is written after its pod was created, so a record whose pod is missing from a
- * later list belongs to a deleted pod.
+ * The order of the lists makes this safe while pods start and stop: a record is written
+ * after its pod was created, so a record belongs to a deleted pod if a later list lacks
+ * the pod.
  *
  * @module
  */
@@ -51,7 +51,7 @@ export interface StaleReservation {
   readonly name: string;
   readonly uid: string;
   readonly podref: string;
-  /** UID of the IPAMClaim that it was for; it has a finalizer then. */
+  /** UID of its IPAMClaim, if any; then it has a finalizer. */
   readonly claim?: string | undefined;
   readonly why: string;
 }
@@ -68,25 +68,25 @@ export interface Survey {
   readonly pools: readonly PoolUse[];
   readonly records: readonly StaleRecord[];
   readonly reservations: readonly StaleReservation[];
-  /** Persistent addresses that no pod may have, and addresses that are set aside. */
+  /** Persistent addresses, and addresses that are set aside. */
   readonly held: readonly HeldAddress[];
-  /** Reservations of IPAMClaims that others have deleted. */
+  /** Reservations of IPAMClaims that other programs have deleted. */
   readonly deleted: readonly Reservation[];
   /** IPAMClaims that end. */
   readonly expiry: Expiry;
 }
 
-/** A record with its place. */
+/** A record, and its pool. */
 type PlacedRecord = Omit<StaleRecord, "why">;
 
 /** The parts of a pod that a comparison needs: all pods of a cluster are kept. */
 interface PodState {
   readonly status: { readonly phase: string };
-  /** Addresses that it is known to have. */
+  /** Its known addresses. */
   readonly ips: readonly string[];
   /**
-   * Those in its network status. The kubelet may still report the address of an
-   * earlier sandbox, so it does not prove that another one is stale.
+   * The addresses in its network status. The kubelet can still report the address of an
+   * earlier sandbox, which does not prove that a different address is stale.
    */
   readonly attached: readonly string[];
 }
@@ -100,14 +100,14 @@ export interface SurveyOptions {
   readonly signal: AbortSignal;
 }
 
-/** How often to begin again if a list cannot be continued. */
+/** How often to list if a list cannot be continued. */
 const MAX_LISTS = 3;
 
 /**
- * Finds the addresses and reservations of deleted pods or have ended. An
- * address of any other pod is never listed, whatever the pod's phase, and
- * whether or not the pod's status has the address. The exception is a second
- * record of one interface in one pool, if the pod's network status has the other.
+ * Finds the addresses and reservations of pods that were deleted or have terminated.
+ * Addresses of other pods are never listed, whatever the pod's phase, and whether or not
+ * the pod's status has the address. The exceptions are a second record of an interface
+ * in a pool, if the pod's network status has the first, and reservations without a record.
  *
  * @throws {KubeError} If a list cannot be read
  */
@@ -122,12 +122,12 @@ export async function surveyPools(options: SurveyOptions): Promise<Survey> {
   }
 }
 
-/** Returns what is stale in two surveys, and has not changed in between. */
+/** Returns records and reservations that are stale, and unchanged, in both surveys. */
 export function staleInBoth(earlier: Survey, later: Survey): Survey {
   const known = new Set(earlier.records.map(identify));
   const records = later.records.filter((one) => known.has(identify(one)));
   const younger = later.records.filter((one) => !known.has(identify(one)));
-  // A reservation stays as long as a record that it belongs to.
+  // A reservation is kept while its record is kept.
   const kept = new Set(younger.map(({ value }) => ownerOf(value)));
   const uids = new Set(earlier.reservations.map(({ uid }) => uid));
   return {
@@ -228,7 +228,7 @@ function listUsed(pods: ReadonlyMap<string, PodState>): Set<string> {
   );
 }
 
-/** Finds the records of deleted claims whose address no pod has. */
+/** Finds the records of deleted claims, except for addresses that a pod has. */
 function findUnclaimed(
   records: readonly PlacedRecord[],
   claims: Claims,
@@ -291,7 +291,7 @@ function whyEnded(
   podref: string,
   pods: ReadonlyMap<string, PodState>,
 ): string | undefined {
-  // No pod can have such a name: the record is not ours to judge.
+  // No pod can have such a name: an unknown program wrote the record.
   if (!/^[^/]+\/[^/]+$/.test(podref)) return undefined;
   const pod = pods.get(podref);
   if (pod === undefined) return "the pod was deleted";
@@ -326,7 +326,7 @@ function whyNoLongerSetAside({ value }: PlacedRecord): string | undefined {
     : undefined;
 }
 
-/** Describes an address that no pod gets, because another machine has it. */
+/** Describes an address that is set aside, because a different machine has it. */
 function describeSetAside(
   { ip, pool, value }: PlacedRecord,
 ): HeldAddress | undefined {
@@ -346,7 +346,7 @@ function describeSetAside(
   };
 }
 
-/** An interface has one address of a pool: if it has another one, not this. */
+/** An interface has one address of each pool, so other records are stale. */
 function whySuperseded(
   { ip }: PlacedRecord,
   twins: readonly PlacedRecord[],
