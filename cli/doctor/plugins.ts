@@ -28,9 +28,11 @@ function usersOf({ networks }: NodeReader, type: string): string[] {
     .map(({ name }) => `"${name}"`);
 }
 
-function findMissingDirectories(
-  { directories: { pluginDirs } }: NodeReader,
-): Findings {
+/** The directories that `cni install` has flags for. */
+const INSTALL_FLAGS = ["conf-dir", "cache-dir"] as const;
+
+function findMissingDirectories(node: NodeReader): Findings {
+  const { pluginDirs } = node.directories;
   const missing = pluginDirs.filter((directory) => !isDirectory(directory));
   const make = missing.length === pluginDirs.length ? error : warning;
   return missing.map((directory) =>
@@ -39,10 +41,15 @@ function findMissingDirectories(
       missing.length === pluginDirs.length
         ? "no container can be attached"
         : "plugins are searched in the other directories only",
-      { command: shell`cni install ${directory}` },
+      {
+        command: node.cni(shell`install ${directory}`, INSTALL_FLAGS),
+      },
     )
   );
 }
+
+/** The directories that \`cni install\` has flags for. */
+const INSTALL_FLAGS = ["conf-dir", "cache-dir"] as const;
 
 function findMissingPlugins(node: NodeReader): Findings {
   const { pluginDirs } = node.directories;
@@ -55,7 +62,10 @@ function findMissingPlugins(node: NodeReader): Findings {
     const consequence = "containers of that network do not start";
     const directory = pluginDirs[0] ?? "/opt/cni/bin";
     if (pluginNames.includes(type)) {
-      const command = shell`cni install ${directory} --only ${type}`;
+      const command = node.cni(
+        shell`install ${directory} --only ${type}`,
+        INSTALL_FLAGS,
+      );
       return [error(message, consequence, { command })];
     }
     const { path } = node.networks.find((network) =>

@@ -2,4 +2,4 @@ import { CALLS } from "./rows/calls.ts";
 import { testFaults } from "./topic.ts";
 
 // Nothing here waits for packets.
-testFaults("Calls", CALLS, { named: 1, works: 0 });
+testFaults("Calls", CALLS);

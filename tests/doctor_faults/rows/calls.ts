@@ -95,7 +95,9 @@ const lostPlugin: Seed = async (node) => {
   await scene.attach("30-more", netns, BRIEF, "brief");
   await Deno.rename(plugin, kept);
   return async () => {
-    scene.sh(`test ! -e ${kept} || mv ${kept} ${plugin}`);
+    // cni install also installs the tool.
+    const tool = `${scene.hosts.path}/cni`;
+    scene.sh(`rm -f ${tool}; test ! -e ${kept} || mv ${kept} ${plugin}`);
     using own = scene.node();
     const list = own.networks.find(({ name }) => name === "more")?.list;
     if (list !== undefined) {
