@@ -4,9 +4,7 @@
  * @module
  */
 
-import type { Difference } from "../../cni/call/differences.ts";
-import { listDifferences } from "../../cni/call/list_differences.ts";
-import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
+import { CniError, ErrorCode } from "../../base/error.ts";
 import type {
   NetworkConfList,
   NetworkRuntime,
@@ -17,6 +15,7 @@ import {
   restoreNetwork,
   tryNetwork,
 } from "../node/attachment.ts";
+import { checkPlugins } from "../node/differences.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -25,13 +24,6 @@ import {
   readDirectories,
   refuseLate,
 } from "../node/network.ts";
-
-/** A difference from the state that ADD left. */
-interface PluginDifference extends Difference {
-  /** The type of the plugin that found it. */
-  readonly plugin: string;
-  readonly code: number;
-}
 
 /** Runs CHECK of all plugins with the arguments of ADD. */
 export async function check(call: CniCall): Promise<Output> {
@@ -47,26 +39,10 @@ export async function check(call: CniCall): Promise<Output> {
   const list = restoreNetwork(runtime, found, described);
   const { conf, note } = getKnown(runtime, list, described);
   refuseLate(call);
-  const check = (plugins: typeof list.plugins): Promise<void> =>
-    runtime.checkNetworkList({ ...list, plugins }, conf, {
-      signal: call.signal,
-    });
+  const { signal } = call;
   // Fails without a result to check against.
-  await check([]);
-  const differences: PluginDifference[] = [];
-  for (const plugin of list.plugins) {
-    try {
-      await check([plugin]);
-    } catch (error) {
-      // A missing check is not a difference.
-      if (call.signal.aborted) throw error;
-      const { code } = toCniError(error);
-      differences.push(
-        ...listDifferences(error)
-          .map((one) => ({ plugin: plugin.type, code, ...one })),
-      );
-    }
-  }
+  await runtime.checkNetworkList({ ...list, plugins: [] }, conf, { signal });
+  const differences = await checkPlugins(runtime, list, conf, signal);
   const { containerId: containerID, ifName: ifname, netns: path } = conf;
   const nothing = `No plugin was checked: "${name}" has disableCheck`;
   const shown = differences.map(({ plugin, msg }) => `${plugin}: ${msg}`);

@@ -208,14 +208,14 @@ function write(
   if (!isDone || target !== file) writeTarget(target, text);
   const { plugins } = after.list;
   return {
-    json: { file: target, form: formOf(after), plugins: listTypes(plugins) },
+    json: { file: target, form: formOf(after), plugins: listRunTypes(plugins) },
     text: `${target} runs ${formatPlugins(plugins)}${
       describeDaemon(call, plugins)
     } ${isDone ? "already" : "now"}`,
   };
 }
 
-function listTypes(plugins: readonly PluginConf[]): string[] {
+function listRunTypes(plugins: readonly PluginConf[]): string[] {
   return unfoldChains(plugins).map(({ type }) => type)
     .filter((type) => type !== CHAIN);
 }
@@ -241,7 +241,7 @@ function listChainNotes(
   { file, after }: Conversion,
 ): string[] {
   const notes: string[] = [];
-  if (listTypes(after.list.plugins).length === 1) {
+  if (listRunTypes(after.list.plugins).length === 1) {
     notes.push(
       "A chain with one plugin starts as many processes as the plugin alone",
     );

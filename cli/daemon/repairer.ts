@@ -31,8 +31,8 @@ import { pluginNames } from "../../plugins/registry.ts";
 import {
   listNodeAttachments,
   type NodeAttachment,
-  resultOf,
 } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import type { Directories } from "../node/network.ts";
 import {
   type AttachmentRepair,

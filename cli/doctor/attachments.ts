@@ -171,8 +171,8 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     effect:
       "DEL runs without the configuration of ADD, and might leave something behind.",
     cause: "A power loss, a full disk, or another program's file.",
-    look: "`ls -l` of the file.",
-    fix: "Remove it; `cni doctor --fix` removes empty files.",
+    howToInspect: "`ls -l` of the file.",
+    howToFix: "Remove it; `cni doctor --fix` removes empty files.",
     run: findBroken,
   },
   {
@@ -181,8 +181,8 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     finds: "CHECK of an attachment finds a difference",
     effect: "The container's network no longer works as ADD set it up.",
     cause: "Links, routes, rules or leases were changed after ADD.",
-    look: "`cni doctor --pod NAME` shows the path of its packets.",
-    fix:
+    howToInspect: "`cni doctor --pod NAME` shows the path of its packets.",
+    howToFix:
       "`cni repair NAME`, with `--sandbox` to repair the container's interface as well; restart the pod if something is still missing.",
     run: findChanged,
   },
@@ -193,8 +193,8 @@ export const ATTACHMENT_CHECKS: readonly Check[] = [
     effect: "Large packets are lost, or IPv6 addresses disappear.",
     cause:
       "One end was set by hand, or the uplink's MTU is smaller, as with tunnels.",
-    look: "`ip link show`, in the container and on the node.",
-    fix: "`ip link set LINK mtu N`, and `mtu` in the configuration.",
+    howToInspect: "`ip link show`, in the container and on the node.",
+    howToFix: "`ip link set LINK mtu N`, and `mtu` in the configuration.",
     run: findMtu,
   },
 ];

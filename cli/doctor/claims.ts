@@ -14,7 +14,7 @@ import {
   type Findings,
   warning,
 } from "./finding.ts";
-import { type NodeReader, readOnce } from "../node/node_reader.ts";
+import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
 
 /** An attachment's claim, as the API server has it. */
 interface SeenClaim {
@@ -27,7 +27,7 @@ interface SeenClaim {
 }
 
 /** Reads the claims of the node's attachments. */
-const listSeen = readOnce(async (node): Promise<SeenClaim[]> => {
+const listSeen = oncePerNode(async (node): Promise<SeenClaim[]> => {
   const attached = node.attachments.flatMap((attachment) => {
     const claim = findAttachedClaim(attachment);
     return claim === undefined ? [] : [{ claim, ifName: attachment.ifName }];
@@ -86,8 +86,9 @@ export const CLAIM_CHECKS: readonly Check[] = [
     effect:
       "The addresses are released when the pod ends, and the pod cannot start again.",
     cause: "The claim, or its owner, was deleted before the pod.",
-    look: "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
-    fix: "Create the claim again, or delete the pod.",
+    howToInspect:
+      "`kubectl get ipamclaims -A`, and `cni cluster-gc --dry-run`.",
+    howToFix: "Create the claim again, or delete the pod.",
     run: findGone,
   },
   {
@@ -96,8 +97,10 @@ export const CLAIM_CHECKS: readonly Check[] = [
     finds: "a pool lacks the record of an IPAMClaim's address",
     effect: "Another pod might get the address.",
     cause: "An IPPool was deleted or restored, or a program removed records.",
-    look: "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
-    fix: "Restart the pod: ADD writes the record again if the address is free.",
+    howToInspect:
+      "`kubectl get ippools -A -o yaml`, and `cni cluster-gc --dry-run`.",
+    howToFix:
+      "Restart the pod: ADD writes the record again if the address is free.",
     run: findUnrecorded,
   },
 ];

@@ -58,11 +58,11 @@ export async function doctor(
     const { tryNetworks } = await import("./try/command.ts");
     return await tryNetworks(call, replaced);
   }
-  if (flags.wait === undefined) return await look(call, replaced);
+  if (flags.wait === undefined) return await checkNode(call, replaced);
   return await waitUntilWell(call, replaced);
 }
 
-async function look(
+async function checkNode(
   call: CniCall,
   replaced: Replaced,
 ): Promise<Output> {
@@ -106,7 +106,7 @@ async function waitUntilWell(
       call.timeoutMs === 0 ? undefined : deadline(call.timeoutMs),
       call.interrupt,
     );
-    const output = await look({ ...call, signal: limit.signal }, replaced);
+    const output = await checkNode({ ...call, signal: limit.signal }, replaced);
     const leftMs = end - performance.now();
     if (output.exitCode === EXIT.well || leftMs <= 0) return output;
     if (call.interrupt.aborted) return output;
@@ -179,7 +179,7 @@ const EXIT = {
 } as const;
 
 function toDocument(
-  { check, code, severity, message, consequence, ...more }: Collapsed,
+  { check, code, severity, message, effect, ...more }: Collapsed,
 ): Record<string, unknown> {
   const { command, advice, look, fix, count, also } = more;
   return {
@@ -187,7 +187,7 @@ function toDocument(
     code,
     severity,
     message,
-    consequence,
+    consequence: effect,
     command: command ?? look ?? null,
     fix: command ?? null,
     advice: advice ?? null,
@@ -213,7 +213,7 @@ function formatSummary(summary: readonly Line[], style: Style): string {
 const MOST_ALSO = 2;
 
 function formatFinding(
-  { check, code, severity, message, consequence, ...more }: Collapsed,
+  { check, code, severity, message, effect, ...more }: Collapsed,
   fixCommand: string,
   style: Style,
 ): string {
@@ -240,7 +240,7 @@ function formatFinding(
     ...left > 0
       ? labelled("also:", `${left} more, which --json lists`, style)
       : [],
-    ...labelled("so:", consequence, style),
+    ...labelled("so:", effect, style),
     ...labelledCommand("fix:", command),
     ...labelledCommand("or:", command && fix && fixCommand),
     ...command !== undefined && also.length > 0

@@ -25,7 +25,7 @@ import {
 import {
   type ConfiguredNetwork,
   type NodeReader,
-  readOnce,
+  oncePerNode,
   typesOf,
 } from "../node/node_reader.ts";
 
@@ -152,7 +152,7 @@ async function findInvalid(
     .map(({ network, problem }) => describeProblem(node, network, problem));
 }
 
-const listProblems = readOnce(async (node) => {
+const listProblems = oncePerNode(async (node) => {
   const found: { network: ConfiguredNetwork; problem: Problem }[] = [];
   for (const network of node.networks) {
     for (const problem of await validate(node, network)) {
@@ -232,8 +232,8 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     effect: "The runtime reports NetworkPluginNotReady, and no pod starts.",
     cause:
       "No program has written a network yet, or the runtime uses a different directory.",
-    look: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
-    fix:
+    howToInspect: "`ls /etc/cni/net.d`, and the runtime's `conf_dir`.",
+    howToFix:
       "`cni init`, or start the program that writes it, such as the DaemonSet of flannel or multus.",
     run: findNoNetwork,
   },
@@ -244,8 +244,8 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     effect:
       "Runtimes skip the file, and might use the next file as the default network.",
     cause: "It is not JSON, or has no plugins or an invalid name.",
-    look: "`cni validate FILE` shows the line.",
-    fix: "Correct the file, or move it away.",
+    howToInspect: "`cni validate FILE` shows the line.",
+    howToFix: "Correct the file, or move it away.",
     run: findUnreadable,
   },
   {
@@ -254,8 +254,8 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a file is not used because another file has the network's name",
     effect: "Changes to that file have no effect.",
     cause: "The file is a copy, or two programs write the same network.",
-    look: "`cni networks`.",
-    fix: "Rename one of them, or move it away.",
+    howToInspect: "`cni networks`.",
+    howToFix: "Rename one of them, or move it away.",
     run: findSameName,
   },
   {
@@ -265,8 +265,8 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     effect:
       "Its network does not exist, or another network becomes the default.",
     cause: "The configuration is in YAML, or the name has a different ending.",
-    look: "`ls` of the directory, `cni networks`.",
-    fix: "Write it as JSON, under a name that ends in `.conflist`.",
+    howToInspect: "`ls` of the directory, `cni networks`.",
+    howToFix: "Write it as JSON, under a name that ends in `.conflist`.",
     run: findIgnored,
   },
   {
@@ -275,8 +275,9 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     finds: "a plugin would refuse a configuration",
     effect: "Containers of that network do not start.",
     cause: "A value has the wrong type, or contradicts another value.",
-    look: "`cni validate FILE` shows the line, `cni explain KEY` the key.",
-    fix: "Correct the value.",
+    howToInspect:
+      "`cni validate FILE` shows the line, `cni explain KEY` the key.",
+    howToFix: "Correct the value.",
     run: (node) => findInvalid(node, "error"),
   },
   {
@@ -286,8 +287,9 @@ export const CONFIGURATION_CHECKS: readonly Check[] = [
     effect: "The network might not work as intended.",
     cause:
       "A key is misspelt or belongs to another plugin, or a value has no effect.",
-    look: "`cni validate FILE` shows the line, `cni explain TYPE` the keys.",
-    fix: "Correct or remove the key.",
+    howToInspect:
+      "`cni validate FILE` shows the line, `cni explain TYPE` the keys.",
+    howToFix: "Correct or remove the key.",
     run: (node) => findInvalid(node, "warning"),
   },
 ];

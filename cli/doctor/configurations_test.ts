@@ -9,9 +9,9 @@ Deno.test("A broken file is not the lack of a network", async () => {
   using node = createNode({ confDir: confs.path });
   const { findings } = await diagnose(node, () => {}, CONFIGURATION_CHECKS);
   assertEquals(findings.map(({ code }) => code), ["CNI0102"]);
-  const [{ message, consequence, advice } = {}] = findings;
+  const [{ message, effect, advice } = {}] = findings;
   assertStringIncludes(message ?? "", `"${confs.file}" cannot be used`);
-  assertStringIncludes(consequence ?? "", "no pod starts");
+  assertStringIncludes(effect ?? "", "no pod starts");
   assertEquals(
     advice,
     "correct line 3, column 32 (not JSON: expected a key in double quotes, " +

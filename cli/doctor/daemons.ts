@@ -31,11 +31,11 @@ import {
 import { DaemonService, RESTART_POD } from "../install/daemon_service.ts";
 import type { Remedy } from "../probe/cause.ts";
 import { listRuntimes } from "./runtimes.ts";
-import { type NodeReader, readOnce } from "../node/node_reader.ts";
+import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
 import { findOwnPlugin } from "../node/plugin_file.ts";
 
 /** Describes how to start a daemon anew. The labels are those in deploy/. */
-const adviseRestart = readOnce(async ({ signal }): Promise<Remedy> => {
+const adviseRestart = oncePerNode(async ({ signal }): Promise<Remedy> => {
   const service = DaemonService.find(signal);
   const isPod = service?.isLive === true &&
     !await service.isInUse().catch(() => true);
@@ -274,8 +274,9 @@ export const DAEMON_CHECKS: readonly Check[] = [
       "Plugins run their calls locally, which is slower. Without the daemon of thick multus no pod starts.",
     cause:
       "The service was stopped or failed, or a configuration names a different socket.",
-    look: "`cni daemon status`, `journalctl -u cni-daemon`.",
-    fix: "`cni daemon restart`, or delete the node's pod of its DaemonSet.",
+    howToInspect: "`cni daemon status`, `journalctl -u cni-daemon`.",
+    howToFix:
+      "`cni daemon restart`, or delete the node's pod of its DaemonSet.",
     run: findAbsent,
   },
   {
@@ -286,8 +287,8 @@ export const DAEMON_CHECKS: readonly Check[] = [
       "Plugins run calls locally, which is slower, and first wait for a stopped daemon.",
     cause:
       "It was stopped by a signal, hangs, is a different build, or runs in different namespaces than the callers.",
-    look: "`cni daemon status`.",
-    fix:
+    howToInspect: "`cni daemon status`.",
+    howToFix:
       "`cni daemon restart`, or delete the node's pod of its DaemonSet; `kill -CONT PID` for a stopped one.",
     run: findUnused,
   },
@@ -298,8 +299,8 @@ export const DAEMON_CHECKS: readonly Check[] = [
     effect: "Calls are slower.",
     cause:
       "Configurations name a different socket, third-party plugins come first in CNI_PATH, or CNI_NO_DAEMON is set for the runtime.",
-    look: "`cni networks`, `cni plugins`, `cni daemon status`.",
-    fix:
+    howToInspect: "`cni networks`, `cni plugins`, `cni daemon status`.",
+    howToFix:
       "Remove `daemonSocket`; put this project's plugins first in CNI_PATH; or stop the daemon.",
     run: findIdle,
   },

@@ -23,7 +23,7 @@ Deno.test("diagnose() leaves out a vague loss only for an error about its contai
       error(message, ""),
       error(LOST, "", { isSymptom: true, about: [["default/web eth0"]] }),
     ];
-    const page = { effect: "", cause: "", look: "", fix: "" };
+    const page = { effect: "", cause: "", howToInspect: "", howToFix: "" };
     const check = { code: "CNI9999", name: "any", finds: "", ...page };
     const diagnosis = await diagnose(node, () => {}, [
       { ...check, run: () => findings },

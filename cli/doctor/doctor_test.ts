@@ -363,7 +363,7 @@ Deno.test("findings of one shape are shown once, with a count", () => {
 rootTest("cni doctor says what it cannot check", NEEDS, async () => {
   using scene = await DoctorScene.create();
   using node = scene.node();
-  const page = { effect: "", cause: "", look: "", fix: "" };
+  const page = { effect: "", cause: "", howToInspect: "", howToFix: "" };
   const refused = {
     code: "CNI9998",
     name: "refused",

@@ -26,7 +26,7 @@ export interface Finding {
   /** What is wrong, with the values that show it; one sentence without a full stop. */
   readonly message: string;
   /** The effect on containers; one sentence without a full stop. */
-  readonly consequence: string;
+  readonly effect: string;
   /** The command line that fixes it: once it has run, the finding is gone. */
   readonly command?: string | undefined;
   /** Advice for a person where no command can decide; no full stop. */
@@ -65,9 +65,9 @@ export interface Check {
   /** How nodes come to it. */
   readonly cause: string;
   /** How to see more. */
-  readonly look: string;
+  readonly howToInspect: string;
   /** The fix, or that nothing on the node helps. */
-  readonly fix: string;
+  readonly howToFix: string;
   /**
    * Looks at the node.
    *
@@ -79,19 +79,19 @@ export interface Check {
 /** Creates an error. */
 export function error(
   message: string,
-  consequence: string,
+  effect: string,
   more: More = {},
 ): Finding {
-  return { severity: "error", message, consequence, ...more };
+  return { severity: "error", message, effect, ...more };
 }
 
 /** Creates a warning. */
 export function warning(
   message: string,
-  consequence: string,
+  effect: string,
   more: More = {},
 ): Finding {
-  return { severity: "warning", message, consequence, ...more };
+  return { severity: "warning", message, effect, ...more };
 }
 
 /** Joins names for a sentence, and leaves some out if there are many. */

@@ -192,8 +192,8 @@ export const KERNEL_CHECKS: readonly Check[] = [
     finds: "a configured plugin needs a feature that the kernel lacks",
     effect: "Containers of that network do not start.",
     cause: "The module is not installed, or not built.",
-    look: "`modprobe MODULE`; `zcat /proc/config.gz`.",
-    fix:
+    howToInspect: "`modprobe MODULE`; `zcat /proc/config.gz`.",
+    howToFix:
       "Load the module, also at boot (/etc/modules-load.d), or install the package with the kernel's additional modules.",
     run: findLacking,
   },
@@ -284,8 +284,9 @@ export const PROGRAM_CHECKS: readonly Check[] = [
     effect: "ADD fails: masquerading, portmap and firewall run it.",
     cause:
       "The file is for a different architecture, or lacks execute permission or its libraries.",
-    look: "`iptables --version`, and `file -L` of its path.",
-    fix: "Install iptables again, or remove it: plugins then use nftables.",
+    howToInspect: "`iptables --version`, and `file -L` of its path.",
+    howToFix:
+      "Install iptables again, or remove it: plugins then use nftables.",
     run: findBrokenIptables,
   },
 ];

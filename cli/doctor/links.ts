@@ -253,8 +253,9 @@ export const LINK_CHECKS: readonly Check[] = [
     effect: "Containers of that network do not start.",
     cause:
       "The file was written for another node, the link has a different name, or a VLAN or bond was not created.",
-    look: "`ip -brief link`.",
-    fix: "Set `master` or `device` to a link of the node, or create the link.",
+    howToInspect: "`ip -brief link`.",
+    howToFix:
+      "Set `master` or `device` to a link of the node, or create the link.",
     run: findMissingLinks,
   },
   {
@@ -266,8 +267,8 @@ export const LINK_CHECKS: readonly Check[] = [
       "Containers reach nothing, ADD fails, or with host-device the node loses its uplink.",
     cause:
       "The link was never set up, it became a port of a bridge, its MTU is too small, or it is the wrong link.",
-    look: "`ip -details link show LINK`.",
-    fix:
+    howToInspect: "`ip -details link show LINK`.",
+    howToFix:
       "`ip link set LINK up`, name the bridge instead of its port, or name another link.",
     run: findUnusableLinks,
   },
@@ -277,8 +278,9 @@ export const LINK_CHECKS: readonly Check[] = [
     finds: "another link has the name of a network's bridge",
     effect: "Containers of that network do not start.",
     cause: "Another program or configuration created a link of that name.",
-    look: "`ip -details link show LINK`.",
-    fix: "Use a different `bridge` in the configuration, or delete the link.",
+    howToInspect: "`ip -details link show LINK`.",
+    howToFix:
+      "Use a different `bridge` in the configuration, or delete the link.",
     run: findTakenNames,
   },
   {
@@ -289,8 +291,8 @@ export const LINK_CHECKS: readonly Check[] = [
     effect: "ADD fails to assign the host's address.",
     cause:
       "`disable_ipv6` was set, or the kernel booted with `ipv6.disable=1`.",
-    look: "`sysctl -a -r disable_ipv6`.",
-    fix: "Set it to 0, also in /etc/sysctl.d, or remove the IPv6 range.",
+    howToInspect: "`sysctl -a -r disable_ipv6`.",
+    howToFix: "Set it to 0, also in /etc/sysctl.d, or remove the IPv6 range.",
     run: findNoIpv6,
   },
 ];

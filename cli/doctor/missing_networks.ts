@@ -51,8 +51,8 @@ export const MISSING_NETWORKS_CHECKS: readonly Check[] = [
     effect: "The pod is Running, and does not have the network.",
     cause:
       "When it started, the configuration of multus was missing, so the runtime used a different one. Or its annotation was changed later.",
-    look: "`kubectl describe pod`, and `ls /etc/cni/net.d`.",
-    fix:
+    howToInspect: "`kubectl describe pod`, and `ls /etc/cni/net.d`.",
+    howToFix:
       "Delete the pod, and create it again. [Keep the configuration of multus](multus-operation.md#pods-without-net1) while the daemon is not running.",
     run: findMissing,
   },

@@ -9,7 +9,8 @@ import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "../node/live.ts";
-import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { readProcesses } from "../../plugins/parts/evidence/processes.ts";
 import { readOrphans } from "./orphans.ts";
@@ -119,8 +120,8 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
     effect: "CHECK and DEL cannot enter it. A container might still run in it.",
     cause:
       "/run/netns was unmounted, for example by a program that cleans /run.",
-    look: "`findmnt PATH`.",
-    fix:
+    howToInspect: "`findmnt PATH`.",
+    howToFix:
       "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the container was deleted.",
     run: findUnmounted,
   },
@@ -131,8 +132,8 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
     effect: "Containers of the pod do not reach each other at 127.0.0.1.",
     cause:
       "The plugin loopback failed or was missing, or a program in the pod brought it down.",
-    look: "`nsenter --net=PATH ip link show lo`.",
-    fix: "`nsenter --net=PATH ip link set lo up`.",
+    howToInspect: "`nsenter --net=PATH ip link show lo`.",
+    howToFix: "`nsenter --net=PATH ip link set lo up`.",
     run: findLoopbackDown,
   },
 ];

@@ -176,8 +176,8 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     effect: "Connections to the container break, or reach the other port.",
     cause:
       "A virtual machine, another program's container or a host behind the bridge uses an address of the range.",
-    look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
-    fix:
+    howToInspect: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
+    howToFix:
       "Change that address, or use `exclude` of host-local and restart the container.",
     run: findDuplicates,
   },
@@ -188,8 +188,8 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     effect: "Frames for the container reach the other port, or are lost.",
     cause:
       "Two containers were given the same MAC, or the bridge has a stale static entry.",
-    look: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
-    fix:
+    howToInspect: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
+    howToFix:
       "Change the MAC of one of them; `bridge fdb del MAC dev PORT master` for an entry.",
     run: findWrongPorts,
   },

@@ -28,8 +28,9 @@ import {
 import { nameAttachment } from "../node/live.ts";
 import { findAsking, formatIn } from "../node/network_addresses.ts";
 import { hasUnit, runsSystemd } from "../node/systemd.ts";
-import { type NodeAttachment, resultOf } from "../node/node_attachments.ts";
-import { type NodeReader, readOnce } from "../node/node_reader.ts";
+import type { NodeAttachment } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
 import {
   type Check,
   error,
@@ -47,7 +48,7 @@ interface HeldLease {
 /** The leases of running containers, by their daemon's socket. */
 const listLeases: (
   node: NodeReader,
-) => Promise<ReadonlyMap<string, readonly HeldLease[]>> = readOnce(
+) => Promise<ReadonlyMap<string, readonly HeldLease[]>> = oncePerNode(
   async (node) => {
     const found = new Map<string, HeldLease[]>();
     for (const attachment of node.liveInterfaces) {
@@ -161,7 +162,7 @@ const SETTINGS = [
 ] as const;
 
 /** Finds interfaces without the addresses of a router, or that lose them. */
-const listWithoutRouter: (node: NodeReader) => readonly Finding[] = readOnce(
+const listWithoutRouter: (node: NodeReader) => readonly Finding[] = oncePerNode(
   (node) =>
     node.liveInterfaces.flatMap((attachment) =>
       ifPossible(() => describeRouters(node, attachment)) ?? []
@@ -291,9 +292,9 @@ export const NETWORK_ADDRESS_CHECKS: readonly Check[] = [
       "The container loses its address when the lease ends, and the server gives the address to another machine.",
     cause:
       "The DHCP daemon of the node is not running, the server does not answer, or the container's interface does not reach it.",
-    look:
+    howToInspect:
       "`cni show`, `journalctl -u cni-dhcp`, and `tcpdump` in the container.",
-    fix:
+    howToFix:
       "Start [the daemon](dhcp.md#start-the-daemon), or the server. The daemon then renews the leases by itself.",
     run: findNotRenewed,
   },
@@ -304,8 +305,8 @@ export const NETWORK_ADDRESS_CHECKS: readonly Check[] = [
     effect: "Its addresses and routes expire.",
     cause:
       "The router is down or no longer advertises a prefix, the interface is in a different network or VLAN, or a sysctl makes the container ignore routers.",
-    look: "`cni show`, and `tcpdump -i eth0 icmp6` in the container.",
-    fix:
+    howToInspect: "`cni show`, and `tcpdump -i eth0 icmp6` in the container.",
+    howToFix:
       "Have the router advertise its prefix again; set the sysctl that the finding names.",
     run: listWithoutRouter,
   },

@@ -84,8 +84,8 @@ export const ORPHAN_CHECKS: readonly Check[] = [
     finds: "a deleted container left leases, links, rules or files behind",
     effect: "Addresses, links and rules stay in use.",
     cause: "A container was removed without DEL, as in a crash.",
-    look: "`cni gc --orphans`.",
-    fix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
+    howToInspect: "`cni gc --orphans`.",
+    howToFix: "`cni gc --orphans --yes`, or `cni doctor --fix`.",
     run: reportOrphans,
   },
 ];

@@ -17,33 +17,35 @@ import {
   type Wanted,
 } from "../probe/targets.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
-import { type NodeReader, readOnce } from "../node/node_reader.ts";
+import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
 
 /** Probes all containers. */
-const probeContainers = readOnce(async (node): Promise<readonly Probed[]> => {
-  using endpoints = new Endpoints(node);
-  for (const attachment of node.liveInterfaces) {
-    // A namespace may be deleted at any time.
-    ifPossible(() => endpoints.add(attachment.netns, [attachment]));
-  }
-  const { all } = endpoints;
-  const wanted = all.flatMap((subject) => {
-    const others = all.filter((other) =>
-      other.network === subject.network &&
-      other.start.address.family === subject.start.address.family
+const probeContainers = oncePerNode(
+  async (node): Promise<readonly Probed[]> => {
+    using endpoints = new Endpoints(node);
+    for (const attachment of node.liveInterfaces) {
+      // A namespace may be deleted at any time.
+      ifPossible(() => endpoints.add(attachment.netns, [attachment]));
+    }
+    const { all } = endpoints;
+    const wanted = all.flatMap((subject) => {
+      const others = all.filter((other) =>
+        other.network === subject.network &&
+        other.start.address.family === subject.start.address.family
+      );
+      // Each asks the next one.
+      const next = others[(others.indexOf(subject) + 1) % others.length];
+      return listWanted(node, subject, next === subject ? undefined : next);
+    });
+    const ports = all.filter(hasHostPorts);
+    if (ports.length === 0) return await probeAll(node, wanted);
+    using client = await OutsideClient.create(node);
+    const asked = ports.flatMap((subject) =>
+      listHostPorts(node, subject, client)
     );
-    // Each asks the next one.
-    const next = others[(others.indexOf(subject) + 1) % others.length];
-    return listWanted(node, subject, next === subject ? undefined : next);
-  });
-  const ports = all.filter(hasHostPorts);
-  if (ports.length === 0) return await probeAll(node, wanted);
-  using client = await OutsideClient.create(node);
-  const asked = ports.flatMap((subject) =>
-    listHostPorts(node, subject, client)
-  );
-  return await probeAll(node, [...wanted, ...asked]);
-});
+    return await probeAll(node, [...wanted, ...asked]);
+  },
+);
 
 /** Finds the causes of lost packets that belong to a check. */
 async function findLosses(node: NodeReader, check: string): Promise<Findings> {
@@ -95,8 +97,9 @@ export const PACKET_CHECKS: readonly Check[] = ([
     finds: "a static neighbour has a different MAC than the link",
     effect: "Packets in that direction are lost.",
     cause: "It was set by hand, and the container has been restarted since.",
-    look: "`ip neigh`, on the node and, with nsenter, in the container.",
-    fix: "`ip neigh del ADDRESS dev LINK`.",
+    howToInspect:
+      "`ip neigh`, on the node and, with nsenter, in the container.",
+    howToFix: "`ip neigh del ADDRESS dev LINK`.",
   },
   {
     code: "CNI0604",
@@ -104,8 +107,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     finds: "a forward chain drops the packets of a network",
     effect: "Containers reach only the node itself.",
     cause: "docker, ufw, firewalld or an administrator closed it.",
-    look: "`nft list ruleset`, `iptables -S FORWARD`.",
-    fix:
+    howToInspect: "`nft list ruleset`, `iptables -S FORWARD`.",
+    howToFix:
       "Run the command of the finding in that program, or add the plugin firewall to the network.",
   },
   {
@@ -115,8 +118,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     effect:
       "Containers of the network cannot reach other hosts, or are unreachable.",
     cause: "A firewall rule, such as a rule that blocks private addresses.",
-    look: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
-    fix:
+    howToInspect: "`nft -a list chain FAMILY TABLE CHAIN`, and its counters.",
+    howToFix:
       "Delete the rule where it was written; `nft delete rule` lasts until that program's next reload.",
   },
   {
@@ -127,8 +130,9 @@ export const PACKET_CHECKS: readonly Check[] = ([
       "their packets keep their own addresses.",
     cause: "A `notrack` rule, added for speed or because the connection " +
       "table was full, is not limited to the node's own traffic.",
-    look: "`nft -a list ruleset | grep -B9 notrack`.",
-    fix: "Exclude the network's subnet from the rule, where it was written.",
+    howToInspect: "`nft -a list ruleset | grep -B9 notrack`.",
+    howToFix:
+      "Exclude the network's subnet from the rule, where it was written.",
   },
   {
     code: "CNI0611",
@@ -138,9 +142,10 @@ export const PACKET_CHECKS: readonly Check[] = ([
       "Containers of the network cannot reach other hosts, or are unreachable.",
     cause: "A VPN policy against unencrypted packets, or a stale policy " +
       "of a program.",
-    look: "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
+    howToInspect:
+      "`ip xfrm policy`, and `XfrmInPolBlock` and `XfrmOutPolBlock` in " +
       "/proc/net/xfrm_stat.",
-    fix: "Exclude the network's subnet in the VPN's configuration.",
+    howToFix: "Exclude the network's subnet in the VPN's configuration.",
   },
   {
     code: "CNI0609",
@@ -148,8 +153,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     finds: "a routing rule stops packets of a container",
     effect: "The container reaches no host beyond the node.",
     cause: "A rule that prevents VPN leaks, or blocks private addresses.",
-    look: "`ip rule`, `ip -6 rule`.",
-    fix:
+    howToInspect: "`ip rule`, `ip -6 rule`.",
+    howToFix:
       "`ip rule del pref PRIORITY`, and remove it from the program that added it.",
   },
   {
@@ -158,8 +163,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     finds: "strict reverse path filtering drops a container's packets",
     effect: "The node drops what that container sends, or the answers.",
     cause: "Strict filtering, and a route to the sender over a different link.",
-    look: "`ip route get ADDRESS`.",
-    fix: "Remove the route, or set `rp_filter` of the link to 2.",
+    howToInspect: "`ip route get ADDRESS`.",
+    howToFix: "Remove the route, or set `rp_filter` of the link to 2.",
   },
   {
     code: "CNI0607",
@@ -169,8 +174,8 @@ export const PACKET_CHECKS: readonly Check[] = ([
     effect: "The container reaches nothing beyond that point.",
     cause:
       "A link is down, a bridge lost its address or a port, a rule or route was added, or forwarding is off for one interface.",
-    look: "`cni doctor --pod NAME` shows which probes arrive.",
-    fix: "Run the command of the finding.",
+    howToInspect: "`cni doctor --pod NAME` shows which probes arrive.",
+    howToFix: "Run the command of the finding.",
   },
 ] as const).map((check) => ({
   ...check,

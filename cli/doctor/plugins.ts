@@ -28,9 +28,6 @@ function usersOf({ networks }: NodeReader, type: string): string[] {
     .map(({ name }) => `"${name}"`);
 }
 
-/** The directories that `cni install` has flags for. */
-const INSTALL_FLAGS = ["conf-dir", "cache-dir"] as const;
-
 function findMissingDirectories(node: NodeReader): Findings {
   const { pluginDirs } = node.directories;
   const missing = pluginDirs.filter((directory) => !isDirectory(directory));
@@ -59,14 +56,14 @@ function findMissingPlugins(node: NodeReader): Findings {
     if (problem === undefined) return [];
     const users = listed(usersOf(node, type));
     const message = `${users} needs "${type}": ${problem}`;
-    const consequence = "containers of that network do not start";
+    const effect = "containers of that network do not start";
     const directory = pluginDirs[0] ?? "/opt/cni/bin";
     if (pluginNames.includes(type)) {
       const command = node.cni(
         shell`install ${directory} --only ${type}`,
         INSTALL_FLAGS,
       );
-      return [error(message, consequence, { command })];
+      return [error(message, effect, { command })];
     }
     const { path } = node.networks.find((network) =>
       typesOf(network).includes(type)
@@ -74,7 +71,7 @@ function findMissingPlugins(node: NodeReader): Findings {
     return [
       error(
         message,
-        `${consequence}, and "cni install" does not include such a plugin`,
+        `${effect}, and "cni install" does not include such a plugin`,
         {
           advice: `correct the type, or install that program in "${directory}"`,
           look: node.cni(shell`validate ${path}`),
@@ -181,8 +178,8 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a directory of CNI_PATH does not exist",
     effect: "Plugins are found elsewhere, or not at all.",
     cause: "Plugins were not installed, or are elsewhere.",
-    look: "The runtime's `bin_dir`, and `ls` of the directory.",
-    fix: "`cni install DIRECTORY`.",
+    howToInspect: "The runtime's `bin_dir`, and `ls` of the directory.",
+    howToFix: "`cni install DIRECTORY`.",
     run: findMissingDirectories,
   },
   {
@@ -191,8 +188,8 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a network needs a plugin that is not installed",
     effect: "Containers of that network do not start.",
     cause: "It was not installed or was removed, or its type is misspelt.",
-    look: "`cni plugins`.",
-    fix:
+    howToInspect: "`cni plugins`.",
+    howToFix:
       "`cni install DIRECTORY --only TYPE`, or install the third-party plugin.",
     run: findMissingPlugins,
   },
@@ -202,8 +199,8 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a plugin is built for a different architecture",
     effect: "Containers of the networks that need it do not start.",
     cause: "The archive is for a different architecture.",
-    look: "`file PATH`.",
-    fix: "Install the archive for this architecture.",
+    howToInspect: "`file PATH`.",
+    howToFix: "Install the archive for this architecture.",
     run: (node) => findUnusable(node, "machine"),
   },
   {
@@ -212,8 +209,8 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a plugin is not executable",
     effect: "Containers of the networks that need it do not start.",
     cause: "A copy lost its mode.",
-    look: "`ls -l PATH`.",
-    fix: "`chmod 755 PATH`, or `cni doctor --fix`.",
+    howToInspect: "`ls -l PATH`.",
+    howToFix: "`chmod 755 PATH`, or `cni doctor --fix`.",
     run: (node) => findUnusable(node, "mode"),
   },
   {
@@ -224,8 +221,8 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     effect: "Containers of the networks that need it do not start.",
     cause:
       "A copy was truncated, a link leads nowhere, or a library or interpreter is missing.",
-    look: "Run it with `CNI_COMMAND=VERSION`.",
-    fix: "Install it again.",
+    howToInspect: "Run it with `CNI_COMMAND=VERSION`.",
+    howToFix: "Install it again.",
     run: (node) => findUnusable(node, "other"),
   },
   {
@@ -234,8 +231,8 @@ export const PLUGIN_CHECKS: readonly Check[] = [
     finds: "a third-party plugin comes before this project's plugin",
     effect: "The third-party plugin runs, and might behave differently.",
     cause: "Two directories of CNI_PATH contain the plugin.",
-    look: "`cni plugins`.",
-    fix: "Change the order in CNI_PATH, or remove one of them.",
+    howToInspect: "`cni plugins`.",
+    howToFix: "Change the order in CNI_PATH, or remove one of them.",
     run: findShadowed,
   },
 ];

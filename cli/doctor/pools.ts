@@ -112,8 +112,8 @@ export const POOL_CHECKS: readonly Check[] = [
     effect: "No more containers of that network start.",
     cause:
       "There are more containers than addresses, or leases of deleted containers.",
-    look: "`cni networks`, `cni gc --orphans`.",
-    fix: "`cni gc --orphans --yes`, or configure a larger range.",
+    howToInspect: "`cni networks`, `cni gc --orphans`.",
+    howToFix: "`cni gc --orphans --yes`, or configure a larger range.",
     run: findFullPools,
   },
   {
@@ -124,8 +124,8 @@ export const POOL_CHECKS: readonly Check[] = [
       "Each new pod takes the address that has been unused for the longest time.",
     cause:
       "More pod names are used within `stayTime` than there are addresses, as with Jobs and Deployments, whose pods never reuse a name.",
-    look: "`cni networks NAME`.",
-    fix:
+    howToInspect: "`cni networks NAME`.",
+    howToFix:
       "Configure a larger range, a shorter `stayTime`, or a network without `stay` for such pods.",
     run: findPersistentPools,
   },
@@ -136,9 +136,10 @@ export const POOL_CHECKS: readonly Check[] = [
     effect: "The range has one address less for ten minutes.",
     cause:
       "The range overlaps with addresses that a DHCP server or an administrator gives to machines on the same network.",
-    look:
+    howToInspect:
       "`cni networks NAME`, or `cni cluster-gc --dry-run` with whereabouts: both print the MAC.",
-    fix: "Exclude the address from the range, or remove it from the machine.",
+    howToFix:
+      "Exclude the address from the range, or remove it from the machine.",
     run: findSetAside,
   },
 ];

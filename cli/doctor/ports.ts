@@ -5,11 +5,8 @@
  */
 
 import { shell } from "../../base/command_line/shell.ts";
-import {
-  isOfNetns,
-  type NodeAttachment,
-  resultOf,
-} from "../node/node_attachments.ts";
+import { isOfNetns, type NodeAttachment } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import { type Check, error, type Findings } from "./finding.ts";
 import { nameAttachment } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
@@ -75,8 +72,8 @@ export const PORT_CHECKS: readonly Check[] = [
     effect: "Connections reach only one of them.",
     cause:
       "Two pods with the same hostPort were placed by hand or by two runtimes, or a deleted container left its attachment.",
-    look: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
-    fix: "Change the hostPort of one of them.",
+    howToInspect: "`cni list`, `nft list ruleset` or `iptables -t nat -S`.",
+    howToFix: "Change the hostPort of one of them.",
     run: findTwice,
   },
 ];

@@ -158,9 +158,9 @@ export const RUNTIME_CHECKS: readonly Check[] = [
     effect: "The runtime does not see these networks or plugins.",
     cause:
       "Its configuration names different directories, such as the directories of k3s.",
-    look:
+    howToInspect:
       "`conf_dir` and `bin_dir` of /etc/containerd/config.toml and its `imports`; `network_dir` and `plugin_dirs` of CRI-O, including /etc/crio/crio.conf.d.",
-    fix:
+    howToFix:
       "Correct them and restart the runtime, or pass the runtime's directories to `cni`: `--conf-dir`, `--cni-path`.",
     run: findOtherDirectories,
   },
@@ -316,8 +316,9 @@ export const LIMIT_CHECKS: readonly Check[] = [
     effect:
       "This project's plugins crash or fail when that service starts them.",
     cause: "A unit or a drop-in of the runtime sets the limit.",
-    look: "`systemctl show SERVICE`, and `/proc/PID/limits`.",
-    fix: "`systemctl edit SERVICE`, remove the limit, and restart the service.",
+    howToInspect: "`systemctl show SERVICE`, and `/proc/PID/limits`.",
+    howToFix:
+      "`systemctl edit SERVICE`, remove the limit, and restart the service.",
     run: findLowLimits,
   },
 ];

@@ -33,7 +33,7 @@ import {
 import {
   type ConfiguredNetwork,
   type NodeReader,
-  readOnce,
+  oncePerNode,
   typesOf,
 } from "../node/node_reader.ts";
 import { countPools } from "../node/pools.ts";
@@ -184,7 +184,7 @@ export interface UsedKubeconfig {
 /** Reads the kubeconfigs that multus uses. */
 export const readKubeconfigs: (
   node: NodeReader,
-) => Promise<readonly UsedKubeconfig[]> = readOnce((node) => {
+) => Promise<readonly UsedKubeconfig[]> = oncePerNode((node) => {
   const used = new Map(
     node.networks.flatMap(({ name, plugins }) =>
       plugins.filter(({ type }) => type === "multus").flatMap((conf) => {
@@ -311,8 +311,8 @@ export const SERVICE_CHECKS: readonly Check[] = [
     effect: "No pod starts.",
     cause:
       "The cluster's network has not started, or clusterNetwork or readinessindicatorfile is wrong.",
-    look: "`ls` of the path in the finding.",
-    fix: "Start the cluster's network, or correct the key.",
+    howToInspect: "`ls` of the path in the finding.",
+    howToFix: "Start the cluster's network, or correct the key.",
     run: findMultusNeeds,
   },
   {
@@ -321,8 +321,8 @@ export const SERVICE_CHECKS: readonly Check[] = [
     finds: "STATUS of a plugin fails: a program, a daemon or a file is missing",
     effect: "Containers of that network do not start.",
     cause: "The message names what is missing.",
-    look: "`cni status NETWORK`.",
-    fix: "Install the program, or start the daemon.",
+    howToInspect: "`cni status NETWORK`.",
+    howToFix: "Install the program, or start the daemon.",
     run: findUnready,
   },
   {
@@ -331,8 +331,8 @@ export const SERVICE_CHECKS: readonly Check[] = [
     finds: "multus cannot use its kubeconfig",
     effect: "No pod starts.",
     cause: "It was removed, or the DaemonSet of multus has not written it.",
-    look: "`ls -l` of the file.",
-    fix: "Restart the DaemonSet of multus.",
+    howToInspect: "`ls -l` of the file.",
+    howToFix: "Restart the DaemonSet of multus.",
     run: findKubeconfigs,
   },
   {
@@ -341,8 +341,8 @@ export const SERVICE_CHECKS: readonly Check[] = [
     finds: "the token of multus has expired, or is about to",
     effect: "No pod starts.",
     cause: "The multus pod that renews the token is not running.",
-    look: "`kubectl -n kube-system get pods -l app=multus`.",
-    fix: "Restart the DaemonSet of multus.",
+    howToInspect: "`kubectl -n kube-system get pods -l app=multus`.",
+    howToFix: "Restart the DaemonSet of multus.",
     run: findTokens,
   },
   {
@@ -351,8 +351,8 @@ export const SERVICE_CHECKS: readonly Check[] = [
     finds: "the API server does not answer multus",
     effect: "No pod starts.",
     cause: "The API server is down or unreachable, or refuses the credentials.",
-    look: "`kubectl --kubeconfig FILE version`.",
-    fix:
+    howToInspect: "`kubectl --kubeconfig FILE version`.",
+    howToFix:
       "Restore the API server; restart the DaemonSet of multus if it refuses the credentials.",
     run: findApiServers,
   },

@@ -206,8 +206,8 @@ export const STORAGE_CHECKS: readonly Check[] = [
     finds: "the file system of leases or of the attachment cache is full",
     effect: "ADD fails: it can write neither the lease nor the result.",
     cause: "A program filled the disk or used all inodes.",
-    look: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
-    fix:
+    howToInspect: "`df -h`, `df -i` and `du -xh DIRECTORY | sort -h | tail`.",
+    howToFix:
       "Remove other files, or enlarge the file system. `cni gc --orphans` lists leases of deleted containers.",
     run: findFullDisks,
   },
@@ -218,8 +218,8 @@ export const STORAGE_CHECKS: readonly Check[] = [
     effect: "ADD fails: it cannot write there.",
     cause:
       "A file is in its place, or the file system is read-only, often after a disk error.",
-    look: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
-    fix:
+    howToInspect: "`ls -ld DIRECTORY`, `findmnt -T DIRECTORY` and `dmesg`.",
+    howToFix:
       "Move the file away, or run fsck and mount the file system for writing.",
     run: findUnwritable,
   },
@@ -230,8 +230,9 @@ export const STORAGE_CHECKS: readonly Check[] = [
     effect: "ADD and DEL of the network wait, and eventually fail.",
     cause:
       "A plugin was stopped by a signal, or hangs in a file system, or another program locked the file.",
-    look: "`lslocks`, and `ps -p PID` of the process that the finding names.",
-    fix: "`kill -CONT PID` if it is stopped; otherwise kill it.",
+    howToInspect:
+      "`lslocks`, and `ps -p PID` of the process that the finding names.",
+    howToFix: "`kill -CONT PID` if it is stopped; otherwise kill it.",
     run: findHeldLocks,
   },
 ];

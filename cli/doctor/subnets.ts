@@ -223,8 +223,8 @@ export const SUBNET_CHECKS: readonly Check[] = [
     effect:
       "Two containers can get the same address, or the node reaches only one network.",
     cause: "They were configured by hand or by two programs.",
-    look: "`cni networks`.",
-    fix: "Change the subnet of one of them, and restart its containers.",
+    howToInspect: "`cni networks`.",
+    howToFix: "Change the subnet of one of them, and restart its containers.",
     run: findOverlaps,
   },
   {
@@ -233,8 +233,8 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "the host has a route to addresses of a network",
     effect: "The node cannot reach hosts there, or containers are unreachable.",
     cause: "It is also the subnet of the node, a VPN or another program.",
-    look: "`ip route`.",
-    fix: "Change the subnet; `cni init` suggests a free one.",
+    howToInspect: "`ip route`.",
+    howToFix: "Change the subnet; `cni init` suggests a free one.",
     run: findHostOverlaps,
   },
   {
@@ -243,8 +243,8 @@ export const SUBNET_CHECKS: readonly Check[] = [
     finds: "a bridge has an address outside its network's subnet",
     effect: "Containers of that network do not start.",
     cause: "The network had a different subnet before.",
-    look: "`ip address show dev BRIDGE`.",
-    fix:
+    howToInspect: "`ip address show dev BRIDGE`.",
+    howToFix:
       "`ip address del` if no container uses it; otherwise use a different `bridge`.",
     run: findBridgeAddresses,
   },

@@ -198,8 +198,8 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     effect: "Containers of that network do not start.",
     cause:
       "The name is misspelt, or the parameter belongs to the whole node or to a module that is not loaded.",
-    look: "`unshare -n sysctl NAME`.",
-    fix: "Correct or remove it, or load the module.",
+    howToInspect: "`unshare -n sysctl NAME`.",
+    howToFix: "Correct or remove it, or load the module.",
     run: findMissing,
   },
   {
@@ -208,8 +208,8 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     finds: "forwarding is off while containers need it",
     effect: "Packets of containers do not leave the node.",
     cause: "A program or a file in /etc/sysctl.d turned it off after ADD.",
-    look: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
-    fix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
+    howToInspect: "`sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding`.",
+    howToFix: "`sysctl -w`, also in /etc/sysctl.d; or `cni doctor --fix`.",
     run: findForwarding,
   },
   {
@@ -220,8 +220,8 @@ export const SYSCTL_CHECKS: readonly Check[] = [
     effect:
       "A pod does not reach a Service of a pod on the same bridge, or containers that should be isolated reach each other.",
     cause: "br_netfilter is not loaded, or the sysctl was turned off.",
-    look: "`sysctl net.bridge.bridge-nf-call-iptables`.",
-    fix: "Load br_netfilter, and set the sysctl to 1.",
+    howToInspect: "`sysctl net.bridge.bridge-nf-call-iptables`.",
+    howToFix: "Load br_netfilter, and set the sysctl to 1.",
     run: findBridgeCalls,
   },
   {
@@ -232,8 +232,8 @@ export const SYSCTL_CHECKS: readonly Check[] = [
       "The node and its containers reach nothing over IPv6. Later, the node loses its address.",
     cause:
       "Another program enabled forwarding: the kernel then ignores router advertisements where `accept_ra` is 1. ADD sets 2 on such links first.",
-    look: "`ip -6 route show default`, `sysctl -a -r accept_ra`.",
-    fix:
+    howToInspect: "`ip -6 route show default`, `sysctl -a -r accept_ra`.",
+    howToFix:
       "Set `accept_ra` of the uplink to 2, also in /etc/sysctl.d; or `cni doctor --fix`. The next advertisement restores the route.",
     run: findIgnoredRouters,
   },

@@ -14,7 +14,7 @@ import {
   listLive,
   type LiveInterface,
 } from "../node/live.ts";
-import { resultOf } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listRouted } from "../node/routed.ts";
 import { listDefaultRoutes, listUplinks } from "../node/routers.ts";
@@ -163,8 +163,8 @@ export const UPLINK_CHECKS: readonly Check[] = [
     finds: "the node has no default route, or an uplink without carrier",
     effect: "Containers reach nothing outside the node.",
     cause: "A link was set down, DHCP has failed, or a cable is unplugged.",
-    look: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
-    fix:
+    howToInspect: "`ip route`, `ip -brief link`, `networkctl` or `nmcli`.",
+    howToFix:
       "No fix is needed if the node is isolated on purpose. Otherwise set the link up and add its routes in the program that manages the node's network.",
     run: findNoUplink,
   },
@@ -175,9 +175,9 @@ export const UPLINK_CHECKS: readonly Check[] = [
     effect: "No answer reaches the containers.",
     cause:
       "`outboundAddresses` of ptp or bridge names an address in a subnet of the host that no link of the host has, for example because a restart of the network removed it or because it is on another node.",
-    look:
+    howToInspect:
       "`ip route get ADDRESS`, which begins with `local` on the right node.",
-    fix:
+    howToFix:
       "Add the address to the host in the program that manages its network, or correct `outboundAddresses` and run `cni repair --all`.",
     run: findOutbound,
   },

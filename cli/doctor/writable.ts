@@ -84,8 +84,8 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     finds: "any user can write a configuration or its directory",
     effect: "Any user of the node can become root.",
     cause: "A copy has mode 777 or 666, or the umask was 0.",
-    look: "`ls -l` of the directory.",
-    fix: "Check who could have written there, then `chmod o-w FILE`.",
+    howToInspect: "`ls -l` of the directory.",
+    howToFix: "Check who could have written there, then `chmod o-w FILE`.",
     run: findWritableConfigurations,
   },
   {
@@ -94,8 +94,8 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     finds: "any user can write a plugin or a directory of CNI_PATH",
     effect: "Any user of the node can become root.",
     cause: "A copy has mode 777, or the umask was 0.",
-    look: "`ls -l` of the directory.",
-    fix: "`chmod o-w FILE`, and install the plugins again.",
+    howToInspect: "`ls -l` of the directory.",
+    howToFix: "`chmod o-w FILE`, and install the plugins again.",
     run: findWritablePlugins,
   },
   {
@@ -104,8 +104,8 @@ export const WRITABLE_CHECKS: readonly Check[] = [
     finds: "a directory of CNI_PATH is on a file system with noexec",
     effect: "No plugin there can be started.",
     cause: "/opt or /var was hardened, or a volume is mounted with noexec.",
-    look: "`findmnt -T DIRECTORY`.",
-    fix:
+    howToInspect: "`findmnt -T DIRECTORY`.",
+    howToFix:
       "`mount -o remount,exec MOUNT` and the same in /etc/fstab, or use a different directory.",
     run: findNoExec,
   },

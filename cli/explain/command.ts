@@ -88,7 +88,8 @@ async function explainFinding(given: string): Promise<Output> {
 }
 
 function describeFinding(
-  { code, name, finds, effect, cause, look, fix }: Check,
+  { code, name, finds, effect, cause, howToInspect: look, howToFix: fix }:
+    Check,
 ): Output {
   const rows = [
     ["Effect", effect],

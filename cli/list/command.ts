@@ -9,8 +9,8 @@ import {
   listAddresses,
   listNodeAttachments,
   type NodeAttachment,
-  resultOf,
 } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import {
   formatLifetime,
   type NetworkAddresses,

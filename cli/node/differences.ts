@@ -8,7 +8,12 @@ import { shell } from "../../base/command_line/shell.ts";
 import type { Difference } from "../../cni/call/differences.ts";
 import { listDifferences } from "../../cni/call/list_differences.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { CheckNotSupportedError } from "../../libcni/mod.ts";
+import { toCniError } from "../../base/error.ts";
+import {
+  CheckNotSupportedError,
+  type NetworkRuntime,
+  type RuntimeConf,
+} from "../../libcni/mod.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -24,10 +29,46 @@ import { type NodeReader, typesOf } from "./node_reader.ts";
 import { typesWithIpam } from "../../cni/config/ipam.ts";
 import { parseCachedConfig } from "../../libcni/conf.ts";
 
-/** A difference, and the plugin that found it. */
+/** A difference that CHECK of a plugin found. */
 export interface PluginDifference extends Difference {
-  /** Its type. */
+  /** The type of the plugin. */
   readonly plugin: string;
+  /** The code of the plugin's error. */
+  readonly code: number;
+}
+
+type CheckedList = Parameters<NetworkRuntime["checkNetworkList"]>[0];
+
+/**
+ * Runs CHECK of one plugin after the other, and lists the differences.
+ *
+ * @throws {CheckNotSupportedError} If the version of the list has no CHECK
+ * @throws {unknown} The reason of the signal, once it is aborted
+ */
+export async function checkPlugins(
+  runtime: NetworkRuntime,
+  list: CheckedList,
+  conf: RuntimeConf,
+  signal: AbortSignal,
+): Promise<PluginDifference[]> {
+  const differences: PluginDifference[] = [];
+  for (const plugin of list.plugins) {
+    try {
+      const alone = { ...list, plugins: [plugin] };
+      await runtime.checkNetworkList(alone, conf, { signal });
+    } catch (error) {
+      // A missing check is not a difference.
+      if (signal.aborted || error instanceof CheckNotSupportedError) {
+        throw error;
+      }
+      const { code } = toCniError(error);
+      differences.push(
+        ...listDifferences(error)
+          .map((one) => ({ plugin: plugin.type, code, ...one })),
+      );
+    }
+  }
+  return differences;
 }
 
 const DIFFERENCES = new WeakMap<NodeAttachment, Promise<PluginDifference[]>>();
@@ -143,23 +184,18 @@ async function check(
   const { containerId, ifName, netns, cniArgs, capabilityArgs } = attachment;
   if (!canOpen(netns)) return [];
   const conf = { containerId, ifName, netns, args: cniArgs, capabilityArgs };
-  const found: PluginDifference[] = [];
   const isUsable = await findStartable(node);
-  for (const plugin of list.plugins) {
-    if (!typesWithIpam([plugin]).every(isUsable)) continue;
-    try {
-      const alone = { ...list, name: network, plugins: [plugin] };
-      await runtime.checkNetworkList(alone, conf, { signal });
-    } catch (error) {
-      if (error instanceof CheckNotSupportedError) return [];
-      if (signal.aborted) throw error;
-      found.push(
-        ...listDifferences(error)
-          .map((one) => ({ ...one, plugin: plugin.type })),
-      );
-    }
+  const plugins = list.plugins.filter((plugin) =>
+    typesWithIpam([plugin]).every(isUsable)
+  );
+  const startable = { ...list, name: network, plugins };
+  try {
+    const differences = await checkPlugins(runtime, startable, conf, signal);
+    return differences.filter((one) => !isFalseAlarm(node, attachment, one));
+  } catch (error) {
+    if (!signal.aborted && error instanceof CheckNotSupportedError) return [];
+    throw error;
   }
-  return found.filter((one) => !isFalseAlarm(node, attachment, one));
 }
 
 /**

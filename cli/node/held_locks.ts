@@ -11,7 +11,7 @@ import {
   type LockHolder,
 } from "../../base/files/lock_holders.ts";
 import { pause } from "../../base/deadline.ts";
-import { type NodeReader, readOnce } from "./node_reader.ts";
+import { type NodeReader, oncePerNode } from "./node_reader.ts";
 import { listPools } from "./pools.ts";
 
 /** How long a lock may be held until it counts as stuck, and how often to look, in ms. */
@@ -26,7 +26,7 @@ interface HeldLock {
 
 /** Lists the locks of host-local that the same process keeps. */
 export const listHeldLocks: (node: NodeReader) => Promise<HeldLock[]> =
-  readOnce(
+  oncePerNode(
     async (node) => {
       const locks = new Map(
         listPools(node).map(({ lock, network }) => [lock, network.name]),

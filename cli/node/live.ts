@@ -11,9 +11,10 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { decodePluginConfs } from "../../libcni/conf.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { unfoldChains } from "./chain_form.ts";
-import { type NodeAttachment, resultOf } from "./node_attachments.ts";
+import type { NodeAttachment } from "./node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import { shortenId } from "./target.ts";
-import { type NodeReader, readOnce } from "./node_reader.ts";
+import { type NodeReader, oncePerNode } from "./node_reader.ts";
 import { findHostEnd } from "../../plugins/parts/link/host_end.ts";
 
 /** The links of the host that a container's packets pass. */
@@ -39,7 +40,7 @@ export interface LiveInterface extends HostSide {
 
 /** Lists the interfaces of containers with a namespace that exists. */
 export const listLive: (node: NodeReader) => readonly LiveInterface[] =
-  readOnce(
+  oncePerNode(
     (node) =>
       node.liveInterfaces.flatMap((cached) =>
         ifPossible(() => look(node, cached)) ?? []

@@ -12,13 +12,12 @@ import { basename, dirname, join } from "@std/path/posix";
 import { ifPossible } from "../../base/files/io.ts";
 import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 import { AttachmentCache, type CachedAttachment } from "../../libcni/mod.ts";
-import { decodeResult } from "../../cni/result/decoding.ts";
-import type { Result } from "../../cni/result/result.ts";
 import {
   type DefinitionLookup,
   findCacheDirectory,
   readDefinitions,
 } from "../../plugins/multus/inspect.ts";
+import { netnsOf, resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import { isNetns } from "./named_netns.ts";
 import type { Directories } from "./network.ts";
 
@@ -50,29 +49,12 @@ export function listAttachments(
 
 /** Takes the namespace from the result if the attachment has none. */
 export function withNetns(cached: CachedAttachment): CachedAttachment {
-  return { ...cached, netns: cached.netns || findSandbox(cached) };
-}
-
-/**
- * Returns the result of ADD, an empty one if the plugins returned none; undefined if it
- * cannot be read, which the code that needs it reports.
- */
-export function resultOf(
-  { result }: Pick<CachedAttachment, "result">,
-): Result | undefined {
-  return ifPossible(() => decodeResult(result ?? {}));
+  return { ...cached, netns: netnsOf(cached) };
 }
 
 /** Reports whether ADD made the interface. */
 export function hadInterface(attachment: CachedAttachment): boolean {
-  return findSandbox(attachment) !== "";
-}
-
-/** Finds the namespace of the attachment's interface in the result; "" if unknown. */
-function findSandbox(attachment: CachedAttachment): string {
-  return resultOf(attachment)?.interfaces
-    .find(({ name, sandbox }) => sandbox && name === attachment.ifName)
-    ?.sandbox ?? "";
+  return netnsOf({ ...attachment, netns: "" }) !== "";
 }
 
 /**

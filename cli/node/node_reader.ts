@@ -208,7 +208,7 @@ export class NodeReader implements Disposable {
 }
 
 /** Returns a function that reads something of each node once. */
-export function readOnce<T>(
+export function oncePerNode<T>(
   read: (node: NodeReader) => T,
 ): (node: NodeReader) => T {
   const known = new WeakMap<NodeReader, T>();

@@ -15,8 +15,8 @@ import {
   isLoopbackOnly,
   listInterfaces,
   type NodeAttachment,
-  resultOf,
 } from "../node/node_attachments.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import { getTarget } from "../node/target.ts";
 import {
   findHostSide,

@@ -10,8 +10,8 @@ import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { findValue, objectOf } from "../../base/json/json.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
-import { type NodeReader, readOnce } from "../node/node_reader.ts";
-import { resultOf } from "../node/node_attachments.ts";
+import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
+import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
 import type { ProbeEndpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";
@@ -248,7 +248,7 @@ function findProcess(node: NodeReader, netns: string): string | undefined {
 }
 
 /** Lists one process of each network namespace. */
-const listProcesses = readOnce(({ proc }) => {
+const listProcesses = oncePerNode(({ proc }) => {
   const found = new Map<string, string>();
   for (const { name } of ifPossible(() => [...Deno.readDirSync(proc)]) ?? []) {
     if (!/^\d+$/.test(name)) continue;

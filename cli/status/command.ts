@@ -42,13 +42,13 @@ export async function status(call: CniCall): Promise<Output> {
   const others = list.plugins.filter((plugin) => !asked.includes(plugin));
   const reason = others.length === 0
     ? undefined
-    : `Not queried: ${listTypes(others).join(", ")}; version ` +
+    : `Not queried: ${typesOf(others).join(", ")}; version ` +
       `"${list.cniVersion}" of "${list.name}" has no STATUS`;
   return {
     json: {
       network: list.name,
       ready: reason === undefined ? true : null,
-      asked: listTypes(asked),
+      asked: typesOf(asked),
       ...reason !== undefined && { reason },
     },
     text: "",
@@ -56,7 +56,7 @@ export async function status(call: CniCall): Promise<Output> {
   };
 }
 
-function listTypes(plugins: readonly PluginConf[]): string[] {
+function typesOf(plugins: readonly PluginConf[]): string[] {
   return plugins.map(({ type }) => type);
 }
 

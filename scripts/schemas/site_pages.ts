@@ -60,15 +60,15 @@ export function formatFindingsPage(): string {
 }
 
 function formatPart(
-  { code, name, finds, effect, cause, look, fix }: Check,
+  { code, name, finds, effect, cause, howToInspect, howToFix }: Check,
 ): string {
   return `### ${code}
 
 \`${name}\`: ${finds}. ${effect}
 
 - **Cause:** ${cause}
-- **Look:** ${look}
-- **Fix:** ${fix}
+- **Look:** ${howToInspect}
+- **Fix:** ${howToFix}
 `;
 }
 

@@ -263,8 +263,13 @@ export function addressesOf(attachment: CachedAttachment): Ip[] {
   return resultOf(attachment)?.ips.map(({ address }) => address.ip) ?? [];
 }
 
-/** Decodes a cached result; undefined if that is not possible. */
-function resultOf({ result }: CachedAttachment): Result | undefined {
+/**
+ * Returns the result of ADD, an empty one if the plugins returned none; undefined if it
+ * cannot be decoded.
+ */
+export function resultOf(
+  { result }: Pick<CachedAttachment, "result">,
+): Result | undefined {
   try {
     return decodeResult(result ?? {});
   } catch (error) {

@@ -84,7 +84,8 @@ export const PLUGINS_FAULTS: readonly Fault[] = [
     checks: ["plugin-missing"],
     message: /^"pods" needs "bandwidth": /,
     seed: without("bandwidth"),
-    command: /^cni install \/.* --only bandwidth --conf-dir=\S+ --cache-dir=\S+$/,
+    command:
+      /^cni install \/.* --only bandwidth --conf-dir=\S+ --cache-dir=\S+$/,
   },
   {
     name: "an attachment's plugin that is not executable any more",
