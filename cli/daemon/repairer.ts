@@ -32,7 +32,7 @@ import {
   listNodeAttachments,
   type NodeAttachment,
 } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import type { Directories } from "../node/network.ts";
 import {
   type AttachmentRepair,

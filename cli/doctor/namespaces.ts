@@ -10,7 +10,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "../node/live.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { readProcesses } from "../../plugins/parts/evidence/processes.ts";
 import { readOrphans } from "./orphans.ts";

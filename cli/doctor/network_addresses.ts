@@ -29,7 +29,7 @@ import { nameAttachment } from "../node/live.ts";
 import { findAsking, formatIn } from "../node/network_addresses.ts";
 import { hasUnit, runsSystemd } from "../node/systemd.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
 import {
   type Check,

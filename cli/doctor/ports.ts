@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { isOfNetns, type NodeAttachment } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { type Check, error, type Findings } from "./finding.ts";
 import { nameAttachment } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";

@@ -14,7 +14,7 @@ import {
   listLive,
   type LiveInterface,
 } from "../node/live.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listRouted } from "../node/routed.ts";
 import { listDefaultRoutes, listUplinks } from "../node/routers.ts";

@@ -10,7 +10,7 @@ import {
   listNodeAttachments,
   type NodeAttachment,
 } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import {
   formatLifetime,
   type NetworkAddresses,

@@ -20,7 +20,7 @@ import {
   getNetworkFile,
   readDirectories,
 } from "../node/network.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { describeNodeDaemon } from "../node/node_daemon.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import { showControls, type Style } from "../../base/command_line/style.ts";

@@ -12,7 +12,7 @@ import { decodePluginConfs } from "../../libcni/conf.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { unfoldChains } from "./chain_form.ts";
 import type { NodeAttachment } from "./node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { shortenId } from "./target.ts";
 import { type NodeReader, oncePerNode } from "./node_reader.ts";
 import { findHostEnd } from "../../plugins/parts/link/host_end.ts";

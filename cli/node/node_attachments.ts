@@ -17,7 +17,7 @@ import {
   findCacheDirectory,
   readDefinitions,
 } from "../../plugins/multus/inspect.ts";
-import { netnsOf, resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { netnsOf, resultOf } from "../../libcni/cached_result.ts";
 import { isNetns } from "./named_netns.ts";
 import type { Directories } from "./network.ts";
 

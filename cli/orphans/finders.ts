@@ -11,7 +11,8 @@ import {
   NetworkRuntime,
 } from "../../libcni/mod.ts";
 import type { Orphan, OrphanOwner } from "../../metadata/orphans.ts";
-import { addressesOf, netnsOf } from "../../plugins/parts/evidence/evidence.ts";
+import { addressesOf } from "../../plugins/parts/evidence/evidence.ts";
+import { netnsOf } from "../../libcni/cached_result.ts";
 import { listPlugins, readConfs, type Scene } from "./search.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import {

@@ -16,7 +16,7 @@ import {
   listInterfaces,
   type NodeAttachment,
 } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { getTarget } from "../node/target.ts";
 import {
   findHostSide,

@@ -11,7 +11,7 @@ import type { Style } from "../../base/command_line/style.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import type { CniCall } from "../flags.ts";
 import { Endpoints, type ProbeEndpoint } from "./endpoint.ts";
 import { OutsideClient } from "./outside.ts";

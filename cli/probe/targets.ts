@@ -11,7 +11,7 @@ import { findValue, objectOf } from "../../base/json/json.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
 import type { ProbeEndpoint } from "./endpoint.ts";
 import type { OutsideClient } from "./outside.ts";

@@ -19,8 +19,8 @@ import {
 import { isOfAnotherResult } from "../../plugins/parts/sandbox/prev_result.ts";
 import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCachedConfig } from "../../libcni/conf.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { hadInterface, type NodeAttachment } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
 import { CHAIN, unfoldChains } from "../node/chain_form.ts";
 import { RepairQueue } from "./repair_queue.ts";
 

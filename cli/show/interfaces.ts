@@ -17,7 +17,7 @@ import type { Route } from "../../ffi/rtnl/route.ts";
 import { findAttachedClaim } from "../node/ipam_claims.ts";
 import { readNetworkAddresses } from "../node/network_addresses.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
-import { resultOf } from "../../plugins/parts/evidence/evidence.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { formatRoute, listDifferences } from "./differences.ts";
 import { type FindNat, Limits, listVlans, readNat } from "./host.ts";
 import type { InterfaceView } from "./model.ts";

@@ -49,7 +49,7 @@ export function testFaults(
     await using node = await FaultNode.create();
     const { scene } = node;
     assertEquals(await scene.find({ without: ["leftover"] }), []);
-    const listed = readRows(Deno.readTextFileSync(PAGE));
+    const listed = readRows(await Deno.readTextFile(PAGE));
     let before = MODE === "" ? [] : node.stock();
     const outcomes = new Map<FaultRow, Outcome>();
     for (const row of rows) {

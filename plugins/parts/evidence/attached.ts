@@ -21,12 +21,8 @@ import type { LivingAttachment } from "../../../metadata/orphans.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";
-import {
-  addressesOf,
-  eachCached,
-  isSameAttachment,
-  netnsOf,
-} from "./evidence.ts";
+import { addressesOf, eachCached, isSameAttachment } from "./evidence.ts";
+import { netnsOf } from "../../../libcni/cached_result.ts";
 
 /** Where to look for attachments. */
 export interface LivingSearch {

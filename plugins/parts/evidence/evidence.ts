@@ -5,7 +5,6 @@
  * @module
  */
 
-import { CniError } from "../../../base/error.ts";
 import { isNamespace } from "../../../cni/call/own_netns.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import type {
@@ -18,9 +17,8 @@ import {
   AttachmentCache,
   type CachedAttachment,
 } from "../../../libcni/cache.ts";
+import { netnsOf, resultOf } from "../../../libcni/cached_result.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
-import { decodeResult } from "../../../cni/result/decoding.ts";
-import type { Result } from "../../../cni/result/result.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { listContainerIds } from "./containers.ts";
 import {
@@ -237,14 +235,6 @@ export function hasPrefix(sorted: readonly string[], prefix: string): boolean {
   return sorted[low]?.startsWith(prefix) === true;
 }
 
-/** Returns the namespace of an attachment, which old caches have in the result only. */
-export function netnsOf(attachment: CachedAttachment): string {
-  const { netns, ifName } = attachment;
-  if (netns !== "") return netns;
-  return resultOf(attachment)?.interfaces
-    .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
-}
-
 /**
  * Reports whether a host end of an attachment's veths is left: the other end is
  * as well.
@@ -261,21 +251,6 @@ function hasHostEnd(
 /** Lists the addresses of a cached result; empty if it cannot be decoded. */
 export function addressesOf(attachment: CachedAttachment): Ip[] {
   return resultOf(attachment)?.ips.map(({ address }) => address.ip) ?? [];
-}
-
-/**
- * Returns the result of ADD, an empty one if the plugins returned none; undefined if it
- * cannot be decoded.
- */
-export function resultOf(
-  { result }: Pick<CachedAttachment, "result">,
-): Result | undefined {
-  try {
-    return decodeResult(result ?? {});
-  } catch (error) {
-    if (!(error instanceof CniError)) throw error;
-    return undefined;
-  }
 }
 
 /** The host's ends of veths that lead into other namespaces, which are alive. */

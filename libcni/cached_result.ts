@@ -1,0 +1,31 @@
+/**
+ * The result of ADD in a cached attachment.
+ *
+ * @module
+ */
+
+import { ifPossible } from "../base/files/io.ts";
+import { decodeResult } from "../cni/result/decoding.ts";
+import type { Result } from "../cni/result/result.ts";
+import type { CachedAttachment } from "./cache.ts";
+
+/**
+ * Returns the result of ADD, an empty one if the plugins returned none; undefined if it
+ * cannot be decoded.
+ */
+export function resultOf(
+  { result }: Pick<CachedAttachment, "result">,
+): Result | undefined {
+  return ifPossible(() => decodeResult(result ?? {}));
+}
+
+/**
+ * Returns the namespace of an attachment, "" if it is unknown. libcni before 1.2 cached
+ * it only in the result.
+ */
+export function netnsOf(attachment: CachedAttachment): string {
+  const { netns, ifName } = attachment;
+  if (netns !== "") return netns;
+  return resultOf(attachment)?.interfaces
+    .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
+}
