@@ -61,10 +61,9 @@ async function findOwnDead(
 ): Promise<Reasons> {
   const unknown: Reasons = new Map();
   const { args, hostNetns } = call;
-  const { eachCached, isSameAttachment } = await import(
+  const { eachCached, isSameAttachment, netnsOf } = await import(
     "../../../plugins/parts/evidence/evidence.ts"
   );
-  const { netnsOf } = await import("../../../libcni/cached_result.ts");
   // Without a cache that this user may read, nothing is known.
   const paths = ifPossible(() =>
     eachCached(CACHES, args.containerId)

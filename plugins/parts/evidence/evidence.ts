@@ -31,6 +31,8 @@ import {
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "../owner/attachment.ts";
 
+export { netnsOf };
+
 /** Options of the search for evidence. */
 export interface EvidenceOptions {
   /** Path of the host's namespace. */
