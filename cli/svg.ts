@@ -73,7 +73,7 @@ export function textAt(
   return element("text", { x, y, ...attributes }, escapeXml(text));
 }
 
-/** Formats a line from one point to another. */
+/** Formats a line between two points. */
 export function line(
   [x1, y1]: readonly [x: number, y: number],
   [x2, y2]: readonly [x: number, y: number],

@@ -96,7 +96,7 @@ export function writeTarget(path: string, text: string): void {
   );
 }
 
-/** Reports whether a path is one for a stream of this process, such as `/dev/stdout`. */
+/** Reports whether a path is a stream of this process, such as `/dev/stdout`. */
 function isOwnStream(path: string): boolean {
   return /^\/(dev\/(stdout|stderr|fd\/\d+)|proc\/self\/fd\/\d+)$/.test(path);
 }

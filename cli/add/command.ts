@@ -115,7 +115,7 @@ async function hasBegun(
   if (!isFailureOf(first, "add", error)) return true;
   if (findMissing(first.type, directories.pluginDirs)) return false;
   if (toCniError(error).code !== ErrorCode.IncompatibleVersion) return true;
-  // Its IPAM plugin may be the one that refuses.
+  // Its IPAM plugin might have refused.
   return await runtime
     .validateNetworkList({ ...list, plugins: [first] }, { signal })
     .then(() => true, () => signal.aborted);

@@ -45,7 +45,7 @@ interface Completion {
  * Prints the words that may come next, one per line, with a tab and their
  * description, or the kind of words: `:file`, `:directory` or `:command`.
  *
- * The arguments are the words of the command line, up to the one at the cursor.
+ * The arguments are the words of the command line, up to the word at the cursor.
  */
 export async function complete(call: CniCall): Promise<Output> {
   const { args, kept } = joinAtColons(call.args);
@@ -87,7 +87,7 @@ async function findCompletion(call: CniCall): Promise<Completion> {
   const rows = program.rows.filter(({ isHidden }) => !isHidden);
   const all: FlagTable = Object.assign({}, ...rows.map(flagsOf));
   const row = findRow(rows, readWords(typed, all).words);
-  // Commands may have different flags of one name, such as "to".
+  // Commands have different flags of the same name, such as "to".
   const table: FlagTable = row ? { ...all, ...flagsOf(row) } : all;
   const { words, flags, open } = readWords(typed, table);
   const names = { ...call, flags, words };
@@ -108,7 +108,7 @@ async function findCompletion(call: CniCall): Promise<Completion> {
   const at = words.length - row.name.split(" ").length;
   const last = args.at(-1)?.isRepeated ? args.at(-1) : undefined;
   const arg = args[at] ?? last;
-  // A command that is also the first word of others.
+  // A command that is also the first word of other commands.
   if (arg === undefined && at === 0) {
     return { words: listCommandWords(program, words) };
   }
@@ -119,7 +119,7 @@ async function findCompletion(call: CniCall): Promise<Completion> {
 interface Words {
   readonly words: readonly string[];
   readonly flags: Readonly<Record<string, string>>;
-  /** The flag whose value is at the cursor. */
+  /** The flag with its value at the cursor. */
   readonly open: string | undefined;
 }
 
@@ -249,7 +249,7 @@ function listConfigured(call: CniCall): string[] {
   return ifPossible(() => listNetworkNames(confDir)) ?? [];
 }
 
-/** Lists plugins, or the keys of one if the typed word has a dot. */
+/** Lists plugins, or the keys of a plugin if the typed word contains a dot. */
 async function listKeys(typed: string): Promise<readonly string[]> {
   const [type = "", ...rest] = typed.split(".");
   if (rest.length === 0 || !pluginNames.includes(type)) return pluginNames;
@@ -272,7 +272,7 @@ function offerPlain(names: readonly string[]): Completion {
   return { words: describe(names.filter(isPlain)) };
 }
 
-/** Lists the attachments to the network in the command line, if it names one. */
+/** Lists the attachments to the network that the command line names. */
 function listCached(call: Typed): NodeAttachment[] {
   const found = ifPossible(() => listNodeAttachments(readDirectories(call))) ??
     [];

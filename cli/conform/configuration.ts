@@ -18,7 +18,7 @@ export interface Entry extends Profile {
   readonly executable?: string;
   /** Its type in configurations; the executable's name if undefined. */
   readonly type?: string;
-  /** A type whose built-in entry has what this one lacks. */
+  /** A type whose built-in entry provides the missing keys. */
   readonly like?: string;
 }
 
@@ -48,7 +48,7 @@ const KEYS: Readonly<Record<string, string>> = {
   keeps: "string",
 };
 
-/** Where a string must be a known one: the key, and what it names. */
+/** A key whose value must name something known, and the kind of the thing. */
 const KNOWN: Readonly<Record<string, readonly string[]>> = {
   kind: ["interface", "chained", "ipam"],
   like: Object.keys(PROFILES),
@@ -127,7 +127,7 @@ function refuse(path: string, problem: string): CniError {
   );
 }
 
-/** Lists what to try of an executable: an entry each, or the built-in one. */
+/** Lists the test entries of an executable, or its built-in entry. */
 export function listCandidates(
   executable: string,
   path: string,

@@ -18,7 +18,7 @@ export interface Detail {
   readonly isFull: boolean;
 }
 
-/** Formats reports: a table of requirements each, what is broken, and what it needs. */
+/** Formats reports: a table of requirements, the failures, and what skipped requirements need. */
 export function formatReports(
   reports: readonly Report[],
   style: Style,

@@ -151,7 +151,7 @@ function convertFile(call: CniCall, stdin: () => Uint8Array): Output {
   return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
 }
 
-/** The other form by default; the same one if only the daemon is set. */
+/** The other form by default; the present form if only the daemon is set. */
 function findForm({ flags }: CniCall, before: WrittenNetwork): Form {
   const form = formOf(before);
   if (flags.to !== undefined) return flags.to;

@@ -8,7 +8,7 @@ import { showControls, type Style } from "../../base/command_line/style.ts";
 
 /** A line of a difference. */
 export interface DiffLine {
-  /** Whether the line is in both texts, only in the old or only in the new one. */
+  /** Whether the line is in both texts, only in the old text or only in the new text. */
   readonly mark: " " | "-" | "+";
   readonly line: string;
 }

@@ -26,7 +26,7 @@ import {
 import type { NodeReader } from "../node/node_reader.ts";
 import { listUplinks } from "../node/routers.ts";
 
-/** Finds files of the cache that nobody can read. */
+/** Finds cache files that cannot be decoded. */
 function findBroken(node: NodeReader): Findings {
   const directory = join(node.directories.cacheDir, "results");
   const names = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
@@ -119,7 +119,7 @@ async function findChanged(node: NodeReader): Promise<Findings> {
 /** The least MTU with IPv6. Source: RFC 8200, section 5. */
 const LEAST_MTU_IPV6 = 1280;
 
-/** Finds links that drop packets which others send. */
+/** Finds links whose MTU is smaller than the packets that senders send. */
 function findMtu(node: NodeReader): Findings {
   const [uplink] = listUplinks(node)
     .sort((left, right) => left.mtu - right.mtu);

@@ -32,7 +32,7 @@ import {
 import { type Line, summarize } from "./summary.ts";
 import { readDirectories, toolCommand } from "../node/network.ts";
 
-/** Runs all checks, or what else the flags say. */
+/** Runs all checks, or the mode that the flags select. */
 export async function doctor(
   call: CniCall,
   replaced: Replaced = {},
@@ -84,15 +84,15 @@ async function checkNode(
   if (fixed.length === 0) {
     return report(call, found, fixed, await summarize(node));
   }
-  // What was fixed is looked at again, with fresh eyes.
+  // A new reader: the first one keeps what it has read.
   using again = new NodeReader(options);
   return report(call, await diagnose(again), fixed, await summarize(again));
 }
 
-/** How long to wait between two looks, in ms. */
-const BETWEEN_LOOKS_MS = 2000;
+/** Time between two runs of the checks, in ms. */
+const BETWEEN_RUNS_MS = 2000;
 
-/** Looks again and again, until nothing is wrong or the time is up. */
+/** Runs the checks until nothing is wrong or the time limit expires. */
 async function waitUntilWell(
   call: CniCall,
   replaced: Replaced,
@@ -101,7 +101,7 @@ async function waitUntilWell(
   const waitMs = readTimeLimit(call, "wait") || Infinity;
   const end = performance.now() + waitMs;
   for (;;) {
-    // The time limit is that of one look.
+    // The time limit applies to each run of the checks.
     using limit = new JoinedSignal(
       call.timeoutMs === 0 ? undefined : deadline(call.timeoutMs),
       call.interrupt,
@@ -111,11 +111,11 @@ async function waitUntilWell(
     if (output.exitCode === EXIT.well || leftMs <= 0) return output;
     if (call.interrupt.aborted) return output;
     call.onProgress?.("Waiting until nothing is wrong");
-    await pause(Math.min(BETWEEN_LOOKS_MS, leftMs), call.interrupt);
+    await pause(Math.min(BETWEEN_RUNS_MS, leftMs), call.interrupt);
   }
 }
 
-/** Returns the place of a code in the documentation. */
+/** Returns the address of a code's section in the documentation. */
 function urlOf(code: string): string {
   return addressOf("findings", code.toLowerCase());
 }
@@ -209,7 +209,7 @@ function formatSummary(summary: readonly Line[], style: Style): string {
   ).join("\n");
 }
 
-/** How many of the findings that one stands for are shown. */
+/** How many of the combined findings are shown. */
 const MOST_ALSO = 2;
 
 function formatFinding(

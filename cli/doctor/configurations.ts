@@ -210,7 +210,7 @@ export interface DefaultNetwork {
   readonly capabilities: readonly string[];
 }
 
-/** Returns the network that runtimes give pods; undefined without one. */
+/** Returns the network to which runtimes attach pods; undefined without networks. */
 export function findDefault(
   { networks }: NodeReader,
 ): DefaultNetwork | undefined {

@@ -86,7 +86,7 @@ function listNamed({ networks }: NodeReader): Named[] {
     }));
 }
 
-/** Finds sockets that networks name, and at which nobody listens. */
+/** Finds sockets that networks name, but at which no process listens. */
 async function findAbsent(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   for (const { socket, networks, isNeeded } of listNamed(node)) {

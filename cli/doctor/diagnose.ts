@@ -107,7 +107,7 @@ function isCause(
     );
 }
 
-/** Reports whether a text has a name that is not a part of a longer one. */
+/** Reports whether a text contains a name as a whole word. */
 function isNamed(name: string, text: string): boolean {
   const whole = `(?<![\\w./-])${RegExp.escape(name)}(?![\\w/-]|\\.\\w)`;
   return new RegExp(whole).test(text);
@@ -146,18 +146,18 @@ export async function fixAll(
   return done;
 }
 
-/** Findings of one kind, shown as the first of them. */
+/** Findings of the same kind, shown as the first finding. */
 export interface Collapsed extends DiagnosedFinding {
   /** How many there are. */
   readonly count: number;
-  /** The others, unless they say the same. */
+  /** The other findings, unless their message is the same. */
   readonly also: readonly Pick<DiagnosedFinding, "message" | "command">[];
 }
 
-/** More findings of one shape than this are shown as one. */
+/** More findings of the same shape are shown as a single finding. */
 const MOST_ALIKE = 3;
 
-/** Makes one finding of several that say the same, or the same of many things. */
+/** Combines findings with the same message, or with the same message about many subjects. */
 export function collapse(findings: readonly DiagnosedFinding[]): Collapsed[] {
   const groups = Map.groupBy(findings, shapeOf);
   return [...groups.values()].flatMap((some) => {

@@ -20,36 +20,36 @@ export interface Fix {
   readonly run: () => void | Promise<void>;
 }
 
-/** Something that is wrong, or worth knowing. */
+/** A problem, or a fact that the operator should know. */
 export interface Finding {
   readonly severity: Severity;
   /** What is wrong, with the values that show it; one sentence without a full stop. */
   readonly message: string;
   /** The effect on containers; one sentence without a full stop. */
   readonly effect: string;
-  /** The command line that fixes it: once it has run, the finding is gone. */
+  /** The command line that resolves the finding. */
   readonly command?: string | undefined;
   /** Advice for a person where no command can decide; no full stop. */
   readonly advice?: string | undefined;
   /** The command line that shows more. */
   readonly look?: string | undefined;
-  /** What differs between findings that are otherwise the same, such as a pod. */
+  /** The part that differs between findings of the same kind, such as a pod. */
   readonly subject?: string | undefined;
   /** Absent if a person must decide. */
   readonly fix?: Fix | undefined;
-  /** Whether it names only where packets are lost: another finding may name the cause. */
+  /** Whether it shows only where packets are lost: a different finding might name the cause. */
   readonly isSymptom?: boolean | undefined;
   /** The containers at the ends of each path on which packets are lost. */
   readonly about?: readonly (readonly string[])[] | undefined;
 }
 
-/** Parts of a finding beside its texts. */
+/** The optional parts of a finding. */
 export type More = Pick<
   Finding,
   "command" | "advice" | "look" | "subject" | "fix" | "isSymptom" | "about"
 >;
 
-/** Things that a check found. */
+/** The findings of a check. */
 export type Findings = readonly Finding[];
 
 /** A check of the node. */
@@ -62,16 +62,16 @@ export interface Check {
   readonly finds: string;
   /** Its effect on containers. This and the next three are Markdown sentences. */
   readonly effect: string;
-  /** How nodes come to it. */
+  /** Why nodes have the problem. */
   readonly cause: string;
   /** How to see more. */
   readonly howToInspect: string;
   /** The fix, or that nothing on the node helps. */
   readonly howToFix: string;
   /**
-   * Looks at the node.
+   * Checks the node.
    *
-   * @throws {Error} If it cannot look, for instance without permission
+   * @throws {Error} If the check cannot run, for instance without permission
    */
   readonly run: (node: NodeReader) => Findings | Promise<Findings>;
 }

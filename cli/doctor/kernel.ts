@@ -81,7 +81,7 @@ function listFeatures(): Feature[] {
   return [...new Map(all.map((one) => [one.name, one])).values()];
 }
 
-/** Reports whether a configured plugin, or the one that it runs, needs a feature. */
+/** Reports whether a configured plugin, or the plugin that it runs, needs a feature. */
 function isNeeded({ name, isUsed }: Feature, plugin: PlacedConf): boolean {
   const { type, document } = plugin.conf;
   const inner = METADATA.get(type)?.runs?.type ?? "";
@@ -131,7 +131,7 @@ function listMissing(): Feature[] {
   });
 }
 
-/** A link to put others on. */
+/** A link that can be the lower link of other links. */
 const LOWER = "p-veth0";
 
 /** Reports whether an error means that the kernel lacks something. */

@@ -16,7 +16,7 @@ import type { NodeReader } from "../node/node_reader.ts";
 /** How often to ask for an address, and how long to listen each time, in ms. */
 const ATTEMPTS = 3, LISTEN_MS = 100;
 
-/** Finds containers with one address, if the node routes to them or they share a bridge. */
+/** Finds containers with the same address, if the node routes to them or they share a bridge. */
 function findTwins(node: NodeReader): Findings {
   const owners = listLive(node).flatMap((live) =>
     live.addresses.map(({ ip }) => ({ ip: `${ip}`, live }))

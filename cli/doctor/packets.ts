@@ -33,7 +33,7 @@ const probeContainers = oncePerNode(
         other.network === subject.network &&
         other.start.address.family === subject.start.address.family
       );
-      // Each asks the next one.
+      // Each container probes the next container of its network.
       const next = others[(others.indexOf(subject) + 1) % others.length];
       return listWanted(node, subject, next === subject ? undefined : next);
     });
@@ -72,7 +72,7 @@ function describe(some: readonly Probed[]): Finding {
   });
 }
 
-/** How many containers that lose the same packets are named, and how many others. */
+/** How many containers that lose the same packets are named, and how many different losses. */
 const MOST_SENDERS = 10, MOST_LOSSES = 3;
 
 /** Describes which containers do not reach what, as the effect of a cause. */

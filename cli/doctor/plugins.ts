@@ -81,7 +81,7 @@ function findMissingPlugins(node: NodeReader): Findings {
   });
 }
 
-/** Why a file cannot be started: a check for each of them. */
+/** The reason why a file cannot be started; each has its check. */
 type Defect = "machine" | "mode" | "other";
 
 function defectOf({ problem, path }: PluginFile): Defect | undefined {
@@ -149,7 +149,7 @@ function describe(
   }
 }
 
-/** Finds plugins of this project behind others of the same name. */
+/** Finds plugins of this project that a plugin of the same name precedes in CNI_PATH. */
 async function findShadowed(node: NodeReader): Promise<Findings> {
   const files = await node.plugins();
   return files.flatMap(({ name, path, origin, shadowedBy }) => {

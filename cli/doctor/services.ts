@@ -45,7 +45,7 @@ const ANSWER_TIMEOUT_MS = 3_000;
 /** Time limit of STATUS, in ms: a daemon that hangs must not hide other findings. */
 const STATUS_TIMEOUT_MS = 5_000;
 
-/** Plugins that ask others, whose problems are found one by one. */
+/** Plugins that run other plugins, which are checked separately. */
 const DELEGATING = ["chain", "debug", "multus", "multus-shim"];
 
 /** Runs STATUS of each network's plugins, as far as they are this project's. */
@@ -170,7 +170,7 @@ function findMultusNeeds({ networks }: NodeReader): Findings {
 /** Where multus searches for networks by default. */
 const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
 
-/** A kubeconfig that multus uses, and what it says. */
+/** A kubeconfig that multus uses, and its content. */
 export interface UsedKubeconfig {
   readonly path: string;
   /** Name of the network. */
@@ -205,7 +205,7 @@ export const readKubeconfigs: (
   );
 });
 
-/** Installs the credentials again. The name is the one in deploy/multus. */
+/** The command that installs the credentials again, with the DaemonSet's name in deploy/multus. */
 const REINSTALL =
   "kubectl -n kube-system rollout restart daemonset/kube-multus-ds";
 

@@ -25,7 +25,7 @@ import { listHeldLocks } from "../node/held_locks.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listPools } from "../node/pools.ts";
 
-/** A directory that plugins write to, and what it is for. */
+/** A directory that plugins write to, and its purpose. */
 interface State {
   readonly path: string;
   readonly what: string;

@@ -101,7 +101,7 @@ function findIgnoredRouters(node: NodeReader): Findings {
   });
 }
 
-/** Reports whether a plugin, or the one that it runs, has a link that containers share. */
+/** Reports whether a plugin, or the plugin that it runs, creates a link that containers share. */
 function hasBridge({ type }: PluginConf): boolean {
   const metadata = METADATA.get(type);
   return [metadata, METADATA.get(metadata?.runs?.type ?? "")]

@@ -35,7 +35,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-/** Explains a plugin or one of its keys; without arguments, lists plugins. */
+/** Explains a plugin or a key; without arguments, lists the plugins. */
 export async function explain(call: CniCall): Promise<Output> {
   const { args } = call;
   const [name] = args;

@@ -56,7 +56,7 @@ export async function gc(call: CniCall): Promise<Output> {
   if (isDryRun) return preview(list, before, valid);
   const stale = before.length - valid.length;
   call.onProgress?.(`Deleting ${stale} attachments of "${list.name}"`);
-  // A torn file does not show its namespace, which may be one to keep.
+  // A truncated file does not show its namespace, which might be a namespace to keep.
   const torn = call.flags.all
     ? []
     : listPossible(listing.unreadable, list.name);

@@ -137,7 +137,7 @@ function choose(
   const isDual = subnet.family === 4 &&
     (flags.ipv6 || yes("Also assign IPv6 addresses", false));
   const subnets = [subnet, ...isDual ? [findFreeSubnet(6, taken)] : []];
-  // A network of the master's own may be the one that containers shall join.
+  // The containers might have to join the master's own network.
   const clash = taken.find((other) => other.overlaps(subnet));
   if (clash !== undefined && !needsMaster && !flags.force) {
     throw new CniError(

@@ -18,7 +18,7 @@ import { ipamTypeOf } from "../../cni/config/ipam.ts";
 export interface NodeSubnets {
   /** The subnets of addresses, routes and configured networks. */
   readonly taken: readonly Cidr[];
-  /** The link of the default route; undefined without one. */
+  /** The link of the default route; undefined without a default route. */
   readonly uplink: string | undefined;
 }
 

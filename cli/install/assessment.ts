@@ -63,7 +63,7 @@ export async function assessNode(
   return { networks, limits: findLowLimits(node).map((one) => one.message) };
 }
 
-/** Changes after which a plugin may refuse what the one before took, or none was there. */
+/** Changes after which a plugin might refuse a configuration that its predecessor accepted. */
 const NEW: readonly Change[] = ["installed", "updated", "replaced"];
 
 async function assess(

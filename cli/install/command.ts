@@ -225,7 +225,7 @@ function installedRows(names: readonly string[]): PluginRow[] {
   return names.map((name) => ({ name, change: "installed" }));
 }
 
-/** Removes this executable, and restores what it has replaced. */
+/** Removes this executable, and restores the files that it replaced. */
 export async function uninstall(call: CniCall): Promise<Output> {
   const [directory = ""] = call.args;
   using installation = await Installation.open(directory);

@@ -110,7 +110,7 @@ export class Installation implements Disposable {
    *
    * @param source An executable of this project: a copy that was put in place
    * by other means belongs to this project
-   * @throws {CniError} 11 if the other one does not end
+   * @throws {CniError} 11 if the other installation does not finish
    */
   static async open(
     directory: string,
@@ -189,7 +189,7 @@ export class Installation implements Disposable {
   }
 
   /**
-   * Puts the executable, a link or a copy in place, and keeps what it replaces.
+   * Puts the executable, a link or a copy in place, and keeps the replaced file.
    *
    * @param change What {@linkcode compare} said before {@linkcode prepare}
    */
@@ -391,7 +391,7 @@ function linkTo(target: string): string {
 /** Identity of a link to the executable. */
 const LINK = linkTo(EXECUTABLE);
 
-/** Reports whether an identity is that of a link. */
+/** Reports whether an identity belongs to a link. */
 function isLink(identity: string): boolean {
   return identity.startsWith(linkTo(""));
 }

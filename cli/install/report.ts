@@ -89,7 +89,7 @@ export function report(
   };
 }
 
-/** Reports what would change, and what it means for the node's networks. */
+/** Reports the changes, and their effect on the node's networks. */
 export async function reportPlan(
   call: CniCall,
   rows: readonly PluginRow[],

@@ -49,9 +49,12 @@ export interface AttachmentRow {
   readonly definition: string | null;
   readonly containerID: string;
   readonly ifname: string;
-  /** Those of ADD; if the network gives them, those of now. */
+  /** The addresses of ADD or, if the network assigns them, the present addresses. */
   readonly addresses: readonly string[];
-  /** What slaac and dhcp got from the network, as it is now; null for others, and if it cannot be read. */
+  /**
+   * The present values that slaac and dhcp received from the network; null for other
+   * plugins, and if they cannot be read.
+   */
   readonly fromNetwork: NetworkAddresses | null;
   readonly netns: string;
   /** Null if unknown. */
@@ -63,7 +66,7 @@ export interface AttachmentRow {
    * without a node daemon that follows the node's pods.
    */
   readonly missingNetworks: readonly string[] | null;
-  /** The host's link to it, of `hostAccess`; null without one. */
+  /** The host's link of `hostAccess`; null without `hostAccess`. */
   readonly hostAccess: string | null;
   /**
    * What the node daemon has repaired last, and why it could not repair something in

@@ -65,7 +65,7 @@ export async function logs(call: CniCall): Promise<Output> {
   };
 }
 
-/** Keys that have a column; all others are part of what happened. */
+/** Keys with a column; the text contains all other keys. */
 const SHOWN = [
   "time",
   "level",

@@ -96,7 +96,7 @@ function isolateMounts(): void {
   }
 }
 
-/** Unmounts /sys. If it cannot be unmounted, the new one must be read-only like the old one. */
+/** Unmounts /sys. If that fails, the new /sys must be read-only like the old /sys. */
 function uncoverSys(): number {
   try {
     libc.umount("/sys", MNT_DETACH);

@@ -15,7 +15,7 @@ import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 import { findDaemon, listNetworks, type NetworkRow } from "./read_networks.ts";
 
-/** Reads all configurations in search order, or describes one network. */
+/** Reads all configurations in search order, or describes a single network. */
 export async function networks(call: CniCall): Promise<Output> {
   const directories = readDirectories(call);
   const [name] = call.args;

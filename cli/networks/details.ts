@@ -1,5 +1,5 @@
 /**
- * `cni networks NAME`: all about one network.
+ * `cni networks NAME`: shows the details of a network.
  *
  * @module
  */

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** A kind of plugin: the first of a list, one after it, or for addresses. */
+/** A kind of plugin: the first of a list, a chained plugin, or an IPAM plugin. */
 export type TemplateKind = "main" | "chained" | "ipam";
 
 /** The plugin: `main.ts`. */

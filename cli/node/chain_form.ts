@@ -30,7 +30,7 @@ import { SocketKey } from "../../daemon/wire/daemon_socket.ts";
 /** The form of a configuration. */
 export type Form = "chain" | "list";
 
-/** The plugin that runs others. */
+/** The type of the plugin that runs a list of plugins. */
 export const CHAIN = "chain";
 
 /** A network's configuration as written in a file. */
@@ -81,7 +81,7 @@ function parseExactly(bytes: Uint8Array): JsonObject {
   );
 }
 
-/** Returns a network's form. It is a chain if any of its plugins is one. */
+/** Returns a network's form: `chain` if any of its plugins is a chain. */
 export function formOf({ list: { plugins } }: WrittenNetwork): Form {
   return plugins.some(isChain) ? "chain" : "list";
 }

@@ -1,5 +1,5 @@
 /**
- * Locks of leases that one process keeps.
+ * Lease locks that a process holds.
  *
  * @module
  */

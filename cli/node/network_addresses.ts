@@ -43,7 +43,7 @@ export type LeaseView =
     readonly expires: string;
   };
 
-/** Finds the plugin of an attachment whose IPAM plugin asks the network for addresses. */
+/** Finds the plugin of an attachment whose IPAM plugin requests addresses from the network. */
 export function findAsking(
   { config }: Pick<NodeAttachment, "config">,
 ): PluginConf | undefined {

@@ -31,7 +31,7 @@ export interface NodeAttachment extends CachedAttachment {
   readonly via: string | undefined;
   /** The NetworkAttachmentDefinition, `namespace/name`; undefined if unknown. */
   readonly definition: string | undefined;
-  /** The directory whose `results` has it. */
+  /** The cache directory; the attachment is in its subdirectory `results`. */
   readonly cacheDir: string;
 }
 

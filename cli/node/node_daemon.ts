@@ -1,5 +1,5 @@
 /**
- * The node daemon as an operator sees it: whether it answers, and what it does.
+ * The state of the node daemon: whether it answers, and its counters.
  *
  * @module
  */
@@ -62,7 +62,7 @@ export interface DaemonPlace {
 }
 
 /**
- * Asks the daemon at a socket how it is.
+ * Queries the state of the daemon at a socket.
  *
  * @throws {SyscallError} EACCES If the user may not connect
  */
@@ -83,7 +83,7 @@ export async function readNodeDaemon(
   }
 }
 
-/** Returns the process that listens; one that cannot be seen if its queue is full. */
+/** Returns the process that listens; undefined if the queue of the socket is full. */
 function findOwner(socket: string): Pick<Peer, "pid" | "uid"> | undefined {
   try {
     return findListener(socket);

@@ -66,7 +66,7 @@ export interface ConfiguredNetwork {
   /** The file's name. */
   readonly file: string;
   readonly list: NetworkConfList;
-  /** The plugins in their order, those of chains included. */
+  /** The plugins in their order, including the plugins of chains. */
   readonly plugins: readonly PluginConf[];
 }
 
@@ -207,7 +207,7 @@ export class NodeReader implements Disposable {
   }
 }
 
-/** Returns a function that reads something of each node once. */
+/** Returns a function that reads a value of each node once. */
 export function oncePerNode<T>(
   read: (node: NodeReader) => T,
 ): (node: NodeReader) => T {

@@ -28,7 +28,7 @@ import { findByName } from "../../plugins/renamed.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { didYouMean } from "../../base/command_line/suggest.ts";
 
-/** Programs that are no plugins: `multus install` copies the second one. */
+/** Programs that are not plugins; `multus install` copies the second program. */
 const TOOLS = ["cnitool", "cni-multus"];
 
 /** The origin of a file: this executable, a copy of it, or another program. */
@@ -201,7 +201,10 @@ async function findOrigin(path: string): Promise<FileOrigin> {
   return await isCopy(path) ? "copy" : "other";
 }
 
-/** Finds the plugin that this executable is at a path; undefined unless its names say one. */
+/**
+ * Finds the plugin that this executable runs at a path; undefined if no name of the file
+ * is a plugin's.
+ */
 function findOwnName(path: string): string | undefined {
   const [name = "", ...others] = findByName(listNamesOf(path));
   return others.length === 0 && pluginNames.includes(name) ? name : undefined;

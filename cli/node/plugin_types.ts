@@ -22,7 +22,7 @@ export function listTypes(value: unknown): string[] {
   ];
 }
 
-/** Lists the plugins that one runs if its configuration names no others. */
+/** Lists the plugins that a plugin runs by default, without `type` in its configuration. */
 function listDefaults(type: string, value: Record<string, unknown>): string[] {
   const { runs } = METADATA.get(type) ?? {};
   const hasType = (part: unknown): boolean =>

@@ -23,7 +23,7 @@ import type {
 } from "./node_reader.ts";
 import { ipamTypeOf } from "../../cni/config/ipam.ts";
 
-/** Addresses that one plugin of a network hands out. */
+/** Addresses that a plugin of a network allocates. */
 type PlacedPool = Pool & Pick<PlacedConf, "network" | "conf">;
 
 /** Lists the pools of host-local that configurations name. */

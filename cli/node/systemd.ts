@@ -9,7 +9,7 @@
 import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { findFileId, isSameFile } from "../../base/files/same_file.ts";
 
-/** Where units are; the first one of a name counts. Source: systemd.unit(5). */
+/** The directories of units, in order of precedence. Source: systemd.unit(5). */
 const UNIT_DIRECTORIES = [
   "/etc/systemd/system",
   "/run/systemd/system",
@@ -25,7 +25,7 @@ export function runsSystemd(): boolean {
     isSameFile("/proc/1/root", "/");
 }
 
-/** Reports whether systemd can start a unit: one that is masked is a link to /dev/null. */
+/** Reports whether systemd can start a unit: a masked unit is a link to /dev/null. */
 export function hasUnit(
   name: string,
   directories: readonly string[] = UNIT_DIRECTORIES,

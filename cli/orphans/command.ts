@@ -28,7 +28,7 @@ import {
   refuseLate,
 } from "../node/network.ts";
 
-/** Searches the node, and removes what it finds with `--yes`. */
+/** Searches the node for orphans, and removes them with `--yes`. */
 export async function gcOrphans(call: CniCall): Promise<Output> {
   const { flags, args, env, onStderr, signal } = call;
   if (args.length > 0 || flags.all) {

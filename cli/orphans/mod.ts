@@ -4,16 +4,16 @@
  * iptables, of this project and of the Go plugins. It asks no container
  * runtime.
  *
- * An orphan counts only if its container is proven to be gone:
+ * An orphan counts only if its container is proven to be deleted:
  *
  * - No cached attachment of the container has a namespace that exists, or a veth
- *   on the host that leads into one.
+ *   on the host that leads into a namespace.
  * - No lease of the container is for an address that a namespace has.
  * - No process names the container: in its command line or control group, as
  *   shims and pod processes do, or in its environment, as CNI plugins of root do.
  * - No network namespace but the host's has one of the orphan's addresses.
- * - No container runtime has a directory for the container, which also one without
- *   a process has, such as a checkpointed one.
+ * - No container runtime has a directory for the container. A container without a
+ *   process, such as a checkpointed container, also has a directory.
  * - It is older than the grace period, if it has a time.
  *
  * Everything else is kept: objects that name neither container nor address, and
@@ -82,7 +82,7 @@ export async function findOrphans(
   );
 }
 
-/** Has each plugin find what it leaves; those that share a finder ask once. */
+/** Runs the finders of all plugins; a finder that plugins share runs once. */
 async function askPlugins(
   scene: Scene,
   pluginOrphans: OrphansByType,
@@ -102,8 +102,8 @@ async function askPlugins(
 }
 
 /**
- * Builds the error for containers that may be alive unseen: those of other pods, or
- * those of a runtime that has not started yet.
+ * Builds the error for containers that might run unseen: containers of other pods, or
+ * of a runtime that has not started yet.
  */
 function hiddenProcesses(): Error {
   return new Error(
@@ -144,7 +144,7 @@ function withoutDuplicates(orphans: readonly Orphan[]): Orphan[] {
   ];
 }
 
-/** Returns a text that two searches give to the same orphan. */
+/** Returns a text that identifies an orphan in both searches. */
 function identify({ kind, where, container }: Orphan): string {
   return `${kind} ${where} ${container}`;
 }
@@ -161,7 +161,7 @@ async function listLockDirectories(
 /** Longest time between the two searches, in ms. */
 const BETWEEN_MS = 2000;
 
-/** How long one attempt to lock all caches keeps other operations waiting, in ms. */
+/** How long an attempt to lock all caches delays other operations, in ms. */
 const ATTEMPT_MS = 2000;
 /** How long other operations run freely until the next attempt, in ms. */
 const PASS_MS = 3000;
@@ -222,9 +222,10 @@ export interface Removal {
  * does not lock has had the time to write down an attachment that it was just
  * making. No operation on the caches runs during the second search and the removal.
  *
- * @returns What became of each. After a failure, the leases of the same container
- *   are kept, because what is left may name their addresses; all else is removed
- * @throws {CniError} 11 If operations go on, after two seconds if the search is
+ * @returns The outcome for each orphan. After a failure, the leases of the same container
+ *   are kept, because the remaining resources might use their addresses; all other
+ *   orphans are removed
+ * @throws {CniError} 11 If operations continue, after two seconds if the search is
  *   automatic, otherwise after five minutes or on the signal
  * @throws {Error} As {@linkcode findOrphans}
  */
@@ -258,7 +259,7 @@ export async function removeOrphans(
   return removals;
 }
 
-/** Runs the first search; keeps little of what it has found. */
+/** Runs the first search; keeps only the identities of the orphans. */
 async function findFirst(
   search: OrphanSearchOptions,
 ): Promise<{ readonly known: Set<string>; readonly locks: Orphan[] }> {

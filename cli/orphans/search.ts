@@ -35,7 +35,7 @@ export interface OrphanSearchOptions
   readonly graceMs: number;
   /** Further configurations that name directories; none if undefined. */
   readonly confs?: readonly Uint8Array[];
-  /** Whether nobody waits for the outcome; then it tries to lock the caches once. */
+  /** Whether no user waits for the outcome; the search then tries to lock the caches once. */
   readonly isAutomatic?: boolean;
   /** Runs plugins of this project in this process. */
   readonly invoker: Invoker;
@@ -91,7 +91,7 @@ function* readTexts(
   yield* confs;
 }
 
-/** Lists the places that configurations name, and the default ones. */
+/** Lists the places that configurations name, and the default places. */
 export function listStatePlaces(
   search: ConfPlaces,
   pluginOrphans: OrphansByType,

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** How a person finds out more about a cause, or removes it. */
+/** How the operator removes a cause, or inspects it. */
 export interface Remedy {
   /** The command line that removes the cause. */
   readonly command?: string | undefined;
@@ -20,7 +20,7 @@ export interface Cause extends Remedy {
   readonly check: string;
   /** What the kernel shows; one sentence without a full stop. */
   readonly text: string;
-  /** Whether it names only where packets are lost: a finding may name the reason. */
+  /** Whether it shows only where packets are lost: a finding might name the reason. */
   readonly isSymptom?: boolean | undefined;
 }
 
@@ -28,10 +28,10 @@ export interface Cause extends Remedy {
 export const INTENDED = "intended";
 
 /**
- * Describes how to remove what another program has added.
+ * Describes how to remove an object that a third-party program has added.
  *
- * @param command Removes it
- * @param look Shows it
+ * @param command The command line that removes it
+ * @param look The command line that shows it
  */
 export function removal(command: string, look: string): Remedy {
   const advice = "and remove it from the configuration of the program that " +

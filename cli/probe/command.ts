@@ -53,7 +53,7 @@ function readPort(call: CniCall, text: string): number {
   throw refuse(call.command, `PORT must be 1 to 65535, not "${text}"`);
 }
 
-/** Lists probes from one address to another and back. */
+/** Lists probes between two addresses, in both directions. */
 function listPair(
   subject: ProbeEndpoint,
   peer: ProbeEndpoint,

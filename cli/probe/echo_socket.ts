@@ -51,7 +51,7 @@ const BUFFER_BYTES = 256;
 /** Where echo requests go. */
 export interface EchoTarget {
   readonly destination: Ip;
-  /** The sender's address; the kernel chooses one if undefined. */
+  /** The sender's address; if undefined, the kernel chooses an address. */
   readonly source?: Ip | undefined;
   /** Name of the link to use; the route decides if undefined. */
   readonly link?: string | undefined;
@@ -62,7 +62,7 @@ export interface EchoTarget {
   readonly length?: number | undefined;
 }
 
-/** A socket that sends echo requests to one destination. It does not wait. */
+/** A non-blocking socket that sends echo requests to a destination. */
 export class EchoSocket implements Disposable {
   readonly #fd: Fd;
   readonly #family: IpFamily;
@@ -131,7 +131,7 @@ export class EchoSocket implements Disposable {
     libc.send(this.fd, encodeRequest(request, this.id, this.#length), 0);
   }
 
-  /** Reports whether a reply has arrived: one look. */
+  /** Reports whether a reply has arrived, without waiting. */
   hasReply(): boolean {
     const { reply } = FAMILIES[this.#family];
     const read = (): number | undefined => receive(this.fd, this.#buffer);

@@ -1,6 +1,6 @@
 /**
- * The addresses of containers from which probes start, and how each is connected with
- * the node.
+ * The addresses of containers from which probes start, and their connection with the
+ * node.
  *
  * @module
  */
@@ -48,7 +48,7 @@ export interface Start {
   readonly attachment: NodeAttachment | undefined;
 }
 
-/** An address of a container, and how it is connected with the node. */
+/** An address of a container, and its connection with the node. */
 export interface ProbeEndpoint extends HostSide {
   readonly start: Start;
   readonly origin: PacketOrigin;

@@ -49,7 +49,7 @@ export function explainRedirect(
       .find(({ redirectTo }) => redirectTo !== undefined);
     if (link === undefined || filter?.redirectTo === undefined) continue;
     const target = node.host.link.find(filter.redirectTo);
-    // The plugin bandwidth limits by one.
+    // The plugin bandwidth limits egress with an IFB link.
     if (target?.kind === "ifb" && target.isUp) continue;
     const look = shell`tc -s filter show dev ${name} ingress`;
     const del =

@@ -1,5 +1,5 @@
 /**
- * Explains a loss with what the kernel does not report where a packet ends: differences
+ * Explains a loss for which the kernel reports no drop reason: differences
  * that CHECK finds, ARP, forwarding, and the routes of containers and of answers.
  *
  * @module
@@ -30,7 +30,7 @@ import { explainPort } from "./explain_link.ts";
 import { ADD_DEFAULT, explainOwn } from "./explain_route.ts";
 import { decide } from "./routing.ts";
 
-/** A container whose packets are lost, and its open namespace. */
+/** A container that loses packets, and its open namespace. */
 interface Lossy {
   readonly node: NodeReader;
   readonly end: ProbeEndpoint;
@@ -153,7 +153,7 @@ function explainDetour(lossy: Lossy): Found {
   };
 }
 
-/** Reports whether the kernel has asked for the MAC of a neighbour in vain. */
+/** Reports whether a neighbour did not answer the kernel's requests for its MAC. */
 function isSilent({ socket }: Rtnl, ip: Ip): boolean {
   return new NeighborRequests(socket).list({ family: ip.family })
     .some((one) => one.ip.equals(ip) && one.mac === undefined);
@@ -179,7 +179,7 @@ async function explainForwarding({ node, end }: Lossy): Promise<Found> {
     expected?.kind === "sysctl" && expected.key === key
   );
   return {
-    // These checks report it: the first one once, for all containers.
+    // Other checks report these causes: `ip-forward` once for all containers.
     ...key === FORWARDING[family] && { check: "ip-forward" },
     ...isKnown && { check: "attachment-changed" },
     text: ofNode.includes(key)

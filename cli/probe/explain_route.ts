@@ -21,7 +21,7 @@ import { listUplinks } from "../node/routers.ts";
 import type { Probe } from "./packet.ts";
 import { decide, type Decision, type RoutedPacket } from "./routing.ts";
 
-/** A namespace whose routes decide about a probe. */
+/** A namespace that routes a probe. */
 export interface Hop {
   readonly netns: NetNs;
   /** Undefined for the node. */

@@ -115,7 +115,7 @@ export class IcmpErrorSocket implements Disposable {
     );
   }
 
-  /** Returns errors that have arrived: one look. */
+  /** Returns the errors that have arrived, without waiting. */
   receive(): IcmpError[] {
     const found: IcmpError[] = [];
     const read = (): number | undefined => {

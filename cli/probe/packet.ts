@@ -263,13 +263,13 @@ export async function send(
   return answer(false);
 }
 
-/** The error of a probe whose destination refused it. */
+/** The error of a probe that its destination refused. */
 export const UNSERVED = "nothing listens on this port";
 
 /** How often to check for an answer, in ms. */
 const LOOK_MS = 20;
 
-/** Makes an answer of an ICMP error: from the destination it can be one, from a router never. */
+/** Makes an answer of an ICMP error, which counts as reached only if the destination sent it. */
 function answerTo(
   icmp: IcmpError,
   { destination, protocol }: Probe,

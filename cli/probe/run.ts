@@ -44,7 +44,7 @@ const MOST_SOCKETS = 200;
 const MOST_TRACED = 12;
 /** How many host ports are traced. */
 const MOST_PORTS = 32;
-/** How many paths of one network are traced; the others have the same cause. */
+/** How many paths of a network are traced; further paths get the same cause. */
 const MOST_ALIKE = 2;
 
 /** Sends probes, and explains which were lost. */
@@ -190,7 +190,7 @@ async function explainAll(
       probe.destination.family,
       describeProbe(probe),
     ].join();
-  // Probes of one path have one cause, and so have paths that lose the same probes.
+  // All probes of a path have the same cause, and so do paths that lose the same probes.
   const paths = [...Map.groupBy(lost, pathOf).values()];
   const alike = [
     ...Map.groupBy(paths, (path) => path.map(shapeOf).join()).values(),
@@ -410,7 +410,7 @@ async function explainLength(
   return {
     check: "packet-ends",
     text: `${text}: the path from ${from.name} has an MTU of about ${most}`,
-    // With a smaller MTU, an uplink may drop what others send to the node.
+    // With a smaller MTU, an uplink might drop packets that other hosts send to the node.
     advice: isBeyond && uplinks.length > 0
       ? `set MTU ${most} for the node's ` +
         (kind === "outside" ? "default route" : `route to ${destination}`) +
@@ -456,7 +456,7 @@ function explainRest(
     const reason = error === undefined ? "" : `${error}: `;
     return {
       check: "packet-ends",
-      // Without the container's name, so that all containers have one finding.
+      // Without the container's name, so that all containers share a finding.
       text: `the name server ${probe.destination} does not answer`,
       advice: `${reason}check the name server, and its route back to the ` +
         "containers",
@@ -536,7 +536,7 @@ function listPlaces(node: NodeReader, { subject, peer }: Wanted): Place[] {
   ];
 }
 
-/** Lists the namespaces whose routes decide about a probe. */
+/** Lists the namespaces that route a probe. */
 function listHops(node: NodeReader, { probe, subject, peer }: Wanted): Hop[] {
   const { netns } = node.host;
   const { from, destination } = probe;

@@ -33,7 +33,7 @@ export type ProbeKind =
 export interface Wanted {
   readonly probe: Probe;
   readonly kind: ProbeKind;
-  /** The container whose network is tested. */
+  /** The container under test. */
   readonly subject: ProbeEndpoint;
   /** The other container, if the probe has two. */
   readonly peer?: ProbeEndpoint | undefined;
@@ -136,7 +136,7 @@ const GATEWAY = "its gateway";
  * Lists probes to a destination that the user named.
  *
  * @param subject The container at either end
- * @param sender The container that sends, if it is a different one
+ * @param sender The container that sends, if it is not the subject
  */
 export function listNamed(
   from: PacketOrigin,
@@ -162,7 +162,7 @@ export function listNamed(
   }));
 }
 
-/** Lists the node's own addresses on its uplinks. A tentative one does not answer yet. */
+/** Lists the node's own addresses on its uplinks. A tentative address does not answer yet. */
 function listOwn(node: NodeReader, family: IpFamily): Ip[] {
   return listUplinks(node).flatMap(({ index }) =>
     node.host.address.list({ ifindex: index, family })
@@ -216,8 +216,8 @@ export function listHostPorts(
 }
 
 /**
- * Lists the name servers of a container: those in the file of one of its processes
- * or, without a process, those of its network or of the node.
+ * Lists the name servers of a container: from the resolv.conf of one of its processes
+ * or, without a process, from its network or the node.
  */
 function listNameServers(node: NodeReader, subject: ProbeEndpoint): Ip[] {
   const { attachment, netns } = subject.start;

@@ -39,7 +39,7 @@ export interface Place {
   readonly netns: NetNs;
   /** The container to which the namespace belongs; undefined for the node's own. */
   readonly owner: string | undefined;
-  /** Names of links in the namespace whose own rules are traced. */
+  /** Names of links in the namespace; the trace includes their netdev rules. */
   readonly links: readonly string[];
 }
 
@@ -81,7 +81,7 @@ interface Recorders {
 }
 
 /**
- * Traces one more packet of each probe, all at the same time.
+ * Sends a traced packet of each probe, all at the same time.
  *
  * @param path Directories of programs, as in `PATH`
  */
@@ -96,7 +96,7 @@ export async function traceAll(
   const opened = new Map<Traced, Opened>();
   const { promise: ready, resolve: begin } = Promise.withResolvers<Recorders>();
   let open = all.length;
-  // Recording starts when the last probe has a socket, or fails to open one.
+  // Recording starts when the last probe has opened a socket or has failed to.
   const arrive = (): void => {
     if (--open === 0) begin(record(stack, places, [...opened.values()]));
   };
@@ -157,7 +157,7 @@ export async function traceAll(
   });
 }
 
-/** Merges the places of one namespace. */
+/** Merges the places of the same namespace. */
 function mergePlaces(places: readonly Place[]): Place[] {
   return [...Map.groupBy(places, ({ netns }) => netns.path).values()]
     .flatMap((some) => {
@@ -186,7 +186,7 @@ function record(
 }
 
 /**
- * Selects the decisions about a flow and its answers. Only the first one in a base chain
+ * Selects the decisions about a flow and its answers. Only the first decision in a base chain
  * contains the headers of the packet.
  */
 function selectSteps(

@@ -43,11 +43,11 @@ export interface NodeRepairs {
 
 /** How attachments are repaired. */
 export interface NodeRepair extends RepairOptions {
-  /** Creates the runtime whose cache is in a directory. */
+  /** Creates the runtime for a cache directory. */
   readonly createRuntime: (cacheDir: string) => NetworkRuntime;
   /** Path of the host's namespace, in which plugins run. */
   readonly hostNetns: string;
-  /** As that of a {@linkcode RepairQueue}; undefined repairs each attachment once. */
+  /** See {@linkcode RepairQueue}; if undefined, each attachment is repaired once. */
   readonly takeLoss?: () => number;
   /** Reports whether DEL of an attachment is under way: it is not repaired then. */
   readonly isDeleted?: (attachment: NodeAttachment) => boolean;

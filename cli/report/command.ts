@@ -1,5 +1,5 @@
 /**
- * `cni report`: collects the state of the node in one archive.
+ * `cni report`: collects the state of the node in an archive.
  *
  * @module
  */
@@ -161,7 +161,7 @@ async function listSecrets(
   return secrets;
 }
 
-/** Keeps only the flags for directories; others mean something else to a command. */
+/** Keeps only the flags for directories; a command might have other flags of the same name. */
 function directoriesOf({ flags }: CniCall): CniCall["flags"] {
   return Object.fromEntries(
     Object.entries(flags).filter(([name]) => /-(path|dir)$/.test(name)),

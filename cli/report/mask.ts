@@ -20,7 +20,7 @@ const VALUE = String.raw`(?<escapes>\\+)["'][^]*?(?<!\\)\k<escapes>["']|` +
   String.raw`"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[[^\]{]*\]|\{[^{}]*\}|` +
   String.raw`[^\s,;}\]]+`;
 
-/** Matches what has one of some keys. */
+/** Matches values of the given keys. */
 interface Patterns {
   readonly keyed: RegExp;
   /** A variable as Kubernetes writes it: `name: TOKEN`, `value: abc`. */
@@ -125,7 +125,7 @@ function maskLines(text: string): string {
 const FILE =
   /^\\*["']?\/(?:dev|etc|home|host|mnt|opt|proc|root|run|srv|tmp|usr|var)\//;
 
-/** Values that hide nothing, or whose secret is masked already. */
+/** Values that contain no secret, or a secret that is masked already. */
 const BLANK =
   /^(?:\\*["']\\*["']|null|true|false|\[\s*\]?|\{\s*\}?|(?:Bearer|Basic)(?: \*+)?)$/;
 
@@ -149,7 +149,7 @@ function findFlag(argument: unknown): string | undefined {
     : undefined;
 }
 
-/** @param key The key of the value, or of what it is in */
+/** @param key The key of the value, or of the object or array that contains it */
 function maskInside(value: unknown, key: string): unknown {
   const isSecret = patterns.wholeKey.test(key);
   if (typeof value === "number") return isSecret ? MASK : value;

@@ -10,7 +10,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Source: POSIX pax, ustar interchange format. */
 const BLOCK = 512, NAME_BYTES = 100;
-/** The largest value of 11 octal digits: 8 GiB less one. */
+/** The largest value of 11 octal digits: 8 GiB minus 1. */
 const MOST = 8 ** 11 - 1;
 /** Types of entries: a file, and records that replace fields of the next header. */
 const FILE = "0", EXTENDED = "x";

@@ -32,7 +32,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
-/** Shows the attachments of the node, or of one pod, container or namespace. */
+/** Shows the attachments of the node, or of a pod, container or namespace. */
 export async function show(call: CniCall): Promise<Output> {
   const { mermaid, svg, watch, json } = call.flags;
   const forms = [json, mermaid, svg !== undefined, watch].filter(Boolean);

@@ -11,7 +11,7 @@ import type { Address } from "../../ffi/rtnl/address.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 
-/** The live state of one interface. */
+/** The live state of an interface. */
 export interface LiveInterface {
   readonly link: Link;
   readonly addresses: readonly Address[];

@@ -29,7 +29,7 @@ const TICKS_PER_SECOND = 15_625_000;
 /** Classes of limits have this minor number, in our plugin and in Go's. */
 const SHAPED_CLASS = 48;
 
-/** Reads the queues of links in one namespace. */
+/** Reads the qdiscs of the links in a namespace. */
 export class Limits {
   readonly #traffic: TrafficControl;
   readonly #links: ReadonlyMap<number, Link>;
@@ -85,7 +85,7 @@ export function listVlans(host: Rtnl, port: Link): string[] {
   );
 }
 
-/** What NAT does for one interface of a container. */
+/** The NAT of an interface of a container. */
 export interface Nat {
   readonly masquerade: MasqueradeView | null;
   readonly portMaps: readonly string[];
@@ -171,7 +171,10 @@ export function readNat(netns: string): FindNat {
   };
 }
 
-/** A rule: what it translates the source to; undefined for nothing, empty for what the kernel chooses. */
+/**
+ * The source address that a rule sets; undefined for no translation, empty if the kernel
+ * chooses the address.
+ */
 interface Translation {
   readonly family: number;
   readonly source: Uint8Array<ArrayBuffer> | undefined;

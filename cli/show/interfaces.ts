@@ -63,7 +63,7 @@ export class Host implements Disposable {
 export const ROUTED = "routed by the node",
   INSIDE = "not connected to the node";
 
-/** Formats the addresses of a link, without link-local ones. */
+/** Formats the addresses of a link, without link-local addresses. */
 export function formatAddresses(
   addresses: readonly Address[],
   { index }: Link,
@@ -75,7 +75,7 @@ export function formatAddresses(
     .map(({ address }) => String(address));
 }
 
-/** Shows an attachment whose namespace cannot be read, from the cache. */
+/** Shows an attachment from the cache, because its namespace cannot be read. */
 export function viewGone(
   attachment: NodeAttachment,
   isGone: boolean,
@@ -167,7 +167,10 @@ interface Known {
   readonly result: Result;
 }
 
-/** Finds the attachment of an interface; the one of multus, which knows the network, comes first. */
+/**
+ * Finds the attachment of an interface; the attachment of multus, which names the
+ * network, comes first.
+ */
 function findAttachment(
   { name }: Link,
   attachments: readonly NodeAttachment[],

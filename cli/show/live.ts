@@ -145,7 +145,7 @@ function listUplinks({ rtnl, links, addresses }: Host): UplinkView[] {
     });
 }
 
-/** Reads one namespace; returns its part of each group. */
+/** Reads a namespace; returns its part of each group. */
 async function readSandbox(
   host: Host,
   sandbox: Sandbox,

@@ -15,7 +15,7 @@ export interface NodeView {
   readonly node: string;
   /** The links that lead out of the node, by its default routes. */
   readonly uplinks: readonly UplinkView[];
-  /** Bridges, lower links and others to which attachments are connected. */
+  /** Bridges, lower links and other links to which attachments are connected. */
   readonly groups: readonly GroupView[];
   /** Persistent addresses of pods that do not exist. */
   readonly staying: readonly PersistentView[];
@@ -28,7 +28,7 @@ export interface PersistentView {
   /** The pod, `namespace/name`. */
   readonly pod: string;
   readonly interface: string;
-  /** When others may get it. */
+  /** When a different pod can get the address. */
   readonly until: string;
 }
 
@@ -58,7 +58,7 @@ export interface GroupView {
 export interface SandboxView {
   /** The pod, `namespace/name`; null if unknown. */
   readonly pod: string | null;
-  /** Name of the namespace if it has one, otherwise its path. */
+  /** Name of the namespace or, without a name, its path. */
   readonly name: string;
   readonly netns: string;
   readonly containerIDs: readonly string[];
@@ -74,7 +74,7 @@ export interface SandboxView {
 /** An interface of a namespace. */
 export interface InterfaceView {
   readonly name: string;
-  /** Kind of the link; "" for a physical one. */
+  /** Kind of the link; "" for a physical link. */
   readonly kind: string;
   /** Name of the network; null if no attachment has the interface. */
   readonly network: string | null;
@@ -84,9 +84,9 @@ export interface InterfaceView {
   readonly mtu: number | null;
   readonly mac: string | null;
   readonly addresses: readonly string[];
-  /** What slaac and dhcp got from the network, as it is now; null for others. */
+  /** The present values that slaac and dhcp received from the network; null for other plugins. */
   readonly fromNetwork: NetworkAddresses | null;
-  /** The IPAMClaim that has the addresses, `namespace/name`; null without one. */
+  /** The IPAMClaim of the addresses, `namespace/name`; null without an IPAMClaim. */
   readonly claim: string | null;
   /** Routes, without those that come with the addresses. */
   readonly routes: readonly string[];
@@ -98,7 +98,7 @@ export interface InterfaceView {
     readonly egress: LimitView | null;
   };
   readonly masquerade: MasqueradeView | null;
-  /** The host's link by which it reaches the addresses; null without one. */
+  /** The link over which the host reaches the addresses; null without a link. */
   readonly hostAccess: string | null;
   readonly portMaps: readonly string[];
   /** Differences between the cached result of ADD and the live state. */
@@ -108,7 +108,7 @@ export interface InterfaceView {
 /** How the node masquerades an interface's packets. */
 export interface MasqueradeView {
   readonly families: readonly number[];
-  /** The source addresses that they get; the kernel chooses those of other families. */
+  /** The source addresses that rules set; for other families, the kernel chooses the address. */
   readonly outboundAddresses: readonly string[];
 }
 
@@ -125,7 +125,7 @@ export function titleOf({ pod, name }: SandboxView): string {
   return pod ?? name;
 }
 
-/** Lists the facts about an interface, one line each. Differences are not among them. */
+/** Lists the facts about an interface, a line each, without differences. */
 export function describeInterface(
   {
     network,

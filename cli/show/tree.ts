@@ -60,7 +60,7 @@ export function formatTree(view: NodeView, style: Style): string {
   return lines.join("\n");
 }
 
-/** Describes what sandboxes are connected to in one line. */
+/** Describes the links of sandboxes in a line. */
 export function describeGroup(
   { kind, addresses, isUp, mtu, hasVlanFiltering }: GroupView,
 ): string[] {

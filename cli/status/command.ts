@@ -19,7 +19,7 @@ import { createRuntime, getNetwork, readDirectories } from "../node/network.ts";
 import { findMissing, findOwnType } from "../node/plugin_file.ts";
 import { typesWithIpam } from "../../cni/config/ipam.ts";
 
-/** Runs STATUS of the plugins that have it, and checks that the others exist. */
+/** Runs STATUS of the plugins that support it, and checks that the other plugins exist. */
 export async function status(call: CniCall): Promise<Output> {
   const [network = ""] = call.args;
   const directories = readDirectories(call);

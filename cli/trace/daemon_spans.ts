@@ -27,7 +27,7 @@ const GRACE_MS = 1000;
 export interface DaemonSpans extends AsyncDisposable {
   readonly trace: CallTrace;
   readonly gauges: readonly Gauge[];
-  /** Finds the plugins whose operations become spans. */
+  /** Finds the plugins that report their operations as spans. */
   readonly lookup: (lookup: PluginLookup) => PluginLookup;
 }
 

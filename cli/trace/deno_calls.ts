@@ -86,7 +86,7 @@ function describePaths(name: string, args: readonly unknown[]): string {
     .map(String).join(" → ");
 }
 
-/** Returns a class that records the lives of processes. */
+/** Returns a class that records the start and exit of processes. */
 function traceCommand(
   recorder: Recorder,
   Original: typeof Deno.Command,

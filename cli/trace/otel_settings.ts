@@ -32,7 +32,7 @@ export interface OtelSettings {
   /** How many spans can wait, and how many are sent together. */
   readonly maxQueue: number;
   readonly maxBatch: number;
-  /** How long spans wait for others, in ms. */
+  /** How long spans are collected before they are posted, in ms. */
   readonly delayMs: number;
 }
 

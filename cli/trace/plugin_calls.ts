@@ -34,7 +34,7 @@ export function tracePlugins(recorder: Recorder, loaders: Loaders): () => void {
   };
 }
 
-/** Returns a plugin whose operations are recorded. */
+/** Returns a plugin that records its operations. */
 export function wrapPlugin(recorder: Recorder, plugin: Plugin): Plugin {
   const wrapped: Record<string, unknown> = { ...plugin };
   for (const operation of OPERATIONS) {

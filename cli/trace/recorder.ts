@@ -86,7 +86,7 @@ export abstract class Recorder {
     this.begin(subject, startMs).end(ending);
   }
 
-  /** Adds a record later, with the next one: writing it now would change errno. */
+  /** Adds a record together with the next record: writing it now would change errno. */
   addLater(add: () => void): void {
     this.#waiting.push(add);
   }

@@ -28,13 +28,13 @@ export type SpanAttributes = Readonly<
   Record<string, string | number | boolean | undefined>
 >;
 
-/** `SpanKind` of OTLP: inside a process, an answer to another one, a question to one. */
+/** `SpanKind` of OTLP: inside a process, a served request, a sent request. */
 export const SpanKind = { internal: 1, server: 2, client: 3 } as const;
 
 /** Something that took time. */
 export interface Span {
   readonly context: SpanContext;
-  /** Undefined for the first one of a trace. */
+  /** Undefined for the first span of a trace. */
   readonly parentId: string | undefined;
   readonly name: string;
   readonly kind: typeof SpanKind[keyof typeof SpanKind];

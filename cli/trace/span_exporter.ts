@@ -36,7 +36,7 @@ export class SpanExporter {
     this.#client = Deno.createHttpClient({ caCerts });
   }
 
-  /** Takes a span, to be posted with others. */
+  /** Queues a span, which is posted in a batch. */
   readonly add = (span: Span): void => {
     const { maxQueue, maxBatch } = this.#settings;
     if (this.#queue.length >= maxQueue) {

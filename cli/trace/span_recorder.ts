@@ -34,7 +34,7 @@ export class SpanRecorder extends Recorder {
   readonly #places: AsyncLocalStorage<Place | undefined>;
   readonly #isSampled: OtelSettings["isSampled"];
   readonly #onSpan: (span: Span) => void;
-  /** The operation of all that is not part of another one. */
+  /** The operation that contains all steps outside of other operations. */
   #root: Place | undefined;
 
   private constructor(
@@ -93,7 +93,7 @@ export class SpanRecorder extends Recorder {
     };
   }
 
-  /** Makes an operation the one that all others of this process are part of. */
+  /** Makes an operation the parent of all other operations of this process. */
   setRoot({ within }: Begun): void {
     this.#root = within(() => this.#places.getStore());
   }

@@ -150,7 +150,7 @@ function drawBar(step: TraceStep, y: number, scale: number): string {
   );
 }
 
-/** Lists the steps that took longest, without those that only contain others. */
+/** Lists the steps that took longest, without steps that only contain other steps. */
 function drawSlowest(
   steps: readonly TraceStep[],
   top: number,

@@ -40,7 +40,7 @@ function endOf({ startUs, durationUs }: TraceRecord): number {
   return startUs + durationUs;
 }
 
-/** The time and number of the records of one kind. */
+/** The total time and the number of the records of a kind. */
 export interface Total {
   readonly kind: StepKind;
   readonly count: number;

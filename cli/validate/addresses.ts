@@ -68,7 +68,7 @@ export function listRanges(
     .map((range) => ({ ...range, place: ["ipam", ...range.place] }));
 }
 
-/** The first version whose results have any number of addresses. */
+/** The first version with any number of addresses in a result. */
 const LISTS_SINCE = "0.3.0";
 
 /** Finds addresses that a result of an old version has no room for. */
@@ -81,7 +81,7 @@ function checkFamilies(
   if (!isOld) return [];
   const sets = ipamMetadata?.subnets?.(ipamOf(folded)) ?? [];
   const firsts = sets.flatMap(([first]) => first ?? []);
-  // A runtime may request others in their place.
+  // A runtime might request different addresses instead.
   const problemAt = conf.capabilities["ips"] ? warningAt : errorAt;
   return firsts.filter(({ subnet: { family } }, index) =>
     firsts.findIndex((other) => other.subnet.family === family) < index
@@ -251,7 +251,7 @@ function checkBroadcast(
   );
 }
 
-/** Finds a gateway that is in the way of the first one of its set. */
+/** Finds a gateway that conflicts with the first gateway of its set. */
 function checkSet([first, ...others]: readonly NetworkGateway[]): Problem[] {
   if (first === undefined) return [];
   return others.filter(({ address }) =>
@@ -265,7 +265,7 @@ function checkSet([first, ...others]: readonly NetworkGateway[]): Problem[] {
   );
 }
 
-/** Says what ADD does where a link has the gateway of others. */
+/** Describes what ADD does if a link has the gateway of other networks. */
 export function describeClash(link: GatewayLink, other: string): string {
   return link.replaces
     ? `ADD deletes the gateway ${other} from "${link.name}"`

@@ -164,7 +164,7 @@ export function advise(
   return message;
 }
 
-/** Returns a value in a document, whose keys may be in any case. */
+/** Returns a value in a document; keys are case-insensitive. */
 function valueAt(
   document: JsonValue | undefined,
   path: readonly PropertyKey[],
@@ -186,7 +186,7 @@ const POWERS: Readonly<Record<string, number>> = {
   t: 1e12,
 };
 
-/** Reads a rate such as `10M`, `1.5 Gbit/s`; undefined if it is not one. */
+/** Reads a rate such as `10M` or `1.5 Gbit/s`; undefined if the text is not a rate. */
 function readBits(value: JsonValue | undefined): number | undefined {
   const match = /^([\d.]+) *([kmgt]?)(i?)(b|bit|bps)?(\/s)?$/i
     .exec(String(value));

@@ -67,7 +67,7 @@ export async function validate(
   };
 }
 
-/** Validates configurations, each together with all others of the node. */
+/** Validates configurations, each together with all other configurations of the node. */
 async function reportOn(
   sources: readonly Source[],
   directories: Directories,

@@ -26,17 +26,17 @@ export interface Host {
   readonly toFile: (offset: number) => number;
 }
 
-/** A key that repeats in one object. */
+/** A key that repeats in an object. */
 export interface RepeatedKey {
   readonly place: ConfigPath;
   readonly offset: number;
-  /** The line of the first one. */
+  /** The line of the first key. */
   readonly firstLine: number;
-  /** The first one's spelling. */
+  /** The spelling of the first key. */
   readonly first: string;
 }
 
-/** The JSON of one configuration. */
+/** The JSON of a configuration. */
 export class ConfText {
   /** The JSON. */
   readonly json: string;
@@ -75,7 +75,7 @@ export class ConfText {
     }
   }
 
-  /** Lists keys that repeat in one object, in any case. The last one wins. */
+  /** Lists keys that repeat in an object, in any case. The last value counts. */
   listRepeatedKeys(): RepeatedKey[] {
     const found: RepeatedKey[] = [];
     const visit = (node: Node | undefined, place: ConfigPath): void => {

@@ -26,7 +26,7 @@ export interface Definition {
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
   readonly text: ConfText;
-  /** Problems of a text that is not a configuration; empty if it need not be one. */
+  /** Problems of a text that is not a configuration; empty if no configuration is required. */
   readonly problems?: readonly Problem[];
 }
 
@@ -302,7 +302,7 @@ async function readObject(
 /** How many letters of an annotation's name may differ. */
 const MISSPELT = 2;
 
-/** Finds annotations that are probably meant to be one that is missing. */
+/** Finds annotations that are probably misspellings of a missing annotation. */
 function findMisspelt(
   wanted: string,
   annotations: JsonValue | undefined,

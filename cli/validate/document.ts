@@ -56,7 +56,7 @@ export function givenOf({ bytes }: NetworkConfList): Given {
 export interface ReadConf {
   /** Undefined if it is malformed. */
   readonly list: NetworkConfList | undefined;
-  /** Whether it is a bare plugin, which is the list's only one. */
+  /** Whether it is a bare plugin, which is the only plugin of the list. */
   readonly isBare: boolean;
   readonly problems: readonly Problem[];
 }

@@ -1,5 +1,5 @@
 /**
- * The keys of one plugin's configuration: unknown keys and invalid values.
+ * The keys of a plugin's configuration: unknown keys and invalid values.
  *
  * @module
  */
@@ -52,7 +52,7 @@ export interface CheckedPlugin {
   readonly folded: JsonObject;
   /** Undefined for other projects' plugins. */
   readonly own: Schema<unknown> | undefined;
-  /** The IPAM plugin's schema; undefined without one, or for another project's. */
+  /** The IPAM plugin's schema; undefined without an IPAM plugin, or for a third-party plugin. */
   readonly ipam: Schema<unknown> | undefined;
   /** What is known about the plugin; undefined if it is unknown. */
   readonly metadata: PluginMetadata | undefined;
@@ -211,7 +211,7 @@ function isCommonKey(key: string): boolean {
   return COMMON_KEYS.some((known) => known.toLowerCase() === key.toLowerCase());
 }
 
-/** Matches comments, and keys that belong to others: their domain comes before a slash. */
+/** Matches comments, and third-party keys: their domain comes before a slash. */
 function isAnnotation(key: string): boolean {
   return /^[_$/#]|[./]/.test(key);
 }

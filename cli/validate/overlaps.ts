@@ -24,7 +24,7 @@ export interface Neighbor {
 }
 
 /**
- * Lists what a network has in common with others, but should not.
+ * Lists the conflicts of a network with other networks.
  *
  * @param others Other networks of the node, in search order
  */

@@ -143,7 +143,7 @@ export async function askForErrors(
   return [];
 }
 
-/** Runs STATUS of one of this project's plugins, installed or not. */
+/** Runs STATUS of a plugin of this project, even if it is not installed. */
 async function askStatus(
   type: string,
   { list, conf }: {
@@ -191,7 +191,7 @@ function hasFiles(directory: string): boolean {
   return ifPossible(() => [...Deno.readDirSync(directory)].length > 0) === true;
 }
 
-/** Warns of a type that is nearly one of this project's. */
+/** Warns of a type that resembles the name of a plugin of this project. */
 function checkKnown(type: string, place: ConfigPath): Problem[] {
   const hint = didYouMean(type, [...pluginNames, ...programNames]);
   return hint === ""

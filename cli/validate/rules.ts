@@ -40,7 +40,7 @@ const LISTS_SINCE = "0.3.0";
 const PLUGIN_KEYS = ["type", "ipam", "capabilities", "dns", "runtimeConfig"];
 
 /**
- * Lists problems of the list itself. It may have keys that belong to others.
+ * Lists problems of the list itself. It might contain third-party keys.
  *
  * @param document Undefined if the configuration is a bare plugin
  */
@@ -195,7 +195,7 @@ function hasIpam({ conf }: PlacedPlugin): boolean {
   return Boolean(findValue(ipamOf(conf.document), "type"));
 }
 
-/** Lists problems with a chain, whose content the runtime does not see. */
+/** Lists problems with a chain: the runtime does not check its content. */
 export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
   if (conf.type !== CHAIN) return [];
   if (links.length === 0) return [errorAt([...path, "plugins"], "missing")];
@@ -228,7 +228,7 @@ export function checkIpam(
   const type = findValue(given, "type");
   if (!type) {
     const keys = Object.keys(given).filter((key) => foldKey(key) !== "type");
-    // flannel and others have one by default.
+    // flannel and other plugins have an IPAM plugin by default.
     if (
       keys.length > 0 && metadata?.ipam === "possible" &&
       metadata.runs === undefined

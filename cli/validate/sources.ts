@@ -115,7 +115,7 @@ export async function readSources(
   return sources;
 }
 
-/** One of a directory's files does not keep the others from being checked. */
+/** An invalid file of a directory does not prevent the check of the other files. */
 function describeFailure(file: string, error: unknown): Source {
   const { code, message } = toCniError(error);
   if (code === ErrorCode.Internal) throw error;

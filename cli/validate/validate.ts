@@ -154,7 +154,7 @@ export async function validateNetwork(
 /** Keys that name the host's interface of a plugin. */
 const SEGMENT_KEYS = ["master", "bridge", "vlanId"];
 
-/** The checks of one network. */
+/** The checks of a network. */
 class NetworkChecks {
   readonly problems: Problem[] = [];
   readonly types: string[] = [];
@@ -191,7 +191,7 @@ class NetworkChecks {
       })),
     );
     this.gateways.push(...listGateways(checked).flat());
-    // Nothing else matters where an IPAM plugin is in the place of another one.
+    // Further problems do not matter if an IPAM plugin is in the place of a main plugin.
     if (checked.metadata?.kind === "ipam") return;
     const found = [
       ...await checkExecutables(this.#list, checked, this.#validator),

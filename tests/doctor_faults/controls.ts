@@ -26,9 +26,9 @@ import {
 
 /** What an operator asks `cni doctor` about: the flags. */
 export interface Question {
-  /** The pod whose packets are lost. */
+  /** The pod that loses packets. */
   readonly pod: string;
-  /** The other end, with a port if one is meant. */
+  /** The other end, optionally with a port. */
   readonly to?: string;
   /** Who sends, if it is not the pod. */
   readonly from?: string;
@@ -198,7 +198,7 @@ async function attachAndDetach(
   await runtime.delNetworkList(list, conf);
 }
 
-/** DEL of the temporary container, whose namespace was deleted. */
+/** DEL of the temporary container after its namespace was deleted. */
 export function del(file = "30-more"): Control {
   return {
     text: `DEL of "${file.replace(/^\d+-/, "")}"`,

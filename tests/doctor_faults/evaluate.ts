@@ -1,6 +1,6 @@
 /**
- * Evaluates what `cni doctor` makes of a fault: whether it names the cause, and whether
- * what it says to do helps, followed to the letter.
+ * Evaluates the report of `cni doctor` about a fault: whether it names the cause, and
+ * whether its commands resolve the fault as they are printed.
  *
  * @module
  */
@@ -20,31 +20,31 @@ import type { FaultRow } from "./row.ts";
 export const CHECKED: readonly Check[] = CHECKS
   .filter(({ name }) => name !== "leftover");
 
-/** What `cni doctor` says, in part. */
+/** A part of the report of `cni doctor`. */
 interface Said {
   readonly isError: boolean;
   readonly message: string;
   readonly command: string | undefined;
 }
 
-/** What came of a fault. */
+/** The outcome of a fault. */
 export interface Outcome {
-  /** `half`: it sees that something fails, or warns of the cause. */
+  /** `half`: it reports a different error, or only warns of the cause. */
   readonly cause: "named" | "half" | "nothing";
-  /** `advice`: there is no command to run; `none`: it says that nothing is wrong. */
+  /** `advice`: there is no command to run; `none`: it reports no problem. */
   readonly fix: "works" | "fails" | "advice" | "none";
-  /** All that it said. */
+  /** The whole report. */
   readonly said: readonly Said[];
 }
 
-/** How long what works may take, and how long is waited for what fails, in ms. */
+/** Time limits of a control that works, of one that must fail, and after a fix, in ms. */
 const WORKS_MS = 10_000, FAILS_MS = 250, FIXED_MS = 3000;
-/** How long one try may take, in ms. */
+/** Time limit of an attempt, in ms. */
 const TRY_MS = 1000;
-/** How many commands one fault may take, one after another. */
+/** How many commands are run for a fault. */
 const MOST_STEPS = 6;
 
-/** Seeds a fault, asks the doctor, follows it, and fixes what is left. */
+/** Injects a fault, runs `cni doctor` and its commands, and undoes the fault. */
 export async function evaluate(
   node: FaultNode,
   row: FaultRow,
@@ -72,7 +72,7 @@ export async function evaluate(
   }
 }
 
-/** Tries until it works or the time is up. */
+/** Tries a control until it works or the time limit expires. */
 export async function comesToWork(
   node: FaultNode,
   control: Control,
@@ -84,7 +84,7 @@ export async function comesToWork(
   return false;
 }
 
-/** Runs `cni doctor`, and again for the pod whose packets are lost. */
+/** Runs `cni doctor`, and again for the pod that loses packets. */
 async function ask({ scene }: FaultNode, row: FaultRow): Promise<Said[]> {
   using node = scene.node(row.options?.(scene));
   const checks = row.fails.isCall
@@ -132,7 +132,7 @@ async function askForPod(
   ];
 }
 
-/** Does what a person would: what is said of the cause first. */
+/** Runs the printed commands as a user would, first the command of the cause. */
 async function follow(
   node: FaultNode,
   row: FaultRow,

@@ -1,5 +1,5 @@
 /**
- * A temporary node whose containers have something to talk to: each other,
+ * A temporary node whose containers reach several destinations: each other,
  * services on the node's neighbour and beyond it, and a port of the host.
  *
  * @module
@@ -46,7 +46,7 @@ const SERVED: readonly Place[] = [
   "router",
 ];
 
-/** That of the node, and of others port 80. */
+/** The node's port; all other places serve port 80. */
 export const NODE_PORT = 8000;
 const PORTS: Partial<Record<Place, number>> = { node: NODE_PORT };
 
@@ -81,7 +81,7 @@ const SETTLES = /fe80|ff00::|anycast|^# Warning|^$/;
 
 /**
  * A node with three networks. `web` is masqueraded by nftables and has IPv6; `db`
- * and `cache` are behind one bridge and not masqueraded; `shop` is masqueraded
+ * and `cache` are behind the same bridge and not masqueraded; `shop` is masqueraded
  * by iptables, and has a port of the host.
  */
 export class FaultNode implements AsyncDisposable {
@@ -212,7 +212,7 @@ export class FaultNode implements AsyncDisposable {
     );
   }
 
-  /** Describes what faults change, to see whether it is as it was. */
+  /** Describes the state that faults change, to compare it after the undo. */
   stock(): string[] {
     return [...this.#places.keys()].flatMap((place) => {
       const text = this.sh(place === "node" ? NODE_STOCK : STOCK, place);

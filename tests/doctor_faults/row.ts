@@ -11,10 +11,10 @@ import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import type { Control } from "./controls.ts";
 import type { FaultNode, Place } from "./fault_node.ts";
 
-/** Fixes what was broken, also if somebody has fixed it already. */
+/** Undoes a fault, even if a fix has removed it already. */
 export type Undo = () => void | Promise<void>;
 
-/** Breaks something. */
+/** Injects a fault. */
 export type Seed = (node: FaultNode) => Undo | Promise<Undo>;
 
 /** A fault. */
@@ -34,7 +34,7 @@ export interface FaultRow {
   readonly options?: Fault["options"];
 }
 
-/** Runs a script that breaks something, and one that fixes it; the latter may fail. */
+/** Injects a fault with a script, and undoes it with a second script, which may fail. */
 export function on(
   place: Place,
   breaks: string,
@@ -46,7 +46,7 @@ export function on(
   };
 }
 
-/** Adds a table of nftables with one chain, `c`. */
+/** Adds a table of nftables with a chain, `c`. */
 export function table(
   family: string,
   hook: string,
@@ -63,7 +63,7 @@ export function table(
   );
 }
 
-/** Breaks by `iptables` and an option such as `-A`, and deletes the rule. */
+/** Adds a rule with `iptables`, and deletes it. */
 export function iptables(
   rule: string,
   program = "iptables",
@@ -87,7 +87,7 @@ export function sysctl(
   };
 }
 
-/** Does one after another, and fixes in reverse. */
+/** Injects several faults in order, and undoes them in reverse order. */
 export function all(...seeds: readonly Seed[]): Seed {
   return async (node) => {
     const undos: Undo[] = [];
@@ -98,7 +98,7 @@ export function all(...seeds: readonly Seed[]): Seed {
   };
 }
 
-/** Has a fault that the tests of findings have, too. */
+/** Reuses a fault of the tests of findings. */
 export function known(
   faults: readonly Fault[],
   name: string,

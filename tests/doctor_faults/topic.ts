@@ -1,11 +1,11 @@
 /**
- * Faults that stop a packet or a call, and what `cni doctor` makes of each: one
- * node, on which one fault of a topic after another is seeded, shown to stop
- * something, asked about, ended by what the doctor says, and undone. Each topic has a
- * file of tests, because most of their time is spent waiting.
+ * Faults that stop a packet or a call, and the report of `cni doctor` about each. On a
+ * node, each fault of a topic is injected and shown to stop a packet or a call; then
+ * `cni doctor` and the commands that it prints run, and the fault is undone. Each topic
+ * has a file of tests, because the tests spend most of their time waiting.
  *
- * golden/doctor/faults.txt says what came out, and `CNI_DOCTOR_FAULTS=write` writes
- * it again. `CNI_DOCTOR_FAULTS=show` prints all that was said.
+ * golden/doctor/faults.txt lists the outcomes, and `CNI_DOCTOR_FAULTS=write` writes it
+ * again. `CNI_DOCTOR_FAULTS=show` prints the whole reports.
  *
  * @module
  */

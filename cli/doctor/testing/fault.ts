@@ -1,6 +1,6 @@
 /**
- * Faults of a node, for `cni doctor` to find: how they are described, and what
- * seeds them. The faults themselves are in `faults/`, a file for each topic.
+ * The description and the injection of faults that `cni doctor` finds. The faults are in
+ * `faults/`, a file for each topic.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export type Undo = () => void;
 /** Breaks something. */
 export type Seed = (scene: DoctorScene) => Undo;
 
-/** A fault: what it is, the checks that find it, the text, and how to break the node. */
+/** A fault: its name, the checks that find it, their text, and its injection. */
 export interface Fault {
   readonly name: string;
   readonly checks: readonly string[];
@@ -75,7 +75,7 @@ export function conf(name: string, text: string): Seed {
   return file(({ confDir }) => `${confDir}/${name}`, text);
 }
 
-/** Mounts a file system at a directory of the node, with what it had. */
+/** Mounts a file system at a directory of the node, and copies its files there. */
 export function mounted(
   pathOf: (scene: DoctorScene) => string,
   options: string,
@@ -93,7 +93,7 @@ export function mounted(
   };
 }
 
-/** Does one after another, and fixes in reverse. */
+/** Injects several faults in order, and undoes them in reverse order. */
 export function both(...seeds: readonly Seed[]): Seed {
   return (scene) => {
     const undos = seeds.map((seed) => seed(scene));
@@ -165,16 +165,16 @@ export function remove(path: string): void {
 }
 
 /**
- * A container that is gone. Another run of the faults at the same time has another
- * one: a process that names a container keeps it alive.
+ * A deleted container. Its ID is random, because a process that names a container, even of
+ * a concurrent run, is evidence that the container exists.
  */
 export const GONE_ID = crypto.randomUUID().replaceAll("-", "");
 
-/** Caches an attachment of a container that is gone. */
+/** Caches an attachment of a deleted container. */
 export function attachmentOfNone(scene: DoctorScene): Undo {
   const path = `${scene.cacheDir}/results/lan-fedcba9876543210-eth0`;
-  // Another container may have the address of one that is gone, even one of a
-  // concurrent test. Its links no longer exist either.
+  // A different container might have its address, even in a concurrent test. The links of
+  // a deleted container do not exist either.
   const document = JSON.parse(
     Deno.readTextFileSync(path).replaceAll("10.2.0.2/", "10.2.254.77/"),
   );
@@ -191,7 +191,7 @@ export function attachmentOfNone(scene: DoctorScene): Undo {
 }
 
 /**
- * Caches an attachment to network `net` of a container that is gone.
+ * Caches an attachment of a deleted container to network `net`.
  *
  * @param result The result of ADD
  * @returns The file's path
@@ -214,7 +214,7 @@ export function cacheAttachment(
   return cache.pathOf(key);
 }
 
-/** Writes a lease of a container that is gone. */
+/** Writes a lease of a deleted container. */
 export function leaseOfNone({ hosts }: DoctorScene): Undo {
   const path = `${hosts.directory}/leases/lan/10.2.0.200`;
   Deno.writeTextFileSync(path, `${GONE_ID}\r\neth0`);

@@ -1,6 +1,6 @@
 /**
- * A throw-away node with networks and a container on each of them, for
- * `cni doctor` to look at.
+ * A temporary node with networks and a container on each network, as a fixture of
+ * `cni doctor`.
  *
  * ```ts ignore
  * await using scene = await DoctorScene.create();
@@ -43,11 +43,11 @@ export class DoctorScene implements Disposable {
   readonly hosts: TestHosts = TestHosts.create();
   /** The node's neighbour, which is also its router. */
   readonly outside: NetNs;
-  /** The container on network `lan`; the one on `pods` is `hosts.sandbox`. */
+  /** The container on network `lan`; the container on `pods` is `hosts.sandbox`. */
   readonly other: NetNs;
   readonly confDir: string;
   readonly cacheDir: string;
-  /** Stands for /proc, as far as services are looked for there. */
+  /** Stands for /proc in the search for services. */
   readonly proc: string;
 
   private constructor() {
@@ -212,7 +212,7 @@ export class DoctorScene implements Disposable {
   }
 
   /**
-   * Runs all checks. Fails if one of them could not run.
+   * Runs all checks. Fails if a check could not run.
    *
    * @param without Names of checks to leave out
    */

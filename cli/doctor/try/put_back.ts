@@ -182,7 +182,7 @@ function listRestorations(
   const links = ifPossible(() => listSysctls(conf)) ?? [];
   return [
     ["first", FORWARDING[family], "=", "1", "0"],
-    // Writing a parameter can change others, even if its value is the same.
+    // Writing a parameter can change other parameters, even if its value is the same.
     ...links.map(forwardingOf).flatMap((key): Restoration[] => {
       const value = readIfPossible(key);
       return value === undefined ? [] : [["next", key, "!=", value, value]];

@@ -77,7 +77,7 @@ export function drawTrials(trials: readonly Trial[]): string {
   );
 }
 
-/** Draws one network below a height. */
+/** Draws a network at a vertical position. */
 function drawTrial(
   trial: Trial,
   top: number,
@@ -156,7 +156,7 @@ function drawBox(party: Party, label: string, top: number): string[] {
   ];
 }
 
-/** Draws a line for each pair: lost if one direction or family is. */
+/** Draws a line for each pair: lost if either direction or any family is lost. */
 function drawLines(attempts: readonly Reach[], top: number): string[] {
   const byPair = Map.groupBy(
     attempts,

@@ -77,7 +77,7 @@ export interface Stop {
 /** An end of an attempt. */
 export type Party = "A" | "B" | "node" | "gateway" | "outside" | "name";
 
-/** Whether one reached another. */
+/** Whether an end reached another end. */
 export interface Reach {
   readonly from: Party;
   readonly to: Party;
@@ -88,11 +88,11 @@ export interface Reach {
   readonly error: string | null;
 }
 
-/** Time limit of the calls of one network, and of DEL, in ms. */
+/** Time limit of the calls of a network, and of DEL, in ms. */
 const CALLS_MS = 60_000, DEL_MS = 30_000;
 const IFNAME = "eth0";
 
-/** Tests a network, and always detaches what it attached. */
+/** Tests a network, and always detaches the test's namespaces. */
 export async function runTrial(
   network: ConfiguredNetwork,
   options: NodeReaderOptions,
@@ -122,7 +122,7 @@ export async function runTrial(
   using a = NetNs.create();
   using b = NetNs.create();
   const id = crypto.randomUUID().slice(0, 8);
-  // One address, or one VLAN, is enough for one container.
+  // An address or a VLAN is enough for one container.
   const isForOne = listStatic(network).length > 0 || hasVlan(network);
   const places = isForOne ? [a] : [a, b];
   const ends = places.map((netns, at): RuntimeConf => ({
@@ -266,7 +266,7 @@ const PARTIES = {
   "name server": "name",
 } as const;
 
-/** Makes one attempt of the probes of each pair. */
+/** Sends the probes of each pair once. */
 function listAttempts(probed: readonly Probed[]): Reach[] {
   const pairs = Map.groupBy(
     probed,
@@ -309,7 +309,7 @@ function listStops(probed: readonly Probed[]): Stop[] {
   return [...stops.values()];
 }
 
-/** Lists the addresses that a network has for one container. */
+/** Lists the addresses that a network has for a container. */
 function listStatic({ plugins }: ConfiguredNetwork): string[] {
   return plugins.flatMap((conf) => {
     const { ipamTraits } = METADATA.get(ipamTypeOf(conf.document) ?? "") ?? {};

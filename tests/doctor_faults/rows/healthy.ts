@@ -16,7 +16,7 @@ export interface HealthyRow {
   readonly needs?: Needs;
 }
 
-/** Runs commands of iptables, one a line, and takes all tables away that had none before. */
+/** Runs commands of iptables, one per line, and deletes the tables that did not exist before. */
 function rules(lines: string, more = "true", undo = "true"): Seed {
   const saved = "${SAVED}iptables";
   const commands = lines.trim().split("\n").map((line) => `iptables ${line}`);
@@ -30,7 +30,7 @@ function rules(lines: string, more = "true", undo = "true"): Seed {
   );
 }
 
-/** Runs commands of the legacy iptables, one a line, and deletes all rules of the table. */
+/** Runs commands of the legacy iptables, one per line, and deletes all rules of the table. */
 function legacyRules(lines: string): Seed {
   const commands = lines.trim().split("\n")
     .map((line) => `iptables-legacy ${line}`);
@@ -467,7 +467,7 @@ export const HEALTHY: readonly HealthyRow[] = [
     seed({ scene }): () => void {
       const path = `${scene.cacheDir}/results/pods-y-eth0`;
       Deno.writeTextFileSync(path, "");
-      // However long the others take.
+      // Later than the end of all other rows.
       const later = new Date(Date.now() + 3_600_000);
       Deno.utimeSync(path, later, later);
       return () => Deno.removeSync(path);

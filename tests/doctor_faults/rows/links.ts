@@ -251,7 +251,7 @@ const uncut = (place: "web" | "cache"): Seed =>
     "ip link set eth0 gso_max_segs 65535",
   );
 
-/** What a link may send, and what it does send. */
+/** The largest packet of a link, and the packets that it sends. */
 const TRAFFIC: readonly FaultRow[] = [
   {
     name: "a path with a smaller MTU than its links",
