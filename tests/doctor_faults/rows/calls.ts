@@ -60,8 +60,9 @@ const STOPS: Readonly<Record<string, Control>> = {
 const noRest: Seed = ({ scene }) => {
   const remove = (): string =>
     scene.sh(
-      `rm -rf ${scene.hosts.directory}/leases/more; ip link set out0 mtu 1500; ` +
-        "ip link del br9 2>/dev/null || true",
+      // cni install also installs the tool.
+      `rm -rf ${scene.hosts.directory}/leases/more ${scene.hosts.path}/cni; ` +
+        "ip link set out0 mtu 1500; ip link del br9 2>/dev/null || true",
     );
   remove();
   return () => void remove();
@@ -95,9 +96,7 @@ const lostPlugin: Seed = async (node) => {
   await scene.attach("30-more", netns, BRIEF, "brief");
   await Deno.rename(plugin, kept);
   return async () => {
-    // cni install also installs the tool.
-    const tool = `${scene.hosts.path}/cni`;
-    scene.sh(`rm -f ${tool}; test ! -e ${kept} || mv ${kept} ${plugin}`);
+    scene.sh(`test ! -e ${kept} || mv ${kept} ${plugin}`);
     using own = scene.node();
     const list = own.networks.find(({ name }) => name === "more")?.list;
     if (list !== undefined) {
