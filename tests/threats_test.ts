@@ -318,6 +318,18 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "readStart() reads as much as it may",
     ],
     [
+      "a container's resolv.conf, or a runtime's configuration, leads to a device or a pipe",
+      "nothing but regular files is opened",
+      "ffi/file/untrusted_file_test.ts",
+      "readUntrusted() opens nothing but regular files",
+    ],
+    [
+      "a user's process has the name of a runtime, and limits or files of its own",
+      "`cni doctor` reads only files of root's runtimes",
+      "cli/doctor/runtimes_test.ts",
+      "cni doctor reads only files of root's runtimes",
+    ],
+    [
       "a user's process has the environment of a plugin, so that orphans are kept",
       "only processes of root count as plugins",
       "plugins/parts/evidence/processes_test.ts",

@@ -18,7 +18,8 @@ import {
   SHIM_DIRECTORY,
   SocketKey,
 } from "../../daemon/wire/daemon_socket.ts";
-import { ifPossible, isTaken } from "../../base/files/io.ts";
+import { isTaken } from "../../base/files/io.ts";
+import { readStart } from "../../base/process/process_files.ts";
 import { fileExists } from "../../ffi/socket/unix_stream.ts";
 import { type NodeDaemon, type ReasonRow } from "../node/node_daemon.ts";
 import {
@@ -212,7 +213,7 @@ async function findIdle(node: NodeReader): Promise<Findings> {
   const daemon = await node.daemonAt(daemonSocket).catch(() => undefined);
   if (daemon?.is !== "running") return [];
   const off = listRuntimes(node).filter(({ pid }) =>
-    readEnvironment(node, pid).split("\0")
+    readStart(`${node.proc}/${pid}/environ`).split("\0")
       .some((variable) => variable.startsWith(`${NO_DAEMON}=`))
   );
   const [service] = off;
@@ -251,12 +252,6 @@ async function findIdle(node: NodeReader): Promise<Findings> {
       look: node.cni("networks"),
     },
   )];
-}
-
-/** Reads the environment of a process; "" if it may not be read. */
-function readEnvironment({ proc }: NodeReader, pid: number): string {
-  return ifPossible(() => Deno.readTextFileSync(`${proc}/${pid}/environ`)) ??
-    "";
 }
 
 /** Reports whether callers have stopped asking the daemon at a socket. */

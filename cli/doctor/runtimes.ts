@@ -16,6 +16,8 @@ import {
 } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { findFileId } from "../../base/files/same_file.ts";
+import { readStart } from "../../base/process/process_files.ts";
+import { readUntrusted } from "../../ffi/file/untrusted_file.ts";
 
 /** The main configuration of a runtime, and the directory of its drop-ins. */
 const FILES: Readonly<
@@ -95,7 +97,7 @@ interface ConfigurationFile {
  * @param directory The process in /proc
  */
 function readFiles(directory: string, name: string): ConfigurationFile[] {
-  const words = (readText(`${directory}/cmdline`) ?? "").split("\0");
+  const words = readStart(`${directory}/cmdline`).split("\0");
   const usual = FILES[name];
   const main = findOption(words, ["-c", "--config"]) ?? usual?.main;
   const dropIns = findOption(words, ["-d", "--config-dir"]) ?? usual?.dropIns;
@@ -106,7 +108,9 @@ function readFiles(directory: string, name: string): ConfigurationFile[] {
   ];
   const files = new Map<string, ConfigurationFile>();
   for (const path of pending) {
-    const text = files.has(path) ? undefined : readText(root + path);
+    const text = files.has(path)
+      ? undefined
+      : ifPossible(() => readUntrusted(root + path));
     if (text === undefined) continue;
     files.set(path, { path, text });
     const [, imports = ""] = IMPORTS.exec(text) ?? [];
@@ -223,8 +227,9 @@ interface Service {
 }
 
 /**
- * Lists the running services that start plugins on this node. One in another network
- * namespace is of another node, such as one that is a container.
+ * Lists the running services of root that start plugins on this node: any user can name
+ * a process. One in another network namespace is of another node, such as one that is a
+ * container.
  */
 export function listRuntimes(
   { proc, hostNetns }: Pick<NodeReader, "proc" | "hostNetns">,
@@ -233,12 +238,15 @@ export function listRuntimes(
   const entries = ifPossible(() => [...Deno.readDirSync(proc)]) ?? [];
   return entries.filter(({ name }) => /^\d+$/.test(name)).flatMap(
     ({ name: pid }) => {
-      const name = readText(`${proc}/${pid}/comm`)?.trim() ?? "";
+      const name = readStart(`${proc}/${pid}/comm`).trim();
       if (!RUNTIMES.includes(name)) return [];
+      if (ifPossible(() => Deno.statSync(`${proc}/${pid}`))?.uid !== 0) {
+        return [];
+      }
       // Only root may look.
       const netns = findFileId(`${proc}/${pid}/ns/net`) ?? own;
       if (netns !== own) return [];
-      const groups = readText(`${proc}/${pid}/cgroup`) ?? "";
+      const groups = readStart(`${proc}/${pid}/cgroup`);
       const [, unit = name] = /\/([^/\n]+\.service)(?:\/|$)/m.exec(groups) ??
         [];
       return [{ pid: Number(pid), name, unit }];
@@ -260,7 +268,7 @@ function findProcessLimits(
   { proc }: Pick<NodeReader, "proc">,
   { pid, name, unit }: Service,
 ): Finding[] {
-  const lines = readText(`${proc}/${pid}/limits`)?.split("\n") ?? [];
+  const lines = readStart(`${proc}/${pid}/limits`).split("\n");
   return LIMITS.flatMap((limit) => {
     const line = lines.find((line) => line.startsWith(limit.name));
     const soft = line?.slice(limit.name.length).trim().split(/\s+/)[0];
@@ -286,13 +294,15 @@ function findMemoryLimit(
   { proc }: Pick<NodeReader, "proc">,
   { pid, name, unit }: Service,
 ): Finding[] {
-  const group = readText(`${proc}/${pid}/cgroup`)
-    ?.split("\n").find((line) => line.startsWith("0::"))?.slice(3);
+  const group = readStart(`${proc}/${pid}/cgroup`)
+    .split("\n").find((line) => line.startsWith("0::"))?.slice(3);
   if (group === undefined) return [];
+  const path = `/sys/fs/cgroup${group}/memory.max`;
+  const device = ifPossible(() => Deno.statSync("/sys/fs/cgroup"))?.dev;
   const text =
-    readText(`${proc}/${pid}/root/sys/fs/cgroup${group}/memory.max`) ??
-      readText(`/sys/fs/cgroup${group}/memory.max`);
-  const value = Number(text?.trim() ?? "max");
+    ifPossible(() => readUntrusted(`${proc}/${pid}/root${path}`, device)) ||
+    ifPossible(() => readUntrusted(path, device));
+  const value = Number(text?.trim() || "max");
   if (Number.isNaN(value) || value >= LEAST_MEMORY) return [];
   return [
     error(
@@ -301,10 +311,6 @@ function findMemoryLimit(
       { command: shell`systemctl set-property ${unit} MemoryMax=infinity` },
     ),
   ];
-}
-
-function readText(path: string): string | undefined {
-  return ifPossible(() => Deno.readTextFileSync(path));
 }
 
 /** Checks of limits. */

@@ -8,6 +8,7 @@
 
 import { ifPossible, readTextFile } from "../../base/files/io.ts";
 import { findValue, objectOf } from "../../base/json/json.ts";
+import { readUntrusted } from "../../ffi/file/untrusted_file.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { parseResolvConf } from "../../ipam/host_local/inspect.ts";
 import { type NodeReader, oncePerNode } from "../node/node_reader.ts";
@@ -224,7 +225,10 @@ function listNameServers(node: NodeReader, subject: ProbeEndpoint): Ip[] {
   const own = findProcess(node, netns);
   const ofNetwork = attachment && resultOf(attachment)?.dns.nameservers || [];
   const texts = own !== undefined
-    ? readServers(`${node.proc}/${own}/root/etc/resolv.conf`)
+    ? readServers(
+      `${node.proc}/${own}/root/etc/resolv.conf`,
+      readUntrusted,
+    )
     : ofNetwork.length > 0
     ? ofNetwork
     // Without masquerading, the node's name servers might have no route back.
@@ -236,9 +240,11 @@ function listNameServers(node: NodeReader, subject: ProbeEndpoint): Ip[] {
     .slice(0, 1);
 }
 
-function readServers(path: string): readonly string[] {
-  return parseResolvConf(ifPossible(() => readTextFile(path)) ?? "")
-    .nameservers;
+function readServers(
+  path: string,
+  read: (path: string) => string = readTextFile,
+): readonly string[] {
+  return parseResolvConf(ifPossible(() => read(path)) ?? "").nameservers;
 }
 
 /** Finds a process in a namespace that is not the node's. */

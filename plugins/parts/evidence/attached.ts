@@ -84,7 +84,7 @@ function listOnHost(
         .map(({ destination }) => destination.ip)
       : addressesOf(entry);
     const isConfirmed = known.length > 0;
-    const ips = isConfirmed ? known : listPeerIps(host, link);
+    const ips = isConfirmed ? known : listPeerIps(hostNetns, link);
     return [{ ...owner, ips, isConfirmed }];
   });
 }
@@ -113,17 +113,22 @@ function listInside(
   return confirmed.length > 0 ? confirmed : found.slice(0, 1);
 }
 
-/** Lists the addresses of a veth's other end; none if it is in no other namespace. */
+/**
+ * Lists the addresses of a veth's other end; none if it is in no other namespace, or has
+ * too many.
+ */
 function listPeerIps(
-  host: Rtnl,
+  hostNetns: string,
   { kind, linkIndex: ifindex, linkNetnsId: nsid = -1 }: Link,
 ): Ip[] {
   if (kind !== "veth" || ifindex === undefined || nsid < 0) return [];
+  // The container chooses how many: a socket with a limit, for one list.
+  using host = Rtnl.openUntrusted(hostNetns);
   try {
     return listIps(host, { ifindex, nsid });
   } catch (error) {
     // The container or its link has ended, or the kernel is older than 4.20.
-    if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return [];
+    if (isErrno(error, "EINVAL", "EACCES", "ENODEV", "EMSGSIZE")) return [];
     throw error;
   }
 }
