@@ -318,6 +318,18 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "readStart() reads as much as it may",
     ],
     [
+      "a process has half a million descriptors",
+      "they are counted instead of listed",
+      "plugins/parts/evidence/processes_test.ts",
+      "evidence: descriptors are found in a large table",
+    ],
+    [
+      "many short names in long command lines and environments",
+      "names are copied, so that the rest does not stay in memory",
+      "base/process/process_files_test.ts",
+      "copyText() does not keep the whole text in memory",
+    ],
+    [
       "a container's resolv.conf, or a runtime's configuration, leads to a device or a pipe",
       "nothing but regular files is opened",
       "ffi/file/untrusted_file_test.ts",

@@ -61,6 +61,13 @@ export async function readLines(
   return length;
 }
 
+/**
+ * Copies a part of a text. Otherwise the whole text stays in memory as long as the part.
+ */
+export function copyText(part: string): string {
+  return new TextDecoder().decode(new TextEncoder().encode(part));
+}
+
 /** Returns the beginning of the buffer, which the next reader uses again. */
 function bufferOf(length: number): Uint8Array<ArrayBuffer> {
   if (buffer.length < length) buffer = new Uint8Array(length);

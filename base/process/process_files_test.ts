@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { readLines, readStart } from "./process_files.ts";
+import { copyText, readLines, readStart } from "./process_files.ts";
 
 const LINES = Array.from({ length: 20_000 }, (_, number) => `line ${number}`);
 const TEXT = `${LINES.join("\n")}\n`;
@@ -39,4 +39,17 @@ Deno.test("readLines() reads as much as it may", async () => {
     assertEquals([length, lines], [100_000, whole]);
   });
   assertEquals(await list("/proc/0/mountinfo", 100), [0, []]);
+});
+
+Deno.test("copyText() does not keep the whole text in memory", () => {
+  const bytes = new Uint8Array(1024 * 1024).fill("x".charCodeAt(0));
+  const read = (number: number): string =>
+    new TextDecoder().decode(bytes) + String(number);
+  const before = Deno.memoryUsage().heapUsed;
+  const parts = Array.from(
+    { length: 500 },
+    (_, number) => copyText(read(number).slice(0, 100)),
+  );
+  const used = Deno.memoryUsage().heapUsed - before;
+  assertEquals([parts.length, used < 100 * 1024 * 1024], [500, true]);
 });

@@ -11,7 +11,11 @@ import { yieldToEventLoop } from "../../../base/deadline.ts";
 import { describeError } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import { fileIdOf, findFileId } from "../../../base/files/same_file.ts";
-import { readLines, readStart } from "../../../base/process/process_files.ts";
+import {
+  copyText,
+  readLines,
+  readStart,
+} from "../../../base/process/process_files.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import { isMissingNetns } from "../../../ffi/netns.ts";
 import { OWN_NETNS } from "../../../ffi/own_netns.ts";
@@ -76,6 +80,8 @@ const WORD = new RegExp(`[\\w.-]{${LONG_ID},}`, "g");
 const MOST_CHARACTERS = 8 * 1024 * 1024;
 /** How much is read of an environment, to whose end runtimes add their variables. */
 const MOST_ENVIRONMENT = 1024 * 1024;
+/** How many names of descriptors are listed together. */
+const MOST_NAMES = 16_384;
 /** How much is read of the mounts of one namespace, and of all, in bytes. */
 const MOST_MOUNTS = 16 * 1024 * 1024, MOST_MOUNTS_IN_ALL = 16 * MOST_MOUNTS;
 
@@ -94,7 +100,8 @@ export async function readProcesses(): Promise<Processes> {
     const path = `/proc/${name}/ns/net`;
     const id = findIdOrRefuse(path);
     if (id !== undefined && !namespaces.has(id)) namespaces.set(id, path);
-    for (const held of listEntries(`/proc/${name}/fd`)) {
+    const status = readStart(`/proc/${name}/status`);
+    for (const held of listDescriptors(name, status)) {
       await yieldToEventLoop();
       const heldId = findHeldId(held);
       if (heldId !== undefined && !namespaces.has(heldId)) {
@@ -106,10 +113,9 @@ export async function readProcesses(): Promise<Processes> {
       for (const [word] of readStart(`/proc/${name}/${file}`).matchAll(WORD)) {
         if (characters > MOST_CHARACTERS || words.has(word)) continue;
         characters += word.length;
-        words.add(word);
+        words.add(copyText(word));
       }
     }
-    const status = readStart(`/proc/${name}/status`);
     areAll ||= OF_NODES.test(/^Name:\t(.*)$/m.exec(status)?.[1] ?? "");
     if (!isOfRoot(status)) continue;
     const mountId = findFileId(`/proc/${name}/ns/mnt`);
@@ -170,7 +176,7 @@ function findPlugin(
   const command = find("CNI_COMMAND"), container = find("CNI_CONTAINERID");
   return command === undefined || container === undefined
     ? undefined
-    : { command, container };
+    : { command: copyText(command), container: copyText(container) };
 }
 
 function listPids(): string[] {
@@ -196,9 +202,22 @@ function findIdOrRefuse(path: string): string | undefined {
   }
 }
 
-function listEntries(directory: string): string[] {
-  const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
-  return entries.map(({ name }) => `${directory}/${name}`);
+/**
+ * Lists the paths of a process's descriptors. A list of half a million names would take
+ * 100 MiB: those of large tables are counted instead, also numbers that are not open.
+ *
+ * @param status The process's file in /proc
+ */
+function* listDescriptors(pid: string, status: string): Generator<string> {
+  const directory = `/proc/${pid}/fd`;
+  const slots = Number(/^FDSize:\t(\d+)$/m.exec(status)?.[1] ?? 0);
+  if (slots > MOST_NAMES) {
+    for (let fd = 0; fd < slots; fd++) yield `${directory}/${fd}`;
+    return;
+  }
+  for (const { name } of ifPossible(() => Deno.readDirSync(directory)) ?? []) {
+    yield `${directory}/${name}`;
+  }
 }
 
 /** Returns the network namespace that a descriptor of a process holds, if it is one. */
@@ -234,7 +253,8 @@ async function readMounts(directories: Iterable<string>): Promise<Mounts> {
       const [, , , name = "", point = ""] = line.split(" ", 5);
       if (!name.startsWith("net:[")) return;
       hasAny = true;
-      const id = idOf(name), path = root + unescapePath(point);
+      const id = copyText(idOf(name));
+      const path = copyText(root + unescapePath(point));
       // What is mounted over it has another ID.
       if (!mounted.has(id) && findFileId(path) === id) mounted.set(id, path);
     });

@@ -3,6 +3,7 @@
 /** The search for living containers, among processes that try to stop or mislead it. */
 
 import { assertEquals } from "@std/assert";
+import { findFileId } from "../../../base/files/same_file.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
@@ -38,6 +39,10 @@ class Program implements AsyncDisposable {
     reader.releaseLock();
     assertEquals(new TextDecoder().decode(value), "ready\n");
     return new Program(child);
+  }
+
+  get pid(): number {
+    return this.#child.pid;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -122,6 +127,18 @@ rootTest("evidence: only root's processes are running plugins", async () => {
       .map(({ container }) => container),
     [ofRoot],
   );
+});
+
+rootTest("evidence: descriptors are found in a large table", async () => {
+  await using program = await Program.start(
+    `ulimit -n 18000
+     exec bash -c 'exec 17000< /proc/self/ns/net &&
+       exec nsenter --net=/proc/$PPID/ns/net sh -c "${WAIT}"'`,
+    { by: ["unshare", "-n"] },
+  );
+  const held = `/proc/${program.pid}/fd/17000`;
+  const { namespaces } = await readProcesses();
+  assertEquals(namespaces.get(findFileId(held) ?? ""), held);
 });
 
 rootTest("evidence: only the beginning of a command line is read", async () => {
