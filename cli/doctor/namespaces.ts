@@ -74,7 +74,7 @@ function findNamespace(
     ) ?? {};
   for (const path of paths) {
     const isOwn = ifPossible(() => {
-      using rtnl = Rtnl.open(path);
+      using rtnl = Rtnl.openUntrusted(path);
       const link = rtnl.link.find(ifName);
       if (link === undefined || mac === undefined) return false;
       const addresses = rtnl.address.list({ ifindex: link.index });
