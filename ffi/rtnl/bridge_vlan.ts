@@ -9,14 +9,19 @@ import { AF_BRIDGE } from "./constants.ts";
 import {
   delBridgePort,
   getBridgePort,
+  linkHeader,
   newBridgePort,
   setBridgePort,
 } from "./link_message.ts";
 
 /** Source: include/uapi/linux/if_bridge.h `BRIDGE_VLAN_INFO_*`. */
 const PVID = 0x2, UNTAGGED = 0x4, RANGE_BEGIN = 0x8, RANGE_END = 0x10;
-/** Source: include/uapi/linux/rtnetlink.h. */
-const RTEXT_FILTER_BRVLAN = 2;
+/**
+ * Has the kernel list ranges instead of each VLAN.
+ *
+ * Source: include/uapi/linux/rtnetlink.h.
+ */
+const RTEXT_FILTER_BRVLAN_COMPRESSED = 4;
 
 /** A range of a port's VLANs. */
 export interface PortVlans {
@@ -63,19 +68,21 @@ export class BridgeVlanRequests {
     this.#socket.request(delBridgePort, requestOf(index, vlans));
   }
 
-  /** Lists the VLANs of a port. */
+  /**
+   * Lists the VLANs of a port, each for itself. The kernel reports all ports of all
+   * bridges.
+   */
   list(index: number): PortVlans[] {
-    const parts = this.#socket.dump(getBridgePort, {
-      header: { family: AF_BRIDGE },
-      attributes: { extendedMask: RTEXT_FILTER_BRVLAN },
-    }, newBridgePort).filter(({ header }) => header.index === index);
-    return parts.flatMap(({ attributes }) => attributes.vlans ?? [])
-      .map(({ id = 0, flags = 0 }) => ({
-        first: id,
-        last: id,
-        isPvid: (flags & PVID) !== 0,
-        isUntagged: (flags & UNTAGGED) !== 0,
-      }));
+    const parts = this.#socket.dump(
+      getBridgePort,
+      {
+        header: { family: AF_BRIDGE },
+        attributes: { extendedMask: RTEXT_FILTER_BRVLAN_COMPRESSED },
+      },
+      newBridgePort,
+      (body) => linkHeader.decode(body).index === index,
+    );
+    return parts.flatMap(({ attributes }) => expand(attributes.vlans ?? []));
   }
 }
 
@@ -90,4 +97,24 @@ function requestOf(
   ];
   const header = { family: AF_BRIDGE, index };
   return { header, attributes: { vlans } };
+}
+
+/** Lists each VLAN of ranges. A range is two entries, its ends. */
+function expand(
+  infos: readonly { readonly id?: number; readonly flags?: number }[],
+): PortVlans[] {
+  let begin: number | undefined;
+  return infos.flatMap(({ id = 0, flags = 0 }) => {
+    if (flags & RANGE_BEGIN) {
+      begin = id;
+      return [];
+    }
+    const from = flags & RANGE_END ? begin ?? id : id;
+    return Array.from({ length: id - from + 1 }, (_, at) => ({
+      first: from + at,
+      last: from + at,
+      isPvid: (flags & PVID) !== 0,
+      isUntagged: (flags & UNTAGGED) !== 0,
+    }));
+  });
 }

@@ -8,6 +8,8 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
+import type { RawMessage } from "../netlink/message.ts";
+import { observeNetlink } from "../netlink/observer.ts";
 import { BridgeVlanRequests, type PortVlans } from "./bridge_vlan.ts";
 import type { Link } from "./link.ts";
 import { Rtnl } from "./mod.ts";
@@ -109,6 +111,27 @@ test("BridgeVlanRequests.list() knows ports with all VLANs, and their neighbours
   for (const { index } of [before, after]) {
     assertEquals(requests.list(index).map(({ first }) => first), [1]);
   }
+});
+
+test("BridgeVlanRequests.list() receives ranges, and keeps one port's", (fixture) => {
+  const { requests, port } = fixture;
+  for (const name of ["port1", "port2", "port3"]) {
+    requests.add(fixture.addPort(name).index, { first: 2, last: 4094 });
+  }
+  requests.add(port.index, { first: 2, last: 4000 });
+  const kept: RawMessage[] = [];
+  observeNetlink((_, work) => {
+    const outcome = work();
+    kept.push(...outcome as RawMessage[]);
+    return outcome;
+  });
+  try {
+    assertEquals(requests.list(port.index).length, 4000);
+  } finally {
+    observeNetlink(undefined);
+  }
+  const bytes = kept.map(({ body }) => body.length);
+  assertEquals([bytes.length, Math.max(...bytes) < 500], [1, true], `${bytes}`);
 });
 
 test("BridgeVlanRequests says why the kernel refuses", (fixture) => {

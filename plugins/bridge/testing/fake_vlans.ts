@@ -11,6 +11,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { NetlinkSocket } from "../../../ffi/netlink/socket.ts";
+import { linkHeader } from "../../../ffi/rtnl/link_message.ts";
+import type { Bytes } from "../../../net/bytes.ts";
 
 /** Source: include/uapi/linux/if_bridge.h `BRIDGE_VLAN_INFO_*`. */
 const PVID = 2, UNTAGGED = 4, RANGE_BEGIN = 8, RANGE_END = 16;
@@ -29,6 +31,14 @@ interface LinkRequest {
   // deno-lint-ignore no-explicit-any -- whatever the request has
   readonly attributes?: any;
 }
+
+/** What a list is asked for with. */
+type DumpArgs = [
+  type: unknown,
+  body: unknown,
+  answers: unknown,
+  isMeant: (body: Bytes) => boolean,
+];
 
 /** The VLANs of all ports, each with the default one at first. */
 export class FakeBridgeVlans {
@@ -63,7 +73,7 @@ export class FakeBridgeVlans {
     const socket = {
       request: ({ name }: { name: string }, request: LinkRequest): unknown[] =>
         this.change(name, request),
-      dump: (): unknown[] => this.dump(),
+      dump: (...[, , , isMeant]: DumpArgs): unknown[] => this.dump(isMeant),
     };
     return socket as unknown as NetlinkSocket;
   }
@@ -86,12 +96,14 @@ export class FakeBridgeVlans {
   }
 
   /** Replies to a request to list the ports. */
-  dump(): unknown[] {
-    return Array.from({ length: 64 }, (_, at) => at + 1).flatMap((index) => [
-      { header: { index }, attributes: { vlans: this.#infosOf(index) } },
-      // For the bridge itself, or a link without VLANs.
-      { header: { index }, attributes: {} },
-    ]);
+  dump(isMeant: DumpArgs[3]): unknown[] {
+    return Array.from({ length: 64 }, (_, at) => at + 1)
+      .filter((index) => isMeant(linkHeader.encode({ index })))
+      .flatMap((index) => [
+        { header: { index }, attributes: { vlans: this.#infosOf(index) } },
+        // For the bridge itself, or a link without VLANs.
+        { header: { index }, attributes: {} },
+      ]);
   }
 
   #portOf(index: number): Map<number, number> {
@@ -153,11 +165,13 @@ export class BridgeVlansInstead implements Disposable {
         type: { name: string },
         body: LinkRequest,
         answers: unknown,
+        isMeant: DumpArgs[3],
       ): unknown[] {
         const isOfPorts = body.header.family === AF_BRIDGE &&
           type.name === "RTM_GETLINK";
-        if (isOfPorts) return table.dump();
-        return dump.call(this, type as never, body as never, answers as never);
+        if (isOfPorts) return table.dump(isMeant);
+        const args = [type as never, body as never, answers as never] as const;
+        return dump.call(this, ...args, isMeant);
       },
     };
     Object.assign(NetlinkSocket.prototype, methods);
