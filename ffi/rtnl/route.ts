@@ -23,7 +23,9 @@ import { delRoute, getRoute, newRoute } from "./route_message.ts";
 export type { Route } from "./route_body.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
-const RTM_F_CLONED = 0x200, RTM_F_FIB_MATCH = 0x2000;
+const RTM_F_CLONED = 0x200,
+  RTM_F_LOOKUP_TABLE = 0x1000,
+  RTM_F_FIB_MATCH = 0x2000;
 /** Answers for an address without a route, or with one that refuses packets. */
 const NO_ROUTE = ["ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES"] as const;
 
@@ -211,6 +213,7 @@ export class RouteRequests {
       family: addressFamily(destination.family),
       destinationLength: destination.bitLength,
       sourceLength: source?.bitLength ?? 0,
+      flags: tableFlag(destination),
     };
     const attributes = { destination, source, iif: inputIndex };
     const answer = this.#socket.get(getRoute, { header, attributes }, newRoute);
@@ -228,7 +231,7 @@ export class RouteRequests {
     const header = {
       family: addressFamily(destination.family),
       destinationLength: destination.bitLength,
-      flags: RTM_F_FIB_MATCH,
+      flags: RTM_F_FIB_MATCH | tableFlag(destination),
     };
     try {
       return RouteEntry.from(
@@ -256,4 +259,12 @@ export class RouteRequests {
       throw error;
     }
   }
+}
+
+/**
+ * Has the kernel name the table of an IPv4 route; otherwise it always names the main
+ * table. For IPv6 it always names the route's table, and refuses the flag.
+ */
+function tableFlag({ family }: Ip): number {
+  return family === 4 ? RTM_F_LOOKUP_TABLE : 0;
 }

@@ -490,3 +490,35 @@ rootTest("RouteRequests throws what the kernel says", async (t) => {
     }, (verb) => `${verb}(), ${name}`);
   }
 });
+
+rootTest(
+  "RouteRequests names the table of the route that it looks up",
+  async (t) => {
+    const rows: [name: string, destination: string, table: number][] = [
+      ["IPv4", "10.9.0.1", 100],
+      ["IPv4, a table of more than eight bits", "10.8.0.1", 5000],
+      ["IPv4, main", "10.0.0.2", 254],
+      ["IPv4, local", "10.0.0.1", 255],
+      ["IPv6", "2001:db8:9::1", 100],
+    ];
+    await eachRow(t, rows, ([, destination, table]) => {
+      using fixture = new Fixture();
+      runIn(
+        fixture.hosts.host,
+        "sh",
+        "-ec",
+        `ip rule add to 10.9.0.0/16 table 100
+       ip route add 10.9.0.0/16 via 10.0.0.2 table 100
+       ip rule add to 10.8.0.0/16 table 5000
+       ip route add 10.8.0.0/16 via 10.0.0.2 table 5000
+       ip -6 rule add to 2001:db8:9::/48 table 100
+       ip -6 route add 2001:db8:9::/48 dev veth0 table 100`,
+      );
+      const ip = Ip.parse(destination);
+      assertEquals([
+        fixture.route.lookUp({ destination: ip }).table,
+        fixture.route.findMatch(ip)?.table,
+      ], [table, table]);
+    }, ([name]) => name);
+  },
+);
