@@ -244,7 +244,7 @@ export function pick(...names: readonly FlagName[]): FlagTable {
   return Object.fromEntries(names.map((name) => [name, FLAGS[name]]));
 }
 
-/** Flags that answer a question of `cni init`; with any of them, nothing is asked. */
+/** Flags that answer a question of `cni init`; with any of them, the command does not prompt. */
 export const INIT_ANSWERS = [
   "name",
   "type",

@@ -48,13 +48,13 @@ export async function add(call: CniCall): Promise<Output> {
   const { signal } = call;
   refuseMissing(netns, directories);
   refuseLate(call);
-  // Lock before reading the cache: another call may be attaching it right now.
+  // Lock before reading the cache: another call might be attaching it.
   const log = createLog({ command: "add" }, call.onStderr);
   using _lock = await createLocks(directories)
     .lockContainer(conf.containerId, { signal, log });
   const runtime = createRuntime(call, directories);
   refuseAttached(directories, list.name, conf);
-  // Throws if a file that may be this attachment's cannot be read.
+  // Throws if a file that might belong to this attachment cannot be read.
   runtime.findCachedConfig(list, conf);
   const adding = { call, directories, runtime, list, conf, undoTimeoutMs };
   const json = arrangeResult(await addOrUndo(adding));
@@ -184,7 +184,7 @@ async function undo(
 }
 
 function tellOfUndo({ flags, onStderr }: CniCall, timeoutMs: number): void {
-  // Scripts that use --json may capture stderr together with stdout.
+  // Scripts that use --json might capture stderr together with stdout.
   if (flags.json) return;
   const limit = timeoutMs === 0
     ? ""

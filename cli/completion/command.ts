@@ -1,6 +1,6 @@
 /**
- * `cni completion`: prints a script with which a shell asks the tool for the
- * words that may follow.
+ * `cni completion`: prints a script with which a shell requests the words
+ * that can follow from the tool.
  *
  * @module
  */
@@ -35,14 +35,14 @@ export async function completion(
   return { json: { shell, script: text }, text };
 }
 
-/** Words with descriptions, or a kind of words that the shell itself knows. */
+/** Words with descriptions, or a kind of words that the shell itself completes. */
 interface Completion {
   readonly words?: Readonly<Record<string, string>>;
   readonly kind?: "file" | "directory" | "command";
 }
 
 /**
- * Prints the words that may come next, one per line, with a tab and their
+ * Prints the words that can come next, one per line, with a tab and their
  * description, or the kind of words: `:file`, `:directory` or `:command`.
  *
  * The arguments are the words of the command line, up to the word at the cursor.

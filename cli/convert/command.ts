@@ -203,7 +203,7 @@ function write(
   target: string,
   text: string,
 ): Output {
-  // An existing list may keep its file name, whatever that is.
+  // An existing list keeps its file name.
   if (before.isBare || target !== file) checkTarget(target);
   if (!isDone || target !== file) writeTarget(target, text);
   const { plugins } = after.list;

@@ -417,7 +417,7 @@ function keyOf(
   return JSON.stringify([containerId, network, ifName]);
 }
 
-/** Reports whether removals may concern attachments. */
+/** Reports whether removals might concern attachments. */
 function concern(
   removals: Removals | undefined,
   attachments: readonly NodeAttachment[],

@@ -57,7 +57,10 @@ export async function del(call: CniCall): Promise<Output> {
   };
 }
 
-/** Reports whether the attachment is cached. An unreadable file counts, because it may be the attachment's. */
+/**
+ * Reports whether the attachment is cached. An unreadable file counts, because it might
+ * belong to the attachment.
+ */
 function isAttached(
   runtime: NetworkRuntime,
   name: string,

@@ -72,7 +72,7 @@ function findBroken(node: NodeReader): Findings {
 /** For how long a file counts as being written, in ms. */
 const YOUNG_MS = 60_000;
 
-/** Reports whether a runtime may still write a file: libcni empties it first. */
+/** Reports whether a runtime might still be writing a file: libcni truncates it first. */
 function isYoung({ mtime }: Deno.FileInfo): boolean {
   return mtime !== null && Date.now() - mtime.getTime() < YOUNG_MS;
 }

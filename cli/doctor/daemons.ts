@@ -206,7 +206,7 @@ function findDeclined(socket: string, { state }: Running): Finding[] {
     );
 }
 
-/** Finds a daemon that no call asks. */
+/** Finds a daemon that no plugin call uses. */
 async function findIdle(node: NodeReader): Promise<Findings> {
   const { daemonSocket, networks, directories: { pluginDirs } } = node;
   if (networks.length === 0) return [];

@@ -37,7 +37,7 @@ export interface Diagnosis {
   readonly unchecked: readonly Unchecked[];
 }
 
-/** How long checks may run before timers get their turn, in ms. */
+/** How long checks run before the event loop runs timers, in ms. */
 const BETWEEN_YIELDS_MS = 100;
 
 const ORDER = ["error", "warning", "info"];
@@ -65,7 +65,7 @@ export async function diagnose(
       }
       node.signal.throwIfAborted();
       const found = await run(node);
-      // What was interrupted may look like a fault.
+      // An interrupted check might report a fault that does not exist.
       node.signal.throwIfAborted();
       findings.push(
         ...found.map((finding) => ({ check: name, code, ...finding })),

@@ -1,6 +1,6 @@
 /**
  * What plugins need of the node: features of the kernel, and iptables. Features are
- * probed in a network namespace of the tool's own, which may load kernel modules, as
+ * probed in a network namespace of the tool's own, which might load kernel modules, as
  * ADD would.
  *
  * @module
@@ -39,7 +39,7 @@ import { listSubnets } from "../node/routed.ts";
 
 /** A feature of the kernel. */
 interface Feature extends KernelNeed {
-  /** Whether a configured plugin needs it, besides those that say so. */
+  /** Whether a configured plugin needs it, in addition to plugins that declare it. */
   readonly isUsed?: (plugin: PlacedConf) => boolean;
 }
 
@@ -218,7 +218,7 @@ async function findBrokenIptables(node: NodeReader): Promise<Findings> {
   const names = listed(users.map(({ name }) => `"${name}"`));
   const findings: Finding[] = [];
   for (const family of families) {
-    // Without any, plugins use nftables, or STATUS says what is missing.
+    // Without iptables, plugins use nftables, or STATUS reports what is missing.
     const path = findPath(family, node);
     const problem = path === undefined ? undefined : await tryProgram(path);
     if (path === undefined || problem === undefined) continue;
@@ -246,7 +246,7 @@ function findPath(family: IpFamily, { env }: NodeReader): string | undefined {
 
 const NO_MODE = "it is not executable";
 
-/** How long a program may take to print its version, in seconds. */
+/** Time limit of a program that prints its version, in seconds. */
 const VERSION_SECONDS = 5;
 
 /** Runs a program. Returns why that fails. */

@@ -52,7 +52,7 @@ function listNeeded(node: NodeReader): Needed[] {
 
 function findMissingLinks(node: NodeReader): Findings {
   return listNeeded(node).flatMap(({ network, conf, lower, link }) => {
-    // A container may have it.
+    // A container might have the link.
     const isAway = lower.use === "moved" &&
       node.liveAttachments.some((one) => one.network === network.name);
     if (link !== undefined || isAway) return [];
@@ -208,7 +208,7 @@ function findTakenNames(node: NodeReader): Findings {
   });
 }
 
-/** Finds networks with IPv6 addresses for links that may not have any. */
+/** Finds networks with IPv6 addresses for links on which IPv6 is disabled. */
 function findNoIpv6(node: NodeReader): Findings {
   const keys = new Map<string, string>();
   const ofDefault = "net/ipv6/conf/default/disable_ipv6";

@@ -13,7 +13,7 @@ import { type Check, error, type Findings, listed } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { readKubeconfigs } from "./services.ts";
 
-/** Asks the node daemon, or the API server if the daemon does not know the pods. */
+/** Queries the node daemon, or the API server if the daemon has no list of pods. */
 async function readMissing(
   node: NodeReader,
 ): Promise<readonly MissingNetworks[]> {

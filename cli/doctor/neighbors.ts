@@ -13,7 +13,7 @@ import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import { listLive, type LiveInterface } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
-/** How often to ask for an address, and how long to listen each time, in ms. */
+/** How many ARP requests to send for an address, and how long to wait after each, in ms. */
 const ATTEMPTS = 3, LISTEN_MS = 100;
 
 /** Finds containers with the same address, if the node routes to them or they share a bridge. */

@@ -250,7 +250,7 @@ function findIgnoring(
   });
 }
 
-/** What CHECK says of addresses from the network, and of a daemon that is away. */
+/** Messages of CHECK about addresses from the network and about a missing daemon. */
 const CHECKED = /(^|: )(dhcp|slaac): "|No DHCP daemon listens/;
 
 /**

@@ -24,7 +24,7 @@ const probeContainers = oncePerNode(
   async (node): Promise<readonly Probed[]> => {
     using endpoints = new Endpoints(node);
     for (const attachment of node.liveInterfaces) {
-      // A namespace may be deleted at any time.
+      // A namespace can be deleted at any time.
       ifPossible(() => endpoints.add(attachment.netns, [attachment]));
     }
     const { all } = endpoints;

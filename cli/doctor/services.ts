@@ -111,7 +111,7 @@ async function askStatus(
         !types.some((type) => METADATA.get(type)?.hasDeepStatus);
       if (isReported) continue;
       if (Deno.uid() !== 0) {
-        // Plugins are made for root: this says nothing about the node.
+        // Plugins need root: the failure of an ordinary user says nothing about the node.
         throw new Deno.errors.PermissionDenied("STATUS failed", {
           cause: error,
         });
@@ -146,7 +146,7 @@ function findMultusNeeds({ networks }: NodeReader): Findings {
       const wanted = textOf("clusterNetwork");
       const directory = textOf("confDir") || textOf("cniConf") ||
         MULTUS_CONF_DIR;
-      // A definition of the cluster may have that name.
+      // A NetworkAttachmentDefinition might have that name.
       const isOfNode = wanted !== "" && textOf("kubeconfig") === "";
       const isFound = wanted.includes("/")
         ? exists(wanted)

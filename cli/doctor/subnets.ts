@@ -52,7 +52,7 @@ function findOverlaps(node: NodeReader): Findings {
         !rangesOf(left).some((range) =>
           rangesOf(right).some((another) => overlap(range, another))
         );
-      // One bridge may have several networks, each with its part of the subnet.
+      // Several networks can share a bridge, each with a part of the subnet.
       if (areApart && isSameBridge(one, other)) continue;
       findings.set(
         `${left}/${right}`,
@@ -184,7 +184,7 @@ function findBridgeAddresses(node: NodeReader): Findings {
     const present = listAddresses(host, link).map(({ address }) => address);
     const gateways = sets.map((set) => set.flatMap(gatewayOf));
     const others = present.filter((one) => !isIn(gateways.flat(), one));
-    // A bridge that has the gateway of a set may have other addresses, too.
+    // A bridge with the gateway of a set might also have other addresses.
     const missing = gateways
       .filter((some) => !some.some((gateway) => isIn(present, gateway))).flat();
     return missing.flatMap((gateway) => {

@@ -116,7 +116,7 @@ function describePools(node: NodeReader): string {
     'not counted: no network has "ipam" of type host-local';
 }
 
-/** Formats a number of addresses: IPv6 has more than people want to read. */
+/** Formats a number of addresses: IPv6 networks have too many for a decimal number. */
 function formatSize(all: bigint): string {
   return all < 1_000_000n
     ? `${all}`

@@ -52,7 +52,7 @@ export function findWithoutCarrier(node: Pick<NodeReader, "host">): Findings {
 /** Kinds of links that programs create for containers and tunnels. */
 const VIRTUAL = ["bridge", "dummy", "ifb", "ipip", "sit", "tun", "vxlan"];
 
-/** Lists links with addresses that may lead to the outside. */
+/** Lists links with addresses that might lead to the outside. */
 function listOuterLinks(node: NodeReader): Link[] {
   const { host } = node;
   const addressed = new Set(
@@ -67,7 +67,7 @@ function listOuterLinks(node: NodeReader): Link[] {
   ]);
   return links.filter(({ index, kind }) => {
     if (!addressed.has(index) || own.includes(index)) return false;
-    // A bridge may have the node's cable as a port.
+    // A physical link of the node might be a port of a bridge.
     return !VIRTUAL.includes(kind) ||
       links.some((port) => port.masterIndex === index && port.kind === "");
   });

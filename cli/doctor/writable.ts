@@ -1,5 +1,5 @@
 /**
- * Files that anybody may write, and programs that may not be executed.
+ * Files that any user may write, and programs that must not be executed.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { NodeReader } from "../node/node_reader.ts";
 /** Source: include/uapi/linux/stat.h. */
 const S_IWOTH = 0o002;
 
-/** Finds files and directories that anybody may write. */
+/** Finds files and directories that any user may write. */
 function findWritable(paths: readonly string[]): Findings {
   return [...new Set(paths)].filter((path) => {
     const mode = ifPossible(() => Deno.statSync(path))?.mode ?? 0;

@@ -140,7 +140,7 @@ function statusOf(schema: JsonSchema): string {
   return schema["x-status"] ?? "";
 }
 
-/** Returns the first sentence, which may be long. */
+/** Returns the first sentence. */
 function firstOf({ description = "" }: JsonSchema): string {
   return description.split(/(?<=\.) /)[0] ?? "";
 }

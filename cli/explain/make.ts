@@ -88,7 +88,7 @@ function describeList(plugin: JsonSchema): JsonSchema {
   };
 }
 
-/** Chooses the schema by the type; other projects' plugins may have any keys. */
+/** Chooses the schema by the type; third-party plugins can have any keys. */
 function choosePlugin(types: readonly string[]): JsonSchema {
   return {
     type: "object",

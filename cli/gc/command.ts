@@ -129,7 +129,7 @@ interface Kept {
   readonly ifName: string | undefined;
 }
 
-/** Parses `NETNS` or `NETNS:IFNAME`. A namespace may have a colon in its name. */
+/** Parses `NETNS` or `NETNS:IFNAME`. The name of a namespace can contain a colon. */
 function parseKept(text: string, directories: Directories): Kept {
   const colon = text.lastIndexOf(":");
   const isWhole = colon < 0 || /^pid:\d+$/.test(text) ||

@@ -66,7 +66,7 @@ export async function init(
   }
   checkTarget(target);
   checkNew(target, choices.name, confDir, flags.force === true);
-  // A node without networks may have none.
+  // A node without networks might have no directory.
   if (flags.output === undefined) {
     withIoFailure(`create "${confDir}"`, () => makeDirectory(confDir));
   }

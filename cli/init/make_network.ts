@@ -26,9 +26,9 @@ export interface Choices {
   readonly cniVersion: string;
   /** One of each family. */
   readonly subnets: readonly Cidr[];
-  /** Only for plugins that ask for it. */
+  /** Only for plugins that request it. */
   readonly master: string | undefined;
-  /** Only for plugins that ask for it. */
+  /** Only for plugins that request it. */
   readonly vlanId: number | undefined;
   /** Types of plugins that come after it. */
   readonly chained: readonly string[];

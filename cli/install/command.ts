@@ -86,10 +86,10 @@ export async function install(call: CniCall): Promise<Output> {
     changes.set(name, await installation.compare(SOURCE, name, form));
   }
   const others = installation.listOtherLinks(changes);
-  // Once begun, it goes on: a node with some files of each build is worse.
+  // Once started, it continues: a node with some files of each build is worse.
   call.signal.throwIfAborted();
   const rows: PluginRow[] = [];
-  // First: without them the executable may not start.
+  // First: without them the executable might not start.
   const libraries = isDryRun
     ? await compareLibraries(SOURCE, directory)
     : await copyLibraries(SOURCE, directory);
@@ -238,7 +238,7 @@ export async function uninstall(call: CniCall): Promise<Output> {
   }
   if (!call.flags.force) refuseIfNeeded(call, rows);
   call.signal.throwIfAborted();
-  // First: its unit must not name a file that is gone.
+  // First: its unit must not name a deleted file.
   const daemon = await removeDaemon(call);
   call.signal.throwIfAborted();
   if (!call.flags["dry-run"]) {

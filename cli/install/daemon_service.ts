@@ -34,7 +34,7 @@ export const UNIT_PATH = `/etc/systemd/system/${NAME}`;
 /** What the unit runs. */
 const COMMAND_LINE = /^ExecStart=(\S+) daemon\b/m;
 
-/** systemd itself, in a root in which it may not run. */
+/** systemd itself, in a root in which it might not run. */
 const PROGRAMS = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
 
 /** Time limit of systemctl, in ms. systemd ends a start that takes 90 s. */
@@ -269,7 +269,7 @@ export class DaemonService {
     if (!this.isLive) return;
     await this.#systemctl("daemon-reload");
     for (const name of REMAINS) removeQuietly(`${SOCKET_DIR}/${name}`);
-    // Other programs may have files in it.
+    // Other programs might have files in it.
     removeQuietly(SOCKET_DIR);
   }
 

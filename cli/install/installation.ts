@@ -257,7 +257,7 @@ export class Installation implements Disposable {
     const path = this.#path(name);
     if (undone === "restored") Deno.renameSync(this.#keptPath(name), path);
     if (undone === "removed") removeIfThere(path);
-    // A crash may have left it.
+    // A crash might have left it.
     removeQuietly(nameUnfinished(path));
     this.#record(name, undefined);
     return undone;

@@ -76,7 +76,7 @@ export interface AttachmentRow {
   readonly repairError: string | null;
 }
 
-/** Reads the attachment cache, and asks the node daemon about pods. */
+/** Reads the attachment cache, and queries the node daemon about pods. */
 export async function list(call: CniCall): Promise<Output> {
   const directories = readDirectories(call);
   const [network] = call.args;
@@ -117,10 +117,10 @@ export async function list(call: CniCall): Promise<Output> {
 /** Where a node daemon listens: alone, or with multus. */
 const SOCKETS = [DEFAULT_SOCKET, `${SHIM_DIRECTORY}/${SOCKET_NAME}`];
 
-/** What node daemons know of attachments. */
+/** The data of node daemons about attachments. */
 type State = Pick<StateDocument, "missingNetworks" | "repairs">;
 
-/** Asks the node's daemons what they know of attachments. */
+/** Queries the node's daemons about attachments. */
 async function readState(
   { signal }: CniCall,
   all: readonly NodeAttachment[],
@@ -129,7 +129,7 @@ async function readState(
   if (all.length === 0) return known;
   for (const socket of SOCKETS) {
     const daemon = await readNodeDaemon({ socket, signal })
-      // This user may not ask it.
+      // This user may not connect to it.
       .catch(() => undefined);
     if (daemon?.is === "running") known = { ...daemon.state, ...known };
   }
@@ -171,7 +171,7 @@ export async function toRow(
   };
 }
 
-/** Chooses the columns that say something; container IDs are short unless it is wide. */
+/** Chooses the columns with values; container IDs are short unless it is wide. */
 export function chooseColumns(
   { flags }: Pick<CniCall, "flags">,
   rows: readonly AttachmentRow[],

@@ -77,7 +77,7 @@ const SHOWN = [
   "msg",
 ];
 
-/** Formats lines for people, with the pods that the cache knows. */
+/** Formats lines for people, with the pods of the cache. */
 function formatLines(
   lines: readonly Line[],
   call: CniCall,
@@ -216,7 +216,7 @@ function isOfContainer(
       ids.some((id) => containerId.startsWith(id));
 }
 
-/** Lists the container IDs of a name. A container that is gone is known by its ID only. */
+/** Lists the container IDs of a name. A deleted container has only its ID. */
 function findIds(name: string, call: CniCall): string[] {
   const directories = readDirectories(call);
   if (/[/:]/.test(name)) return listIds(getTarget(name, directories));

@@ -1,5 +1,5 @@
 /**
- * Reads the configured networks, and what is at the daemons that they ask.
+ * Reads the configured networks, and the state of the daemons that they use.
  *
  * @module
  */
@@ -63,10 +63,10 @@ type ReadRow =
     readonly confs: readonly PluginConf[];
   };
 
-/** A daemon that plugins ask. */
+/** A daemon that plugins use. */
 export interface AskedDaemon {
   readonly is: NetworkRow["daemon"];
-  /** Undefined if none is asked. */
+  /** Undefined if no daemon is used. */
   readonly socket?: string | undefined;
 }
 

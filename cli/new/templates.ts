@@ -263,7 +263,7 @@ function lint({ conf }: Linted): Problem[] {
 }
 `)
   }
-/** Answers what tools ask. Calls do not load it. */
+/** Answers the questions of tools. Calls do not load it. */
 export function answer(
   question: { readonly ask: string },
   plugin: Plugin,

@@ -48,7 +48,7 @@ export async function describeAttachment(
 }
 
 /**
- * Describes an existing attachment, which the tool or a runtime may have made
+ * Describes an existing attachment, which the tool or a runtime made
  * under another path of the namespace or another container ID.
  *
  * @param network Name of the network
@@ -97,10 +97,10 @@ function completeId(
     : { ...conf, containerId: only };
 }
 
-/** A network that may have attachments, although its configuration is gone. */
+/** A network that might have attachments although its configuration was deleted. */
 interface NamedNetwork {
   readonly name: string;
-  /** Undefined if the configuration is gone. */
+  /** Undefined if the configuration was deleted. */
   readonly list?: NetworkConfList;
   /** The error of the search for it; undefined if it was found. */
   readonly error?: UnknownNetworkError;

@@ -59,7 +59,7 @@ export function parseWritten(bytes: Uint8Array): WrittenNetwork {
   return { list, document: parseExactly(bytes), isBare };
 }
 
-/** Reports whether it is a bare plugin. A list may have a type, which is ignored; a bare chain has plugins. */
+/** Reports whether it is a bare plugin. The type of a list is ignored; a bare chain has plugins. */
 function isBarePlugin(document: JsonObject): boolean {
   const key = Object.keys(document).find((key) => key.toLowerCase() === "type");
   if (key === undefined) return false;

@@ -19,7 +19,7 @@ export interface DescribedPlugin {
   readonly metadata: PluginMetadata;
   /** Of its configuration; of an IPAM plugin, what is in `ipam`. */
   readonly jsonSchema: JsonSchema;
-  /** Knows the keys, but not what their values may be. */
+  /** Describes the keys, but not their possible values. */
   readonly schema: Schema<unknown>;
   /** Keys that are secret. */
   readonly secrets: readonly string[];

@@ -149,7 +149,7 @@ function hasDuplicate(netns: string): boolean {
 }
 
 /**
- * Returns a test for types of plugins whose CHECK looks at the container. Other
+ * Returns a test for types of plugins whose CHECK inspects the container. Other
  * checks report the rest: files that do not work, and missing plugins that a
  * network of the node needs.
  */

@@ -32,7 +32,7 @@ export interface LiveInterface extends HostSide {
   readonly cached: NodeAttachment;
   /** Its addresses according to ADD. */
   readonly addresses: readonly Cidr[];
-  /** The interface; undefined if it is gone. */
+  /** The interface; undefined if it was deleted. */
   readonly link: Link | undefined;
   /** Whether the host is its router. */
   readonly isRouted: boolean;

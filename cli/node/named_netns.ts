@@ -186,7 +186,7 @@ export function delNamed(name: string): void {
   }
 }
 
-/** Explains why a path does not lead to a namespace; undefined if it does, or may. */
+/** Explains why a path does not lead to a namespace; undefined if it does, or might. */
 export function findNetnsProblem(path: string): string | undefined {
   if (!isTaken(path)) return `"${path}" does not exist`;
   return isNetns(path) === false

@@ -1,5 +1,5 @@
 /**
- * Networks, and the environment and flags that say how to attach to them.
+ * Networks, and the environment and flags for attaching to them.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
  * What networks give the interfaces of containers now: addresses, routers and
- * leases, which may differ from the result of ADD.
+ * leases, which can differ from the result of ADD.
  *
  * @module
  */

@@ -94,7 +94,7 @@ function findOwner(socket: string): Pick<Peer, "pid" | "uid"> | undefined {
 }
 
 /**
- * Waits as long as callers do for a sign of life: a loaded node may not run the daemon
+ * Waits as long as callers do for a sign of life: a loaded node might not run the daemon
  * for a while.
  *
  * @returns Undefined if the daemon answers, and does not describe itself
@@ -118,12 +118,12 @@ async function askState(
 /**
  * Finds the process that listens on the node daemon's socket.
  *
- * @returns Undefined if none does, or this user may not ask it
+ * @returns Undefined if no process listens, or if this user may not connect
  */
 export async function findDaemonProcess(
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  // Whoever may not ask the daemon, may not end it either.
+  // A user who may not connect to the daemon may not stop it either.
   const daemon = await readNodeDaemon({ socket: DEFAULT_SOCKET, signal })
     .catch(() => undefined);
   return daemon === undefined || daemon.is === "absent"

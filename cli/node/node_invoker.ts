@@ -40,7 +40,7 @@ function mayReachDaemon({ type, env, stdin }: Invocation): boolean {
     .some((path) => path !== DEFAULT_SOCKET || fileExists(path));
 }
 
-/** Returns the environment of plugins: with `--no-daemon`, they ask no daemon. */
+/** Returns the environment of plugins: with `--no-daemon`, they use no daemon. */
 export function readPluginEnv(
   { env, flags }: Pick<CniCall, "env" | "flags">,
 ): CniCall["env"] {

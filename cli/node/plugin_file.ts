@@ -49,7 +49,7 @@ export interface PluginFile {
   readonly problem: string | undefined;
 }
 
-/** How to ask plugins for their versions. */
+/** Options of the requests for versions. */
 export interface Probe {
   readonly env: Environment;
   /** Ends all requests. */
@@ -62,7 +62,7 @@ export interface Probe {
 const PROBES_AT_ONCE = 4;
 
 /**
- * Lists the files in directories, and asks each possible plugin for its versions.
+ * Lists the files in directories, and requests the versions of each possible plugin.
  *
  * @returns Sorted by name, then by the order of the directories
  */
@@ -86,7 +86,7 @@ function compare(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** A file that may be a plugin. */
+/** A file that might be a plugin. */
 interface Candidate {
   readonly name: string;
   readonly path: string;
@@ -110,7 +110,10 @@ function listNames(directory: string): string[] {
   }
 }
 
-/** Reports whether an entry may be a plugin. Directories are not searched, and text files are licences. */
+/**
+ * Reports whether an entry might be a plugin. Directories are not searched, and text
+ * files are licences.
+ */
 function mayBePlugin(path: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(path);

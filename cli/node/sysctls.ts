@@ -26,7 +26,7 @@ export function readSysctlOf(
   return inNetns(netns, () => ifPossible(() => readSysctl(key)));
 }
 
-/** Formats a parameter as sysctl(8) does. Names of links may have dots. */
+/** Formats a parameter as sysctl(8) does. Names of links can contain dots. */
 export function nameOfSysctl(key: string): string {
   return key.includes(".") ? key : key.replaceAll("/", ".");
 }
@@ -42,7 +42,7 @@ export function forwardingCommand(host: Rtnl, family: IpFamily): string {
     readSysctlOf(host, acceptRaOf(name)) === AcceptRa.unlessForwarding
   );
   return [
-    // With slashes, a name may contain dots.
+    // With slashes, a name can contain dots.
     ...kept.map(({ name }) =>
       shell`sysctl -w ${acceptRaOf(name)}=${AcceptRa.always}`
     ),

@@ -21,7 +21,7 @@ export interface Target {
   /** As given. */
   readonly text: string;
   readonly kind: "pod" | "container" | "process" | "netns";
-  /** The namespace's path, which may not exist; "" if unknown. */
+  /** The namespace's path, which might not exist; "" if unknown. */
   readonly netns: string;
   /** The container ID; undefined for a process or namespace. */
   readonly containerId: string | undefined;
@@ -45,7 +45,7 @@ const SHORTEST_PREFIX = 4;
  * The path and the name of a namespace come first. The cache is read only if
  * needed.
  *
- * @returns The namespace at a path or with a name may not exist
+ * @returns The namespace at a path or with a name might not exist
  * @throws {AmbiguousNameError} If several match
  * @throws {Error} If a pod or process is unknown, or the name is invalid
  * @throws {CniError} 5 If the cache cannot be read
@@ -100,7 +100,10 @@ export function getTarget(
   );
 }
 
-/** Explains that a namespace does not exist, and suggests a name; undefined if it does, or may. */
+/**
+ * Explains that a namespace does not exist, and suggests a name; undefined if it exists
+ * or might exist.
+ */
 export function findUnknown(
   { text, kind, netns }: Target,
   directories: Pick<Directories, "cacheDir">,
@@ -156,7 +159,7 @@ export function getPod(
   throw new Error(`"${text}" is not the name of a pod: use namespace/name`);
 }
 
-/** Finds a pod. Its name may also be a relative path. */
+/** Finds a pod. Its name might also be a relative path. */
 function findPod(
   text: string,
   directories: Pick<Directories, "cacheDir">,

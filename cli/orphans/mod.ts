@@ -1,7 +1,7 @@
 /**
  * Finds and removes what deleted containers have left on the node: leases,
  * cached attachments, records, locks, links, and rules of nftables and
- * iptables, of this project and of the Go plugins. It asks no container
+ * iptables, of this project and of the Go plugins. It uses no container
  * runtime.
  *
  * An orphan counts only if its container is proven to be deleted:
@@ -48,7 +48,7 @@ import { isDirectory } from "../../base/files/io.ts";
 export type { Orphan, OrphanKind } from "../../metadata/orphans.ts";
 export type { OrphanSearchOptions } from "./search.ts";
 
-/** Younger orphans are kept by default, in ms: a pod may be attached right now. */
+/** Younger orphans are kept by default, in ms: a runtime might be attaching the pod. */
 export const GRACE_MS = 5 * 60_000;
 
 /**

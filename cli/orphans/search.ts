@@ -22,7 +22,7 @@ import type { Invoker } from "../../cni/call/context.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import type { NodeEvidence } from "../../plugins/parts/evidence/evidence.ts";
 
-/** Where orphans may be, and what removes them. */
+/** Where to search for orphans, and how to remove them. */
 export interface OrphanSearchOptions
   extends Pick<NetworkRuntimeOptions, "env" | "pluginDirs"> {
   /** Path of the host's namespace. */

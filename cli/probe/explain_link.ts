@@ -27,7 +27,7 @@ export function explainLink(
   const ended = findEnded(trace);
   if (ended === undefined) return undefined;
   const { reason = "", location, last: { link } } = ended;
-  // The names of a container's own links say nothing about the node's.
+  // A link inside a container can have the name of a link of the node.
   if (link === undefined || !isOnNode(ended.last)) return undefined;
   if (reason === "TC_INGRESS") return explainFilter(node, link, "ingress");
   if (reason === "TC_EGRESS") {
@@ -217,7 +217,7 @@ export function explainPort(node: NodeReader, port: Link): Cause | undefined {
       "state 3",
       [shell`ip link set ${bridge.name} type bridge stp_state 0`],
     );
-    // A cable may close a loop.
+    // A physical link might close a loop.
     return ports.every(isOwn) ? cause : {
       ...cause,
       command: undefined,

@@ -163,7 +163,7 @@ async function explainForwarding({ node, end }: Lossy): Promise<Found> {
   const { entry, origin, start: { address: { family }, attachment } } = end;
   const isOff = (key: string): boolean => readSysctlOf(node.host, key) === "0";
   const ofLink = (name: string): string => `net/ipv4/conf/${name}/forwarding`;
-  // For IPv6, a link's own parameter only says whether the host is a router there.
+  // For IPv6, a link's own parameter only sets whether the host is a router on it.
   const own = family === 4 && entry ? [ofLink(entry.name)] : [];
   const ofNode = [
     FORWARDING[family],

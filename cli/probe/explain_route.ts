@@ -43,7 +43,7 @@ export function explainStop(
   for (const hop of hops) {
     using rtnl = Rtnl.open(hop.netns.path);
     const { rules, routes, packet, decision } = decideAt(probe, hop, rtnl);
-    // A rule of a firewall may mark it.
+    // A firewall rule might mark the packet.
     const marks = rules.flatMap(({ selector: { mark } }) => mark?.value ?? []);
     const cause = describeStop(decision, hop, packet) ??
       marks.map((mark) => {

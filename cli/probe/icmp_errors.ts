@@ -20,7 +20,7 @@ const SOCK_RAW = 3, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
 export interface IcmpError {
   /** The router or host that sent it. */
   readonly sender: Ip;
-  /** What it says, such as `net unreachable`. */
+  /** The message, such as `net unreachable`. */
   readonly text: string;
   /** Whether the host has no program at the packet's port. */
   readonly isOfPort: boolean;

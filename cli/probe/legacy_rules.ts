@@ -94,7 +94,7 @@ async function countEbtables(netns: NetNs): Promise<CountedRule[]> {
   return counted;
 }
 
-/** How long a program may take, in ms. */
+/** Time limit of a program, in ms. */
 const LIMIT_MS = 10_000;
 
 /** Runs a program in a namespace; "" if it fails. */

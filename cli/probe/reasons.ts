@@ -75,7 +75,7 @@ export function explainReason(
       text: `reverse path filtering of ${describeLink(last)} drops packets: ` +
         "rp_filter is 1 (strict), and the route back is over a different link",
       // The kernel uses the higher value of "all" and the link. With slashes, a name
-      // may contain dots.
+      // can contain dots.
       command: insideOf(
         last,
         shell`sysctl -w net/ipv4/conf/${last.name}/rp_filter=2`,

@@ -233,7 +233,7 @@ async function findSureCause(
 ): Promise<Cause | undefined> {
   const cause = await findCause(node, wanted, traced, answer);
   if (cause?.check !== "packet-ends") return cause;
-  // On a busy machine, a trace may miss where the packet ended.
+  // On a busy machine, a trace might miss where the packet ended.
   for (let attempt = 0; attempt < SECOND_LOOKS; attempt++) {
     const [again] = await traceLost(node, [wanted]);
     if (again === undefined) return undefined;

@@ -38,7 +38,7 @@ export interface Wanted {
   readonly subject: ProbeEndpoint;
   /** The other container, if the probe has two. */
   readonly peer?: ProbeEndpoint | undefined;
-  /** The sender of a traced packet, if it differs; the answer then goes elsewhere. */
+  /** The sender of a traced packet, if it differs; that sender gets the answer. */
   readonly tracedFrom?: PacketOrigin | undefined;
 }
 
@@ -85,7 +85,7 @@ export function listWanted(
     }
   };
   const pings = [PING, { ...PING, length: subject.link?.mtu }];
-  // The kernel uses a MAC that it knows, even if no host answers for it any longer.
+  // The kernel uses a cached MAC even if no host answers ARP for it any longer.
   const { index, mac, hasArp } = subject.link ?? {};
   const arp: readonly Shape[] =
     hasArp && index !== undefined && mac !== undefined && family === 4

@@ -41,9 +41,9 @@ interface Row {
   readonly unsupported: readonly string[];
 }
 
-/** Something that is missing, as CHECK says. */
+/** A missing object that CHECK reports. */
 interface Part {
-  /** The plugin's type; null if none was asked. */
+  /** The plugin's type; null if no plugin ran. */
   readonly plugin: string | null;
   readonly msg: string;
 }

@@ -27,9 +27,9 @@ import { RepairQueue } from "./repair_queue.ts";
 /** What became of an attachment. */
 export interface AttachmentRepair {
   readonly attachment: NodeAttachment;
-  /** What each plugin did; empty if none was asked. */
+  /** The result of each plugin; empty if no plugin ran. */
   readonly plugins: readonly PluginRepair[];
-  /** Why none was asked, or not all, if that is a failure. */
+  /** Why no plugin ran, or not all plugins, if that is a failure. */
   readonly error?: string;
 }
 
@@ -142,7 +142,7 @@ function join(
   after: AttachmentRepair,
 ): AttachmentRepair {
   if (before === undefined) return after;
-  // The second repair may have ended earlier.
+  // The second repair might have ended earlier.
   const unreached = before.plugins.slice(after.plugins.length);
   const plugins = [...after.plugins, ...unreached].map((plugin, index) => {
     const repaired = new Set(before.plugins[index]?.repaired)
@@ -174,7 +174,7 @@ async function undoDeleted(
       try {
         const { list, conf } = parse(attachment);
         const isDeleted = runtime.findCachedConfig(list, conf) === undefined &&
-          // Without a lock, the next ADD may be under way.
+          // Without a lock, the next ADD might be running.
           findLost(attachment) !== undefined;
         if (!isDeleted) return done.get(attachment) ?? gone;
         await runtime.delNetworkList(list, conf, { signal });

@@ -32,7 +32,7 @@ interface Patterns {
   readonly wholeKey: RegExp;
 }
 
-/** @param declared Keys that plugins say are secret */
+/** @param declared Keys that plugins declare as secret */
 function patternsOf(declared: readonly string[]): Patterns {
   const key = [KEY, ...declared.map((one) => RegExp.escape(one))].join("|");
   return {

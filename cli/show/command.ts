@@ -155,7 +155,7 @@ function signalWithoutReader(): AbortSignal {
 
 /** Source: include/uapi/linux/rtnetlink.h `RTNLGRP_*`: links, addresses and routes. */
 const GROUPS = [1, 5, 7, 9, 11];
-/** How often to look for notifications; changes in between are shown together. */
+/** How often to check for notifications; changes in between are shown together. */
 const INTERVAL_MS = 200;
 
 /**

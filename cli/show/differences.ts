@@ -70,7 +70,7 @@ export function listDifferences(
   return found;
 }
 
-/** Reports whether an address may be from a router or a DHCPv6 server. */
+/** Reports whether an address might be from a router or a DHCPv6 server. */
 function isGiven({ address: { ip }, isPermanent }: Address): boolean {
   return ip.family === 6 && !ip.isLinkLocal && !isPermanent;
 }

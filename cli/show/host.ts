@@ -195,7 +195,7 @@ function viewMasquerade(
   };
 }
 
-/** Formats the port mappings that a runtime asked for. */
+/** Formats the port mappings that a runtime requested. */
 function formatWanted(capabilityArgs: JsonObject): string[] {
   return listMappings(capabilityArgs).map(
     ({ hostIp, hostPort, protocol, containerPort }) => {

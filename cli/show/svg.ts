@@ -136,7 +136,7 @@ function fit(text: string, width: number): string {
   return shorten(text, Math.floor(width / CHARACTER_WIDTH));
 }
 
-/** Cuts the middle of a pod's name: the end tells replicas apart. */
+/** Cuts the middle of a pod's name: its end distinguishes replicas. */
 function fitTitle(text: string): string {
   if (text.length <= CARD_CHARACTERS) return text;
   const end = text.slice(-END_CHARACTERS);

@@ -32,7 +32,7 @@ export async function status(call: CniCall): Promise<Output> {
   const asked = hasStatus ? list.plugins : await listAskable(list, pluginDirs);
   const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
   const askable = { ...list, cniVersion, plugins: asked };
-  // Plugins would say that they have no STATUS.
+  // Plugins would report that they have no STATUS.
   if (hasStatus && !isSpecVersion(cniVersion)) {
     for (const plugin of list.plugins) {
       await runtime.validateNetwork({ ...list, plugin }, { signal });

@@ -45,7 +45,7 @@ interface Traced {
   readonly failure?: unknown;
 }
 
-/** Traces ADD, or reads a trace, and shows it in all forms that are asked for. */
+/** Traces ADD, or reads a trace, and shows it in all requested forms. */
 export async function trace(call: CniCall): Promise<Output> {
   const { from, svg, chrome } = call.flags;
   const { title, text, result, failure } = from === undefined
@@ -94,7 +94,7 @@ function readTrace({ args, command }: CniCall, path: string): Traced {
   throw new Error(`"${path}" contains no records of CNI_TRACE`);
 }
 
-/** Runs ADD, and DEL if asked for, as `cni add` and `cni del` do. */
+/** Runs ADD, and DEL if requested, as `cni add` and `cni del` do. */
 async function run(call: CniCall): Promise<Traced> {
   const [network, netns] = call.args;
   if (network === undefined) {

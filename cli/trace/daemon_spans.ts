@@ -20,7 +20,7 @@ import { type OtelSettings, readOtelSettings } from "./otel_settings.ts";
 import { SpanExporter } from "./span_exporter.ts";
 import { SpanRecorder } from "./span_recorder.ts";
 
-/** How long spans may keep the daemon from ending, in ms. */
+/** Time limit of the post at the exit of the daemon, in ms. */
 const GRACE_MS = 1000;
 
 /** The spans of a daemon, from its start to its end. */
@@ -32,7 +32,7 @@ export interface DaemonSpans extends AsyncDisposable {
 }
 
 /**
- * Starts to make spans, if the environment says where they go. Logs why it cannot.
+ * Starts to make spans if the environment names their destination. Logs a failure.
  *
  * @returns Undefined if there are none
  */

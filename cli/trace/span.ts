@@ -51,11 +51,11 @@ const PARENT =
 const NONE = /^0*$/;
 
 /**
- * Parses what a caller says of its span.
+ * Parses the span context of a caller.
  *
  * Source: W3C Trace Context, "traceparent".
  *
- * @returns Undefined if it says nothing, or something else
+ * @returns Undefined without a context, or if it is malformed
  */
 export function parseTraceparent(
   text: string,

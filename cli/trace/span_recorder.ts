@@ -64,7 +64,7 @@ export class SpanRecorder extends Recorder {
   }
 
   /**
-   * Begins an operation that another process has asked for. There are no spans of
+   * Begins an operation that another process requested. There are no spans of
    * what is not part of one.
    *
    * @param env Says which span the caller has
@@ -122,10 +122,10 @@ const UNSEEN: Begun = {
   end(): void {},
 };
 
-/** How far clocks may be apart, in ms. */
+/** The largest accepted difference between clocks, in ms. */
 const DRIFT_MS = 2;
 
-/** Returns when the process started by the clock of now, which may have been set since. */
+/** Returns the start of the process on the present clock, which might have been set since. */
 function readOrigin(): number {
   const originMs = Date.now() - performance.now();
   return Math.abs(originMs - performance.timeOrigin) > DRIFT_MS
@@ -138,7 +138,7 @@ const KINDS: Partial<Record<StepKind, Span["kind"]>> = {
   process: SpanKind.client,
 };
 
-/** Plugins often ask the kernel for what need not exist. */
+/** Plugins often query objects that need not exist. */
 const MAY_FAIL: readonly StepKind[] = ["netlink", "nftables", "file", "system"];
 
 function toSpan(

@@ -23,11 +23,11 @@ import { SpanRecorder } from "./span_recorder.ts";
 /** Most spans of a process. */
 const MAX_SPANS = 1000;
 
-/** How long the post may keep this process from ending, in ms. */
+/** Time limit of the post at the exit of this process, in ms. */
 const GRACE_MS = 50;
 
 /**
- * Starts to make spans of this process, if the environment says where they go. It
+ * Starts to make spans of this process, if the environment names their destination. It
  * never fails and prints nothing: what cannot be posted is lost.
  *
  * @param program What the process runs
@@ -70,7 +70,7 @@ function readIfValid(env: Environment): OtelSettings | undefined {
   }
 }
 
-/** Returns the address of a URL without TLS; undefined if it would have to be asked for. */
+/** Returns the address of a URL without TLS; undefined if it would have to be resolved. */
 function findAddress({ protocol, hostname }: URL): Ip | undefined {
   if (protocol !== "http:") return undefined;
   if (hostname === "localhost") return Ip.parse("127.0.0.1");

@@ -44,7 +44,7 @@ export function checkAddresses(
   const at = [...place, "ipam"];
   const subnets = (ipamMetadata?.subnets?.(ipam) ?? []).flat()
     .map(({ subnet }) => subnet);
-  // A runtime may pass addresses of other subnets.
+  // A runtime might pass addresses of other subnets.
   const isComplete = Object.values(conf.capabilities).every((is) => !is);
   return [
     ...checkRoutes(

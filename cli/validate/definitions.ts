@@ -119,7 +119,7 @@ function isConf({ kind, plugins, type, cniVersion }: JsonObject): boolean {
     (Array.isArray(plugins) || typeof type === "string" && Boolean(cniVersion));
 }
 
-/** What js-yaml says of an error; its types may be missing. */
+/** An error of js-yaml; its types might be missing. */
 interface Failure {
   readonly reason: string;
   readonly mark?: { readonly position: number };
@@ -299,7 +299,7 @@ async function readObject(
   return found.flat();
 }
 
-/** How many letters of an annotation's name may differ. */
+/** How many letters of an annotation's name can differ. */
 const MISSPELT = 2;
 
 /** Finds annotations that are probably misspellings of a missing annotation. */

@@ -43,7 +43,7 @@ export interface Given {
   readonly defaultName?: string | undefined;
   /** Whether multus adds the device that the cluster allocated. */
   readonly hasDevice?: boolean;
-  /** Whether plugins may be in a directory of the network's name. */
+  /** Whether plugins can be in a directory with the network's name. */
   readonly mayLackPlugins?: boolean;
 }
 

@@ -39,7 +39,7 @@ export function checkEffects(
   ];
 }
 
-/** Has the plugin and its IPAM plugin say what is wrong. */
+/** Runs the lint of the plugin and of its IPAM plugin. */
 function lint(
   { conf, folded, place, own, ipam, metadata, ipamMetadata, hasDevice = false }:
     CheckedPlugin,
@@ -182,7 +182,7 @@ function checkMasqueradedFamilies(
   { conf: { capabilities }, folded, place, ipamMetadata }: CheckedPlugin,
 ): Problem[] {
   const subnets = ipamMetadata?.subnets?.(ipamOf(folded))?.flat() ?? [];
-  // A runtime may pass addresses of the other family.
+  // A runtime might pass addresses of the other family.
   const isKnown = subnets.length > 0 &&
     Object.values(capabilities).every((is) => !is);
   if (folded["ipMasq"] !== true || !isKnown) return [];

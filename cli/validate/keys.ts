@@ -141,7 +141,7 @@ export function listOddSpellings(
   return compare(document, folded, place);
 }
 
-/** Lists keys that neither the plugin nor its IPAM plugin knows. */
+/** Lists keys that neither the plugin nor its IPAM plugin has. */
 export function listStrangeKeys(
   { conf, place, own, ipam, metadata, ipamMetadata }: CheckedPlugin,
 ): Problem[] {

@@ -97,7 +97,7 @@ export async function checkExecutables(
     await runtime.validateNetwork(network, { signal });
     return problems;
   } catch (error) {
-    // Then the plugin has said nothing about the configuration.
+    // The plugin has then not checked the configuration.
     if (signal.aborted) throw error;
     return [errorAt(path, formatFailureText(error)), ...problems];
   }
@@ -133,7 +133,7 @@ export async function askForErrors(
     }
     const isFile = NODE_FILES.includes(String(named[0])) &&
       validator.pluginDirs.some(hasFiles);
-    // What is denied to this user says nothing about root, who runs plugins.
+    // A permission that this user lacks says nothing about root, who runs plugins.
     if (isFile && type === ipamType && hintAtRoot(failure) === "") {
       return [
         warningAt([...at, ...named], `on this node: ${message}`, "node-file"),
@@ -161,7 +161,7 @@ async function askStatus(
     cniVersion: CURRENT_VERSION,
   };
   const { stdout, exitCode } = await dispatch(plugin, {
-    // IPAM plugins are asked separately.
+    // IPAM plugins are queried separately.
     env: { CNI_COMMAND: "STATUS", CNI_PATH: "/dev/null" },
     invoker: createInvoker(dispatch, findPlugin),
     hostNetns: "/proc/self/ns/net",
@@ -178,7 +178,7 @@ async function askStatus(
 /** Keys of IPAM plugins that name files of the node. */
 const NODE_FILES = ["dataDir", "resolvConf"];
 
-/** Notes that no directory has plugins, so that none was asked. */
+/** Notes that no directory contains plugins, so that no plugin was queried. */
 export function noteNoPlugins(
   pluginDirs: readonly string[],
 ): string | undefined {
@@ -186,7 +186,7 @@ export function noteNoPlugins(
   return `There are no plugins in "${pluginDirs.join(":")}"`;
 }
 
-/** Reports whether plugins may be installed in a directory. */
+/** Reports whether a directory might contain plugins. */
 function hasFiles(directory: string): boolean {
   return ifPossible(() => [...Deno.readDirSync(directory)].length > 0) === true;
 }

@@ -124,7 +124,7 @@ function describeFailure(file: string, error: unknown): Source {
   return { label: file, file, text, given: undefined, problems, parts: [] };
 }
 
-/** The files of a directory that may be configurations. */
+/** The files of a directory that might be configurations. */
 const EXTENSIONS = [".conflist", ".conf", ".json", ".yaml", ".yml"];
 
 function listFiles(arg: string, directories: Directories): string[] {
@@ -169,7 +169,7 @@ function listOf({ confDir }: Directories, name: string): string[] {
 /**
  * Reads the configurations in a file.
  *
- * @param isNamed Whether the user names it: it may be a pipe then
+ * @param isNamed Whether the user named it: it can then be a pipe
  */
 export async function readSourceFile(
   file: string,

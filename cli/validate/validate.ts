@@ -221,7 +221,7 @@ class NetworkChecks {
     await this.#checkDelegates(checked);
   }
 
-  /** Learns what is known of a type; asks a plugin outside of this project. */
+  /** Reads the description of a type; queries a third-party plugin. */
   async learn(type: string): Promise<DescribedPlugin | undefined> {
     const { pluginDirs, signal, env } = this.#validator;
     if (pluginNames.includes(type)) return undefined;
@@ -238,7 +238,7 @@ class NetworkChecks {
     return plugin;
   }
 
-  /** Finds the metadata of a plugin; third-party plugins are asked before. */
+  /** Finds the metadata of a plugin; third-party plugins are queried before. */
   metadataOf(type: string): PluginMetadata | undefined {
     return METADATA.get(type) ?? this.#metadata.get(type);
   }

@@ -230,7 +230,7 @@ export function makeOld(path: string): void {
 /** A time before the grace period of orphans. */
 export const LONG_AGO = new Date(Date.now() - 3_600_000);
 
-/** A plugin that knows its versions and no other command. */
+/** A plugin that supports only VERSION. */
 export const VERSIONS = `#!/bin/sh
 echo '{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}'`;
 

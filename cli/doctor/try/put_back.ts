@@ -26,7 +26,7 @@ export interface GuardOptions {
    * forwarding: nothing is restored then.
    */
   readonly links: Iterable<string>;
-  /** Names of the links that ADD may create, and that DEL keeps. */
+  /** Names of the links that ADD might create, and that DEL keeps. */
   readonly shared: readonly string[];
   /** Commands to run if this process is killed. */
   readonly commands: readonly string[];
@@ -54,7 +54,7 @@ type Restoration = readonly [
  * Writes the script that restores parameters, or prints each first one that it does
  * not restore because of another attachment. Its arguments are the names of the known
  * links, and then the elements of each {@linkcode Restoration}: a script with all of
- * them would be longer than an argument may be, which is 128 KiB.
+ * them would exceed the limit of an argument, 128 KiB.
  */
 function scriptOf(commands: readonly string[]): string {
   return `trap '' INT TERM HUP

@@ -70,7 +70,7 @@ export interface Stop {
   readonly at: string;
   readonly text: string;
   readonly fix: string | null;
-  /** What to do if no command does it, or what to know of the command. */
+  /** Advice if no command resolves it, or a note on the command. */
   readonly advice: string | null;
 }
 
@@ -161,7 +161,7 @@ export async function runTrial(
         .map((family) => explainOff(node, family)),
     );
   }
-  // Bridges are never deleted; other containers may have come meanwhile.
+  // Bridges are never deleted; during the test, other containers might have been attached.
   const known = new Set([...before, ...shared, ...MODULE_LINKS]);
   const left = [...listLinks(options)].filter((link) =>
     !known.has(link) && made.links.has(link)
