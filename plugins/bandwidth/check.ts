@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Differences } from "../../cni/call/differences.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { HtbClass } from "../../ffi/rtnl/traffic_control_class.ts";
@@ -12,7 +13,11 @@ import type {
   NewFilter,
 } from "../../ffi/rtnl/traffic_control_filter.ts";
 import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
-import { checkFailure, linkFailure } from "../parts/link/check_link.ts";
+import {
+  checkFailure,
+  linkFailure,
+  throwDifferences,
+} from "../parts/link/check_link.ts";
 import type { LimitedLink } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
@@ -32,24 +37,35 @@ export function checkSent({ host, end }: LimitedLink, limit: LinkLimit): void {
  * Checks that traffic that the link receives is limited: the IFB, its queue, and
  * the filter that redirects to it.
  *
- * @throws {CniError} 999 if it is not, or differently
+ * @param differences Collects deviations from ADD's result
  */
-export function checkReceived(link: LimitedLink, limit: LinkLimit): void {
-  const { host, end, identity } = link;
+export async function checkReceived(
+  differences: Differences,
+  link: LimitedLink,
+  limit: LinkLimit,
+): Promise<void> {
+  const { host, end } = link;
   const traffic = new TrafficControl(host.socket);
-  const ifb = findIfb(link);
-  if (ifb === undefined) {
-    throw checkFailure(
-      `get ifb device: "${identity.sharedName}" no longer exists`,
-    );
-  }
-  if (!ifb.isUp) throw linkFailure(host, ifb, "is down", { isUp: true });
-  checkLimit(traffic, ifb, limit);
-  if (!isRedirected(traffic, end.index, ifb.index)) {
+  const ifb = await differences.collect(() => getIfb(link));
+  if (ifb === undefined) return;
+  await differences.collect(() => {
+    if (ifb.isUp) return;
+    throw linkFailure(host, ifb, "is down", { isUp: true });
+  });
+  await differences.collect(() => checkLimit(traffic, ifb, limit));
+  await differences.collect(() => {
+    if (isRedirected(traffic, end.index, ifb.index)) return;
     throw checkFailure(
       `"${end.name}" does not redirect to "${ifb.name}"`,
     );
-  }
+  });
+}
+
+function getIfb(link: LimitedLink): Link {
+  const ifb = findIfb(link);
+  if (ifb !== undefined) return ifb;
+  const name = link.identity.sharedName;
+  throw checkFailure(`get ifb device: "${name}" no longer exists`);
 }
 
 function checkLimit(
@@ -58,12 +74,18 @@ function checkLimit(
   limit: LinkLimit,
 ): void {
   const root = traffic.qdisc.find(link.index, Parent.Root);
-  const problem = findRootProblem(root, limit) ??
-    findClassProblem(traffic, link, limit) ??
-    findFilterProblem(traffic, link, limit);
-  if (problem !== undefined) {
-    throw checkFailure(`${problem} on "${link.name}"`);
-  }
+  const rootProblem = findRootProblem(root, limit);
+  // Classes and filters depend on the qdisc.
+  const problems = rootProblem === undefined
+    ? [
+      findClassProblem(traffic, link, limit),
+      findFilterProblem(traffic, link, limit),
+    ]
+    : [rootProblem];
+  throwDifferences(
+    problems.filter((problem) => problem !== undefined)
+      .map((problem) => ({ msg: `${problem} on "${link.name}"` })),
+  );
 }
 
 function findRootProblem(

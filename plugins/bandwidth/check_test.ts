@@ -245,3 +245,18 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
     }
   });
 });
+
+rootTest("bandwidth.check() reports all differences", async () => {
+  using hosts = TestHosts.create();
+  const pair = new LimitedPair(hosts);
+  const prevResult = await pair.add(WIDE);
+  runIn(hosts.host, "tc", "qdisc", "del", "dev", HOST_END, "root");
+  runIn(hosts.host, "tc", "filter", "del", "dev", HOST_END, "ingress");
+  runIn(hosts.host, "ip", "link", "set", IFB, "down");
+  const { json } = await pair.run("CHECK", { ...WIDE, prevResult });
+  assertEquals(json.msg.includes(`no tbf on "${HOST_END}"`), true, json.msg);
+  assertEquals(json.details.split("\n"), [
+    `also: Interface "${IFB}" is down`,
+    `also: "${HOST_END}" does not redirect to "${IFB}"`,
+  ]);
+});

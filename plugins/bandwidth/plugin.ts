@@ -99,8 +99,15 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
   check: (call) =>
     withLimits(call, async (link, { sent, received }) => {
       const { checkReceived, checkSent } = await import("./check.ts");
-      if (sent !== undefined) checkSent(link, sent);
-      if (received !== undefined) checkReceived(link, received);
+      const { Differences } = await import("../../cni/call/differences.ts");
+      const differences = new Differences();
+      if (sent !== undefined) {
+        await differences.collect(() => checkSent(link, sent));
+      }
+      if (received !== undefined) {
+        await checkReceived(differences, link, received);
+      }
+      differences.throwAny();
     }),
 
   // The steps of ADD replace what is left of a limit. None is undone.

@@ -136,7 +136,7 @@ export function setPortVlans(
 /**
  * Compares a port's VLANs with the settings.
  *
- * @returns The first difference; none if they match
+ * @returns None if they match
  */
 export function listVlanDifferences(
   host: Rtnl,
@@ -144,11 +144,10 @@ export function listVlanDifferences(
   wanted: WantedVlans,
 ): readonly Difference[] {
   const present = new BridgeVlanRequests(host.socket).list(port.index);
-  const { remove: [surplus], add: [missing] } = planPortVlans(present, wanted);
-  if (missing !== undefined) {
-    const { first, last, isUntagged = false } = missing;
-    return [{
-      msg: `"${port.name}" lacks VLAN ${formatRange(missing)}`,
+  const { remove, add } = planPortVlans(present, wanted);
+  return [
+    ...add.map(({ first, last, isUntagged = false }): Difference => ({
+      msg: `"${port.name}" lacks VLAN ${formatRange({ first, last })}`,
       expected: {
         kind: "vlan",
         netns: host.netns.path,
@@ -157,10 +156,25 @@ export function listVlanDifferences(
         last,
         isUntagged,
       },
-    }];
+    })),
+    ...joined(remove).map((surplus) => ({
+      msg: `"${port.name}" is also in VLAN ${formatRange(surplus)}`,
+    })),
+  ];
+}
+
+/** Joins neighbouring VLANs to ranges. */
+function joined(vlans: readonly VlanRange[]): VlanRange[] {
+  const ranges: VlanRange[] = [];
+  for (const { first, last } of vlans) {
+    const before = ranges.at(-1);
+    if (before?.last === first - 1) {
+      ranges.splice(-1, 1, { first: before.first, last });
+    } else {
+      ranges.push({ first, last });
+    }
   }
-  if (surplus === undefined) return [];
-  return [{ msg: `"${port.name}" is also in VLAN ${formatRange(surplus)}` }];
+  return ranges;
 }
 
 function formatRange({ first, last }: VlanRange): string {
@@ -199,8 +213,7 @@ export function ensureVlanGateway(
  * Compares the VLANs of the port behind a VLAN's gateway with the settings.
  *
  * @param link The bridge
- * @returns The first difference; none if they match, or the gateway is not a
- *   veth
+ * @returns None if they match, or the gateway is not a veth
  */
 export function listVlanGatewayDifferences(
   host: Rtnl,

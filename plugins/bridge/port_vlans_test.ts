@@ -143,6 +143,22 @@ Deno.test("listVlanDifferences() names what is missing and what is too much", as
   });
 });
 
+Deno.test("listVlanDifferences() names all", () => {
+  const present = ["1", "7", "8 untagged", "100"];
+  const wanted = { ...NOTHING, vlan: 100, trunk: TRUNK };
+  assertEquals(
+    listVlanDifferences(rtnlOf(new FakeBridgeVlans(present)), PORT, wanted)
+      .map(({ msg }) => msg),
+    [
+      '"veth7" lacks VLAN 100',
+      '"veth7" lacks VLAN 101',
+      '"veth7" lacks VLAN 200-210',
+      '"veth7" is also in VLAN 1',
+      '"veth7" is also in VLAN 7-8',
+    ],
+  );
+});
+
 Deno.test("setPortVlans() names the port if the kernel refuses", () => {
   const rtnl = rtnlOf(new FakeBridgeVlans());
   const request = ({ name }: { name: string }): void => {

@@ -74,7 +74,7 @@ import {
 import type { ElementList, Nftables } from "../../ffi/nftables/mod.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { throwDifferences } from "../parts/link/check_link.ts";
 import {
   type ElementOwner,
   isAlive,
@@ -159,22 +159,20 @@ export const nftablesBackend: Backend = {
     using nftables = getNftables(hostNetns);
     const isOwn = setOf(listRecorded(readRecords(nftables), ownedBy(owner)));
     const missing = addresses.filter((ip) => !isOwn(ip));
-    if (missing.length > 0) {
-      throw checkFailure(
-        `expected ${missing.join(", ")} in table inet ${TABLE.name} not found`,
-      );
-    }
-    const chain = Object.keys(RULES).find((one) => !isWhole(nftables, one));
-    if (chain !== undefined) {
-      throw checkFailure(
-        `expected rules of chain ${chain} of table inet ${TABLE.name} not found`,
-      );
-    }
-    if (policy !== undefined && !isEnforced(nftables, policy)) {
-      throw checkFailure(
-        `expected ingress policy of "${policy.bridge}" not found`,
-      );
-    }
+    const chains = Object.keys(RULES).filter((one) => !isWhole(nftables, one));
+    const lacksPolicy = policy !== undefined && !isEnforced(nftables, policy);
+    const absent = [
+      ...missing.length === 0
+        ? []
+        : [`${missing.join(", ")} in table inet ${TABLE.name}`],
+      ...chains.map((chain) =>
+        `rules of chain ${chain} of table inet ${TABLE.name}`
+      ),
+      ...lacksPolicy ? [`ingress policy of "${policy.bridge}"`] : [],
+    ];
+    throwDifferences(
+      absent.map((what) => ({ msg: `expected ${what} not found` })),
+    );
     await Promise.resolve();
   },
 

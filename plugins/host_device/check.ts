@@ -7,7 +7,7 @@
 import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { checkFailure, throwDifferences } from "../parts/link/check_link.ts";
 import { checkSandboxLink } from "../parts/link/check_sandbox_link.ts";
 import { requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { findMissingRules } from "./host_network.ts";
@@ -41,10 +41,10 @@ export async function checkLease(call: Call): Promise<void> {
 function checkRules(sandbox: Rtnl, call: Call<HostDeviceConfig>): void {
   if (!call.config.useInterfaceNetwork) return;
   const network = new RecordFile(call).read()?.hostNetwork;
-  const [missing] = network ? findMissingRules(sandbox, network) : [];
-  if (missing === undefined) return;
-  const { source, table } = missing;
-  throw checkFailure(`The container lacks rule from ${source} lookup ${table}`);
+  const missing = network ? findMissingRules(sandbox, network) : [];
+  throwDifferences(missing.map(({ source, table }) => ({
+    msg: `The container lacks rule from ${source} lookup ${table}`,
+  })));
 }
 
 function checkAlias({ name, alias }: Link): void {

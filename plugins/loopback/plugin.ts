@@ -57,11 +57,18 @@ export const loopback: Plugin = definePlugin({
     }
   },
 
-  check(call): void {
+  async check(call): Promise<void> {
+    const { Differences } = await import("../../cni/call/differences.ts");
     using sandbox = openSandbox(call.args);
     const link = sandbox.link.get(NAME);
-    if (!link.isUp) throw linkFailure(sandbox, link, "is down", { isUp: true });
-    checkAddresses(sandbox, link, listKnownAddresses(call));
+    const differences = new Differences();
+    await differences.collect(() => {
+      if (link.isUp) return;
+      throw linkFailure(sandbox, link, "is down", { isUp: true });
+    });
+    const addresses = listKnownAddresses(call);
+    await differences.collect(() => checkAddresses(sandbox, link, addresses));
+    differences.throwAny();
   },
 
   del(call): void {

@@ -86,6 +86,10 @@ rootTest("loopback.check() notices that an address is gone", async () => {
   runIn(hosts.sandbox, "ip", "address", "del", "127.0.0.1/8", "dev", "lo");
   const { json } = await hosts.run("loopback", "CHECK", config);
   assertStringIncludes(json.msg, "127.0.0.1/8");
+  runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
+  const { json: both } = await hosts.run("loopback", "CHECK", config);
+  assertEquals(both.msg, 'Interface "lo" is down');
+  assertStringIncludes(both.details, "127.0.0.1/8");
 });
 
 rootTest("loopback.del() succeeds without a sandbox", async (t) => {

@@ -5,6 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/call/args.ts";
+import { Differences } from "../../cni/call/differences.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -12,7 +13,11 @@ import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { checkFailure, linkFailure } from "../parts/link/check_link.ts";
+import {
+  checkFailure,
+  linkFailure,
+  throwDifferences,
+} from "../parts/link/check_link.ts";
 import type { SbrConfig } from "./schema.ts";
 import {
   listedDefaults,
@@ -40,11 +45,11 @@ interface Given {
  *
  * @throws {CniError} 999 if something differs from ADD's state
  */
-export function checkSources(
+export async function checkSources(
   sandbox: Rtnl,
   { ifName }: CmdArgs,
   given: Given,
-): void {
+): Promise<void> {
   const link = sandbox.link.find(ifName);
   if (link === undefined) {
     throw linkFailure(sandbox, { name: ifName }, "no longer exists");
@@ -60,17 +65,30 @@ export function checkSources(
   const listed = listedTables(given.prevResult);
   const sources = given.ips.map(({ address }) => address.ip);
   const ruleOf = ruleFinder(routing, { sources, ifindex, table, listed });
-  const tables = given.ips.map((ip) => ({
-    ip,
-    routes: ofTable(ruleOf(ip.address.ip).table),
-  }));
-  checkListedRoutes(tables.flatMap((own) => own.routes), given);
-  if (table !== undefined) return;
-  const defaults = new Set(
-    listedDefaults(given.prevResult).map(({ dst }) => dst.family),
-  );
-  for (const own of tables) checkTable(own.routes, own.ip, given, defaults);
-  if (addSourceHints) checkHints(ofTable(Table.Main), given);
+  const differences = new Differences();
+  const tables: { ip: IpConfig; routes: RouteEntry[] }[] = [];
+  for (const ip of given.ips) {
+    const rule = await differences.collect(() => ruleOf(ip.address.ip));
+    if (rule !== undefined) tables.push({ ip, routes: ofTable(rule.table) });
+  }
+  // The routes can be in any of the tables.
+  if (tables.length === given.ips.length) {
+    const routes = tables.flatMap((own) => own.routes);
+    await differences.collect(() => checkListedRoutes(routes, given));
+  }
+  if (table === undefined) {
+    const defaults = new Set(
+      listedDefaults(given.prevResult).map(({ dst }) => dst.family),
+    );
+    for (const own of tables) {
+      await differences
+        .collect(() => checkTable(own.routes, own.ip, given, defaults));
+    }
+    if (addSourceHints) {
+      await differences.collect(() => checkHints(ofTable(Table.Main), given));
+    }
+  }
+  differences.throwAny();
 }
 
 /** Finds the rule of an address, and checks that it precedes table main. */
@@ -126,15 +144,17 @@ function checkListedRoutes(
     present,
     ({ destination }) => String(destination),
   );
-  for (const { dst, gw } of listedRoutes(prevResult, table)) {
+  const missing = listedRoutes(prevResult, table).filter(({ dst, gw }) => {
     const alike = byDestination.get(String(dst.masked())) ?? [];
     const isPresent = alike.some(({ nextHops }) =>
       gw === undefined || nextHops.some(({ gateway }) => gateway?.equals(gw))
     );
-    if (isPresent || !isInvolved({ dst, gw })) continue;
+    return !isPresent && isInvolved({ dst, gw });
+  });
+  throwDifferences(missing.map(({ dst, gw }) => {
     const via = gw === undefined ? "" : ` via ${gw}`;
-    throw checkFailure(`Route ${dst}${via} is not in the addresses' tables`);
-  }
+    return { msg: `Route ${dst}${via} is not in the addresses' tables` };
+  }));
 }
 
 /** Checks that a table has routes, and a default route if there is a router. */
@@ -184,9 +204,9 @@ function checkNearness(routes: readonly RouteEntry[], address: Cidr): void {
 /** Checks that the addresses' subnets are in table main. */
 function checkHints(main: readonly RouteEntry[], { ips }: Given): void {
   const destinations = new Set(main.map(({ destination }) => `${destination}`));
-  for (const address of hintedAddresses(ips)) {
-    const subnet = address.masked();
-    if (destinations.has(`${subnet}`)) continue;
-    throw checkFailure(`Table main lacks route ${subnet}`);
-  }
+  const missing = hintedAddresses(ips).map((address) => address.masked())
+    .filter((subnet) => !destinations.has(`${subnet}`));
+  throwDifferences(
+    missing.map((subnet) => ({ msg: `Table main lacks route ${subnet}` })),
+  );
 }

@@ -1,3 +1,4 @@
+import { assertEquals } from "@std/assert";
 import {
   assertFailure,
   assertSuccess,
@@ -172,4 +173,22 @@ rootTest("sbr.check() succeeds behind loopback", async () => {
   for (const command of ["ADD", "CHECK", "DEL"]) {
     await run("sbr", command, { prevResult });
   }
+});
+
+rootTest("sbr.check() reports all differences", async () => {
+  using scene = new SbrScene([...ETH0, ...NET1, ...IPV6]);
+  const prevResult = {
+    ...scene.networks.result([IP4, IP6]),
+    routes: [{ dst: "192.168.2.0/24", gw: "192.168.1.2" }],
+  };
+  await scene.succeed("ADD", { prevResult });
+  scene.ip(
+    "rule delete from 192.168.1.209 lookup 100",
+    "-6 route flush table 101",
+  );
+  const { json } = await scene.run("CHECK", { prevResult });
+  assertEquals([json.msg, json.details], [
+    "The rule for packets from 192.168.1.209 is missing",
+    "also: The table of 2001:db8:1::209 is empty",
+  ]);
 });

@@ -61,7 +61,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     using sandbox = openSandbox(call.args);
     using _lock = await lockSandbox(sandbox, call);
     const { args, config } = call;
-    checkSources(sandbox, args, { prevResult, ips, config });
+    await checkSources(sandbox, args, { prevResult, ips, config });
   },
 
   async repair(call, scope): Promise<void> {

@@ -4,9 +4,10 @@
  * @module
  */
 
+import type { Difference } from "../../cni/call/differences.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { checkFailure, throwDifferences } from "../parts/link/check_link.ts";
 import {
   keysOf,
   type LinkSettings,
@@ -17,22 +18,22 @@ import { readValue, type Sysctl } from "./sysctls.ts";
 /**
  * Checks kernel parameters, as far as they can be read.
  *
- * @throws {CniError} 999 if one has another value
+ * @throws {CniError} 999 if any have another value
  */
 export function checkSysctls(
   netns: NetNs,
   sysctls: readonly Sysctl[],
 ): void {
-  for (const { key, value } of sysctls) {
+  throwDifferences(sysctls.flatMap(({ key, value }): Difference[] => {
     const actual = readValue(netns, key);
     // The kernel separates several numbers by tabs.
-    if (actual === undefined || words(actual) === words(value)) continue;
-    throw checkFailure(
-      `Error: Tuning configured value of /proc/sys/${key} is ${value}, ` +
+    if (actual === undefined || words(actual) === words(value)) return [];
+    return [{
+      msg: `Error: Tuning configured value of /proc/sys/${key} is ${value}, ` +
         `current value is ${actual}`,
-      { kind: "sysctl", netns: netns.path, key, value },
-    );
-  }
+      expected: { kind: "sysctl", netns: netns.path, key, value },
+    }];
+  }));
 }
 
 function words(text: string): string {
@@ -51,7 +52,7 @@ const NAMES: Readonly<Record<keyof LinkSettings, string>> = {
 /**
  * Checks the configured settings of the container's interface.
  *
- * @throws {CniError} 999 if it does not exist, or has another setting
+ * @throws {CniError} 999 if it does not exist, or has other settings
  */
 export function checkTunedLink(
   { link }: Rtnl,
@@ -64,13 +65,9 @@ export function checkTunedLink(
   }
   const keys = keysOf(wanted);
   const actual = readSettings(found, keys);
-  for (const key of keys) {
-    if (`${wanted[key]}` === `${actual[key]}`) continue;
-    throw checkFailure(
-      `Error: Tuning configured ${NAMES[key]} of ${ifName} is ${
-        wanted[key]
-      }, ` +
-        `current value is ${actual[key]}`,
-    );
-  }
+  const different = keys.filter((key) => `${wanted[key]}` !== `${actual[key]}`);
+  throwDifferences(different.map((key) => ({
+    msg: `Error: Tuning configured ${NAMES[key]} of ${ifName} is ` +
+      `${wanted[key]}, current value is ${actual[key]}`,
+  })));
 }

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { ALL_SETTINGS, NEW_MAC, SYSCTL, TunedLink } from "./testing.ts";
@@ -54,4 +54,17 @@ rootTest("tuning.check() compares only what is configured", async () => {
     scene.change(change);
   }
   await scene.succeed("CHECK", { prevResult });
+});
+
+rootTest("tuning.check() reports all differences", async () => {
+  using scene = new TunedLink({ ...ALL_SETTINGS, sysctl: { [SYSCTL]: "1" } });
+  const { json: prevResult } = await scene.succeed("ADD");
+  runIn(scene.hosts.sandbox, "sysctl", "-qw", `${SYSCTL}=0`);
+  for (const change of ["mtu 1300", "txqueuelen 9"]) scene.change(change);
+  const { json } = await scene.run("CHECK", { prevResult });
+  assertMatch(json.msg, /log_martians is 1, current value is 0/);
+  assertMatch(
+    json.details,
+    /^also: .*MTU of eth0 is 1454.*\nalso: .*Transmit Queue Length of eth0/,
+  );
 });

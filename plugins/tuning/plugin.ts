@@ -62,9 +62,13 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
     const { sysctls, link } = settingsOf(call);
     requirePrevResult(call, NOT_CHAINED);
     const { checkTunedLink, checkSysctls } = await import("./check.ts");
+    const { Differences } = await import("../../cni/call/differences.ts");
     using sandbox = openSandbox(call.args);
-    checkSysctls(sandbox.netns, sysctls);
-    checkTunedLink(sandbox, call.args.ifName, link);
+    const differences = new Differences();
+    await differences.collect(() => checkSysctls(sandbox.netns, sysctls));
+    await differences
+      .collect(() => checkTunedLink(sandbox, call.args.ifName, link));
+    differences.throwAny();
   },
 
   repair: async (call, scope) =>

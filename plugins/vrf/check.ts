@@ -6,7 +6,7 @@
 
 import type { CmdArgs } from "../../cni/call/args.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { checkFailure, throwDifferences } from "../parts/link/check_link.ts";
 import { findVrf, portsOf } from "./vrf_link.ts";
 
 /**
@@ -23,14 +23,20 @@ export function checkPort(
 ): void {
   const vrf = findVrf(sandbox, name);
   if (vrf === undefined) throw checkFailure(`VRF "${name}" no longer exists`);
-  if (table !== 0 && table !== vrf.table) {
-    throw checkFailure(`VRF "${name}" has table ${vrf.table}, not ${table}`);
-  }
-  if (portsOf(sandbox, vrf).some((port) => port.name === ifName)) return;
-  throw checkFailure(`failed to find ${ifName} associated to vrf ${name}`, {
-    kind: "link",
-    netns: sandbox.netns.path,
-    link: ifName,
-    master: name,
-  });
+  const hasTable = table === 0 || table === vrf.table;
+  const hasPort = portsOf(sandbox, vrf).some((port) => port.name === ifName);
+  throwDifferences([
+    ...hasTable
+      ? []
+      : [{ msg: `VRF "${name}" has table ${vrf.table}, not ${table}` }],
+    ...hasPort ? [] : [{
+      msg: `failed to find ${ifName} associated to vrf ${name}`,
+      expected: {
+        kind: "link",
+        netns: sandbox.netns.path,
+        link: ifName,
+        master: name,
+      } as const,
+    }],
+  ]);
 }
