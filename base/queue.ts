@@ -39,7 +39,7 @@ export class KeyedQueue {
   readonly #mostBegun: number;
   /** The end of the last task of each key. */
   readonly #tails = new Map<string, Promise<void>>();
-  /** Tasks that wait for a slot: those that have begun, and others by their turn. */
+  /** Tasks that wait for a slot again, and tasks that have not begun, by their turn. */
   readonly #returning: (() => void)[] = [];
   readonly #queues: Readonly<
     Record<Exclude<Turn, "without a slot">, (() => void)[]>
@@ -84,8 +84,8 @@ export class KeyedQueue {
    * Waits for a task's slot.
    *
    * @param key Undefined for a task that runs alongside all others
-   * @param signal Ends the wait; those behind it still wait for those before it
-   * @returns The slot; undefined if a signal came first
+   * @param signal Ends the wait; later tasks of the key still wait for earlier ones
+   * @returns The slot; undefined if a signal was aborted first
    */
   async wait(
     key: string | undefined,
@@ -214,7 +214,7 @@ export class KeyedQueue {
   }
 }
 
-/** How long exclusive work keeps others waiting at a time, in ms. */
+/** How long exclusive work keeps other work waiting at a time, in ms. */
 const GATE_MS = 10_000;
 
 /** Work that waits for its turn. */
@@ -224,9 +224,9 @@ interface Waiter {
 }
 
 /**
- * A read-write lock: shared work runs at the same time, exclusive work alone, in
- * the order in which it came. While exclusive work waits for slow work, those
- * behind it pass now and then: they may be what ends that.
+ * A read-write lock: shared work runs at the same time, exclusive work alone, in order of
+ * arrival. While exclusive work waits for slow work, later work passes it regularly,
+ * because later work might end the slow work.
  */
 export class ReadWriteLock {
   readonly #gateMs: number;
@@ -234,7 +234,7 @@ export class ReadWriteLock {
   #running = 0;
   #isExclusive = false;
 
-  /** @param gateMs How long exclusive work keeps others waiting at a time: 10 s by default */
+  /** @param gateMs How long exclusive work keeps other work waiting at a time: 10 s by default */
   constructor(gateMs = GATE_MS) {
     this.#gateMs = gateMs;
   }
@@ -243,7 +243,7 @@ export class ReadWriteLock {
    * Waits until it is a task's turn.
    *
    * @param signal Ends the wait
-   * @returns The lock, held until disposal; undefined if the signal came first
+   * @returns The lock, held until disposal; undefined if the signal was aborted first
    */
   async wait(
     isExclusive: boolean,

@@ -1,5 +1,5 @@
 /**
- * Makes a daemon of a plugin, for callers such as the plugin remote.
+ * Serves a plugin as a daemon, for callers such as the plugin remote.
  *
  * @module
  */
@@ -47,7 +47,7 @@ export interface ServeOptions {
   /** Time for calls to finish when the daemon stops, in ms; 10 s by default. */
   readonly graceMs?: number;
   /**
-   * How long a GC that waits for slow calls keeps others waiting at a time, in ms;
+   * How long a GC that waits for slow calls keeps other calls waiting at a time, in ms;
    * 10 s by default.
    */
   readonly gateMs?: number;
@@ -64,9 +64,9 @@ export interface CniServer extends AsyncDisposable {
  * `/healthz` and `/readyz`. Callers are root and this user.
  *
  * Calls of one container run one at a time, in order of arrival; GC runs alone.
- * Calls pass a GC that waits for a slow one: a DEL among them cancels that ADD. If
- * the caller of an ADD disconnects, the ADD is undone. Takes over the socket's path
- * from a daemon that has it. On disposal, it starts no more calls, waits for
+ * While a GC waits for a slow call, other calls pass it, because a DEL among them might
+ * cancel the slow call. If the caller of an ADD disconnects, the ADD is undone. Takes
+ * over the socket's path from a daemon that uses it. On disposal, it starts no more calls, waits for
  * running calls, and removes the socket.
  *
  * ```ts ignore
