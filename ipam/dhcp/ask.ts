@@ -1,5 +1,5 @@
 /**
- * The plugin's side of the daemon's socket: one line of JSON each way.
+ * The plugin's side of the daemon's socket: a line of JSON in each direction.
  *
  * @module
  */
@@ -36,7 +36,7 @@ export type DaemonRequest =
   }
   | { readonly command: "STATUS" };
 
-/** The answer: a lease for ADD, and for CHECK if there is one. */
+/** The answer: the lease, which CHECK might not find. */
 export type DaemonAnswer =
   | { readonly lease?: Lease | undefined }
   | { readonly error: { code: number; msg: string; details?: string } };
@@ -57,8 +57,8 @@ export class NoDaemonError extends CniError {}
 /**
  * Asks the daemon.
  *
- * @throws {NoDaemonError} 11 if none runs, or another program such as the Go plugin's
- * @throws {CniError} The daemon's error; 11 if the daemon goes away
+ * @throws {NoDaemonError} 11 if no daemon runs, or a different daemon such as the Go plugin's
+ * @throws {CniError} The daemon's error; 11 if the daemon disconnects
  */
 export async function ask(
   socket: string,
@@ -103,7 +103,7 @@ function decodeAnswer(text: string, socket: string): DaemonAnswer {
     const answer = JSON.parse(text);
     if (isAnswer(answer)) return answer;
   } catch {
-    // The same as an answer of another form.
+    // The error is the same as for a malformed answer.
   }
   throw new NoDaemonError(
     ErrorCode.TryAgainLater,

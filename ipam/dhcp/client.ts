@@ -11,7 +11,7 @@ import { type LeaseRequest, uptime } from "./lease.ts";
 
 /** The daemon's limits, in ms. */
 export interface Timing {
-  /** How long one attempt to get a lease may take. */
+  /** Time limit of an attempt to get a lease. */
   readonly timeoutMs: number;
   /** Longest pause between two attempts. */
   readonly resendMaxMs: number;
@@ -67,11 +67,11 @@ export class DeclineLimit {
   }
 }
 
-/** Pauses between attempts: the first ones are short. Source: lease.go `backoffRetry`. */
+/** Pauses between attempts: the first pauses are short. Source: lease.go `backoffRetry`. */
 const FAST_MS = 2000, FAST_TRIES = 4, FIRST_MS = 4000, JITTER_MS = 1000;
 
 /**
- * Makes attempts until one succeeds.
+ * Repeats attempts until an attempt succeeds.
  *
  * @throws {CniError} 11 if none does until the time limit or the signal
  */

@@ -1,5 +1,5 @@
 /**
- * The messages of a DHCPv4 client to servers, and how it evaluates their answers.
+ * The messages of a DHCPv4 client to servers, and the evaluation of the answers.
  *
  * Source: RFC 2131, section 4.4; containernetworking/plugins
  * plugins/ipam/dhcp/lease.go.
@@ -54,7 +54,7 @@ function messageOf(
  * Gets a new lease.
  *
  * @param before The address to ask for
- * @throws {RefusedError} If the server takes its offer back
+ * @throws {RefusedError} If the server withdraws its offer
  * @throws {CniError} 11 if no server answers until the signal
  */
 export async function discover(
@@ -111,7 +111,7 @@ export async function extend(
     & {
       readonly signal: AbortSignal;
       readonly server?: Server | undefined;
-      /** Whether this daemon was restarted, and may have missed something. */
+      /** Whether this daemon was restarted, and might have missed changes. */
       readonly isReboot?: boolean;
     },
 ): Promise<Reply> {
@@ -144,7 +144,7 @@ export function release(port: Port, lease: Lease4): void {
 }
 
 /**
- * Tells the server that another host has the address of a lease.
+ * Informs the server that a different host has the address of a lease.
  *
  * Source: RFC 2131, sections 3.1 (5) and 4.4.4.
  */

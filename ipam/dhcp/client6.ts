@@ -1,5 +1,5 @@
 /**
- * The messages of a DHCPv6 client to servers, and how it evaluates their answers.
+ * The messages of a DHCPv6 client to servers, and the evaluation of the answers.
  *
  * Source: RFC 8415, section 18.2.
  *
@@ -33,13 +33,13 @@ export interface Grant {
   readonly options: readonly Option6[];
 }
 
-/** The options to ask for: servers send others unasked. */
+/** The requested options: servers send other options without a request. */
 const WANTED = [Code6.nameServers, Code6.domainSearch];
 
 /** Longest wait for the answer to a release or a refusal, in ms. */
 const RETURN_MS = 1000;
 /**
- * How long other servers may grant what one has refused, in ms: time for two more
+ * How long other servers can grant a refused address, in ms: time for two more
  * messages.
  */
 const OTHERS_MS = 4000;
@@ -50,7 +50,7 @@ const MAX_REASON = 200;
  * Gets addresses from the first server that offers some.
  *
  * @param hints The addresses to ask for
- * @throws {RefusedError} If the server takes its offer back
+ * @throws {RefusedError} If the server withdraws its offer
  * @throws {CniError} 11 if no server offers an address until the signal
  */
 export async function solicit(
@@ -135,7 +135,7 @@ export async function extend6(
   }
 }
 
-/** Returns addresses to a server: they are not needed, or another host has them. */
+/** Returns addresses to a server: they are not needed, or a different host has them. */
 export async function returnAddresses(
   port: Port,
   identity: Identity,
@@ -156,8 +156,8 @@ export async function returnAddresses(
 }
 
 /**
- * Sends a request to which only a reply is an answer. If any server may answer,
- * one that grants addresses wins over those that refuse.
+ * Sends a request to which only a reply is an answer. If any server may answer, a
+ * server that grants addresses takes precedence over servers that refuse.
  */
 async function ask(
   port: Port,
@@ -227,7 +227,7 @@ function messageOf(
   };
 }
 
-/** Returns what an answer grants to the interface; undefined for nothing. */
+/** Returns the addresses that an answer grants to the interface; undefined without any. */
 function grantIn(
   { options, serverId }: ServerMessage6,
   { association: id }: Identity,

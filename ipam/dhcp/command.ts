@@ -98,7 +98,7 @@ async function daemon(
 const FIRST_INHERITED = 3;
 
 /**
- * Returns the socket of the service manager's, if it has opened one.
+ * Returns the socket that the service manager has opened, if any.
  *
  * @throws {CniError} 4 if there are several
  */

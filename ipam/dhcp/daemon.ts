@@ -70,8 +70,7 @@ export function startDhcp(socket: string, log: Log): AsyncDisposable {
 const SPREAD_MS = 20;
 
 /**
- * Runs the daemon until the signal. The leases stay as they are, for the next
- * one.
+ * Runs the daemon until the signal. The leases remain for the next daemon.
  *
  * @throws {CniError} 5 if it cannot listen
  */
@@ -133,7 +132,7 @@ async function lockDirectory(
   }
 }
 
-/** @throws {CniError} 5 if another program listens: another daemon of ours would have the lock */
+/** @throws {CniError} 5 if a third-party program listens: a daemon of this project would have the lock */
 async function removeStale(path: string): Promise<void> {
   let connection: Deno.UnixConn;
   try {
@@ -167,7 +166,7 @@ function listen(
 class Leases {
   readonly #context: LeaseContext;
   readonly #kept = new Map<string, KeptLease>();
-  /** The calls for one lease take turns. */
+  /** The calls for the same lease run in sequence. */
   readonly #queue = new KeyedQueue();
   /** The running ADDs, each with the controller that cancels it. */
   readonly #adding = new Map<AbortController, string>();
@@ -195,9 +194,9 @@ class Leases {
   }
 
   /**
-   * Does what the plugin asks for.
+   * Carries out the request of the plugin.
    *
-   * @param signal Aborted if the caller goes away
+   * @param signal Aborted if the caller disconnects
    */
   async serve(
     request: DaemonRequest,
@@ -241,7 +240,7 @@ class Leases {
         await before.update(request);
         if (!before.lease.isLost) return before.lease;
       }
-      // The server knows the new link as the same client.
+      // For the server, the new link is the same client.
       await before?.stop();
       this.#kept.delete(name);
       const kept = await KeptLease.acquire(request, this.#context, signal);
@@ -324,7 +323,7 @@ interface ConversationOptions {
   readonly onEnded: () => void;
 }
 
-/** One connection: a line with a request, and one with the answer. */
+/** A connection: a line with a request, and a line with the answer. */
 class Conversation implements RequestExchange {
   readonly #connection: ServerConnection;
   readonly #options: ConversationOptions;

@@ -36,7 +36,7 @@ export interface Identity {
 }
 
 /**
- * Derives the identity of an interface: it stays the same as long as the container
+ * Derives the identity of an interface, which does not change as long as the container
  * does, whatever happens to the daemon and the link.
  */
 export async function identityOf(
@@ -55,7 +55,7 @@ export async function identityOf(
   };
 }
 
-/** A message, without what the exchange adds. */
+/** A message, without the fields that the exchange adds. */
 export interface Sent6 {
   readonly type: number;
   readonly options: readonly Option6[];

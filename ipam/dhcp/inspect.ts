@@ -1,5 +1,5 @@
 /**
- * What tools may ask about dhcp: the leases of its daemon.
+ * dhcp for tools: the leases of its daemon.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export interface LeaseState {
   readonly routers: readonly string[];
   /** Whether the container no longer has the address. */
   readonly isLost: boolean;
-  /** Whether any server may answer by now, because the one that granted it has not (T2). */
+  /** Whether any server may answer, because the granting server has not (T2). */
   readonly isRebinding: boolean;
   /** How long it is still valid, in seconds. */
   readonly leftSeconds: number;
@@ -90,7 +90,7 @@ function describe(lease: Lease): LeaseState {
 /** How long to wait for the daemon, in ms. */
 const LIMIT_MS = 2000;
 
-/** Returns why no daemon answers at a socket; undefined if one does. */
+/** Returns why no daemon answers at a socket; undefined if a daemon answers. */
 export async function findDaemonProblem(
   socket: string,
   signal: AbortSignal,

@@ -34,7 +34,7 @@ export interface LeaseContext extends ClientOptions {
   readonly onGone: (kept: KeptLease) => void;
 }
 
-/** Longest time between two looks at the link, and shortest between two tries, in ms. */
+/** Longest time between two checks of the link, and shortest between two attempts, in ms. */
 const CHECK_MS = 60_000, SHORTEST_MS = 1000;
 
 /** Returns the protocol of a lease. */
@@ -65,8 +65,8 @@ export class KeptLease {
   /**
    * Gets a lease, and keeps it.
    *
-   * @throws {CniError} 8 if the namespace is another one than the plugin has
-   *   seen; 11 if no server grants one until the time limit or the
+   * @throws {CniError} 8 if the namespace differs from the plugin's namespace; 11 if
+   *   no server grants a lease until the time limit or the
    *   signal; 999 if the link does not exist, or the lease lacks a subnet mask
    */
   static async acquire(
@@ -127,7 +127,7 @@ export class KeptLease {
     return this.#lease.isLost !== true;
   }
 
-  /** Keeps the lease by a newer request, also one that is marked as released. */
+  /** Keeps the lease with a newer request, even if it was marked as released. */
   async update(request: LeaseRequest): Promise<void> {
     const { family: _, ...newer } = request;
     await this.#save({ ...this.#lease, ...newer, isReleased: false });
@@ -148,7 +148,7 @@ export class KeptLease {
     await this.#giveBack();
   }
 
-  /** Gives the lease back because another host has its address. */
+  /** Gives the lease back because a different host has its address. */
   async decline(): Promise<void> {
     await this.stop();
     await this.#giveBack(this.#context.declines.take(this.#lease));
@@ -196,7 +196,7 @@ export class KeptLease {
   }
 
   /**
-   * Does what is due.
+   * Renews, rebinds or restores the lease if that is due.
    *
    * @returns When to check again, in ms; undefined if there is nothing to keep
    */
@@ -225,9 +225,9 @@ export class KeptLease {
   }
 
   /**
-   * Puts back what the container lacks of the lease.
+   * Restores the parts of the lease that the container lacks.
    *
-   * @returns The error if another host has an address
+   * @returns The error if a different host has an address
    */
   async #putBack(port: Port): Promise<RefusedError | undefined> {
     try {
@@ -276,7 +276,7 @@ export class KeptLease {
     }
   }
 
-  /** Takes from the container what it has no lease of any more. */
+  /** Removes the addresses of an expired lease from the container. */
   async #lose(port: Port, reason: unknown): Promise<number> {
     this.#warn(
       `The lease expired; ${this.#protocol.lossOf(this.#lease)}`,
@@ -348,7 +348,7 @@ function openPort(
   return Port.open(`${hostPrefix}${netns}`, ifName, events);
 }
 
-/** Reports whether a port is in the namespace that the plugin has seen: the path may lead to another one since. */
+/** Reports whether a port is in the plugin's namespace: its path might now lead to a different namespace. */
 function isSeen({ netnsId }: Port, request: LeaseRequest): boolean {
   return (request.netnsId ?? netnsId) === netnsId;
 }

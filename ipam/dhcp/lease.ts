@@ -40,7 +40,7 @@ interface AnyLease extends LeaseRequest {
   /** Device and inode of the namespace, and the link's index. */
   readonly netnsId: string;
   readonly ifindex: number;
-  /** The address; the first one if there are several. */
+  /** The address, or the first of several addresses. */
   readonly address: string;
   readonly obtainedAt: number;
   /** For people: when it ends, as an ISO 8601 date. */
@@ -90,7 +90,7 @@ export function keyOf(
   return { network, containerId, ifName };
 }
 
-/** Reports whether two keys are of one interface. */
+/** Reports whether two keys are of the same interface. */
 export function isSameInterface(one: LeaseKey, other: LeaseKey): boolean {
   return one.network === other.network && one.ifName === other.ifName &&
     one.containerId === other.containerId;

@@ -27,7 +27,7 @@ export type FamilyKey = LeaseKey & { readonly family?: LeaseFamily };
 /** Longest name of a file, without its suffix. */
 const NAME_BYTES = 240;
 
-/** The leases of one daemon. */
+/** The leases of a daemon. */
 export class LeaseDirectory {
   /** The directory's path. */
   readonly path: string;
@@ -86,7 +86,7 @@ export class LeaseDirectory {
    * Marks leases, so that a daemon that starts releases them.
    *
    * @param log See {@linkcode LeaseDirectory.list}
-   * @throws {CniError} 5 if one cannot be written, after all others are
+   * @throws {CniError} 5 if a lease cannot be written, after all other leases are
    */
   async markReleased(
     isOver: (lease: Lease) => boolean,

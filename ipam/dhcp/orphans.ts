@@ -20,7 +20,7 @@ export const orphans: PluginOrphans = {
 };
 
 /**
- * The daemon releases leases itself while it runs; the others end when it
+ * The daemon releases leases itself while it runs; the remaining leases end when it
  * starts.
  */
 function findLeases(

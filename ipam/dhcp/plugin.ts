@@ -11,7 +11,7 @@
  * its leases in the directory next to its socket (`/run/cni/dhcp`), so it can
  * be restarted. DEL releases the lease. Without a daemon, DEL marks the lease,
  * and the daemon releases it when it starts. GC releases the leases of all
- * attachments that are not in its list of valid ones.
+ * attachments that are not in its list of valid attachments.
  *
  * @module
  */
@@ -78,7 +78,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
         (family) => askForLease(call, { ...request, family, isDual }, declined),
       );
     } catch (error) {
-      // One of two leases may be there, or still on its way.
+      // One of two leases might exist, or might still be requested.
       await releaseOf(call).catch(() => {});
       throw error;
     }
@@ -156,7 +156,7 @@ async function listDeclined(config: DhcpConfig): Promise<string[]> {
  * Gets a lease.
  *
  * @param declined The addresses of earlier leases that other machines have
- * @throws {CniError} The daemon's error; 11 if the daemon knows no leases of that
+ * @throws {CniError} The daemon's error; 11 if the daemon supports no leases of that
  *   family
  */
 async function askForLease<F extends LeaseFamily>(
@@ -183,7 +183,7 @@ function socketOf({ config }: Call<DhcpConfig>): string {
 }
 
 /**
- * The daemon may wait for a server for minutes: other calls run during that
+ * The daemon can wait for a server for minutes: other calls run during that
  * time.
  */
 function askDaemon(

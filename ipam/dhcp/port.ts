@@ -30,8 +30,9 @@ const EVERYBODY = {
 const NO_ADDRESS = Ip.parse("0.0.0.0");
 
 /**
- * Time until a message is sent again, in ms; it doubles each time. It starts short:
- * a link that has just come up may lose the first one, such as a new bridge port.
+ * Time until a message is sent again, in ms; it doubles each time. It starts short,
+ * because a link that has just come up, such as a bridge port, can lose the first
+ * message.
  */
 const RESEND_MS = 250;
 
@@ -46,7 +47,7 @@ export interface Reply extends ServerMessage {
   readonly serverMac: Mac;
 }
 
-/** A message, without what the port adds. */
+/** A message, without the fields that the port adds. */
 export type Sent = Omit<ClientMessage, "mac" | "transaction">;
 
 /** An open link. */
@@ -200,7 +201,7 @@ export async function sendUntilAnswered<T>(
   fd: number,
   { send, receive, signal }: {
     readonly send: () => void;
-    /** Returns the wanted part of what has arrived, if anything of it is wanted. */
+    /** Returns the first wanted answer among the received packets, if any. */
     readonly receive: () => T | undefined;
     readonly signal: AbortSignal;
   },
@@ -230,11 +231,11 @@ function* receiveUnlessDown(
   try {
     yield* socket.receive();
   } catch {
-    // What comes later is received by the next look.
+    // The next check receives later packets.
   }
 }
 
-/** Draws the number that a request and its answers have in common. */
+/** Draws the transaction ID of a request and its answers. */
 export function newTransaction(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
 }

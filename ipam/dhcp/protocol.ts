@@ -28,7 +28,7 @@ export interface Asking extends ClientOptions {
 export interface Extending extends Asking {
   /** Whether any server may answer. */
   readonly asksAll: boolean;
-  /** Whether this daemon was restarted, and may have missed something. */
+  /** Whether this daemon was restarted, and might have missed changes. */
   readonly isReboot: boolean;
 }
 
@@ -37,7 +37,7 @@ export interface LeaseProtocol<L extends Lease> {
   /** Returns what happens to the container when a lease has ended, for a warning. */
   lossOf(lease: L): string;
   /**
-   * Makes one attempt to get a lease.
+   * Makes an attempt to get a lease.
    *
    * @throws {CniError} 11 if no server answers until the signal
    */
@@ -52,28 +52,28 @@ export interface LeaseProtocol<L extends Lease> {
   /** Tells the server that a lease is no longer needed. */
   release(port: Port, lease: L): Promise<void>;
   /**
-   * Tells the server that another host has the address, if it is the plugin of the
+   * Informs the server that a different host has the address, if it is the plugin of the
    * interface that finds out.
    */
   decline?(port: Port, lease: L): void;
-  /** Takes from the container what it has no lease of any more. */
+  /** Removes the addresses of an expired lease from the container. */
   lose(port: Port, lease: L): void;
   /**
    * Puts back addresses that the container lacks, if it is the daemon that assigns
    * them.
    *
    * @returns Whether there were any
-   * @throws {RefusedError} If another host has one of them, which is then declined
+   * @throws {RefusedError} If a different host has an address, which is then declined
    */
   putBack?(port: Port, lease: L, declines: DeclineLimit): Promise<boolean>;
-  /** Makes one attempt to get a lease for the container again, and restores it. */
+  /** Makes an attempt to get a lease for the container again, and restores it. */
   regain(port: Port, before: L, asking: Asking): Promise<L>;
   /** Returns what is due when. */
   timesOf(lease: L): LeaseTimes;
   /**
    * Builds the result of a lease.
    *
-   * @throws {CniError} 999 if the server has left out what it needs
+   * @throws {CniError} 999 if the server omitted required options
    */
   resultOf(lease: L): Result;
 }

@@ -77,7 +77,7 @@ export const protocol4: LeaseProtocol<Lease4> = {
   },
 };
 
-/** Puts back what the container lost with the lease. */
+/** Restores the addresses and routes that the container lost with the lease. */
 function restore({ rtnl, link }: Port, lease: Lease4): void {
   const { ips, routes } = resultOf4(lease);
   const ifindex = link.index;
@@ -104,8 +104,8 @@ function leaseOf(request: LeaseRequest, port: Port, reply: Reply): Lease4 {
 }
 
 /**
- * Returns the options of a server that extends a lease, and those that it left
- * out: many servers send only what changes. A new lease time has its own times
+ * Returns the options of a server that extends a lease, and the earlier options that it
+ * omitted: many servers send only options that change. A new lease time has its own times
  * of renewal.
  */
 export function keepMissing(

@@ -2,7 +2,7 @@
  * Leases of IPv6 addresses: how the daemon gets, assigns, extends, loses and
  * restores them.
  *
- * The kernel knows the lifetimes, so an address ends with its lease even if no
+ * The kernel has the lifetimes, so an address ends with its lease even if no
  * daemon runs. Routes come from router advertisements.
  *
  * @module
@@ -110,7 +110,7 @@ async function lease(
 }
 
 /**
- * Gives the container what a server has granted, and takes what it has ended.
+ * Adds addresses to the container that a server has granted, and removes ended addresses.
  *
  * @throws {RefusedError} If other hosts have all of the addresses, which are then
  *   declined
@@ -187,7 +187,7 @@ async function decline(
 /**
  * Assigns addresses, and waits until the kernel has checked them for duplicates.
  *
- * @returns Those that another host has
+ * @returns The addresses that a different host has
  * @throws {CniError} 11 if the check takes too long, or an address is removed
  *   twice meanwhile
  */
@@ -195,7 +195,7 @@ async function assign(
   { rtnl, link: { index: ifindex, name } }: Port,
   addresses: readonly LeasedAddress[],
 ): Promise<Ip[]> {
-  // The kernel deletes an address that another host has, if it would expire.
+  // The kernel deletes an address with a lifetime if a different host has it.
   using watch = RouterWatch.open(rtnl.netns, ifindex);
   const add = ({ ip, preferred, valid }: LeasedAddress): void =>
     rtnl.address.replace({
@@ -270,7 +270,7 @@ function timesOf(
   { addresses, renewal, rebinding, obtainedAt }: Lease6,
 ): LeaseTimes {
   const expiry = Math.max(...addresses.map(({ valid }) => valid));
-  // An address without preferred time is on its way out, and not asked for.
+  // An address without a preferred lifetime is deprecated, and not requested.
   const soonest = Math.min(
     ...addresses.map(({ preferred, valid }) => preferred || valid),
   );

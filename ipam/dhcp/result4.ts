@@ -44,7 +44,7 @@ export function resultOf4({ address, ack, priority }: Lease4): Result {
 
 const UNSPECIFIED = Ip.parse("0.0.0.0"), SCOPE_LINK = 253;
 
-/** Classless routes replace all others. Source: RFC 3442. */
+/** Classless routes replace all other routes. Source: RFC 3442. */
 function routesOf(options: Options): Route[] {
   const classless = options.get("classlessRoutes") ?? [];
   if (classless.length > 0) {

@@ -1,5 +1,5 @@
 /**
- * The options that a client sends and asks for, by its configuration.
+ * The options that a client sends and requests, by its configuration.
  *
  * Source: containernetworking/plugins plugins/ipam/dhcp/lease.go
  * `prepareOptions`, options.go `parseOptionName`.

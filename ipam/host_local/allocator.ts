@@ -17,7 +17,7 @@ import {
   type RangeSet,
 } from "./range.ts";
 
-/** Reports that an address, or each one, is leased. */
+/** The requested address, or each address of the set, is leased. */
 export class NotFreeError extends CniError {}
 
 /** An address and its range. */
@@ -36,7 +36,7 @@ export interface AddressRequest {
 
 /**
  * Lists the addresses of a set in the order in which to try them: from the
- * successor of the last one handed out, through all ranges, to that last one
+ * successor of the last allocated address, through all ranges, to that address
  * itself. So a released address rests as long as possible.
  *
  * Source: containernetworking/plugins

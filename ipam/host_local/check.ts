@@ -27,8 +27,8 @@ import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
 /**
- * Checks that the attachment has leases, including one for each address of
- * prevResult that is in the ranges, and for one of prevResult at least.
+ * Checks that the attachment has leases: a lease for each address of prevResult that is
+ * in the ranges, and for at least one address of prevResult.
  *
  * @throws {CniError} 999 if not, 7 if the ranges are malformed
  */
@@ -45,7 +45,7 @@ export async function checkLeases(
   const given = (call.prevResult?.ips ?? []).map(({ address }) => address.ip);
   const leased = new Set(leases.map(({ ip }) => String(ip)));
   const unleased = given.filter((ip) => !leased.has(String(ip)));
-  // Others may be a chained plugin's.
+  // Other addresses might be from a chained plugin.
   const lost = unleased.length === given.length
     ? unleased[0]
     : unleased.find((ip) => sets.some((set) => findRange(set, ip)));
@@ -109,7 +109,10 @@ function asUnavailable(run: () => void): void {
   }
 }
 
-/** If no other address is free, an ADD takes one that is persistent or set aside. */
+/**
+ * Reports whether ADD can take an address. If no other address is free, ADD takes an
+ * unused persistent address, or an address that is set aside.
+ */
 function isFree(files: LeaseFiles, ip: Ip): boolean {
   return unlessUnreachable(() => {
     const content = readLease(files.pathOf(`${ip}`));

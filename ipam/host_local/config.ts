@@ -27,7 +27,7 @@ export function dataDirOf({ ipam }: HostLocalConfig): string {
 }
 
 /**
- * Returns the range sets; an attachment gets one address from each. First come
+ * Returns the range sets; an attachment gets an address from each set. First come
  * the runtime's, then the single range, then the list.
  *
  * @throws {CniError} 7 without range sets, or if they are invalid or contradict
@@ -42,7 +42,7 @@ export function rangeSetsOf(
   }
   const { subnet, ...bounds } = ipam;
   if (subnet === undefined && (bounds.exclude ?? []).length > 0) {
-    // Otherwise addresses would be handed out that should be kept back.
+    // Otherwise withheld addresses would be allocated.
     throw invalid(
       '"exclude" belongs to no range: move it into the ranges of "ranges"',
     );

@@ -1,5 +1,5 @@
 /**
- * host-local in the node daemon, which keeps what the networks' directories have
+ * host-local in the node daemon, which caches the listings of the networks' directories
  * between calls.
  *
  * @module

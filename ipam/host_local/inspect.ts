@@ -1,5 +1,5 @@
 /**
- * What tools may ask of host-local. Takes no lock and changes nothing.
+ * host-local for tools. Takes no lock and changes nothing.
  *
  * @module
  */
@@ -55,13 +55,13 @@ export function readPool(
   };
 }
 
-/** A persistent address that no pod uses, and until when its name keeps it. */
+/** A persistent address that no pod uses, and when it expires. */
 export interface PersistentAddress extends PodName {
   readonly address: string;
   readonly until: Date;
 }
 
-/** An address that is set aside, the machine that has it, and until when. */
+/** An address that is set aside, the machine that has it, and when that expires. */
 export interface SetAsideAddress {
   readonly address: string;
   readonly mac: string;
@@ -74,9 +74,9 @@ export interface SetUse {
   readonly subnets: readonly string[];
   /** The addresses of containers. */
   readonly used: bigint;
-  /** Those that pods' names keep; ADD takes them if no other is free. */
+  /** Unused persistent addresses; ADD takes them if no other address is free. */
   readonly persistent: readonly PersistentAddress[];
-  /** Those that other machines have; ADD takes them if no other is free. */
+  /** Addresses of other machines; ADD takes them if no other address is free. */
   readonly setAside: readonly SetAsideAddress[];
   readonly all: bigint;
 }

@@ -1,6 +1,6 @@
 /**
- * Leases, and what their files hold: `<container ID>\r\n<interface>`, or only the
- * container ID if a very old plugin wrote it.
+ * Leases, and the content of their files: `<container ID>\r\n<interface>`, or only the
+ * container ID if a very old plugin wrote the lease.
  *
  * A persistent lease, of the name of a pod instead of a container, is a symbolic
  * link to `stay/<namespace>/<pod>/<interface>`, which does not exist. To the Go
@@ -37,7 +37,7 @@ export interface DatedLease extends Lease {
 }
 
 const SEPARATOR = "\r\n";
-/** A person's editor, or a backup, may have changed the end of the line. */
+/** An editor or a backup might have changed the line end. */
 const LINE_END = /\r?\n/;
 
 /** Formats the content of an owner's leases. */
@@ -77,14 +77,14 @@ export function findIp(text: string): Ip | undefined {
   return unlessNoAddress(() => Ip.parse(text));
 }
 
-/** The name that a persistent lease is of: the interface of a pod. */
+/** The name of a persistent lease: the interface of a pod. */
 export interface PodName {
   readonly namespace: string;
   readonly pod: string;
   readonly ifName: string;
 }
 
-/** Formats the content of a persistent lease: where its link leads. */
+/** Formats the content of a persistent lease: the target of its link. */
 export function formatPersistent({ namespace, pod, ifName }: PodName): string {
   return `stay/${namespace}/${pod}/${ifName}`;
 }
@@ -98,7 +98,7 @@ export function parsePersistent(content: string): PodName | undefined {
     : { namespace, pod, ifName };
 }
 
-/** Formats the content of an address that is set aside: where its link leads. */
+/** Formats the content of an address that is set aside: the target of its link. */
 export function formatSetAside(mac: Mac): string {
   return `conflict/${mac}`;
 }
@@ -108,7 +108,7 @@ export function parseSetAside(content: string): string | undefined {
   return /^conflict\/([\da-f]{2}(?::[\da-f]{2}){5})$/.exec(content)?.[1];
 }
 
-/** Reports whether a content is where a link leads: of no container. */
+/** Reports whether a content is the target of a link, and so belongs to no container. */
 export function isOfLink(content: string): boolean {
   return parsePersistent(content) !== undefined ||
     parseSetAside(content) !== undefined;

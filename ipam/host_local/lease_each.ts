@@ -32,7 +32,7 @@ import { findRange, listWithheld, type RangeSet } from "./range.ts";
 import type { Replacement } from "./set_aside.ts";
 import type { LeaseStore } from "./store.ts";
 
-/** A lease that was made, and the one that it replaces. */
+/** A new lease, and the lease that it replaces. */
 interface NewLease extends Candidate {
   readonly before?: Lease & Partial<DatedLease>;
   /** Whether the owner had it before. */
@@ -46,8 +46,8 @@ export interface RetainedLeases {
   /** Replaces addresses that the owner has. */
   readonly replacement?: Replacement | undefined;
   /**
-   * The owner's leases from before it was started again. Those that have been
-   * written since are of another ADD.
+   * The owner's leases from before it was started again. Leases that were written later
+   * belong to a different ADD.
    */
   readonly restarted?: readonly DatedLease[];
 }
@@ -196,7 +196,7 @@ function takeOldestUnused(
   return { ip: before.ip, range, before };
 }
 
-/** Ends only these leases: the owner may have others, from another ADD. */
+/** Ends only these leases: the owner might have leases of a different ADD. */
 function undoLeases(
   leased: readonly NewLease[],
   store: LeaseStore,
@@ -216,7 +216,7 @@ function undoLeases(
 
 /**
  * Refuses an attachment that has a lease already: it is still attached, or its
- * DEL is still to come or was lost.
+ * DEL did not run yet, or was lost.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/allocator/allocator.go `Get`.

@@ -1,8 +1,8 @@
 /**
- * The files of one network: the content of its directory, and atomic changes to
+ * The files of a network: the content of its directory, and atomic changes to
  * it.
  *
- * The layout is the Go plugin's, and both plugins may use a directory at a time:
+ * The layout is the Go plugin's, and both plugins can use a directory at the same time:
  *
  * - `lock`: empty; flock(2) on it guards everything else
  * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it is
@@ -69,7 +69,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   /** Whether there is room for an index, as far as is known. */
   #hasRoom = true;
   readonly #log: Pick<Log, "warn"> | undefined;
-  /** The files that cannot be read: any attachment may own these addresses. */
+  /** The files that cannot be read: any attachment might own these addresses. */
   readonly #unreadable = new Set<string>();
   #directory: Deno.FileInfo | undefined;
   readonly #unfinished: UnfinishedFile;
@@ -149,8 +149,8 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   }
 
   /**
-   * Lists the leases with a content. What this call has not read is not believed
-   * alone: another container's lease must not end because of it.
+   * Lists the leases with a content. A content from the index is verified, because the
+   * lease of a different container must not end because of a wrong index.
    *
    * @throws {CniError} 5 as {@linkcode LeaseFiles.list}
    */
@@ -159,7 +159,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
       .flatMap((name) => this.toLease(name, content));
   }
 
-  /** Returns the lease that a file is, or nothing if it is none. */
+  /** Returns the lease of a file, or nothing if the file is not a lease. */
   toLease(name: string, content: string | undefined): Lease[] {
     const ip = content === undefined ? undefined : findIp(name);
     return content === undefined || ip === undefined
@@ -300,7 +300,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   }
 
   /**
-   * Writes a file whole or not at all, and replaces an older one.
+   * Writes a file atomically, and replaces an older file.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -347,7 +347,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
   }
 
   /**
-   * Writes a lease whole or not at all, and replaces the one of that address.
+   * Writes a lease atomically, and replaces the lease of that address.
    *
    * @param writtenMs When it was first written, in ms since 1970; now by default.
    *   Ignored for a link
@@ -388,7 +388,7 @@ export class LeaseFiles implements Disposable, ListedDirectory {
 
 /**
  * Reports whether a file is not a lease, because it is empty: the Go plugin creates a
- * file before it fills it, so a crash leaves an empty one, which no running
+ * file before it fills it, so a crash leaves an empty file, which no running
  * container owns.
  */
 export function isBlank(content: string): boolean {

@@ -1,6 +1,6 @@
 /**
- * The leases of names: the persistent addresses of one network's pods, and the
- * sandboxes that had them last.
+ * The leases of names: the persistent addresses of a network's pods, and the last
+ * sandboxes that had them.
  *
  * @module
  */
@@ -24,7 +24,7 @@ import {
   type NameRecord,
 } from "./name_files.ts";
 
-/** The leases of one network's names. Use them only while the network is locked. */
+/** The leases of a network's names. Use them only while the network is locked. */
 export class LeasesOfNames {
   readonly #files: LeaseFiles;
   readonly #names: NameFiles;
@@ -40,7 +40,7 @@ export class LeasesOfNames {
    * its last sandbox, if that disappeared without a DEL.
    *
    * @param owner The name's next sandbox
-   * @throws {CniError} 11 if the last one is still there, 5 if the leases cannot
+   * @throws {CniError} 11 if the last sandbox still exists, 5 if the leases cannot
    *   be read
    */
   leasesOfName(name: PodName, owner: AttachmentId): Lease[] {
@@ -66,7 +66,7 @@ export class LeasesOfNames {
   }
 
   /**
-   * Keeps a lease for a name, if it is not kept yet.
+   * Makes a lease persistent for a name, unless it already is.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -100,7 +100,7 @@ export class LeasesOfNames {
     return this.#names.find(name);
   }
 
-  /** Finds the name whose sandbox has the leases with a content. */
+  /** Finds the name of the sandbox that has the leases with a content. */
   ofOwner(content: string): PodName | undefined {
     return this.#namesByOwner.get(content);
   }
@@ -120,7 +120,7 @@ export class LeasesOfNames {
   prune(): void {
     this.#names.prune((name, record) =>
       record.ips.some((ip) =>
-        // A lease that cannot be read may be the name's.
+        // A lease that cannot be read might belong to the name.
         ifPossible(() => {
           const content = this.#files.read(ip);
           return content === formatPersistent(name) ||

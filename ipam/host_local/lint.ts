@@ -47,7 +47,7 @@ export function lint({ conf, isOurs }: Linted): Problem[] {
     ...isOurs ? [...lintRangeKeys(ipam), ...lintStay(ipam)] : [],
     ...sets.flat().flatMap(checkRange),
   ];
-  // What is wrong with one range explains what is wrong with several.
+  // A finding about a single range explains findings about several ranges.
   const areFine = found.every(({ severity }) => severity !== "error");
   return under(["ipam"], [
     ...found,
@@ -294,7 +294,7 @@ function checkOverlaps(ranges: readonly UsedRange[]): Problem[] {
       longest = range;
     }
     if (!overlaps) return [];
-    // The one that is written later is the one to change.
+    // The range that is written later should change.
     const [earlier, later] = ranges.indexOf(before) < ranges.indexOf(range)
       ? [before, range]
       : [range, before];
@@ -308,7 +308,7 @@ function checkOverlaps(ranges: readonly UsedRange[]): Problem[] {
   });
 }
 
-/** Reports sets without an address for a container, or without a second one. */
+/** Reports sets without an address for a container, or with a single address. */
 function checkRoom(set: readonly UsedRange[], isOurs: boolean): Problem[] {
   const [first] = set;
   if (first === undefined) return [];
@@ -330,7 +330,7 @@ function checkRoom(set: readonly UsedRange[], isOurs: boolean): Problem[] {
       `${tiny.used.subnet} is too small: the Go plugin refuses it`;
     return [errorAt([...tiny.place, "subnet"], problem)];
   }
-  // With a start, one address is what is wanted.
+  // With a start, a single address is intended.
   return room > 1n || key === "rangeStart" ? [] : [
     errorAt(
       [...place, key],

@@ -4,10 +4,10 @@
  *
  * `<dataDir>/.by-name/<network>/<namespace>:<interface>/<pod>`
  *
- * It contains the addresses of the name, and the sandbox that had them last.
- * The leases are the truth, and the Go plugin's leases have no place for a pod:
- * without this file, a sandbox that ends without a DEL, as at a loss of power,
- * would leave a lease whose pod is unknown.
+ * It contains the addresses of the name, and the last sandbox that had them. The leases
+ * are authoritative, but leases in the Go plugin's format cannot name a pod: without this
+ * file, a sandbox that ends without a DEL, as in a power failure, would leave a lease of
+ * an unknown pod.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import type { PodName } from "./lease.ts";
 /** The directory for all networks, next to the directories of their leases. */
 const BY_NAME = ".by-name";
 
-/** A network namespace, as it was at some time. */
+/** Identifies a network namespace. */
 export interface Sandbox {
   readonly netns: string;
   /** Device and inode; absent if it did not exist. */
@@ -45,18 +45,18 @@ export interface NameRecord extends AttachmentId {
   readonly sandbox: Sandbox;
 }
 
-/** Looks at a network namespace. */
+/** Identifies the network namespace at a path. */
 export function identifySandbox(netns: string): Sandbox {
   return { netns, id: findFileId(netns), boot: findBootId() ?? "" };
 }
 
-/** Reports whether a network namespace is still there. */
+/** Reports whether a network namespace still exists. */
 export function isSandboxThere({ netns, id, boot }: Sandbox): boolean {
   const now = findBootId();
   return isStillThere(netns, id) && (!boot || !now || now === boot);
 }
 
-/** The files of one network's names. Use them only while the network is locked. */
+/** The files of a network's names. Use them only while the network is locked. */
 export class NameFiles {
   readonly #path: string;
 
@@ -88,7 +88,7 @@ export class NameFiles {
     });
   }
 
-  /** Lists all names, and what they have. */
+  /** Lists all names with their records. */
   list(): (readonly [PodName, NameRecord])[] {
     return namesIn(this.#path).flatMap((group) => {
       const [namespace = "", ifName = ""] = group.split(":");

@@ -1,5 +1,5 @@
 /**
- * The persistent addresses of a name, as ADD takes them over and records them.
+ * ADD with the persistent addresses of a name.
  *
  * @module
  */
@@ -15,9 +15,8 @@ export interface LeaseOwner extends AttachmentId {
 }
 
 /**
- * Finds the leases of a name, and records that the owner will have them. Until it
- * does, they are kept for the name: a crash at any moment leaves what the next ADD
- * finds.
+ * Finds the leases of a name, and records them for the next owner. Until the owner has
+ * them, they are persistent, so that the next ADD finds them after a crash at any time.
  */
 export function claimLeasesOfName(
   name: PodName,
@@ -44,7 +43,7 @@ function recordName(
  * Records the addresses of the name, and releases addresses that it no longer
  * has.
  *
- * @param persistent What {@linkcode claimLeasesOfName} has recorded
+ * @param persistent The result of {@linkcode claimLeasesOfName}
  */
 export function updateName(
   name: PodName,

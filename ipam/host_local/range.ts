@@ -59,7 +59,7 @@ export function parseBlock(text: string): Cidr {
  * Resolves a set of configured ranges.
  *
  * @param position The set's position in the configuration, for errors
- * @throws {CniError} 7 if a range contradicts itself or another one of the set
+ * @throws {CniError} 7 if a range contradicts itself or a different range of the set
  */
 export function resolveRangeSet(
   configs: readonly RangeConfig[],
@@ -106,10 +106,10 @@ export function checkDisjoint(sets: readonly RangeSet[]): void {
 }
 
 /**
- * Resolves one configured range.
+ * Resolves a configured range.
  *
  * A subnet of two addresses (/31, /127) hands out both except the gateway, as
- * in RFC 3021; a subnet of one hands that out, and has no gateway of its own.
+ * in RFC 3021; a subnet with a single address allocates it, and has no default gateway.
  *
  * @throws {CniError} 7 if the parts do not fit together
  */
@@ -189,7 +189,7 @@ function countInRange(range: Range): bigint {
   return countBetween(start, end) - withheld;
 }
 
-/** Drops the blocks that are within others, so that no two overlap. */
+/** Drops the blocks that are inside other blocks, so that no blocks overlap. */
 function listOutermost(blocks: readonly Cidr[]): Cidr[] {
   const sorted = blocks.toSorted((one, other) =>
     one.network.compare(other.network) || one.prefixLength - other.prefixLength
@@ -231,7 +231,7 @@ function formatRange({ start, end }: Range): string {
  */
 function findClashing(ranges: RangeSet): ReadonlySet<Range> {
   const clashing = new Set<Range>();
-  /** Of the blocks that start before, one that ends last. */
+  /** The block that ends last among the blocks that start before. */
   let longest: Range | undefined;
   for (const range of sortByStart(ranges)) {
     if (longest !== undefined && overlaps(longest, range)) {
@@ -244,7 +244,7 @@ function findClashing(ranges: RangeSet): ReadonlySet<Range> {
   return clashing;
 }
 
-/** Reports whether a range shares an address with one of a sorted set. */
+/** Reports whether a range shares an address with a range of a sorted set. */
 function overlapsAny(sorted: RangeSet, range: Range): boolean {
   let [first, end] = [0, sorted.length];
   while (first < end) {

@@ -1,6 +1,6 @@
 /**
- * ADD for an attachment whose addresses other machines have: they are set aside,
- * and it gets different ones.
+ * ADD for an attachment whose addresses other machines have: the addresses are set
+ * aside, and the attachment gets different addresses.
  *
  * @module
  */
@@ -26,7 +26,7 @@ export interface Replacement {
    *
    * @param leases The owner's
    * @returns Its other leases
-   * @throws {CniError} 11 if one is of a requested address
+   * @throws {CniError} 11 if such an address was requested
    */
   setAside(
     requests: readonly AddressRequest[],

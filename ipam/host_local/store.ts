@@ -1,5 +1,5 @@
 /**
- * The locked leases of one network: which address has which owner.
+ * The locked leases of a network: the owner of each address.
  *
  * @module
  */
@@ -33,7 +33,7 @@ import {
 import { LeasesOfNames } from "./leases_of_names.ts";
 
 /**
- * The leases of one network, locked until disposal. On a read-only file system,
+ * The leases of a network, locked until disposal. On a read-only file system,
  * they can be read without the lock.
  */
 export class LeaseStore implements Disposable {
@@ -120,7 +120,7 @@ export class LeaseStore implements Disposable {
     return this.#files.path;
   }
 
-  /** Whether no address of it has been handed out since it was created. */
+  /** Whether no address was allocated since the directory was created. */
   get isUnused(): boolean {
     return !this.#files.list().has(lastReservedName(0));
   }
@@ -150,8 +150,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lists the leases of all other owners, but no address that is set aside. A lease with only the container's ID
-   * belongs to all owners of that container.
+   * Lists the leases of all other owners, without addresses that are set aside. A lease
+   * with only the container's ID belongs to all owners of that container.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
@@ -168,7 +168,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Gives a lease to an attachment, whoever has it now.
+   * Gives a lease to an attachment, whichever owner has it.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -177,7 +177,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Gives a lease back to whom {@linkcode LeaseStore.assignLease} took it from.
+   * Gives a lease back to its owner before {@linkcode LeaseStore.assignLease}.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -186,8 +186,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Finds the persistent lease that has been unused for the longest time; if there
-   * is none, the address that has been set aside for the longest time.
+   * Finds the persistent lease that has been unused for the longest time or, without
+   * such a lease, the address that has been set aside for the longest time.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
@@ -216,8 +216,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Sets the address of a lease aside, because another machine has it: no ADD gets
-   * it for a time, unless no other address is free.
+   * Sets the address of a lease aside, because a different machine has it: for a time,
+   * ADD takes it only if no other address is free.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -226,10 +226,10 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lists the addresses that are set aside, after it has released those whose time
-   * has expired.
+   * Releases the addresses that have been set aside long enough, and lists the
+   * remaining addresses that are set aside.
    *
-   * @throws {CniError} 5 if one cannot be released
+   * @throws {CniError} 5 if an address cannot be released
    */
   listSetAside(): Lease[] {
     const { over = [], left = [] } = Object.groupBy(
@@ -250,9 +250,9 @@ export class LeaseStore implements Disposable {
    * Ends leases of containers. The addresses of a name are kept for it, unless
    * it already has another sandbox.
    *
-   * @param known The name, if the caller knows it
-   * @throws {CniError} 5 if one cannot be written
-   * @throws {AggregateError} If several cannot
+   * @param known The name, if the caller has it
+   * @throws {CniError} 5 if a lease cannot be written
+   * @throws {AggregateError} If several leases cannot be written
    */
   releaseOrMakePersistent(leases: readonly Lease[], known?: PodName): void {
     const record = known && this.names.find(known);
@@ -348,16 +348,17 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Ends leases that still exist. If one cannot be ended, the others still are.
+   * Ends leases that still exist. If a lease cannot be ended, the other leases still
+   * are.
    *
-   * @throws {CniError} 5 if one cannot be ended
+   * @throws {CniError} 5 if a lease cannot be ended
    * @throws {AggregateError} If several cannot
    */
   release(leases: readonly Lease[]): void {
     this.#change(leases, ({ ip }) => this.removeLease(ip));
   }
 
-  /** Changes leases. If one cannot be changed, the others still are. */
+  /** Changes leases. If a lease cannot be changed, the other leases still are. */
   #change<T>(leases: readonly T[], change: (lease: T) => void): void {
     if (leases.length === 0) return;
     if (this.#lock === undefined) throw asUnopened(this.#files, this.#refusal);
@@ -423,7 +424,7 @@ async function unlessUnreachable<T>(
 }
 
 function asUnopened({ path }: LeaseFiles, error: unknown): unknown {
-  // Error 11: others keep the lock.
+  // Error 11: other processes hold the lock.
   if (error instanceof CniError) return error;
   return new CniError(
     ErrorCode.IoFailure,

@@ -1,5 +1,5 @@
 /**
- * The file of a network's directory that is being written: it gets its name when it
+ * The file that is being written in a network's directory: it gets its name when it
  * is complete.
  *
  * The file of a killed process may be a hard link to a lease, so it is never
@@ -131,7 +131,7 @@ export class UnfinishedFile implements Disposable {
   }
 }
 
-/** Creates something new, in place of what is there. */
+/** Creates a file, in place of an existing file. */
 function createAt<T>(path: string, create: () => T): T {
   try {
     return create();

@@ -34,12 +34,12 @@ import { RouterDns } from "./router_options.ts";
 import type { SlaacConfig } from "./schema.ts";
 
 /**
- * Time limit unless configured, in seconds: a router may wait three seconds
- * before it answers, and its answers may be lost while a bridge learns.
+ * Time limit unless configured, in seconds: a router can wait three seconds before it
+ * answers, and its answers can be lost while a bridge learns.
  */
 const DEFAULT_SECONDS = 20;
 
-/** What an interface got from its routers. */
+/** The addresses, routers and DNS that an interface received from its routers. */
 export interface Learned {
   readonly addresses: readonly Cidr[];
   readonly routers: readonly Ip[];
@@ -100,7 +100,7 @@ async function prepare(
   if (!isStable) return;
   const secret = await secretOf(call);
   withAction(`set how "${name}" chooses its addresses`, () => {
-    // The kernel cannot be asked for a secret that is not set. It also sets the
+    // The kernel does not return a secret that is not set. It also sets the
     // mode.
     const key = `net/ipv6/conf/${name}/stable_secret`;
     inNetns(netns, () => writeSysctl(key, secret));
@@ -110,7 +110,7 @@ async function prepare(
 /** Source: Documentation/networking/ip-sysctl.rst. */
 const MODES = { eui64: "0", random: "3" } as const, PREFER_TEMPORARY = "2";
 
-/** Derives a secret in the form of an IPv6 address from what stays if a pod is started again. */
+/** Derives a secret in the form of an IPv6 address, which is the same after a pod restarts. */
 async function secretOf(
   { network, args: { args, containerId, ifName } }: Call,
 ): Promise<string> {
@@ -121,12 +121,12 @@ async function secretOf(
   return (hash.slice(0, 32).match(/.{4}/g) ?? []).join(":");
 }
 
-/** The wait for addresses, and what it has seen. */
+/** The wait for addresses, and the events during it. */
 class Waiting {
   readonly #sandbox: Rtnl;
   readonly #link: Link;
   readonly #seconds: number;
-  /** The last address that the kernel has deleted, because another host has it. */
+  /** The last address that the kernel deleted because a different host has it. */
   #deleted: Ip | undefined;
 
   constructor(sandbox: Rtnl, link: Link, seconds: number) {
@@ -155,7 +155,7 @@ class Waiting {
   /**
    * Builds the error for the end of the wait.
    *
-   * @param isEnded Whether the call was cancelled, or its time is over
+   * @param isEnded Whether the call was cancelled, or its time limit is exceeded
    */
   explain(isEnded: boolean): CniError {
     const [problem, details] = this.#problem(isEnded);

@@ -22,7 +22,7 @@ export class RouterDns {
   readonly #nameservers = new Set<string>();
   readonly #domains = new Set<string>();
 
-  /** The addresses of the servers, without those of the link. */
+  /** The addresses of the servers, without link-local addresses. */
   get nameservers(): string[] {
     return [...this.#nameservers];
   }
@@ -33,8 +33,8 @@ export class RouterDns {
   }
 
   /**
-   * Takes an option of an advertisement; ignores others, and malformed ones. A
-   * lifetime of 0 ends what earlier ones said.
+   * Adds an option of an advertisement; ignores other and malformed options. A lifetime
+   * of 0 revokes the values of earlier options.
    */
   take(option: Bytes): void {
     const length = (option[Offset.length] ?? 0) * UNIT;

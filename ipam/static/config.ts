@@ -125,7 +125,7 @@ function parseGatewayArg(item: string): Ip {
 }
 
 /**
- * Adds the addresses of CNI_ARGS, and its gateways to addresses without one.
+ * Adds the addresses of CNI_ARGS, and its gateways to addresses without a gateway.
  */
 function mergeCniArgs(
   configured: readonly StaticAddress[],
@@ -147,7 +147,7 @@ function mergeCniArgs(
 
 /**
  * Finds the gateway of an address in the overridden `addresses`: an entry of its
- * subnet, or else an entry of its family that has a gateway only.
+ * subnet or, without such an entry, an entry of its family that has a gateway only.
  */
 function withKnownGateway(
   address: Cidr,

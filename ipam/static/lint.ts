@@ -59,7 +59,7 @@ export function lint({ conf, capabilities }: Linted): Problem[] {
         ...first < index
           ? [warningAt([...place, "address"], `${ip} is repeated`)]
           : [],
-        // Where addresses are requested, an entry may stand for its subnet.
+        // With requested addresses, an entry can represent its subnet.
         ...broadcast && network && !capabilities["ips"] &&
             (ip.equals(network) || ip.equals(broadcast))
           ? [

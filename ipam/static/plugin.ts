@@ -54,7 +54,7 @@ export const staticIpam: Plugin<StaticConfig> = definePlugin({
  * Looks for an address among the attachment's. The interface's plugin checks
  * the prefix length.
  *
- * @throws {CniError} 999 if it is missing, or has another gateway
+ * @throws {CniError} 999 if it is missing, or has a different gateway
  */
 function checkAddress(
   { address: { ip }, gateway, isGatewayFound }: StaticAddress,
@@ -69,7 +69,7 @@ function checkAddress(
       { details },
     );
   if (found === undefined) throw fail("prevResult has no such address");
-  // The Go plugin may have run the ADD, and it does not find gateways this way.
+  // The Go plugin, which does not find gateways this way, might have run ADD.
   const mayLackGateway = isGatewayFound && found.gateway === undefined;
   if (gateway === undefined || mayLackGateway) return;
   if (found.gateway?.equals(gateway)) return;

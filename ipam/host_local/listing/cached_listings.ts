@@ -1,5 +1,5 @@
 /**
- * The listings that a process which stays keeps between calls.
+ * The listings that a long-lived process caches between calls.
  *
  * @module
  */
@@ -9,18 +9,17 @@ import { type Listing, ReadListing } from "./listing.ts";
 /** Follows the changes of a directory. */
 export interface Watch extends Disposable {
   /**
-   * Takes the names that have changed, and whether there is a file of that name
-   * now.
+   * Takes the names that have changed, and whether a file of each name exists.
    *
-   * @returns Undefined if some may be missing
+   * @returns Undefined if names might be missing
    */
   takeChanges(): ReadonlyMap<string, boolean> | undefined;
 }
 
 /**
- * Begins to follow the changes of a directory.
+ * Starts to follow the changes of a directory.
  *
- * @returns Undefined if it cannot be followed
+ * @returns Undefined if the directory cannot be followed
  */
 export type WatchDirectory = (path: string) => Watch | undefined;
 
@@ -35,16 +34,16 @@ interface CachedListing {
   readonly listing: Listing;
 }
 
-/** How many directories are followed at most. */
+/** Maximum number of directories that are followed. */
 const MOST_DIRECTORIES = 64;
 
 /**
- * The listings of a process that stays. Every program that changes a directory is
- * followed, so a listing is right as soon as the directory is locked.
+ * The listings of a long-lived process. The changes of all programs are followed, so a
+ * listing is correct as soon as the directory is locked.
  */
 export class CachedListings implements Disposable {
   readonly #watchDirectory: WatchDirectory;
-  /** By the directory's device and inode: a path may lead to another one. */
+  /** By device and inode, because a path can lead to a different directory later. */
   readonly #cached = new Map<string, CachedListing>();
 
   /** Starts without listings. */
@@ -73,7 +72,7 @@ export class CachedListings implements Disposable {
       this.forget(id);
       throw error;
     }
-    // The one that was used last becomes the last one.
+    // The entry that was used last moves to the end of the map.
     this.#cached.delete(id);
     this.#cached.set(id, cached);
     return cached.listing;
@@ -84,7 +83,7 @@ export class CachedListings implements Disposable {
     if (watch === undefined) return undefined;
     using stack = new DisposableStack();
     stack.use(watch);
-    // After the watch has begun: what changes from now on is in both, or later.
+    // Only after the start of the watch, so that no change is missed.
     const listing = new ReadListing("memory");
     readNames(listing);
     stack.move();

@@ -1,17 +1,17 @@
 /**
- * What a large directory of leases contains, in one file, so that a call need not
- * read each lease: `<dataDir>/.index/<network>`.
+ * The index of a large directory of leases, so that a call need not read each lease:
+ * `<dataDir>/.index/<network>`.
  *
- * The leases are the truth, and other programs change them as well. So the index
- * names the times of the directory when both agreed, and counts only while the
- * directory has these. The kernel sets the modification time of a directory for
- * each file that is created, renamed or removed in it, but not more often than its
- * clock ticks. That is too coarse to order two changes, so the index is sealed: the
- * directory's modification time is set back to a time of no change, and any later
- * change of any program sets it forward again. Nobody can set its change time.
+ * The leases are authoritative, and other programs change them as well. So the index
+ * contains the times of the directory at which it was written, and is valid only while
+ * the directory has these times. The kernel sets the modification time of a directory
+ * for each file that is created, renamed or removed in it, but at most once per clock
+ * tick. That is too coarse to order two changes, so the index is sealed: the
+ * directory's modification time is set back to a time without a change, and each later
+ * change sets it forward again. No program can set the change time.
  *
  * So no program, crash, full disk, or restored directory hides a lease, and the
- * index may be deleted at any time. Use it only while the directory is locked.
+ * index can be deleted at any time. Use it only while the directory is locked.
  *
  * @module
  */
@@ -28,9 +28,9 @@ const INDEX = ".index";
 const LEAST_BACK_MS = 1_000, MOST_BACK_MS = 86_400_000;
 
 /**
- * A listing as the index has it: a line for each file, with the content of a
- * possible lease as JSON. A call looks for one owner and few addresses, and
- * searching the text takes less time than parsing it.
+ * The listing in the index: a line for each file, with the content of a possible lease
+ * as JSON. A call searches for an owner and a few addresses, and searching the text
+ * takes less time than parsing it.
  */
 class TextListing implements Listing {
   readonly source = "index";
@@ -78,7 +78,7 @@ class TextListing implements Listing {
     this.text = this.text.slice(0, start) + this.text.slice(end + 1);
   }
 
-  /** Returns where the line of a file begins; -1 without one. */
+  /** Returns where the line of a file begins; -1 if it does not exist. */
   #find(name: string): number {
     const before = this.text.indexOf(`\n${name} `);
     return before < 0 ? -1 : before + 1;
@@ -94,7 +94,7 @@ function formatLine(name: string, content: string | undefined): string {
 }
 
 function parseLine(line: string): [name: string, content: string | undefined] {
-  // Other programs may give a file any name.
+  // A file of another program can have any name.
   const [, name = "", json = "null"] = /^(.*) (null|".*")$/.exec(line) ?? [];
   return [name, JSON.parse(json) ?? undefined];
 }
@@ -103,15 +103,14 @@ function parseLine(line: string): [name: string, content: string | undefined] {
 export interface IndexedDirectory {
   readonly path: string;
   /**
-   * Path of the lock file: whoever copies a directory over this one, file by file,
+   * Path of the lock file. Copying a directory over this directory, file by file,
    * changes the lock's times, even if no name changes.
    */
   readonly lockPath: string;
 }
 
 /**
- * Reads the index of a directory; undefined unless the directory is as the index
- * has it.
+ * Reads the index of a directory; undefined if the directory has changed since.
  */
 export function readIndex(directory: IndexedDirectory): Listing | undefined {
   return ifPossible(() => {
@@ -138,7 +137,7 @@ export function writeIndex(
     const sealed = new Date(Math.trunc(Date.now() - backMs));
     Deno.utimeSync(directory.path, sealed, sealed);
     const times = readTimes(directory);
-    // A program without the lock has changed the directory since.
+    // A program that does not take the lock has changed the directory since.
     if (Deno.statSync(directory.path).mtime?.getTime() !== sealed.getTime()) {
       return false;
     }
@@ -152,14 +151,14 @@ export function writeIndex(
     Deno.renameSync(unfinished, path);
     return true;
   });
-  // A disk may be full.
+  // The disk might be full.
   if (!isWritten) removeUnfinished(unfinished);
 }
 
 /**
- * Removes the index, for a lease that needs the room.
+ * Removes the index, because a lease needs the space.
  *
- * @returns Whether there was one
+ * @returns Whether it existed
  */
 export function removeIndex(directory: IndexedDirectory): boolean {
   return ifPossible(() => {
@@ -176,7 +175,7 @@ function readTimes({ path, lockPath }: IndexedDirectory): string {
   return [path, lockPath].map(timesOf).join(" ");
 }
 
-/** Returns what differs after a change: which file it is, and its times in ms. */
+/** Returns the identity of a file and its times in ms, which a change changes. */
 function timesOf(path: string): string {
   const info = Deno.statSync(path);
   const { mtime, ctime } = info;

@@ -20,17 +20,17 @@ import { type Listing, ReadListing } from "./listing.ts";
  */
 const LARGE_BYTES = 4 * 1024;
 
-/** A larger one is not kept: it has 15 000 leases or more. */
+/** A larger directory, with 15 000 leases or more, is not cached. */
 const MOST_CACHED_BYTES = 512 * 1024;
 
-/** How the names of the files with the addresses that were handed out last begin. */
+/** Prefix of the files with the addresses that were allocated last. */
 export const LAST_RESERVED = "last_reserved_ip.";
 
-/** The listings that this process keeps; undefined unless it stays. */
+/** The listings that this process caches; undefined if it is short-lived. */
 let cachedListings: CachedListings | undefined;
 
 /**
- * Keeps what directories have between calls, in a process that stays, until
+ * Caches the listings of directories between calls, in a long-lived process, until
  * disposal.
  */
 export function cacheListings(watchDirectory: WatchDirectory): Disposable {
@@ -48,9 +48,9 @@ export type ListedFile = Pick<Deno.DirEntry, "name" | "isFile" | "isSymlink">;
 
 /** The directory that is listed. */
 export interface ListedDirectory extends IndexedDirectory {
-  /** The directory as it was when this call first needed that. */
+  /** The state of the directory when this call first read it. */
   readonly info: Deno.FileInfo;
-  /** How many files this call has found that it cannot read. */
+  /** Number of files that this call could not read. */
   readonly unreadable: number;
   /** @throws {CniError} 5 if the directory cannot be read */
   readDirectory(): ListedFile[];
@@ -62,15 +62,15 @@ export interface ListedDirectory extends IndexedDirectory {
    */
   readListed(file: ListedFile): string | undefined;
   /**
-   * Reports whether a file is unfinished, and so no part of a listing. Removes it
-   * if a killed process has left it.
+   * Reports whether a file is unfinished, and therefore not part of a listing. Removes
+   * the unfinished file of a killed process.
    */
   sweep(name: string): boolean;
 }
 
 /**
- * Lists all files, with the content of each one whose name looks like an address.
- * A file that cannot be read is listed without a content.
+ * Lists all files, with the content of each file that has the name of an address. A file
+ * that cannot be read is listed without a content.
  *
  * @param need "quick", in a time that does not grow much with the number of files;
  *   "complete", without the index, for a caller that may end any lease; or "anew",
@@ -103,7 +103,7 @@ export function saveListing(
   const needsIndex = listing.source === "files" ||
     listing.source === "index" && isChanged;
   if (!needsIndex || !isLarge(directory)) return;
-  // It would hide the content of a file that can be read again later.
+  // The index would hide the content of a file that can be read again later.
   if (directory.unreadable === 0) writeIndex(directory, listing);
 }
 
@@ -112,7 +112,7 @@ function isLarge({ info }: ListedDirectory): boolean {
   return info.size > LARGE_BYTES;
 }
 
-/** Brings the listing up to date that this process keeps, if it does. */
+/** Updates the cached listing of a directory, if this process caches listings. */
 function openCached(directory: ListedDirectory): Listing | undefined {
   if (cachedListings === undefined) return undefined;
   const { info, path } = directory, id = fileIdOf(info);
@@ -147,14 +147,14 @@ function readChanged(
 function readAll(directory: ListedDirectory, listing: Listing): Listing {
   const files = directory.readDirectory();
   for (const file of files) add(directory, listing, file);
-  // A network without leases may have nothing else that can be read.
+  // A network without leases might have no other file that can be read.
   const isAnyRead = (): boolean =>
     [...listing.entries()].some(([, content]) => content !== undefined) ||
     files.some((file) =>
       file.name.startsWith(LAST_RESERVED) &&
       directory.readListed(file) !== undefined
     );
-  // Several files that fail, and none that does not: the disk is at fault.
+  // Several files fail, and no file can be read: the disk is faulty.
   if (directory.unreadable > 1 && !isAnyRead()) {
     const problem = `Cannot read any lease in "${directory.path}"`;
     throw new CniError(ErrorCode.IoFailure, problem);

@@ -21,18 +21,18 @@ import {
   type Reasons,
 } from "./evidence.ts";
 
-/** How long nobody looks again, in ms: each call would, as long as a range is full. */
+/** Minimum time between two searches, in ms: while a range is full, each ADD would search. */
 const REST_MS = 10_000;
 /** Directory beside the networks' with a file for each: when the last look was. */
 const MARKS = ".judged";
 
 /**
- * Ends the leases of a network whose containers are certainly deleted. Does not
- * lock the leases while it looks.
+ * Ends the leases of containers that were certainly deleted. Does not lock the leases
+ * during the search.
  *
  * @param graceMs Younger leases are kept, in ms
- * @returns Whether it has ended any; false within ten seconds of another look
- * @throws {CniError} 5 if a lease cannot be ended, 11 if others keep the lock
+ * @returns Whether it has ended a lease; false within ten seconds of an earlier search
+ * @throws {CniError} 5 if a lease cannot be ended, 11 if other processes hold the lock
  */
 export async function endDeadLeases(
   call: AllocatingCall,
@@ -70,7 +70,7 @@ function isLookedAt(call: AllocatingCall): boolean {
   return Math.abs(Date.now() - last) < REST_MS;
 }
 
-/** Notes when this look is; returns false if that is impossible. */
+/** Records the time of this search; returns false if that is impossible. */
 function mark(call: AllocatingCall): boolean {
   const path = markOf(call);
   const seconds = Date.now() / 1000;
@@ -84,8 +84,8 @@ function mark(call: AllocatingCall): boolean {
 }
 
 /**
- * Finds leases of deleted containers, and why they are known to be deleted; none if
- * some of the node's processes are hidden.
+ * Finds the leases of deleted containers, with the evidence. Finds none if some of the
+ * node's processes are hidden.
  */
 async function findDead(
   call: AllocatingCall,
@@ -103,7 +103,7 @@ async function findDead(
   });
 }
 
-/** Lists the leases of containers; others are of a name. */
+/** Lists the leases of containers, without persistent leases. */
 async function listOwned(call: AllocatingCall): Promise<Lease[]> {
   using store = await findStore(call);
   return (store?.leasesOfOthers([]) ?? [])

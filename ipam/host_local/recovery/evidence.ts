@@ -22,9 +22,9 @@ import type { Lease } from "../lease.ts";
 import type { HostLocalConfig } from "../schema.ts";
 import { LeaseStore } from "../store.ts";
 
-/** Younger leases are of living containers, in ms. */
+/** Leases younger than this belong to running containers, in ms. */
 export const GRACE_MS = 60_000;
-/** Time between two looks, which must agree, in ms. */
+/** Time between two checks, which must agree, in ms. */
 const BETWEEN_MS = 200;
 /** Default directories of cached attachments. */
 export const CACHES = ["/var/lib/cni", MULTUS_CACHE_DIR];
@@ -35,17 +35,17 @@ export type AllocatingCall = Pick<
   "config" | "network" | "hostNetns" | "log" | "signal"
 >;
 
-/** Why leases are known to be of deleted containers, by lease. */
+/** The evidence that the containers of leases were deleted, by lease. */
 export type Reasons = Map<string, string>;
 
-/** Returns what two looks agree on. */
+/** Returns the reasons of leases that two checks have in common. */
 export async function lookTwice(
   { signal }: AllocatingCall,
   look: () => Promise<Reasons>,
 ): Promise<Reasons> {
   const first = await look();
   if (first.size === 0) return first;
-  // A process may have been overlooked that was just taking over a namespace.
+  // A process that was entering a namespace might have been missed.
   await pause(BETWEEN_MS, signal);
   const again = await look();
   return new Map([...again].filter(([lease]) => first.has(lease)));
@@ -56,7 +56,7 @@ function writtenAt(path: string): Date | undefined {
   return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
 
-/** Returns what distinguishes a lease from a later one of its address. */
+/** Returns a key that distinguishes a lease from later leases of its address. */
 export function identify({ ip, content }: Lease): string {
   return `${ip} ${content}`;
 }
@@ -85,7 +85,7 @@ export function listReasons(
 /**
  * Looks at the node's processes, namespaces and cached attachments. Never throws.
  *
- * @returns Undefined if some of the node's processes are hidden from this one
+ * @returns Undefined if processes of the node are hidden from this process
  */
 export async function gatherEvidence(
   { hostNetns, log }: AllocatingCall,

@@ -1,8 +1,8 @@
 /**
- * Leases of living containers that a directory has lost: somebody deleted it while
- * they were running, and their addresses would be allocated again.
+ * Restores leases of running containers after a program deleted the directory, because
+ * their addresses would otherwise be allocated again.
  *
- * ADD looks for them once, before the first address that a directory hands out.
+ * ADD does this once, before the first address is allocated from a directory.
  *
  * @module
  */
@@ -21,13 +21,13 @@ import type { LeaseStore } from "../store.ts";
 import { CACHES } from "./evidence.ts";
 
 /**
- * Prepares to lease the addresses that living containers have, as far as the ranges
- * contain them: at most one of each set for an attachment, as ADD does.
+ * Prepares to lease the addresses of running containers, if the ranges contain them: at
+ * most one address of each set for an attachment, as ADD does.
  *
- * @returns What does it, and throws a {@linkcode CniError} 5 if a lease cannot be
- *   written. It looks for the containers while the store is locked: DEL deletes the
- *   link before it releases the lease, so no lease of an attachment that has ended
- *   is restored. Meanwhile it lets the event loop run, since a node may have
+ * @returns The function that leases the addresses, and throws a {@linkcode CniError} 5
+ *   if a lease cannot be written. It finds the containers while the store is locked:
+ *   DEL deletes the link before it releases the lease, so no lease of a deleted
+ *   attachment is restored. It lets the event loop run, because a node can have
  *   thousands of containers
  */
 export async function prepareRestoration(
@@ -95,7 +95,7 @@ async function findLivingAttachments(
   }
 }
 
-/** Runtimes keep the namespaces of all containers in one directory. */
+/** Runtimes keep the namespaces of all containers in the same directory. */
 function listNamespaces(netns: string): string[] {
   if (netns === "" || netns.startsWith("/proc/")) return [];
   const directory = dirname(netns);

@@ -1,9 +1,9 @@
 /**
- * Leases of a container whose DEL was lost, and which is started again.
+ * Leases of a container that is started again after its DEL was lost.
  *
- * Its runtime knows the container, and a device that a program drives, or a virtual
- * machine, has its address where no namespace shows it. So its runtime's cache must
- * name the namespace that it had, and that namespace must have ended.
+ * The container still exists in its runtime, and the address of a userspace driver or a
+ * virtual machine is visible in no namespace. So the runtime's cache must name the
+ * container's earlier namespace, and that namespace must no longer exist.
  *
  * @module
  */
@@ -29,11 +29,11 @@ import {
 type RestartingCall = AllocatingCall & Pick<Call, "args">;
 
 /**
- * Finds the leases that a container has from before it was started again: its
- * runtime could not run DEL, because the machine or the runtime was restarted.
- * Does not lock the leases while it looks.
+ * Finds the leases of a container from before it was started again: its runtime could
+ * not run DEL, because the machine or the runtime was restarted. Does not lock the
+ * leases during the search.
  *
- * @throws {CniError} 5 if a file cannot be read, 11 if others keep the lock
+ * @throws {CniError} 5 if a file cannot be read, 11 if other processes hold the lock
  */
 export async function findOwnDeadLeases(
   call: RestartingCall,
