@@ -1,5 +1,5 @@
 /**
- * Runs host-local, ours and Go's, on data directories that are gone afterwards.
+ * Runs this project's host-local and the Go plugin on temporary data directories.
  *
  * @module
  */
@@ -45,7 +45,7 @@ function environment(command: string, env: Environment): Environment {
   };
 }
 
-/** Runs our plugin in this process; it needs no namespace, and no other plugin. */
+/** Runs the plugin in this process: it needs no namespace, and no other plugin. */
 export async function runInProcess(
   command: string,
   config: JsonObject,
@@ -58,7 +58,7 @@ export async function runInProcess(
   return { ...output, json: decode(output.stdout) };
 }
 
-/** Starts a plugin as a process, and hands it its configuration. */
+/** Starts a plugin as a process, and passes its configuration. */
 export async function spawn(
   [program = "", ...args]: readonly string[],
   command: string,
@@ -90,7 +90,7 @@ export function runAs(program: readonly string[]): Run {
   };
 }
 
-/** Returns the command line of our plugin: the executable, if there is one. */
+/** Returns the command line of this project's plugin: the executable, if it was built. */
 export async function ownProgram(): Promise<string[]> {
   const directory = Deno.env.get("CNI_BIN");
   return directory ? [join(directory, "host-local")] : [
@@ -143,7 +143,7 @@ export class DataDirectory implements Disposable {
     return path;
   }
 
-  /** Removes a file beside the networks' directories, if it is there. */
+  /** Removes a file next to the networks' directories, if it exists. */
   remove(name: string): void {
     removeQuietly(join(this.path, name));
   }
@@ -170,7 +170,7 @@ export class DataDirectory implements Disposable {
     lutimesSync(path, then, then);
   }
 
-  /** Reads a network's files, and where its links lead. */
+  /** Reads a network's files, and the targets of its links. */
   read(network = "mynet"): Record<string, string> {
     const directory = this.directoryOf(network);
     const entries = [...Deno.readDirSync(directory)].filter(
@@ -185,7 +185,7 @@ export class DataDirectory implements Disposable {
     }));
   }
 
-  /** Reads a network's leases, and its other files not. */
+  /** Reads a network's leases, without its other files. */
   leases(network = "mynet"): Record<string, string> {
     const isLease = ([name]: [string, string]): boolean =>
       /^[\da-f]*[.:]/.test(name);
@@ -227,7 +227,7 @@ export function addressesOf(output: Output): string[] {
 
 /**
  * A file system in memory, mounted in a mount namespace of its own and reached
- * through the process that lives there. It is gone with that process.
+ * through the process in that namespace. It ends with that process.
  */
 export class Disk implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;

@@ -49,7 +49,7 @@ type IpJson = { address: string; gateway?: string };
 /** A route in a result. */
 type RouteJson = { dst: string; gw?: string };
 
-/** Spells a result as a version does; before 0.3.0 with one address of a family. */
+/** Formats a result for a version; before 0.3.0 with a single address of each family. */
 export function resultOf(
   cniVersion: string,
   ips: IpJson[],

@@ -32,10 +32,9 @@ export class AccessControl {
   }
 
   /**
-   * Finds who asks: one good proof is enough.
+   * Finds the user of a request: a single valid proof is enough.
    *
-   * @param certified Who the client certificate says it is, if there is one; "" if
-   * it is not good
+   * @param certified The user of the client certificate, if any; "" if it is invalid
    */
   findUser(
     authorization: string | undefined,

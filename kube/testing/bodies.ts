@@ -84,7 +84,7 @@ function parseJson(
   throw badRequest(describe(why));
 }
 
-/** @returns Undefined if it is not one */
+/** @returns Undefined if the text is not valid JSON */
 export function tryToParse(text: string): unknown {
   try {
     return JSON.parse(text);

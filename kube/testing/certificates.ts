@@ -1,5 +1,5 @@
 /**
- * X.509 certificates for tests: an authority, and what it signs. All keys are
+ * X.509 certificates for tests: an authority, and certificates that it signs. All keys are
  * P-256, so that a certificate takes a millisecond.
  *
  * @module
@@ -115,7 +115,7 @@ export class CertificateAuthority {
   }
 }
 
-/** Begins a day early, and before its end if that is over. */
+/** Starts a day early, and before the end of an expired certificate. */
 function validity(notAfter = Date.now() + 365 * DAY_MS): {
   readonly notBefore: Date;
   readonly notAfter: Date;

@@ -4,15 +4,15 @@
  * @module
  */
 
-/** Which requests a fault meets, and what becomes of them. */
+/** Selects requests, and the fault that they meet. */
 export interface FaultRule {
   /** Any method if undefined. */
   readonly method?: string;
   /** Matched against path and query; any if undefined. */
   readonly path?: RegExp;
-  /** How many requests it meets, then no more; all of them if undefined. */
+  /** Maximum number of requests that meet the fault; all if undefined. */
   readonly times?: number;
-  /** Waits so long before the request is dealt with. It is given up if the server is stopped. */
+  /** Delay before the request is handled, which ends if the server is stopped. */
   readonly delayMs?: number;
   /** Responds with this status, and a Status object unless `body` is set. */
   readonly status?: number;
@@ -41,7 +41,7 @@ export interface Fault {
 export class FaultList {
   readonly #faults: { rule: FaultRule; hits: number }[] = [];
 
-  /** Adds a rule, after those there are. */
+  /** Adds a rule after the existing rules. */
   add(rule: FaultRule): Fault {
     const entry = { rule, hits: 0 };
     this.#faults.push(entry);

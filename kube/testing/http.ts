@@ -152,15 +152,15 @@ export class Exchange {
 }
 
 /**
- * Ports that the kernel gives to nobody by itself, so that no other program has
+ * Ports that the kernel assigns to no program by itself, so that no other program has
  * the port of a server that is down for a while. fetch() refuses 10080 and
- * some lower ones, which other protocols have.
+ * some lower ports, which other protocols have.
  *
  * Source: WHATWG Fetch, "port blocking".
  */
 const FIRST_PORT = 10_081, PORTS = 20_000;
 
-/** Where it listens, and what it makes of a request. */
+/** The listening address, and the handler of requests. */
 export interface ListenerOptions {
   /** Undefined for HTTP without TLS. */
   readonly tls: (Certificate & { readonly ca: string }) | undefined;
@@ -198,7 +198,7 @@ export class Listener {
     this.#port = options.port;
   }
 
-  /** The port; the same one for good once it has listened. */
+  /** The port, which does not change after the first start. */
   get port(): number {
     return this.#port;
   }
@@ -208,12 +208,12 @@ export class Listener {
     return this.#connections;
   }
 
-  /** The protocols that clients have offered to speak over TLS. */
+  /** The protocols that clients have offered over TLS. */
   get offeredProtocols(): ReadonlySet<string> {
     return this.#offeredProtocols;
   }
 
-  /** Returns the common name of the client certificate behind a request, if there is one; "" if it is not good. */
+  /** Returns the common name of a request's client certificate, if any; "" if it is invalid. */
   certifiedUser(incoming: IncomingMessage): string | undefined {
     return this.#certified.get(incoming.socket.remotePort ?? 0);
   }
@@ -224,7 +224,7 @@ export class Listener {
   cut(incoming: IncomingMessage): void {
     const { socket: own } = incoming;
     for (const socket of this.#sockets) {
-      // Above TLS the socket is another one, but its port is the same.
+      // The TLS socket is a different object, but its port is the same.
       const isSame = own.remotePort === undefined
         ? socket === own
         : socket.remotePort === own.remotePort;
@@ -237,7 +237,7 @@ export class Listener {
     await this.#listen(this.#createServer());
   }
 
-  /** Accepts connections from now on, and never says a word. */
+  /** Accepts connections, and never answers. */
   async openSilently(): Promise<void> {
     await this.#listen(createSilentServer());
   }

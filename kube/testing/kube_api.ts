@@ -1,6 +1,6 @@
 /**
- * An API server for tests: HTTPS with certificates of its own, the few
- * resources that Multus uses, and whatever can go wrong with them.
+ * An API server for tests: HTTPS with its own certificates, the resources that this
+ * project uses, and faults.
  *
  * ```ts ignore
  * await using api = await KubeApi.start();
@@ -11,16 +11,16 @@
  * assertEquals(api.networkStatus("test", "p1"), [...]);
  * ```
  *
- * It speaks HTTP/1.1 only, as our clients do, and answers as the real one does
- * where clients notice. Mind that a PATCH with another `metadata.uid` is no
- * conflict to a real one but 422, `Pod "x" is invalid: metadata.uid: Invalid
- * value: "u1": field is immutable`; only with another `resourceVersion` it is
- * 409. A PUT is 409 in both cases.
+ * It supports HTTP/1.1 only, as this project's clients do, and answers like a real
+ * server wherever clients depend on it. A real server answers a PATCH with a different
+ * `metadata.uid` with 422, `Pod "x" is invalid: metadata.uid: Invalid value: "u1":
+ * field is immutable`, and with 409 only if the `resourceVersion` differs. It answers a
+ * PUT with 409 in both cases.
  *
- * It runs in the process of the test, so nothing that blocks may wait for it:
- * programs are started with `spawnIn()`, not `execIn()`. Declare it after
- * `TestHosts`, which wants its descriptors to be closed in the end. In a
- * namespace it listens on all addresses.
+ * It runs in the process of the test, so blocking calls must not wait for it: start
+ * programs with `spawnIn()`, not `execIn()`. Declare it after `TestHosts`, which
+ * requires that all descriptors are closed at the end. In a namespace it listens on all
+ * addresses.
  *
  * @module
  */
@@ -61,19 +61,19 @@ export interface KubeApiOptions {
   readonly netns?: NetNs;
   /** `127.0.0.1` or `::1`, the former if undefined. */
   readonly hostname?: string;
-  /** Any free one if undefined. */
+  /** Any free port if undefined. */
   readonly port?: number;
-  /** The only names that its certificate has, no addresses; those it goes by if undefined. */
+  /** The only names in its certificate, without addresses; its own names and addresses if undefined. */
   readonly serverNames?: readonly string[];
-  /** Whether its certificate is over. */
+  /** Whether its certificate has expired. */
   readonly isExpired?: boolean;
-  /** Whether it refuses whoever shows no good certificate, by an alert of TLS. */
+  /** Whether it refuses clients without a valid certificate, with a TLS alert. */
   readonly needsCertificate?: boolean;
 }
 
 /** An API server. */
 export class KubeApi extends ObjectStore implements AsyncDisposable {
-  /** A name that the server's certificate has besides its addresses. */
+  /** A name in the server's certificate, in addition to its addresses. */
   static readonly serverName = SERVER_NAME;
 
   /** A valid bearer token, until it is revoked. */
@@ -133,7 +133,7 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     return api;
   }
 
-  /** As a kubeconfig has it, `https://127.0.0.1:6443`. */
+  /** URL, as in a kubeconfig: `https://127.0.0.1:6443`. */
   get url(): string {
     if (this.socketPath !== undefined) return "http://localhost";
     const { hostname = "127.0.0.1" } = this.#options;
@@ -141,12 +141,12 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     return `${this.#hasTls ? "https" : "http"}://${host}:${this.port}`;
   }
 
-  /** The same one after a restart. */
+  /** The port, which a restart does not change. */
   get port(): number {
     return this.#listener.port;
   }
 
-  /** PEM of the authority that signed the server's certificate and the clients'. */
+  /** PEM of the authority that signed the certificates of server and clients. */
   get caPem(): string {
     return this.#credentials.authority.pem;
   }
@@ -156,12 +156,12 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     return this.#credentials.client;
   }
 
-  /** Takes a resource away with all its group, as if its CRD was not installed: 404, in plain text. */
+  /** Removes the API group of a resource, as if its CRD was not installed: 404, in plain text. */
   uninstall(resource: ResourceName): void {
     this.#handler.uninstall(resource);
   }
 
-  /** Counts the watches that go on. */
+  /** Counts the active watches. */
   get watchCount(): number {
     return this.#handler.watches.size;
   }
@@ -184,8 +184,8 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
   /**
    * Lists the requests of a method.
    *
-   * @param method Any if empty
-   * @param path To be found in path and query
+   * @param method "" for all
+   * @param path Matched against path and query
    */
   requestsOf(method: string, path: RegExp = /(?:)/): LoggedRequest[] {
     return this.requests.filter((request) =>
@@ -195,8 +195,8 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
   }
 
   /**
-   * Lists the received requests without repetitions: a client asks again if a
-   * busy machine did not answer in the time of one try, after a pause.
+   * Lists the received requests without repetitions: a client repeats a request after a
+   * pause if a busy machine did not answer within the time limit of a try.
    */
   get distinctRequests(): LoggedRequest[] {
     return this.requests.filter((request, index, all) =>
@@ -209,12 +209,12 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     this.#handler.clearRequests();
   }
 
-  /** Counts the connections on which something could be asked: with TLS, once that is agreed on. */
+  /** Counts the established connections; with TLS, after the handshake. */
   get connections(): number {
     return this.#listener.connections;
   }
 
-  /** The protocols that clients have offered to speak over TLS, as `h2` and `http/1.1`. */
+  /** The protocols that clients have offered over TLS, such as `h2` and `http/1.1`. */
   get offeredProtocols(): ReadonlySet<string> {
     return this.#listener.offeredProtocols;
   }
@@ -239,13 +239,13 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     this.#access.forbid(verb, resource);
   }
 
-  /** Undoes a `forbid()` of the same. */
+  /** Undoes `forbid()` with the same arguments. */
   allow(verb: string, resource: string): void {
     this.#access.allow(verb, resource);
   }
 
   /**
-   * Creates another valid token.
+   * Creates an additional valid token.
    *
    * @param user `system:serviceaccount:kube-system:multus` if undefined
    */
@@ -261,7 +261,7 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
   /**
    * Issues a client certificate.
    *
-   * @param options.notAfter When it ends, in ms since 1970; in a year if undefined
+   * @param options.notAfter When it expires, in ms since 1970; in a year if undefined
    */
   issueClientCert(
     user: string,
@@ -274,7 +274,7 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     });
   }
 
-  /** Cuts all connections; what comes now is refused. */
+  /** Closes all connections, and refuses new connections. */
   async stop(): Promise<void> {
     this.#handler.stop();
     await this.#listener.close();
@@ -287,14 +287,14 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     await this.#listener.open();
   }
 
-  /** Cuts all connections; what comes now is accepted and never answered, until `restart()`. */
+  /** Closes all connections, and accepts new connections without ever answering, until `restart()`. */
   async blackhole(): Promise<void> {
     await this.stop();
     await this.#listener.openSilently();
   }
 
   /**
-   * Writes a kubeconfig, and the files it names, into a directory.
+   * Writes a kubeconfig, and the files that it names, into a directory.
    *
    * @returns Its path
    */
@@ -309,14 +309,14 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     return writeKubeconfig(target, directory, kind, overrides);
   }
 
-  /** Writes what a pod finds in its service account's directory: `token`, `ca.crt`, `namespace`. */
+  /** Writes the files of a pod's service account: `token`, `ca.crt`, `namespace`. */
   writeServiceAccount(directory: string): void {
     Deno.writeTextFileSync(`${directory}/token`, this.token);
     Deno.writeTextFileSync(`${directory}/ca.crt`, this.caPem);
     Deno.writeTextFileSync(`${directory}/namespace`, "kube-system");
   }
 
-  /** Returns the variables by which a pod finds its API server. */
+  /** Returns the variables that name the API server to a pod. */
   inClusterEnvironment(): {
     KUBERNETES_SERVICE_HOST: string;
     KUBERNETES_SERVICE_PORT: string;
@@ -327,7 +327,7 @@ export class KubeApi extends ObjectStore implements AsyncDisposable {
     };
   }
 
-  /** Stops it and closes all connections. */
+  /** Stops the server, and closes all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
     this.#stack.dispose();

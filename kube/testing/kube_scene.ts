@@ -1,5 +1,5 @@
 /**
- * An API server, and clients that find it by kubeconfigs.
+ * An API server, and clients with kubeconfigs for it.
  *
  * @module
  */

@@ -8,7 +8,7 @@ import { dump } from "js-yaml";
 import { BASIC_USER } from "./access.ts";
 import type { Certificate } from "./certificates.ts";
 
-/** How the user of a kubeconfig proves who it is. */
+/** How the user of a kubeconfig authenticates. */
 export type KubeconfigKind =
   /** `token`. */
   | "token"
@@ -35,17 +35,17 @@ export interface KubeconfigOverrides {
   readonly file?: string;
   /** YAML as Go tools write it, if undefined. */
   readonly format?: "yaml" | "json";
-  /** Another server, as one that is not there. */
+  /** A different server, such as a server that does not exist. */
   readonly server?: string;
-  /** Another token than the first one. */
+  /** Replaces the token. */
   readonly token?: string;
-  /** Another client certificate than the first one. */
+  /** Replaces the client certificate. */
   readonly clientCert?: Certificate;
-  /** Replaces and adds keys of the cluster; undefined removes one. */
+  /** Replaces and adds keys of the cluster; undefined removes a key. */
   readonly cluster?: Readonly<Record<string, unknown>>;
-  /** Replaces and adds keys of the user; undefined removes one. */
+  /** Replaces and adds keys of the user; undefined removes a key. */
   readonly user?: Readonly<Record<string, unknown>>;
-  /** Replaces and adds keys of the document; undefined removes one. */
+  /** Replaces and adds keys of the document; undefined removes a key. */
   readonly document?: Readonly<Record<string, unknown>>;
 }
 

@@ -79,14 +79,14 @@ export function selectorOf(
     (name === "" || object.metadata.name === name) && selects(object);
 }
 
-/** Items do not say what they are, unless their kind is a custom one. */
+/** Items contain `kind` and `apiVersion` only if they are custom resources. */
 function asItem(resource: Resource, object: KubeObject): unknown {
   if (isCustom(resource)) return object;
   const { kind: _kind, apiVersion: _version, ...item } = object;
   return item;
 }
 
-/** @throws {StatusError} 400, 504 if it is yet to come */
+/** @throws {StatusError} 400; 504 if the version does not exist yet */
 function checkVersionOf(store: ObjectStore, query: URLSearchParams): void {
   const text = query.get("resourceVersion") ?? "";
   if (!/^\d*$/.test(text)) {
@@ -179,7 +179,7 @@ function unsupportedText(
     : `field label not supported: ${field}`;
 }
 
-/** An absent field equals an empty one. */
+/** An absent field equals an empty field. */
 function fieldOf(object: KubeObject, path: string): string {
   let value: unknown = object;
   for (const step of path.split(".")) {

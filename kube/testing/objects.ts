@@ -1,5 +1,5 @@
 /**
- * The objects that the API server of the tests keeps, and what it knows of
+ * The objects that the API server of the tests keeps, and its description of
  * their kinds.
  *
  * @module
@@ -62,7 +62,7 @@ export interface Resource {
   readonly isNamespaced: boolean;
   /** Whether it has `/status`, so that other writes leave the status alone. */
   readonly hasStatus: boolean;
-  /** Fields that a field selector may name, besides name and namespace. */
+  /** Fields that a field selector can name, in addition to name and namespace. */
   readonly selectable: readonly string[];
 }
 
@@ -179,17 +179,17 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
 /** The groups that CRDs have brought. */
 const CUSTOM = ["k8s.cni.cncf.io", whereabouts.group];
 
-/** Reports whether a resource, or one of a group, is a custom one: another part of the server serves it. */
+/** Reports whether a resource, or a group, is custom: a different part of the server serves it. */
 export function isCustom({ group }: Pick<Resource, "group">): boolean {
   return CUSTOM.includes(group);
 }
 
-/** Returns how errors call a resource: with its group, if it has one. */
+/** Returns the name of a resource in errors: with its group, if any. */
 export function qualifiedName({ name, group }: Resource): string {
   return group === "" ? name : `${name}.${group}`;
 }
 
-/** Returns what objects of a resource have as `apiVersion`. */
+/** Returns the `apiVersion` of a resource's objects. */
 export function apiVersionOf({ group, version }: Resource): string {
   return group === "" ? version : `${group}/${version}`;
 }

@@ -1,6 +1,6 @@
 /**
- * What becomes of a request: it is logged, may be met by a fault, is checked,
- * and then done.
+ * Handles requests: each request is logged, might meet a fault, is checked, and is then
+ * carried out.
  *
  * @module
  */
@@ -102,7 +102,7 @@ export class RequestHandler {
     return this.#requests;
   }
 
-  /** The watches that go on. */
+  /** The active watches. */
   get watches(): ReadonlySet<Watch> {
     return this.#watches;
   }
@@ -117,7 +117,7 @@ export class RequestHandler {
     this.#uninstalled.add(apiVersionOf(resources[resource]));
   }
 
-  /** Aborts pending work; responses stay unfinished. */
+  /** Aborts pending work; responses remain unfinished. */
   stop(): void {
     for (const watch of [...this.#watches]) watch.stop();
     this.#stopped.resolve();
@@ -127,8 +127,7 @@ export class RequestHandler {
   /**
    * Handles a request.
    *
-   * @param certified Who the client certificate says it is, if there is one; ""
-   * if it is not good
+   * @param certified The user of the client certificate, if any; "" if it is invalid
    */
   async handle(
     exchange: Exchange,
@@ -162,7 +161,7 @@ export class RequestHandler {
     return entry;
   }
 
-  /** Waits. @returns Whether to go on; the server may have been stopped */
+  /** Waits. @returns Whether to continue: false if the server was stopped */
   async #wait(ms = 0): Promise<boolean> {
     if (ms === 0) return true;
     const over = Promise.withResolvers<boolean>();
@@ -227,8 +226,7 @@ function onlyMetadataOf({ status, body }: Answer): Answer {
 }
 
 /**
- * A wrong proof is refused, whatever is asked. Nobody in particular is told what
- * is public.
+ * Refuses invalid credentials for every path. Anonymous users can read public paths.
  *
  * @throws {StatusError} 401, 403
  */

@@ -1,6 +1,6 @@
 /**
- * The Status objects by which an API server says what is wrong, to the letter:
- * clients show these texts, and some look into them.
+ * The Status objects of an API server's errors, with the exact texts: clients show these
+ * texts, and some clients evaluate them.
  *
  * Source: k8s.io/apimachinery/pkg/api/errors/errors.go
  *
@@ -70,7 +70,7 @@ export function alreadyExists(resource: Resource, name: string): StatusError {
   return new StatusError(409, "AlreadyExists", message, details);
 }
 
-/** The object is not the one that was meant. @param why Which it is */
+/** The object is a different object. @param why Its identity */
 export function conflict(
   resource: Resource,
   name: string,
@@ -81,7 +81,7 @@ export function conflict(
   return new StatusError(409, "Conflict", message, detailsOf(resource, name));
 }
 
-/** The object would be a wrong one. */
+/** The object would be invalid. */
 export function invalid(
   { kind, group }: Pick<Resource, "kind" | "group">,
   name: string,
@@ -102,11 +102,11 @@ export function invalid(
 /** A fault of an object. */
 export interface Problem {
   readonly field: string;
-  /** Absent if `why` says it all. */
+  /** Absent if `why` is sufficient. */
   readonly value?: unknown;
   readonly why: string;
   readonly reason?: string;
-  /** How often the server finds it; the message has it once. */
+  /** How often the server reports it; the message contains it once. */
   readonly times?: number;
 }
 
@@ -118,7 +118,7 @@ function describeProblem(
     : `Invalid value: ${JSON.stringify(value)}: ${why}`;
 }
 
-/** The user may not do that. */
+/** The user is not permitted to do that. */
 export function forbidden(
   request: {
     readonly user: string;
@@ -143,7 +143,7 @@ export function forbidden(
   return new StatusError(403, "Forbidden", message, detailsOf(resource, name));
 }
 
-/** The user may not request that path. */
+/** The user is not permitted to request that path. */
 export function forbiddenPath(
   user: string,
   method: string,
@@ -210,7 +210,7 @@ export function badRequest(message: string): StatusError {
   return new StatusError(400, "BadRequest", message);
 }
 
-/** The history since that version is gone. */
+/** The history since that version was discarded. */
 export function tooOld(version: number, oldest: number): StatusError {
   const message = `too old resource version: ${version} (${oldest})`;
   return new StatusError(410, "Expired", message);

@@ -1,5 +1,5 @@
 /**
- * Where the API server of the tests keeps its objects, and what has happened
+ * The objects of the API server of the tests, and the changes
  * to them.
  *
  * @module
@@ -21,14 +21,14 @@ const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 export interface Change {
   readonly version: number;
   readonly resource: ResourceName;
-  /** The current object; the last one if it has been removed. */
+  /** The current object, or its last version if it was removed. */
   readonly object: KubeObject;
   /** As it was before; undefined if it is new. */
   readonly before: KubeObject | undefined;
   readonly isRemoval: boolean;
 }
 
-/** The changes of one resource that a watch can still tell. */
+/** The changes of a resource that a watch can still report. */
 export interface WatchWindow {
   /** A watch from an earlier version is refused. */
   readonly oldest: number;
@@ -36,11 +36,11 @@ export interface WatchWindow {
 }
 
 /**
- * Objects by resource, namespace and name. Copies go in and come out.
+ * Objects by resource, namespace and name. Arguments and results are copied.
  *
- * There are two memories of the past, as in a real server. The watch cache knows
- * the last few changes of each resource since the server started; etcd knows
- * every version since the last compaction.
+ * There are two histories, as in a real server. The watch cache contains the last
+ * changes of each resource since the server started; etcd contains every version since
+ * the last compaction.
  *
  * Source: k8s.io/apiserver pkg/storage/cacher/watch_cache.go
  * `getAllEventsSinceLocked`.
@@ -63,7 +63,7 @@ export class ObjectStore {
     return this.#version;
   }
 
-  /** The oldest version that a paged list can go on with. */
+  /** The oldest version at which a paged list can continue. */
   get compactedVersion(): number {
     return this.#compacted;
   }
@@ -92,9 +92,8 @@ export class ObjectStore {
   }
 
   /**
-   * Puts an object in the place of any of its name, whoever put that there.
-   * What every object has is filled in. If it says that it is another object
-   * by its UID, the one that was there is removed first.
+   * Puts an object, and replaces an existing object of its name. The fields that the
+   * server sets are added. If the UIDs differ, the existing object is removed first.
    */
   put(resource: ResourceName, given: NewObject): KubeObject {
     const { metadata } = given;
@@ -113,7 +112,7 @@ export class ObjectStore {
     return structuredClone(object);
   }
 
-  /** Removes an object and returns it, if there is one. */
+  /** Removes an object and returns it, if it exists. */
   remove(
     resource: ResourceName,
     namespace: string,
@@ -139,7 +138,7 @@ export class ObjectStore {
     return sorted.map(([, object]) => object);
   }
 
-  /** Forgets all earlier versions: watches and lists that go on from one get 410. */
+  /** Forgets all earlier versions: watches and lists that continue from them get 410. */
   compact(): void {
     this.#changes = [];
     this.#compacted = this.#version;
@@ -172,9 +171,8 @@ export class ObjectStore {
   }
 
   /**
-   * Puts a pod, into namespace `default` if it does not say. It is pending on
-   * node `node1` unless it says otherwise. One of its name is written over
-   * and stays the same pod, unless the new one has another UID.
+   * Puts a pod, by default into namespace `default`, and pending on node `node1`. An
+   * existing pod of its name keeps its identity, unless the UIDs differ.
    *
    * @returns The current pod
    */
@@ -192,7 +190,7 @@ export class ObjectStore {
     this.remove("pods", namespace, name);
   }
 
-  /** Returns what a pod's annotation `network-status` says; undefined if it has none. */
+  /** Returns a pod's annotation `network-status`; undefined if it has none. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   networkStatus(namespace: string, name: string): any {
     const text = this.pod(namespace, name)?.metadata
@@ -263,7 +261,7 @@ export class ObjectStore {
     return object;
   }
 
-  /** Creates it without a version, so that the versions of the others stay in order. */
+  /** Creates the object without a version, so that the versions of other objects stay in order. */
   #ensureNamespace(name: string): void {
     const place = key("namespaces", "", name);
     if (this.#objects.has(place)) return;
@@ -291,7 +289,7 @@ function key(resource: string, namespace: string, name: string): string {
   return `${resource}/${namespace}/${name}`;
 }
 
-/** Fills in what the server does. An object that is replaced stays the same one. */
+/** Adds the fields that the server sets. A replaced object keeps its identity. */
 function complete(
   resource: Resource,
   given: NewObject,
@@ -336,7 +334,7 @@ function nextGeneration(
   return contentOf(before) === contentOf(given) ? generation : generation + 1;
 }
 
-/** Fills in what pods have once the scheduler has seen them. */
+/** Adds the fields that pods have after scheduling. */
 function completePod(given: NewObject): Record<string, unknown> {
   return {
     spec: {

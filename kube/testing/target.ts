@@ -29,7 +29,7 @@ export type Verb =
   | "delete";
 
 /**
- * Finds what a path resolves to.
+ * Finds the target of a path.
  *
  * @returns Undefined if the server does not have the group
  * @throws {StatusError} 404 if the group has no such resource
@@ -73,7 +73,7 @@ function isClusterWide({ isNamespaced }: Resource, name: string): boolean {
 }
 
 /**
- * Returns what a method does to a target.
+ * Returns the verb of a method on a target.
  *
  * @throws {StatusError} 405
  */

@@ -40,7 +40,7 @@ const SUBDOMAIN_RULE =
   "character (e.g. 'example.com', regex used for validation is " +
   "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/** Checks that an object is of the kind and at the place that the path says. */
+/** Checks that the kind and the place of an object match the path. */
 export function checkPlace(
   { resource, namespace, name }: Target,
   { apiVersion, kind, metadata }: NewObject,
@@ -165,7 +165,7 @@ export function checkVersion(
         "latest version and try again",
     );
   }
-  // Objects of the core group may be written without a version.
+  // Objects of the core group can be written without a version.
   if (resource.group === "") return;
   // To this one a resource is a kind.
   throw invalid({ ...resource, kind: resource.name }, name, {
@@ -175,7 +175,7 @@ export function checkVersion(
   });
 }
 
-/** Checks that the object is still the one that was meant. An absent UID will do. */
+/** Checks that the object has the expected identity, if the request contains a UID. */
 export function checkUid(
   resource: Resource,
   stored: KubeObject,

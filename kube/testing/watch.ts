@@ -1,5 +1,5 @@
 /**
- * Watches: what happens to objects, told as it happens.
+ * Watches: report changes of objects as they happen.
  *
  * @module
  */
@@ -82,7 +82,7 @@ export class Watch {
     });
   }
 
-  /** @returns Whether it can go on from there */
+  /** @returns Whether the watch can continue from that version */
   #tellPast(version: number): boolean {
     const { resource } = this.#call;
     const { oldest, changes } = this.#store.watchWindowOf(resource.name);
@@ -117,7 +117,7 @@ export class Watch {
     this.end();
   }
 
-  /** An object that is no longer selected is gone, to this watch. */
+  /** For this watch, an object that is no longer selected is deleted. */
   #tellChange({ resource, object, before, isRemoval }: Change): void {
     if (resource !== this.#call.resource.name) return;
     const was = before !== undefined && this.#selects(before);

@@ -9,7 +9,7 @@ import { type PodEvidence } from "../../../kube/pod_evidence.ts";
 import type { KubeObject } from "../../../kube/testing/objects.ts";
 import type { PodCall, WhereaboutsScene } from "./scene.ts";
 
-/** Properties of a claim that differ from the usual. */
+/** Properties of a claim that differ from the defaults. */
 export interface ClaimOptions {
   readonly namespace?: string;
   readonly network?: string;
@@ -28,7 +28,7 @@ export interface Owner {
   readonly uid: string;
 }
 
-/** Puts a claim, into namespace `test` if it does not say. */
+/** Puts a claim, into namespace `test` by default. */
 export function putIpamClaim(
   { api }: Pick<WhereaboutsScene, "api">,
   name: string,
@@ -97,7 +97,7 @@ export function putRunningPod(
   });
 }
 
-/** How the addresses of a running pod are known. */
+/** Sources of a running pod's addresses. */
 export const EVIDENCE: Readonly<
   Record<
     string,

@@ -39,7 +39,7 @@ const needsReference = ignoreUnless(
   isExecutable(`${REFERENCE}/whereabouts`),
   "needs CNI_WHEREABOUTS_DIR",
 );
-/** Skips what needs the cluster, where it cannot be. */
+/** Skips tests that need the cluster where it cannot run. */
 export const needsSharedCluster: Needs =
   [needsRoot, needsApiServer, needsReference]
     .find(({ ignore }) => ignore) ?? needsRoot;
@@ -58,7 +58,7 @@ export const RESERVATIONS: string =
 export type Side = "ours" | "reference";
 /** Both. */
 export const SIDES: readonly Side[] = ["ours", "reference"];
-/** Returns the other one. */
+/** Returns the other implementation. */
 export const other = (side: Side): Side =>
   side === "ours" ? "reference" : "ours";
 
@@ -101,7 +101,7 @@ export class SharedCluster implements AsyncDisposable {
     return new SharedCluster(server, kubeconfig);
   }
 
-  /** Runs a command. Ours may do only what deploy/whereabouts permits. */
+  /** Runs a command. This project's plugin has only the permissions of deploy/whereabouts. */
   async call(
     side: Side,
     command: string,

@@ -20,7 +20,7 @@ import { type Outcome, run } from "../../../tests/_harness/recorder.ts";
 /** The namespace of the pools. */
 export const POOLS = "kube-system";
 
-/** An attachment, and what is special about its call. */
+/** An attachment, and the differences of its call. */
 export interface PodCall {
   /** Name of a pod in namespace `test`; "" for none. */
   readonly pod?: string;
@@ -56,7 +56,7 @@ export class WhereaboutsScene implements AsyncDisposable {
     return new WhereaboutsScene(await KubeApi.start(options));
   }
 
-  /** Makes all calls use one source of clients, as a daemon does. */
+  /** Makes all calls use the same source of clients, as a daemon does. */
   useClients(
     openClient: OpenClient,
     onClaim?: WhereaboutsOptions["onClaim"],
@@ -72,12 +72,12 @@ export class WhereaboutsScene implements AsyncDisposable {
     return path;
   }
 
-  /** Makes the nodes' allocation files disappear. */
+  /** Deletes the allocation files. */
   loseAllocationFiles(): void {
     Deno.removeSync(`${this.directory.path}/allocations`, { recursive: true });
   }
 
-  /** Names another context in the kubeconfig, which it lacks. */
+  /** Makes the kubeconfig name a context that does not exist. */
   breakContext(): void {
     const text = Deno.readTextFileSync(this.kubeconfig);
     const broken = text.replace(/(current-context"?: ?"?)/, "$1no-");
