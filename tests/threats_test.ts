@@ -238,6 +238,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "firewall sets the policy for a link of the host, not of the container",
     ],
     [
+      "a container takes the MAC of another machine, so that `cni doctor` deletes that machine's entry",
+      "the MAC in the result decides",
+      "cli/doctor/testing/faults/links.ts",
+      "a container that takes the MAC of another machine behind its bridge",
+    ],
+    [
       "a pod requests the MAC of a running pod",
       "`bridge` and `tuning` refuse the MAC of another port; the kernel refuses it for `macvlan`",
       "plugins/bridge/taken_mac_test.ts",

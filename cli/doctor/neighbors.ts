@@ -9,8 +9,11 @@ import { pause } from "../../base/deadline.ts";
 import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import { unlessNoAddress } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import { listLive, type LiveInterface } from "../node/live.ts";
+import { resultOf } from "../node/node_attachments.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
 /** How many ARP requests to send for an address, and how long to wait after each, in ms. */
@@ -121,7 +124,8 @@ function findWrongPorts(node: NodeReader): Findings {
   const entries = new NeighborRequests(node.host.socket).listForwarding();
   const live = listLive(node)
     .filter(({ entry, hostEnd }) => entry && isBridge(entry) && hostEnd);
-  return live.flatMap(({ attachment, entry, hostEnd, link }) => {
+  return live.flatMap((own) => {
+    const { attachment, entry, hostEnd, link } = own;
     const mac = link?.mac;
     if (mac === undefined || entry === undefined) return [];
     const twin = live.find((other) =>
@@ -129,6 +133,11 @@ function findWrongPorts(node: NodeReader): Findings {
       other.link?.mac?.hex === mac.hex
     );
     if (twin !== undefined) {
+      const changed = live.find((one) =>
+        [attachment, twin.attachment].includes(one.attachment) &&
+        hasChangedMac(one)
+      );
+      if (changed !== undefined) return [changedMac(changed, entry)];
       return [
         error(
           `${attachment} and ${twin.attachment} both have MAC ${mac} behind ` +
@@ -149,6 +158,8 @@ function findWrongPorts(node: NodeReader): Findings {
       one.ifindex !== hostEnd?.index
     );
     if (wrong === undefined) return [];
+    // The entry may be that of the machine whose MAC it is.
+    if (hasChangedMac(own)) return [changedMac(own, entry)];
     const port = node.host.link.find(wrong.ifindex)?.name ?? "?";
     return [
       error(
@@ -165,6 +176,36 @@ function findWrongPorts(node: NodeReader): Findings {
       ),
     ];
   });
+}
+
+/** Reports whether an interface has another MAC than in the result of ADD. */
+function hasChangedMac({ cached, link }: LiveInterface): boolean {
+  const given = givenMacOf(cached);
+  return given !== undefined && link?.mac !== undefined &&
+    given.hex !== link.mac.hex;
+}
+
+function givenMacOf(cached: LiveInterface["cached"]): Mac | undefined {
+  const { mac = "" } = resultOf(cached)?.interfaces
+    .find(({ name, sandbox }) => sandbox && name === cached.ifName) ?? {};
+  return unlessNoAddress(() => Mac.parse(mac));
+}
+
+function changedMac(
+  { attachment, cached, link }: LiveInterface,
+  { name }: Link,
+): Finding {
+  return error(
+    `${attachment} changed its MAC from ${givenMacOf(cached)} to ` +
+      `${link?.mac}, which is also behind another port of "${name}"`,
+    "the container can receive the frames of the other machine",
+    {
+      advice: "restart the container, and take the capability NET_ADMIN from " +
+        "it if it does not need it",
+      look: shell`bridge fdb show br ${name} | grep ${link?.mac}`,
+      subject: attachment,
+    },
+  );
 }
 
 /** Checks of neighbours. */
@@ -187,10 +228,10 @@ export const NEIGHBOR_CHECKS: readonly Check[] = [
     finds: "another port of a bridge also has a container's MAC",
     effect: "Frames for the container reach the other port, or are lost.",
     cause:
-      "Two containers were given the same MAC, or the bridge has a stale static entry.",
+      "Two containers were given the same MAC, a container changed its own, or the bridge has a stale static entry.",
     howToInspect: "`bridge fdb show br BRIDGE | grep MAC` names the port.",
     howToFix:
-      "Change the MAC of one of them; `bridge fdb del MAC dev PORT master` for an entry.",
+      "Change the MAC of one of them; restart a container that changed its MAC; `bridge fdb del MAC dev PORT master` for a stale entry.",
     run: findWrongPorts,
   },
 ];

@@ -310,6 +310,45 @@ export const LINKS_FAULTS: readonly Fault[] = [
     follow: true,
   },
   {
+    name: "a container that takes the MAC of another machine behind its bridge",
+    checks: ["mac-twice", "attachment-changed"],
+    message:
+      /default\/db eth0 changed its MAC from \S+ to 02:00:00:00:00:09, which is also behind another port of "lan0"/,
+    // No command deletes the entry of the machine whose MAC it is.
+    command: /^bridge fdb show br lan0/,
+    seed: async (scene) => {
+      const mac = macOf(scene);
+      const undo = await tunnel(
+        "ip link set tun9 master lan0; " +
+          "bridge fdb replace 02:00:00:00:00:09 dev tun9 master static sticky",
+      )(scene);
+      const set = (mac: string): string =>
+        scene.sh(`ip link set eth0 address ${mac}`, scene.other);
+      set("02:00:00:00:00:09");
+      return async () => {
+        set(mac);
+        await undo();
+        scene.sh("ip neigh flush all", scene.other);
+      };
+    },
+  },
+  {
+    name: "a container that takes the MAC of another container",
+    checks: ["mac-twice", "attachment-changed"],
+    message: /default\/db eth0 changed its MAC from \S+ to \S+, which is also/,
+    seed: async (scene) => {
+      const mac = macOf(scene);
+      const change = (mac: string): string =>
+        scene.sh(`ip link set eth0 address ${mac}`, scene.other);
+      change("02:00:00:00:00:09");
+      const undo = await attachTwin(scene);
+      return async () => {
+        await undo();
+        change(mac);
+      };
+    },
+  },
+  {
     name: "two containers with one static address",
     checks: ["address-twice"],
     message: /default\/one eth0 and default\/two eth0 both have 10.66.0.5$/m,
