@@ -91,7 +91,7 @@ plugins/multus/pod/
   base/ cni/ kube/ plugins/multus/model/
 plugins/multus/select/
   net/ base/ cni/ libcni/ kube/ metadata/plugin_keys.ts plugins/node_keys.ts
-  plugins/parts/address/ipam_traits.ts
+  plugins/parts/address/ipam_ranges.ts plugins/parts/address/ipam_traits.ts
   plugins/multus/model/ plugins/multus/devices/ plugins/multus/pod/
 plugins/multus/permit/
   net/ ffi/rtnl/ base/ cni/ libcni/ plugins/multus/model/ plugins/multus/select/

@@ -22,7 +22,7 @@ import {
 } from "../../../base/json/json.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
-import { listRanges } from "../../parts/address/free_ip.ts";
+import { listRanges } from "../../parts/address/ipam_ranges.ts";
 import { typeHas } from "../../parts/address/ipam_traits.ts";
 import type { MultusConfig } from "../model/config.ts";
 import { type Delegate, pluginsOf } from "../model/delegate.ts";

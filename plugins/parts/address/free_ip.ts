@@ -20,6 +20,7 @@ import type { RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { hasAddress } from "../link/configure_link.ts";
+import { listRanges } from "./ipam_ranges.ts";
 import { ipamHas } from "./ipam_traits.ts";
 
 /**
@@ -65,18 +66,6 @@ function asksForAddresses(
   // CNI_ARGS can be malformed for plugins that do not read them.
   return /(^|;)IP=[^;]/.test(args.args) ||
     lists.some((ips) => Array.isArray(ips) && ips.length > 0);
-}
-
-/** Lists the networks of the ranges in the configuration of `whereabouts`. */
-export function listRanges(ipam: JsonObject): Cidr[] {
-  const more = findValue(ipam, "ipRanges");
-  return [ipam, ...Array.isArray(more) ? more.map(objectOf) : []]
-    .flatMap((range) => {
-      const text = findValue(range, "range");
-      if (typeof text !== "string") return [];
-      const network = text.slice(text.indexOf("-") + 1);
-      return unlessNoAddress(() => Cidr.parse(network).masked()) ?? [];
-    });
 }
 
 /**
