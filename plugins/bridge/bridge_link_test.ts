@@ -155,9 +155,9 @@ test("ensureBridge() does not set a MAC that was set", async () => {
     fixture.ip("neigh add 10.1.2.9 lladdr 02:00:00:00:00:07 dev br0");
     const sysfs = `${fixture.hosts.directory}/sys`;
     const link = `${sysfs}/class/net/br0`;
-    Deno.mkdirSync(link, { recursive: true });
-    Deno.writeTextFileSync(`${link}/addr_assign_type`, `${type}\n`);
-    Deno.writeTextFileSync(`${link}/address`, `${address}\n`);
+    await Deno.mkdir(link, { recursive: true });
+    await Deno.writeTextFile(`${link}/addr_assign_type`, `${type}\n`);
+    await Deno.writeTextFile(`${link}/address`, `${address}\n`);
     ensureBridge(fixture.rtnl, WANTED, sysfs);
     // The kernel forgets neighbours, even static ones, when a MAC is set.
     const neighbours = runIn(fixture.hosts.host, "ip", "neigh", "show");
