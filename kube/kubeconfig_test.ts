@@ -10,7 +10,7 @@ const CERTIFICATE =
 
 type Keys = Readonly<Record<string, unknown>>;
 
-/** Builds a kubeconfig with one cluster, one user and one context. */
+/** Builds a kubeconfig with a cluster, a user and a context. */
 function makeDocument(
   cluster: Keys,
   user: Keys = {},

@@ -46,7 +46,7 @@ function testTransport(transport: TransportCase): void {
 
 const VERIFY = "tls: failed to verify certificate: x509: certificate";
 
-/** Node in Deno does not tell an expired certificate from an unknown one. */
+/** Node in Deno reports expired and unknown certificates with the same code. */
 const NODE_EXPIRED = `${VERIFY} signed by unknown authority, or has expired`;
 
 /** Servers that must not be trusted. */
@@ -179,7 +179,7 @@ interface Tunnel {
   readonly credentials: string | undefined;
 }
 
-/** A proxy; its tunnels end with those who use them. */
+/** A proxy, whose tunnels end with their connections. */
 class TunnelProxy implements Disposable {
   /** Those that were asked for. */
   readonly tunnels: Tunnel[] = [];
@@ -364,7 +364,7 @@ async function readPodAside(
     const { metadata } = await client.getPod("test", "p1");
     console.log(metadata.uid);`;
   const command = await moduleCommand(script, {
-    // Once a day, deno asks whether there is a newer one, through the proxy.
+    // Once a day, deno checks for a newer version, through the proxy.
     env: { ...env, DENO_NO_UPDATE_CHECK: "1" },
   });
   const { stdout, stderr } = await command.output();
@@ -417,7 +417,7 @@ EjLNKLu6Ezljc9G+xfn0HEat5JCB23el//T6Uc/n1IcSuiQtS2KW2eyw
 -----END PRIVATE KEY-----
 `;
 
-/** A server with a self-signed certificate and one pod. */
+/** A server with a self-signed certificate and a pod. */
 class SelfSigned implements AsyncDisposable {
   readonly #directory = new PluginDirectory();
   readonly #server = Deno.serve({

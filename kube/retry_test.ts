@@ -31,7 +31,7 @@ async function inVirtualTime(
   try {
     const ended = test().finally(() => isOver = true);
     for (;;) {
-      // All tasks go on to their next wait.
+      // All tasks continue until their next wait.
       await new Promise((resolve) => setTimeout(resolve));
       if (isOver) break;
       const next = timers.sort((a, b) => a.atMs - b.atMs).shift();

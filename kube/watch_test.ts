@@ -19,7 +19,7 @@ async function startWatch(
   return client.watch<Pod>(PATH, { resourceVersion, signal });
 }
 
-/** Waits for the next event; returns "end" after the last one. */
+/** Waits for the next event; returns "end" after the last event. */
 async function next(events: Events): Promise<string> {
   const { done, value } = await events.next();
   return done ? "end" : `${value.type} ${value.object.metadata?.name ?? ""}`;

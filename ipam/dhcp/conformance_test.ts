@@ -63,7 +63,7 @@ conformance("dhcp", {
     await scene.succeed("DEL", {}, { ifName: "eth1" });
   },
   "a second lease that the server does not have leaves nothing": async () => {
-    // Enough for the first one on any machine.
+    // Enough for the first answer on any machine.
     await using scene = await DhcpScene.start({ resendTimeoutMs: 5000 });
     await scene.startDnsmasq(ONE);
     await scene.succeed("ADD");

@@ -34,7 +34,7 @@ const SERVER = [
 
 const CONFIGURATIONS: Readonly<Record<string, object>> = { "by default": {} };
 
-/** What only the newest release is asked for: an older one waits 3 s each time. */
+/** Rows for the newest release only: older releases wait 3 s each time. */
 const NEWER: typeof CONFIGURATIONS = {
   "with classful routes": { request: [{ option: "33" }] },
   "without a gateway": {
@@ -133,7 +133,7 @@ async function startGoDaemon(scene: DhcpScene, peer: Peer): Promise<void> {
   });
 }
 
-/** Returns the result of ADD, and what the container then has. */
+/** Returns the result of ADD, and the addresses and routes of the container. */
 async function outcome(who: Who, ipam: object): Promise<unknown> {
   await using scene = new DhcpScene();
   await scene.startDnsmasq(...SERVER);

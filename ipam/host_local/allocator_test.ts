@@ -237,7 +237,7 @@ function drawSet(draw: Draw): RangeSet {
   return draw(2) === 0 ? ranges : ranges.toReversed();
 }
 
-/** Lists the numbers of a range one by one: an oracle without iterators. */
+/** Lists each number of a range: an oracle without iterators. */
 function enumerate({ start, end }: Range): bigint[] {
   const count = Number(end.value - start.value) + 1;
   return Array.from({ length: count }, (_, i) => start.value + BigInt(i));

@@ -56,7 +56,7 @@ class Network extends DataDirectory {
     assertSuccess(await run("DEL", this.#config, env));
   }
 
-  /** Asserts that the addresses to come are these and no others. */
+  /** Asserts that exactly these addresses follow. */
   async assertRest(want: string): Promise<void> {
     const given: string[] = [];
     for (const _ of want.split(" ")) given.push(await this.next());
@@ -73,7 +73,7 @@ class Network extends DataDirectory {
   }
 }
 
-/** Taken addresses, the last one, and the expected next one. */
+/** Taken addresses, the last address, and the expected next address. */
 const FIRST_FREE: readonly [string, string, string, string][] = [
   ["10.0.0.0/29", "", "", "10.0.0.2"],
   ["2001:db8:1::/64", "", "", "2001:db8:1::2"],

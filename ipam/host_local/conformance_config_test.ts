@@ -58,7 +58,7 @@ function sets(...sets: string[][]): JsonObject {
   return { ipam: { ranges } };
 }
 
-/** Lists the addresses that a configuration and CNI_ARGS ask for. */
+/** Lists the addresses that a configuration and CNI_ARGS request. */
 function requested(config: JsonObject, cniArgs = ""): string[] {
   const args = readCmdArgs("STATUS", { CNI_PATH: "/x", CNI_ARGS: cniArgs });
   return requestedIpsOf(decodeConfig(config), args).map(String);

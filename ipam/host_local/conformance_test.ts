@@ -42,7 +42,7 @@ const TWO_SETS = {
   ranges: [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]],
 };
 
-/** One data directory and one version, the same for all calls of a row. */
+/** A data directory and a version, the same for all calls of a row. */
 class Fixture extends DataDirectory {
   readonly cniVersion: string;
 
@@ -132,7 +132,7 @@ function dualStackResult(cniVersion: string): JsonObject {
   };
 }
 
-/** Adds the dual-stack attachment, and hands over what there is to look at. */
+/** Adds the dual-stack attachment, and passes the result and the leases. */
 async function withDualStack(
   cniVersion: string,
   look: (added: Output, fixture: Fixture) => void | Promise<void>,
@@ -155,7 +155,7 @@ function assertRefusesTwoOfAFamily(output: Output, cniVersion: string): void {
   );
 }
 
-/** The rows, as they are for one version. */
+/** The rows for a version. */
 function rowsAt(cniVersion: string): Record<string, Row> {
   const isOld = !isAtLeast(cniVersion, "0.3.0");
   return {

@@ -28,7 +28,7 @@ Deno.test("findIp() finds an address, or none", () => {
   assertEquals(findIp("lock"), undefined);
 });
 
-/** Runs `test` in a new directory, as it was left, and returns what it has then. */
+/** Runs `test` in a new directory with these files, and returns its files afterwards. */
 function inDirectory(
   left: Readonly<Record<string, string>>,
   test: (files: LeaseFiles) => void,

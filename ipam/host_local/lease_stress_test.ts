@@ -40,7 +40,7 @@ import {
 import { needsBin } from "../../tests/_harness/executables.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-/** How many of them come and go; there are a thousand addresses. */
+/** How many of them start and stop; there are a thousand addresses. */
 const CONTAINERS = Math.min(howOften(80), 900);
 
 const needsRoot = ignoreUnless(
@@ -339,7 +339,7 @@ Deno.test({
     const taken = ["openat 1", "write 1", "fdatasync 1", "rename 2"];
     const rows: [command: string, path: string, ...calls: string[]][] = [
       ["DEL", "mynet/unfinished", ...held],
-      // No DEL has come: the lease stays first, and then the next has it.
+      // Without a DEL, the lease remains at first, and then the next sandbox has it.
       ["ADD", "mynet/unfinished", ...held, ...taken],
       ["ADD", `${names}/.unfinished/0`, "openat 1", "write 1", "rename 1"],
     ];
@@ -384,7 +384,7 @@ Deno.test({
 Deno.test({
   ...stress("on a full disk fails whole, and makes room", needsRoot),
   fn: async (t) => {
-    // Six pages, of which one for each file with content.
+    // Six pages, including a page for each file with content.
     await using disk = await Disk.mount(
       "24k",
       "head -c 12288 /dev/zero > data",
@@ -512,7 +512,7 @@ Deno.test({
   fn: async () => {
     const plant = "mkdir -p mynet && cd mynet && for i in $(seq 700); do " +
       "printf 'other\\r\\neth0' > 10.1.$((i / 250 + 4)).$((i % 250)); done";
-    // A page for the lease and one for the last address: none for the index.
+    // A page each for the lease and the last address, and no page for the index.
     const room = "head -c 8192 /dev/zero > /mnt/room";
     const fill = "head -c 99999999 /dev/zero > /mnt/full 2>&-";
     await using disk = await Disk.mount(
@@ -585,10 +585,10 @@ Deno.test({
   },
 });
 
-/** How many pods there are, and how often one of them is restarted. */
+/** Number of pods, and number of restarts. */
 const NAMES = 40, RESTARTS = howOften(80);
 
-/** A pod whose name keeps its address. */
+/** A pod with a persistent address. */
 class NamedPod {
   readonly #name: string;
   readonly #config: JsonObject;
@@ -665,7 +665,7 @@ Deno.test({
       (_, i) => new NamedPod(`db-${i}`, config, run),
     );
     let count = 0, failed = 0;
-    /** A pod of Go's plugin, which knows no names. */
+    /** A pod of the Go plugin, which has no persistent addresses. */
     const other = async (): Promise<void> => {
       if (go === undefined || Math.random() < 0.9) return;
       const env = { CNI_CONTAINERID: `other${count++}` };
@@ -696,7 +696,7 @@ Deno.test({
       assertEquals([changed(), failed], [0, 0]);
     });
     await t.step("the node starts again", async () => {
-      // What is in /run is gone, and no DEL has come.
+      // The files in /run were deleted, and no DEL ran.
       for (const name of run.list()) run.remove(name);
       await eachAtOnce(pods.toReversed(), 8, async (pod) => {
         await other();

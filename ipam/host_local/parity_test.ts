@@ -33,10 +33,10 @@ function withoutEmptyDns({ json }: Output): Output["json"] {
     : { ...others, dns };
 }
 
-/** One call: a command, a container, and what else is special. */
+/** A call: a command, a container, and the differences from other calls. */
 type Step = [command: string, containerId: string, env?: Environment];
 
-/** Runs calls in a new directory; answers what was printed and what is on disk. */
+/** Runs calls in a new directory; returns their output and the files. */
 async function play(
   run: Run,
   scenario: Scenario,
@@ -56,7 +56,7 @@ async function play(
   return seen;
 }
 
-/** A configuration, what is on disk before, and the calls: one ADD unless said. */
+/** A configuration, the files before, and the calls: an ADD by default. */
 interface Scenario {
   readonly ipam: JsonObject;
   readonly others?: JsonObject;
@@ -193,7 +193,7 @@ const FAILURES: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** Who does what to the container `a`, in a directory with very many leases. */
+/** The calls of each plugin for the container `a`, in a directory with many leases. */
 const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
   "Go's ADD, our DEL": [[false, "ADD"], [true, "DEL"]],
   "our ADD, Go's DEL": [[true, "ADD"], [false, "DEL"]],

@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits during these calls
 
-/** host-local with the key `stay`: names of pods that keep their addresses. */
+/** host-local with the key `stay`: persistent addresses of pod names. */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
@@ -134,7 +134,7 @@ Deno.test("hostLocal stay: a name gets its addresses again", async (t) => {
         all.map(() => `db-0-${round + 1}\r\neth0`),
       );
     }
-    // Where the others go on does not change.
+    // The last allocated address does not change.
     assertStringIncludes(await pods.add("last", 1), "10.1.2.6");
   });
 });
@@ -163,7 +163,7 @@ Deno.test("hostLocal stay: a sandbox that ended without a DEL", async () => {
   assertEquals(await pods.add("db-0", 2), "10.1.2.2");
   await pods.del("db-0", 1);
   assertEquals(pods.data.leases()["10.1.2.2"], "db-0-2\r\neth0");
-  // Another namespace has the path by now.
+  // A different namespace has the path.
   assertEquals(await pods.add("db-1", 1, { netns: HERE }), "10.1.2.4");
   const file = join(pods.nameDirectory, "db-1");
   const record = JSON.parse(Deno.readTextFileSync(file));
@@ -252,7 +252,7 @@ Deno.test("hostLocal stay: GC lets addresses stay for their time", async () => {
   for (const pod of ["a", "b", "c"]) await pods.add(pod, 1);
   pods.data.plant({ "10.1.2.9": "foreign\r\neth0" });
   await pods.del("b", 1);
-  // "a" ended without a DEL; nobody knows the pod of 10.1.2.9.
+  // "a" ended without a DEL; the pod of 10.1.2.9 is unknown.
   await pods.gc(["c-1"]);
   assertEquals(pods.data.leases(), {
     "10.1.2.2": "-> stay/test/a/eth0",
@@ -267,7 +267,7 @@ Deno.test("hostLocal stay: GC lets addresses stay for their time", async () => {
   assertEquals(pods.names(), ["a", "c"]);
   assertEquals(await pods.add("a", 2), "10.1.2.2");
   await pods.del("a", 2);
-  // Without the key nothing stays.
+  // Without the key no address is persistent.
   await pods.gc(["c-1"], { stay: null, stayTime: null });
   assertEquals(pods.addresses(), ["10.1.2.4"]);
   assertEquals(pods.names(), ["c"]);
@@ -376,7 +376,7 @@ Deno.test("hostLocal stay: names as long as Kubernetes allows", async () => {
   };K8S_POD_NAME=${pod}`;
   assertEquals(await pods.add("a", 1, { args }), "10.1.2.2");
   await pods.add("b", 1);
-  // Not even a DEL comes.
+  // Even without a DEL.
   assertEquals(await pods.add("a", 2, { args }), "10.1.2.2");
 });
 

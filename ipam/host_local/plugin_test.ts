@@ -87,7 +87,7 @@ Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async
   assertEquals(fixture.list(), []);
 });
 
-// The Go plugin refuses all of these, so the lease stays forever.
+// The Go plugin refuses all of these, so the lease is never released.
 testRows("hostLocal.del() does without a configuration that is right", [
   ["no ranges", {}, {}],
   ["an invalid subnet", { subnet: "10.1.2.0" }, {}],

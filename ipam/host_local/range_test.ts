@@ -110,7 +110,7 @@ testRows("countAddresses() counts what can be handed out", [
 }, ([ranges, exclude]) => `${ranges} without ${exclude}`);
 
 testRows("resolveRange() refuses bounds that do not fit", [
-  // The Go plugin accepts this one, and hands out 192.0.3.0.
+  // The Go plugin accepts this range, and allocates 192.0.3.0.
   [
     "start after the end that is not configured",
     "192.0.2.0/24 192.0.2.255-",
@@ -201,13 +201,13 @@ Deno.test("checkDisjoint() does not compare each range with each", () => {
   const { ranges, reads } = countReads(4000);
   const sets = ranges.map((range) => [range]);
   checkDisjoint(sets);
-  // The last one clashes with the first.
+  // The last range overlaps the first.
   const last = [resolve("10.0.0.128/25")];
   assertRefused(
     () => checkDisjoint([...sets, last]),
     "range set 0 overlaps with 4000",
   );
-  // All in one set, which is the first to clash.
+  // All in one set, whose ranges are the first to overlap.
   const others = countReads(4000);
   assertRefused(
     () => checkDisjoint([ranges, ...others.ranges.map((range) => [range])]),
@@ -241,7 +241,7 @@ Deno.test("checkDisjoint() finds what comparing each with each finds", () => {
   assert(outcomes.size > 6, [...outcomes].join());
 });
 
-/** Resolves those that can be in one set. */
+/** Resolves the ranges that can be in the same set. */
 function findDisjoint(texts: readonly RangeText[]): Range[] {
   const set: Range[] = [];
   for (const text of texts) {

@@ -16,7 +16,7 @@ const OWNER = { containerId: "one", ifName: "eth0" };
 /** When the leases were written, in ms since 1970. */
 const OLD = 1_600_000_000_000;
 
-/** Builds a request for any address of a subnet, or for one of them. */
+/** Builds a request for any address of a subnet, or for a certain address. */
 function request(subnet: string, requested?: string): AddressRequest {
   const set = resolveRangeSet([{ subnet: Cidr.parse(subnet) }], 0);
   return { set, requested: requested ? Ip.parse(requested) : undefined };
@@ -70,7 +70,7 @@ class Fixture implements Disposable {
 
 Deno.test("leaseEach() gives restarted leases to one ADD only", async () => {
   using fixture = await Fixture.create();
-  // Both ADDs have looked before one of them leases.
+  // Both ADDs search before the first of them leases.
   const restarted = await fixture.run((store) => store.datedLeasesOf(OWNER));
   const wanted = ["10.1.2.2", "fd00::2"];
   assertEquals(await fixture.lease([V4, V6], { restarted }), wanted);
@@ -106,7 +106,7 @@ Deno.test("leaseEach() records the new sandbox of a pod that keeps its ID", asyn
     store.names.record(name, { ...OWNER, netns: "/run/netns/ended" }, ips);
     return leases;
   });
-  // It lives as long as this process.
+  // It exists as long as this process.
   const owner = { ...OWNER, netns: `/proc/${Deno.pid}/ns/net` };
   await fixture.lease([V4, V6], { name, restarted }, owner);
   await fixture.run((store) => {

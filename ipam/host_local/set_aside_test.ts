@@ -148,7 +148,7 @@ Deno.test("hostLocal sets at most a quarter of a range aside", async () => {
     LINK,
     "one\r\neth0",
   ]);
-  // There is none but those that this call has met.
+  // The range has only addresses that this call reports as conflicts.
   const last = [...met, "10.1.2.9"];
   const refused = await calls.run("ADD", range, "one", conflictsOf(last));
   assertFailure(

@@ -430,7 +430,7 @@ Deno.test({
       "Read-only file system",
     );
     assertEquals(readDirectory(directory), before);
-    // The next one gets the lock.
+    // The next process gets the lock.
     using next = await LeaseStore.find(disk.dataDir, "net");
     next?.release(leases);
     assertEquals(readDirectory(directory), { lock: "" });

@@ -19,7 +19,7 @@ import {
 } from "../../tests/_harness/router_net.ts";
 
 const IPAM = { type: "slaac", timeoutSeconds: 60 };
-/** For what does not come. */
+/** Time limit of waits for events that do not happen. */
 const IMPATIENT = { type: "slaac", timeoutSeconds: 2 };
 const PREFIX = "prefix 2001:db8:1::/64 {};";
 const LEARNED = { "cni.dev/learned": true };

@@ -35,7 +35,7 @@ interface Scenario {
   readonly ips: Parameters<typeof resultOf>[1];
 }
 
-/** The error of a version that has room for one address of each family. */
+/** The error of a version that supports a single address of each family. */
 function oneForEach(version: string): { code: number; msg: string } {
   return {
     code: 7,

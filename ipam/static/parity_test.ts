@@ -122,7 +122,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** Calls that fail, of whose words only the end is the same, or the middle. */
+/** Calls that fail, with messages of which only a part is the same. */
 const FAILURES: Readonly<Record<string, readonly [Scenario, string]>> = {
   "a gateway in addresses": [
     { ipam: { addresses: [{ address: "10.10.0.1/24", gateway: "x" }] } },

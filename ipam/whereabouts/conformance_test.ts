@@ -29,7 +29,7 @@ function takes(ipam: JsonObject, ...expected: string[]): Row {
   });
 }
 
-/** ADD of several pods take these addresses, one each. */
+/** ADD of several pods allocates these addresses. */
 function takesInTurn(ipam: JsonObject, expected: string[]): Row {
   return inCluster(async (scene) => {
     for (const [index, address] of expected.entries()) {

@@ -14,7 +14,7 @@ import { ClaimReleaser, ResidentClients } from "./daemon.ts";
 
 const DUAL = { range: "10.0.0.0/24", ipRanges: [{ range: "fd00::/64" }] };
 const POOLS = ["10.0.0.0-24", "fd00---64"];
-/** Long enough for what happens within a look. */
+/** Longer than a check takes. */
 const CHECK_MS = 20;
 
 /** Daemons of some nodes, in a cluster with pools. */
@@ -56,7 +56,7 @@ class Daemons implements AsyncDisposable {
     ];
   }
 
-  /** Makes every daemon look so often. */
+  /** Sets the interval of the checks of every daemon. */
   async check(times: number): Promise<void> {
     for (let at = 0; at < times; at++) {
       for (const one of this.releasers) await one.check(this.#end.signal);
@@ -168,7 +168,7 @@ Deno.test("ClaimReleaser releases in spite of a writer that comes first", async 
       const { scene } = daemons;
       putIpamClaim(scene, "vm");
       await scene.add(DUAL, withClaim("vm", { pod: "vm-1" }));
-      // The removal of a record, and that of a reservation's finalizer.
+      // The removals of a record and of a reservation's finalizer.
       const faults = [/ippools/, /overlappingrangeipreservations/].map((path) =>
         scene.api.fault({ method: "PATCH", path, times: 1, status })
       );

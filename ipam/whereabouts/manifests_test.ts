@@ -1,6 +1,6 @@
 /**
- * The manifests of deploy/whereabouts: that they permit what the plugin and
- * cluster-gc ask of the API server, and nothing else.
+ * The manifests of deploy/whereabouts: that they permit exactly the requests of the
+ * plugin and of cluster-gc.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -49,7 +49,7 @@ function permissionsOf(...roles: [kind: string, name: string][]): string[] {
   }).sort();
 }
 
-/** Lists what was asked for, as `get ippools`. */
+/** Lists the received requests, such as `get ippools`. */
 function listAsked({ api }: WhereaboutsScene): string[] {
   const asked = api.requests.map(({ method, path }) => {
     const [place = "", query] = path.split("?");
@@ -63,14 +63,14 @@ function listAsked({ api }: WhereaboutsScene): string[] {
   return [...new Set(asked)].sort();
 }
 
-/** What the node daemon may do besides, to release what deleted claims had. */
+/** Additional permissions of the node daemon, which releases addresses of deleted claims. */
 const OF_DAEMON = [
   "list ipamclaims",
   `patch ${RESERVATIONS}`,
   "watch ipamclaims",
 ];
 
-/** Lists what a daemon asks for that sees a claim being deleted. */
+/** Lists the requests of a daemon after a claim is deleted. */
 async function releaseByDaemon(scene: WhereaboutsScene): Promise<string[]> {
   const log = createLog({}, () => {});
   using clients = new ResidentClients(log);
@@ -153,7 +153,7 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
   scene.putPool("10.1.0.0-24", "10.1.0.0/24", {
     "1": { id: "x", podref: "test/gone", ifname: "net1" },
   });
-  // One is of a claim that is gone, the other one was deleted by the reference.
+  // The reservations of a deleted claim, and of a claim whose reservation upstream deleted.
   for (const name of ["gone", "kept"]) {
     putIpamClaim(scene, name);
     await scene.add({ range: "10.1.0.0/24" }, withClaim(name, { pod: name }));
@@ -168,7 +168,7 @@ Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more",
       deletionTimestamp: "2026-01-01T00:00:00Z",
     },
   });
-  // One whose time begins, one whose time is over, and one of a set.
+  // Claims whose time begins, whose time has expired, and of a set.
   const ended = "2026-01-01T00:00:00Z";
   const unused = { type: "cni.dev/Unused", lastTransitionTime: ended };
   const putStay = (name: string, annotations: object, status: object): void =>

@@ -1,4 +1,4 @@
-/** whereabouts with the key `stay`: StatefulSets and names that keep addresses. */
+/** whereabouts with the key `stay`: persistent addresses of StatefulSets and pod names. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
@@ -101,7 +101,7 @@ Deno.test("whereabouts stay: a set of the same name is another set", async () =>
   const { code, msg } = await scene.failure(SET, call);
   assertEquals(code, 7);
   assertMatch(msg, /StatefulSet "db", which does not control the pod/);
-  // Kubernetes deletes what the old one has owned.
+  // Kubernetes deletes the objects of the old set.
   scene.api.remove("ipamclaims", "test", "db-0.net.net1");
   assertEquals(await scene.add(SET, call), ["10.0.0.2/24"]);
 });
@@ -172,7 +172,7 @@ Deno.test("whereabouts stay: a name whose pod ended without a DEL", async () => 
   await gc(scene, ...NOW);
   assertEquals(scene.api.listNames("ipamclaims"), ["web.net.net1"]);
   age(scene, "web.net.net1", 11);
-  // A pod of that name is there again, and ADD is still to come.
+  // A pod of that name exists again, before its ADD.
   putRunningPod(scene, "web");
   await gc(scene, ...NOW);
   assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
@@ -365,7 +365,7 @@ Deno.test("whereabouts stay: many names are restarted among other pods", async (
       first.set(pod, address);
       const other = { pod: `${pod}-other-${round}` };
       await scene.add({ range: "10.0.0.0/22" }, other);
-      // The DEL comes before the next ADD, after it, or not at all.
+      // DEL runs before the next ADD, after it, or not at all.
       if (Math.random() < 0.6) await scene.del(ipam, call);
       await scene.del({ range: "10.0.0.0/22" }, other);
     });

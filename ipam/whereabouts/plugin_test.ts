@@ -181,7 +181,7 @@ Deno.test("whereabouts continues a pool of the reference", async () => {
     "5": record("new"),
     "9": record("b"),
   });
-  // DEL of the earlier sandbox comes late.
+  // DEL of the earlier sandbox runs late.
   await scene.del(RANGE, { pod: "web-0", id: "earlier-sandbox" });
   assertEquals(scene.allocations(POOL)?.["3"], record("web-0"));
   for (const pod of ["a", "b", "old", "web-0", "new"]) {
@@ -596,7 +596,7 @@ Deno.test("whereabouts gives up if the server refuses every change", async () =>
   const { code, msg } = await scene.failure(RANGE);
   assertEquals(code, 7);
   assertMatch(msg, /refuses to change IPPool "10.0.0.0-24"/);
-  // DEL fails, so the runtime repeats it: the address stays known.
+  // DEL fails, so the runtime repeats it: the allocation file remains.
   const del = await scene.failure(RANGE, { pod: "first" }, "DEL");
   assertEquals(del.code, 11);
   assertMatch(del.msg, /refuses to release offset 1 of IPPool "10.0.0.0-24"/);
@@ -613,7 +613,7 @@ Deno.test("whereabouts releases the address if it cannot be reserved", async () 
   assertEquals(scene.allocations(POOL), {});
 });
 
-/** Does requests on behalf of a client, such as not at all, or after others. */
+/** Runs the requests of a client: can drop, delay or change them. */
 type Intercept = <T>(
   request: KubeRequest,
   send: () => Promise<T>,
@@ -689,7 +689,7 @@ Deno.test("whereabouts: a pod that requests a different address than before gets
   assertEquals(scene.reservations(), ["10.0.0.5", "10.0.0.6"]);
   const other = { pod: "p2", args: before.args };
   assertEquals((await scene.failure(RANGE, other)).code, 11);
-  // One sandbox has one address.
+  // A sandbox has a single address.
   const { code, msg } = await scene.failure(RANGE, {
     ...now,
     args: "IP=10.0.0.7/24",
@@ -741,7 +741,7 @@ Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back"
   const reserved = taken.map((address) => address.replace("/24", ""));
   assertEquals(scene.reservations(), reserved.sort());
 
-  // Half of them end while others come.
+  // Half of the pods end while new pods start.
   worsen();
   const [ending, staying] = [pods.slice(0, 32), pods.slice(32)];
   const coming = ending.map((pod) => `new-${pod}`);

@@ -1,4 +1,4 @@
-/** whereabouts and its reference on one real API server. */
+/** This whereabouts and upstream whereabouts on the same real API server. */
 
 import { assert, assertEquals } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
@@ -64,7 +64,7 @@ Deno.test({
         for (const [ipam, ...expected] of ALIKE) {
           const old = { pod: "p", id: "old" };
           await cluster.add(side, ipam, old);
-          // A new sandbox keeps the address, and the old one's DEL is late.
+          // A new sandbox keeps the address, and DEL of the old sandbox runs late.
           assertEquals(await cluster.add(next, ipam, { pod: "p" }), expected);
           await cluster.del(side, ipam, old);
           assertEquals(await cluster.add(side, ipam, { pod: "p" }), expected);

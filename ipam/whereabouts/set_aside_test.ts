@@ -103,7 +103,7 @@ Deno.test("whereabouts sets at most a quarter of a range aside", async () => {
   const all = [...met, next.split("/")[0] ?? ""];
   const { code, msg } = await scene.failure(small, having(...all));
   assertEquals(code, 11, msg);
-  // A pod that has met none takes one that is set aside.
+  // A pod without a conflict gets an address that is set aside.
   for (let pod = 2; pod < 16; pod++) await scene.add(small, { pod: `p${pod}` });
   assertEquals(
     Object.values(read(scene, "10.0.0.0-28")).includes("aside"),

@@ -80,7 +80,7 @@ class Scene implements AsyncDisposable {
   }
 
   /**
-   * Ends the watch, and waits until the next one reports a new pod.
+   * Ends the watch, and waits until the next watch reports a new pod.
    *
    * @param prepare Sends something first, which still arrives
    */

@@ -57,7 +57,7 @@ function json(value: unknown, init: ResponseInit = {}): Response {
 const GET = { path: "/x" };
 
 /**
- * Channels that are opened one after the other, and a clock that stands still.
+ * Channels that are opened in sequence, and a clock that stands still.
  */
 class Scene {
   readonly opened: FakeChannel[] = [];
@@ -246,7 +246,7 @@ Deno.test("Upstream logs each outage once, even one that begins like the last on
   const dead = fail({ isTimeout: true });
   const scene = new Scene(outage, outage, dead, outage, outage, ok);
   const upstream = scene.create();
-  // Each fails, and none of them is soon after the one before.
+  // Each request fails, and long after the request before.
   for (let tries = 0; tries < 6; tries++) {
     await assertRejects(() => ask(upstream));
     scene.nowMs += 10_000;

@@ -22,7 +22,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 const POD = "/api/v1/namespaces/n/pods/p";
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
 
-/** Sends one request as a user. */
+/** Sends a request as a user. */
 async function askAs(
   api: KubeApi,
   options: Partial<AskerOptions>,
@@ -34,7 +34,7 @@ async function askAs(
   return { status, user, message: json.message ?? "" };
 }
 
-/** Sends one request to a server with its own certificate. */
+/** Sends a request to a server with its own certificate. */
 async function askServer(
   options: KubeApiOptions,
   host?: string,

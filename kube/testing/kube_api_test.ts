@@ -8,7 +8,7 @@ const NADS =
   "/apis/k8s.cni.cncf.io/v1/namespaces/n/network-attachment-definitions";
 const SLICES = "/apis/resource.k8s.io/v1/resourceslices";
 
-/** Leaves out what differs from run to run. */
+/** Removes the values that differ from run to run. */
 function metadataOf({ metadata }: KubeObject): Record<string, unknown> {
   const { creationTimestamp, ...rest } = metadata;
   assertMatch(creationTimestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
@@ -226,7 +226,7 @@ Deno.test("KubeApi lists in pages, until they are too old", async () => {
   const token = encodeURIComponent(first.json.metadata.continue);
   const next = `/api/v1/pods?limit=3&continue=${token}`;
   const version = first.json.metadata.resourceVersion;
-  // All pages are of one version.
+  // All pages are of the same version.
   api.removePod("n", "q");
   api.putPod({ metadata: { namespace: "n", name: "r", labels: { a: "b" } } });
   api.putPod({ metadata: { namespace: "n", name: "z" } });

@@ -12,7 +12,7 @@ interface News {
   readonly object: any;
 }
 
-/** A server with pod `p`, and what its watches tell. */
+/** A server with pod `p`, and the events of its watches. */
 class Scene implements AsyncDisposable {
   readonly api: KubeApi;
   readonly #asker: Asker;
@@ -27,7 +27,7 @@ class Scene implements AsyncDisposable {
     return new Scene(await KubeApi.start());
   }
 
-  /** Lets a watch go on while things happen, ends it, and returns what it told. */
+  /** Runs a watch during changes, ends it, and returns its events. */
   async watch(query: string, happen: () => void = () => {}): Promise<News[]> {
     const response = await this.#asker.fetch(
       "GET",
@@ -98,7 +98,7 @@ Deno.test("KubeApi knows a limited number of changes of each resource", async (t
     scene.put(name);
     return api.pod("n", name)?.metadata.resourceVersion;
   });
-  // Changes of others push nothing out.
+  // Changes of other resources drop no event.
   for (let i = 0; i < 5; i++) api.putNad("n", `net${i}`, {});
   const watchFrom = (version?: string): Promise<string[]> =>
     scene.story(`resourceVersion=${version}`);

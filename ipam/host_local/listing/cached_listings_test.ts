@@ -36,7 +36,7 @@ async function reserve({ path }: DataDirectory, ip: string): Promise<boolean> {
   return store.reserve(Ip.parse(ip), OURS);
 }
 
-/** What other programs do; then what ours and Go's have. */
+/** Changes of other programs, and the leases of both plugins afterwards. */
 const FOREIGN: readonly [
   name: string,
   change: (directory: DataDirectory) => void,
@@ -120,7 +120,7 @@ const FOREIGN: readonly [
 Deno.test("host-local's cached listings are right, whoever changes the directory", async (t) => {
   await eachRow(t, FOREIGN, async ([, change, ours, gos]) => {
     using directory = new DataDirectory();
-    using _kept = keep();
+    using _cached = keep();
     await reserve(directory, ADDRESS);
     assertEquals(await leasesOf(directory, OURS), [ADDRESS]);
     change(directory);

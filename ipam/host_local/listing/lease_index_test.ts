@@ -64,7 +64,7 @@ class Fixture implements Disposable {
     assert(success, script);
   }
 
-  /** Uses the leases under one lock. */
+  /** Uses the leases under a single lock. */
   async run<T>(use: (store: LeaseStore) => T): Promise<T> {
     using store = await LeaseStore.open(this.root, "net");
     return use(store);
@@ -296,7 +296,7 @@ Deno.test("LeaseStore ends leases by GC that the index does not have", async () 
   using fixture = new Fixture(MANY);
   await fixture.add();
   await fixture.add(OTHER);
-  // In place, so that the directory stays as it is.
+  // In place, so that the directory does not change.
   fixture.write("net/10.1.0.1", "unknown\r\neth0");
   fixture.write("net/10.9.0.3", CONTENT);
   await fixture.run((store) => store.collect([OWNER]));
@@ -326,7 +326,7 @@ Deno.test("LeaseStore.reserve() finds the free addresses of a large directory", 
     const isFree = (i: number): boolean =>
       store.reserve(Ip.parse(addressOf(i)), OWNER);
     const all = Array.from({ length: MANY + 1 }, (_, i) => i);
-    // The address of the empty lease, and the one after the last.
+    // The address of the empty lease, and the address after the last.
     assertEquals(all.filter(isFree), [300, MANY]);
   });
   assertEquals(await fixture.leasesOf(), [addressOf(300), addressOf(MANY)]);

@@ -7,7 +7,7 @@ import { runIn } from "../../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../../testing/test_hosts.ts";
 import { needsLinks } from "../../../tests/_harness/link_kinds.ts";
 
-/** A node on which the namespaces of containers are in one directory. */
+/** A node with a directory of the containers' namespaces. */
 class Node implements Disposable {
   readonly hosts = TestHosts.create();
   readonly #keys: (number: number) => Readonly<Record<string, unknown>>;
@@ -205,7 +205,7 @@ rootTest(
       clearInterval(timer);
       restore();
     }
-    // The host's links and routes, and those of three namespaces.
+    // The links and routes of the host and of three namespaces.
     assert(new Set(turnsAt).size >= 4, `${turnsAt}`);
     assertEquals(node.ownerOf("10.1.2.4"), "c3\r\neth0");
   },
@@ -229,7 +229,7 @@ rootTest(
     }
     node.wipe();
     await node.succeed("ADD", 2);
-    // The container's own address, one that it claims, and the new one.
+    // The container's own address, an address that it claims, and the new address.
     assertEquals(
       node.hosts.leases().filter((ip) => ip.startsWith("10.")),
       ["10.1.2.10", "10.1.2.2", "10.1.2.3"],

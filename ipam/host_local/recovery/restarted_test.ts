@@ -15,7 +15,7 @@ const [a, b] = crypto.getRandomValues(new Uint8Array(2));
 const NET = `100.64.${a}.`;
 const FIRST = (b ?? 0) & 0xf8;
 
-// Other mount namespaces must not have one of this name.
+// Other mount namespaces must not have a namespace of this name.
 const NAME = `again-${crypto.randomUUID()}`;
 const BLUE = `/run/netns/${NAME}`, LINK = `/run/links/${NAME}`;
 
@@ -32,7 +32,7 @@ async function sourceOf(type: string): Promise<string> {
   return `cd ${ROOT}; exec ${command} '${code}'`;
 }
 
-/** A node with one container, attached an hour ago. */
+/** A node with a container that was attached an hour ago. */
 class Node implements AsyncDisposable {
   readonly id = crypto.getRandomValues(new Uint8Array(32)).toHex();
   readonly host: ToolHost;
@@ -61,7 +61,7 @@ class Node implements AsyncDisposable {
     return { type: "own-plugin", ipam };
   }
 
-  /** Ends the container's namespace, and makes a new one of that name. */
+  /** Deletes the container's namespace, and creates a new namespace of that name. */
   async restart(): Promise<void> {
     await this.host.sh(`ip netns del ${NAME}; ip netns add ${NAME}`);
   }

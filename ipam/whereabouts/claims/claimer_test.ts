@@ -26,7 +26,7 @@ class Cluster {
     string,
     { uid: string; spec: Spec; metadata?: ObjectMeta }
   >();
-  /** What happens before the requests of a kind, one after the other. */
+  /** Events before the requests of a kind, in sequence. */
   readonly before: Record<string, (() => unknown)[]> = {};
   readonly #annotations: Record<string, string> = {};
   #uid = 0;

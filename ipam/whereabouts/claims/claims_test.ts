@@ -140,7 +140,7 @@ Deno.test("whereabouts: a claim keeps its addresses when pods come and go", asyn
     addresses,
   );
   assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm-2" });
-  // The DEL of the pod before comes late, or again.
+  // The DEL of the earlier pod runs late, or again.
   await scene.del(DUAL, first);
   assertEquals(claimStatus(scene, "vm").ownerPod, { name: "vm-2" });
   assertEquals(scene.allocations(POOL)?.["1"], claimRecord(scene, "vm"));
@@ -402,7 +402,7 @@ Deno.test("whereabouts: a claim keeps its address when the ranges change", async
   assertEquals(await scene.add(narrowed, call), ["10.0.0.1/24"]);
 });
 
-/** What becomes of a pod whose annotation names a claim. */
+/** Results for pods with an annotation that names a claim. */
 type Attribution = "the claim" | "no claim" | "unclear";
 
 Deno.test("whereabouts: the claim is found in the pod under the reference's multus", async (t) => {
@@ -738,7 +738,7 @@ Deno.test("whereabouts: a pod that was removed by force, and its late DEL", asyn
 
 Deno.test("whereabouts: a claim of the same name is another claim", async () => {
   await using scene = await WhereaboutsScene.start();
-  // Room for the records of all of them: nothing releases them meanwhile.
+  // Enough addresses for the records of all pods: no record is released during the test.
   const range = { range: "10.0.0.0/20" };
   for (let round = 0; round < howOften(50); round++) {
     const uid = crypto.randomUUID();

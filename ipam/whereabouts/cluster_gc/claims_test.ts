@@ -153,7 +153,7 @@ Deno.test("cni cluster-gc renews a claim's reservation that was deleted", async 
   const { metadata } = scene.api.find(RESERVATIONS, POOLS, "10.0.0.1") ?? {};
   assertEquals(metadata?.["deletionTimestamp"], undefined);
   assertEquals(metadata?.["finalizers"], ["cni.dev/ipam-claim"]);
-  // The claim's next pod has it without a new one.
+  // The claim's next pod gets the address without a new reservation.
   assertEquals(await scene.add(RANGE, withClaim("a", { pod: "a" })), [
     "10.0.0.1/24",
   ]);
@@ -215,7 +215,7 @@ Deno.test("cni release gives the claim's next pod another address", async () => 
   assertEquals(used.exitCode, 1);
   assertMatch(used.stderr, /pod "test\/vm" uses IPAMClaim "test\/vm"/);
   scene.api.removePod("test", "vm");
-  // Without a terminal nobody can answer.
+  // Without a terminal there is no prompt.
   const asked = await release(scene, "test/vm");
   assertMatch(asked.stderr, /use --yes, or a terminal/);
   assertEquals(scene.reservations(), ["10.0.0.1"]);

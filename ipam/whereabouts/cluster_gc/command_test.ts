@@ -6,7 +6,7 @@ import { POOLS, WhereaboutsScene } from "../testing/scene.ts";
 import { staleInBoth, surveyPools } from "./survey.ts";
 
 const POOL = "10.0.0.0-24";
-/** Releases without a second look. */
+/** Releases without a second comparison. */
 const NOW = ["--yes", "--grace", "0"];
 const RESERVATIONS = "overlappingrangeipreservations";
 
@@ -199,7 +199,8 @@ Deno.test("cni cluster-gc releases a reservation of a running pod without a reco
     "300": record("p2"),
   });
   scene.putPool("broken", "10.0.0.0", { "1": record("p3") });
-  // Its record, none, one of another pod, and records without an address.
+  // A reservation with its record, without a record, of a deleted pod, and of two pods
+  // with records of unknown addresses.
   scene.putReservation("10.0.0.1", "test/p1", "net1");
   scene.putReservation("10.0.0.2", "test/p1", "net1");
   scene.putReservation("net-10.0.0.1", "test/gone", "net1");
@@ -217,7 +218,7 @@ Deno.test("cni cluster-gc keeps a record that changed during the release", async
   await using scene = await WhereaboutsScene.start();
   scene.putPool(POOL, "10.0.0.0/24", { "1": record("a"), "2": record("b") });
   scene.putReservation("10.0.0.1", "test/a", "net1");
-  // The pod comes back after the list of pods, and takes over its record.
+  // The pod is created again after the list of pods, and adopts its record.
   const taken = { ...record("a"), id: "new-sandbox" };
   scene.api.fault({ method: "PATCH", times: 1, delayMs: 50 });
   const running = runCni(

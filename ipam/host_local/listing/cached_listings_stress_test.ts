@@ -1,6 +1,6 @@
 /**
- * The node daemon's kept leases, with the Go plugin and processes of their own beside
- * it in one directory, all of which are killed at random.
+ * The node daemon's cached listings, with the Go plugin and other processes in the same
+ * directory, all of which are killed at random.
  *
  * @module
  */
@@ -18,13 +18,13 @@ import {
 import { spawnIn } from "../../../tests/_harness/spawn_in.ts";
 import { DataDirectory } from "../testing.ts";
 
-/** How many containers come; two thirds stay. */
+/** Number of containers; two thirds remain. */
 const CONTAINERS = howOften(120);
 const AT_ONCE = 8;
 const SEED = 20_261_129;
 
 const go = goPlugin("host-local");
-/** The daemon, our own process, and Go's. */
+/** The daemon, a process of this project's plugin, and the Go plugin. */
 const WAYS = ["daemon", "process", "go"] as const;
 type Way = typeof WAYS[number];
 
@@ -103,7 +103,7 @@ class Node implements AsyncDisposable {
 }
 
 rootTest(
-  "host-local's kept leases: no address twice, none lost, whoever is killed",
+  "host-local's cached listings: no address twice, none lost, whoever is killed",
   needsBin,
   async () => {
     await using node = new Node();
@@ -130,7 +130,7 @@ rootTest(
       assertEquals(alive.get(address), undefined, `${address} was given twice`);
       alive.set(address, id);
       if (!random.once(3)) return;
-      // Not for the next one before it is detached.
+      // Not for the next container before this container is detached.
       await detach(id);
       alive.delete(address);
     });
@@ -144,7 +144,7 @@ rootTest(
     const expected = Object.fromEntries(
       [...alive].map(([address, id]) => [address, `${id}\r\neth0`]).sort(),
     );
-    // A killed Go plugin leaves an empty file, which is nobody's.
+    // A killed Go plugin leaves an empty file, which is not a lease.
     const held = Object.entries(leases()).filter(([, content]) =>
       content !== ""
     );
