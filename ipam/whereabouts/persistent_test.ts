@@ -219,6 +219,7 @@ Deno.test("whereabouts stay: a claim that cannot be judged is kept, and stops no
         apiVersion: "foo.example/v1",
       }],
       ["a StatefulSet that the tool must not read", scaled, setOf("x")],
+      ["a pod whose name is no name", { "cni.dev/stay-pod": "..-0" }],
     ] as const,
     async ([, more, ...ownerReferences]) => {
       await using scene = await WhereaboutsScene.start();
@@ -235,7 +236,7 @@ Deno.test("whereabouts stay: a claim that cannot be judged is kept, and stops no
       assertEquals(scene.api.listNames("ipamclaims"), ["a-0.net.net1"]);
       assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
       const isOfGroup = ownerReferences[0]?.apiVersion === "foo.example/v1";
-      if (!isOfGroup) assertMatch(stderr, /Keeping .*test\/(a-0|x)/);
+      if (!isOfGroup) assertMatch(stderr, /Keeping .*test\/(a-0|x|\.\.)/);
     },
   );
 });

@@ -256,8 +256,9 @@ class StatefulSets {
   ): Promise<StatefulSet | "absent" | "unknown"> {
     const { client, signal, log } = this.#query;
     const place = ["namespaces", namespace, "statefulsets", name];
-    const path = apiPath("/apis/apps/v1", ...place);
     try {
+      // Throws if the name, which users can choose, would change the path.
+      const path = apiPath("/apis/apps/v1", ...place);
       return await client.request<StatefulSet>({ path }, { signal });
     } catch (error) {
       signal.throwIfAborted();
