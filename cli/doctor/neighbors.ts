@@ -9,11 +9,11 @@ import { pause } from "../../base/deadline.ts";
 import { ArpSocket } from "../../ffi/socket/arp_socket.ts";
 import { isBridge, type Link } from "../../ffi/rtnl/link.ts";
 import { NeighborRequests } from "../../ffi/rtnl/neighbor.ts";
+import { resultOf } from "../../libcni/cached_result.ts";
 import { unlessNoAddress } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import { type Check, error, type Finding, type Findings } from "./finding.ts";
 import { listLive, type LiveInterface } from "../node/live.ts";
-import { resultOf } from "../node/node_attachments.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
 /** How many ARP requests to send for an address, and how long to wait after each, in ms. */
