@@ -6,6 +6,7 @@
 
 import { basename, dirname, join } from "@std/path/posix";
 import {
+  type Attachment,
   type AttachmentId,
   decodeValidAttachments,
   listedTest,
@@ -92,7 +93,7 @@ export function configOfGc(
 function listReadable(
   cacheDir: string,
   reading: Reading,
-): readonly CachedAttachment[] {
+): readonly Attachment[] {
   try {
     return listCached(join(cacheDir, "results"), reading);
   } catch (error) {
@@ -106,11 +107,6 @@ function listReadable(
   }
 }
 
-/** An attachment in a runtime's cache. */
-interface CachedAttachment extends AttachmentId {
-  readonly network: string;
-}
-
 /** The network whose attachments are read. */
 interface Reading {
   readonly network: string;
@@ -122,7 +118,7 @@ interface Reading {
 function listCached(
   directory: string,
   { network, isValid, onUnreadable }: Reading,
-): CachedAttachment[] {
+): Attachment[] {
   const entries = withIoFailure(
     `read the cache directory "${directory}"`,
     () => unlessMissing(() => [...Deno.readDirSync(directory)]),
@@ -181,7 +177,7 @@ export function listPossible(
  *
  * @returns Undefined if the file describes no attachment
  */
-function readCached(file: unknown): CachedAttachment | undefined {
+function readCached(file: unknown): Attachment | undefined {
   if (!isObject(file) || file["kind"] !== "cniCacheV1") return undefined;
   const { networkName: network, containerId, ifName } = file;
   return isName(network) && isName(containerId) && isName(ifName)

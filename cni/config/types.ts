@@ -192,6 +192,25 @@ export interface AttachmentId {
   readonly ifName: string;
 }
 
+/** One interface of one container on one network. */
+export interface Attachment extends AttachmentId {
+  /** The network's name. */
+  readonly network: string;
+}
+
+/** Reports whether two attachments have the same container and interface. */
+export function isSameInterface(
+  left: AttachmentId,
+  right: AttachmentId,
+): boolean {
+  return left.containerId === right.containerId && left.ifName === right.ifName;
+}
+
+/** Reports whether two attachments are the same. */
+export function isSameAttachment(left: Attachment, right: Attachment): boolean {
+  return left.network === right.network && isSameInterface(left, right);
+}
+
 /**
  * Returns a test whether an attachment is in a list, in the same time however long
  * the list is.

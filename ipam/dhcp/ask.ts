@@ -8,7 +8,8 @@ import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { checkChange } from "../../ffi/change_check.ts";
 import { isObject } from "../../base/json/json.ts";
-import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
+import type { Attachment, AttachmentId } from "../../cni/config/types.ts";
+import type { Lease, LeaseRequest } from "./lease.ts";
 import type { FamilyKey } from "./lease_directory.ts";
 
 /** Where a daemon listens unless configured. */
@@ -25,14 +26,14 @@ export type DaemonRequest =
   | { readonly command: "CHECK"; readonly key: FamilyKey }
   | {
     readonly command: "DEL";
-    readonly key: LeaseKey;
+    readonly key: Attachment;
     /** See ADD. */
     readonly declined?: readonly string[];
   }
   | {
     readonly command: "GC";
     readonly network: string;
-    readonly valid: readonly Omit<LeaseKey, "network">[];
+    readonly valid: readonly AttachmentId[];
   }
   | { readonly command: "STATUS" };
 

@@ -17,7 +17,8 @@ import type { Log } from "../../base/log/log.ts";
 import { listedTest } from "../../cni/config/types.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import type { DaemonAnswer, DaemonRequest } from "./ask.ts";
-import type { Lease, LeaseKey } from "./lease.ts";
+import type { Attachment } from "../../cni/config/types.ts";
+import type { Lease } from "./lease.ts";
 import { LeaseDirectory, nameOf } from "./lease_directory.ts";
 import {
   PrivateSocket,
@@ -257,7 +258,7 @@ class Leases {
 
   /** Gives back the leases of both address families. */
   async #delete(
-    key: LeaseKey,
+    key: Attachment,
     declined: readonly string[] = [],
   ): Promise<undefined> {
     const { network, containerId, ifName } = key;

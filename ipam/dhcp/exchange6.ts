@@ -18,7 +18,7 @@ import {
 import { Code6, type Option6 } from "../../net/dhcp/options6.ts";
 import { Ip } from "../../net/ip.ts";
 import { sha512 } from "../../base/process/sha512.ts";
-import type { LeaseKey } from "./lease.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import { type Port, sendUntilAnswered } from "./port.ts";
 
 /** Source: RFC 8415, sections 7.1 and 7.2. */
@@ -40,7 +40,7 @@ export interface Identity {
  * does, whatever happens to the daemon and the link.
  */
 export async function identityOf(
-  { containerId, network, ifName }: LeaseKey,
+  { containerId, network, ifName }: Attachment,
 ): Promise<Identity> {
   const bytesOf = async (text: string): Promise<Bytes> =>
     Uint8Array.fromHex(await sha512(text));

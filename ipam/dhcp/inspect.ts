@@ -9,7 +9,8 @@ import { findValue, type JsonObject } from "../../base/json/json.ts";
 import { Options } from "../../net/dhcp/options.ts";
 import { ask, DEFAULT_DHCP_SOCKET } from "./ask.ts";
 import { protocolOf } from "./kept_lease.ts";
-import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
+import type { Attachment } from "../../cni/config/types.ts";
+import type { Lease, LeaseFamily } from "./lease.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 import { ipamOf, ipamTypeOf } from "../../cni/config/ipam.ts";
 
@@ -58,7 +59,7 @@ export function leaseDirectoryOf(socket: string): string {
  */
 export async function findLeases(
   plugin: JsonObject,
-  { network, containerId, ifName }: LeaseKey,
+  { network, containerId, ifName }: Attachment,
 ): Promise<LeaseState[]> {
   const socket = findDhcpSocket(plugin);
   if (socket === undefined) return [];

@@ -5,19 +5,13 @@
  */
 
 import type { CmdArgs } from "../../cni/call/args.ts";
-
-/** The interface that leases are for. */
-export interface LeaseKey {
-  readonly network: string;
-  readonly containerId: string;
-  readonly ifName: string;
-}
+import type { Attachment } from "../../cni/config/types.ts";
 
 /** An interface has a lease of each address family. */
 export type LeaseFamily = 4 | 6;
 
 /** A request for a lease. */
-export interface LeaseRequest extends LeaseKey {
+export interface LeaseRequest extends Attachment {
   /** 4 if absent. */
   readonly family?: LeaseFamily;
   /** Whether the interface also has a lease of the other family. */
@@ -86,14 +80,8 @@ export function keyOf(
     readonly network: string;
     readonly args: CmdArgs;
   },
-): LeaseKey {
+): Attachment {
   return { network, containerId, ifName };
-}
-
-/** Reports whether two keys are of the same interface. */
-export function isSameInterface(one: LeaseKey, other: LeaseKey): boolean {
-  return one.network === other.network && one.ifName === other.ifName &&
-    one.containerId === other.containerId;
 }
 
 /** Returns the age of the machine's last start in seconds: a clock that survives this process. */

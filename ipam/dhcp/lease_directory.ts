@@ -19,10 +19,11 @@ import type { Log } from "../../base/log/log.ts";
 import { sha512 } from "../../base/process/sha512.ts";
 import { type TearDownStep, tryAll } from "../../base/rollback.ts";
 import { Ip } from "../../net/ip.ts";
-import type { Lease, LeaseFamily, LeaseKey } from "./lease.ts";
+import type { Attachment } from "../../cni/config/types.ts";
+import type { Lease, LeaseFamily } from "./lease.ts";
 
 /** A lease, by its interface and its address family, which is 4 if absent. */
-export type FamilyKey = LeaseKey & { readonly family?: LeaseFamily };
+export type FamilyKey = Attachment & { readonly family?: LeaseFamily };
 
 /** Longest name of a file, without its suffix. */
 const NAME_BYTES = 240;

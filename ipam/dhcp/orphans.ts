@@ -10,7 +10,7 @@ import type {
   PluginOrphans,
 } from "../../metadata/orphans.ts";
 import { Ip } from "../../net/ip.ts";
-import { isSameInterface } from "./lease.ts";
+import { isSameAttachment } from "../../cni/config/types.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 
 /** See {@linkcode PluginOrphans}. The state is next to the socket. */
@@ -43,7 +43,7 @@ function findLeases(
         network,
         ...reason,
         remove: () =>
-          directory.markReleased((one) => isSameInterface(one, lease)),
+          directory.markReleased((other) => isSameAttachment(other, lease)),
       }];
     });
   };

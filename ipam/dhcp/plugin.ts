@@ -22,6 +22,7 @@ import { CONFLICTS, listedTest } from "../../cni/config/types.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { findNetnsId } from "../../cni/call/own_netns.ts";
 import type { Result } from "../../cni/result/result.ts";
+import { isSameAttachment } from "../../cni/config/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {
   ask,
@@ -30,7 +31,6 @@ import {
   NoDaemonError,
 } from "./ask.ts";
 import {
-  isSameInterface,
   keyOf,
   type Lease,
   type Lease4,
@@ -204,7 +204,7 @@ async function releaseOf(
   declined: readonly string[] = [],
 ): Promise<void> {
   const key = keyOf(call);
-  const isOver = (lease: Lease): boolean => isSameInterface(lease, key);
+  const isOver = (lease: Lease): boolean => isSameAttachment(lease, key);
   await release(call, { command: "DEL", key, declined }, isOver);
 }
 

@@ -6,16 +6,12 @@
  */
 
 import { sha512 } from "../../base/process/sha512.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
+import type { Attachment, AttachmentId } from "../../cni/config/types.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewIfb } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import {
-  aliasOf,
-  type Attachment,
-  staleLinkTest,
-} from "../parts/owner/attachment.ts";
+import { aliasOf, staleLinkTest } from "../parts/owner/attachment.ts";
 import { stableName } from "../parts/owner/stable_name.ts";
 import { isRedirected } from "./redirect.ts";
 

@@ -7,13 +7,16 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { type TearDownStep, tryAll } from "../../base/rollback.ts";
-import { type AttachmentId, listedTest } from "../../cni/config/types.ts";
+import {
+  type Attachment,
+  type AttachmentId,
+  listedTest,
+} from "../../cni/config/types.ts";
 import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
 import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { Nftables, type Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
 import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
 import { NO_NFTABLES, openNftables } from "../parts/firewall/open_nftables.ts";

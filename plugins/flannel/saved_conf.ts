@@ -20,7 +20,7 @@ import {
 import { replaceFile } from "../../base/files/replace.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import type { DelegateConf } from "./delegate_conf.ts";
 
 /** A file, and the attachment that it belongs to. */

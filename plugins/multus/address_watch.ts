@@ -34,7 +34,7 @@ import {
   hadRouter,
   readNetworkInterface,
 } from "../parts/address/network_interface.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import { isOfAnotherResult } from "../parts/sandbox/prev_result.ts";
 import { runsType } from "./model/delegate.ts";
 import { NETWORK_STATUS } from "./report/network_status.ts";

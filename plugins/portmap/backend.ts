@@ -5,9 +5,8 @@
  */
 
 import type { Log } from "../../base/log/log.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
+import type { Attachment, AttachmentId } from "../../cni/config/types.ts";
 import type { IpFamily } from "../../net/ip.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";
 import type { BackendName } from "./schema.ts";
 

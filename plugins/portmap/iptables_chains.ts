@@ -8,7 +8,7 @@
 import { CniError, describeError } from "../../base/error.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import { isNamespaceThere, isNeighbor } from "../parts/owner/element_owner.ts";
 import { findVariant } from "../parts/firewall/iptables/find.ts";
 import {

@@ -27,7 +27,7 @@
 import { sha512 } from "../../base/process/sha512.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import type { Attachment } from "../parts/owner/attachment.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import { describeNamespace } from "../parts/owner/element_owner.ts";
 import {
   commentOf,

@@ -9,7 +9,8 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { type Ip, type IpFamily } from "../../net/ip.ts";
-import { type Attachment, attachmentOf } from "../parts/owner/attachment.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import type {
   BackendName,
   GivenMapping,

@@ -10,7 +10,7 @@ import {
   setUpMasquerade,
   tearDownMasquerade,
 } from "../../plugins/parts/firewall/masquerade/mod.ts";
-import type { Attachment } from "../../plugins/parts/owner/attachment.ts";
+import type { Attachment } from "../../cni/config/types.ts";
 import { namesOf } from "../../plugins/parts/firewall/masquerade/names.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

@@ -11,6 +11,7 @@
 import { ifPossible } from "../../../base/files/io.ts";
 import { fileIdOf, findFileId } from "../../../base/files/same_file.ts";
 import { isNamespace } from "../../../cni/call/own_netns.ts";
+import { isSameInterface } from "../../../cni/config/types.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { DatedLease } from "../lease.ts";
 import {
@@ -61,13 +62,13 @@ async function findOwnDead(
 ): Promise<Reasons> {
   const unknown: Reasons = new Map();
   const { args, hostNetns } = call;
-  const { eachCached, isSameAttachment, netnsOf } = await import(
+  const { eachCached, netnsOf } = await import(
     "../../../plugins/parts/evidence/evidence.ts"
   );
   // Without a cache that this user may read, nothing is known.
   const paths = ifPossible(() =>
     eachCached(CACHES, args.containerId)
-      .filter((attachment) => isSameAttachment(attachment, args))
+      .filter((attachment) => isSameInterface(attachment, args))
       .map(netnsOf)
       .toArray()
   ) ?? [];

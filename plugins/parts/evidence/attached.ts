@@ -21,7 +21,8 @@ import type { LivingAttachment } from "../../../metadata/orphans.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";
-import { addressesOf, eachCached, isSameAttachment } from "./evidence.ts";
+import { isSameInterface } from "../../../cni/config/types.ts";
+import { addressesOf, eachCached } from "./evidence.ts";
 import { netnsOf } from "../../../libcni/cached_result.ts";
 
 /** Where to look for attachments. */
@@ -77,7 +78,7 @@ function listOnHost(
   return links.flatMap((link) => {
     const owner = findLinkOwner(link);
     if (owner === undefined) return [];
-    const entry = cached.find((one) => isSameAttachment(one, owner));
+    const entry = cached.find((one) => isSameInterface(one, owner));
     const known = entry === undefined
       ? routes.filter(({ ifindex }) => ifindex === link.index)
         .filter(({ destination: to }) => to.equals(Cidr.host(to.ip)))
@@ -101,7 +102,7 @@ function listInside(
     const owner = findLinkOwner(link);
     if (owner === undefined) return [];
     const entry = cached.find((one) =>
-      isSameAttachment(one, owner) && findFileId(netnsOf(one)) === id
+      isSameInterface(one, owner) && findFileId(netnsOf(one)) === id
     );
     const isConfirmed = entry !== undefined;
     const ips = isConfirmed

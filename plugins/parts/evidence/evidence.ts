@@ -18,7 +18,6 @@ import {
   type CachedAttachment,
 } from "../../../libcni/cache.ts";
 import { netnsOf, resultOf } from "../../../libcni/cached_result.ts";
-import type { AttachmentId } from "../../../cni/config/types.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { listContainerIds } from "./containers.ts";
 import {
@@ -290,12 +289,4 @@ export function eachCached(
   return directories.values().flatMap((directory) =>
     new AttachmentCache(directory).eachAttachment(containerId)
   );
-}
-
-/** Reports whether two attachments are of the same container and interface. */
-export function isSameAttachment(
-  one: AttachmentId,
-  other: AttachmentId,
-): boolean {
-  return one.containerId === other.containerId && one.ifName === other.ifName;
 }

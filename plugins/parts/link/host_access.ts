@@ -25,7 +25,7 @@ import { unlessMissing } from "../../../base/files/io.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
 import type { Rollback } from "../../../base/rollback.ts";
 import type { Differences } from "../../../cni/call/differences.ts";
-import type { NetConf } from "../../../cni/config/types.ts";
+import type { Attachment, NetConf } from "../../../cni/config/types.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Interface, IpConfig } from "../../../cni/result/result.ts";
 import { isErrno } from "../../../ffi/errno.ts";
@@ -49,11 +49,7 @@ import type { Ip } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
 import { checkNotOfHost } from "../address/free_ip.ts";
 import { readyHostEndForIpv6 } from "../address/ipv6.ts";
-import {
-  aliasPrefixOf,
-  type Attachment,
-  attachmentOf,
-} from "../owner/attachment.ts";
+import { aliasPrefixOf, attachmentOf } from "../owner/attachment.ts";
 import { stableName } from "../owner/stable_name.ts";
 import { ownIpsOf, requirePrevResult } from "../sandbox/prev_result.ts";
 import { netnsIdOf, openSandbox } from "../sandbox/sandbox.ts";

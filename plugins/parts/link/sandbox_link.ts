@@ -22,12 +22,8 @@ import { isAtLeast } from "../../../cni/version.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Link, NewLinkInNetns } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import {
-  aliasOf,
-  type Attachment,
-  attachmentOf,
-  isOfAnother,
-} from "../owner/attachment.ts";
+import { aliasOf, attachmentOf, isOfAnother } from "../owner/attachment.ts";
+import type { Attachment } from "../../../cni/config/types.ts";
 import {
   hasAnyAddress,
   hasMac,

@@ -6,14 +6,8 @@
  */
 
 import type { Call } from "../../../cni/plugin.ts";
-import type { AttachmentId } from "../../../cni/config/types.ts";
+import type { Attachment, AttachmentId } from "../../../cni/config/types.ts";
 import { shortenWithHash } from "./stable_name.ts";
-
-/** One interface of one container on one network. */
-export interface Attachment extends AttachmentId {
-  /** Name of the network. */
-  readonly network: string;
-}
 
 /** Returns the attachment of a call. */
 export function attachmentOf(

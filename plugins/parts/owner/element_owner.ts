@@ -25,7 +25,7 @@ import {
   INSTANCE_DIGITS,
   namesOf,
 } from "../firewall/masquerade/names.ts";
-import type { Attachment } from "./attachment.ts";
+import type { Attachment } from "../../../cni/config/types.ts";
 
 /** Types, lengths and the comment's NUL. */
 const USER_DATA_OVERHEAD = 5;

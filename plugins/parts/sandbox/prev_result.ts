@@ -18,12 +18,8 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { listAddresses } from "../link/configure_link.ts";
 import { findHostEnd } from "../link/host_end.ts";
-import {
-  aliasOf,
-  type Attachment,
-  attachmentOf,
-  isOfAnother,
-} from "../owner/attachment.ts";
+import { aliasOf, attachmentOf, isOfAnother } from "../owner/attachment.ts";
+import type { Attachment } from "../../../cni/config/types.ts";
 import { netnsIdOf } from "./sandbox.ts";
 
 /**

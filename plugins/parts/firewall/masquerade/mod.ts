@@ -13,7 +13,7 @@
 import { CniError, describeError, ErrorCode } from "../../../../base/error.ts";
 import type { Log } from "../../../../base/log/log.ts";
 import { tryAll } from "../../../../base/rollback.ts";
-import type { AttachmentId } from "../../../../cni/config/types.ts";
+import type { Attachment, AttachmentId } from "../../../../cni/config/types.ts";
 import { Nftables } from "../../../../ffi/nftables/mod.ts";
 import { NetNs } from "../../../../ffi/netns.ts";
 import type { Cidr } from "../../../../net/cidr.ts";
@@ -21,7 +21,7 @@ import type { Ip } from "../../../../net/ip.ts";
 import type { Link } from "../../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../../ffi/rtnl/mod.ts";
 import { peerHasAddress } from "../../address/free_ip.ts";
-import { type Attachment, findLinkOwner } from "../../owner/attachment.ts";
+import { findLinkOwner } from "../../owner/attachment.ts";
 import { openNftables, requireNftables } from "../open_nftables.ts";
 import { getIptables, isLacking } from "../iptables/find.ts";
 import {

@@ -13,7 +13,7 @@ import { sha512 } from "../../../../base/process/sha512.ts";
 import { COMMENT_MAX_BYTES } from "../../../../ffi/nftables/comment.ts";
 import { Cidr } from "../../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../../net/ip.ts";
-import type { Attachment } from "../../owner/attachment.ts";
+import type { Attachment } from "../../../../cni/config/types.ts";
 
 /** Destinations that are not masqueraded, because they do not leave the link. */
 export const MULTICAST: Readonly<Record<IpFamily, Cidr>> = {
