@@ -126,14 +126,14 @@ rootTest(
     const program = `${BIN}/macvlan`;
     const { exitCode, json, stdout } = hosts.exec(program, "ADD", config);
     assertEquals(exitCode, 0, stdout);
-    const [shim = ""] = linkNames(hosts.host)
+    const [accessLink = ""] = linkNames(hosts.host)
       .filter((name) => name.startsWith("cnih"));
-    const key = `net/ipv6/conf/${shim}/proxy_ndp`;
+    const key = `net/ipv6/conf/${accessLink}/proxy_ndp`;
     inNetns(hosts.host, () => writeSysctl(key, "0"));
     const path = withReadOnlySysctls(hosts, program);
     const run = (command: string): CallOutput =>
       hosts.exec(path, command, { ...config, prevResult: json });
-    const problem = `net.ipv6.conf.${shim}.proxy_ndp is not 1`;
+    const problem = `net.ipv6.conf.${accessLink}.proxy_ndp is not 1`;
     const checked = run("CHECK");
     assertEquals([checked.exitCode, checked.json.msg], [1, problem]);
     const { repaired, remaining, error } = run("REPAIR").json;

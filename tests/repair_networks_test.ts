@@ -51,7 +51,7 @@ outside address add 10.7.2.1/24 dev lan
 outside address add 198.51.100.1/32 dev lo`;
 
 const SHIMS = "ip -o link | grep -o '\\bcnih[0-9a-f]*' | sort -u";
-const eachShim = (commands: string): string =>
+const eachAccessLink = (commands: string): string =>
   `for s in $(${SHIMS}); do ${commands}; done`;
 
 const HAS_IPVLAN = !needsLinks("ipvlan").ignore;
@@ -72,17 +72,17 @@ const LOSSES: readonly [name: string, script: string, lost: Ping[]][] = [
   ["nft flush ruleset", "nft flush ruleset", [FROM_PTP, FROM_BRIDGE]],
   [
     "ip route flush, of the links to macvlan and ipvlan",
-    eachShim("ip route flush dev $s"),
+    eachAccessLink("ip route flush dev $s"),
     TO_SHIMS,
   ],
   [
     "these links are taken down",
-    eachShim("ip link set $s down"),
+    eachAccessLink("ip link set $s down"),
     TO_SHIMS,
   ],
   [
     "these links are deleted",
-    eachShim("ip link del $s"),
+    eachAccessLink("ip link del $s"),
     TO_SHIMS,
   ],
   [

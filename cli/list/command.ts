@@ -27,7 +27,7 @@ import type {
   RepairDocument,
   RepairsDocument,
 } from "../../daemon/server/state_handler.ts";
-import { isShimName } from "../../plugins/parts/link/shim_name.ts";
+import { isAccessLinkName } from "../../plugins/parts/link/access_link_name.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import {
@@ -147,8 +147,8 @@ export async function toRow(
     one.network === cached.network && one.container === cached.containerId &&
     one.ifname === cached.ifName;
   const { at, repaired = [] } = state?.repairs?.done?.find(isOwn) ?? {};
-  const shim = resultOf(cached)?.interfaces
-    .find(({ name, sandbox }) => !sandbox && isShimName(name));
+  const accessLink = resultOf(cached)?.interfaces
+    .find(({ name, sandbox }) => !sandbox && isAccessLinkName(name));
   return {
     network: cached.network,
     pod: pod ?? null,
@@ -165,7 +165,7 @@ export async function toRow(
     missingNetworks: state?.missingNetworks === undefined || pod === undefined
       ? null
       : state.missingNetworks.find((one) => one.pod === pod)?.networks ?? [],
-    hostAccess: shim?.name ?? null,
+    hostAccess: accessLink?.name ?? null,
     lastRepair: at === undefined ? null : { at, repaired },
     repairError: state?.repairs?.remaining.find(isOwn)?.error ?? null,
   };

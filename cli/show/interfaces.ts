@@ -22,7 +22,7 @@ import { formatRoute, listDifferences } from "./differences.ts";
 import { type FindNat, Limits, listVlans, readNat } from "./host.ts";
 import type { InterfaceView } from "./model.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { isShimName } from "../../plugins/parts/link/shim_name.ts";
+import { isAccessLinkName } from "../../plugins/parts/link/access_link_name.ts";
 
 /** An interface, and what of the node it is connected to. */
 export interface Connected {
@@ -227,16 +227,16 @@ function viewInterface(
 }
 
 /** Finds the host's link by which it reaches an interface on the same master. */
-function findShim(
+function findAccessLink(
   { rtnl, links }: Host,
   { kind, linkIndex }: Link,
   addresses: readonly string[],
 ): string | null {
   const ips = addresses.map((address) => Cidr.parse(address).ip);
-  return [...links.values()].find((shim) =>
-    isShimName(shim.name) && shim.kind === kind &&
-    shim.linkIndex === linkIndex &&
-    rtnl.route.list({ ifindex: shim.index }).some(({ destination }) =>
+  return [...links.values()].find((accessLink) =>
+    isAccessLinkName(accessLink.name) && accessLink.kind === kind &&
+    accessLink.linkIndex === linkIndex &&
+    rtnl.route.list({ ifindex: accessLink.index }).some(({ destination }) =>
       ips.some((ip) => Cidr.host(ip).equals(destination))
     )
   )?.name ?? null;
@@ -263,7 +263,7 @@ async function connect(
   const shown = { ...view, ...translated, fromNetwork };
   if (!isPair) {
     const isOnLink = end !== undefined && link.kind !== "veth";
-    const hostAccess = findShim(host, link, view.addresses);
+    const hostAccess = findAccessLink(host, link, view.addresses);
     return {
       group: isOnLink ? end.name : INSIDE,
       view: { ...shown, hostAccess },

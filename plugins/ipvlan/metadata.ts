@@ -34,6 +34,8 @@ export const metadata: BuiltInMetadata = {
   needs: [linkNeed("ipvlan", "ipvlan", { kind: "ipvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
   orphans: async () => ({
-    finders: [(await import("../parts/link/orphan_shims.ts")).findShims],
+    finders: [
+      (await import("../parts/link/orphan_access_links.ts")).findAccessLinks,
+    ],
   }),
 };

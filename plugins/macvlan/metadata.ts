@@ -31,6 +31,8 @@ export const metadata: BuiltInMetadata = {
   needs: [linkNeed("macvlan", "macvlan", { kind: "macvlan" })],
   keys: async () => (await import("./keys.ts")).keys,
   orphans: async () => ({
-    finders: [(await import("../parts/link/orphan_shims.ts")).findShims],
+    finders: [
+      (await import("../parts/link/orphan_access_links.ts")).findAccessLinks,
+    ],
   }),
 };

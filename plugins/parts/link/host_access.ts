@@ -69,7 +69,7 @@ import {
 import { deleteNow } from "./delete_links.ts";
 import type { HostAccessKeys } from "./host_access_schema.ts";
 import { listMissingAddresses } from "./repair_link.ts";
-import { isShimName, shimNameOf } from "./shim_name.ts";
+import { accessLinkNameOf, isAccessLinkName } from "./access_link_name.ts";
 import { describeLink } from "./describe_link.ts";
 
 /** A call of a plugin whose containers the host can reach. */
@@ -147,14 +147,9 @@ function isOnMaster(
   host: Rtnl,
   sandbox: Rtnl,
   { kind, linkIndex = 0, linkNetnsId }: Link,
-  { config }: HostAccessCall,
+  { config: { master } }: HostAccessCall,
 ): boolean {
-  const master = (config as { readonly master?: unknown }).master;
-  if (
-    typeof master === "string" && host.link.find(linkIndex)?.name !== master
-  ) {
-    return false;
-  }
+  if (master && host.link.find(linkIndex)?.name !== master) return false;
   if (kind === "ipvlan" && !showsNetnsOfIpvlan()) return true;
   return linkNetnsId !== undefined &&
     linkNetnsId === findNsid(sandbox, host.netns);
@@ -199,22 +194,22 @@ export async function checkAccess(
   await differences.collect(async () => {
     const access = planAccess(host, call, link, ips);
     const { name, info } = access;
-    const shim = checkLink(host, { name }, info.kind);
+    const accessLink = checkLink(host, { name }, info.kind);
     await differences.collect(() =>
-      checkAddresses(host, shim, access.addresses)
+      checkAddresses(host, accessLink, access.addresses)
     );
-    for (const ip of listUnanswered(host, shim, access.proxied)) {
+    for (const ip of listUnanswered(host, accessLink, access.proxied)) {
       await differences.collect(() => {
         throw checkFailure(`"${name}" does not answer for ${ip}`);
       });
     }
-    for (const ip of listUnknown(host, shim, access)) {
+    for (const ip of listUnknown(host, accessLink, access)) {
       await differences.collect(() => {
         throw checkFailure(`"${name}" does not have the neighbour ${ip}`);
       });
     }
-    await differences.collect(() => checkShim(host, access));
-    checkRoutes(host, shim, access.routes, "main");
+    await differences.collect(() => checkAccessLink(host, access));
+    checkRoutes(host, accessLink, access.routes, "main");
   });
 }
 
@@ -262,7 +257,7 @@ function planAccess(
   const has6 = (kind === "macvlan" || isIpvlan2) &&
     ips.some(({ address }) => address.family === 6);
   return {
-    name: shimNameOf(network, lower.name, `${kind}/${mode}`),
+    name: accessLinkNameOf(network, lower.name, `${kind}/${mode}`),
     info: { kind, data: { mode } } as KindData,
     lower,
     addresses: hostAddresses.map(Cidr.host),
@@ -308,28 +303,28 @@ async function ensureAccess(
   call: HostAccessCall,
   access: Access,
 ): Promise<Link> {
-  using _lock = await lockShims(host, call);
+  using _lock = await lockAccessLinks(host, call);
   const { name, addresses, proxied, routes } = access;
   for (const { ip } of addresses) checkHostAddress(host, ip, access);
-  const shim = host.link.find(name) ?? createShim(host, access);
-  const alias = shimAliasOf(call.network);
-  if (shim.alias !== alias) host.link.set(shim.index, { alias });
-  prepareShim(host, access);
+  const accessLink = host.link.find(name) ?? createAccessLink(host, access);
+  const alias = accessLinkAliasOf(call.network);
+  if (accessLink.alias !== alias) host.link.set(accessLink.index, { alias });
+  prepareAccessLink(host, access);
   makeChanges(
     host,
-    listMissingAddresses(host, shim, addresses).map((address) =>
-      addingAddress(host, shim, { address, noPrefixRoute: true })
+    listMissingAddresses(host, accessLink, addresses).map((address) =>
+      addingAddress(host, accessLink, { address, noPrefixRoute: true })
     ),
   );
-  if (!shim.isUp) host.link.set(shim.index, { isUp: true });
-  const { index: ifindex } = shim;
+  if (!accessLink.isUp) host.link.set(accessLink.index, { isUp: true });
+  const { index: ifindex } = accessLink;
   const neighbors = new NeighborRequests(host.socket);
-  for (const ip of listUnanswered(host, shim, proxied)) {
+  for (const ip of listUnanswered(host, accessLink, proxied)) {
     withAction(`answer for ${ip} on "${name}"`, () => {
       neighbors.addProxy(ifindex, ip);
     });
   }
-  for (const ip of listUnknown(host, shim, access)) {
+  for (const ip of listUnknown(host, accessLink, access)) {
     withAction(`set the neighbour ${ip} of "${name}"`, () => {
       if (access.mac) neighbors.replace(ifindex, ip, access.mac);
     });
@@ -339,10 +334,10 @@ async function ensureAccess(
       host.route.replace({ ...route, ifindex });
     });
   }
-  return shim;
+  return accessLink;
 }
 
-function createShim(host: Rtnl, { name, info, lower }: Access): Link {
+function createAccessLink(host: Rtnl, { name, info, lower }: Access): Link {
   return withAction(`create "${name}" on "${lower.name}"`, () => {
     host.link.addElsewhere({
       netns: host.netns,
@@ -365,7 +360,7 @@ function createShim(host: Rtnl, { name, info, lower }: Access): Link {
  * Source: Documentation/networking/ip-sysctl.rst `arp_filter`, `proxy_ndp`,
  * net/ipv6/ndisc.c `ndisc_recv_ns`, which forwarding permits to answer.
  */
-function prepareShim(host: Rtnl, access: Access): void {
+function prepareAccessLink(host: Rtnl, access: Access): void {
   readyHostEndForIpv6(host.netns, access.name);
   inNetns(host.netns, () => {
     for (const { key, value } of sysctlsOf(access)) tryWriteSysctl(key, value);
@@ -373,7 +368,7 @@ function prepareShim(host: Rtnl, access: Access): void {
 }
 
 /** A parameter of the access link. */
-interface ShimSysctl {
+interface AccessLinkSysctl {
   readonly key: string;
   readonly value: string;
   /** Whether packets are lost with another value. */
@@ -381,7 +376,7 @@ interface ShimSysctl {
 }
 
 /** Lists the parameters that the access to this container needs. */
-function sysctlsOf({ name, routes, proxied }: Access): ShimSysctl[] {
+function sysctlsOf({ name, routes, proxied }: Access): AccessLinkSysctl[] {
   const has4 = routes.some(({ destination }) => destination.family === 4);
   const arpFilter = `net/ipv4/conf/${name}/arp_filter`;
   const proxyNdp = `net/ipv6/conf/${name}/proxy_ndp`;
@@ -409,7 +404,7 @@ function sysctlsOf({ name, routes, proxied }: Access): ShimSysctl[] {
  *
  * @throws {CniError} 999 if one is different
  */
-function checkShim({ netns }: Rtnl, access: Access): void {
+function checkAccessLink({ netns }: Rtnl, access: Access): void {
   const changed = inNetns(netns, () => {
     const acceptDad = `net/ipv6/conf/${access.name}/accept_dad`;
     const couldWrite = (unlessMissing(() => readSysctl(acceptDad)) ?? "0") ===
@@ -474,9 +469,9 @@ async function deleteRoutes(
   isMeant: (route: Route) => boolean,
 ): Promise<void> {
   using host = Rtnl.open(call.hostNetns);
-  using _lock = await lockShims(host, call);
-  const alias = shimAliasOf(call.network);
-  const unused = listShims(host).filter((link) =>
+  using _lock = await lockAccessLinks(host, call);
+  const alias = accessLinkAliasOf(call.network);
+  const unused = listAccessLinks(host).filter((link) =>
     // A killed ADD may not have named the network.
     (link.alias ?? alias) === alias &&
     deleteRoutesOf(host, link, isMeant) === 0
@@ -491,18 +486,18 @@ async function deleteRoutes(
  */
 export function deleteRoutesOf(
   host: Rtnl,
-  shim: Link,
+  accessLink: Link,
   isMeant: (route: Route) => boolean,
 ): number {
-  const routes = listContainerRoutes(host, shim);
+  const routes = listContainerRoutes(host, accessLink);
   const meant = routes.filter(isMeant);
   const neighbors = new NeighborRequests(host.socket);
   for (const { destination, priority } of meant) {
-    withAction(`delete route ${destination} of "${shim.name}"`, () => {
+    withAction(`delete route ${destination} of "${accessLink.name}"`, () => {
       try {
-        host.route.del({ destination, priority, ifindex: shim.index });
-        if (shim.kind !== "ipvlan" || destination.family === 6) return;
-        neighbors.del(shim.index, destination.ip);
+        host.route.del({ destination, priority, ifindex: accessLink.index });
+        if (accessLink.kind !== "ipvlan" || destination.family === 6) return;
+        neighbors.del(accessLink.index, destination.ip);
       } catch (error) {
         if (!isErrno(error, "ESRCH", "ENODEV", "ENOENT")) throw error;
       }
@@ -524,14 +519,14 @@ export function listContainerRoutes(host: Rtnl, { index }: Link): Route[] {
 }
 
 /** Lists the access links, without reading the host's ends of other containers. */
-export function listShims(host: Rtnl): Link[] {
+export function listAccessLinks(host: Rtnl): Link[] {
   return (["macvlan", "ipvlan"] as const)
     .flatMap((kind) => host.link.list({ kind }))
-    .filter(({ name }) => isShimName(name));
+    .filter(({ name }) => isAccessLinkName(name));
 }
 
 /** Returns the alias of a network's access links, which have no container. */
-function shimAliasOf(network: string): string {
+function accessLinkAliasOf(network: string): string {
   return aliasPrefixOf(network).slice(0, -1);
 }
 
@@ -546,10 +541,14 @@ function metricOf({ network, containerId, ifName }: Attachment): number {
  *
  * @throws {CniError} 11 if others take too long
  */
-export function lockShims(
+export function lockAccessLinks(
   { netns }: Rtnl,
   { log, signal }: Pick<Call, "log" | "signal">,
 ): Promise<Disposable> {
   const what = "the host's links to macvlans and ipvlans";
-  return lockPrivately(`shims-${netnsIdOf(netns)}`, { what, log, signal });
+  return lockPrivately(`accessLinks-${netnsIdOf(netns)}`, {
+    what,
+    log,
+    signal,
+  });
 }

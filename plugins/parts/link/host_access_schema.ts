@@ -11,6 +11,8 @@ import type { Ip } from "../../../net/ip.ts";
 
 /** The keys of a configuration. */
 export interface HostAccessKeys {
+  /** Name of the host's link that the containers share. */
+  readonly master?: string | undefined;
   /** Whether the host reaches the containers. */
   readonly hostAccess?: boolean | undefined;
   /** The host's addresses towards them; the addresses of the master if absent. */

@@ -15,7 +15,7 @@ import type { LinkData } from "../../../ffi/rtnl/link_types.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { readablePrevResult } from "../sandbox/prev_result.ts";
 import type { HostAccessCall } from "./host_access.ts";
-import { isShimName } from "./shim_name.ts";
+import { isAccessLinkName } from "./access_link_name.ts";
 
 /**
  * Lets the host reach a container. The rollback undoes it.
@@ -69,7 +69,7 @@ export async function repairHostAccess(
 }
 
 /** The kind of the host's links, which is that of the containers' interfaces. */
-type ShimKind = "macvlan" | "ipvlan";
+type AccessLinkKind = "macvlan" | "ipvlan";
 
 /**
  * Ends the host's access to a container.
@@ -78,11 +78,13 @@ type ShimKind = "macvlan" | "ipvlan";
  */
 export async function endHostAccess(
   call: HostAccessCall,
-  kind: ShimKind,
+  kind: AccessLinkKind,
 ): Promise<void> {
   const result = readablePrevResult(call);
   const hasAccess = call.config.hostAccess ||
-    (result === undefined ? hasShims(call, kind) : listsShim(result));
+    (result === undefined
+      ? hasAccessLinks(call, kind)
+      : listsAccessLink(result));
   if (!hasAccess) return;
   const { endAccess } = await import("./host_access.ts");
   await endAccess(call);
@@ -95,23 +97,28 @@ export async function endHostAccess(
  */
 export async function endStaleHostAccess(
   call: HostAccessCall,
-  kind: ShimKind,
+  kind: AccessLinkKind,
 ): Promise<void> {
-  if (!call.config.hostAccess && !hasShims(call, kind)) return;
+  if (!call.config.hostAccess && !hasAccessLinks(call, kind)) return;
   const { endStaleAccess } = await import("./host_access.ts");
   await endStaleAccess(call);
 }
 
 /** Reports whether ADD gave the host a link to the container. */
-function listsShim({ interfaces }: Result): boolean {
-  return interfaces.some(({ name, sandbox }) => !sandbox && isShimName(name));
+function listsAccessLink({ interfaces }: Result): boolean {
+  return interfaces.some(({ name, sandbox }) =>
+    !sandbox && isAccessLinkName(name)
+  );
 }
 
 /**
  * Reports whether the host has such links, of any network. Not from a list of all
  * links, which has one for each container of ptp and bridge.
  */
-function hasShims({ hostNetns }: HostAccessCall, kind: ShimKind): boolean {
+function hasAccessLinks(
+  { hostNetns }: HostAccessCall,
+  kind: AccessLinkKind,
+): boolean {
   using host = Rtnl.open(hostNetns);
-  return host.link.list({ kind }).some(({ name }) => isShimName(name));
+  return host.link.list({ kind }).some(({ name }) => isAccessLinkName(name));
 }

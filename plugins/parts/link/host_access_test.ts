@@ -50,7 +50,7 @@ class AccessScene extends MasterScene {
   }
 
   /** Lists the host's links to containers. */
-  get shims(): string[] {
+  get accessLinks(): string[] {
     return linkNames(this.hosts.host).filter((name) => name.startsWith("cnih"));
   }
 
@@ -145,12 +145,12 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     const { hosts: { host, sandbox }, neighbour, state } = scene;
     const { json } = await scene.succeed("ADD");
     const second = await scene.addContainer("second");
-    const [shim] = scene.shims;
+    const [accessLink] = scene.accessLinks;
     assertEquals(
       json.interfaces.map((one: Keys) => [one["name"], one["sandbox"]]),
-      [["eth0", sandbox.path], [shim, undefined]],
+      [["eth0", sandbox.path], [accessLink, undefined]],
     );
-    assertEquals(scene.shims.length, 1);
+    assertEquals(scene.accessLinks.length, 1);
     assertEquals(scene.routed, [...FIRST, ...SECOND].sort());
     const all = [...FIRST, ...SECOND];
     assertEquals(findReached(host, all), all);
@@ -174,7 +174,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     }
     const options = { sandbox: second, containerId: "second" };
     await scene.succeed("DEL", {}, options);
-    assertEquals([scene.routed, scene.shims], [FIRST, [shim]]);
+    assertEquals([scene.routed, scene.accessLinks], [FIRST, [accessLink]]);
     await scene.succeed("DEL");
     assertEquals(scene.state, state);
   });
@@ -189,7 +189,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
       hostAddresses: ["10.0.0.200"],
     };
     const other = await scene.addContainer("other", net2);
-    assertEquals(scene.shims.length, 2);
+    assertEquals(scene.accessLinks.length, 2);
     assertEquals(findReached(hosts.host, ["10.0.0.2", ...FIRST]), [
       "10.0.0.2",
       ...FIRST,
@@ -214,7 +214,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
         scene.succeed("DEL", {}, { ...gone, containerId })
       ),
     );
-    assertEquals([scene.shims, scene.routed], [[], []]);
+    assertEquals([scene.accessLinks, scene.routed], [[], []]);
     for (const id of ["stays", "goes"]) await scene.addContainer(id);
     const valid = { containerID: "stays", ifname: "eth0" };
     const key = "cni.dev/valid-attachments";
@@ -241,13 +241,13 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     assertEquals(scene.state, state);
     await scene.succeed("ADD");
     await scene.succeed("DEL", without, { env: { CNI_NETNS: "" } });
-    assertEquals([scene.shims, scene.routed], [[], []]);
+    assertEquals([scene.accessLinks, scene.routed], [[], []]);
     for (const id of ["stays", "goes"]) await scene.addContainer(id);
     const valid = { containerID: "stays", ifname: "eth0" };
     await scene.succeed("GC", { ...without, [key]: [valid] });
     assertEquals(scene.routed.length, 2);
     await scene.succeed("GC", { ...without, [key]: [] });
-    assertEquals([scene.shims, scene.routed], [[], []]);
+    assertEquals([scene.accessLinks, scene.routed], [[], []]);
   });
 
   rootTest(
@@ -263,8 +263,8 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     const { json: prevResult } = await scene.succeed("ADD", {
       hostAccess: false,
     });
-    const [shim] = scene.shims;
-    assertEquals(shim, undefined);
+    const [accessLink] = scene.accessLinks;
+    assertEquals(accessLink, undefined);
     await scene.fail("CHECK", [999, "no longer exists"], { prevResult });
     for (const [, , command] of [["", "", "true"], ...changesOf(type)]) {
       runIn(host, "sh", "-ec", command ?? "");
@@ -274,7 +274,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
       assertEquals(findReached(sandbox, HOST), HOST);
     }
     await scene.succeed("DEL", { prevResult });
-    assertEquals(scene.shims, []);
+    assertEquals(scene.accessLinks, []);
   });
 
   test("check() needs only the parameters of the container's addresses", async () => {
@@ -339,7 +339,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
       7,
       'from the host: "master0" has no IPv4 address: add one to hostAddresses',
     ], { ipam: scene.hosts.hostLocal("10.1.2.0/24") });
-    assertEquals([scene.shims, scene.hosts.leases()], [[], []]);
+    assertEquals([scene.accessLinks, scene.hosts.leases()], [[], []]);
   });
 
   for (const peer of listPeers(type)) {
@@ -391,10 +391,10 @@ rootTest(
     using scene = new AccessScene("macvlan", { ipam: undefined });
     const { state } = scene;
     const { json: prevResult } = await scene.succeed("ADD");
-    assertEquals([prevResult.interfaces.length, scene.shims], [1, []]);
+    assertEquals([prevResult.interfaces.length, scene.accessLinks], [1, []]);
     for (const command of ["CHECK", "REPAIR"]) {
       await scene.succeed(command, { prevResult });
-      assertEquals(scene.shims, []);
+      assertEquals(scene.accessLinks, []);
     }
     await scene.succeed("DEL", { prevResult });
     assertEquals(scene.state, state);
@@ -540,9 +540,9 @@ for (const [type, mode] of [["macvlan", "vepa"], ["ipvlan", "l3"]] as const) {
             ip link add low0 index ${ifindex} type veth
             ip link add eth0 link low0 type ${type} mode ${mode}`;
           runIn(sandbox, "sh", "-ec", script);
-          const { shims } = scene;
+          const { accessLinks } = scene;
           await scene.succeed("REPAIR", { prevResult });
-          assertEquals(scene.shims, shims);
+          assertEquals(scene.accessLinks, accessLinks);
         });
       }
     },
@@ -556,12 +556,12 @@ rootTest(
     using scene = new AccessScene("ipvlan");
     const { host, sandbox } = scene.hosts;
     const { json: prevResult } = await scene.succeed("ADD");
-    const { shims } = scene;
+    const { accessLinks } = scene;
     runIn(sandbox, "ip", "link", "set", "eth0", "type", "ipvlan", "mode", "l3");
-    runIn(host, "ip", "link", "del", shims[0] ?? "");
+    runIn(host, "ip", "link", "del", accessLinks[0] ?? "");
     await scene.succeed("REPAIR", { prevResult });
-    assertEquals(scene.shims, shims);
-    const shown = runIn(host, "ip", "-d", "link", "show", shims[0] ?? "");
+    assertEquals(scene.accessLinks, accessLinks);
+    const shown = runIn(host, "ip", "-d", "link", "show", accessLinks[0] ?? "");
     assertMatch(shown, /ipvlan +mode l2 /);
   },
 );

@@ -7,10 +7,10 @@
 import { stableName } from "../owner/stable_name.ts";
 
 const PREFIX = "cnih";
-const SHIM_NAME = /^cnih[0-9a-f]{11}$/;
+const ACCESS_LINK_NAME = /^cnih[0-9a-f]{11}$/;
 
 /** Names the link for containers of a network on one master, of one kind. */
-export function shimNameOf(
+export function accessLinkNameOf(
   network: string,
   master: string,
   kind: string,
@@ -19,6 +19,6 @@ export function shimNameOf(
 }
 
 /** Reports whether a link of the host has such a name. */
-export function isShimName(name: string): boolean {
-  return SHIM_NAME.test(name);
+export function isAccessLinkName(name: string): boolean {
+  return ACCESS_LINK_NAME.test(name);
 }

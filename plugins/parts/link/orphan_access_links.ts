@@ -11,25 +11,25 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Route } from "../../../ffi/rtnl/route.ts";
 import {
   deleteRoutesOf,
+  listAccessLinks,
   listContainerRoutes,
-  listShims,
-  lockShims,
+  lockAccessLinks,
 } from "./host_access.ts";
 
 /** Finds them. */
-export function findShims(search: OrphanSearch): Orphan[] {
+export function findAccessLinks(search: OrphanSearch): Orphan[] {
   using host = Rtnl.open(search.hostNetns);
-  return listShims(host).flatMap((shim): Orphan[] => {
-    const [, network = ""] = shim.alias?.split("/") ?? [];
+  return listAccessLinks(host).flatMap((accessLink): Orphan[] => {
+    const [, network = ""] = accessLink.alias?.split("/") ?? [];
     const common = { container: "", network };
-    const routes = listContainerRoutes(host, shim);
+    const routes = listContainerRoutes(host, accessLink);
     if (routes.length === 0 && !search.evidence.isBusy) {
       return [{
         kind: "link",
-        where: shim.name,
+        where: accessLink.name,
         ...common,
         why: "no container uses it",
-        remove: () => remove(search, shim),
+        remove: () => remove(search, accessLink),
       }];
     }
     return routes.flatMap((route) => {
@@ -37,10 +37,10 @@ export function findShims(search: OrphanSearch): Orphan[] {
       const reason = search.evidence.findReason({ addresses: [ip] });
       return reason === undefined ? [] : [{
         kind: "route",
-        where: `${ip} dev ${shim.name}`,
+        where: `${ip} dev ${accessLink.name}`,
         ...common,
         ...reason,
-        remove: () => remove(search, shim, route),
+        remove: () => remove(search, accessLink, route),
       }];
     });
   });
@@ -49,20 +49,20 @@ export function findShims(search: OrphanSearch): Orphan[] {
 /** Removes a route, and the access link if no route is left. */
 async function remove(
   search: OrphanSearch,
-  shim: Link,
+  accessLink: Link,
   route?: Route,
 ): Promise<void> {
   using host = Rtnl.open(search.hostNetns);
-  using _lock = await lockShims(host, search);
+  using _lock = await lockAccessLinks(host, search);
   const left = deleteRoutesOf(
     host,
-    shim,
+    accessLink,
     ({ destination, priority }) =>
       route?.priority === priority &&
       route?.destination.equals(destination) === true,
   );
-  const found = host.link.find(shim.name);
-  if (left === 0 && found?.index === shim.index) {
-    host.link.ensureGone(shim.index);
+  const found = host.link.find(accessLink.name);
+  if (left === 0 && found?.index === accessLink.index) {
+    host.link.ensureGone(accessLink.index);
   }
 }
