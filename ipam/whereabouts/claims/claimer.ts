@@ -131,7 +131,7 @@ export class Claimer {
    * The records that this call has requested, by pool and key, because the answer to a
    * successful request can be lost. Undefined for a record that the call does not have.
    */
-  readonly #asked = new Map<string, PoolAllocation | undefined>();
+  readonly #requested = new Map<string, PoolAllocation | undefined>();
   /** Names of reservations that belong to other attachments. */
   readonly #foreign = new Set<string>();
   #hasListed = false;
@@ -210,7 +210,7 @@ export class Claimer {
    */
   async undo(api: WhereaboutsApi): Promise<void> {
     const { log } = this.#options;
-    for (const claim of [...this.#asked.values()].reverse()) {
+    for (const claim of [...this.#requested.values()].reverse()) {
       if (claim === undefined) continue;
       await undoClaim(await this.#complete(claim, api), api, log);
     }
@@ -304,7 +304,9 @@ export class Claimer {
     if (!isDone) return { at: "waiting" };
     attempt.refusals = 0;
     const claim = { pool: name, key, value: owner.record };
-    if (this.#asked.has(nameOf(claim))) this.#asked.set(nameOf(claim), claim);
+    if (this.#requested.has(nameOf(claim))) {
+      this.#requested.set(nameOf(claim), claim);
+    }
     return { at: "recorded", ip, claim, isAdopted: true };
   }
 
@@ -373,7 +375,7 @@ export class Claimer {
     // Several calls can create a lasting record, which they all keep.
     const first = owner.isLasting ? countRecord(current, owner.record.id) : [];
     // Before the request, because its answer can be lost.
-    if (!owner.isLasting) this.#asked.set(nameOf(claim), claim);
+    if (!owner.isLasting) this.#requested.set(nameOf(claim), claim);
     const patched = await api.patchPool(name, [
       ...first,
       ...current.spec.allocations ? [] : [
@@ -427,7 +429,7 @@ export class Claimer {
     const { isOverlapping, networkName } = this.#options;
     if (!isOverlapping) return Promise.resolve({ at: "done", ip, claim });
     const name = reservationName(networkName, ip);
-    const mayReplace = this.#asked.get(nameOf(claim)) === claim;
+    const mayReplace = this.#requested.get(nameOf(claim)) === claim;
     return Promise.resolve(
       { at: "reserving", ip, claim, name, isAdopted, mayReplace, misses: 0 },
     );
@@ -441,25 +443,26 @@ export class Claimer {
     const { ip, claim, name, isAdopted, mayReplace } = state;
     const { podref, ifname } = owner.record;
     const spec = { podref, ifname };
-    const known = isAdopted ? await api.findReservation(name) : undefined;
-    const made = known === undefined
+    const existing = isAdopted ? await api.findReservation(name) : undefined;
+    const created = existing === undefined
       ? await api.createReservation(name, spec, owner.metadata)
       : undefined;
-    const found = known ?? made ?? await api.findReservation(name);
-    if (found === undefined) return { ...state, at: "pausing" };
-    if (!owner.owns(found)) {
+    const reservation = existing ?? created ??
+      await api.findReservation(name);
+    if (reservation === undefined) return { ...state, at: "pausing" };
+    if (!owner.owns(reservation)) {
       if (wanted === undefined) return { ...state, at: "leaving" };
       // A different pod of the claim might use the address.
       if (!isAdopted || !owner.isLasting) await this.#giveBack(claim);
       throw conflict(ip, "another range has it");
     }
-    const uid = found.metadata?.uid ?? "";
-    if (made === undefined && mayReplace) {
+    const uid = reservation.metadata?.uid ?? "";
+    if (created === undefined && mayReplace) {
       return { ...state, at: "replacing", uid };
     }
     const reserved = { ...claim, reservation: { name, uid } };
-    if (this.#asked.get(nameOf(claim)) === claim) {
-      this.#asked.set(nameOf(claim), reserved);
+    if (this.#requested.get(nameOf(claim)) === claim) {
+      this.#requested.set(nameOf(claim), reserved);
     }
     return { at: "done", ip, claim: reserved };
   }
@@ -484,10 +487,10 @@ export class Claimer {
     { pool, conflicts }: Attempt,
   ): Promise<At<NextState<"leaving">>> {
     await this.#giveBack(claim);
-    const known = this.#foreign.size;
+    const sizeBefore = this.#foreign.size;
     this.#foreign.add(name);
     if (!this.#hasListed) await this.#listForeign();
-    if (this.#foreign.size === known) return { at: "waiting" };
+    if (this.#foreign.size === sizeBefore) return { at: "waiting" };
     this.#checkTime(pool, conflicts);
     return { at: "reading" };
   }
@@ -516,8 +519,8 @@ export class Claimer {
   }
 
   #forget(claim: PoolAllocation): void {
-    if (this.#asked.has(nameOf(claim))) {
-      this.#asked.set(nameOf(claim), undefined);
+    if (this.#requested.has(nameOf(claim))) {
+      this.#requested.set(nameOf(claim), undefined);
     }
   }
 

@@ -293,8 +293,8 @@ export async function releaseClaim(
   using client = access.client;
   const pools = access.namespace;
   const place = { client, pools, namespace, name, signal };
-  const found = await findClaimAddresses(place);
-  const { reservations, addresses, pod } = found;
+  const ofClaim = await findClaimAddresses(place);
+  const { reservations, addresses, pod } = ofClaim;
   const json = { namespace, name, addresses, pod: pod ?? "" };
   if (addresses.length + reservations.length === 0) {
     return {
@@ -322,7 +322,7 @@ export async function releaseClaim(
       };
     }
   }
-  await releaseClaimAddresses(place, found);
+  await releaseClaimAddresses(place, ofClaim);
   return {
     json: { ...json, released: true },
     text: `released ${list} of IPAMClaim ${namespace}/${name}`,

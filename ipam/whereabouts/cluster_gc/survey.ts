@@ -124,17 +124,19 @@ export async function surveyPools(options: SurveyOptions): Promise<Survey> {
 
 /** Returns records and reservations that are stale, and unchanged, in both surveys. */
 export function staleInBoth(earlier: Survey, later: Survey): Survey {
-  const known = new Set(earlier.records.map(identify));
-  const records = later.records.filter((one) => known.has(identify(one)));
-  const younger = later.records.filter((one) => !known.has(identify(one)));
+  const earlierIds = new Set(earlier.records.map(identify));
+  const { lasting = [], younger = [] } = Object.groupBy(
+    later.records,
+    (record) => earlierIds.has(identify(record)) ? "lasting" : "younger",
+  );
   // A reservation is kept while its record is kept.
-  const kept = new Set(younger.map(({ value }) => ownerOf(value)));
+  const keptOwners = new Set(younger.map(({ value }) => ownerOf(value)));
   const uids = new Set(earlier.reservations.map(({ uid }) => uid));
   return {
     ...later,
-    records,
+    records: lasting,
     reservations: later.reservations.filter(({ uid, podref, claim }) =>
-      uids.has(uid) && !kept.has(claim ?? podref)
+      uids.has(uid) && !keptOwners.has(claim ?? podref)
     ),
   };
 }
@@ -159,14 +161,14 @@ async function survey(options: SurveyOptions): Promise<Survey> {
     if (cidr === undefined) {
       log.warn("Ignoring a pool without a valid range", { pool: name, range });
     }
-    const found = cidr ? listRecords(pool, cidr, log) : [];
-    const keys = new Set(found.map(({ key }) => key));
+    const placed = cidr ? listRecords(pool, cidr, log) : [];
+    const keys = new Set(placed.map(({ key }) => key));
     for (const [key, { podref }] of Object.entries(allocations)) {
       if (!keys.has(key)) unplaced.add(podref);
     }
     if (cidr === undefined) continue;
-    pools.push({ pool: name, range, allocations: found.length });
-    for (const { key, ip, value } of found) {
+    pools.push({ pool: name, range, allocations: placed.length });
+    for (const { key, ip, value } of placed) {
       records.push({ pool: name, key, ip: String(ip), value });
     }
   }
