@@ -102,14 +102,12 @@ export async function conform(call: CniCall): Promise<Output> {
 
 function chooseRequirements({ command, flags }: CniCall): typeof REQUIREMENTS {
   if (flags.requirement === undefined) return REQUIREMENTS;
-  const wanted = flags.requirement.split(",");
-  const unknown = wanted.find((one) =>
-    !REQUIREMENTS.some(({ id }) => id === one)
-  );
+  const ids = flags.requirement.split(",");
+  const unknown = ids.find((one) => !REQUIREMENTS.some(({ id }) => id === one));
   if (unknown !== undefined) {
     throw refuse(command, `there is no requirement "${unknown}"`);
   }
-  return REQUIREMENTS.filter(({ id }) => wanted.includes(id));
+  return REQUIREMENTS.filter(({ id }) => ids.includes(id));
 }
 
 /** An executable, and whether the user named it, or a directory. */

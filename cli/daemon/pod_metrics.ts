@@ -246,18 +246,18 @@ function findChange(path: string): number | undefined {
 
 /** Lists the interfaces of pods, the oldest first, so that a limit always omits the same interfaces. */
 function chooseInterfaces(all: readonly NodeAttachment[]): PodInterface[] {
-  const found = new Map<string, PodInterface>();
+  const interfaces = new Map<string, PodInterface>();
   const byAge = listInterfaces(all)
     .filter(({ ifName, isLive, pod }) => isLive && pod && ifName !== "lo")
     .toSorted((a, b) => a.since.getTime() - b.since.getTime());
   for (const { pod = "", network, ifName, netns } of byAge) {
     const [namespace = "", name = ""] = pod.split("/");
-    // The pod's earlier sandbox may still exist: the later sandbox replaces it.
-    found.set(`${pod} ${network} ${ifName}`, {
+    // The pod's earlier sandbox might still exist: the later sandbox replaces it.
+    interfaces.set(`${pod} ${network} ${ifName}`, {
       netns,
       ifName,
       labels: { namespace, pod: name, network, interface: ifName },
     });
   }
-  return [...found.values()];
+  return [...interfaces.values()];
 }

@@ -89,14 +89,14 @@ function isOldFormat(path: string): boolean {
 async function findChanged(node: NodeReader): Promise<Findings> {
   const findings: Finding[] = [];
   // Reported once, by ip-forward.
-  const known = [...listNotForwarded(node).keys()]
+  const offKeys = [...listNotForwarded(node).keys()]
     .map((family) => FORWARDING[family]);
   const isReported = await findReported(node);
   for (const attachment of listChecked(node)) {
     const subject = nameAttachment(attachment);
     const differences = (await findDifferences(node, attachment))
       .filter(({ expected }) =>
-        expected?.kind !== "sysctl" || !known.includes(expected.key)
+        expected?.kind !== "sysctl" || !offKeys.includes(expected.key)
       ).filter((difference) => !isReported(attachment, difference));
     for (const difference of differences) {
       const { plugin, msg } = difference;

@@ -79,10 +79,10 @@ async function checkNode(
     return await probePod(node, call);
   }
   call.onProgress?.("Checking the node");
-  const found = await diagnose(node);
-  const fixed = flags.fix ? await fixAll(found.findings, signal) : [];
+  const diagnosis = await diagnose(node);
+  const fixed = flags.fix ? await fixAll(diagnosis.findings, signal) : [];
   if (fixed.length === 0) {
-    return report(call, found, fixed, await summarize(node));
+    return report(call, diagnosis, fixed, await summarize(node));
   }
   // A new reader: the first one keeps what it has read.
   using again = new NodeReader(options);
@@ -99,7 +99,7 @@ async function waitUntilWell(
 ): Promise<Output> {
   // 0 stands for no limit.
   const waitMs = readTimeLimit(call, "wait") || Infinity;
-  const end = performance.now() + waitMs;
+  const endMs = performance.now() + waitMs;
   for (;;) {
     // The time limit applies to each run of the checks.
     using limit = new JoinedSignal(
@@ -107,7 +107,7 @@ async function waitUntilWell(
       call.interrupt,
     );
     const output = await checkNode({ ...call, signal: limit.signal }, replaced);
-    const leftMs = end - performance.now();
+    const leftMs = endMs - performance.now();
     if (output.exitCode === EXIT.well || leftMs <= 0) return output;
     if (call.interrupt.aborted) return output;
     call.onProgress?.("Waiting until nothing is wrong");
@@ -230,15 +230,15 @@ function formatFinding(
   // The first line is shorter by its heading.
   const [first = "", ...rest] = wrap(plain + showControls(message), room)
     .map((line, at) => at === 0 ? line.slice(plain.length) : line);
-  const left = also.length - MOST_ALSO;
+  const hidden = also.length - MOST_ALSO;
   return [
     head + first,
     ...rest.map((line) => " ".repeat(INDENT) + line),
     ...also.slice(0, MOST_ALSO).flatMap(({ message }) =>
       labelled("also:", message, style)
     ),
-    ...left > 0
-      ? labelled("also:", `${left} more, which --json lists`, style)
+    ...hidden > 0
+      ? labelled("also:", `${hidden} more, which --json lists`, style)
       : [],
     ...labelled("so:", effect, style),
     ...labelledCommand("fix:", command),

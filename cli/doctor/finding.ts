@@ -119,6 +119,6 @@ export function addressOf(
   section: string,
   site: string | undefined = SITE,
 ): string {
-  const place = `${page}.html#${section}`;
-  return site === undefined ? place : `${site.replace(/\/$/, "")}/${place}`;
+  const path = `${page}.html#${section}`;
+  return site === undefined ? path : `${site.replace(/\/$/, "")}/${path}`;
 }

@@ -85,7 +85,7 @@ async function askOn(
   const { name, index, mac } = bridge;
   if (mac === undefined || !bridge.isUp) return [];
   using socket = new ArpSocket(host.netns, { index, mac });
-  const found = new Map<string, Finding>();
+  const findings = new Map<string, Finding>();
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     signal.throwIfAborted();
     for (const { addresses } of live) {
@@ -101,7 +101,7 @@ async function askOn(
         addresses.some((one) => one.ip.equals(ip))
       ).map(({ link }) => link?.mac?.hex);
       if (all.includes(mac.hex)) continue;
-      found.set(
+      findings.set(
         `${ip} ${mac}`,
         error(
           `${mac} on "${name}" also has ${ip}, the address of ${right.attachment}`,
@@ -117,7 +117,7 @@ async function askOn(
       );
     }
   }
-  return [...found.values()];
+  return [...findings.values()];
 }
 
 /** Finds bridges that send a container's frames to another port. */

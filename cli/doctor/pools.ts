@@ -18,15 +18,15 @@ const NEARLY_FULL_SHARE = 10n;
 function findFullPools(node: NodeReader): Findings {
   return countPools(node).flatMap(
     ({ network, path, subnets, used, all, directory }) => {
-      const left = all - used;
-      if (left * NEARLY_FULL_SHARE > all) return [];
-      const make = left <= 0n ? error : warning;
+      const free = all - used;
+      if (free * NEARLY_FULL_SHARE > all) return [];
+      const make = free <= 0n ? error : warning;
       return [
         make(
-          `"${network}" has ${left} of ${all} addresses of ${
+          `"${network}" has ${free} of ${all} addresses of ${
             subnets.join(", ")
           } left; the leases are in "${directory}"`,
-          left <= 0n
+          free <= 0n
             ? "no further container of that network starts"
             : "soon no further container of that network starts",
           {

@@ -230,17 +230,17 @@ async function findTokens(node: NodeReader): Promise<Findings> {
   return (await readKubeconfigs(node)).flatMap(({ path, network, access }) => {
     const expiry = access && findExpiry(access);
     if (expiry === undefined) return [];
-    const left = Math.floor(expiry - Date.now() / 1000);
-    if (left >= RENEWAL_SECONDS) return [];
+    const secondsLeft = Math.floor(expiry - Date.now() / 1000);
+    if (secondsLeft >= RENEWAL_SECONDS) return [];
     const token = `the token in "${path}" of "${network}"`;
-    return left <= 0
+    return secondsLeft <= 0
       ? error(
         `${token} expired at ${formatTime(new Date(expiry * 1000))}`,
         "the API server refuses multus, and no pod starts",
         { command: REINSTALL },
       )
       : warning(
-        `${token} expires in ${left} s and was not renewed`,
+        `${token} expires in ${secondsLeft} s and was not renewed`,
         "soon the API server refuses multus, and no pod starts",
         { command: REINSTALL },
       );

@@ -126,8 +126,8 @@ function findOutbound(node: NodeReader): Findings {
   ].filter((conf) => findValue(conf, "ipMasq") === true);
   const outbound = new Map(
     confs.flatMap((conf) => {
-      const given = findValue(conf, "outboundAddresses");
-      return (Array.isArray(given) ? given : [])
+      const outbound = findValue(conf, "outboundAddresses");
+      return (Array.isArray(outbound) ? outbound : [])
         .flatMap((text) => readIp(text) ?? [])
         .map((ip) => [`${ip}`, ip] as const);
     }),

@@ -75,8 +75,8 @@ async function findFinding(given: string): Promise<Check | undefined> {
 
 /** Explains a code of `cni doctor`. */
 async function explainFinding(given: string): Promise<Output> {
-  const found = await findFinding(given);
-  if (found === undefined) {
+  const check = await findFinding(given);
+  if (check === undefined) {
     const { CHECKS } = await import("../doctor/checks.ts");
     const wanted = given.toUpperCase();
     const hint = didYouMean(wanted, CHECKS.map(({ code }) => code));
@@ -84,7 +84,7 @@ async function explainFinding(given: string): Promise<Output> {
       `Cannot explain "${given}": no finding has this code${hint}`;
     throw new CniError(ErrorCode.InvalidEnvironment, problem);
   }
-  return describeFinding(found);
+  return describeFinding(check);
 }
 
 function describeFinding(

@@ -52,16 +52,16 @@ export async function logs(call: CniCall): Promise<Output> {
   const ids = container === undefined ? undefined : findIds(container, call);
   const lines = await readLines(path, call);
   const where = path === JOURNAL ? "the journal" : path;
-  const found = lines
+  const shown = lines
     .filter(({ record }) => isOfContainer(record, ids))
     .filter(({ record }) => isAtLeast(record, lowest))
     .slice(-count);
   return {
-    json: found.map(({ record }) => record),
+    json: shown.map(({ record }) => record),
     text: call.flags.raw
-      ? found.map(({ text }) => showControls(text)).join("\n")
-      : (style) => formatLines(found, call, style),
-    note: found.length === 0 ? `Nothing is logged in ${where}` : undefined,
+      ? shown.map(({ text }) => showControls(text)).join("\n")
+      : (style) => formatLines(shown, call, style),
+    note: shown.length === 0 ? `Nothing is logged in ${where}` : undefined,
   };
 }
 

@@ -133,24 +133,24 @@ export async function metrics(
     pools: once(() => countPools(node)),
     diagnosis: once(() => diagnose(node)),
   };
-  const found = [];
+  const readings = [];
   for (const { name, help, read } of flags.findings ? FINDINGS : METRICS) {
     try {
-      found.push({ name, help, samples: await read(node, shared) });
+      readings.push({ name, help, samples: await read(node, shared) });
     } catch (error) {
       signal.throwIfAborted();
       const text = formatFailureText(error) + hintAtRoot(error);
-      found.push({ name, help, samples: [], error: text });
+      readings.push({ name, help, samples: [], error: text });
     }
   }
-  const errors = found.flatMap(({ name, error }) =>
+  const errors = readings.flatMap(({ name, error }) =>
     error === undefined ? [] : [`Cannot read ${name}: ${error}`]
   );
-  const text = found.filter(({ error }) => error === undefined)
+  const text = readings.filter(({ error }) => error === undefined)
     .map(({ name, help, samples }) =>
       formatGauge({ name, help, read: () => samples })
     )
-    .concat(formatErrors(found))
+    .concat(formatErrors(readings))
     .join("");
   const { textfile } = flags;
   if (textfile !== undefined && textfile !== "-") {
@@ -158,10 +158,10 @@ export async function metrics(
   }
   return {
     json: [
-      ...found.flatMap(({ name, samples }) =>
+      ...readings.flatMap(({ name, samples }) =>
         samples.map(([labels, value]) => ({ name, labels, value }))
       ),
-      ...found.flatMap(({ name: metric, error }) =>
+      ...readings.flatMap(({ name: metric, error }) =>
         error === undefined ? [] : [{
           name: METRIC_FAILED,
           labels: { metric },

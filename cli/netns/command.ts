@@ -40,15 +40,17 @@ export function delNetns(call: CniCall): Output {
   const [name = ""] = call.args;
   const path = pathOfName(name);
   const isThere = findNetnsProblem(path) === undefined;
-  const left = isThere ? listLeft(call, path) : [];
-  if (left.length > 0 && !call.flags.force) {
+  const remaining = isThere ? listLeft(call, path) : [];
+  if (remaining.length > 0 && !call.flags.force) {
     throw new Error(
-      `Cannot delete network namespace "${name}": ${left.join("; ")}; or use ` +
+      `Cannot delete network namespace "${name}": ${
+        remaining.join("; ")
+      }; or use ` +
         "--force",
     );
   }
   delNamed(name);
-  const note = left.length === 0 ? undefined : left.join("\n");
+  const note = remaining.length === 0 ? undefined : remaining.join("\n");
   return { json: { name, path }, text: "", note };
 }
 

@@ -91,10 +91,10 @@ export async function findDifferences(
   const isHeld = (await listHeldLocks(node))
     .some(({ network }) => network === attachment.network);
   if (isHeld) return [];
-  const found = DIFFERENCES.get(attachment) ??
+  const differences = DIFFERENCES.get(attachment) ??
     check(node, attachment);
-  DIFFERENCES.set(attachment, found);
-  return await found;
+  DIFFERENCES.set(attachment, differences);
+  return await differences;
 }
 
 /**

@@ -46,7 +46,7 @@ async function findHolder(
   path: string,
   { signal }: NodeReader,
 ): Promise<LockHolder | undefined> {
-  const end = performance.now() + HELD_MS;
+  const deadlineMs = performance.now() + HELD_MS;
   let first: LockHolder | undefined;
   for (;;) {
     const info = ifPossible(() => Deno.statSync(path));
@@ -56,7 +56,7 @@ async function findHolder(
     if (holder.isStopped) return holder;
     if (first !== undefined && first.pid !== holder.pid) return undefined;
     first = holder;
-    if (performance.now() >= end) return holder;
+    if (performance.now() >= deadlineMs) return holder;
     signal.throwIfAborted();
     await pause(LOOK_MS);
   }

@@ -109,14 +109,14 @@ export function listNodeAttachments(
     return listAttachments({ cacheDir }).map((cached) => {
       const { containerId } = cached;
       const master = masters.find((one) => one.containerId === containerId);
-      const known = definitions.get(containerId) ??
+      const lookup = definitions.get(containerId) ??
         readDefinitions(cacheDir, containerId);
-      definitions.set(containerId, known);
+      definitions.set(containerId, lookup);
       return {
         ...cached,
         netns: cached.netns || (master?.netns ?? ""),
         via: master?.network ?? "multus",
-        definition: known(cached.ifName),
+        definition: lookup(cached.ifName),
         cacheDir,
       };
     });

@@ -171,10 +171,10 @@ export class NodeReader implements Disposable {
    */
   daemonAt(socket: string): Promise<NodeDaemon> {
     const { signal, proc } = this;
-    const asked = this.#daemons.get(socket) ??
+    const daemon = this.#daemons.get(socket) ??
       readNodeDaemon({ socket, signal, proc });
-    this.#daemons.set(socket, asked);
-    return asked;
+    this.#daemons.set(socket, daemon);
+    return daemon;
   }
 
   /** The plugins in CNI_PATH, with their versions. */
@@ -211,10 +211,10 @@ export class NodeReader implements Disposable {
 export function oncePerNode<T>(
   read: (node: NodeReader) => T,
 ): (node: NodeReader) => T {
-  const known = new WeakMap<NodeReader, T>();
+  const values = new WeakMap<NodeReader, T>();
   return (node) => {
-    const found = known.get(node) ?? read(node);
-    known.set(node, found);
+    const found = values.get(node) ?? read(node);
+    values.set(node, found);
     return found;
   };
 }

@@ -70,12 +70,12 @@ export async function listPluginFiles(
   directories: readonly string[],
   probe: Probe,
 ): Promise<PluginFile[]> {
-  const found = directories.flatMap(listCandidates);
+  const candidates = directories.flatMap(listCandidates);
   const files: PluginFile[] = [];
-  const queue = found.entries();
+  const queue = candidates.entries();
   const work = async (): Promise<void> => {
     for (const [index, candidate] of queue) {
-      files[index] = await inspect(candidate, found, probe);
+      files[index] = await inspect(candidate, candidates, probe);
     }
   };
   await Promise.all(Array.from({ length: PROBES_AT_ONCE }, work));

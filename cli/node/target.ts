@@ -165,8 +165,8 @@ function findPod(
   directories: Pick<Directories, "cacheDir">,
 ): Target {
   const all = listNodeAttachments(directories);
-  const found = all.filter(({ pod }) => pod === text);
-  if (found.length > 0) return chooseOne(text, "pod", found);
+  const ofPod = all.filter(({ pod }) => pod === text);
+  if (ofPod.length > 0) return chooseOne(text, "pod", ofPod);
   if (isTaken(text)) return netnsTarget(text, resolve(text));
   throw new Error(
     `There is no pod "${text}"` + (suggest(text, all) || "; see cni list"),

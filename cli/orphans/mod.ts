@@ -68,7 +68,7 @@ export async function findOrphans(
     gatherEvidence(search, { pluginOrphans, places, caches });
   const evidence = await renew();
   const scene: Scene = { ...search, caches, evidence, renew };
-  const found = [
+  const orphans = [
     ...findAttachments(scene),
     ...findLocks(scene),
     ...findPairs(scene),
@@ -76,7 +76,7 @@ export async function findOrphans(
     ...await askOthers(scene),
   ];
   return withoutDuplicates(
-    found.sort(({ kind: left }, { kind: right }) =>
+    orphans.sort(({ kind: left }, { kind: right }) =>
       ORPHAN_KINDS.indexOf(left) - ORPHAN_KINDS.indexOf(right)
     ),
   );
@@ -89,12 +89,12 @@ async function askPlugins(
   places: StatePlaces,
 ): Promise<Orphan[]> {
   const orphans: Orphan[] = [];
-  const asked = new Set<unknown>();
+  const done = new Set<unknown>();
   for (const [type, { finders = [] }] of pluginOrphans) {
     const search = { ...scene, places: places.get(type) ?? [] };
     for (const find of finders) {
-      if (asked.has(find)) continue;
-      asked.add(find);
+      if (done.has(find)) continue;
+      done.add(find);
       orphans.push(...await find(search));
     }
   }
@@ -263,10 +263,10 @@ export async function removeOrphans(
 async function findFirst(
   search: OrphanSearchOptions,
 ): Promise<{ readonly known: Set<string>; readonly locks: Orphan[] }> {
-  const found = await findOrphans(search);
+  const orphans = await findOrphans(search);
   return {
-    known: new Set(found.map(identify)),
-    locks: found.filter(({ kind }) => kind === "lock"),
+    known: new Set(orphans.map(identify)),
+    locks: orphans.filter(({ kind }) => kind === "lock"),
   };
 }
 

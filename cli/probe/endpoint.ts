@@ -179,10 +179,10 @@ export class Endpoints implements Disposable {
     name?: string,
   ): ProbeEndpoint[] {
     const sandbox = this.#stack.use(Rtnl.open(netns));
-    const found = listStarts(netns, attachments)
+    const endpoints = listStarts(netns, attachments)
       .map((start) => describeEndpoint(this.#node, sandbox, start, name));
-    this.all.push(...found);
-    return found;
+    this.all.push(...endpoints);
+    return endpoints;
   }
 
   /**
@@ -193,16 +193,16 @@ export class Endpoints implements Disposable {
   addNamed(name: string): ProbeEndpoint[] {
     const { netns, attachments } = getTarget(name, this.#node.directories);
     if (netns === "") throw new Error(`The namespace of "${name}" is unknown`);
-    let found: ProbeEndpoint[];
+    let endpoints: ProbeEndpoint[];
     try {
-      found = this.add(netns, attachments, name);
+      endpoints = this.add(netns, attachments, name);
     } catch (cause) {
       const reason = isMissingNetns(cause)
         ? ": its namespace no longer exists"
         : "";
       throw new Error(`Cannot inspect "${name}"${reason}`, { cause });
     }
-    if (found.length > 0) return found;
+    if (endpoints.length > 0) return endpoints;
     throw new Error(`"${name}" has no address: no plugin has attached it`);
   }
 

@@ -179,11 +179,11 @@ function findBase(
   const hooked = nftables.listHookedChains();
   const before = steps.slice(0, steps.indexOf(step) + 1).toReversed();
   for (const { table, chain } of before) {
-    const found = hooked.find((one) =>
+    const base = hooked.find((one) =>
       one.name === chain && one.table.name === table.name &&
       one.table.family === table.family
     );
-    if (found !== undefined) return found;
+    if (base !== undefined) return base;
   }
   return undefined;
 }

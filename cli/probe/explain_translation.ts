@@ -69,13 +69,13 @@ function explainOne(
       ...help,
     };
   }
-  const given = connection?.reply.destination;
-  if (translates !== "source" || given === undefined) return undefined;
-  if (isOnHost(node, given)) return undefined;
+  const translated = connection?.reply.destination;
+  if (translates !== "source" || translated === undefined) return undefined;
+  if (isOnHost(node, translated)) return undefined;
   return {
     check: "rule-drops",
     text:
-      `${what} gives packets the address ${given}, which the node does not ` +
+      `${what} gives packets the address ${translated}, which the node does not ` +
       "have: no answer comes back",
     ...help,
   };

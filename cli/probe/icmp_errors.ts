@@ -117,7 +117,7 @@ export class IcmpErrorSocket implements Disposable {
 
   /** Returns the errors that have arrived, without waiting. */
   receive(): IcmpError[] {
-    const found: IcmpError[] = [];
+    const errors: IcmpError[] = [];
     const read = (): number | undefined => {
       viewOf(this.#memory).setUint32(Layout.header + 8, NAME_BYTES, true);
       return libc.receiveMessage(this.#fd.number, this.#memory);
@@ -129,9 +129,9 @@ export class IcmpErrorSocket implements Disposable {
       );
       const name = this.#memory.slice(Layout.name, Layout.name + NAME_BYTES);
       const error = decodeError(packet, name, this.#family);
-      if (error !== undefined) found.push(error);
+      if (error !== undefined) errors.push(error);
     }
-    return found;
+    return errors;
   }
 
   /** Closes the socket. A second call does nothing. */

@@ -53,14 +53,14 @@ async function countIptables(
   path: string | undefined,
 ): Promise<CountedRule[]> {
   const tables = listLegacyTables(netns, family);
-  const found = tables.length === 0
+  const variant = tables.length === 0
     ? undefined
     : findVariant("legacy", family, path);
-  if (found === undefined) return [];
-  const program = basename(found.path);
+  if (variant === undefined) return [];
+  const program = basename(variant.path);
   const counted: CountedRule[] = [];
   for (const table of tables) {
-    const text = await run(netns, `${found.path}-save`, ["-c", "-t", table]);
+    const text = await run(netns, `${variant.path}-save`, ["-c", "-t", table]);
     const place = { netns: netns.path, program, table };
     counted.push(...parse(text).map((rule) => ({ ...place, ...rule })));
   }

@@ -136,13 +136,15 @@ function explainPolicy(
   const policies = ifPossible(() => listXfrmPolicies(node.hostNetns)) ?? [];
   const covers = (one: Cidr, ip: Ip): boolean =>
     one.family === ip.family && one.contains(ip);
-  const found = policies.find(({ isBlock, isProtected, source, destination }) =>
+  const blocking = policies.find((
+    { isBlock, isProtected, source, destination },
+  ) =>
     (isBlock || isProtected) &&
     (covers(source, from.source) && covers(destination, to) ||
       covers(source, to) && covers(destination, from.source))
   );
-  if (found === undefined) return undefined;
-  const { source, destination, direction, isBlock } = found;
+  if (blocking === undefined) return undefined;
+  const { source, destination, direction, isBlock } = blocking;
   const policy = `src ${source} dst ${destination} dir ${direction}`;
   return {
     check: "ipsec-blocks",

@@ -255,12 +255,12 @@ function findProcess(node: NodeReader, netns: string): string | undefined {
 
 /** Lists one process of each network namespace. */
 const listProcesses = oncePerNode(({ proc }) => {
-  const found = new Map<string, string>();
+  const pids = new Map<string, string>();
   for (const { name } of ifPossible(() => [...Deno.readDirSync(proc)]) ?? []) {
     if (!/^\d+$/.test(name)) continue;
     const file = ifPossible(() => Deno.statSync(`${proc}/${name}/ns/net`));
     const key = `${file?.dev} ${file?.ino}`;
-    if (file !== undefined && !found.has(key)) found.set(key, name);
+    if (file !== undefined && !pids.has(key)) pids.set(key, name);
   }
-  return found;
+  return pids;
 });

@@ -282,11 +282,11 @@ function findConnection(
       : port ?? (protocol === "dns" ? DNS_PORT : DISCARD_PORT),
   };
   for (const { path } of places) {
-    const found = ifPossible(() => {
+    const connection = ifPossible(() => {
       using conntrack = Conntrack.open(path);
       return conntrack.find(flow.protocol, packet);
     });
-    if (found !== undefined) return found;
+    if (connection !== undefined) return connection;
   }
   return undefined;
 }

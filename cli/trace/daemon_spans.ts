@@ -132,8 +132,8 @@ function wrapAll(recorder: SpanRecorder, lookup: PluginLookup): PluginLookup {
   const wrapped = new WeakMap<Plugin, Plugin>();
   return (type) =>
     lookup(type)?.then((plugin) => {
-      const known = wrapped.get(plugin) ?? wrapPlugin(recorder, plugin);
-      wrapped.set(plugin, known);
-      return known;
+      const recorded = wrapped.get(plugin) ?? wrapPlugin(recorder, plugin);
+      wrapped.set(plugin, recorded);
+      return recorded;
     });
 }

@@ -171,7 +171,9 @@ function traceLibrary(
 /** Shows a path that ends with NUL; "" for other arguments. */
 function formatPath(value: unknown): string {
   if (!(value instanceof Uint8Array)) return "";
-  const end = value.indexOf(0);
-  const text = new TextDecoder().decode(value.subarray(0, Math.max(0, end)));
+  const terminator = value.indexOf(0);
+  const text = new TextDecoder().decode(
+    value.subarray(0, Math.max(0, terminator)),
+  );
   return /^[/\w][^\p{Cc}]*$/u.test(text) ? text : "";
 }

@@ -77,7 +77,7 @@ export class ConfText {
 
   /** Lists keys that repeat in an object, in any case. The last value counts. */
   listRepeatedKeys(): RepeatedKey[] {
-    const found: RepeatedKey[] = [];
+    const repeated: RepeatedKey[] = [];
     const visit = (node: Node | undefined, place: ConfigPath): void => {
       const seen = new Map<string, Node>();
       for (const [index, child] of (node?.children ?? []).entries()) {
@@ -92,7 +92,7 @@ export class ConfText {
         const first = seen.get(folded);
         if (first === undefined) seen.set(folded, key);
         else {
-          found.push({
+          repeated.push({
             place: inner,
             offset: key.offset,
             firstLine: this.positionOf(first.offset).line,
@@ -103,7 +103,7 @@ export class ConfText {
       }
     };
     visit(this.#root, []);
-    return found;
+    return repeated;
   }
 
   /** Returns the position of a problem; of the closest object if its key is absent. */

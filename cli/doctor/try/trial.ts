@@ -163,11 +163,14 @@ export async function runTrial(
   }
   // Bridges are never deleted; during the test, other containers might have been attached.
   const known = new Set([...before, ...shared, ...MODULE_LINKS]);
-  const left = [...listLinks(options)].filter((link) =>
+  const leftLinks = [...listLinks(options)].filter((link) =>
     !known.has(link) && made.links.has(link)
   );
-  if (left.length > 0) {
-    failures.push({ command: "left", message: `DEL left ${left.join(", ")}` });
+  if (leftLinks.length > 0) {
+    failures.push({
+      command: "left",
+      message: `DEL left ${leftLinks.join(", ")}`,
+    });
   }
   return {
     ...trial,

@@ -60,9 +60,8 @@ const STOPS: Readonly<Record<string, Control>> = {
 const noRest: Seed = ({ scene }) => {
   const remove = (): string =>
     scene.sh(
-      // cni install also installs the tool.
-      `rm -rf ${scene.hosts.directory}/leases/more ${scene.hosts.path}/cni; ` +
-        "ip link set out0 mtu 1500; ip link del br9 2>/dev/null || true",
+      `rm -rf ${scene.hosts.directory}/leases/more; ip link set out0 mtu 1500; ` +
+        "ip link del br9 2>/dev/null || true",
     );
   remove();
   return () => void remove();
@@ -162,6 +161,10 @@ const OWN: readonly FaultRow[] = [
   },
 ];
 
+/** Removes the tool, which `cni install` installs together with a plugin. */
+const noTool: Seed = ({ scene }) => () =>
+  void scene.sh(`rm -f ${scene.hosts.path}/cni`);
+
 /** Faults by which ADD or DEL fails. */
 export const CALLS: readonly FaultRow[] = [
   ...OWN,
@@ -171,4 +174,4 @@ export const CALLS: readonly FaultRow[] = [
   }),
   ...Object.entries(STOPS)
     .map(([name, fails]) => ({ ...known(ALL, name), fails })),
-];
+].map((row) => ({ ...row, seed: all(noTool, row.seed) }));
