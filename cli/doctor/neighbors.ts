@@ -4,7 +4,6 @@
  * @module
  */
 
-import { resultOf } from "../../libcni/cached_result.ts";
 import { shell } from "../../base/command_line/shell.ts";
 import { pause } from "../../base/deadline.ts";
 import { ArpSocket } from "../../ffi/socket/arp_socket.ts";

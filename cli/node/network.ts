@@ -83,11 +83,12 @@ export function readDirectories(call: CniCall): Directories {
     pluginDirs: path === undefined ? usual.pluginDirs : splitPath(path),
     confDir: call.flags["conf-dir"] ?? usual.confDir,
     cacheDir: call.flags["cache-dir"] ?? usual.cacheDir,
-    flags: {
-      "cni-path": path,
-      "conf-dir": call.flags["conf-dir"],
-      "cache-dir": call.flags["cache-dir"],
-    },
+    flags: Object.fromEntries(
+      DIRECTORIES.flatMap((name) => {
+        const value = call.flags[name];
+        return value === undefined ? [] : [[name, value]];
+      }),
+    ),
   };
 }
 

@@ -15,24 +15,24 @@ import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("readDirectories() reads flags, then the environment, then defaults", async (t) => {
   const env = { CNI_PATH: "/a:/b", NETCONFPATH: "/c" };
+  const flags = { "cni-path": "/x", "conf-dir": "/y", "cache-dir": "/z" };
   const rows: [name: string, call: CniCall, want: unknown][] = [
     [
       "flags",
-      callWith({
-        env,
-        flags: { "cni-path": "/x", "conf-dir": "/y", "cache-dir": "/z" },
-      }),
-      { pluginDirs: ["/x"], confDir: "/y", cacheDir: "/z" },
+      callWith({ env, flags }),
+      { pluginDirs: ["/x"], confDir: "/y", cacheDir: "/z", flags },
     ],
     ["environment", callWith({ env }), {
       pluginDirs: ["/a", "/b"],
       confDir: "/c",
       cacheDir: "/var/lib/cni",
+      flags: {},
     }],
     ["custom", callWith({ env: { CNI_PATH: "", NETCONFPATH: "" } }), {
       pluginDirs: ["/opt/cni/bin"],
       confDir: "/etc/cni/net.d",
       cacheDir: "/var/lib/cni",
+      flags: {},
     }],
   ];
   await eachRow(
