@@ -297,3 +297,15 @@ export async function checkConfigured(
   await differences.collect(() => checkAddresses(sandbox, link, addresses));
   await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
 }
+
+/**
+ * Reports whether a link is on a master. A macvlan on a macvlan is on the master of
+ * that macvlan, and an ipvlan on an ipvlan likewise.
+ *
+ * Source: drivers/net/macvlan.c `macvlan_common_newlink`,
+ * drivers/net/ipvlan/ipvlan_main.c `ipvlan_link_new`.
+ */
+export function isOn(link: Link, master: Link): boolean {
+  return link.linkIndex === master.index ||
+    link.kind === master.kind && link.linkIndex === master.linkIndex;
+}

@@ -8,7 +8,7 @@ import type { Differences } from "../../../cni/call/differences.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import { checkFailure } from "./check_link.ts";
+import { checkFailure, isOn } from "./check_link.ts";
 import { checkSandboxLink } from "./check_sandbox_link.ts";
 import type { MasterConfig } from "./on_master.ts";
 import { openSandbox } from "../sandbox/sandbox.ts";
@@ -80,16 +80,4 @@ function checkMaster(
   }
   if (isOn(link, master)) return;
   throw checkFailure(`Interface "${link.name}" is not on master "${name}"`);
-}
-
-/**
- * Reports whether a link is on a master. A macvlan on a macvlan is on that
- * one's master; so is an ipvlan on an ipvlan.
- *
- * Source: drivers/net/macvlan.c `macvlan_common_newlink`,
- * drivers/net/ipvlan/ipvlan_main.c `ipvlan_link_new`.
- */
-function isOn(link: Link, master: Link): boolean {
-  return link.linkIndex === master.index ||
-    link.kind === master.kind && link.linkIndex === master.linkIndex;
 }

@@ -58,6 +58,7 @@ import {
   checkFailure,
   checkLink,
   checkRoutes,
+  isOn,
   throwDifferences,
 } from "./check_link.ts";
 import {
@@ -146,10 +147,13 @@ export async function repairAccess(
 function isOnMaster(
   host: Rtnl,
   sandbox: Rtnl,
-  { kind, linkIndex = 0, linkNetnsId }: Link,
-  { config: { master } }: HostAccessCall,
+  link: Link,
+  { config: { master: name } }: HostAccessCall,
 ): boolean {
-  if (master && host.link.find(linkIndex)?.name !== master) return false;
+  const { kind, linkNetnsId } = link;
+  // The name can be an alternative name.
+  const master = name ? host.link.find(name) : undefined;
+  if (name && (master === undefined || !isOn(link, master))) return false;
   if (kind === "ipvlan" && !showsNetnsOfIpvlan()) return true;
   return linkNetnsId !== undefined &&
     linkNetnsId === findNsid(sandbox, host.netns);

@@ -550,6 +550,31 @@ for (const [type, mode] of [["macvlan", "vepa"], ["ipvlan", "l3"]] as const) {
 }
 
 rootTest(
+  "REPAIR with hostAccess finds the master by an alternative name, or below another macvlan",
+  needsKind("macvlan"),
+  async (t) => {
+    const masters = {
+      "alternative name": `ip link property add dev ${MASTER} altname lower0`,
+      "another macvlan": `ip link add lower0 link ${MASTER} type macvlan
+        ip link set lower0 up`,
+    };
+    for (const [name, script] of Object.entries(masters)) {
+      await t.step(name, async () => {
+        using scene = new AccessScene("macvlan", { master: "lower0" });
+        const { host } = scene.hosts;
+        runIn(host, "sh", "-ec", script);
+        const { json: prevResult } = await scene.succeed("ADD");
+        const [link = ""] = scene.accessLinks;
+        runIn(host, "ip", "link", "del", link);
+        await scene.succeed("REPAIR", { prevResult });
+        assertEquals(scene.accessLinks, [link]);
+        await scene.succeed("CHECK", { prevResult });
+      });
+    }
+  },
+);
+
+rootTest(
   "REPAIR of ipvlan with hostAccess keeps the mode that ADD gave the master",
   needsKind("ipvlan"),
   async () => {
