@@ -25,18 +25,12 @@ export interface TracedLink {
   readonly previous: TracedLink | undefined;
 }
 
-/** Returns the last link that a packet passed; undefined without links. */
+/** Returns the last link that a packet passed; undefined without one. */
 export function findLastLink(
   trace: Pick<Trace, "packets" | "places" | "probe">,
   packet: PacketPath,
 ): TracedLink | undefined {
-  const arrival = findArrival(trace, packet);
-  const isSentFirst = packet.links[0]?.isSent === true;
-  const start = arrival !== undefined
-    ? pathOf(arrival)
-    : isSentFirst
-    ? trace.probe.from.netns.path
-    : undefined;
+  const start = findStart(trace, packet);
   let last: TracedLink | undefined;
   for (const { name, isSent } of packet.links) {
     const found = trace.places.flatMap((place) => {
@@ -47,41 +41,32 @@ export function findLastLink(
     const isSame = ({ place }: { place: Place }): boolean =>
       place.netns.path === from;
     const isCrossing = last?.isSent === true && !isSent;
-    // An answer crosses the veth pair of an unknown namespace as the packet did.
-    const back = isCrossing && last?.place === undefined &&
-        last?.previous === undefined
-      ? arrival?.previous
-      : undefined;
-    const isUnknown = last === undefined
-      ? arrival !== undefined && start === undefined
-      : last.place === undefined;
     const { place, link } = isCrossing && last?.link?.kind === "veth"
       ? found.find(({ link }) => isPeer(link, last?.link)) ?? {}
-      : back?.name === name && back.link?.kind === "veth"
-      ? back
-      : found.find(isSame) ?? (isUnknown ? {} : found[0] ?? {});
+      : found.find(isSame) ??
+        (last !== undefined && last.place === undefined ? {} : found[0] ?? {});
     last = { name, isSent, place, link, previous: last };
   }
   return last;
 }
 
 /**
- * Finds the link by which an earlier packet arrived, if this packet is the answer that
- * leaves by the same link; undefined if the packet is not an answer.
+ * Returns the path of the namespace in which a packet starts; undefined if it came in
+ * from elsewhere. An answer leaves by the link by which an earlier packet arrived.
  */
-function findArrival(
+function findStart(
   trace: Pick<Trace, "packets" | "places" | "probe">,
   packet: PacketPath,
-): TracedLink | undefined {
+): string | undefined {
   const [first] = packet.links;
   if (first?.isSent !== true) return undefined;
   const earlier = trace.packets.slice(0, trace.packets.indexOf(packet));
   for (const one of earlier) {
     const { name, isSent } = one.links.at(-1) ?? {};
     if (name !== first.name || isSent === true) continue;
-    return findLastLink(trace, one);
+    return pathOf(findLastLink(trace, one));
   }
-  return undefined;
+  return trace.probe.from.netns.path;
 }
 
 function pathOf(traced: TracedLink | undefined): string | undefined {
