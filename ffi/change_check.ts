@@ -1,14 +1,14 @@
 /**
- * A check before each change to the machine, for a process that runs many calls: a
- * call that was given up must not change what a later one has made.
+ * A check before each change to the machine. It is for a process that runs many
+ * calls: an abandoned call must not change what a later call created.
  *
  * @module
  */
 
-/** Throws if nothing may be changed any more. */
+/** Throws if the running work is no longer permitted to change anything. */
 export type ChangeCheck = () => void;
 
-/** Knows which check the running work has, as `AsyncLocalStorage` does. */
+/** Stores the check of the running work, like `AsyncLocalStorage`. */
 export interface CheckStorage {
   getStore(): ChangeCheck | undefined;
   run<T>(check: ChangeCheck | undefined, work: () => T): T;
@@ -16,7 +16,7 @@ export interface CheckStorage {
 
 let storage: CheckStorage | undefined;
 
-/** Enables checks, without which a process with a single call does. */
+/** Enables checks, which a process with a single call does not need. */
 export function enableChangeChecks(newStorage: CheckStorage): void {
   storage ??= newStorage;
 }
@@ -24,7 +24,7 @@ export function enableChangeChecks(newStorage: CheckStorage): void {
 /**
  * Runs work, and checks its changes if checks are enabled.
  *
- * @param check Undefined if the work may change everything
+ * @param check Undefined if the work is permitted to change everything
  */
 export function withChangeCheck<T>(
   check: ChangeCheck | undefined,
@@ -33,15 +33,17 @@ export function withChangeCheck<T>(
   return storage === undefined ? work() : storage.run(check, work);
 }
 
-/** Returns the check of the running work, for what others do on its behalf. */
+/**
+ * Returns the check of the running work, for code that runs elsewhere on its behalf.
+ */
 export function currentCheck(): ChangeCheck | undefined {
   return storage?.getStore();
 }
 
 /**
- * Called immediately before something is changed.
+ * Must be called immediately before each change.
  *
- * @throws {Error} What the check of the running work throws
+ * @throws {Error} The error of the running work's check
  */
 export function checkChange(): void {
   storage?.getStore()?.();

@@ -1,8 +1,8 @@
 /**
- * Waiting for many descriptors together, on another thread.
+ * Waits for many descriptors together, on another thread.
  *
- * Asynchronous, which stays right although the thread that waits is in no
- * particular namespace: epoll_wait(2) only looks at descriptors.
+ * This can be asynchronous, although the waiting thread is in no particular
+ * namespace, because epoll_wait(2) depends on descriptors only.
  *
  * @module
  */
@@ -20,15 +20,15 @@ const EPOLL_CLOEXEC = 0o2000000,
 export const EPOLLIN = 1, EPOLLOUT = 4;
 
 /**
- * Words of a `struct epoll_event`, which is packed on x86-64 only: the events,
- * then the data; its first word is the descriptor.
+ * Number of words of a `struct epoll_event`, which is packed on x86-64 only: the
+ * events, then the data, whose first word is the descriptor.
  *
  * Source: include/uapi/linux/eventpoll.h.
  */
 const EVENT_WORDS = Deno.build.arch === "x86_64" ? 3 : 4;
 const DATA_WORD = EVENT_WORDS - 2;
 
-/** Events of one epoll_wait(2). */
+/** Most events that an epoll_wait(2) returns. */
 const BATCH = 64;
 
 const SYMBOLS = {
@@ -42,11 +42,11 @@ const SYMBOLS = {
 /** An event of a descriptor. */
 export interface Event {
   readonly fd: number;
-  /** {@linkcode EPOLLIN}, {@linkcode EPOLLOUT} and others, added up. */
+  /** A sum of {@linkcode EPOLLIN}, {@linkcode EPOLLOUT} and further events. */
   readonly events: number;
 }
 
-/** A set of descriptors to wait for. An event is reported until it is handled. */
+/** A set of descriptors to wait for. Each event is reported until it is handled. */
 export class Epoll implements Disposable {
   readonly #fd = new Fd(libc.createEpoll(EPOLL_CLOEXEC));
   readonly #library = Deno.dlopen("libc.so.6", SYMBOLS);
@@ -74,7 +74,7 @@ export class Epoll implements Disposable {
     libc.controlEpoll(this.#fd.number, operation, { fd, event });
   }
 
-  /** Waits for events. After a signal, it may return without any. */
+  /** Waits for events. A signal can make it return no events. */
   async wait(): Promise<Event[]> {
     const words = new Uint32Array(EVENT_WORDS * BATCH);
     const bytes = new Uint8Array(words.buffer);
@@ -86,7 +86,7 @@ export class Epoll implements Disposable {
     }));
   }
 
-  /** Closes it. Nothing may wait any more. */
+  /** Closes the set. No wait may be running. */
   [Symbol.dispose](): void {
     this.#fd[Symbol.dispose]();
     this.#library.close();

@@ -66,7 +66,7 @@ export class SyscallError extends Error {
 
 /**
  * Reports whether `error` is a failed system call, including one that Deno made.
- * Other errors are mistakes of a program.
+ * Other errors are bugs.
  */
 export function isSystemError(error: unknown): boolean {
   return error instanceof SyscallError ||

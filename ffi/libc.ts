@@ -1,9 +1,9 @@
 /**
- * System calls, made by FFI to the C library: synchronous, apart from a few that
- * wait on other threads.
+ * System calls through the C library with FFI: synchronous, apart from a few calls
+ * that wait on other threads.
  *
- * `epoll.ts` and `socket/unix_stream.ts` open the library for themselves; nothing
- * else in `ffi/` does.
+ * `epoll.ts` and `socket/unix_stream.ts` open the library themselves; no other file
+ * in `ffi/` does.
  *
  * @module
  */

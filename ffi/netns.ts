@@ -17,7 +17,7 @@ import { endInWrongNetns, OWN_NETNS } from "./own_netns.ts";
 const CLONE_NEWNET = 0x40000000;
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
-/** The same. */
+/** Source: include/uapi/asm-generic/fcntl.h. */
 const O_PATH = 0o10000000;
 /** Source: include/uapi/asm-generic/errno-base.h. */
 const EINVAL = 22;
@@ -30,9 +30,9 @@ export type Sync<T> = T extends PromiseLike<unknown> ? never : T;
 /** A network namespace, kept alive by an open descriptor. */
 export class NetNs implements Disposable {
   readonly #fd: Fd;
-  /** The path it was opened from, for messages. */
+  /** The path that it was opened from, for messages. */
   readonly path: string;
-  /** Whether it is known to be the one that the thread is in by default. */
+  /** Whether it is known to be the thread's default namespace. */
   readonly isOwn: boolean;
 
   private constructor(fd: Fd, path: string) {
@@ -42,7 +42,8 @@ export class NetNs implements Disposable {
   }
 
   /**
-   * Opens a namespace by path. Other files fail only when they are entered.
+   * Opens a namespace by path. Files that are no namespace fail only when they are
+   * entered.
    *
    * @throws {SyscallError} ENOENT, EACCES, ... from open(2)
    */
@@ -52,9 +53,10 @@ export class NetNs implements Disposable {
   }
 
   /**
-   * Opens a namespace by a path that a container or another user controls, such as
-   * a descriptor or a mount of a process. Opens no other file: to open a device such
-   * as `/dev/watchdog` has effects. Costs 25 µs more than {@linkcode NetNs.open}.
+   * Opens a namespace by a path that a container or another user controls, such as a
+   * descriptor or a mount of a process. Opens no other file, because opening a device
+   * such as `/dev/watchdog` has effects. Takes 25 µs longer than {@linkcode
+   * NetNs.open}.
    *
    * @throws {SyscallError} As {@linkcode NetNs.open}; setns: EINVAL if the file is
    *   not a namespace
@@ -62,7 +64,7 @@ export class NetNs implements Disposable {
   static openUntrusted(path: string): NetNs {
     using found = new Fd(libc.open(path, O_PATH | O_CLOEXEC));
     const file = `/proc/thread-self/fd/${found.number}`;
-    // The kernel has all namespaces, and nothing else, on one device.
+    // All namespaces, and no other files, are on the same device.
     if (Deno.statSync(file).dev !== Deno.statSync(OWN_NETNS).dev) {
       throw new SyscallError("setns", EINVAL);
     }
@@ -75,8 +77,8 @@ export class NetNs implements Disposable {
   }
 
   /**
-   * Creates a namespace. It lives until it is disposed of, or longer while a
-   * process or a mount holds it.
+   * Creates a namespace. It exists until it is disposed of, or longer while a process
+   * or a mount holds it.
    *
    * @throws {SyscallError} EPERM without CAP_SYS_ADMIN
    */
@@ -134,7 +136,7 @@ export function unbindNetNs(path: string): void {
  * namespace. If the thread cannot return afterwards, the process ends.
  *
  * @throws {SyscallError} EINVAL if `netns` is not a network namespace; EPERM, before
- *   the thread has left its own
+ * the thread has left its own namespace
  */
 export function inNetns<T>(netns: NetNs, work: () => Sync<T>): T {
   if (netns.isOwn && entered === undefined) return work();
@@ -149,7 +151,7 @@ export function inNetns<T>(netns: NetNs, work: () => Sync<T>): T {
   }
 }
 
-/** The namespace that the thread is in by default. Opened once, never closed. */
+/** The thread's default namespace. Opened once, never closed. */
 let own: NetNs | undefined;
 /** The namespace that `inNetns()` has moved the thread to. */
 let entered: NetNs | undefined;
@@ -160,8 +162,8 @@ function currentFd(): number {
 }
 
 /**
- * Opens the namespace that the thread is in by default, and enters it: root of another
- * user namespace can leave the machine's network namespace, but cannot return.
+ * Opens and enters the thread's default namespace, because root in a different user
+ * namespace can leave the machine's network namespace, but cannot return.
  *
  * @throws {SyscallError} EPERM if the thread could not return
  */
@@ -177,8 +179,8 @@ function openOwn(): NetNs {
 }
 
 /**
- * Moves the thread back. If setns(2) refuses, the process ends: the thread may have
- * lost its capabilities, or the kernel has no memory.
+ * Moves the thread back. If setns(2) refuses, the process ends: the thread might have
+ * lost its capabilities, or the kernel might have no memory.
  */
 function returnTo(fd: number): void {
   try {
@@ -189,9 +191,9 @@ function returnTo(fd: number): void {
 }
 
 /**
- * Reports whether an error means that the namespace no longer exists: its path
- * was deleted, its process has exited, (after a reboot) only the plain file
- * on which it was mounted is left, or its descriptor in a process is a socket by now.
+ * Reports whether an error means that the namespace no longer exists: its path was
+ * deleted, its process has exited, only the plain file on which it was mounted is
+ * left after a reboot, or its descriptor in a process now refers to a socket.
  */
 export function isMissingNetns(error: unknown): boolean {
   return error instanceof SyscallError &&

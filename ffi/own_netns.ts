@@ -1,5 +1,5 @@
 /**
- * The network namespace of a thread: its path, and the end of a process whose thread
+ * The network namespace of a thread: its path, and the exit of a process whose thread
  * cannot return to it.
  *
  * @module
@@ -7,7 +7,7 @@
 
 /**
  * Path of the namespace that the calling thread is in. `/proc/self` would be the main
- * thread's, but test runners and workers run this code on other threads.
+ * thread's namespace, but test runners and workers run this code on other threads.
  */
 export const OWN_NETNS = "/proc/thread-self/ns/net";
 
@@ -25,8 +25,8 @@ export class WrongNetnsError extends Error {
 }
 
 /**
- * Without what a trace has it do before: spans, for one, would be posted from the
- * wrong namespace.
+ * The exit function without a trace's wrapper, which would, for example, send spans
+ * from the wrong namespace.
  */
 const exit = Deno.exit;
 
@@ -47,8 +47,8 @@ export function onWrongNetns(how: typeof report): void {
 }
 
 /**
- * Ends this process immediately: anything that it did next, such as a rollback, would
- * happen in the wrong namespace.
+ * Ends this process immediately, because any further step, such as a rollback, would
+ * run in the wrong namespace.
  *
  * @param cause The error of setns(2)
  */
@@ -60,6 +60,6 @@ export function endInWrongNetns(cause: unknown): never {
   } finally {
     exit(status);
   }
-  // The exit of a worker returns.
+  // In a worker, exit returns.
   throw error;
 }

@@ -1,7 +1,7 @@
 /**
- * The kernel's own account of packets: the links that they pass, and the function
- * that ends one, with its reason. It covers all namespaces, and what no rule
- * decides: reverse path filtering, ports of bridges, queues, routes.
+ * The kernel's trace events about packets: the links through which a packet passes,
+ * and the function that drops it, with the reason. The events cover all namespaces,
+ * and also drops outside rules: reverse path filtering, bridge ports, queues, routes.
  *
  * Source: include/trace/events/net.h, skb.h.
  *
@@ -12,23 +12,26 @@ import { isErrno, isSystemError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
 import * as libc from "./libc.ts";
 
-/** The end of a packet that was not delivered. */
+/** The drop of a packet. */
 export interface PacketEnd {
   /** The kernel's function, such as `ip_rcv_finish_core`. */
   readonly location: string;
-  /** Such as `IP_RPFILTER`; undefined before Linux 5.17. */
+  /** The kernel's drop reason, such as `IP_RPFILTER`; undefined before Linux 5.17. */
   readonly reason: string | undefined;
 }
 
-/** What happened to a packet, in order. */
+/** The events of a packet, in order. */
 export interface PacketPath {
-  /** Number of its protocol: 0x0806 for ARP; 0 if it is not known. */
+  /** Number of its protocol: 0x0806 for ARP; 0 if it is unknown. */
   readonly type: number;
   /** Its length without the link's header. */
   readonly length: number;
-  /** The mark after which this thread sent it; undefined if another one did. */
+  /**
+   * The mark after which this thread sent it; undefined if a different thread sent
+   * it.
+   */
   readonly mark: string | undefined;
-  /** The links that it left or entered by. */
+  /** The links through which it left or arrived. */
   readonly links: readonly {
     readonly isSent: boolean;
     readonly name: string;
@@ -37,26 +40,28 @@ export interface PacketPath {
   readonly end: PacketEnd | undefined;
 }
 
-/** What distinguishes the packets to record from others. */
+/** Properties of the packets to record. */
 export interface PacketFilter {
   /** Lengths without the link's header. */
   readonly lengths: readonly number[];
 }
 
 const PREFIX = "cni-probe-";
-/** Length of an Ethernet header, and of a VLAN's tag. */
+/**
+ * Lengths of the possible link headers: none, Ethernet, and Ethernet with a VLAN tag.
+ */
 const ETHERNET_BYTES = 14, LINK_HEADERS = [0, ETHERNET_BYTES, 18];
-/** Kilobytes of memory for each CPU. */
+/** Size of the trace buffer of each CPU, in KiB. */
 const BUFFER_KILOBYTES = 64;
 const EVENTS = ["net/net_dev_queue", "net/netif_receive_skb"] as const;
 const END_EVENT = "skb/kfree_skb";
 /**
- * Each commit of a rule ends thousands of messages of netlink, which have no protocol.
- * They would push the packets out of the memory.
+ * Each commit of a rule frees thousands of netlink messages, which have no protocol.
+ * They would push the packets out of the buffer.
  */
 const IS_PACKET = "protocol!=0";
 
-/** A recording. Dispose of it to end it. */
+/** A recording. Dispose of it to stop recording. */
 export class PacketEvents implements Disposable {
   readonly #stack: DisposableStack;
   readonly #path: string;
@@ -73,9 +78,9 @@ export class PacketEvents implements Disposable {
   }
 
   /**
-   * Begins to record.
+   * Starts recording.
    *
-   * @returns Undefined if the kernel has no such events, or denies them
+   * @returns Undefined if the kernel lacks these events, or denies access to them
    */
   static open(filter: PacketFilter): PacketEvents | undefined {
     using stack = new DisposableStack();
@@ -87,7 +92,7 @@ export class PacketEvents implements Disposable {
       removeLeft(root);
       Deno.mkdirSync(path);
       stack.defer(() => remove(path));
-      // An instance with an open file cannot be removed: it is in use.
+      // An instance with an open file is in use, and cannot be removed.
       const flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
       stack.use(new Fd(libc.open(`${path}/trace_pipe`, flags)));
       const write = (file: string, text: string): void =>
@@ -110,7 +115,7 @@ export class PacketEvents implements Disposable {
     return new PacketEvents(path, filter, stack.move());
   }
 
-  /** Marks what this thread sends next. */
+  /** Marks the packets that this thread sends next. */
   mark(mark: string): void {
     Deno.writeTextFileSync(`${this.#path}/trace_marker`, mark, {
       create: false,
@@ -118,7 +123,7 @@ export class PacketEvents implements Disposable {
     });
   }
 
-  /** Returns the packets since the beginning. */
+  /** Returns the packets since the start of the recording. */
   read(): PacketPath[] {
     return parsePackets(
       Deno.readTextFileSync(`${this.#path}/trace`),
@@ -127,13 +132,13 @@ export class PacketEvents implements Disposable {
     );
   }
 
-  /** Ends the recording, and frees its memory. */
+  /** Stops the recording, and frees its memory. */
   [Symbol.dispose](): void {
     this.#stack[Symbol.dispose]();
   }
 }
 
-/** Removes recordings of processes that were killed. */
+/** Removes recordings of killed processes. */
 export function removeLeftRecordings(): void {
   using stack = new DisposableStack();
   const root = openRoot(stack);
@@ -159,16 +164,16 @@ function removeLeft(root: string): void {
   }
 }
 
-/** Removes a recording, unless another process uses it, or has removed it. */
+/** Removes a recording, unless another process uses it or has removed it. */
 function remove(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // Another process uses it, or was faster.
+    // Another process uses it, or has just removed it.
   }
 }
 
-/** Returns the ID of this thread, which sends. */
+/** Returns the ID of this thread, which sends the packets. */
 function threadId(): number {
   return Number(Deno.readLinkSync("/proc/thread-self").split("/").at(-1));
 }
@@ -177,9 +182,9 @@ const LINE =
   /-(\d+\s+\[\d+\]).*? ([\d.]+): (\w+): (?:dev=(\S+) )?.*?skbaddr=(\S+)(.*)$/;
 const MARK = /-(\d+)\s+\[\d+\].*: tracing_mark_write: (\S+)/;
 /**
- * A packet ends right after its last event, in seconds, on the same CPU in the same
- * context. Else its address is that of another one: the kernel does not report what it
- * delivers.
+ * The longest time between a packet's last event and its drop, in seconds, on the
+ * same CPU in the same context. After that, the address belongs to a different
+ * packet, because the kernel does not report deliveries.
  */
 const END_SECONDS = 0.001;
 
@@ -189,7 +194,7 @@ interface Parsing {
   readonly length: number;
   readonly mark: string | undefined;
   seconds: number;
-  /** The thread, and its CPU. */
+  /** The thread and its CPU. */
   context: string;
   type: number;
   end: PacketEnd | undefined;
@@ -237,7 +242,7 @@ export function parsePackets(
         Number(length) === one + header
       )
     ) ?? Number(length) - (isSent ? ETHERNET_BYTES : 0);
-    // Nobody forwards a packet by the link that it came by.
+    // A packet is never forwarded through the link on which it arrived.
     const last = known?.links.at(-1);
     const isOther = isSent && last?.isSent === false && last.name === name;
     if (known?.length === size && !isOther) {

@@ -1,8 +1,8 @@
 /**
- * Reports what is removed from a namespace: rules of nftables, links, addresses,
- * routes, queueing disciplines, ports of bridges, forwarding and proxy neighbours; and
- * that firewalld starts, whose zones then contain no container's address. The kernel
- * does not report rules of iptables-legacy.
+ * Reports removals from a namespace: of nftables rules, links, addresses, routes,
+ * queueing disciplines, bridge ports, forwarding and proxy neighbours. Also reports
+ * starts of firewalld, whose zones then contain no container addresses. The kernel
+ * does not report changes of iptables-legacy rules.
  *
  * @module
  */
@@ -36,7 +36,7 @@ const NFTABLES_GROUP = 7;
  * and routes of IPv4 and IPv6, and their parameters.
  */
 const ROUTE_GROUPS = [1, 4, 5, 7, 9, 11, 24, 25];
-/** What has changed in the report of a link that is new here: everything. */
+/** The change mask in the report of a new link: all flags. */
 const ALL_FLAGS = 0xffff_ffff;
 /** Source: include/uapi/linux/netconf.h `NETCONFA_IFINDEX_ALL`. */
 const ALL_LINKS = -1;
@@ -79,33 +79,42 @@ const parameters = message(
 /** Source: firewalld src/firewall/core/nftables.py `TABLE_NAME`. */
 export const FIREWALLD_TABLE = "firewalld";
 
-/** What was removed. */
+/** The reported removals. */
 export interface Removals {
   /**
-   * Whether a rule, or what belongs to rules, was removed, firewalld has started, or
-   * some removals are lost.
+   * Whether a rule or an object that rules use was removed, firewalld has started, or
+   * notifications were lost.
    */
   readonly areRules: boolean;
   /** Whether forwarding was turned off for all links. */
   readonly isForwarding: boolean;
   /**
-   * Links that were taken down or out of a bridge, or lost an address, a route, a
-   * queue, forwarding or answers for neighbours. They may be deleted since.
+   * Links that were set down, were removed from a bridge, or lost an address, a
+   * route, a qdisc, forwarding or proxy neighbours. They might have been deleted in
+   * the meantime.
    */
   readonly ifindexes: ReadonlySet<number>;
-  /** Names of deleted links. Those of veth pairs are left out: their container's end is gone, too. */
+  /**
+   * Names of deleted links, except veth links, whose end in the container is deleted
+   * as well.
+   */
   readonly deleted: ReadonlySet<string>;
 }
 
-/** Tells which removals of rules count. */
+/** Selects which removals of rules are reported. */
 export interface RulesOfInterest {
-  /** By the process: its name of at most 15 bytes, and its ID. */
+  /**
+   * Reports whether to ignore a process, by its name of at most 15 bytes and its ID.
+   */
   readonly isIgnored: (name: string, processId: number) => boolean;
-  /** By the table, and the chain or set in it; undefined for the whole table. */
+  /**
+   * Reports whether rules are of interest, by their table, and the chain or set in
+   * it; undefined for the whole table.
+   */
   readonly isTheirs: (table: string, part: string | undefined) => boolean;
 }
 
-/** Hears of removals until disposal. */
+/** Reports removals until disposal. */
 export class RemovalWatch implements Disposable {
   readonly #nftables: NetlinkSocket;
   readonly #routes: NetlinkSocket;
@@ -124,7 +133,7 @@ export class RemovalWatch implements Disposable {
   }
 
   /**
-   * Begins to listen.
+   * Starts listening.
    *
    * @throws {SyscallError} If the kernel has no nftables, or the namespace cannot be
    *   entered
@@ -138,12 +147,15 @@ export class RemovalWatch implements Disposable {
     return new RemovalWatch([nftables, routes], stack.move(), rules);
   }
 
-  /** Its descriptors: there may be removals when one is readable. */
+  /**
+   * Its descriptors. When a descriptor is readable, {@linkcode take} might return
+   * removals.
+   */
   get descriptors(): number[] {
     return [this.#nftables.descriptor, this.#routes.descriptor];
   }
 
-  /** Takes what was removed since the last time; undefined for nothing. */
+  /** Returns the removals since the last call; undefined if there are none. */
   take(): Removals | undefined {
     const areRules = this.#takeRules();
     const routes = this.#takeRoutes();
@@ -161,7 +173,7 @@ export class RemovalWatch implements Disposable {
     let areRules = areSomeLost;
     for (const one of messages) {
       this.#hasRemovedRules ||= this.#isRemovalOfTheirs(one);
-      // A commit follows its changes, and names its process.
+      // A commit notification follows its changes, and contains its process.
       for (const { attributes } of decodeAnswers([one], committed)) {
         const { processName = "", processId = 0 } = attributes;
         const isIgnored = this.#rules.isIgnored(processName, processId);
@@ -200,7 +212,7 @@ export class RemovalWatch implements Disposable {
     const { messages, areSomeLost } = receiveAll(this.#routes);
     const turnedOff = listTurnedOff(messages);
     const isForwarding = turnedOff.includes(ALL_LINKS);
-    // It is then off for each link, which says no more.
+    // Forwarding is then also off for each link, so these reports are redundant.
     const links = isForwarding ? [] : turnedOff;
     return {
       areRules: areSomeLost,
@@ -210,13 +222,13 @@ export class RemovalWatch implements Disposable {
     };
   }
 
-  /** Ends it. */
+  /** Stops listening. */
   [Symbol.dispose](): void {
     this.#stack[Symbol.dispose]();
   }
 }
 
-/** Receives what has arrived; some may be lost. */
+/** Receives the notifications that have arrived; some might be lost. */
 function receiveAll(
   socket: NetlinkSocket,
 ): { messages: RawMessage[]; areSomeLost: boolean } {
@@ -255,8 +267,8 @@ function listLinks(messages: readonly RawMessage[]): number[] {
 }
 
 /**
- * Lists the links of which a parameter was turned off. The report of a new link has
- * all parameters.
+ * Lists the links for which a parameter was turned off. The report of a new link
+ * contains all parameters.
  *
  * Source: net/ipv4/devinet.c `inet_netconf_fill_devconf()`.
  */

@@ -1,8 +1,8 @@
 /**
  * Kernel parameters under /proc/sys, of the calling thread's namespace.
  *
- * Keys have slashes, as in `net/ipv4/conf/eth0.100/forwarding`, because
- * interface names may contain dots.
+ * Keys contain slashes, as in `net/ipv4/conf/eth0.100/forwarding`, because interface
+ * names can contain dots.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { checkChange } from "./change_check.ts";
 import { isSystemError } from "./errno.ts";
 
 const ROOT = "/proc/sys/";
-/** The kernel returns a parameter in one piece of at most a page. */
+/** The kernel returns a parameter as a whole, in at most a page. */
 const PAGE_BYTES = 4096;
 const decoder = new TextDecoder();
 
@@ -38,7 +38,7 @@ export function writeSysctl(key: string, value: string): void {
 }
 
 /**
- * Writes a parameter if possible: the kernel might not have it, as without IPv6,
+ * Writes a parameter if possible: the kernel might lack it, for example without IPv6,
  * and /proc/sys might be read-only.
  */
 export function tryWriteSysctl(key: string, value: string): void {
@@ -84,8 +84,8 @@ export function listSysctls(directory: string): string[] {
 }
 
 /**
- * Reports whether a parameter can be read. Some can only be written, such as
- * `net/ipv4/route/flush`.
+ * Reports whether a parameter can be read. Some parameters, such as
+ * `net/ipv4/route/flush`, can only be written.
  *
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */

@@ -1,5 +1,5 @@
 /**
- * Containers with a user namespace of their own.
+ * Containers with their own user namespace.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export async function startUserNamespace(): Promise<
     stdout: "piped",
   }).spawn();
   const writer = child.stdin.getWriter();
-  // Output shows that the process is inside.
+  // The output shows that the process is inside.
   await writer.write(new TextEncoder().encode("here"));
   const reader = child.stdout.getReader();
   await reader.read();

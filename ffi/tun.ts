@@ -25,13 +25,16 @@ const ifreqFlags = struct({ flags: u16 });
 
 /** A tap device to create. */
 export interface NewTap {
-  /** 1 to 15 bytes. */
+  /** The device's name, 1 to 15 bytes. */
   readonly name: string;
-  /** Whether a program may open several queues. */
+  /** Whether a program can open several queues. */
   readonly isMultiQueue: boolean;
-  /** ID of the user who may open it without CAP_NET_ADMIN; undefined for any. */
+  /**
+   * ID of the user that is permitted to open it without CAP_NET_ADMIN; undefined for
+   * any user.
+   */
   readonly owner?: number | undefined;
-  /** ID of the group that may; undefined for any. */
+  /** ID of the group that is permitted to open it; undefined for any group. */
   readonly group?: number | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The policies of IPsec of one namespace.
+ * The IPsec policies of a namespace.
  *
  * Source: include/uapi/linux/xfrm.h.
  *
@@ -38,7 +38,10 @@ interface Words {
   readonly fourth?: number;
 }
 
-/** Source: `struct xfrm_selector`, whose addresses are aligned as 32 bits are. */
+/**
+ * Source: `struct xfrm_selector`, whose addresses have the alignment of 32-bit
+ * integers.
+ */
 const selector = struct({
   destination: address,
   source: address,
@@ -94,23 +97,23 @@ const getPolicy = message(
   attributeSet({}),
 );
 
-/** A policy of IPsec. */
+/** An IPsec policy. */
 export interface XfrmPolicy {
   readonly direction: (typeof DIRECTIONS)[number];
   /** Whether it drops packets. */
   readonly isBlock: boolean;
-  /** Whether it passes packets of IPsec only. */
+  /** Whether it requires IPsec. */
   readonly isProtected: boolean;
-  /** Lower numbers come first. */
+  /** The priority; lower priorities come first. */
   readonly priority: number;
   readonly source: Cidr;
   readonly destination: Cidr;
-  /** Whether it is only about some packets of these addresses. */
+  /** Whether it applies only to some packets of these addresses. */
   readonly isNarrow: boolean;
 }
 
 /**
- * Lists the policies of a namespace, except policies of sockets.
+ * Lists the policies of a namespace, except socket policies.
  *
  * @throws {SyscallError} EPROTONOSUPPORT if the kernel has no IPsec, EPERM
  *   without CAP_NET_ADMIN

@@ -79,7 +79,7 @@ export const getConnections = message(
   connectionAttributes,
 );
 
-/** Deletes a connection, or all if it names none. */
+/** Deletes a connection, or all connections if it names none. */
 export const delConnection = message(
   "IPCTNL_MSG_CT_DELETE",
   SUBSYSTEM | 2,

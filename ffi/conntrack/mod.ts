@@ -35,9 +35,9 @@ export interface Direction {
 export interface TrackedConnection {
   /** The IP protocol's number. */
   readonly protocol: number;
-  /** As the first packet was, before NAT. */
+  /** Addresses and ports of the first packet, before NAT. */
   readonly original: Direction;
-  /** As answers are, before NAT is undone. */
+  /** Addresses and ports of reply packets, before NAT is undone. */
   readonly reply: Direction;
   /** Identifies the connection to the kernel. */
   readonly id: number | undefined;
@@ -45,8 +45,8 @@ export interface TrackedConnection {
 }
 
 /**
- * Which connections to list. Old kernels ignore it and list more, so callers
- * must compare themselves.
+ * Which connections to list. Old kernels ignore the filter and list more connections,
+ * so callers must compare as well.
  */
 export interface ConnectionFilter {
   /** Both families if undefined. */
@@ -55,11 +55,11 @@ export interface ConnectionFilter {
   readonly protocol?: number | undefined;
   /** The original destination's port. The kernel needs the protocol for it. */
   readonly destinationPort?: number | undefined;
-  /** Whether to list only those with a destination that NAT has changed. */
+  /** Whether to list only connections whose destination NAT has changed. */
   readonly isDestinationChanged?: boolean | undefined;
 }
 
-/** One socket to connection tracking, in the namespace where it was opened. */
+/** A connection tracking socket, in the namespace where it was opened. */
 export class Conntrack implements Disposable {
   readonly #socket: NetlinkSocket;
 
@@ -82,11 +82,11 @@ export class Conntrack implements Disposable {
    * Lists connections. Connections that begin or end during the dump might be
    * missing.
    *
-   * @param isMeant Reports whether to return a connection, which otherwise is
-   * dropped as it arrives: a node may track hundreds of thousands. All if
-   * undefined
-   * @throws {NetlinkError} EINVAL or EOPNOTSUPP if the kernel has no
-   * connection tracking by netlink
+   * @param isMeant Reports whether to return a connection; all are returned if
+   * undefined. Other connections are dropped as they arrive, because a node can track
+   * hundreds of thousands
+   * @throws {NetlinkError} EINVAL or EOPNOTSUPP if the kernel does not support
+   * connection tracking over netlink
    */
   list(
     { family, protocol, destinationPort, isDestinationChanged }:
@@ -124,9 +124,9 @@ export class Conntrack implements Disposable {
   /**
    * Finds the connection of a packet.
    *
-   * @param packet Its addresses, and its ports or the identifier of its echo
-   * request as the source's port
-   * @returns Undefined if it is not tracked
+   * @param packet Its addresses and ports. For an echo request, the source port is
+   * its identifier
+   * @returns Undefined if the connection is not tracked
    * @throws {NetlinkError} EINVAL or EOPNOTSUPP as {@linkcode list}
    */
   find(
@@ -163,8 +163,8 @@ export class Conntrack implements Disposable {
   /**
    * Deletes connections.
    *
-   * @returns What the kernel refuses, in order; ENOENT for a connection that
-   * has ended. Undefined for a connection that is deleted
+   * @returns The kernel's refusals, in order: ENOENT for a connection that has ended,
+   * undefined for a deleted connection
    */
   delete(
     connections: readonly TrackedConnection[],

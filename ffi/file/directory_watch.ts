@@ -1,10 +1,9 @@
 /**
- * What changes in directories, by inotify(7): a process that stays need not read a
- * directory again that nobody has changed.
+ * Watches directories with inotify(7), so that a long-running process need not read
+ * an unchanged directory again.
  *
- * The kernel records each change before the system call that makes it returns. So
- * whoever holds a lock that all writers take knows of every change that was made
- * before.
+ * The kernel records each change before the system call that makes it returns. A
+ * caller that holds a lock that all writers take therefore sees every earlier change.
  *
  * @module
  */
@@ -33,14 +32,14 @@ const IS_LOST = IN_UNMOUNT | IN_Q_OVERFLOW | IN_IGNORED;
 /** A name follows, with a NUL at least. Source: `struct inotify_event`. */
 const eventHeader = struct({ watch: i32, mask: u32, cookie: u32, length: u32 });
 
-/** Room for some 500 events; the rest comes with the next read(2). */
+/** Room for about 500 events; the next read(2) returns the rest. */
 const BUFFER_BYTES = 16 * 1024;
 
-/** Where the type is in `struct statfs`. Source: asm-generic/statfs.h. */
+/** Size of `struct statfs`. Source: asm-generic/statfs.h. */
 const STATFS_BYTES = 120;
 /**
- * File systems that only this machine changes: of others, the kernel knows its own
- * changes only.
+ * File systems that only this machine changes. On network file systems, the kernel
+ * reports only the changes of this machine.
  *
  * Source: include/uapi/linux/magic.h; OpenZFS.
  */
@@ -56,7 +55,7 @@ const LOCAL_TYPES: readonly number[] = [
   0xca45_1a4e, // bcachefs
 ];
 
-/** The names that have changed, and whether there is a file of that name now. */
+/** The names that have changed, and whether a file with that name now exists. */
 export type NameChanges = ReadonlyMap<string, boolean>;
 
 /** A directory that is watched until disposal. */
@@ -72,9 +71,10 @@ export class DirectoryWatch implements Disposable {
   }
 
   /**
-   * Takes the changes since the last call, or since the watch began.
+   * Returns the changes since the last call, or since the watch began.
    *
-   * @returns Undefined if some may be missing; then all later ones are, too
+   * @returns Undefined if changes might be missing; then all later calls return
+   * undefined
    */
   takeChanges(): NameChanges | undefined {
     this.#receive();
@@ -96,7 +96,7 @@ export class DirectoryWatch implements Disposable {
   }
 }
 
-/** Directories that are watched by one descriptor. */
+/** Directories that a single descriptor watches. */
 export class DirectoryWatches implements Disposable {
   readonly #fd: Fd;
   readonly #watches = new Map<number, DirectoryWatch>();
@@ -105,7 +105,7 @@ export class DirectoryWatches implements Disposable {
   /**
    * Opens the descriptor.
    *
-   * @throws {SyscallError} EMFILE if the user has too many
+   * @throws {SyscallError} EMFILE if the user has too many inotify descriptors
    */
   constructor() {
     this.#fd = new Fd(libc.createInotify(IN_NONBLOCK | IN_CLOEXEC));
@@ -114,8 +114,8 @@ export class DirectoryWatches implements Disposable {
   /**
    * Watches a directory, which must not be watched already.
    *
-   * @returns Undefined if it cannot be watched: the user watches too many, or
-   *   other machines may change it
+   * @returns Undefined if the directory cannot be watched: the user has too many
+   * watches, or other machines can change the directory
    */
   watch(path: string): DirectoryWatch | undefined {
     try {
@@ -138,7 +138,7 @@ export class DirectoryWatches implements Disposable {
     try {
       libc.removeWatch(this.#fd.number, number);
     } catch (error) {
-      // The kernel has ended it itself, because the directory is gone.
+      // The kernel has removed the watch, because the directory was deleted.
       if (!isErrno(error, "EINVAL")) throw error;
     }
   }

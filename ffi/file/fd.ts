@@ -32,8 +32,8 @@ export class Fd implements Disposable {
   }
 
   /**
-   * Closes the descriptor on another thread, if the kernel takes long to close it; a
-   * second call does nothing.
+   * Closes the descriptor on another thread, if closing it takes long in the kernel;
+   * a second call does nothing.
    */
   closeInBackground(): PromiseLike<unknown> | undefined {
     const fd = this.#release();

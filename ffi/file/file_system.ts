@@ -1,5 +1,5 @@
 /**
- * File systems: what is free in them, and how they are mounted.
+ * File systems: their free space, and how they are mounted.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { viewOf } from "../../net/bytes.ts";
 import * as libc from "../libc.ts";
 
 /**
- * A `struct statfs` of 64-bit machines: its size, and where its fields are.
+ * The size of `struct statfs` on 64-bit machines, and the offsets of its fields.
  *
  * Source: include/uapi/asm-generic/statfs.h.
  */
@@ -25,23 +25,23 @@ const Layout = {
 /** Source: include/linux/statfs.h. */
 const ST_RDONLY = 1n, ST_NOEXEC = 8n;
 
-/** Most links on a path. Source: linux/namei.h `MAXSYMLINKS`. */
+/** The most links on a path. Source: linux/namei.h `MAXSYMLINKS`. */
 export const MAX_LINKS = 40;
 
 /** The file system of a path. */
 export interface FileSystem {
-  /** Its size in bytes. */
+  /** The file system's size in bytes. */
   readonly size: number;
-  /** Space that root may still fill, in bytes. */
+  /** Space that root can still fill, in bytes. */
   readonly free: number;
-  /** Space that other users may still fill, in bytes. */
+  /** Space that other users can still fill, in bytes. */
   readonly available: number;
-  /** How many files it may have; 0 if it has no limit. */
+  /** How many files it can contain; 0 if it has no limit. */
   readonly files: number;
-  /** How many more files it can hold. */
+  /** How many more files it can contain. */
   readonly freeFiles: number;
   readonly isReadOnly: boolean;
-  /** Whether programs on it cannot be executed (noexec). */
+  /** Whether programs on it cannot be executed (`noexec`). */
   readonly isNoExec: boolean;
 }
 
@@ -73,7 +73,7 @@ export function readFileSystem(path: string): FileSystem {
 const W_OK = 2, X_OK = 1;
 
 /**
- * Checks that this process may create files in a directory.
+ * Checks that this process can create files in a directory.
  *
  * @throws {SyscallError} ENOENT, ENOTDIR, EACCES, EROFS
  */
@@ -83,9 +83,9 @@ export function checkWritable(directory: string): void {
 
 /** A mounted file system. */
 export interface Mount {
-  /** Where it is mounted. */
+  /** The mount point. */
   readonly target: string;
-  /** Such as `ext4` and `tmpfs`. */
+  /** The file system's type, such as `ext4` or `tmpfs`. */
   readonly type: string;
 }
 
@@ -94,7 +94,7 @@ export interface Mount {
  *
  * Source: proc_pid_mountinfo(5).
  *
- * @param path Absolute, without links
+ * @param path Absolute, without symbolic links
  * @param text The content of mountinfo
  */
 export function findMount(path: string, text: string): Mount | undefined {
@@ -106,7 +106,7 @@ export function findMount(path: string, text: string): Mount | undefined {
   }).filter(({ target }) =>
     target === "/" || path === target || path.startsWith(`${target}/`)
   );
-  // The last one of several at the same place is seen.
+  // The last of several mounts at a mount point hides the earlier mounts.
   return mounts.reduce<Mount | undefined>(
     (best, one) =>
       best === undefined || one.target.length >= best.target.length
@@ -116,7 +116,7 @@ export function findMount(path: string, text: string): Mount | undefined {
   );
 }
 
-/** Blanks and the like are octal numbers. */
+/** In mountinfo, blanks and similar characters are octal escapes. */
 function unescape(text: string): string {
   return text.replace(
     /\\(\d{3})/g,

@@ -1,9 +1,10 @@
 /**
- * Writes files at paths that users give. Another user may own a directory on the path, or
- * may write to it, and put a link in place that leads to a file of root.
+ * Writes files at paths that users specify. Another user might own a directory on the
+ * path or be able to write to it, and could place a symbolic link to a file of root
+ * there.
  *
- * No such link is followed, neither an existing one nor one that appears during
- * the walk: the path is walked by descriptors of its directories.
+ * Such a link is never followed, even if it appears during the walk: the path is
+ * walked with descriptors of its directories.
  *
  * @module
  */
@@ -20,11 +21,11 @@ const O_EXCL = 0o200, O_PATH = 0o10000000;
 const NEW_MODE = 0o644;
 
 /**
- * Replaces a file completely or not at all, or creates it, readable by all. An existing
- * file of this user keeps its mode. A pipe or a device is written to.
+ * Replaces a file atomically, or creates it, readable by all. An existing file of
+ * this user keeps its mode. A pipe or a device is written to.
  *
- * @throws {Error} If the path has a link that another user may have put there, and errors
- *   of the file system
+ * @throws {Error} If the path contains a link that another user can have placed
+ * there, and errors of the file system
  */
 export function replaceGivenFile(path: string, bytes: Uint8Array): void {
   using place = locate(path);
@@ -52,7 +53,8 @@ function writeNew(path: string, bytes: Uint8Array, mode: number): void {
   let left = bytes;
   while (left.length > 0) left = left.subarray(file.writeSync(left));
   Deno.chmodSync(pathOf(fd), mode);
-  // Before the rename, or a crash could leave an empty file under the final name.
+  // This precedes the rename: otherwise, a crash could leave an empty file under the
+  // final name.
   file.syncSync();
 }
 
@@ -75,7 +77,7 @@ class Place implements Disposable {
   }
 }
 
-/** Walks a path to its last part, which is no link. */
+/** Walks a path to its last component, which is no link. */
 function locate(path: string): Place {
   const trusted = [0, Deno.uid(), Deno.statSync("/").uid];
   const parts = split(path.startsWith("/") ? path : `${Deno.cwd()}/${path}`);
@@ -123,14 +125,14 @@ function isTrusted(
   return trusted.includes(link.uid) || trusted.includes(uid) && !isShared;
 }
 
-/** Opens a file that is no link. */
+/** Opens a file that is not a link. */
 function openThere(path: string, flags: number): Fd {
   if (path.includes("\0")) throw new Error("the path has a NUL");
   const all = flags | O_NOFOLLOW | O_CLOEXEC;
   return new Fd(libc.open(path, all, "open", 0o600));
 }
 
-/** Returns a path that leads to the open file itself, whatever its name is now. */
+/** Returns a path that leads to the open file itself, even after a rename. */
 function pathOf(fd: Fd): string {
   return `/proc/self/fd/${fd.number}`;
 }

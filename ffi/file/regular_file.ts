@@ -1,5 +1,5 @@
 /**
- * Opens files that another program may have replaced by a link or a pipe.
+ * Opens files that another program could have replaced by a link or a pipe.
  *
  * @module
  */
@@ -10,9 +10,12 @@ import * as libc from "../libc.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_APPEND = 0o2000, O_NONBLOCK = 0o4000;
-/** Flags of open(2). Source: the same. */
+/** Flags of open(2). Source: include/uapi/asm-generic/fcntl.h. */
 export const O_WRONLY = 1, O_CREAT = 0o100, O_CLOEXEC = 0o2000000;
-/** Does not follow a link. Source: the same, and arch/arm64/include/uapi/asm/fcntl.h. */
+/**
+ * Does not follow a link. Source: asm-generic/fcntl.h,
+ * arch/arm64/include/uapi/asm/fcntl.h.
+ */
 export const O_NOFOLLOW: number = Deno.build.arch === "aarch64"
   ? 0o100000
   : 0o400000;
@@ -21,15 +24,14 @@ export const O_NOFOLLOW: number = Deno.build.arch === "aarch64"
 const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
 
 /**
- * Opens a regular file to append to it, and creates it, with mode 0600 by
- * default. Does not follow a symbolic link at the end of the path, nor wait for a
+ * Opens a regular file to append to it. A missing file is created, with mode 0600 by
+ * default. Neither follows a symbolic link at the end of the path, nor waits for a
  * pipe.
  *
- * @param options.create False to open only a file that exists
+ * @param options.create False to open only an existing file
  *
- * @throws {Error} If the file is not a regular one
- * @throws {Deno.errors.NotFound} If its directory is missing, or the file
- *   itself
+ * @throws {Error} If the file is not a regular file
+ * @throws {Deno.errors.NotFound} If its directory or the file is missing
  * @throws {SyscallError} EACCES, EROFS
  */
 export function openRegularFile(

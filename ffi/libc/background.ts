@@ -1,5 +1,5 @@
 /**
- * Calls that wait on other threads, with an errno of their own.
+ * Calls that wait on other threads, which have their own errno.
  *
  * @module
  */
@@ -37,10 +37,10 @@ function threadedCalls(): NonNullable<typeof threaded> {
   return threaded ??= openSymbols(THREADED_SYMBOLS);
 }
 
-/** What other threads read and write: V8 frees memory that nothing here holds. */
+/** Memory that other threads read and write: V8 frees unreferenced memory. */
 const lent = new Set<Bytes>();
 
-/** Holds memory until a call on another thread has returned. */
+/** Keeps a reference to memory until a call on another thread has returned. */
 function lend<T>(memory: Bytes, call: PromiseLike<T>): PromiseLike<T> {
   lent.add(memory);
   const giveBack = (): boolean => lent.delete(memory);
@@ -49,9 +49,9 @@ function lend<T>(memory: Bytes, call: PromiseLike<T>): PromiseLike<T> {
 }
 
 /**
- * send(2) on another thread, for messages that the kernel takes long to handle.
+ * send(2) on another thread, for messages whose handling takes long in the kernel.
  *
- * @param message Must not change meanwhile
+ * @param message Must not change before the call has returned
  * @returns Negative if it was not sent; errno is not available
  */
 export function sendInBackground(
@@ -75,11 +75,10 @@ export function waitReadable(
 }
 
 /**
- * close(2) on another thread, for sockets that the kernel takes long to close. The
- * number may be used again as soon as the thread has begun.
+ * close(2) on another thread, for sockets whose closing takes long in the kernel. The
+ * descriptor's number can be reused as soon as the thread has begun.
  *
- * @returns Negative if the kernel reports an error; the descriptor is closed all the
- *   same
+ * @returns Negative if the kernel reports an error; the descriptor is closed anyway
  */
 export function closeInBackground(fd: number): PromiseLike<number> {
   return threadedCalls().close(fd);

@@ -1,9 +1,9 @@
 /**
- * Calls of the C library by FFI: opening it, and reading errno.
+ * Calls of the C library with FFI: opening the library, and reading errno.
  *
- * The library is opened on first use, so that calls that need none of these system
- * calls (VERSION, host-local) do not pay for it. Symbols that few calls need are opened
- * apart from the others, on their own first use.
+ * The library is opened on first use, because calls such as VERSION or host-local
+ * need none of these system calls. Rarely used symbols are opened separately, on
+ * their own first use.
  *
  * @module
  */
@@ -23,7 +23,7 @@ export const UNCOMPILED = { struct: ["i32"] } as const;
 /** The value of the argument {@linkcode UNCOMPILED}. */
 export const PADDING: Bytes = new Uint8Array(4);
 
-/** Symbols that each plugin needs. */
+/** Symbols that every plugin needs. */
 const SYMBOLS = {
   socket: { parameters: ["i32", "i32", "i32", UNCOMPILED], result: "i32" },
   setsockopt: {
@@ -56,7 +56,7 @@ interface Libc {
 
 let opened: Libc | undefined;
 
-/** Opens the library, and finds errno. */
+/** Opens the library, and finds the address of errno. */
 export function libc(): Libc {
   if (opened !== undefined) return opened;
   const { symbols } = Deno.dlopen("libc.so.6", SYMBOLS);
@@ -79,18 +79,18 @@ export function openSymbols<S extends Deno.ForeignLibraryInterface>(
 /** Source: include/uapi/asm-generic/errno-base.h. */
 export const EINTR = 4, EBADF = 9, EAGAIN = 11;
 
-/** How often a call that fails with EAGAIN is made in all. */
+/** How often a call that fails with EAGAIN is made in total. */
 const ATTEMPTS = 3;
 
 /**
- * Makes a call, and reads errno right after it: any Deno API in between may change
- * it.
+ * Makes a call, and reads errno immediately afterwards, because any Deno API in
+ * between can change it.
  *
- * So may a handler of a signal: the runtime's writes to a pipe, and leaves EAGAIN
- * if the pipe is full. A call that fails has changed nothing, so it is made again
- * to see whether the kernel means it.
+ * A signal handler can change it as well: the runtime's handler writes to a pipe, and
+ * leaves EAGAIN if the pipe is full. A failed call has changed nothing, so it is
+ * repeated to find out whether EAGAIN is the kernel's answer.
  *
- * @param again Makes it again
+ * @param again Repeats the call
  * @returns Negative errno if it fails
  */
 export function attempt(
@@ -106,9 +106,9 @@ export function attempt(
 }
 
 /**
- * Returns a call's result, or throws the error that errno names.
+ * Returns a call's result.
  *
- * @throws {SyscallError} If the result is negative
+ * @throws {SyscallError} The error that errno names, if the result is negative
  */
 export function checked(
   syscall: string,
@@ -118,7 +118,7 @@ export function checked(
   return unlessFailed(syscall, attempt(call), action);
 }
 
-/** Returns a result, or throws the error that a negative one is. */
+/** Returns a result, or throws the error whose negated number it is. */
 export function unlessFailed(
   syscall: string,
   result: number,
@@ -139,7 +139,7 @@ export function unlessBusy(
 
 const encoder = new TextEncoder();
 
-/** Encodes a text with the NUL that ends it in C. */
+/** Encodes a text with C's terminating NUL. */
 export function cString(text: string): Bytes {
   return encoder.encode(text + "\0");
 }

@@ -42,7 +42,7 @@ const DEVICE_SYMBOLS = {
   },
 } as const;
 
-/** Symbols about file systems. */
+/** Symbols for file systems. */
 const DISK_SYMBOLS = {
   statfs: { parameters: ["buffer", "buffer", UNCOMPILED], result: "i32" },
   access: { parameters: ["buffer", "i32", UNCOMPILED], result: "i32" },
@@ -52,7 +52,7 @@ const DISK_SYMBOLS = {
  * open(2). Returns a descriptor.
  *
  * @param action The beginning of the error's message; "open" by default
- * @param mode Of a file that is created
+ * @param mode The mode of a created file
  */
 export function open(
   path: string,
@@ -72,8 +72,8 @@ export function open(
 export function close(fd: number): void {
   const { symbols, errno } = libc();
   if (symbols.close(fd, PADDING) >= 0) return;
-  // Not made again: the number may be another file's by then. The kernel never
-  // answers with EAGAIN, and files other than those of disks have one error only.
+  // Not repeated, because the number might already belong to another file. The kernel
+  // never returns EAGAIN, and only files on disks have further errors.
   const [number = 0] = errno;
   throw new SyscallError("close", number === EAGAIN ? EBADF : number);
 }
@@ -87,7 +87,7 @@ function lockCalls(): NonNullable<typeof locks> {
   return locks ??= openSymbols(LOCK_SYMBOLS);
 }
 
-/** flock(2), exclusive and without waiting. Returns whether it has the lock. */
+/** flock(2), exclusive and without waiting. Returns whether the lock was acquired. */
 export function tryLock(fd: number): boolean {
   const symbols = lockCalls();
   const call = (): number => symbols.flock(fd, LOCK_EX | LOCK_NB, PADDING);
@@ -98,10 +98,10 @@ export function tryLock(fd: number): boolean {
 const ENOSPC = 28;
 
 /**
- * write(2) to a file, all of the bytes with one call: a reader sees all of them or
+ * write(2) of all bytes to a file with a single call: a reader sees all of them or
  * none, even if this process is killed.
  *
- * @throws {SyscallError} ENOSPC, also if only a part of them could be written
+ * @throws {SyscallError} ENOSPC, even if some of the bytes could be written
  */
 export function writeWhole(fd: number, bytes: Bytes): void {
   const { write } = lockCalls();
@@ -115,7 +115,7 @@ export function writeWhole(fd: number, bytes: Bytes): void {
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const F_SETFD = 2, F_SETFL = 4, FD_CLOEXEC = 1, O_NONBLOCK = 0o4000;
 
-/** fcntl(2): sets whether programs that are executed lose a descriptor. */
+/** fcntl(2): sets whether execve(2) closes a descriptor. */
 export function setCloseOnExec(fd: number, isOn: boolean): void {
   const flags = isOn ? FD_CLOEXEC : 0;
   checked("fcntl", () => lockCalls().fcntl(fd, F_SETFD, flags, PADDING));
@@ -135,12 +135,12 @@ function deviceCalls(): NonNullable<typeof devices> {
 /** Source: include/uapi/asm-generic/ioctls.h. */
 const FIOCLEX = 0x5451n;
 
-/** ioctl(2): closes a descriptor in the programs that this process starts. */
+/** ioctl(2): makes execve(2) close a descriptor. */
 export function closeOnExec(fd: number): void {
   controlWithNumber(fd, FIOCLEX, 0);
 }
 
-/** ioctl(2) with a structure, which it may change. */
+/** ioctl(2) with a structure, which the call can change. */
 export function controlWithBytes(fd: number, code: bigint, value: Bytes): void {
   const symbols = deviceCalls();
   checked("ioctl", () => symbols.withBytes(fd, code, value, PADDING));

@@ -28,8 +28,8 @@ const NAMESPACE_SYMBOLS = {
 } as const;
 
 /**
- * Symbols for system calls that old versions of the C library do not have. Six
- * arguments leave no register for {@linkcode UNCOMPILED}.
+ * Symbols for system calls that old C libraries lack. Six arguments leave no register
+ * for {@linkcode UNCOMPILED}.
  */
 const NEW_SYMBOLS = {
   syscall: {
@@ -99,19 +99,22 @@ export function mountNew(
   );
 }
 
-/** System calls with one number on all machines. Source: include/uapi/asm-generic/unistd.h. */
+/**
+ * System calls with the same number on all machines. Source:
+ * include/uapi/asm-generic/unistd.h.
+ */
 const FSOPEN = 430n, FSCONFIG = 431n, FSMOUNT = 432n;
 /** Source: include/uapi/linux/mount.h. */
 const FSOPEN_CLOEXEC = 1n, FSMOUNT_CLOEXEC = 1n, FSCONFIG_CMD_CREATE = 6n;
 
 /**
- * Mounts a file system of a type nowhere: only the descriptor, through
- * `/proc/self/fd`, leads to it, and the mount ends with it. fsopen(2), fsconfig(2)
- * and fsmount(2).
+ * Creates a detached mount of a file system: only the descriptor, through
+ * `/proc/self/fd`, leads to it, and the mount ends when the descriptor is closed.
+ * Uses fsopen(2), fsconfig(2) and fsmount(2).
  *
- * @returns A descriptor of its root
+ * @returns A descriptor of the mount's root
  * @throws {SyscallError} ENOSYS before Linux 5.2; ENODEV if the kernel does not
- *   have the type; EPERM
+ * support the type; EPERM
  */
 export function mountDetached(type: string): number {
   const { syscall, syscallWithString } = openSymbols(NEW_SYMBOLS);
@@ -146,8 +149,8 @@ const NS_GET_NSTYPE = 0xb703n;
 /**
  * ioctl_ns(2): returns the type of the namespace that a descriptor refers to.
  *
- * @returns Its CLONE_NEW* flag
- * @throws {SyscallError} ENOTTY if the descriptor is not a namespace
+ * @returns The namespace's CLONE_NEW* flag
+ * @throws {SyscallError} ENOTTY if the descriptor is not of a namespace
  */
 export function namespaceType(fd: number): number {
   const symbols = namespaceCalls();

@@ -1,6 +1,6 @@
 /**
- * This process: replacing its program, execvpe(3), and giving memory back,
- * malloc_trim(3) and madvise(2).
+ * This process: replacing its program, execvpe(3), and returning memory to the
+ * system, malloc_trim(3) and madvise(2).
  *
  * @module
  */
@@ -8,7 +8,7 @@
 import type { Bytes } from "../../net/bytes.ts";
 import { checked, cString, openSymbols, PADDING, UNCOMPILED } from "./call.ts";
 
-/** Symbols to replace this program with another one. */
+/** Symbols to replace the program of this process. */
 const EXEC_SYMBOLS = {
   signal: { parameters: ["i32", "usize"], result: "usize" },
   setrlimit: { parameters: ["i32", "buffer"], result: "i32" },
@@ -23,7 +23,7 @@ export interface Exec {
   readonly argv: readonly string[];
   /** The environment: NUL-terminated `NAME=value` entries. */
   readonly env: readonly Bytes[];
-  /** The soft limit of open files. */
+  /** The soft limit for open files. */
   readonly openFiles?: OpenFileLimit | undefined;
 }
 
@@ -37,8 +37,8 @@ export interface OpenFileLimit {
 const SIGPIPE = 13, SIG_DFL = 0n, RLIMIT_NOFILE = 7;
 
 /**
- * execvpe(3): replaces this program with another one, in this thread's
- * namespaces. Never returns; throws on failure.
+ * execvpe(3): replaces the program of this process, in this thread's namespaces.
+ * Never returns; throws on failure.
  *
  * Resets SIGPIPE first: Deno ignores it, and the program would inherit that.
  *
@@ -78,7 +78,7 @@ export function packStrings(texts: readonly Bytes[]): Bytes {
   return memory;
 }
 
-/** Symbols of a process that lives for long. */
+/** Symbols of a long-running process. */
 const MEMORY_SYMBOLS = {
   malloc_trim: { parameters: ["usize", UNCOMPILED], result: "i32" },
   madvise: { parameters: ["usize", "usize", "i32", UNCOMPILED], result: "i32" },
@@ -88,7 +88,10 @@ let memory:
   | Deno.DynamicLibrary<typeof MEMORY_SYMBOLS>["symbols"]
   | undefined;
 
-/** Gives memory back that the C library keeps for later, malloc_trim(3). It takes some ms. */
+/**
+ * Returns memory that the C library keeps for reuse, malloc_trim(3). It takes a few
+ * ms.
+ */
 export function trimMemory(): void {
   memory ??= openSymbols(MEMORY_SYMBOLS);
   memory.malloc_trim(0n, PADDING);
@@ -98,9 +101,9 @@ export function trimMemory(): void {
 const MADV_DONTNEED = 4;
 
 /**
- * Unmaps the pages of the files of this program, madvise(2): most were needed for its
- * start only. The kernel keeps them in its cache, and maps those that are needed
- * again. It takes some ms.
+ * Unmaps the pages of this program's files, madvise(2), most of which only the start
+ * needed. The kernel keeps the pages in its cache, and maps those that are needed
+ * again. It takes a few ms.
  *
  * Source: proc_pid_smaps(5).
  */

@@ -58,7 +58,7 @@ export function listen(fd: number, backlog: number): void {
 /**
  * accept4(2) of a non-blocking socket.
  *
- * @returns A descriptor; undefined if no connection waits
+ * @returns A descriptor; undefined if no connection is waiting
  */
 export function accept(fd: number, flags: number): number | undefined {
   const symbols = serverCalls();
@@ -90,7 +90,7 @@ export function isReadable(fd: number): boolean {
   const symbols = serverCalls();
   for (;;) {
     const count = attempt(() => symbols.poll(request, 1n, 0, PADDING));
-    // A signal interrupted it, such as SIGCHLD.
+    // A signal such as SIGCHLD interrupted it.
     if (count !== -EINTR) return unlessFailed("poll", count) > 0;
   }
 }

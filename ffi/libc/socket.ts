@@ -33,8 +33,8 @@ const DESTINATION_SYMBOLS = {
 const MSG_DONTWAIT = 0x40, MSG_NOSIGNAL = 0x4000;
 
 /**
- * Makes a call that may wait until a time limit of its socket. At the end of the
- * limit it fails with EAGAIN, too, so it does not wait a second time.
+ * Makes a call that can wait until its socket's time limit. When the limit expires,
+ * the call fails with EAGAIN as well, so it is not repeated.
  */
 function attemptOnSocket(
   flags: number,
@@ -124,12 +124,13 @@ export function recv(fd: number, buffer: Bytes, flags: number): number {
 }
 
 /**
- * Most datagrams of the network that are read together: then the event loop runs,
- * however fast others send. A receive buffer of the default size holds fewer.
+ * The most network datagrams that are read in a row. Afterwards the event loop runs,
+ * even if senders are fast. A receive buffer of the default size holds fewer
+ * datagrams.
  */
 export const MOST_DATAGRAMS = 512;
 
-/** Yields datagrams as long as there are any, but no more than those of one look. */
+/** Yields datagrams until none is waiting, but at most {@linkcode MOST_DATAGRAMS}. */
 export function* readTogether<T>(read: () => T | undefined): Generator<T> {
   for (let count = 0; count < MOST_DATAGRAMS; count++) {
     const datagram = read();
@@ -138,7 +139,7 @@ export function* readTogether<T>(read: () => T | undefined): Generator<T> {
   }
 }
 
-/** recv(2) of a non-blocking socket; undefined before data comes. */
+/** recv(2) of a non-blocking socket; undefined if no data has arrived. */
 export function recvNow(fd: number, buffer: Bytes): number | undefined {
   const { symbols } = libc();
   return unlessBusy(
@@ -164,7 +165,7 @@ let messages:
  * recvmsg(2) without waiting.
  *
  * @param header A `struct msghdr`, which points to memory that the caller keeps
- * @returns The bytes received; undefined before data comes
+ * @returns The bytes received; undefined if no data has arrived
  */
 export function receiveMessage(fd: number, header: Bytes): number | undefined {
   const symbols = messages ??= openSymbols(MESSAGE_SYMBOLS);

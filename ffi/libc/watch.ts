@@ -55,7 +55,7 @@ export function removeWatch(fd: number, watch: number): void {
   );
 }
 
-/** read(2) of a non-blocking descriptor; undefined before data comes. */
+/** read(2) of a non-blocking descriptor; undefined if no data has arrived. */
 export function readNow(fd: number, buffer: Bytes): number | undefined {
   const symbols = watchCalls();
   return unlessBusy(

@@ -22,8 +22,8 @@ import { Mac } from "../../net/mac.ts";
 import { alignRecord, splitRecords } from "./records.ts";
 
 /**
- * Source: include/uapi/linux/netlink.h `struct nlattr`. Read and written by hand:
- * a message has dozens of them.
+ * Source: include/uapi/linux/netlink.h `struct nlattr`. It is read and written
+ * without the codec, because a message contains dozens of attributes.
  */
 const attributeHeader = {
   size: 4,
@@ -36,7 +36,7 @@ const attributeHeader = {
 const TYPE_MASK = 0x3fff;
 const NESTED_FLAG = 0x8000;
 
-/** An attribute without a row, kept for sending it back. */
+/** An attribute without a row, kept in order to send it back. */
 export interface RawAttribute {
   /** The attribute's number, without flags. */
   readonly type: number;
@@ -44,7 +44,7 @@ export interface RawAttribute {
   readonly bytes: Bytes;
 }
 
-/** One attribute: its number in the kernel's enum and the codec of its payload. */
+/** An attribute: its number in the kernel's enum and the codec of its payload. */
 export type Row<T> = readonly [type: number, codec: Codec<T>];
 /** Attributes by name. */
 export type Rows = Record<string, Row<unknown>>;
@@ -62,11 +62,11 @@ export type DecodedAttributes<R extends Rows> = AttributeValues<R> & {
 /** A declared set of attributes. */
 export interface AttributeSet<R extends Rows>
   extends Codec<AttributeValues<R>> {
-  /** Encodes attributes in the order of the rows, then the ones without a row. */
+  /** Encodes attributes in the order of the rows, then the attributes without a row. */
   encode(values: DecodedAttributes<R>): Bytes;
-  /** Decodes a run of attributes. If one repeats, the last wins. */
+  /** Decodes a run of attributes. The last of repeated attributes wins. */
   decode(bytes: Bytes): DecodedAttributes<R>;
-  /** The same for the attributes from `start` up to `end` of a view. */
+  /** Decodes the attributes from `start` up to `end` of a view. */
   decodeAt?(
     view: DataView<ArrayBuffer>,
     start: number,
@@ -141,7 +141,7 @@ export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
   };
 }
 
-/** Encodes one attribute with its header and padding. */
+/** Encodes an attribute with its header and padding. */
 export function encodeAttribute(type: number, payload: Bytes): Bytes {
   const length = attributeHeader.size + payload.length;
   if (length > 0xffff) {
@@ -206,7 +206,7 @@ export const mac: Codec<Mac | undefined> = {
   decode: (bytes) => bytes.length === 6 ? Mac.fromBytes(bytes) : undefined,
 };
 
-/** Yes or no, as a byte of 1 or 0. */
+/** A boolean, as a byte of 1 or 0. */
 export const bool: Codec<boolean> = {
   encode: (isOn) => u8.encode(+isOn),
   decode: (bytes) => u8.decode(bytes) !== 0,
@@ -218,7 +218,7 @@ export const flag: Codec<true> = {
   decode: () => true,
 };
 
-/** An attribute whose payload is attributes. */
+/** An attribute whose payload is a run of attributes. */
 export function nested<R extends Rows>(
   set: AttributeSet<R>,
 ): Codec<AttributeValues<R>> {

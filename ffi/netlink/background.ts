@@ -16,7 +16,7 @@ import { type EncodedRequest, isChange, refusalOf } from "./request.ts";
 /** Source: include/uapi/asm-generic/errno-base.h. */
 const ENOBUFS = 105;
 
-/** How often to look whether a request on another thread could not be sent. */
+/** How often to check whether a request on another thread could not be sent. */
 const POLL_MS = 100;
 /** Requests that the kernel handles on another thread. */
 export class BackgroundRequests {
@@ -47,24 +47,24 @@ export class BackgroundRequests {
     });
   }
 
-  /** Waits until there may be something to take. */
+  /** Waits until {@linkcode take} might return something. */
   wait(): PromiseLike<unknown> {
     return libc.waitReadable(this.#fd, POLL_MS);
   }
 
   /**
-   * Takes what has arrived, without waiting.
+   * Receives the messages that have arrived, without waiting.
    *
-   * @param onNotice Receives each notification, or undefined if the kernel had
-   * to drop some
-   * @returns What the kernel refuses, as of `NetlinkSocket.requestEach()`;
-   * undefined if it is not finished
+   * @param onNotice Receives each notification, or undefined if the kernel had to
+   * drop notifications
+   * @returns The kernel's refusals, like `NetlinkSocket.requestEach()`; undefined if
+   * the requests are not finished
    * @throws {NetlinkError} ENOBUFS if the requests or the answers are lost
    */
   take(
     onNotice: (notice: RawMessage | undefined) => void,
   ): readonly (SyscallError | undefined)[] | undefined {
-    // Once the requests are sent, all answers are there.
+    // Once the requests are sent, all answers have arrived.
     const isLast = this.#isSent;
     const last = this.#requests.length - 1;
     for (let bytes; (bytes = this.#receive(onNotice)) !== undefined;) {
@@ -83,7 +83,7 @@ export class BackgroundRequests {
     throw new NetlinkError(this.#requests[last]?.name ?? "", ENOBUFS);
   }
 
-  /** Receives one datagram if there is one. */
+  /** Receives a datagram if there is any. */
   #receive(onNotice: (notice: undefined) => void): Bytes | undefined {
     for (;;) {
       try {

@@ -1,5 +1,5 @@
 /**
- * Several requests with one send(2).
+ * Sends several requests with a single send(2).
  *
  * @module
  */
@@ -15,14 +15,16 @@ import {
   throwIfRefused,
 } from "./request.ts";
 
-/** How many requests are acknowledged together: the answers must fit the buffer. */
+/**
+ * How many requests are acknowledged together: the answers must fit into the buffer.
+ */
 const MOST_AT_ONCE = 100;
 
 /**
- * Sends requests. The kernel carries out each of them, even if it refuses an
- * earlier one.
+ * Sends requests. The kernel carries out each request, even if it refuses an earlier
+ * request.
  *
- * @returns What the kernel refuses, in the order of the requests
+ * @returns The kernel's refusals, in the order of the requests
  */
 export function sendEach(
   connection: Connection,
@@ -54,12 +56,12 @@ function sendGroup(
 }
 
 /**
- * Sends requests; the kernel carries out all or none. Waits for the
- * acknowledgement of the last one that asks for it, or for the first refusal.
+ * Sends requests; the kernel carries out all or none. Waits for the acknowledgement
+ * of the last request that asks for an acknowledgement, or for the first refusal.
  *
- * @returns What the kernel echoes of them
- * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
- * one
+ * @returns The kernel's echoes of the requests
+ * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses a
+ * request
  */
 export function sendAll(
   connection: Connection,
@@ -86,7 +88,7 @@ export function sendAll(
 }
 
 /**
- * Receives messages even if later ones were lost. The buffer holds about 300
+ * Receives messages even if later messages were lost. The buffer holds about 300
  * refusals.
  */
 function receiveFirst(

@@ -1,6 +1,6 @@
 /**
- * What a netlink socket sends and receives: requests with their sequence
- * numbers, and the answers to them.
+ * The messages of a netlink socket: requests with their sequence numbers, and the
+ * answers to them.
  *
  * @module
  */
@@ -25,8 +25,7 @@ import {
 } from "./request.ts";
 
 /**
- * Sequence numbers have 32 bits; 0 is the number of messages that no request
- * asked for.
+ * Sequence numbers have 32 bits; 0 is the sequence number of unsolicited messages.
  */
 const MAX_SEQUENCE = 0xffff_ffff;
 /** Source: include/uapi/asm-generic/errno.h. */
@@ -34,9 +33,12 @@ const EMSGSIZE = 90;
 
 /** Which answers to receive. */
 export interface AnswerOptions {
-  /** The type of message that is the last one; undefined to wait for the verdict. */
+  /** The type of the last message; undefined to wait for the verdict. */
   readonly answer?: number | undefined;
-  /** Returns whether to keep an answer; all if undefined. Called as it arrives. */
+  /**
+   * Returns whether to keep an answer; all are kept if undefined. Called as an answer
+   * arrives.
+   */
   readonly keep?: ((reply: RawMessage) => boolean) | undefined;
 }
 
@@ -44,11 +46,11 @@ export interface AnswerOptions {
 export interface Batch {
   /** The first request. */
   readonly begin: EncodedRequest;
-  /** Its sequence number; the others' follow. */
+  /** The first request's sequence number; the other requests have the next numbers. */
   readonly first: number;
 }
 
-/** The descriptor of a socket, and where its sequence numbers are. */
+/** A socket's descriptor, and the last sequence number. */
 export class Connection {
   readonly #fd: Fd;
   readonly #mostAnswers: number;
@@ -56,7 +58,7 @@ export class Connection {
 
   /**
    * @param fd Borrowed, not closed
-   * @param mostAnswers How many answers to one request are received
+   * @param mostAnswers The limit of answers to a request
    */
   constructor(fd: Fd, mostAnswers: number) {
     this.#fd = fd;
@@ -68,7 +70,7 @@ export class Connection {
    *
    * @returns The answers to the request, undecoded
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it;
-   *   EMSGSIZE if there are more answers than are received
+   * EMSGSIZE if there are more answers than the limit
    */
   ask(
     request: EncodedRequest,
@@ -116,7 +118,7 @@ export class Connection {
     return batch;
   }
 
-  /** Gives several requests their sequence numbers. */
+  /** Assigns sequence numbers to several requests. */
   encode(
     requests: readonly EncodedRequest[],
   ): Batch & { readonly bytes: Bytes } {
@@ -134,12 +136,12 @@ export class Connection {
     return { bytes, first, begin };
   }
 
-  /** Drops unread answers, to make room for the next request's. */
+  /** Drops unread answers, to make room for answers to the next request. */
   dropAnswers(): void {
     dropAnswers(this.#fd.number);
   }
 
-  /** Receives one datagram, which holds one or more messages. */
+  /** Receives a datagram, which contains at least one message. */
   receive(request: EncodedRequest): RawMessage[] {
     return splitMessages(during(request, () => receive(this.#fd.number)));
   }

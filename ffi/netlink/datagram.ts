@@ -38,27 +38,30 @@ const EMSGSIZE = 90;
 /** Source: include/uapi/linux/time_types.h `struct timeval`. */
 const timeval = struct({ seconds: u64, microseconds: u64 });
 /**
- * How long to wait for an answer before it counts as lost: less than a call waits
- * for a sign of life of the daemon, in which one kernel request runs at a time.
+ * How long to wait for an answer before it counts as lost. Callers of the daemon wait
+ * longer for a sign of life, during which a kernel request can run.
  */
 const RECEIVE_TIMEOUT_SECONDS = 3n;
 /**
- * Larger than any message: a dump comes in parts of at most 32 KiB, and one
- * object has a few attributes of at most 64 KiB. Memory that no message has
- * reached yet costs nothing.
+ * Larger than any message: a dump comes in parts of at most 32 KiB, and an object has
+ * a few attributes of at most 64 KiB. Memory that no message has reached yet costs
+ * nothing.
  */
 const RECEIVE_BUFFER_BYTES = 1 << 20;
 /** Default room for notifications, which come faster than a busy thread reads them. */
 const NOTIFICATION_BYTES = 4 << 20;
-/** Every socket accepts this much in one send(2), however the machine is tuned. */
+/**
+ * Every socket accepts this much in a single send(2), whatever the machine's
+ * settings.
+ */
 const SAFE_SEND_BYTES = 64 * 1024;
-/** Shared by all sockets: its content never outlives one synchronous call. */
+/** Shared by all sockets: each synchronous call overwrites its content. */
 let receiveBuffer: Bytes | undefined;
 
 /**
  * Opens a socket in a namespace. Connecting it to the kernel blocks messages from
- * other sockets: root in a user namespace may send to any port of the network
- * namespaces it owns, and could forge answers.
+ * other sockets: root in a user namespace can send to any port of the network
+ * namespaces that it owns, and could forge answers.
  *
  * Source: net/netlink/af_netlink.c `netlink_getsockbyportid`.
  *
@@ -76,7 +79,7 @@ export function openSocket(netns: NetNs, protocol: number): Fd {
   return fd;
 }
 
-/** Makes the kernel honour the filters of dumps. */
+/** Makes the kernel apply the filters of dumps. */
 export function makeStrict(fd: number): void {
   setOption(fd, NETLINK_GET_STRICT_CHK, 1);
 }
@@ -85,7 +88,7 @@ export function makeStrict(fd: number): void {
  * Subscribes to notifications.
  *
  * @param group The kernel's number of the group
- * @param unreadBytes Room for those that have not been received yet
+ * @param unreadBytes Room for notifications that have not been received yet
  */
 export function subscribe(
   fd: number,
@@ -124,16 +127,16 @@ function setOption(fd: number, name: number, value: number): void {
 }
 
 /**
- * Enlarges the send buffer if need be, which must hold everything that is sent
- * together. Only CAP_NET_ADMIN in the machine's own user namespace may exceed
- * the limit `net.core.wmem_max`; other processes get as much as it allows.
+ * Enlarges the send buffer if necessary, because it must hold all requests that are
+ * sent together. Only CAP_NET_ADMIN in the machine's own user namespace can exceed
+ * the limit `net.core.wmem_max`; other processes get as much as the limit allows.
  */
 export function enlargeSendBuffer(fd: number, bytes: number): void {
   if (bytes <= SAFE_SEND_BYTES) return;
   setBuffer(fd, [SO_SNDBUFFORCE, SO_SNDBUF], bytes);
 }
 
-/** @param names The options, first the one that needs the privilege */
+/** @param names The options; the first option needs the privilege */
 function setBuffer(
   fd: number,
   [forced, name]: readonly [forced: number, name: number],
@@ -149,8 +152,8 @@ function setBuffer(
 }
 
 /**
- * Receives one whole datagram. The kernel answers before send(2) returns, so
- * there is nothing to wait for; if it ever answers later, this waits.
+ * Receives a whole datagram. The kernel answers before send(2) returns, so the answer
+ * has usually arrived; otherwise, this waits for it.
  */
 export function receive(fd: number): Bytes {
   const bytes = receiveNow(fd);
@@ -161,7 +164,7 @@ export function receive(fd: number): Bytes {
   return receiveWith(fd, MSG_TRUNC);
 }
 
-/** Receives one whole datagram if there is one. */
+/** Receives a whole datagram if there is any. */
 export function receiveNow(fd: number): Bytes | undefined {
   try {
     return receiveWith(fd, MSG_TRUNC | MSG_DONTWAIT);
@@ -185,7 +188,7 @@ function receiveWith(fd: number, flags: number): Bytes {
   }
 }
 
-/** Drops unread answers, to make room for the next request's. */
+/** Drops unread answers, to make room for answers to the next request. */
 export function dropAnswers(fd: number): void {
   const buffer = new Uint8Array(1);
   for (;;) {
@@ -193,7 +196,7 @@ export function dropAnswers(fd: number): void {
       libc.recv(fd, buffer, MSG_DONTWAIT);
     } catch (error) {
       if (isErrno(error, "EAGAIN")) return;
-      // Some did not fit.
+      // Some answers did not fit into the buffer.
       if (!isErrno(error, "ENOBUFS", "EINTR")) throw error;
     }
   }

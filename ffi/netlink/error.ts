@@ -64,7 +64,7 @@ const extAckAttributes = attributeSet({
   offset: [2, u32],
 });
 
-/** The kernel's reply to a request: whether it has done it. */
+/** The kernel's verdict on a request. */
 export interface ErrorReply {
   /** 0 on success, otherwise a positive error number. */
   readonly errno: number;
@@ -75,10 +75,10 @@ export interface ErrorReply {
 }
 
 /**
- * Decodes NLMSG_ERROR (also the acknowledgement, with errno 0).
+ * Decodes NLMSG_ERROR, which is also the acknowledgement, with errno 0.
  *
- * The error number is followed by the request, or by its header alone if the
- * kernel capped it as NETLINK_CAP_ACK asks, and then by the explanation.
+ * The error number is followed by the request, or only by its header if the kernel
+ * capped it because of NETLINK_CAP_ACK, and then by the explanation.
  */
 export function decodeError(reply: RawMessage): ErrorReply {
   const request = reply.body.subarray(i32.size);
@@ -101,7 +101,7 @@ function decodeErrorReply(reply: RawMessage, explanation: Bytes): ErrorReply {
   const { message, offset } = reply.flags & Flag.AckAttributes
     ? extAckAttributes.decode(explanation)
     : {};
-  // The number is negative on the wire. DONE may also hold a count, which is
+  // The number is negative on the wire. DONE can also contain a count, which is
   // positive.
   const errno = Math.max(0, -i32.decode(reply.body));
   return { errno, extAck: message ?? "", offset };

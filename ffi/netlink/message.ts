@@ -1,6 +1,5 @@
 /**
- * Netlink messages: the common header, message types, and the splitting of
- * replies.
+ * Netlink messages: the common header, message types, and the splitting of replies.
  *
  * @module
  */
@@ -62,7 +61,7 @@ export interface RawMessage {
   readonly type: number;
   /** Values of {@linkcode Flag}. */
   readonly flags: number;
-  /** The number of the request that it answers; 0 for a notification. */
+  /** The sequence number of the request that it answers; 0 for a notification. */
   readonly sequence: number;
   /** The bytes after the common header. */
   readonly body: Bytes;
@@ -72,7 +71,7 @@ export interface RawMessage {
 export interface Body<F extends Fields, R extends Rows> {
   /** Omitted fields are zero. */
   readonly header: Partial<StructValue<F>>;
-  /** Attributes by name; undefined ones are left out. */
+  /** Attributes by name; undefined attributes are omitted. */
   readonly attributes?: AttributeValues<R>;
 }
 
@@ -90,8 +89,8 @@ export interface MessageType<F extends Fields, R extends Rows>
   /** The kernel's number. */
   readonly type: number;
   /**
-   * The address families that have this layout; all if undefined. Others answer a
-   * request for every family as well, such as CAN and Phonet.
+   * The address families that have this layout; all if undefined. Further families,
+   * such as CAN and Phonet, also answer a request for every family.
    */
   readonly families?: readonly number[];
   /** Names the object of a body in errors. */
@@ -169,7 +168,7 @@ export function encodeMessage(
 }
 
 /**
- * Splits the bytes of one recv(2) into messages.
+ * Splits the bytes that a recv(2) returned into messages.
  *
  * @throws {RangeError} If a length exceeds the bytes
  */

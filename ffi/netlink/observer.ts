@@ -1,5 +1,5 @@
 /**
- * Where traces see what the sockets of this process send.
+ * Lets traces observe the netlink requests of this process.
  *
  * @module
  */
@@ -13,20 +13,20 @@ export interface Exchange {
   readonly isDump: boolean;
 }
 
-/** Has an exchange happen, and returns or throws what it does. */
+/** Runs an exchange, and returns its result or throws its error. */
 export type NetlinkObserver = <T>(exchange: Exchange, work: () => T) => T;
 
 /** Undefined unless this process is traced. */
 let observer: NetlinkObserver | undefined;
 
 /**
- * Has an observer see all exchanges from now on; undefined if there is none.
+ * Sets the observer of all further exchanges; undefined removes it.
  */
 export function observeNetlink(next: NetlinkObserver | undefined): void {
   observer = next;
 }
 
-/** Sends requests and receives the answers, before the observer's eyes. */
+/** Sends requests and receives the answers, and reports both to the observer. */
 export function observed<T>(
   requests: readonly EncodedRequest[],
   work: () => T,

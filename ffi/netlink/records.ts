@@ -17,7 +17,10 @@ export interface SplitRecord<T> {
   readonly end: number;
 }
 
-/** The boundary on which every record of netlink begins. Source: `NLMSG_ALIGNTO`, `NLA_ALIGNTO`, `RTNH_ALIGNTO`. */
+/**
+ * The boundary on which every netlink record begins. Source: `NLMSG_ALIGNTO`,
+ * `NLA_ALIGNTO`, `RTNH_ALIGNTO`.
+ */
 const RECORD_ALIGNMENT = 4;
 
 /** Rounds a length up to the start of the next record. */

@@ -22,7 +22,7 @@ export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
   readonly flags?: number;
 }
 
-/** One of several requests, encoded except for its sequence number. */
+/** A request, encoded except for its sequence number. */
 export interface EncodedRequest {
   /** The kernel's name of its type, used in errors. */
   readonly name: string;
@@ -34,7 +34,7 @@ export interface EncodedRequest {
   readonly flags: number;
   /** The bytes after the common header. */
   readonly body: Bytes;
-  /** Their content. */
+  /** The request's content. */
   readonly content: {
     readonly header: object;
     readonly attributes?: object | undefined;
@@ -43,12 +43,12 @@ export interface EncodedRequest {
   readonly locate: (offset: number) => string | undefined;
 }
 
-/** Reports whether a request does more than read, by the kernel's name for it. */
+/** Reports whether a request changes something, by the kernel's name for it. */
 export function isChange({ name }: EncodedRequest): boolean {
   return !name.includes("GET");
 }
 
-/** Encodes a request to send together with others. */
+/** Encodes a request to send together with further requests. */
 export function encodeRequest<F extends Fields, R extends Rows>(
   type: MessageType<F, R>,
   request: Request<F, R>,
@@ -65,7 +65,7 @@ export function encodeRequest<F extends Fields, R extends Rows>(
   };
 }
 
-/** Asks for an acknowledgement of the last request only: it ends the answers. */
+/** Asks for an acknowledgement of the last request only, which ends the answers. */
 export function acknowledgeLast(
   request: EncodedRequest,
   index: number,

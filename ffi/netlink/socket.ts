@@ -47,11 +47,14 @@ export const Protocol = { Route: 0, Netfilter: 12 } as const;
 /** How often a dump is tried while the list keeps changing. */
 const DUMP_ATTEMPTS = 10, INCOMPLETE_DUMP_ATTEMPTS = 3;
 
-/** A list of which each try may have seen only a part. */
+/** A list of which each attempt might have received only a part. */
 export interface Listing<T> {
   /** If the list is not complete, entries may be missing or listed twice. */
   readonly items: readonly T[];
-  /** Whether the list did not change while it was read: what it lacks does not exist. */
+  /**
+   * Whether the list did not change during the dump, so that objects it lacks do not
+   * exist.
+   */
   readonly isComplete: boolean;
 }
 
@@ -72,8 +75,8 @@ export class NetlinkSocket implements Disposable {
    * Opens a socket inside a namespace.
    *
    * @param protocol One of {@linkcode Protocol}
-   * @param mostAnswers How many objects a list may have. Requests for longer lists
-   *   fail with EMSGSIZE; the socket must then be closed
+   * @param mostAnswers How many objects a list can contain. Requests for longer lists
+   * fail with EMSGSIZE; the socket must then be closed
    * @throws {SyscallError} If the namespace cannot be entered, or EPROTONOSUPPORT
    */
   static open(
@@ -85,8 +88,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends one request, waits for its acknowledgement and returns the messages
-   * that came before it: an echo, or the requested objects.
+   * Sends a request, waits for its acknowledgement and returns the messages that came
+   * before it: an echo, or the requested objects.
    *
    * @param answers The type of the messages to return
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
@@ -106,10 +109,10 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Requests one object. Needs no acknowledgement: the object is the answer.
+   * Requests a single object. Needs no acknowledgement: the object is the answer.
    *
-   * @param answers The type of the object's message. The kernel must always
-   * send one, or refuse
+   * @param answers The type of the object's message. The kernel must always send this
+   * message, or refuse
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
    */
   get<F extends Fields, R extends Rows, AF extends Fields, AR extends Rows>(
@@ -125,8 +128,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Makes changes with a single send(2). The kernel carries out each of them,
-   * even if it refuses an earlier one.
+   * Makes changes with a single send(2). The kernel carries out each change, even if
+   * it refuses an earlier change.
    *
    * ```ts ignore
    * const [refusal] = socket.attemptAll([
@@ -135,10 +138,10 @@ export class NetlinkSocket implements Disposable {
    * ]);
    * ```
    *
-   * @param changes Each makes one {@linkcode request} without an answer
-   * @returns What the kernel refuses, in the order of the changes; undefined
-   * for a change that it has made. If the requests cannot be sent, every change
-   * has that error
+   * @param changes Each makes a single {@linkcode request} without an answer
+   * @returns The kernel's refusals, in the order of the changes; undefined for a
+   * change that succeeded. If the requests cannot be sent, every change has that
+   * error
    */
   attemptAll(changes: readonly (() => void)[]): (SyscallError | undefined)[] {
     const requests = changes.map((change): EncodedRequest => {
@@ -163,11 +166,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends several requests together. The kernel carries out each of them, even
-   * if it refuses an earlier one.
+   * Sends several requests together. The kernel carries out each request, even if it
+   * refuses an earlier request.
    *
-   * @returns What the kernel refuses, in the order of the requests; undefined
-   * for a request that it has carried out
+   * @returns The kernel's refusals, in the order of the requests; undefined for a
+   * request that succeeded
    * @throws {NetlinkError} If the requests cannot be sent
    */
   requestEach(
@@ -177,9 +180,9 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Returns the cookie of the socket's namespace, which no other namespace gets
-   * until the machine starts again: inodes are reused immediately. Returns
-   * undefined before Linux 5.14.
+   * Returns the cookie of the socket's namespace, which is unique until the machine
+   * reboots, whereas inodes are reused immediately. Returns undefined before Linux
+   * 5.14.
    */
   get netnsCookie(): bigint | undefined {
     return findNetnsCookie(this.#fd.number);
@@ -189,7 +192,7 @@ export class NetlinkSocket implements Disposable {
    * Subscribes to notifications.
    *
    * @param group The kernel's number of the group
-   * @param unreadBytes Room for those that have not been received yet
+   * @param unreadBytes Room for notifications that have not been received yet
    */
   subscribe(group: number, unreadBytes?: number): void {
     subscribe(this.#fd.number, group, unreadBytes);
@@ -208,7 +211,7 @@ export class NetlinkSocket implements Disposable {
   /**
    * Drops the notifications that have arrived.
    *
-   * @returns Whether there were any, or some were lost
+   * @returns Whether notifications had arrived or were lost
    */
   takeNotices(): boolean {
     let found = false;
@@ -223,8 +226,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Receives the notifications of one type that have arrived. Some may be lost
-   * if they came faster than they were received.
+   * Receives the notifications of a type that have arrived. Notifications can be lost
+   * if they come faster than they are received.
    */
   receiveNotices<F extends Fields, R extends Rows>(
     type: MessageType<F, R>,
@@ -242,24 +245,24 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Receives the next notification, of one or more messages.
+   * Receives the next notification, which consists of at least one message.
    *
    * @returns Undefined if none has arrived
-   * @throws {SyscallError} ENOBUFS if some were lost before it
+   * @throws {SyscallError} ENOBUFS if earlier notifications were lost
    */
   receiveNotice(): RawMessage[] | undefined {
     const bytes = receiveNow(this.#fd.number);
     return bytes && splitMessages(bytes);
   }
 
-  /** Its descriptor, to wait until notifications arrive. */
+  /** The socket's descriptor, to wait until notifications arrive. */
   get descriptor(): number {
     return this.#fd.number;
   }
 
   /**
-   * Starts the same as {@linkcode requestEach} on another thread. The socket
-   * must not be used otherwise, nor closed, until the requests are sent.
+   * Starts {@linkcode requestEach} on another thread. The socket must neither be used
+   * nor closed until the requests are sent.
    */
   sendInBackground(requests: readonly EncodedRequest[]): BackgroundRequests {
     return observed(requests, () => {
@@ -274,31 +277,30 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Sends several requests together. Waits for the acknowledgement of the last
-   * request that asks for one, or for the first refusal.
+   * request that asks for an acknowledgement, or for the first refusal.
    *
-   * @returns What the kernel echoes of them
-   * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
-   * one
+   * @returns The kernel's echoes of the requests
+   * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses a
+   * request
    */
   requestAll(requests: readonly EncodedRequest[]): RawMessage[] {
     if (requests.length === 0) return [];
     return observed(requests, () => sendAll(this.#connection, requests));
   }
 
-  /** Drops unread answers, to make room for the next request's. */
+  /** Drops unread answers, to make room for answers to the next request. */
   dropAnswers(): void {
     this.#connection.dropAnswers();
   }
 
   /**
-   * Lists the kernel's objects, and starts again if the list changes during the
-   * dump. All parts are received before any is decoded: the kernel writes the
-   * next part when one is received, so any work in between makes a change more
-   * likely.
+   * Lists the kernel's objects, and starts again if the list changes during the dump.
+   * All parts are received before any is decoded: the kernel writes each part when
+   * the previous part is received, so work in between makes a change more likely.
    *
    * @param answers The type of the messages to return
-   * @param isMeant Reports whether to return the message with a body, which
-   * otherwise is dropped as it arrives. Must be fast; all if undefined
+   * @param isMeant Reports whether to return the message with a body; all are
+   * returned if undefined. Other messages are dropped as they arrive. Must be fast
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses
    * it; EINTR if the list keeps changing
    */
@@ -348,7 +350,7 @@ export class NetlinkSocket implements Disposable {
     return { items: decodeAnswers(replies, answers), isComplete };
   }
 
-  /** Receives a dump; the last one if the list changes during each. */
+  /** Receives a dump, at most a few times if the list changes during each dump. */
   #dump(
     request: EncodedRequest,
     attempts: number,
@@ -363,13 +365,13 @@ export class NetlinkSocket implements Disposable {
         return false;
       };
       const replies = this.#ask(request, Flag.Dump, { keep });
-      // Any part may have the flag.
+      // Any part can have the flag.
       if (replies.some(isInterrupted)) isComplete = false;
       if (isComplete || attempt === attempts) return { replies, isComplete };
     }
   }
 
-  /** Makes the kernel honour the filters of dumps. */
+  /** Makes the kernel apply the filters of dumps. */
   #beStrict(): void {
     if (this.#isStrict) return;
     makeStrict(this.#fd.number);

@@ -32,7 +32,7 @@ export type Change = EncodedRequest;
 
 /** A table. */
 export interface Table {
-  /** The packets that it sees. */
+  /** The packets that it receives. */
   readonly family: TableFamilyName;
   /** Its name, unique in the family. */
   readonly name: string;
@@ -47,7 +47,10 @@ const HOOKS: Readonly<Record<Hook, number>> = {
   postrouting: 4,
   ingress: 0,
 };
-/** The same of family arp. Source: include/uapi/linux/netfilter_arp.h `NF_ARP_*`. */
+/**
+ * The hooks of base chains of family arp. Source: include/uapi/linux/netfilter_arp.h
+ * `NF_ARP_*`.
+ */
 const ARP_HOOKS: Readonly<Partial<Record<Hook, number>>> = {
   input: 0,
   output: 1,
@@ -64,7 +67,7 @@ export type Hook =
 
 /** The type, hook and priority of a base chain, which the kernel calls. */
 export interface BaseChain {
-  /** Actions of its rules. */
+  /** The actions that its rules can take. */
   readonly type: "filter" | "nat" | "route";
   /** When the kernel calls it. */
   readonly hook: Hook;
@@ -72,7 +75,7 @@ export interface BaseChain {
   readonly priority: number;
   /** The link, in a table of family netdev. */
   readonly device?: string | undefined;
-  /** For people. */
+  /** Shown by `nft`. */
   readonly comment?: string | undefined;
 }
 
@@ -90,11 +93,11 @@ const VALUE_TYPES = {
 } as const;
 /** Source: nftables include/datatype.h `TYPE_BITS`. */
 const TYPE_BITS = 6;
-/** Joined values begin on this boundary, as registers do. */
+/** Joined values begin on this boundary, like registers. */
 const VALUE_ALIGNMENT = 4;
 
 /**
- * Tells `nft` that keys are in the byte order of the machine, as names are.
+ * Makes `nft` read keys in the machine's byte order, as for names.
  *
  * Source: libnftnl include/udata.h `NFTNL_UDATA_SET_KEYBYTEORDER`; nftables
  * include/expression.h `BYTEORDER_HOST_ENDIAN`.
@@ -138,9 +141,9 @@ export interface Element {
   readonly chain?: string | undefined;
   /** Whether it ends the interval that the element before it begins, as listed. */
   readonly isEnd?: boolean | undefined;
-  /** "" for none. */
+  /** The comment; "" for none. */
   readonly comment: string;
-  /** For programs, not shown by `nft`; "" for none. */
+  /** A text for programs, which `nft` does not show; "" for none. */
   readonly label?: string | undefined;
 }
 
@@ -160,7 +163,7 @@ export function addTable(table: Table, comment?: string): Change {
 }
 
 /**
- * Adds a table that the kernel does not call, so trying changes in it does not
+ * Adds a table that the kernel does not call, so that trial changes in it do not
  * affect packets.
  */
 export function addDormantTable(table: Table): Change {
@@ -168,8 +171,8 @@ export function addDormantTable(table: Table): Change {
 }
 
 /**
- * Adds a table that lives as long as the socket that adds it, so a process that is
- * killed leaves none. Refused with EINVAL or EOPNOTSUPP before Linux 5.12.
+ * Adds a table that exists as long as the socket that adds it, so that a killed
+ * process leaves none. Refused with EINVAL or EOPNOTSUPP before Linux 5.12.
  */
 export function addOwnTable(table: Table): Change {
   return newTableOf(table, { flags: TABLE_OWNER });
@@ -250,15 +253,15 @@ export function addSet(
   });
 }
 
-/** Deletes a set or map, which no rule may use. */
+/** Deletes a set or map that no rule uses. */
 export function delSetOf(table: Table, name: string): Change {
   const attributes = { table: table.name, name };
   return encodeRequest(delSet, { ...inTable(table), attributes });
 }
 
 /**
- * Adds elements. An existing element keeps its comment. A map's element with
- * another value is refused with EBUSY.
+ * Adds elements. An existing element keeps its comment. A map's element with a
+ * different value is refused with EBUSY.
  */
 export function addElements(
   table: Table,
@@ -268,7 +271,7 @@ export function addElements(
   return newElementsOf(table, set, elements, Create);
 }
 
-/** Adds elements; refused with EEXIST if the set has one of the keys. */
+/** Adds elements; refused with EEXIST if the set already contains one of the keys. */
 export function addNewElements(
   table: Table,
   set: string,
@@ -305,7 +308,7 @@ export function joinValues(...values: readonly Bytes[]): Bytes {
   }));
 }
 
-/** Splits what {@linkcode joinValues} has joined. */
+/** Splits values that {@linkcode joinValues} joined. */
 export function splitValues(joined: Bytes, types: ValueTypes): Bytes[] {
   let start = 0;
   return typesOf(types).map(({ length }) => {
@@ -357,7 +360,7 @@ export interface NewRule {
   readonly chain: string;
   /** Its matches and its action. */
   readonly expressions: readonly Expression[];
-  /** For people. */
+  /** Shown by `nft`. */
   readonly comment?: string | undefined;
 }
 

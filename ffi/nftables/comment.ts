@@ -9,9 +9,9 @@ import { type Bytes, type Codec, concat } from "../../net/bytes.ts";
 
 /** Source: libnftnl include/udata.h `NFTNL_UDATA_RULE_COMMENT` and similar. */
 const COMMENT = 0;
-/** Far above the numbers of `nft`, which skips parts that it does not know. */
+/** Far above the numbers of `nft`, which skips unknown parts. */
 const LABEL = 0x7f;
-/** A type and a length of one byte each. */
+/** A type and a length, a byte each. */
 const HEADER_BYTES = 2;
 
 /** Longest user data of an element in bytes. Source: `NFT_USERDATA_MAXLEN`. */

@@ -16,7 +16,7 @@ const INTERVAL_END = 1;
 
 const latin1 = new TextDecoder("latin1");
 
-/** Some elements of a list, undecoded: the bytes, and one character for each. */
+/** Some elements of a list, undecoded: the bytes, and the same bytes as text. */
 export interface Part {
   readonly bytes: Bytes;
   readonly text: string;
@@ -30,14 +30,14 @@ export interface FoundElements {
   readonly hasOthers: boolean;
 }
 
-/** The elements of a set or map, decoded when they are asked for. */
+/** The elements of a set or map, decoded on request. */
 export class ElementList {
   readonly #parts: readonly Part[];
 
   /**
    * Wraps a list as the kernel sent it.
    *
-   * @param parts Its messages
+   * @param parts The messages of the list
    */
   constructor(parts: readonly Part[]) {
     this.#parts = parts;
@@ -49,11 +49,10 @@ export class ElementList {
   }
 
   /**
-   * Finds the elements that contain some bytes anywhere: in their key, value,
-   * comment or label. Among thousands this decodes only the few elements that
-   * matter.
+   * Finds the elements whose key, value, comment or label contains some bytes. Of
+   * thousands of elements, this decodes only the few that match.
    *
-   * @param wanted An element with any of them is found
+   * @param wanted An element that contains any of them is returned
    */
   find(wanted: readonly Bytes[]): FoundElements {
     const texts = wanted.map((part) => latin1.decode(part));
@@ -82,7 +81,7 @@ export function partOf(bytes: Bytes): Part {
   return { bytes, text: latin1.decode(bytes) };
 }
 
-/** Splits what the kernel lists at once. */
+/** Splits a part into its elements. */
 export function splitElements({ bytes }: Part): [key: Bytes, part: Part][] {
   return splitAttributes(bytes).map(({ start, bytes: { length } }) => {
     const end = start + ATTRIBUTE_HEADER_BYTES + length;

@@ -1,6 +1,6 @@
 /**
- * The expressions of rules. An expression loads a value, compares it, or
- * decides. A comparison that fails ends the rule.
+ * The expressions of rules. An expression loads a value, compares it, or decides. A
+ * failed comparison ends the rule.
  *
  * Source: include/uapi/linux/netfilter/nf_tables.h; libnftnl src/expr/.
  *
@@ -49,8 +49,8 @@ const NEXT_REGISTER = 2;
 /** Source: `NFT_REG_VERDICT`. */
 const VERDICT_REGISTER = 0;
 /**
- * The first 4 bytes of {@linkcode REGISTER} by another name. Joined values are
- * in as many such words as they need.
+ * A different name of the first 4 bytes of {@linkcode REGISTER}. Joined values occupy
+ * as many such words as they need.
  *
  * Source: `NFT_REG32_00`.
  */
@@ -139,8 +139,7 @@ const counterAttributes = attributeSet({
 });
 
 /**
- * The range from which `-j MASQUERADE` of iptables may choose, padded to 8
- * bytes.
+ * The range from which `-j MASQUERADE` of iptables can choose, padded to 8 bytes.
  *
  * Source: include/uapi/linux/netfilter/nf_nat.h
  * `struct nf_nat_ipv4_multi_range_compat`, `struct nf_nat_range`.
@@ -155,7 +154,7 @@ const ip4Ranges = struct({
   padding: u32,
 });
 const IP6_RANGE_BYTES = 40;
-/** Where a range has its first address, which is also the last. */
+/** Offset of a range's first address, which is also its last address. */
 const RANGE_ADDRESSES: Readonly<
   Record<IpFamily, { readonly first: number; readonly last: number }>
 > = { 4: { first: 8, last: 12 }, 6: { first: 4, last: 20 } };
@@ -212,7 +211,7 @@ const CONNTRACK_STATE = 0, ESTABLISHED_OR_RELATED = 2 | 4;
 const CONNTRACK_STATUS = 2, DESTINATION_CHANGED = 1 << 5;
 const ADDRESS_BYTES: Readonly<Record<IpFamily, number>> = { 4: 4, 6: 16 };
 
-/** How a value is compared. */
+/** The comparison operator. */
 export type Operator = "==" | "!=";
 /** A verdict without a chain. */
 export type Verdict = "accept" | "drop" | "return";
@@ -225,12 +224,12 @@ export function matchFamily(family: IpFamily): Expression[] {
   ];
 }
 
-/** Matches packets that came in by a link. */
+/** Matches packets that arrive through a link. */
 export function matchInputName(name: string): Expression[] {
   return [loadMeta("inputName"), compare("==", encodeName(name))];
 }
 
-/** Matches packets that leave by a link. */
+/** Matches packets that leave through a link. */
 export function matchOutputName(name: string): Expression[] {
   return [loadMeta("outputName"), compare("==", encodeName(name))];
 }
@@ -256,7 +255,9 @@ export function matchAddressIn(
   return [loadPayload(part), lookUp(set)];
 }
 
-/** Matches packets that came in by a link in a set and leave by one. */
+/**
+ * Matches packets that arrive through a link in a set and leave through a link in it.
+ */
 export function matchLinksIn(set: string): Expression[] {
   return [
     loadMeta("inputName"),
@@ -266,7 +267,7 @@ export function matchLinksIn(set: string): Expression[] {
   ];
 }
 
-/** Decides by a map from a packet's input and output links to a verdict. */
+/** Decides with a map from a packet's input and output links to a verdict. */
 export function decideByLinks(map: string): Expression[] {
   return [
     loadMeta("inputName"),
@@ -275,17 +276,20 @@ export function decideByLinks(map: string): Expression[] {
   ];
 }
 
-/** Matches packets of connections that were allowed before, and related ones. */
+/**
+ * Matches packets of connections that were allowed before, and of related
+ * connections.
+ */
 export function matchEstablished(): Expression[] {
   return matchConnection(CONNTRACK_STATE, ESTABLISHED_OR_RELATED);
 }
 
-/** Matches connections with a destination that NAT has changed. */
+/** Matches connections whose destination NAT has changed. */
 export function matchChangedDestination(): Expression[] {
   return matchConnection(CONNTRACK_STATUS, DESTINATION_CHANGED);
 }
 
-/** Matches connections with any of the bits. */
+/** Matches connections that have any of the bits. */
 function matchConnection(key: number, bits: number): Expression[] {
   const data = conntrackAttributes.encode({ destination: REGISTER, key });
   return [
@@ -305,14 +309,14 @@ export function matchLocalDestination(): Expression[] {
   return [{ name: "fib", data }, compare("==", u32.encode(LOCAL))];
 }
 
-/** Matches packets that came in by a link in a set. */
+/** Matches packets that arrive through a link in a set. */
 export function matchInputIn(set: string): Expression[] {
   return [loadMeta("inputName"), lookUp(set)];
 }
 
 /**
- * Matches packets if a set has their source's network, of a prefix length, with
- * their destination.
+ * Matches packets if a set contains the network of their source, with a given prefix
+ * length, joined with their destination.
  */
 export function matchNetworkAndDestinationIn(
   set: string,
@@ -334,8 +338,9 @@ export function matchNetworkAndDestinationIn(
 }
 
 /**
- * Sends connections to the address and port that a map has for their protocol
- * and destination's port. Continues with the next rule if it has none.
+ * Redirects connections to the address and port that a map contains for their
+ * protocol and destination port. Continues with the next rule if the map contains
+ * none.
  *
  * @param byAddress Whether the map's keys begin with the destination's address
  */
@@ -372,7 +377,7 @@ export function matchEthernetSource(mac: Mac): Expression[] {
   ];
 }
 
-/** Matches packets with an address in a network, or not in it. */
+/** Matches packets with an address inside, or outside, a network. */
 export function matchNetwork(
   field: AddressField,
   operator: Operator,
@@ -381,8 +386,8 @@ export function matchNetwork(
   const network = cidr.masked().ip;
   const bytes = new Uint8Array(network.toBytes());
   const offset = ADDRESS_OFFSETS[network.family][field];
-  // Like `nft`: compares whole bytes, and masks only if the prefix ends inside
-  // one.
+  // Like `nft`, compares whole bytes, and masks only if the prefix ends inside a
+  // byte.
   if (cidr.prefixLength % 8 === 0 && cidr.prefixLength > 0) {
     const length = cidr.prefixLength / 8;
     return [
@@ -407,7 +412,7 @@ export function matchFrameType(type: number): Expression[] {
   return [loadMeta("frameType"), compare("==", u16be.encode(type))];
 }
 
-/** Matches packets that have some bytes at an offset of a header. */
+/** Matches packets that contain some bytes at an offset of a header. */
 export function matchBytes(
   base: keyof typeof BASES,
   offset: number,
@@ -419,7 +424,7 @@ export function matchBytes(
   ];
 }
 
-/** Has the kernel report each step of a packet through the rules. */
+/** Makes the kernel report each step of a packet through the rules. */
 export function trace(): Expression[] {
   const value = immediateAttributes.encode({
     destination: REGISTER,
@@ -449,7 +454,9 @@ export function matchAdvertisement(ip: Ip): Expression[] {
   ];
 }
 
-/** Replaces the packet's source with the address of the link by which it leaves. */
+/**
+ * Replaces the packet's source with the address of the link through which it leaves.
+ */
 export function masquerade(): Expression {
   return { name: "masq", data: new Uint8Array(0) };
 }
@@ -549,9 +556,9 @@ export function xtablesCommentOf(expressions: readonly Expression[]): string {
 }
 
 /**
- * Returns the bytes of the address that a rule gives to packets as their source,
- * in the form of nft or of iptables: none if it is the address of the link, as a
- * masquerade does. Undefined if the rule changes no source.
+ * Returns the bytes of the address that a rule sets as the source of packets, in the
+ * form of nft or of iptables; empty for a masquerade, which uses the address of the
+ * link. Undefined if the rule changes no source.
  */
 export function newSourceOf(
   expressions: readonly Expression[],
@@ -582,7 +589,7 @@ const TRANSLATING: Readonly<Record<string, "source" | "destination">> = {
 };
 /** Source: include/uapi/linux/netfilter/nf_tables.h `NFT_NAT_SNAT`, `NFT_CT_ZONE`. */
 const NAT_SOURCE = 0, CT_ZONE = 17;
-/** Where headers of IP have the number of hops that are left. */
+/** Offsets of the hop limit in IP headers. */
 const HOP_LIMITS: readonly number[] = [7, 8];
 
 /** Returns which address a rule translates, in the form of nft or of iptables. */
@@ -603,7 +610,7 @@ export function translationOf(
   return undefined;
 }
 
-/** Reports whether a rule sets how many hops a packet may still make. */
+/** Reports whether a rule sets the hop limit of packets. */
 export function setsHopLimit(expressions: readonly Expression[]): boolean {
   return expressions.some(({ name, data }) => {
     if (name === "target") {
@@ -615,7 +622,7 @@ export function setsHopLimit(expressions: readonly Expression[]): boolean {
   });
 }
 
-/** Reports whether a rule has connections tracked apart from others. */
+/** Reports whether a rule assigns connections to a connection tracking zone. */
 export function setsZone(expressions: readonly Expression[]): boolean {
   return expressions.some(({ name, data }) => {
     if (name !== "ct") return false;
@@ -643,11 +650,11 @@ export function comparedValues(expressions: readonly Expression[]): Bytes[] {
 
 /** A comparison of a rule. */
 export interface Comparison {
-  /** Where the value begins in its header; undefined outside of packets. */
+  /** Offset of the value in its header; undefined if it is not in the packet. */
   readonly offset: number | undefined;
   /** The kernel's number of the operator. */
   readonly operator: number | undefined;
-  /** The bytes that have bits that are compared. */
+  /** The bytes that contain compared bits. */
   readonly value: Bytes;
   /** How many bits are compared. */
   readonly prefixLength: number;
@@ -687,7 +694,7 @@ function countLeadingOnes(bytes: Bytes = new Uint8Array(0)): number {
   return first * 8 + Math.clz32(~((bytes[first] ?? 0) << 24));
 }
 
-/** Reports whether a rule compares addresses or links, by itself or with a set. */
+/** Reports whether a rule compares addresses or links, directly or with a set. */
 export function namesAddressOrLink(
   expressions: readonly Expression[],
 ): boolean {
@@ -703,8 +710,8 @@ export function namesAddressOrLink(
 const LINK_KEYS: readonly number[] = [4, 5, 6, 7];
 
 /**
- * Reports whether a step has connections not tracked, in the form of nft or of
- * iptables.
+ * Reports whether an expression disables connection tracking, in the form of nft or
+ * of iptables.
  */
 export function isNotrack({ name, data }: Expression): boolean {
   if (name !== "target") return name === "notrack";
@@ -724,7 +731,7 @@ export function inputNameOf(expressions: readonly Expression[]): string {
   return new TextDecoder().decode(value).replace(/\0.*$/s, "");
 }
 
-/** Returns the register of the word that begins after some bytes. */
+/** Returns the register of the word that follows some bytes. */
 function wordAt(bytes: number): number {
   return FIRST_WORD + bytes / WORD_BYTES;
 }
@@ -745,7 +752,7 @@ function loadMeta(
   return { name: "meta", data };
 }
 
-/** A part of a packet, as bytes from the start of one of its headers. */
+/** A part of a packet, as bytes from the start of a header. */
 interface PayloadPart {
   readonly base: keyof typeof BASES;
   readonly offset: number;

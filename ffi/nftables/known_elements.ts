@@ -1,5 +1,5 @@
 /**
- * What a process that stays knows of a large set or map.
+ * A large set or map as a long-running process has read it.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import type { Bytes } from "../../net/bytes.ts";
 import type { Part } from "./element_list.ts";
 
-/** The elements of one set or map, by their keys. */
+/** The elements of a set or map, by their keys. */
 export class KnownElements {
   readonly #parts = new Map<string, Part>();
 
@@ -21,7 +21,7 @@ export class KnownElements {
     return [...this.#parts.values()];
   }
 
-  /** Adds an element, or replaces the one with its key. */
+  /** Adds an element, or replaces the element with the same key. */
   add(key: Bytes, part: Part): void {
     this.#parts.set(key.toHex(), part);
   }

@@ -1,17 +1,20 @@
 /**
- * What a process that stays knows of a long chain.
+ * A long chain as a long-running process has read it.
  *
  * @module
  */
 
 import type { Rule } from "./rule.ts";
 
-/** Returns what identifies a rule's owner: a part of the rule's bytes. */
+/** Returns the part of a rule's bytes that identifies the rule's owner. */
 export type RuleKey = (rule: Rule) => string;
 
-/** The rules of one chain, by a key such as the owner in their comments. */
+/** The rules of a chain, by a key such as the owner in their comments. */
 export class KnownRules {
-  /** The chain's own number: a chain that gets its name later has another one. */
+  /**
+   * The chain's handle: a different chain that later gets the same name has a
+   * different handle.
+   */
   readonly chainHandle: bigint;
   readonly #keyOf: RuleKey;
   readonly #keys = new Map<bigint, string>();
@@ -29,7 +32,7 @@ export class KnownRules {
     return this.#keys.size;
   }
 
-  /** Reports whether the keys are those of a function. */
+  /** Reports whether `keyOf` computed the keys. */
   isBy(keyOf: RuleKey): boolean {
     return this.#keyOf === keyOf;
   }

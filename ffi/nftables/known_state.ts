@@ -1,11 +1,11 @@
 /**
- * What a process that stays knows of the chains and sets of a namespace, so that it
- * need not ask for whole lists each time.
+ * The chains and sets of a namespace as a long-running process has read them, so that
+ * it need not request whole lists each time.
  *
  * The kernel notifies it of every change that any program commits, and ends each
- * commit with the generation that it has made. What is known is thus the state in
- * one generation, and the kernel refuses a commit that names it if another one
- * came first.
+ * commit with the generation that it has made. What is known is thus the state in a
+ * generation. The kernel refuses a commit that names this generation after a
+ * different commit.
  *
  * Source: net/netfilter/nf_tables_api.c `nf_tables_commit`.
  *
@@ -39,14 +39,14 @@ import { Rule } from "./rule.ts";
 /** Source: include/uapi/linux/netfilter/nfnetlink.h `NFNLGRP_NFTABLES`. */
 const CHANGES_GROUP = 7;
 /**
- * Room for about 2 000 changes of other programs between two calls; after more of
- * them, everything is read again.
+ * Room for about 2 000 changes of other programs between two calls; after more
+ * changes, everything is read again.
  */
 const UNREAD_BYTES = 1 << 20;
 /** Generations have 32 bits, and are never 0. */
 const MAX_GENERATION = 0xffff_ffff;
 
-/** The known chains and sets of one namespace. */
+/** The known chains and sets of a namespace. */
 export class KnownState implements Disposable {
   /** Rules of chains, by {@linkcode idOf}. */
   readonly rules: Map<string, KnownRules> = new Map();
@@ -56,7 +56,7 @@ export class KnownState implements Disposable {
   #notices: NetlinkSocket | undefined;
   /** The generation of the last commit that was noted; undefined at the beginning. */
   #generation: number | undefined;
-  /** Whether some changes of the next commit have been noted, too. */
+  /** Whether some changes of the next commit have been noted as well. */
   #isBetween = false;
 
   /** @param path Path of the namespace */
@@ -65,10 +65,10 @@ export class KnownState implements Disposable {
   }
 
   /**
-   * Notes what has been committed up to a generation. The first call begins to
-   * listen.
+   * Notes the changes that were committed up to a generation. The first call begins
+   * to listen.
    *
-   * @returns Whether the state of that generation is known. If not, ask for the
+   * @returns Whether the state of that generation is known. If not, request the
    * generation again before the next call
    */
   isAt(generation: number): boolean {
@@ -82,7 +82,8 @@ export class KnownState implements Disposable {
     try {
       while (this.#generation !== generation || this.#isBetween) {
         const notices = this.#notices.receiveNotice();
-        // The kernel has not sent them all yet, or the generation is an old one.
+        // The kernel has not sent all notifications yet, or the generation is
+        // outdated.
         if (notices === undefined) return false;
         for (const notice of notices) this.#note(notice);
       }
@@ -94,13 +95,13 @@ export class KnownState implements Disposable {
     }
   }
 
-  /** Forgets all chains and sets. */
+  /** Discards all chains and sets. */
   forget(): void {
     this.rules.clear();
     this.elements.clear();
   }
 
-  /** Forgets everything, because some notifications were lost. */
+  /** Discards everything, because notifications were lost. */
   #startAgain(): void {
     this.forget();
     this.#generation = undefined;
@@ -126,13 +127,13 @@ export class KnownState implements Disposable {
     const { generation } = newGeneration.decode(body).attributes;
     const last = this.#generation ?? 0;
     const next = last === MAX_GENERATION ? 1 : last + 1;
-    // The first one may be that at which listening began.
+    // The first generation might be the generation at which listening began.
     if (generation !== next && generation !== last) this.forget();
     this.#generation = generation;
     this.#isBetween = false;
   }
 
-  /** Forgets a chain that is made anew, or gets another name. */
+  /** Discards a chain that is created again, or gets a different name. */
   #noteChain(body: Bytes): void {
     const { header: { family }, attributes } = newChain.decode(body);
     const { table = "", name = "", handle } = attributes;
@@ -151,7 +152,7 @@ export class KnownState implements Disposable {
   }
 }
 
-/** The changes that matter. The kernel reports each rule and set of a deleted table. */
+/** The relevant changes. The kernel reports each rule and set of a deleted table. */
 const NOTED: readonly number[] = [
   newChain,
   newRule,

@@ -110,7 +110,7 @@ export const ruleAttributes = attributeSet({
   comment: [7, comment],
 });
 
-/** The attributes of a rule, left undecoded: few rules of a long chain matter. */
+/** A rule with undecoded attributes, because a long chain has few relevant rules. */
 const undecodedRule: AttributeSet<{ bytes: Row<Bytes> }> = {
   encode: ({ bytes = new Uint8Array(0) }) => bytes,
   decode: (bytes) => ({ bytes }),
@@ -124,7 +124,7 @@ const verdictAttributes = attributeSet({
 });
 
 /**
- * What a rule or a policy has decided about a traced packet.
+ * The decision of a rule or a policy about a traced packet.
  *
  * Source: `NFTA_TRACE_*`.
  */
@@ -182,10 +182,10 @@ const elementsAttributes = attributeSet({
   elements: [markedNested(3), elementList],
 });
 
-/** A change with its elements left undecoded: few of a large set matter. */
+/** A change with undecoded elements, because a large set has few relevant elements. */
 const undecodedElements = attributeSet({ elements: [3, raw] });
 
-/** What has changed: a rule's chain or an element's set. */
+/** The chain of a changed rule, or the set of a changed element. */
 const partAttributes = attributeSet({
   table: [1, cstring],
   name: [2, cstring],
@@ -230,7 +230,7 @@ export const getChain = nft("GETCHAIN", 4, chainAttributes);
 /** Deletes an empty chain. */
 export const delChain = nft("DELCHAIN", 5, chainAttributes);
 export const newRule = nft("NEWRULE", 6, ruleAttributes);
-/** Reports one rule of a list. */
+/** Reports a rule of a list. */
 export const listedRule = nft("NEWRULE", 6, undecodedRule);
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule, or all rules of a chain if no handle is given. */
@@ -247,7 +247,7 @@ export const listedElements = nft("NEWSETELEM", 12, undecodedElements);
 /** Requests the elements of a set. */
 export const getElements = nft("GETSETELEM", 13, elementsAttributes);
 export const delElements = nft("DELSETELEM", 14, elementsAttributes);
-/** Any message about rules, sets and elements: which chain or set has changed. */
+/** Any message about rules, sets and elements: the chain or set that has changed. */
 export const changedPart = nft("NEWRULE", 6, partAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);

@@ -1,10 +1,10 @@
 /**
- * nf_tables of one namespace: atomic changes and lists. It uses netlink and
- * does not run `nft`.
+ * nf_tables of a namespace: atomic changes and lists. It uses netlink and does not
+ * run `nft`.
  *
- * After a deletion, closing the socket or exiting takes 5-15 ms, because the
- * kernel waits until no packet can see the deleted objects. It costs nothing if
- * slower work comes in between.
+ * After a deletion, closing the socket or exiting takes 5-15 ms, because the kernel
+ * waits until no packet can see the deleted objects. Slower work before that hides
+ * the wait.
  *
  * @module
  */
@@ -54,7 +54,7 @@ export { type FoundRules, Rule } from "./rule.ts";
 export interface Chain {
   /** Its name, unique in the table. */
   readonly name: string;
-  /** "" for none. */
+  /** The comment; "" for none. */
   readonly comment: string;
   /** Whether it is a base chain, which the kernel calls. */
   readonly isBase: boolean;
@@ -66,28 +66,28 @@ export interface HookedChain {
   readonly table: Table;
   /** Its name, unique in the table. */
   readonly name: string;
-  /** Such as `filter` and `nat`. */
+  /** The chain's type, such as `filter` or `nat`. */
   readonly type: string;
   /** Number of the hook. Source: include/uapi/linux/netfilter.h `NF_INET_*`. */
   readonly hook: number;
-  /** Chains with a lower number come first. */
+  /** Chains with a lower priority run first. */
   readonly priority: number;
-  /** Whether it drops packets that no rule decides about. */
+  /** Whether its policy drops packets about which no rule decides. */
   readonly drops: boolean;
 }
 
 /**
- * A list with fewer bytes was not cut into several messages: one has room for
- * `NLMSG_GOODSIZE`, about 3.7 KB, and one of our elements takes less than 1 KB.
+ * A list with fewer bytes was not split into several messages: a message has room for
+ * `NLMSG_GOODSIZE`, about 3.7 KB, and each of our elements takes less than 1 KB.
  */
 const UNCUT_BYTES = 2048;
-/** How often a longer one is listed at most until two lists agree. */
+/** How often a longer list is read at most until two lists agree. */
 const LIST_ATTEMPTS = 10;
 
-/** Most sockets to keep of a namespace. */
+/** The most idle sockets to keep for a namespace. */
 const MOST_KEPT = 4;
 
-/** What is kept of a namespace. */
+/** The sockets and the state that are kept for a namespace. */
 interface Kept {
   /** The sockets that are not in use. */
   readonly sockets: NetlinkSocket[];
@@ -96,7 +96,7 @@ interface Kept {
   readonly accepted: Set<string>;
 }
 
-/** What is kept, by path of the namespace. */
+/** Kept sockets and state, by path of the namespace. */
 const keptOf = new Map<string, Kept>();
 
 const latin1 = new TextDecoder("latin1");
@@ -104,12 +104,12 @@ const latin1 = new TextDecoder("latin1");
 /** Source: include/uapi/linux/netfilter.h `NF_DROP`. */
 const NF_DROP = 0;
 
-/** One socket to nf_tables, in the namespace where it was opened. */
+/** An nf_tables socket, in the namespace where it was opened. */
 export class Nftables implements Disposable {
   readonly #socket: NetlinkSocket;
   readonly #path: string;
   #isOpen = true;
-  /** As it was asked for last. */
+  /** The generation that was requested last. */
   #generation: number | undefined;
 
   private constructor(path: string, socket: NetlinkSocket) {
@@ -131,14 +131,13 @@ export class Nftables implements Disposable {
   }
 
   /**
-   * Keeps the sockets of a namespace open for the next {@linkcode open}, in a
-   * process that stays, and what it has read of chains and sets. Closing a socket
-   * waits until the kernel has freed what was deleted, about 10 ms, and other
-   * commits wait meanwhile.
+   * Keeps the sockets of a namespace open for the next {@linkcode open}, with the
+   * chains and sets that were read, in a long-running process. Closing a socket waits
+   * about 10 ms until the kernel has freed deleted objects, and delays other commits.
    *
    * Source: net/netfilter/nf_tables_api.c `nft_rcv_nl_event`.
    *
-   * @param path Path of the namespace, always of the same one
+   * @param path Path of the namespace, which must always lead to the same namespace
    * @returns Closes the sockets; does nothing if they were kept already
    */
   static keepOpen(path: string): Disposable {
@@ -165,7 +164,8 @@ export class Nftables implements Disposable {
     try {
       this.#commit(changes, generation);
     } catch (error) {
-      // The next try reads everything anew: what is known might be wrong.
+      // The next attempt reads everything again, because the known state might be
+      // wrong.
       if (!isErrno(error, "ERESTART")) {
         keptOf.get(this.#path)?.known.forget();
       }
@@ -188,9 +188,9 @@ export class Nftables implements Disposable {
   /**
    * Checks that the kernel accepts changes, without making them.
    *
-   * @param probe Names changes that do not depend on what there is. A process that
-   * keeps the namespace tries them until they are accepted once: the kernel takes
-   * 10 ms to undo them
+   * @param probe Names changes that do not depend on existing objects. A process that
+   * keeps the namespace tries them until they are accepted once, because the kernel
+   * takes 10 ms to undo them
    * @throws {NetlinkError} If the kernel refuses a change, which the error
    * names
    */
@@ -288,9 +288,9 @@ export class Nftables implements Disposable {
 
   /**
    * Finds the rules of a chain with a key. A process that keeps the namespace reads
-   * the chain once, and then knows what any program changes.
+   * the chain once, and is then notified of all changes.
    *
-   * @param keyOf The same function each time
+   * @param keyOf Must be the same function each time
    */
   findRules(
     table: Table,
@@ -315,14 +315,14 @@ export class Nftables implements Disposable {
     return { rules, hasOthers: rules.length < all.length };
   }
 
-  /** Returns what is known, if it is known of this generation. */
+  /** Returns the known state, if it is of the current generation. */
   #currentState(): KnownState | undefined {
     const known = keptOf.get(this.#path)?.known;
     if (known?.isAt(this.#generation ?? this.generation())) return known;
     return known?.isAt(this.generation()) ? known : undefined;
   }
 
-  /** Reads a chain, and notes it unless anything has been committed meanwhile. */
+  /** Reads a chain, and keeps it unless something was committed in the meantime. */
   #learnRules(
     state: KnownState,
     table: Table,
@@ -348,7 +348,10 @@ export class Nftables implements Disposable {
     }, 0n);
   }
 
-  /** Lists the names of a table's sets and maps; an empty list if it does not exist. */
+  /**
+   * Lists the names of a table's sets and maps; an empty list if the table does not
+   * exist.
+   */
   listSets({ family, name: table }: Table): string[] {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table } };
@@ -373,11 +376,11 @@ export class Nftables implements Disposable {
   }
 
   /**
-   * Reads the elements of a set or map; there are none if it does not exist.
+   * Reads the elements of a set or map; an empty list if it does not exist.
    *
-   * A dump in several parts may silently miss elements while the kernel resizes
-   * the set's hash table, so two dumps must agree. A process that keeps the
-   * namespace reads the set once, and then knows what any program changes.
+   * A dump in several parts can miss elements while the kernel resizes the set's hash
+   * table, so two dumps must agree. A process that keeps the namespace reads the set
+   * once, and is then notified of all changes.
    */
   readElements(table: Table, set: string): ElementList {
     const state = this.#currentState();
@@ -410,7 +413,7 @@ export class Nftables implements Disposable {
     }
   }
 
-  /** Closes the socket, or keeps it for the next; a second call does nothing. */
+  /** Closes the socket, or keeps it for the next caller; a second call does nothing. */
   [Symbol.dispose](): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
@@ -423,7 +426,7 @@ export class Nftables implements Disposable {
   }
 }
 
-/** Returns the name of a family; undefined for an unknown one. */
+/** Returns the name of a family; undefined for an unknown family. */
 export function familyOf(number: number): TableFamilyName | undefined {
   const names = Object.keys(TableFamily) as TableFamilyName[];
   return names.find((name) => TableFamily[name] === number);

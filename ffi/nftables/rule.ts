@@ -43,14 +43,14 @@ export class Rule {
     return this.#decoded ??= ruleAttributes.decode(this.#bytes);
   }
 
-  /** Returns the same rule, undecoded, to keep many of them. */
+  /** Returns the rule undecoded, which takes less memory. */
   undecoded(): Rule {
     return new Rule(this.#bytes);
   }
 
   /**
-   * Reports whether the rule contains a text anywhere. In a chain of thousands
-   * this finds the few rules that are worth decoding.
+   * Reports whether the rule contains a text anywhere. In a chain of thousands of
+   * rules, this finds the few that need decoding.
    *
    * @param text ASCII
    */
@@ -63,11 +63,11 @@ export class Rule {
 export interface FoundRules {
   /** The rules that exist. */
   readonly rules: readonly Rule[];
-  /** Whether the chain has other rules, too. */
+  /** Whether the chain also contains other rules. */
   readonly hasOthers: boolean;
 }
 
-/** Some expressions have no data, such as the one that masquerades. */
+/** Some expressions, such as the masquerade expression, have no data. */
 function toExpression(
   { name = "", data = new Uint8Array(0) }: {
     readonly [K in keyof Expression]?: Expression[K] | undefined;

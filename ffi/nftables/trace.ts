@@ -1,9 +1,9 @@
 /**
- * Traces flows through the rules of a namespace: which rule of which program
- * decided about its packets, also those of iptables-nft.
+ * Traces flows through the rules of a namespace, and reports which rule decided about
+ * each packet, including rules of iptables-nft.
  *
- * The rules that select the flows are in tables of their own, which live as long as
- * their socket. Other flows are not traced.
+ * The rules that select the flows are in separate tables, which the kernel deletes
+ * with their socket. Other flows are not traced.
  *
  * @module
  */
@@ -36,7 +36,7 @@ import { familyOf, Nftables } from "./mod.ts";
 /** IP protocols. Source: include/uapi/linux/in.h, in6.h. */
 export const IpProtocol = { icmp: 1, tcp: 6, udp: 17, icmp6: 58 } as const;
 
-/** A flow, as its sender knows it. NAT may change the rest. */
+/** A flow as its sender sees it. NAT can change the other addresses and ports. */
 export interface Flow {
   /** The IP protocol's number. */
   readonly protocol: number;
@@ -46,23 +46,23 @@ export interface Flow {
   readonly id: number;
 }
 
-/** What a rule, or a chain's policy, decided about a packet. */
+/** The decision of a rule or of a chain's policy about a packet. */
 export interface TraceStep {
   readonly table: Table;
   readonly chain: string;
   /** Undefined for a policy. */
   readonly handle: bigint | undefined;
-  /** One of `VERDICTS`; undefined if the rule let the packet go on to the next one. */
+  /** One of `VERDICTS`; undefined if the packet continues with the next rule. */
   readonly verdict: number | undefined;
-  /** The header behind the link's, where a base chain begins. */
+  /** The network header, where a base chain begins. */
   readonly network: Bytes | undefined;
-  /** Index of the link by which the packet came. */
+  /** Index of the link through which the packet arrived. */
   readonly input: number | undefined;
-  /** Index of the link by which the packet leaves. */
+  /** Index of the link through which the packet leaves. */
   readonly output: number | undefined;
-  /** Identifies the packet among those that pass at the same time. */
+  /** Identifies the packet among packets that pass at the same time. */
   readonly packet: number;
-  /** The header behind IP's, where a base chain begins. */
+  /** The transport header, where a base chain begins. */
   readonly transport: Bytes | undefined;
 }
 
@@ -70,9 +70,12 @@ export interface TraceStep {
 const TRACE_GROUP = 9;
 /** Source: `NFT_TRACETYPE_POLICY`. */
 const POLICY = 1;
-/** Before the chains of any program. */
+/** A priority that is lower than in any program's chains. */
 const FIRST = -0x7fff_ffff;
-/** After NAT of destinations: an answer has the sender's own address again. */
+/**
+ * A priority after destination NAT, when an answer has the sender's own address
+ * again.
+ */
 const AFTER_NAT = -99;
 /** Source: include/uapi/linux/if_ether.h `ETH_P_*`. */
 const FRAME_TYPES = { 4: 0x0800, 6: 0x86dd, arp: 0x0806 } as const;
@@ -82,11 +85,11 @@ export const ARP_SENDER = 14, ARP_TARGET = 24;
 const SOLICITATION = 135, ADVERTISEMENT = 136;
 /** The chain with the rules that select the flow. */
 const FLOW = "flow";
-/** Names of the tables begin with it. */
+/** Prefix of the tables' names. */
 const PREFIX = `cni_probe_`;
 let traces = 0;
 
-/** Traces of one namespace. Dispose of it to remove its tables. */
+/** Traces of a namespace. Dispose of it to remove its tables. */
 export class FlowTrace implements Disposable {
   readonly #events: NetlinkSocket;
   readonly #tables: Nftables;
@@ -106,7 +109,7 @@ export class FlowTrace implements Disposable {
   /**
    * Begins to trace flows.
    *
-   * @param links Names of links whose own rules, of family netdev, count, too
+   * @param links Names of links whose rules of family netdev are traced as well
    * @throws {SyscallError} If the namespace cannot be entered; EPROTONOSUPPORT
    * if the kernel has no nf_tables
    */
@@ -124,7 +127,7 @@ export class FlowTrace implements Disposable {
         tables.commit(one.changes);
         return true;
       } catch (error) {
-        // A kernel without that family, or before Linux 5.12, traces less.
+        // A kernel without that family, or before Linux 5.12, traces fewer rules.
         if (error instanceof NetlinkError) return false;
         throw error;
       }
@@ -133,7 +136,7 @@ export class FlowTrace implements Disposable {
     return new FlowTrace(events, tables, selecting);
   }
 
-  /** Traces the answers, too, as they are before NAT is undone. */
+  /** Traces the answers as well, as they are before NAT is undone. */
   traceAnswers({ protocol }: Flow, { source, destination, id }: Answers): void {
     const { family } = source;
     const at = ADDRESS_OFFSETS[family];
@@ -166,7 +169,7 @@ export class FlowTrace implements Disposable {
     );
   }
 
-  /** Returns what was decided since the last call, in order. */
+  /** Returns the decisions since the last call, in order. */
   take(): TraceStep[] {
     return this.#events.receiveNotices(newTrace).flatMap(
       ({ header, attributes }) => {
@@ -204,21 +207,21 @@ export interface Answers {
   readonly id: number;
 }
 
-/** A chain that selects a flow, and what adds it with its table. */
+/** A chain that selects a flow, and the changes that add it and its table. */
 interface Selecting {
   readonly table: Table;
   readonly chain: string;
   readonly changes: readonly Change[];
 }
 
-/** Reports whether the packets of a table may be of any type. */
+/** Reports whether a table can receive packets of any type. */
 function hasFrames({ family }: Table): boolean {
   return family === "bridge" || family === "netdev";
 }
 
 /**
- * Offsets of the numbers of a flow behind the IP header. Source: RFC 792, RFC 9293,
- * RFC 768.
+ * Offsets of a flow's echo ID and ports in the transport header. Source: RFC 792, RFC
+ * 9293, RFC 768.
  */
 export const ECHO_ID = 4, SOURCE_PORT = 0, DESTINATION_PORT = 2;
 
@@ -227,7 +230,7 @@ export function isIcmp(protocol: number): boolean {
   return protocol === IpProtocol.icmp || protocol === IpProtocol.icmp6;
 }
 
-/** Lists the tables, each of which is added in one batch. */
+/** Lists the tables, each of which is added with a separate batch. */
 function listTables(
   flows: readonly Flow[],
   links: readonly string[],
@@ -303,7 +306,7 @@ function fill(
   return { table, chain: flow, changes };
 }
 
-/** Selects the packets of a flow and the answers, and questions for neighbours. */
+/** Selects the packets of a flow, the answers, and neighbour solicitations. */
 function selectPackets({ protocol, source, id }: Flow): Expression[][] {
   const { family } = source;
   const isEcho = isIcmp(protocol);

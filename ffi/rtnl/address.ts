@@ -1,5 +1,5 @@
 /**
- * Addresses of the links of one namespace.
+ * Addresses of the links of a namespace.
  *
  * @module
  */
@@ -18,25 +18,28 @@ const IFA_F_MANAGETEMPADDR = 0x100, IFA_F_NOPREFIXROUTE = 0x200;
 /** Seconds that mean forever. Source: include/net/addrconf.h `INFINITY_LIFE_TIME`. */
 export const FOREVER = 0xffffffff;
 
-/** How many seconds an address may be used; {@linkcode FOREVER} without a limit. */
+/** For how many seconds an address is used; {@linkcode FOREVER} without a limit. */
 export interface AddressLifetime {
-  /** For new connections. */
+  /** Seconds during which new connections use it. */
   readonly preferred: number;
-  /** At all. */
+  /** Seconds until the kernel removes it. */
   readonly valid: number;
 }
 
-/** An address as the kernel has it. */
+/** An address as the kernel reports it. */
 export interface Address {
   /** Index of the link that has it. */
   readonly ifindex: number;
   /** The address with its prefix length. */
   readonly address: Cidr;
-  /** Whether duplicate address detection is under way: the address cannot be used yet. */
+  /**
+   * Whether duplicate address detection has not finished: the address cannot be used
+   * yet.
+   */
   readonly isTentative: boolean;
-  /** Whether another host has the address. */
+  /** Whether a different host uses the address. */
   readonly hasDadFailed: boolean;
-  /** Whether it stays until it is removed, unlike one of a router's prefix. */
+  /** Whether it stays until it is removed, unlike an address from a router's prefix. */
   readonly isPermanent: boolean;
   /** Whether the kernel derived it at random, and replaces it after a time. IPv6. */
   readonly isTemporary: boolean;
@@ -49,7 +52,7 @@ export interface Address {
   readonly noPrefixRoute: boolean;
   /** Whether the kernel derives temporary addresses from it. IPv6. */
   readonly makesTemporary: boolean;
-  /** What remains of its lifetime; undefined if that is forever. */
+  /** The rest of its lifetime; undefined if it does not expire. */
   readonly lifetime: AddressLifetime | undefined;
 }
 
@@ -83,20 +86,19 @@ export class AddressRequests {
   }
 
   /**
-   * Adds an address. An IPv6 address is usable immediately unless
-   * `detectsDuplicates` is set. Duplicate address detection takes more than a
-   * second, and on our own links it asks only the other end.
+   * Adds an address. An IPv6 address is usable immediately unless `detectsDuplicates`
+   * is set. Duplicate address detection takes more than a second, and on our own
+   * links it only asks the other end.
    *
-   * @throws {NetlinkError} EEXIST if the link has it, ENODEV, EACCES if IPv6 is
-   * disabled
+   * @throws {NetlinkError} EEXIST if the link already has it, ENODEV, EACCES if IPv6
+   * is disabled
    */
   add(address: NewAddress): void {
     this.#new(address, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds an address, or succeeds if the link already has it, which then gets the
-   * lifetime.
+   * Adds an address, or updates its lifetime if the link already has it.
    *
    * @throws {NetlinkError} ENODEV, EACCES if IPv6 is disabled
    */
@@ -138,12 +140,12 @@ export class AddressRequests {
   }
 
   /**
-   * Lists the addresses of one link, or of one family, or all.
+   * Lists the addresses of a link, of a family, or all addresses.
    *
    * @param filter `nsid` is the ID of another namespace, on Linux 4.20 and
    *   later
-   * @throws {NetlinkError} ENODEV if the link does not exist; EINVAL or EACCES if
-   *   the namespace does not, or belongs to a different user
+   * @throws {NetlinkError} ENODEV if the link does not exist; EINVAL or EACCES if the
+   * namespace does not exist or belongs to a different user
    */
   list(
     filter: { ifindex?: number; family?: IpFamily; nsid?: number } = {},
@@ -161,8 +163,8 @@ export class AddressRequests {
       },
       newAddress,
     ).flatMap(({ header, attributes }) => {
-      // On a point-to-point link IFA_ADDRESS is the address of the other end,
-      // and IFA_LOCAL the address of this one.
+      // On a point-to-point link, IFA_ADDRESS is the address of the other end, and
+      // IFA_LOCAL the address of this end.
       const own = attributes.local ?? attributes.address;
       if (own === undefined) return [];
       const flags = attributes.flags ?? header.flags;

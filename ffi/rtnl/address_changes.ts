@@ -1,6 +1,6 @@
 /**
- * Hears that addresses and IPv6 routes of other namespaces change, without keeping the
- * namespaces alive.
+ * Reports that addresses and IPv6 routes of other namespaces change, without keeping
+ * these namespaces alive.
  *
  * Source: net/netlink/af_netlink.c `do_one_broadcast`.
  *
@@ -16,10 +16,10 @@ import { ensureNsid } from "./nsid.ts";
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTNLGRP_IPV4_IFADDR = 5, RTNLGRP_IPV6_ROUTE = 11;
 const GROUPS = [RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE];
-/** Size of the receive buffer, in bytes. If it overflows, the kernel reports that. */
+/** Size of the receive buffer, in bytes. The kernel reports an overflow. */
 const UNREAD_BYTES = 64 * 1024;
 
-/** Changes in namespaces that are followed, and in others that have numbers. */
+/** Changes in the followed namespaces, and in further namespaces that have an nsid. */
 export class AddressChanges implements Disposable {
   readonly #rtnl: Rtnl;
   readonly #notices: NetlinkSocket;
@@ -30,9 +30,9 @@ export class AddressChanges implements Disposable {
   }
 
   /**
-   * Begins to listen.
+   * Starts listening.
    *
-   * @param path Of the namespace for which others get numbers
+   * @param path Path of the namespace in which the followed namespaces get nsids
    * @throws {SyscallError} EPERM without CAP_NET_BROADCAST
    */
   static open(path: string): AddressChanges {
@@ -48,16 +48,16 @@ export class AddressChanges implements Disposable {
   }
 
   /**
-   * Hears a namespace from now on.
+   * Starts following a namespace.
    *
-   * @throws {SyscallError} If the path is no network namespace; EPERM
+   * @throws {SyscallError} If the path is not a network namespace; EPERM
    */
   follow(path: string): void {
     using netns = NetNs.open(path);
     ensureNsid(this.#rtnl, netns);
   }
 
-  /** Reports whether anything may have changed since the last time. */
+  /** Reports whether anything might have changed since the last call. */
   take(): boolean {
     return this.#notices.takeNotices();
   }

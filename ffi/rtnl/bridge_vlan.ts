@@ -25,13 +25,13 @@ const RTEXT_FILTER_BRVLAN_COMPRESSED = 4;
 
 /** A range of a port's VLANs. */
 export interface PortVlans {
-  /** 1 to 4094. */
+  /** The first VLAN, 1 to 4094. */
   readonly first: number;
-  /** Equal to `first` for a single VLAN. */
+  /** The last VLAN; equal to `first` for a single VLAN. */
   readonly last: number;
-  /** Untagged frames that come in belong to this VLAN. Only for a single VLAN. */
+  /** Whether untagged ingress frames belong to this VLAN. Only for a single VLAN. */
   readonly isPvid?: boolean | undefined;
-  /** Frames of these VLANs go out untagged. */
+  /** Whether egress frames of these VLANs are untagged. */
   readonly isUntagged?: boolean | undefined;
 }
 
@@ -60,7 +60,7 @@ export class BridgeVlanRequests {
   }
 
   /**
-   * Removes VLANs from a port. Ignores VLANs that it does not have.
+   * Removes VLANs from a port. Ignores VLANs that the port does not have.
    *
    * @throws {NetlinkError} Like {@linkcode BridgeVlanRequests.add}
    */

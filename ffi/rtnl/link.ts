@@ -1,5 +1,5 @@
 /**
- * Links of one namespace: create, look up, change, delete.
+ * Links of a namespace: create, look up, change, delete.
  *
  * @module
  */
@@ -37,7 +37,7 @@ import type {
 
 export type * from "./link_types.ts";
 
-/** Links that every namespace has once the kernel has loaded their modules. */
+/** Links that every namespace contains once the kernel has loaded their modules. */
 export const FALLBACK_LINKS: readonly string[] = [
   "tunl0",
   "sit0",
@@ -62,13 +62,13 @@ export const MODULE_LINKS: readonly string[] = [
 /** Source: include/uapi/linux/rtnetlink.h `enum rtnetlink_groups`. */
 const RTNLGRP_LINK = 1;
 /**
- * Leaves out the counters, which are most of a link's reply.
+ * Omits the counters, which make up most of a link's reply.
  *
  * Source: include/uapi/linux/rtnetlink.h.
  */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
-/** The links to list; all of them without a property. */
+/** The links to list; all links without a property. */
 export interface LinkFilter {
   /** The kind, as in `IFLA_INFO_KIND`. */
   readonly kind?: "ifb" | "ipvlan" | "macvlan" | "veth";
@@ -84,8 +84,8 @@ export interface LinkFilter {
 const NO_IPV6_ADDRESS = { inet6: { addressMode: 1 } };
 
 /**
- * Returns the request for a list of links. The kernel leaves out the other links, on
- * which a node may have thousands.
+ * Returns the request for a list of links. The kernel omits the other links, of which
+ * a node can have thousands.
  *
  * Source: net/core/rtnetlink.c `link_dump_filtered`.
  */
@@ -103,7 +103,7 @@ function requestOf({ kind, masterIndex }: LinkFilter): {
   };
 }
 
-/** The kernel lists all links if it has no link of the kind. */
+/** The kernel lists all links if it does not support the kind. */
 function isMeant(link: Link, { kind, masterIndex }: LinkFilter): boolean {
   return (kind === undefined || link.kind === kind) &&
     (masterIndex === undefined || link.masterIndex === masterIndex);
@@ -136,11 +136,11 @@ export class LinkRequests {
   }
 
   /**
-   * Creates a veth pair: one end in this namespace, up, and the other directly
-   * in another namespace, down.
+   * Creates a veth pair: an end in this namespace, up, and a peer directly in another
+   * namespace, down.
    *
-   * Each end has one queue. By default the kernel creates one for each CPU and
-   * then waits, twice, until all except the first are deleted again.
+   * Each end has a single queue. By default, the kernel creates a queue for each CPU
+   * and then waits, twice, until all except the first are deleted again.
    *
    * @returns The end in this namespace
    * @throws {NetlinkError} EEXIST if either name is taken
@@ -161,8 +161,8 @@ export class LinkRequests {
   /**
    * Creates a bridge that is up.
    *
-   * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
-   * kernel does not support bridges, or bridge VLANs if asked for
+   * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the kernel does
+   * not support bridges, or bridge VLANs if requested
    */
   addBridge({ name, mtu, mac, vlanFiltering }: NewBridge): Link {
     this.#socket.request(newLink, {
@@ -179,9 +179,9 @@ export class LinkRequests {
   }
 
   /**
-   * Creates an intermediate functional block, up: a link that queues the
-   * packets of other links. It has no IPv6 address: the kernel walks all IPv6
-   * routes for each change of a link.
+   * Creates an intermediate functional block, up: a link that queues the packets of
+   * other links. It has no IPv6 address, because with IPv6 the kernel walks all IPv6
+   * routes for each change of the link.
    *
    * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
    * kernel does not support it
@@ -238,9 +238,9 @@ export class LinkRequests {
   /**
    * Creates a link that is up.
    *
-   * @param late What the kernel ignores in the request that creates a link. It is
-   *   set before the link is up: for each change of a link that is up, the kernel
-   *   walks all IPv6 routes.
+   * @param late Settings that the kernel ignores in the request that creates a link.
+   * They are set before the link is up, because the kernel walks all IPv6 routes for
+   * each change of a link that is up.
    */
   #addEchoed(
     attributes: LinkAttributes & { readonly name: string },
@@ -260,7 +260,7 @@ export class LinkRequests {
     const { index } = link;
     this.#setLate(index, late);
     this.#socket.request(newLink, { header: { index, ...up }, attributes: {} });
-    // To look it up would make the kernel wait until no CPU uses the link, if it has
+    // A lookup would make the kernel wait until no CPU uses the link, if the link has
     // no carrier yet.
     return { ...link, isUp: true, alias: late.alias };
   }
@@ -272,7 +272,7 @@ export class LinkRequests {
     try {
       set(late);
     } catch (error) {
-      // The kernel has no IPv6, or the link's MTU is too small for it.
+      // The kernel lacks IPv6, or the link's MTU is too small for IPv6.
       if (!isErrno(error, "EAFNOSUPPORT")) throw error;
       set({ ...late, families: undefined });
     }
@@ -299,7 +299,7 @@ export class LinkRequests {
     try {
       return this.get(link);
     } catch (error) {
-      // ERANGE: no link can have so long a name.
+      // ERANGE: the name is too long for a link.
       if (isErrno(error, "ENODEV", "ERANGE")) return undefined;
       throw error;
     }
@@ -307,7 +307,7 @@ export class LinkRequests {
 
   /**
    * Reports whether the namespace of a link's peer exists. The kernel removes the
-   * links of a namespace some time after its end.
+   * links of a namespace some time after the namespace ended.
    *
    * Source: net/core/rtnetlink.c `rtnl_get_net_ns_capable`.
    */
@@ -326,9 +326,9 @@ export class LinkRequests {
   }
 
   /**
-   * Finds the other end of a veth pair, in whichever namespace; undefined if that
-   * namespace was deleted, or belongs to a different user, which the kernel does
-   * not report.
+   * Finds the other end of a veth pair in any namespace; undefined if that namespace
+   * was deleted or belongs to a different user, which the kernel does not
+   * distinguish.
    */
   findPeer(
     { index, linkIndex, linkNetnsId }: Pick<
@@ -344,7 +344,7 @@ export class LinkRequests {
           attributes: { targetNetnsId: linkNetnsId },
         }, newLink),
       );
-      // Linux before 4.20 looks in this namespace.
+      // Linux before 4.20 searches this namespace.
       return peer.linkIndex === index ? peer : undefined;
     } catch (error) {
       if (isErrno(error, "EINVAL", "ENODEV", "EACCES")) return undefined;
@@ -362,7 +362,7 @@ export class LinkRequests {
       .map(decodeLink).filter((link) => isMeant(link, filter));
   }
 
-  /** Lists links of the namespace: all that are meant, unless the list keeps changing. */
+  /** Lists links that pass the filter. The list is incomplete if it keeps changing. */
   listSome(filter: LinkFilter = {}): Listing<Link> {
     const { items, isComplete } = this.#socket.dumpSome(
       getLink,
@@ -403,19 +403,20 @@ export class LinkRequests {
   }
 
   /**
-   * Gives a link further names.
+   * Adds alternative names to a link.
    *
    * @param names 1 to 127 bytes each
-   * @throws {NetlinkError} EEXIST if a link of the namespace has one
+   * @throws {NetlinkError} EEXIST if a link of the namespace already has one of the
+   * names
    */
   addAlternativeNames(index: number, names: readonly string[]): void {
     this.#changeProperties(newLinkProperties, index, names);
   }
 
   /**
-   * Removes further names of a link.
+   * Removes alternative names from a link.
    *
-   * @throws {NetlinkError} ENOENT if it does not have one
+   * @throws {NetlinkError} ENOENT if the link lacks one of the names
    */
   removeAlternativeNames(index: number, names: readonly string[]): void {
     this.#changeProperties(delLinkProperties, index, names);
@@ -434,8 +435,8 @@ export class LinkRequests {
   }
 
   /**
-   * Deletes a link, and for a veth its peer. The kernel waits about 15 ms until
-   * no CPU uses the link.
+   * Deletes a link; a veth link together with its peer. The kernel waits about 15 ms
+   * until no CPU uses the link.
    *
    * @throws {NetlinkError} ENODEV if it does not exist
    */
@@ -456,12 +457,12 @@ export class LinkRequests {
   }
 
   /**
-   * Deletes the links that exist. It puts them into a group and deletes the
-   * group, which takes no longer than deleting one link.
+   * Deletes the links that exist. It puts them into a group and deletes the group,
+   * which takes no longer than deleting a single link.
    *
-   * @param indexes Links of this namespace; never both ends of a veth
-   * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then all stay, in
-   *   the group: {@linkcode leaveGroup}
+   * @param indexes Links of this namespace; never both ends of a veth pair
+   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all links
+   * stay in the group: {@linkcode leaveGroup}
    */
   ensureAllGone(indexes: readonly number[]): void {
     if (indexes.length === 0) return;
@@ -485,10 +486,11 @@ export class LinkRequests {
   }
 
   /**
-   * Starts to delete the links that exist, on another thread. A link disappears
-   * long before the kernel has finished: it waits until no CPU uses the link.
+   * Starts to delete the links that exist, on another thread. A link disappears long
+   * before the kernel has finished, because the kernel waits until no CPU uses the
+   * link.
    *
-   * @param indexes As of {@linkcode ensureAllGone}
+   * @param indexes As in {@linkcode ensureAllGone}
    */
   startDeletion(indexes: readonly number[]): StartedDeletion {
     this.#socket.subscribe(RTNLGRP_LINK);

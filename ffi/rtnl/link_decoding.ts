@@ -1,5 +1,5 @@
 /**
- * Links as the kernel describes them.
+ * Decodes the kernel's link messages.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type {
   LinkDataByKind,
 } from "./link_types.ts";
 
-/** In the order of their numbers. */
+/** The states in the order of their numbers. */
 const PORT_STATES: readonly BridgePortState[] = [
   "disabled",
   "listening",
@@ -26,7 +26,7 @@ const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
 
 type LinkAnswer = ReturnType<typeof newLink.decode>;
 
-/** Decodes what the kernel reports of a link. */
+/** Decodes a link message. */
 export function decodeLink({ header, attributes }: LinkAnswer): Link {
   const { linkInfo, operationalState } = attributes;
   return {
@@ -46,8 +46,7 @@ export function decodeLink({ header, attributes }: LinkAnswer): Link {
       ? undefined
       : { bus: attributes.parentBus ?? "", name: attributes.parentDevice },
     isOperational: operationalState === OPERATIONAL_UP ||
-      // Loopback has no state, and other links have none until they are
-      // queried.
+      // Loopback has no state, and other links have none until they are queried.
       operationalState === OPERATIONAL_UNKNOWN &&
         (header.flags & LinkFlag.LowerUp) !== 0,
     isPromiscuous: (header.flags & LinkFlag.Promiscuous) !== 0,

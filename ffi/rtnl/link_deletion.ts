@@ -1,5 +1,5 @@
 /**
- * Deleting links, several of them as a group.
+ * Deletes links, several links as a group.
  *
  * @module
  */
@@ -11,8 +11,8 @@ import { AF_UNSPEC } from "./constants.ts";
 import { delLink, linkHeader, newLink } from "./link_message.ts";
 
 /**
- * Groups of links that are to be deleted begin here: no administrator chooses
- * such numbers.
+ * Groups of links to delete begin here, because administrators do not use such
+ * numbers.
  */
 export const LEAST_GROUP = 2 ** 31;
 
@@ -23,7 +23,7 @@ function randomGroup(): number {
 }
 
 /**
- * A deletion of links that is under way. The socket must stay open until then.
+ * A deletion of links that has started. The socket must stay open until it ends.
  */
 export class StartedDeletion {
   readonly #requests: BackgroundRequests;
@@ -42,19 +42,19 @@ export class StartedDeletion {
     return this.#requests.sent;
   }
 
-  /** Waits until there may be something to take. */
+  /** Waits until {@linkcode take} might return something. */
   wait(): PromiseLike<unknown> {
     return this.#requests.wait();
   }
 
   /**
-   * Takes the notifications that have arrived, without waiting.
+   * Receives the notifications that have arrived, without waiting.
    *
    * @param onGone Receives the index of each deleted link, or undefined if the
    *   kernel had to drop such notifications
    * @returns Whether all links are deleted and the kernel has finished
-   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all stay,
-   *   in the group. ENOBUFS if the outcome is unknown
+   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all links
+   * stay in the group. ENOBUFS if the outcome is unknown
    */
   take(onGone: (index: number | undefined) => void): boolean {
     const refusals = this.#requests.take((notice) => {
@@ -90,7 +90,7 @@ export function deletionOf(indexes: readonly number[]): EncodedRequest[] {
   ];
 }
 
-/** Throws the first refusal other than that a link does not exist. */
+/** Throws the first refusal, unless it means that a link does not exist. */
 export function throwUnlessMissing(
   refusals: readonly (SyscallError | undefined)[],
 ): void {

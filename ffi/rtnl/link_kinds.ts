@@ -8,7 +8,7 @@ import { type Codec, u16, u32, u8 } from "../../net/bytes.ts";
 import type { Mac } from "../../net/mac.ts";
 import { attributeSet, bool } from "../netlink/attribute.ts";
 
-/** The other end of a veth to create: a whole link message. */
+/** The peer of a veth link to create: a whole link message. */
 export interface PeerLink {
   readonly header: { readonly index?: number };
   readonly attributes?: {
@@ -33,14 +33,14 @@ export interface BridgeData {
 }
 
 export interface VrfData {
-  /** The routing table of its ports. */
+  /** The routing table of the VRF's ports. */
   readonly table?: number | undefined;
 }
 
 export interface MacvlanData {
   /** One of {@linkcode MacvlanMode}. */
   readonly mode?: number | undefined;
-  /** How many broadcasts may wait for delivery to all macvlans of the lower link. */
+  /** How many broadcasts can wait for delivery to all macvlans of the lower link. */
   readonly broadcastQueueLength?: number | undefined;
 }
 
@@ -60,7 +60,7 @@ export interface IpvlanData {
 /** Modes of an ipvlan. Source: include/uapi/linux/if_link.h `enum ipvlan_mode`. */
 export const IpvlanMode = { L2: 0, L3: 1, L3s: 2 } as const;
 
-/** Data of a VLAN's link. */
+/** Data of a VLAN link. */
 export interface VlanData {
   /** The VLAN, 0 to 4094. */
   readonly id?: number | undefined;
@@ -79,7 +79,7 @@ export interface DataByKind {
 /**
  * A kind of link, with its data. Other kinds' data is not decoded.
  *
- * @internal Users see the kind's name and numbers
+ * @internal Users get the kind's name and numbers
  */
 export type KindData =
   | {
@@ -92,13 +92,15 @@ export type KindData =
 
 /** Data of a bridge port. */
 export interface PortData {
-  /** The state of STP, which also applies to the port if STP is off. */
+  /** The STP state, which also applies if STP is off. */
   readonly state?: number | undefined;
-  /** Whether frames may leave by the port they came in by. */
+  /** Whether frames can leave through the port on which they arrived. */
   readonly hairpin?: boolean | undefined;
-  /** Whether the bridge learns addresses from its frames. */
+  /** Whether the bridge learns MAC addresses from the port's frames. */
   readonly learns?: boolean | undefined;
-  /** Whether it gets frames for MACs that the bridge does not know. */
+  /**
+   * Whether it gets frames for MAC addresses that are not in the forwarding database.
+   */
   readonly isFlooded?: boolean | undefined;
   /** Whether it is isolated from other isolated ports. */
   readonly isolated?: boolean | undefined;

@@ -52,9 +52,12 @@ export const LinkFlag = {
   LowerUp: 0x1_0000,
 } as const;
 
-/** The kind of a link and of the link that it is a port of, with their data. */
+/**
+ * The kind of a link, the kind of the bridge or VRF that it is a port of, and their
+ * data.
+ */
 export type LinkInfo = KindData & {
-  /** Kind of the link that this one is a port of. */
+  /** Kind of the bridge or VRF that the link is a port of. */
   readonly portKind?: string | undefined;
   readonly portData?: PortData | undefined;
 };
@@ -67,7 +70,7 @@ const kindData: DataCodecs = linkKinds(lazily(() => peerLink));
 const linkInfo: Codec<LinkInfo> = {
   encode: (info) => infoAttributes(info).encode(info),
   decode(bytes): LinkInfo {
-    // The codec of the data is the kind's.
+    // The kind determines the codec of the data.
     const { kind, data, portKind, portData } = infoIn(bytes)
       .decode(bytes) as LinkInfo;
     const ofKind = { kind, data } as KindData;
@@ -99,7 +102,7 @@ function infoAttributes(
 ): InfoAttributes {
   const data = kindData[kind];
   const portData: Codec<unknown> | undefined = portKinds[portKind];
-  // Kinds without a codec share one set.
+  // All kinds without a codec share a set.
   const key = `${data && kind}/${portData && portKind}`;
   let set = infoSets.get(key);
   if (set === undefined) {
@@ -146,7 +149,10 @@ const linkAttributes = attributeSet({
   parentBus: [57, cstring],
 });
 
-/** One VLAN, or one end of a range. Source: include/uapi/linux/if_bridge.h `struct bridge_vlan_info`. */
+/**
+ * A VLAN, or an end of a range. Source: include/uapi/linux/if_bridge.h `struct
+ * bridge_vlan_info`.
+ */
 const vlanInfo = struct({ flags: u16, id: u16 });
 
 /**
@@ -184,9 +190,9 @@ export const newLink = message(
   describe,
 );
 /**
- * Changes what only RTM_NEWLINK for an existing link does. IFLA_AF_SPEC is not among
- * the attributes of a link: the kernel's has hundreds of bytes in each answer, which
- * nobody needs.
+ * Makes changes that only RTM_NEWLINK for an existing link can make. Other link
+ * messages lack IFLA_AF_SPEC, because the kernel reports hundreds of unused bytes in
+ * it for each link.
  */
 export const changeLink = message(
   "RTM_NEWLINK",

@@ -1,5 +1,5 @@
 /**
- * Counters of links, which other requests leave out.
+ * Counters of links, which other requests omit.
  *
  * Source: include/uapi/linux/if_link.h `struct rtnl_link_stats64`.
  *
@@ -36,11 +36,11 @@ const countedLink = message(
   }),
 );
 
-/** What a link has counted since it was created. */
+/** The counters of a link since its creation. */
 export interface LinkStatistics extends StructValue<CounterFields> {
   readonly name: string;
   readonly hasCarrier: boolean;
-  /** How often the carrier came or went. */
+  /** How often the carrier appeared or disappeared. */
   readonly carrierChanges: number;
 }
 
@@ -60,7 +60,7 @@ export function readLinkStatistics(
     name,
     hasCarrier: carrier === 1,
     carrierChanges,
-    // A decoded struct has all its fields.
+    // A decoded struct contains all fields.
     ...counters as StructValue<CounterFields>,
   };
 }

@@ -8,7 +8,7 @@ import type { Mac } from "../../net/mac.ts";
 import type { NetNs } from "../netns.ts";
 import type { KindData } from "./link_kinds.ts";
 
-/** A link as the kernel has it. */
+/** A link as the kernel reports it. */
 export interface Link {
   /** Index within its namespace. */
   readonly index: number;
@@ -18,58 +18,63 @@ export interface Link {
   readonly kind: string;
   /** The link-layer address, if it has 48 bits. */
   readonly mac: Mac | undefined;
-  /** In bytes. */
+  /** The MTU in bytes. */
   readonly mtu: number;
   /** Whether it is administratively up. */
   readonly isUp: boolean;
   /** Index of a veth's peer or of the lower link, in that link's namespace. */
   readonly linkIndex: number | undefined;
-  /** The nsid of that link's namespace; undefined for this namespace. */
+  /**
+   * The nsid of the namespace of {@linkcode linkIndex}; undefined for this namespace.
+   */
   readonly linkNetnsId: number | undefined;
   /** Index of the bridge or VRF that it is a port of. */
   readonly masterIndex: number | undefined;
   /** A free text for people and programs. */
   readonly alias: string | undefined;
-  /** Alternative names, by which it can also be found. They move with it. */
+  /** Alternative names, by which it can also be found. They move with the link. */
   readonly alternativeNames: readonly string[];
-  /** The address that its hardware was made with; undefined for most virtual links. */
+  /** The hardware's own address; undefined for most virtual links. */
   readonly permanentMac: Mac | undefined;
-  /** The device of a bus that it belongs to; undefined for virtual links, and before Linux 5.14. */
+  /** Its parent device on a bus; undefined for virtual links, and before Linux 5.14. */
   readonly parent: ParentDevice | undefined;
-  /** Whether packets pass: it is up, and so are the links that it depends on. */
+  /** Whether packets pass: the link and its lower links are up. */
   readonly isOperational: boolean;
   /** Whether it accepts all frames, whatever their destination. */
   readonly isPromiscuous: boolean;
   /** Whether it accepts all multicast frames. */
   readonly isAllMulticast: boolean;
-  /** Length of its queue in packets, if the qdisc has no limit of its own. */
+  /** Length of its queue in packets, if the qdisc does not set its own limit. */
   readonly transmitQueueLength: number;
-  /** Its kind's properties; undefined for kinds that are not decoded. */
+  /** Properties of its kind; undefined for kinds that are not decoded. */
   readonly data: LinkData | undefined;
   /** Its options as a port of a bridge; undefined for other links. */
   readonly port:
     | BridgePort & {
       readonly state: BridgePortState;
-      /** Whether the bridge learns addresses from its frames. */
+      /** Whether the bridge learns MAC addresses from its frames. */
       readonly learns: boolean;
-      /** Whether it gets frames for MACs that the bridge does not know. */
+      /**
+       * Whether it gets frames for MAC addresses that are not in the forwarding
+       * database.
+       */
       readonly isFlooded: boolean;
     }
     | undefined;
-  /** Whether it resolves addresses by ARP, and answers. */
+  /** Whether it uses ARP. */
   readonly hasArp: boolean;
 }
 
 /** A device of a bus, such as a PCI function. */
 export interface ParentDevice {
-  /** Such as `pci`. */
+  /** The bus, such as `pci`. */
   readonly bus: string;
   /** Its name on the bus, such as `0000:00:1f.6`. */
   readonly name: string;
 }
 
 /**
- * What a bridge port does with frames: only `forwarding` lets them pass.
+ * The STP state of a bridge port: only `forwarding` lets frames pass.
  *
  * Source: include/uapi/linux/if_bridge.h `BR_STATE_*`.
  */
@@ -85,7 +90,10 @@ export interface LinkDataByKind {
   /** A bridge. */
   readonly bridge: {
     readonly vlanFiltering: boolean;
-    /** The VLAN of new ports; 0 for none, or if the kernel has no VLANs of bridges. */
+    /**
+     * The VLAN of new ports; 0 for none, or if the kernel does not support bridge
+     * VLANs.
+     */
     readonly defaultVlan: number;
   };
   /** A VRF. */
@@ -103,7 +111,7 @@ export interface LinkDataByKind {
     /** One of `IpvlanMode`. */
     readonly mode: number;
   };
-  /** A VLAN's link. */
+  /** A VLAN link. */
   readonly vlan: {
     /** The VLAN, 0 to 4094. */
     readonly id: number;
@@ -119,7 +127,7 @@ export type LinkData = {
 
 /** Options of a bridge port. */
 export interface BridgePort {
-  /** Whether frames may leave by the port they came in by. */
+  /** Whether frames can leave through the port on which they arrived. */
   readonly hairpin: boolean;
   /** Whether it is isolated from other isolated ports. */
   readonly isolated: boolean;
@@ -133,24 +141,27 @@ export interface BridgePort {
 export interface NewLinkInNetns {
   /** The namespace in which the link is created; it is never moved. */
   readonly netns: NetNs;
-  /** 1 to 15 bytes. */
+  /** The link's name, 1 to 15 bytes. */
   readonly name: string;
   readonly info: KindData;
   /** Index of the lower link, in this socket's namespace. */
   readonly lowerIndex?: number | undefined;
-  /** In bytes; the kernel's default if undefined. */
+  /** The MTU in bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
-  /** The kernel chooses one if undefined. */
+  /** The MAC address; random if undefined. */
   readonly mac?: Mac | undefined;
 }
 
 /** A bridge to create. */
 export interface NewBridge {
-  /** 1 to 15 bytes. */
+  /** The bridge's name, 1 to 15 bytes. */
   readonly name: string;
-  /** In bytes; the kernel's default if undefined. */
+  /** The MTU in bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
-  /** A MAC that is set does not change when ports come and go. */
+  /**
+   * The MAC address. If it is set, it does not change when ports are added or
+   * removed.
+   */
   readonly mac?: Mac | undefined;
   /** Whether VLAN filtering is on. */
   readonly vlanFiltering?: boolean | undefined;
@@ -159,12 +170,12 @@ export interface NewBridge {
 /** Changes of a link; undefined keeps a value. */
 export interface LinkChange {
   /**
-   * The namespace to move it to, down and without its addresses and routes. The
-   * other changes are made there. With `name`, the link's current name may be
-   * taken there.
+   * The namespace to move it to, where it is down and without addresses and routes.
+   * The other changes are made there. With `name`, a link there can have the link's
+   * current name.
    */
   readonly netns?: NetNs | undefined;
-  /** Its index in `netns`. Kernels before 5.13 choose one themselves. */
+  /** Its index in `netns`. Kernels before 5.13 ignore it. */
   readonly newIndex?: number | undefined;
   /** Its name, 1 to 15 bytes. Most links must be down for this. */
   readonly name?: string | undefined;
@@ -172,7 +183,7 @@ export interface LinkChange {
   readonly isUp?: boolean | undefined;
   /** The link-layer address. */
   readonly mac?: Mac | undefined;
-  /** In bytes. */
+  /** The MTU in bytes. */
   readonly mtu?: number | undefined;
   /** Index of the bridge or VRF to make it a port of; 0 for none. */
   readonly masterIndex?: number | undefined;
@@ -180,15 +191,15 @@ export interface LinkChange {
   readonly isPromiscuous?: boolean | undefined;
   /** Whether it accepts all multicast frames. */
   readonly isAllMulticast?: boolean | undefined;
-  /** Length of its queue in packets, if the qdisc has no limit of its own. */
+  /** Length of its queue in packets, if the qdisc does not set its own limit. */
   readonly transmitQueueLength?: number | undefined;
   /** A free text for people and programs, of at most 254 bytes. */
   readonly alias?: string | undefined;
-  /** Of a bridge. */
+  /** Settings of a bridge. */
   readonly bridge?: {
     readonly vlanFiltering: boolean;
   } | undefined;
-  /** Of a bridge port. */
+  /** Settings of a bridge port. */
   readonly port?: Partial<BridgePort> | undefined;
 }
 
@@ -199,40 +210,39 @@ export interface NewVeth {
   /** MTU of both ends in bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
   /**
-   * MAC of this end; the kernel chooses one if undefined. A node's udev replaces
-   * those that the kernel has chosen (`MACAddressPolicy=persistent`), a little
-   * later.
+   * MAC address of this end; random if undefined. udev soon replaces a random address
+   * (`MACAddressPolicy=persistent`).
    */
   readonly mac?: Mac | undefined;
   /** Index of the bridge that this end becomes a port of. */
   readonly masterIndex?: number | undefined;
-  /** The alias of this end, as {@linkcode LinkChange.alias}. */
+  /** The alias of this end, like {@linkcode LinkChange.alias}. */
   readonly alias?: string | undefined;
   /** The other end. */
   readonly peer: {
     /** The namespace in which the other end is created; it is never moved. */
     readonly netns: NetNs;
     readonly name: string;
-    /** The kernel chooses one if undefined. */
+    /** The MAC address of the other end; random if undefined. */
     readonly mac?: Mac | undefined;
   };
 }
 
 /** An intermediate functional block to create. */
 export interface NewIfb {
-  /** 1 to 15 bytes. */
+  /** The link's name, 1 to 15 bytes. */
   readonly name: string;
-  /** In bytes. */
+  /** The MTU in bytes. */
   readonly mtu: number;
-  /** Length of its queue in packets, if the qdisc has no limit of its own. */
+  /** Length of its queue in packets, if the qdisc does not set its own limit. */
   readonly transmitQueueLength: number;
-  /** As {@linkcode LinkChange.alias}. */
+  /** The alias, like {@linkcode LinkChange.alias}. */
   readonly alias?: string | undefined;
 }
 
 /** A virtual routing and forwarding domain to create. */
 export interface NewVrf {
-  /** 1 to 15 bytes. */
+  /** The VRF's name, 1 to 15 bytes. */
   readonly name: string;
   /** The routing table of its ports, from 1. */
   readonly table: number;

@@ -1,6 +1,6 @@
 /**
- * rtnetlink of one namespace: links, addresses and routes. Other requests share
- * its socket: `new NeighborRequests(rtnl.socket)`.
+ * rtnetlink of a namespace: links, addresses and routes. Further request classes
+ * share its socket: `new NeighborRequests(rtnl.socket)`.
  *
  * @module
  */
@@ -11,12 +11,12 @@ import { AddressRequests } from "./address.ts";
 import { LinkRequests } from "./link.ts";
 import { RouteRequests } from "./route.ts";
 
-/** How many objects a list of a container's namespace may have. */
+/** The limit of objects in a list of a container's namespace. */
 const MOST_OBJECTS = 65_536;
 
-/** One open namespace with one netlink socket in it. */
+/** An open namespace with a netlink socket in it. */
 export class Rtnl implements Disposable {
-  /** For requests that this class does not have. Owned by this object. */
+  /** For requests without a method here. Owned by this object. */
   readonly socket: NetlinkSocket;
   /** The namespace, for sysctls and for creating links in it. */
   readonly netns: NetNs;
@@ -48,9 +48,9 @@ export class Rtnl implements Disposable {
   /**
    * Opens the namespace at a path that a container or another user controls, as
    * {@linkcode NetNs.openUntrusted} does. Lists of more than 65 536 objects fail with
-   * EMSGSIZE, because they could fill the memory; close it then.
+   * EMSGSIZE, because they could exhaust the memory; the socket must then be closed.
    *
-   * @throws {SyscallError} As {@linkcode Rtnl.open}
+   * @throws {SyscallError} Like {@linkcode Rtnl.open}
    */
   static openUntrusted(path: string): Rtnl {
     return Rtnl.#openIn(NetNs.openUntrusted(path), MOST_OBJECTS);

@@ -1,5 +1,5 @@
 /**
- * Neighbours (ARP and NDP entries) of one namespace.
+ * Neighbours (ARP and NDP entries) of a namespace.
  *
  * @module
  */
@@ -22,23 +22,26 @@ export interface Neighbor {
   readonly ifindex: number;
   /** The address. */
   readonly ip: Ip;
-  /** Undefined while it is being resolved. */
+  /** The link-layer address; undefined while it is being resolved. */
   readonly mac: Mac | undefined;
   /** Whether it was configured and never expires. */
   readonly isPermanent: boolean;
-  /** Whether it has answered within the last half minute or so. */
+  /** Whether its reachability was confirmed within about the last half minute. */
   readonly isReachable: boolean;
 }
 
-/** Where a bridge sends frames for a MAC. */
+/**
+ * A forwarding database entry: the port to which a bridge sends frames for a MAC
+ * address.
+ */
 export interface ForwardingEntry {
-  /** Index of the port; of the bridge for its own. */
+  /** Index of the port, or of the bridge for the bridge's own addresses. */
   readonly ifindex: number;
   /** Index of the bridge. */
   readonly bridgeIndex: number;
-  /** The MAC that frames are for. */
+  /** The destination MAC address. */
   readonly mac: Mac;
-  /** Whether it was configured, and not learned from a frame. */
+  /** Whether it was configured instead of learned from a frame. */
   readonly isStatic: boolean;
 }
 
@@ -121,9 +124,9 @@ export class NeighborRequests {
   }
 
   /**
-   * Finds where a bridge sends untagged frames for a MAC.
+   * Finds where a bridge sends untagged frames for a MAC address.
    *
-   * @returns Undefined without an entry, and on Linux before 5.0, which finds none
+   * @returns Undefined without an entry, and always before Linux 5.0
    */
   findForwarding(bridgeIndex: number, mac: Mac): ForwardingEntry | undefined {
     try {
@@ -137,7 +140,7 @@ export class NeighborRequests {
     }
   }
 
-  /** Lists the neighbours on one link, or of one family, or all. */
+  /** Lists the neighbours on a link, of a family, or all neighbours. */
   list(filter: { ifindex?: number; family?: IpFamily } = {}): Neighbor[] {
     const family = filter.family === undefined
       ? AF_UNSPEC

@@ -1,6 +1,6 @@
 /**
- * Namespace IDs (nsid): the numbers that a network namespace has for others, as in
- * `linkNetnsId` of a link.
+ * Namespace IDs (nsid): the numbers by which a network namespace identifies other
+ * namespaces, as in `linkNetnsId` of a link.
  *
  * Source: include/uapi/linux/net_namespace.h, net/core/net_namespace.c
  * `rtnl_net_getid`.
@@ -21,10 +21,13 @@ const attributes = attributeSet({ nsid: [1, i32], fd: [3, u32] });
 const newNsid = message("RTM_NEWNSID", 88, header, attributes);
 const getNsid = message("RTM_GETNSID", 90, header, attributes);
 
-/** Has the kernel choose the nsid. Source: linux/net_namespace.h `NETNSA_NSID_NOT_ASSIGNED`. */
+/**
+ * Makes the kernel choose the nsid. Source: linux/net_namespace.h
+ * `NETNSA_NSID_NOT_ASSIGNED`.
+ */
 const ANY = -1;
 
-/** Returns the nsid that one namespace has for another; undefined for none. */
+/** Returns the nsid of a namespace in another namespace; undefined for none. */
 export function findNsid(
   { socket }: Pick<Rtnl, "socket">,
   { fd }: Pick<NetNs, "fd">,
@@ -35,8 +38,8 @@ export function findNsid(
 }
 
 /**
- * Gives a namespace an nsid for another one, unless it has one. An nsid does not keep
- * the namespace alive.
+ * Assigns a namespace an nsid in another namespace, unless it has one. An nsid does
+ * not keep the namespace alive.
  *
  * @throws {NetlinkError} EPERM
  */

@@ -1,5 +1,5 @@
 /**
- * Routes of one namespace.
+ * Routes of a namespace.
  *
  * @module
  */
@@ -26,7 +26,7 @@ export type { Route } from "./route_body.ts";
 const RTM_F_CLONED = 0x200,
   RTM_F_LOOKUP_TABLE = 0x1000,
   RTM_F_FIB_MATCH = 0x2000;
-/** Answers for an address without a route, or with one that refuses packets. */
+/** Errors for a destination without a route, or whose route refuses packets. */
 const NO_ROUTE = ["ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES"] as const;
 
 /** Which routes to list. */
@@ -41,11 +41,11 @@ export interface RouteFilter {
 
 /** A packet to look up. */
 export interface Packet {
-  /** Where it goes. */
+  /** The destination address. */
   readonly destination: Ip;
-  /** Where it comes from; chosen by the kernel if undefined. */
+  /** The source address; chosen by the kernel if undefined. */
   readonly source?: Ip | undefined;
-  /** Index of the link on which it arrives, if it is to be forwarded. */
+  /** Index of the link on which it arrives, if it is forwarded. */
   readonly inputIndex?: number | undefined;
 }
 
@@ -55,9 +55,9 @@ export interface Lookup {
   readonly ifindex: number | undefined;
   /** The router; undefined if the destination is on the link. */
   readonly gateway: Ip | undefined;
-  /** The table that has the route. */
+  /** The routing table that contains the route. */
   readonly table: number;
-  /** The source address of packets that have not chosen one, if it is known. */
+  /** The source address of packets whose sender did not choose any, if it is known. */
   readonly source: Ip | undefined;
 }
 
@@ -77,16 +77,16 @@ export class RouteRequests {
   /**
    * Adds a route.
    *
-   * @throws {NetlinkError} EEXIST if another one has the same destination and
-   * priority, ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
+   * @throws {NetlinkError} EEXIST if a route with the same destination and priority
+   * exists, ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
    */
   add(route: Route): void {
     this.#new(route, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds a route next to others with the same destination: for IPv4 before
-   * them, so that it is used, and for IPv6 as another next hop.
+   * Adds a route next to existing routes with the same destination: for IPv4 before
+   * them, so that it is used, and for IPv6 as a further next hop.
    *
    * Source: net/ipv4/fib_trie.c `fib_table_insert`.
    *
@@ -98,8 +98,8 @@ export class RouteRequests {
   }
 
   /**
-   * Adds a route, or replaces the one with the same destination and priority, even
-   * if that one has a different outgoing link.
+   * Adds a route, or replaces the route with the same destination and priority, even
+   * if that route has a different outgoing link.
    *
    * @throws {NetlinkError} ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot
    *   be reached
@@ -123,7 +123,7 @@ export class RouteRequests {
   }
 
   /**
-   * Adds a route with all its attributes, next to others with the same
+   * Adds a route with all its attributes, next to existing routes with the same
    * destination.
    *
    * @throws {NetlinkError} EEXIST if the same route exists, ENETUNREACH (IPv6:
@@ -149,8 +149,8 @@ export class RouteRequests {
   /**
    * Lists the routes of all tables and types.
    *
-   * @param filter Of both families and all links by default. Kernels before 4.20
-   *   ignore it
+   * @param filter By default, both families and all links. Kernels before 4.20 ignore
+   * it
    */
   listEntries(
     { family, ifindex }: Pick<RouteFilter, "family" | "ifindex"> = {},
@@ -166,14 +166,14 @@ export class RouteRequests {
         .filter(({ header: { flags } }) => !(flags & RTM_F_CLONED))
         .map(RouteEntry.from);
     } catch (error) {
-      // The link does not exist, or no longer.
+      // The link does not exist.
       if (ifindex !== undefined && isErrno(error, "ENODEV")) return [];
       throw error;
     }
   }
 
   /**
-   * Lists the unicast routes of one table, or of all. A route with several next
+   * Lists the unicast routes of a table, or of all tables. A route with several next
    * hops is listed once for each.
    *
    * @throws {NetlinkError} ENODEV if the link does not exist
@@ -203,7 +203,7 @@ export class RouteRequests {
   }
 
   /**
-   * Looks up the path of a packet, by rules and routes.
+   * Looks up the path of a packet according to rules and routes.
    *
    * @throws {NetlinkError} ENETUNREACH, EHOSTUNREACH, EINVAL or EACCES if there
    * is no route, EXDEV if reverse path filtering drops it
@@ -223,9 +223,9 @@ export class RouteRequests {
   }
 
   /**
-   * Finds the route that packets to an address take, as the kernel has it.
+   * Finds the route that packets to an address take.
    *
-   * @returns Undefined without a route, or if it refuses packets
+   * @returns Undefined without a route, or if the route refuses packets
    */
   findMatch(destination: Ip): RouteEntry | undefined {
     const header = {

@@ -1,5 +1,5 @@
 /**
- * Routes of one next hop, and their messages.
+ * Routes with a single next hop, and their messages.
  *
  * @module
  */
@@ -13,7 +13,10 @@ import type { newRoute } from "./route_message.ts";
 const RTPROT_BOOT = 3;
 /** The type of unicast routes. Source: include/uapi/linux/rtnetlink.h. */
 export const RTN_UNICAST = 1;
-/** The flag of gateways that count as on the link. Source: include/uapi/linux/rtnetlink.h. */
+/**
+ * The flag of gateways that count as on the link. Source:
+ * include/uapi/linux/rtnetlink.h.
+ */
 export const RTNH_F_ONLINK = 4;
 /** The header has eight bits for a table; larger numbers are in RTA_TABLE only. */
 const HEADER_TABLE_MAX = 255;
@@ -26,7 +29,7 @@ export interface Route {
   readonly ifindex?: number | undefined;
   /** The router; undefined if the destination is on the link. */
   readonly gateway?: Ip | undefined;
-  /** Source address for senders that have not chosen one. */
+  /** Source address of packets whose sender did not choose any. */
   readonly preferredSource?: Ip | undefined;
   /** Scope, 0 (universe) to 255; the kernel ignores it for IPv6. */
   readonly scope?: number | undefined;
@@ -40,14 +43,14 @@ export interface Route {
   readonly advmss?: number | undefined;
   /** Whether the gateway counts as on the link even without a route to it. */
   readonly isOnLink?: boolean | undefined;
-  /** Whether it may have a preferred source that the kernel does not report. */
+  /** Whether it might have a preferred source that the kernel does not report. */
   readonly isSourceUntold?: boolean | undefined;
 }
 
 type RouteAnswer = ReturnType<typeof newRoute.decode>;
 type RouteBody = Parameters<typeof newRoute.encode>[0];
 
-/** Returns one route for each next hop. */
+/** Returns a route for each next hop. */
 export function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
   const family = header.family === AF_INET ? 4 : 6;
   const destination = attributes.destination ?? Ip.fromValue(family, 0n);
@@ -65,8 +68,8 @@ export function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
     position,
   ) => ({
     ...shared,
-    // The kernel reports IPv6 routes to one destination together, with the
-    // source of the first.
+    // The kernel reports IPv6 routes to the same destination together, with the
+    // source of the first route.
     ...family === 6 && position > 0
       ? { preferredSource: undefined, isSourceUntold: true }
       : {},
@@ -75,7 +78,7 @@ export function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
   }));
 }
 
-/** A route with one next hop has it in its own attributes. */
+/** A route with a single next hop contains it in its own attributes. */
 function nextHopsOf(
   { header: { flags }, attributes }: RouteAnswer,
 ): (Pick<Route, "ifindex" | "gateway"> & { flags: number })[] {
@@ -101,7 +104,7 @@ export function newRouteBody(route: Route): RouteBody {
   };
 }
 
-/** Encodes the values that a route to delete has. */
+/** Encodes the values that identify a route to delete. */
 export function delRouteBody(route: Route): RouteBody {
   return {
     header: { ...headerOf(route), scope: route.scope ?? Scope.Nowhere },
@@ -119,7 +122,7 @@ function headerOf(
   };
 }
 
-/** Returns the table as the header of a route or rule has it. */
+/** Returns a table's number in the header of a route or rule. */
 export function headerTable(table: number): number {
   return table > HEADER_TABLE_MAX ? Table.Unspecified : table;
 }

@@ -1,6 +1,6 @@
 /**
- * Routes as the kernel has them, for moving routes between tables. They keep
- * all attributes that their creator set, including those without a name here.
+ * Routes as the kernel reports them, for moving routes between tables. They keep all
+ * attributes that their creator set, including unknown attributes.
  *
  * @module
  */
@@ -35,8 +35,8 @@ const RTA_CACHEINFO = 12;
 type RouteBody = ReturnType<typeof newRoute.decode>;
 
 /**
- * The parts of a route message. Their types, which are inferred, would have to be
- * computed by every user of the package.
+ * The parts of a route message. Their types are not inferred, because every user of
+ * the package would have to compute them.
  */
 export interface RouteParts {
   /** The fixed part. */
@@ -114,12 +114,15 @@ export class RouteEntry {
     return this.#body.attributes.table ?? this.#body.header.table;
   }
 
-  /** The priority. Of routes to one destination the lowest wins; 0 is the lowest. */
+  /**
+   * The priority. Of several routes to the same destination, the route with the
+   * lowest priority wins; 0 is the lowest.
+   */
   get priority(): number {
     return this.#body.attributes.priority ?? 0;
   }
 
-  /** Where the destination is: 0 anywhere, 253 on the link. IPv6 has no scopes. */
+  /** The scope: 0 (universe) to 255; 253 is the link. IPv6 has no scopes. */
   get scope(): number {
     return this.#body.header.scope;
   }
@@ -129,7 +132,10 @@ export class RouteEntry {
     return TYPES[this.#body.header.type] ?? "other";
   }
 
-  /** Whether it is a unicast route, and not, for example, local or unreachable. */
+  /**
+   * Whether it is a unicast route, in contrast to, for example, a local or
+   * unreachable route.
+   */
   get isUnicast(): boolean {
     return this.#body.header.type === RTN_UNICAST;
   }
@@ -141,12 +147,12 @@ export class RouteEntry {
     return protocol === RTPROT_RA ? "router" : "others";
   }
 
-  /** Source address for senders that have not chosen one. */
+  /** Source address of packets whose sender did not choose any. */
   get preferredSource(): Ip | undefined {
     return this.#body.attributes.preferredSource;
   }
 
-  /** The next hops, usually one. */
+  /** The next hops, usually a single one. */
   get nextHops(): NextHop[] {
     const { oif: ifindex, gateway, multipath } = this.#body.attributes;
     return multipath?.map(({ header, attributes }) => ({
@@ -156,8 +162,8 @@ export class RouteEntry {
   }
 
   /**
-   * Its destination, priority and gateways, as text: the same for routes that
-   * differ in their table, links or other attributes only.
+   * Its destination, priority and gateways as text, which is equal for routes that
+   * differ only in their table, links or other attributes.
    */
   get way(): string {
     const gateways = this.nextHops.map(({ gateway }) => String(gateway));
@@ -174,17 +180,19 @@ export class RouteEntry {
     return this.nextHops.some(({ gateway }) => gateway !== undefined);
   }
 
-  /** Reports whether all next hops use one link. */
+  /** Reports whether all next hops use the same link. */
   isOnlyOver(ifindex: number): boolean {
     return this.nextHops.every((hop) => hop.ifindex === ifindex);
   }
 
-  /** Copies it with only the next hops over a link; undefined if it has none. */
+  /** Copies it with only the next hops over a link; undefined if there are none. */
   over(ifindex: number): RouteEntry | undefined {
     return this.#copyWith((hop) => hop === ifindex);
   }
 
-  /** Copies it with only the next hops over other links; undefined if it has none. */
+  /**
+   * Copies it with only the next hops over other links; undefined if there are none.
+   */
   besides(ifindex: number): RouteEntry | undefined {
     return this.#copyWith((hop) => hop !== ifindex);
   }
@@ -201,7 +209,10 @@ export class RouteEntry {
     return new RouteEntry({ header, attributes: parts });
   }
 
-  /** Copies it with all next hops over another link, which may be in another namespace. */
+  /**
+   * Copies it with all next hops over another link, which can be in another
+   * namespace.
+   */
   onto(ifindex: number): RouteEntry {
     const { header, attributes } = this.#body;
     const { oif, multipath } = attributes;
@@ -209,7 +220,8 @@ export class RouteEntry {
       header,
       attributes: {
         ...attributes,
-        // The object is in the old namespace, and is deleted when its link leaves it.
+        // The nexthop object is in the old namespace, and is deleted when its link
+        // leaves it.
         nextHopId: undefined,
         oif: oif === undefined ? undefined : ifindex,
         multipath: multipath?.map((hop) => ({
@@ -226,7 +238,7 @@ export class RouteEntry {
   }
 
   /**
-   * Decodes what {@linkcode toHex} returns.
+   * Decodes the text that {@linkcode toHex} returns.
    *
    * @throws {Error} If the text is not a route
    */
@@ -244,7 +256,7 @@ export class RouteEntry {
   }
 
   /**
-   * Converts it to a request, without the parts that only answers may have.
+   * Converts it to a request, without the parts that only answers can have.
    *
    * @internal
    */
@@ -269,7 +281,7 @@ export class RouteEntry {
 
 type NextHopBody = NonNullable<RouteBody["attributes"]["multipath"]>[number];
 
-/** Removes the flags of the link's state, which the kernel refuses in requests. */
+/** Removes flags that report the link's state, which the kernel refuses in requests. */
 function withoutState({ header, attributes }: NextHopBody): NextHopBody {
   const flags = header.flags & RTNH_F_ONLINK;
   return { header: { ...header, flags }, attributes };

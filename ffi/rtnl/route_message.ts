@@ -51,7 +51,7 @@ const nextHopHeader = struct({
   ifindex: i32,
 });
 
-/** A next hop has attributes of a route. Only these are used. */
+/** A next hop has the attributes of a route. Only these are used. */
 const nextHopAttributes = attributeSet({ gateway: [5, ip] });
 
 const nextHop = headerWithAttributes(nextHopHeader, nextHopAttributes);

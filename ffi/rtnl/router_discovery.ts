@@ -1,6 +1,6 @@
 /**
- * What the kernel knows about the routers of a link: whether one has advertised
- * itself, and the options of advertisements that are for programs.
+ * The kernel's information about the routers on a link: whether a router has
+ * advertised itself, and the options of advertisements that are for programs.
  *
  * @module
  */
@@ -56,23 +56,23 @@ const linkState = message(
   }),
 );
 
-/** What routers have advertised on a link. */
+/** Properties that routers have advertised on a link. */
 export interface RouterState {
   /** Whether an advertisement was received since the link came up. */
   readonly isAdvertised: boolean;
-  /** Whether the router refers to DHCPv6 for addresses. */
+  /** Whether the router's advertisement refers to DHCPv6 for addresses. */
   readonly isManaged: boolean;
 }
 
-/** What has happened on a link. */
+/** The events on a link. */
 export interface RouterNews {
   /** Options of advertisements, as the router sent them. */
   readonly options: readonly Bytes[];
-  /** Addresses that the kernel has deleted because another host has them. */
+  /** Addresses that the kernel has deleted because a different host uses them. */
   readonly deleted: readonly Ip[];
 }
 
-/** Hears the routers of one link. */
+/** Receives the advertisements of the routers on a link. */
 export class RouterWatch implements Disposable {
   readonly #socket: NetlinkSocket;
   readonly #ifindex: number;
@@ -83,7 +83,7 @@ export class RouterWatch implements Disposable {
   }
 
   /**
-   * Begins to listen.
+   * Starts listening.
    *
    * @throws {SyscallError} If the namespace cannot be entered
    */
@@ -97,7 +97,7 @@ export class RouterWatch implements Disposable {
     return new RouterWatch(socket, ifindex);
   }
 
-  /** Takes what has happened since the last time: one look; some may be lost. */
+  /** Returns the events since the last call. Some might be lost. */
   take(): RouterNews {
     const messages: RawMessage[] = [];
     const read = (): RawMessage[] | undefined => {
@@ -126,7 +126,7 @@ export class RouterWatch implements Disposable {
   }
 }
 
-/** Returns the option that a message has, if it is of a router on the link. */
+/** Returns the option in a message, if a router on the link sent it. */
 export function routerOptionsIn(
   { type, body }: Pick<RawMessage, "type" | "body">,
   ifindex: number,
@@ -140,7 +140,7 @@ export function routerOptionsIn(
 }
 
 /**
- * Returns what routers have advertised on a link.
+ * Returns the properties that routers have advertised on a link.
  *
  * @throws {NetlinkError} ENODEV
  */

@@ -1,5 +1,5 @@
 /**
- * Policy rules of one namespace, which choose the routing table of packets.
+ * Policy rules of a namespace, which choose the routing table of packets.
  *
  * @module
  */
@@ -30,32 +30,33 @@ export interface NewRule {
   /** The routing table, 1 to 2^32 - 1. */
   readonly table: number;
   /**
-   * The priority; the lowest comes first. If undefined, a new rule comes before
-   * all others except the one for table local, and a deletion matches any
-   * priority.
+   * The priority; the lowest comes first. If undefined, a new rule precedes all rules
+   * except the rule for table local, and a deletion matches any priority.
    */
   readonly priority?: number | undefined;
 }
 
-/** What packets a rule matches, beside their source; undefined for any. */
+/** The conditions of a rule besides the source; undefined matches any packet. */
 export interface RuleSelector {
   readonly destination: Cidr;
-  /** Name of the link by which packets arrive. */
+  /** Name of the link on which packets arrive. */
   readonly inputName: string | undefined;
   readonly mark: { readonly value: number; readonly mask: number } | undefined;
   readonly ipProtocol: number | undefined;
   readonly destinationPorts:
     | { readonly first: number; readonly last: number }
     | undefined;
-  /** Whether it matches all other packets. */
+  /** Whether it matches the packets that do not meet the conditions. */
   readonly isInverted: boolean;
   /** Whether it has conditions that are not decoded. */
   readonly hasOthers: boolean;
-  /** Routes with at most so long a prefix do not count; undefined if all do. */
+  /**
+   * Routes with at most this prefix length are ignored; undefined if none is ignored.
+   */
   readonly suppressPrefixLength: number | undefined;
 }
 
-/** A rule as the kernel has it. */
+/** A rule as the kernel reports it. */
 export interface Rule extends NewRule {
   /** The priority; the lowest comes first. */
   readonly priority: number;
@@ -82,8 +83,8 @@ export class RuleRequests {
   }
 
   /**
-   * Adds a rule. Without a priority, an existing rule is added again: the
-   * kernel chooses another priority each time.
+   * Adds a rule. Without a priority, an existing rule is added again, because the
+   * kernel chooses a different priority each time.
    *
    * @throws {NetlinkError} EEXIST if the same rule exists with the same
    * priority

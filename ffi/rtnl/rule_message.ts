@@ -30,7 +30,7 @@ const ruleHeader = struct({
   flags: u32,
 });
 
-/** Ports, the last one included. Source: `struct fib_rule_port_range`. */
+/** Ports, with the last port included. Source: `struct fib_rule_port_range`. */
 const portRange = struct({ first: u16, last: u16 });
 
 /**
@@ -76,18 +76,18 @@ export function hasCondition(
   return Object.keys(CONDITIONS).some((name) => attributes[name] !== undefined);
 }
 
-/** Those of them that {@linkcode RuleSelector} has. */
+/** The conditions that {@linkcode RuleSelector} contains. */
 const SELECTED: readonly string[] = [
   "inputName",
   "mark",
   "markMask",
   "ipProtocol",
   "destinationPorts",
-  // Linux 6.15 and later report it of all ports.
+  // Linux 6.15 and later report it for all ports.
   "destinationPortMask",
 ];
 
-/** Reports whether a rule matches what a selector does not say. */
+/** Reports whether a rule has conditions that {@linkcode RuleSelector} lacks. */
 export function hasOtherCondition(
   attributes: Readonly<Record<string, unknown>>,
 ): boolean {

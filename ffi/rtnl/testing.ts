@@ -22,9 +22,9 @@ export class ControlledLink implements Disposable {
   readonly #stack = new DisposableStack();
   readonly host: NetNs;
   readonly traffic: TrafficControl;
-  /** Of `v0`. */
+  /** Index of `v0`. */
   readonly ifindex: number;
-  /** Of `ifb7`, to redirect to. */
+  /** Index of `ifb7`, the target of redirects. */
   readonly other: number;
 
   constructor() {
@@ -74,7 +74,7 @@ export class TwoPairs implements Disposable {
   readonly second: number;
 
   constructor() {
-    // Link-local addresses and their routes would come later.
+    // Otherwise, link-local addresses and their routes would appear later.
     const key = "net/ipv6/conf/default/addr_gen_mode";
     inNetns(this.hosts.host, () => writeSysctl(key, "1"));
     this.first = this.#addVeth("veth0", 0);
@@ -104,10 +104,10 @@ export class TwoPairs implements Disposable {
   }
 }
 
-/** A number that no attribute of rtnetlink has yet. */
+/** A number that no rtnetlink attribute has yet. */
 const FUTURE_ATTRIBUTE = 1000;
 
-/** Has every entry of every list come with one more attribute, until it is disposed of. */
+/** Appends an unknown attribute to every entry of every list, until disposal. */
 export function simulateNewerKernel(): Disposable {
   const stack = new DisposableStack();
   stack.defer(intercept(NetlinkSocket.prototype, "dump", (_args, work) => {

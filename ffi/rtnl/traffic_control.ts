@@ -1,5 +1,5 @@
 /**
- * Traffic control of one namespace: qdiscs, their classes and filters.
+ * Traffic control of a namespace: qdiscs, their classes and filters.
  *
  * @module
  */

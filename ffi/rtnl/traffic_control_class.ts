@@ -10,7 +10,7 @@ import { delClass, getClass, newClass } from "./traffic_control_message.ts";
 import { decodeRate, encodeRate } from "./traffic_control_kinds.ts";
 
 /**
- * Without a link layer the kernel looks for a table of rates, and complains.
+ * Without a link layer, the kernel requires a rate table, and logs a warning.
  *
  * Source: include/uapi/linux/pkt_sched.h `TC_LINKLAYER_ETHERNET`.
  */
@@ -24,11 +24,11 @@ export interface HtbClass {
   readonly handle: number;
   /** Handle of the parent qdisc or class. For a qdisc the kernel reports `Parent.Root`. */
   readonly parent: number;
-  /** The maximum rate. */
+  /** The maximum rate in bytes per second. */
   readonly bytesPerSecond: number;
-  /** The burst, as the time that sending it takes at the rate, in ticks. */
+  /** The burst, as the time that sending it at the rate takes, in ticks. */
   readonly bufferTicks: number;
-  /** How much it sends before the next class's turn. */
+  /** How many bytes it sends before the next class's turn. */
   readonly quantumBytes: number;
 }
 
@@ -56,7 +56,7 @@ export class ClassRequests {
   }
 
   /**
-   * Adds a class, or changes the one with this handle.
+   * Adds a class, or changes the class with this handle.
    *
    * @throws {NetlinkError} ENOENT if the qdisc does not exist
    */

@@ -20,7 +20,7 @@ const U32_TERMINAL = 1, ACTION_STOLEN = 4;
 const EGRESS_REDIRECT = 1, INGRESS_REDIRECT = 3;
 
 /**
- * Protocols of packets, as filters name them.
+ * Protocols of packets, as in filters.
  *
  * Source: include/uapi/linux/if_ether.h `ETH_P_*`.
  */
@@ -32,28 +32,31 @@ export interface NewFilter {
   readonly ifindex: number;
   /** Handle of the qdisc, or `Parent.ClsactIngress`. */
   readonly parent: number;
-  /** 1 to 65535; lower ones come first. Filters with one priority have one protocol. */
+  /**
+   * 1 to 65535; lower priorities come first. All filters with a priority have the
+   * same protocol.
+   */
   readonly priority: number;
   /** One of {@linkcode Protocol}. */
   readonly protocol: number;
-  /** All of them must match. */
+  /** The conditions, all of which must match. */
   readonly keys: readonly SelectorKey[];
   /** Handle of the class of matching packets. */
   readonly classId: number;
   /** Index of the link to which matching packets are redirected; none if undefined. */
   readonly redirectTo?: number | undefined;
-  /** Whether that link receives the packets, instead of sending them. */
+  /** Whether that link receives the packets instead of sending them. */
   readonly isReceived?: boolean;
 }
 
-/** A filter as the kernel has it. Only u32 filters have keys. */
+/** A filter as the kernel reports it. Only u32 filters have keys. */
 export interface Filter
   extends Omit<NewFilter, "keys" | "classId" | "redirectTo" | "isReceived"> {
   /** Number of the filter within its priority. */
   readonly handle: number;
-  /** Such as `u32` or `bpf`. */
+  /** The filter's kind, such as `u32` or `bpf`. */
   readonly kind: string;
-  /** The bytes that it compares. */
+  /** The compared bytes. */
   readonly keys: readonly SelectorKey[];
   /** Handle of the class of matching packets. */
   readonly classId: number | undefined;
@@ -78,11 +81,11 @@ export class FilterRequests {
   }
 
   /**
-   * Adds a filter next to the existing ones.
+   * Adds a filter next to the existing filters.
    *
-   * @throws {NetlinkError} EINVAL if the qdisc does not exist, or if filters
-   * with the priority have another protocol or kind; ENOENT if the kernel has
-   * no u32 or no mirred
+   * @throws {NetlinkError} EINVAL if the qdisc does not exist, or if filters with the
+   * priority have a different protocol or kind; ENOENT if the kernel lacks u32 or
+   * mirred
    */
   add(filter: NewFilter): void {
     const { ifindex, parent, priority, protocol } = filter;
@@ -106,8 +109,8 @@ export class FilterRequests {
   }
 
   /**
-   * Deletes all filters of a priority. Deleting them one by one would leave
-   * u32's table of the priority behind if other priorities also have tables.
+   * Deletes all filters of a priority. Deleting each filter would leave u32's table
+   * of the priority behind if other priorities also have tables.
    *
    * @throws {NetlinkError} ENOENT if the priority has no filters
    */
@@ -132,7 +135,7 @@ export class FilterRequests {
     return this.#socket
       .dump(getFilter, { header: { ifindex, parent } }, newFilter)
       .filter(({ header, attributes }) =>
-        // u32 also lists the tables that hold its filters.
+        // u32 also lists the tables that contain its filters.
         attributes.kind !== "u32"
           ? header.handle !== 0
           : attributes.options?.selector !== undefined
@@ -145,7 +148,7 @@ export const MATCH_ALL: readonly SelectorKey[] = [
   { mask: 0, value: 0, offset: 0 },
 ];
 
-/** Matches packets from or to a network. They must have its address family. */
+/** Matches packets from or to a network. They must be of its address family. */
 export function matchNetwork(
   network: Cidr,
   field: AddressField,

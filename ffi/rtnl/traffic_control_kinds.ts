@@ -162,7 +162,7 @@ const action = kindAttributes<ValuesOf<typeof mirredOptions>>({
   mirred: mirredOptions,
 });
 
-/** Actions are numbered in order. Ours are single. */
+/** Actions are numbered in order. Our filters have a single action. */
 const actions = attributeSet({ first: [1, action] });
 
 /** Source: `TCA_U32_*`. */
@@ -196,8 +196,7 @@ export const trafficControlKinds: Readonly<Record<string, Codec<KindOptions>>> =
  *
  * Source: `TCA_KIND` and `TCA_OPTIONS`, and the same numbers for actions.
  *
- * @param kinds The codecs of the kinds' options; options of other kinds are
- * ignored
+ * @param kinds The codecs of the kinds' options; options of other kinds are ignored
  */
 export function kindAttributes<O>(
   kinds: Readonly<Record<string, Codec<O>>>,
@@ -232,14 +231,14 @@ const noOptions: Codec<object> = {
  * Source: include/net/pkt_sched.h `PSCHED_SHIFT`, since Linux 2.6.31.
  */
 export const NANOSECONDS_PER_TICK = 64;
-/** The largest 32-bit number, which stands for all larger ones. */
+/** The largest 32-bit number, which replaces all larger numbers. */
 export const MAX_U32 = 0xffff_ffff;
 
-/** A rate in the 32 bits of its struct, and in 64 bits if it needs them. */
+/** A rate in the 32 bits of its struct, and in 64 bits if necessary. */
 export interface EncodedRate {
-  /** At most {@linkcode MAX_U32}. */
+  /** The rate, at most {@linkcode MAX_U32}. */
   readonly spec: { readonly rate: number };
-  /** Undefined if 32 bits are enough. */
+  /** The whole rate; undefined if 32 bits are enough. */
   readonly rate64: bigint | undefined;
 }
 

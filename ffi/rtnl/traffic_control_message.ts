@@ -26,8 +26,8 @@ export const trafficHeader = struct({
 });
 
 /**
- * Fixed header of RTM_*TFILTER: `info` is two numbers: the protocol, in network
- * byte order, and the priority.
+ * Fixed header of RTM_*TFILTER. `info` consists of the protocol, in network byte
+ * order, and the priority.
  */
 const filterHeader = struct({
   family: u8,

@@ -19,16 +19,16 @@ const HTB_VERSION = 3, HTB_RATE_TO_QUANTUM = 10;
 
 /** The limits of a token bucket. */
 export interface TokenBucket {
-  /** The rate at which it fills. */
+  /** The rate at which tokens are added. */
   readonly bytesPerSecond: number;
-  /** The burst of a full bucket, as the time that it takes to fill, in ticks. */
+  /** The burst of a full bucket, as the time that filling it takes, in ticks. */
   readonly bufferTicks: number;
   /**
    * The exact burst in bytes, instead of `bufferTicks`. The kernel does not
    * report it.
    */
   readonly burstBytes?: number | undefined;
-  /** The maximum of bytes that wait for tokens. */
+  /** The most bytes that can wait for tokens. */
   readonly limitBytes: number;
 }
 
@@ -46,17 +46,17 @@ export type NewQdisc = QdiscSettings & {
   readonly ifindex: number;
   /** `Parent.Root`, `Parent.Ingress`, or the handle of a class. */
   readonly parent: number;
-  /** If undefined, the kernel chooses one. */
+  /** The handle; the kernel chooses it if undefined. */
   readonly handle?: number | undefined;
 };
 
-/** A qdisc as the kernel has it. */
+/** A qdisc as the kernel reports it. */
 export interface Qdisc {
   /** Index of the link. */
   readonly ifindex: number;
-  /** Such as `tbf` or `fq_codel`. */
+  /** The qdisc's kind, such as `tbf` or `fq_codel`. */
   readonly kind: string;
-  /** 0 for a qdisc that the kernel added by itself. */
+  /** The handle; 0 for a qdisc that the kernel added itself. */
   readonly handle: number;
   /** The parent, as in {@linkcode NewQdisc}. */
   readonly parent: number;
@@ -82,17 +82,17 @@ export class QdiscRequests {
   /**
    * Adds a qdisc.
    *
-   * @throws {NetlinkError} EEXIST if the parent has a qdisc that the kernel did
-   * not add by itself, ENOENT if the kernel does not have the kind
+   * @throws {NetlinkError} EEXIST if the parent has a qdisc that the kernel did not
+   * add itself, ENOENT if the kernel does not support the kind
    */
   add(qdisc: NewQdisc): void {
     this.#new(qdisc, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds a qdisc, replaces an existing one, or changes its parameters.
+   * Adds a qdisc, replaces an existing qdisc, or changes its parameters.
    *
-   * @throws {NetlinkError} EINVAL if the handle has a qdisc of another kind
+   * @throws {NetlinkError} EINVAL if the handle has a qdisc of a different kind
    */
   replace(qdisc: NewQdisc): void {
     this.#new(qdisc, Flag.Create | Flag.Replace);
@@ -118,7 +118,7 @@ export class QdiscRequests {
   }
 
   /**
-   * Looks up a link's own qdisc for packets that it sends or receives.
+   * Looks up a link's own qdisc for packets that the link sends or receives.
    *
    * @param parent `Parent.Root` or `Parent.Ingress`
    * @returns Undefined if it does not exist
@@ -127,8 +127,8 @@ export class QdiscRequests {
   find(ifindex: number, parent: number): Qdisc | undefined {
     try {
       const [answer] = this.#socket.request(getQdisc, {
-        // Before Linux 6.8 the answer is a notification, which is received only
-        // as an echo.
+        // Before Linux 6.8, the answer is a notification, which is only received as
+        // an echo.
         flags: Flag.Echo,
         header: { ifindex, parent },
       }, newQdisc);

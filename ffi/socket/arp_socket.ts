@@ -1,5 +1,5 @@
 /**
- * ARP: asks who has an IPv4 address, and hears everybody who answers.
+ * ARP: requests the owner of an IPv4 address, and receives all answers.
  *
  * Source: RFC 5227, section 2.1.1.
  *
@@ -16,7 +16,7 @@ import { LinkSocket, type SocketLink } from "./link_socket.ts";
 /** Source: include/uapi/linux/if_ether.h, if_arp.h. */
 const ETH_P_ARP = 0x0806, ETH_P_IP = 0x0800, ARPHRD_ETHER = 1;
 const REQUEST = 1, REPLY = 2;
-/** Where the fields of a frame are. */
+/** Offsets of a frame's fields. */
 const Layout = {
   type: 12,
   arp: 14,
@@ -28,7 +28,7 @@ const Layout = {
 /** Longest frame to read, in bytes. */
 const FRAME_BYTES = 64;
 
-/** Somebody who has an address. */
+/** A host that uses an address. */
 export interface AddressOwner {
   readonly ip: Ip;
   readonly mac: Mac;
@@ -38,11 +38,11 @@ export interface AddressOwner {
 interface ArpMessage {
   readonly operation: number;
   readonly sender: AddressOwner;
-  /** The address that a request is about. */
+  /** The requested address. */
   readonly target: Ip;
 }
 
-/** A socket for ARP on one link. */
+/** A socket for ARP on a link. */
 export class ArpSocket extends LinkSocket {
   readonly #mac: Mac;
 
@@ -57,10 +57,9 @@ export class ArpSocket extends LinkSocket {
   }
 
   /**
-   * Asks who has an address.
+   * Sends an ARP request for an address.
    *
-   * @param sender The asker's own address; undefined to ask as for one that it does
-   * not have itself
+   * @param sender The sender's own address; undefined for an ARP probe
    * @throws {SyscallError} ENETDOWN
    */
   ask(ip: Ip, sender?: Ip): void {
@@ -80,7 +79,7 @@ export class ArpSocket extends LinkSocket {
     libc.send(this.fd, frame, 0);
   }
 
-  /** Receives answers that have come: one look. */
+  /** Receives the answers that have arrived. */
   *receive(): Generator<AddressOwner> {
     for (const { operation, sender } of this.#messages()) {
       if (operation === REPLY) yield sender;
@@ -88,14 +87,14 @@ export class ArpSocket extends LinkSocket {
   }
 
   /**
-   * Receives the other hosts that have an address, or ask whether they may have
-   * it: one look.
+   * Receives claims that have arrived: from hosts that use an address, or probe for
+   * it.
    *
    * Source: RFC 5227, section 2.1.1.
    */
   *receiveClaims(): Generator<AddressOwner> {
     for (const { operation, sender, target } of this.#messages()) {
-      // Its own request, which a switch has sent back.
+      // This host's own request, which a switch has sent back.
       if (operation === REQUEST && sender.mac.equals(this.#mac)) continue;
       if (!sender.ip.isUnspecified) yield sender;
       else if (operation === REQUEST) yield { ip: target, mac: sender.mac };

@@ -6,7 +6,7 @@
 
 import type { IpFamily } from "../../net/ip.ts";
 
-/** One of a packet's two addresses. */
+/** A packet's source or destination address. */
 export type AddressField = "source" | "destination";
 
 /**

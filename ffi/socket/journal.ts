@@ -7,13 +7,13 @@
 import { concat } from "../../net/bytes.ts";
 import { sendDatagram } from "./unix_socket.ts";
 
-/** Where the journal listens. */
+/** The journal's socket. */
 const SOCKET = "/run/systemd/journal/socket";
 
 /**
  * Sends entries to the journal, without waiting.
  *
- * @param entries Names in capitals and values, which may have line ends
+ * @param entries Names in capitals and values, which can contain line breaks
  * @param socket The path of the journal's socket
  * @throws {SyscallError} ENOENT and ECONNREFUSED if no journal runs, EAGAIN if
  *   it is busy
@@ -25,7 +25,7 @@ export function sendToJournal(
   for (const entry of entries) sendDatagram(socket, encodeEntry(entry));
 }
 
-/** Source: systemd `docs/JOURNAL_NATIVE_PROTOCOL.md`, the form for any value. */
+/** Source: systemd `docs/JOURNAL_NATIVE_PROTOCOL.md`, the binary-safe form. */
 function encodeEntry(
   entry: Readonly<Record<string, string>>,
 ): Uint8Array<ArrayBuffer> {

@@ -1,5 +1,5 @@
 /**
- * Packet sockets: they send and receive whole frames on one link.
+ * Packet sockets, which send and receive whole frames on a link.
  *
  * @module
  */
@@ -22,8 +22,8 @@ const SOL_SOCKET = 1, SO_ATTACH_FILTER = 26;
 const PROGRAM_BYTES = 16;
 
 /**
- * Which frames a socket receives: instructions as
- * `[code, jump if true, jump if false, operand]`.
+ * Selects the frames that a socket receives: instructions as `[code, jump if true,
+ * jump if false, operand]`.
  *
  * Source: include/uapi/linux/filter.h, bpf_common.h.
  */
@@ -34,17 +34,17 @@ export type Filter = readonly (readonly [
   operand: number,
 ])[];
 
-/** A link, as its sockets see it. */
+/** The properties of a link that its sockets need. */
 export interface SocketLink {
   readonly index: number;
   readonly mac: Mac;
 }
 
 /**
- * A socket for the frames of one EtherType on one link. It does not wait.
+ * A socket for the frames of an EtherType on a link. It does not wait.
  *
- * Closing it takes the kernel 10 ms and more, until no CPU uses it. Other threads can
- * wait for that, for several sockets at the same time.
+ * Closing it takes the kernel at least 10 ms, until no CPU uses it. Other threads can
+ * wait for several sockets at the same time.
  */
 export abstract class LinkSocket implements Disposable {
   readonly #fd: Fd;
@@ -66,7 +66,7 @@ export abstract class LinkSocket implements Disposable {
     return this.#fd.number;
   }
 
-  /** Receives frames that have come: one look. Each is valid until the next one. */
+  /** Receives the frames that have arrived. Each frame is valid until the next. */
   protected *frames(): Generator<Bytes> {
     const read = (): number | undefined => libc.recvNow(this.fd, this.#buffer);
     for (const length of libc.readTogether(read)) {
@@ -126,7 +126,7 @@ function encodeAddress(ifindex: number, etherType: number): Bytes {
   return address;
 }
 
-/** Has the kernel drop the frames that a filter returns 0 for. */
+/** Makes the kernel drop the frames for which a filter returns 0. */
 export function attachFilter(fd: number, program: Filter): void {
   const instructions = concat(
     program.map(([code, yes, no, operand]) => {
@@ -135,8 +135,8 @@ export function attachFilter(fd: number, program: Filter): void {
       return bytes;
     }),
   );
-  // A `struct sock_fprog` and its instructions share memory, which lives as long
-  // as the first.
+  // A `struct sock_fprog` and its instructions share memory, which exists as long as
+  // the struct.
   const memory = new Uint8Array(PROGRAM_BYTES + instructions.length);
   memory.set(instructions, PROGRAM_BYTES);
   const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));

@@ -1,5 +1,5 @@
 /**
- * UDP over IPv6 on one link, between link-local addresses and multicast groups.
+ * UDP over IPv6 on a link, between link-local addresses and multicast groups.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
 
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const SOCK_DGRAM = 2, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
-/** Where `sin6_scope_id` is. Source: include/uapi/linux/in6.h. */
+/** Offset of `sin6_scope_id`. Source: include/uapi/linux/in6.h. */
 const SCOPE_OFFSET = 24;
 
 /** Longest datagram to receive, in bytes. */
@@ -29,8 +29,8 @@ export class LinkUdpSocket implements Disposable {
    * Opens a socket on a link. It stays in the link's namespace.
    *
    * @param source A link-local address of the link
-   * @throws {SyscallError} EADDRINUSE; EADDRNOTAVAIL while the address is being
-   *   checked for duplicates
+   * @throws {SyscallError} EADDRINUSE; EADDRNOTAVAIL during duplicate address
+   * detection
    */
   constructor(
     netns: NetNs,

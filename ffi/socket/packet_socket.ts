@@ -1,6 +1,6 @@
 /**
- * UDP over a link that has no address yet: packet sockets that send and receive
- * whole frames.
+ * UDP over a link that has no address yet, with packet sockets, which send and
+ * receive whole frames.
  *
  * @module
  */
@@ -26,8 +26,8 @@ const PACKET_AUXDATA = 8, TP_STATUS_CSUMNOTREADY = 8;
 const FRAME_BYTES = 2048;
 
 /**
- * A `struct msghdr` with all that it points to, in one block of memory that is
- * too large for V8 to move: where each part begins.
+ * Offsets of a `struct msghdr` and everything it points to, in a single block of
+ * memory that is too large for V8 to move.
  *
  * Source: include/linux/socket.h, include/linux/uio.h.
  */
@@ -36,7 +36,7 @@ const CONTROL_BYTES = 64;
 /** Offsets of fields that recvmsg(2) changes or returns. */
 const CONTROL_LENGTH = Layout.header + 40, STATUS = Layout.control + 16;
 
-/** A socket for the UDP datagrams to one port that arrive on a link. */
+/** A socket for the UDP datagrams to a port that arrive on a link. */
 export class PacketSocket implements Disposable {
   readonly #fd: Fd;
   readonly #memory = layOutMessage();
@@ -80,7 +80,7 @@ export class PacketSocket implements Disposable {
   }
 
   /**
-   * Receives valid datagrams that have arrived: one look.
+   * Receives the valid datagrams that have arrived.
    *
    * @throws {SyscallError} ENETDOWN
    */
@@ -96,7 +96,7 @@ export class PacketSocket implements Disposable {
         : view.getUint32(STATUS, true);
       const frame = this.#memory
         .slice(Layout.frame, Layout.frame + Math.min(length, FRAME_BYTES));
-      // A sender on this machine leaves the checksum to a device that the frame
+      // A sender on this machine leaves the checksum to a device, which the frame
       // never reaches.
       const hasChecksum = (status & TP_STATUS_CSUMNOTREADY) === 0;
       const datagram = decodeDatagram(frame, hasChecksum);
@@ -123,7 +123,7 @@ function layOutMessage(): Bytes {
   return memory;
 }
 
-/** Lets only unfragmented UDP datagrams to a port through. */
+/** Accepts only unfragmented UDP datagrams to a port. */
 function datagramsTo(port: number): Filter {
   return [
     [0x28, 0, 0, 12], // the EtherType

@@ -1,6 +1,7 @@
 /**
- * Neighbour discovery before an IPv6 address is assigned: asks whether another
- * host has it, as duplicate address detection does, and hears who answers.
+ * Neighbour discovery before an IPv6 address is assigned: asks whether a different
+ * host uses the address, as duplicate address detection does, and receives the
+ * answers.
  *
  * Source: RFC 4862, section 5.4; RFC 4861, section 4.
  *
@@ -27,11 +28,11 @@ const ETH_P_IPV6 = 0x86dd, PROTOCOL_ICMPV6 = 58;
 const SOL_PACKET = 263, PACKET_ADD_MEMBERSHIP = 1, PACKET_MR_MULTICAST = 0;
 /** Types of messages. Source: include/net/ndisc.h. */
 const SOLICITATION = 135, ADVERTISEMENT = 136;
-/** The option with the MAC of the address in an advertisement. */
+/** The option that contains the MAC address in an advertisement. */
 const TARGET_MAC = 2;
-/** Version 6; messages that a router has forwarded do not count. */
+/** Version 6; messages that a router has forwarded are ignored. */
 const VERSION = 0x60000000, HOPS = 255;
-/** Where the fields of a frame are. */
+/** Offsets of a frame's fields. */
 const Layout = {
   sender: 6,
   type: 12,
@@ -45,7 +46,7 @@ const Layout = {
 /** Longest frame to read, in bytes; the options come first. */
 const FRAME_BYTES = 256;
 
-/** Lets only neighbour discovery through, not the link's other traffic. */
+/** Accepts only neighbour discovery, not the link's other traffic. */
 const DISCOVERY: Filter = [
   [0x30, 0, 0, Layout.protocol],
   [0x15, 0, 4, PROTOCOL_ICMPV6],
@@ -57,11 +58,11 @@ const DISCOVERY: Filter = [
 ];
 
 const NONE = Ip.parse("::");
-/** Where hosts advertise an address to a host that has none yet. */
+/** The destination of advertisements to a host that has no address yet. */
 const ALL_NODES = Ip.parse("ff02::1");
 const SOLICITED_NODE = Ip.parse("ff02::1:ff00:0");
 
-/** A socket for neighbour discovery on one link. */
+/** A socket for neighbour discovery on a link. */
 export class SolicitationSocket extends LinkSocket {
   readonly #link: SocketLink;
 
@@ -78,8 +79,8 @@ export class SolicitationSocket extends LinkSocket {
   }
 
   /**
-   * Receives the frames for a group; the link need not have IPv6, which joins it. A
-   * second call does nothing.
+   * Joins a multicast group at the link layer, because only IPv6, which the link can
+   * lack, would join it. A second call does nothing.
    *
    * Source: `struct packet_mreq`.
    */
@@ -95,7 +96,8 @@ export class SolicitationSocket extends LinkSocket {
   }
 
   /**
-   * Asks who has an address, and from then on hears others that ask for it.
+   * Solicits the owner of an address, and then also receives solicitations of other
+   * hosts.
    *
    * @throws {SyscallError} ENETDOWN
    */
@@ -130,8 +132,8 @@ export class SolicitationSocket extends LinkSocket {
   }
 
   /**
-   * Receives the other hosts that have an address, or ask whether they may have
-   * it: one look.
+   * Receives claims that have arrived: from hosts that use an address, or probe for
+   * it.
    */
   *receiveClaims(): Generator<AddressOwner> {
     for (const frame of this.frames()) {
@@ -152,7 +154,8 @@ export class SolicitationSocket extends LinkSocket {
       case ADVERTISEMENT:
         return { ip, mac: findTargetMac(frame) ?? sender };
       case SOLICITATION:
-        // Others resolve an address; a host that has none yet wants it.
+        // A solicitation without a source address is a duplicate address detection
+        // probe. Other solicitations resolve the address.
         return ipAt(Layout.source).isUnspecified &&
             !sender.equals(this.#link.mac)
           ? { ip, mac: sender }
@@ -163,7 +166,9 @@ export class SolicitationSocket extends LinkSocket {
   }
 }
 
-/** Reads the MAC of an advertised address. Options have lengths in units of 8 bytes. */
+/**
+ * Reads the MAC address in an advertisement. Option lengths are in units of 8 bytes.
+ */
 function findTargetMac(frame: Bytes): Mac | undefined {
   for (let at = Layout.options; at + 8 <= frame.length;) {
     const [type, units = 0] = frame.subarray(at);
@@ -181,7 +186,7 @@ function groupOf({ value }: Ip): Ip {
   return SOLICITED_NODE.add(value & 0xffffffn);
 }
 
-/** Returns the MAC of a group. Source: RFC 2464, section 7. */
+/** Returns the MAC address of a group. Source: RFC 2464, section 7. */
 function macOf(group: Ip): Mac {
   const bytes = new Uint8Array([0x33, 0x33, 0, 0, 0, 0]);
   bytes.set(group.toBytes().subarray(12), 2);

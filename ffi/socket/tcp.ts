@@ -1,5 +1,5 @@
 /**
- * TCP: a connection from a namespace, and one request.
+ * TCP: a connection from a namespace, and a single request.
  *
  * @module
  */
@@ -20,25 +20,25 @@ const MSG_NOSIGNAL = 0x4000;
 /** Source: include/uapi/asm-generic/socket.h; the same on x86-64 and arm64. */
 const SOL_SOCKET = 1, SO_RCVTIMEO = 20, SO_SNDTIMEO = 21;
 
-/** Most bytes of an answer that are read. */
+/** The most bytes of an answer that are read. */
 const ANSWER_BYTES = 1024;
 
-/** Where a request goes, and how long it may take. */
+/** The destination of a request, and its time limit. */
 export interface Destination {
   readonly address: Ip;
   readonly port: number;
-  /** For all waits together, in ms. */
+  /** The limit for all waits together, in ms. */
   readonly limitMs: number;
 }
 
 /**
- * Connects, sends bytes, and waits for the begin of the answer. It blocks, for a
- * bounded time: Deno's own connections are asynchronous, and a process that exits
- * does not wait for them.
+ * Connects, sends bytes, and waits for the beginning of the answer. It blocks for a
+ * bounded time, because Deno's own connections are asynchronous, and a process that
+ * exits does not wait for them.
  *
  * @returns Up to a kilobyte of the answer
- * @throws {SyscallError} ECONNREFUSED and others of connect(2); EINPROGRESS or
- *   EAGAIN if the time is over
+ * @throws {SyscallError} ECONNREFUSED and other errors of connect(2); EINPROGRESS or
+ * EAGAIN if the time limit expires
  */
 export function exchange(
   { address, port, limitMs }: Destination,
@@ -78,7 +78,7 @@ function encodeTime(ms: number): Bytes {
   return bytes;
 }
 
-/** A socket that connects to one destination. It does not wait. */
+/** A socket that connects to a single destination. It does not wait. */
 export class TcpSocket implements Disposable {
   readonly #fd: Fd;
   readonly #address: Bytes;
@@ -109,13 +109,13 @@ export class TcpSocket implements Disposable {
   }
 
   /**
-   * Begins to connect; later, reports whether the connection is made.
+   * Starts to connect; further calls report whether the connection is established.
    *
    * @throws {SyscallError} ECONNREFUSED; ENETUNREACH or EHOSTUNREACH if there is
    *   no route; ETIMEDOUT
    */
   isConnected(): boolean {
-    // A second connect(2) returns the outcome of the first one.
+    // A second connect(2) returns the outcome of the first.
     try {
       libc.connect(this.fd, this.#address);
       return true;

@@ -20,10 +20,10 @@ import { Mac } from "../../net/mac.ts";
 export const ETHERTYPE_IPV4 = 0x0800;
 const ETHERNET_BYTES = 14, PROTOCOL_UDP = 17;
 
-/** One end of a datagram. */
+/** An end of a datagram's path. */
 export interface Endpoint {
   readonly mac: Mac;
-  /** IPv4. */
+  /** The IPv4 address. */
   readonly ip: Ip;
   readonly port: number;
 }
@@ -60,7 +60,7 @@ const udpHeader = struct({
 /** Version 4, and a header of 5 words. */
 const VERSION = 0x45, DONT_FRAGMENT = 0x4000, HOPS = 64;
 
-/** Encodes the whole frame. */
+/** Encodes a datagram as a whole frame. */
 export function encodeDatagram(
   { source, destination, payload }: Datagram,
 ): Bytes {
@@ -77,7 +77,7 @@ export function encodeDatagram(
   const udp = { source: source.port, destination: destination.port, length };
   const datagram = concat([udpHeader.encode(udp), payload]);
   const pseudo = pseudoHeader(source.ip, destination.ip, length);
-  // 0 stands for a missing checksum.
+  // 0 means that the checksum is missing.
   const checksum = checksumOf(concat([pseudo, datagram])) || 0xffff;
   return concat([
     destination.mac.toBytes(),
@@ -93,7 +93,7 @@ export function encodeDatagram(
  * Decodes a frame.
  *
  * @param hasChecksum Whether the sender has filled in the UDP checksum
- * @returns Undefined if it is not a complete and intact datagram
+ * @returns Undefined if the frame is not a complete and intact datagram
  */
 export function decodeDatagram(
   frame: Bytes,
@@ -134,7 +134,7 @@ function toIp(value: number): Ip {
   return Ip.fromValue(4, BigInt(value));
 }
 
-/** What UDP's checksum covers in addition. Source: RFC 768. */
+/** The additional bytes that UDP's checksum covers. Source: RFC 768. */
 function pseudoHeader(source: Ip, destination: Ip, length: number): Bytes {
   return concat([
     source.toBytes(),
@@ -144,7 +144,10 @@ function pseudoHeader(source: Ip, destination: Ip, length: number): Bytes {
   ]);
 }
 
-/** Returns the Internet checksum; 0 for bytes with their right one. Source: RFC 1071. */
+/**
+ * Returns the Internet checksum; 0 for bytes that contain their correct checksum.
+ * Source: RFC 1071.
+ */
 export function checksumOf(bytes: Bytes): number {
   const view = viewOf(bytes);
   let sum = 0;

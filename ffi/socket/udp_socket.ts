@@ -1,5 +1,5 @@
 /**
- * UDP datagrams from a namespace to one destination, without a program.
+ * UDP datagrams from a namespace to a single destination, without a program.
  *
  * @module
  */
@@ -14,13 +14,13 @@ import { encodeAddress, SOCKET_DOMAINS } from "./socket_address.ts";
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const SOCK_DGRAM = 2, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
 
-/** Where datagrams and connections come from. */
+/** The source of datagrams and connections. */
 export interface Sender {
   readonly source: Ip;
   readonly port: number;
 }
 
-/** A socket that exchanges datagrams with one destination. It does not wait. */
+/** A socket that exchanges datagrams with a single destination. It does not wait. */
 export class UdpSocket implements Disposable {
   readonly #fd: Fd;
   readonly #buffer: Bytes = new Uint8Array(4096);
@@ -29,8 +29,8 @@ export class UdpSocket implements Disposable {
    * Opens a socket, which stays in the namespace.
    *
    * @param from The sender's address and port; the kernel chooses both if undefined
-   * @throws {SyscallError} ENETUNREACH or EHOSTUNREACH without a route; EADDRINUSE
-   *   or EADDRNOTAVAIL if it cannot be sent from there
+   * @throws {SyscallError} ENETUNREACH or EHOSTUNREACH without a route; EADDRINUSE or
+   * EADDRNOTAVAIL if the source cannot be used
    */
   constructor(netns: NetNs, destination: Ip, port: number, from?: Sender) {
     const domain = SOCKET_DOMAINS[destination.family];
@@ -55,8 +55,8 @@ export class UdpSocket implements Disposable {
   /**
    * Sends a datagram.
    *
-   * @throws {SyscallError} ECONNREFUSED if an earlier one was refused; EPERM if
-   *   rules of the namespace refuse it
+   * @throws {SyscallError} ECONNREFUSED if an earlier datagram was refused; EPERM if
+   * rules of the namespace refuse it
    */
   send(datagram: Bytes): void {
     libc.send(this.fd, datagram, 0);

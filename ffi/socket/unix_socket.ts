@@ -1,6 +1,6 @@
 /**
- * Unix sockets that show who is at the other end, and datagrams. Deno's own
- * sockets do neither. Nothing here waits.
+ * Unix sockets that identify the peer, and datagrams. Deno's own sockets support
+ * neither. Nothing here waits.
  *
  * @module
  */
@@ -20,7 +20,7 @@ const AF_UNIX = 1,
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_PEERCRED = 17, SO_PEERPIDFD = 77;
 
-/** Connections that may wait to be accepted. */
+/** Connections that can wait to be accepted. */
 const BACKLOG = 1024;
 
 /** The process at the other end, as it was when it connected. */
@@ -37,8 +37,8 @@ export class UnixListener implements Disposable {
   /**
    * Listens.
    *
-   * @param socket Its path, which no file may have; or a socket that listens,
-   *   of which this takes ownership
+   * @param socket A path at which no file exists, or a listening socket, of which
+   * this takes ownership
    * @param onBound Runs when the file exists and no process can connect yet
    * @throws {SyscallError} EADDRINUSE, ENOENT, EACCES
    * @throws {RangeError} If the path is too long
@@ -70,7 +70,7 @@ export class UnixListener implements Disposable {
   /**
    * Accepts a connection.
    *
-   * @returns Undefined if none waits
+   * @returns Undefined if no connection is waiting
    * @throws {SyscallError} EMFILE, ENFILE; EINVAL after {@linkcode shutDown}
    */
   accept(): AcceptedStream | undefined {
@@ -78,7 +78,7 @@ export class UnixListener implements Disposable {
     return fd === undefined ? undefined : new AcceptedStream(new Fd(fd));
   }
 
-  /** Refuses connections from now on, and wakes up whoever waits for one. */
+  /** Refuses further connections, and wakes up all waiting tasks. */
   shutDown(): void {
     libc.shutdown(this.fd, SHUT_RDWR);
   }
@@ -89,10 +89,10 @@ export class UnixListener implements Disposable {
   }
 }
 
-/** All streams are read through this. */
+/** The buffer into which all streams are read. */
 const received = new Uint8Array(64 * 1024);
 
-/** A connection that a listener has accepted. */
+/** An accepted connection. */
 export class AcceptedStream implements Disposable {
   readonly #fd: Fd;
   /** The process at the other end. */
@@ -112,10 +112,10 @@ export class AcceptedStream implements Disposable {
   }
 
   /**
-   * Receives what has arrived.
+   * Receives the bytes that have arrived.
    *
-   * @returns Bytes that are valid until the next call for any stream; none at
-   *   the end; undefined before any come
+   * @returns Bytes that are valid until the next call for any stream; empty at the
+   * end of the stream; undefined if none have arrived
    * @throws {SyscallError} ECONNRESET
    */
   receive(): Bytes | undefined {
@@ -124,9 +124,9 @@ export class AcceptedStream implements Disposable {
   }
 
   /**
-   * Sends as many bytes as there is room for.
+   * Sends as many bytes as fit into the socket's buffer.
    *
-   * @returns How many
+   * @returns How many bytes were sent
    * @throws {SyscallError} EPIPE, ECONNRESET
    */
   send(bytes: Bytes): number {
@@ -134,8 +134,8 @@ export class AcceptedStream implements Disposable {
   }
 
   /**
-   * Opens a descriptor of the process that connected, pidfd_open(2). It stands
-   * for that process only, never for a later one with its ID.
+   * Opens a descriptor of the process that connected, pidfd_open(2). It refers to
+   * that process only, never to a later process with the same ID.
    *
    * @returns Undefined before Linux 6.5
    * @throws {SyscallError} ESRCH if the process has ended; EMFILE
@@ -154,7 +154,7 @@ export class AcceptedStream implements Disposable {
     return new Fd(fd);
   }
 
-  /** Ends the connection. The peer still receives what was sent. */
+  /** Ends the connection. The peer still receives the bytes that were sent. */
   shutDown(): void {
     libc.shutdown(this.fd, SHUT_RDWR);
   }
@@ -175,8 +175,8 @@ function readPeer(fd: number): Peer {
 }
 
 /**
- * Returns the process that listens on a socket; undefined if none does. The
- * process sees a connection that ends immediately.
+ * Returns the process that listens on a socket; undefined if none does. To that
+ * process, this looks like a connection that ends immediately.
  *
  * @throws {SyscallError} EACCES; EAGAIN if its backlog is full
  */
@@ -214,7 +214,7 @@ const PATH_BYTES = 107;
 /**
  * Encodes a `struct sockaddr_un`.
  *
- * @param path A leading `@` stands for the abstract namespace
+ * @param path A leading `@` selects the abstract namespace
  * @throws {RangeError} If the path is too long
  */
 function encodeAddress(path: string): Bytes {

@@ -1,10 +1,10 @@
 /**
- * The few system calls of a process that has a daemon do its work: a blocking
- * connection to a unix socket.
+ * The few system calls that a process needs to call the daemon: a blocking connection
+ * to a unix socket.
  *
- * Apart from `libc.ts`: a process that hands its call to the node
- * daemon needs these functions only, and each further one takes 0.05 ms. Deno's
- * own connections are asynchronous and take 0.4 ms longer.
+ * Separate from `libc.ts`, because a process that hands its call to the node daemon
+ * needs only these functions, and each additional function takes 0.05 ms. Deno's own
+ * connections are asynchronous and take 0.4 ms longer.
  *
  * @module
  */
@@ -33,7 +33,7 @@ const SYMBOLS = {
   close: { parameters: ["i32", UNCOMPILED], result: "i32" },
 } as const;
 
-/** A process seldom needs these. */
+/** Symbols that a process seldom needs. */
 const RARE_SYMBOLS = {
   shutdown: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
 } as const;
@@ -56,12 +56,13 @@ const SOL_SOCKET = 1, SO_PEERCRED = 17;
 /** Source: linux/poll.h, socket.h `struct ucred`. */
 const POLLIN = 1, POLLOUT = 4, POLLFD_BYTES = 8, UCRED_WORDS = 3;
 
-/** Size of `sun_path`, its final NUL included. Source: linux/un.h `UNIX_PATH_MAX`. */
+/** Size of `sun_path`, including its final NUL. Source: linux/un.h `UNIX_PATH_MAX`. */
 const PATH_BYTES = 108;
 
 /**
- * Longest single wait, in ms. A process that was stopped in between has waited
- * no longer than this, and reads what arrived before it gives up.
+ * Longest single wait, in ms. A process that was stopped in between counts no more
+ * than this as waiting time, and reads the bytes that have arrived before it gives
+ * up.
  */
 const WAIT_MS = 125;
 
@@ -73,7 +74,7 @@ export function fileExists(path: string): boolean {
 /** A connected socket, with a limit for all waits together. */
 export class UnixStream implements Disposable {
   readonly #fd: number;
-  /** The process that listens; 0 if it is in another PID namespace. */
+  /** The ID of the listening process; 0 if it is in a different PID namespace. */
   peerPid = 0;
   #leftMs = 0;
   #renew = (): number => 0;
@@ -86,8 +87,9 @@ export class UnixStream implements Disposable {
    * Connects to the socket at a path, if root or this process's user listens.
    * Does not wait.
    *
-   * @returns Undefined if the socket does not exist, nothing listens on it, too many
-   *   wait for it, this process may not use it, or another user listens
+   * @returns Undefined if the socket does not exist, no process listens on it, too
+   * many connections wait for it, this process is not permitted to use it, or a
+   * different user listens
    */
   static connect(path: string): UnixStream | undefined {
     const name = cString(path);
@@ -121,21 +123,21 @@ export class UnixStream implements Disposable {
   }
 
   /**
-   * Begins a limit: how long this stream waits from now on, in ms.
+   * Starts a limit: for how long this stream waits from now on, in ms.
    *
-   * @param renew Returns for how long it waits again at the end; 0 for no longer
+   * @param renew Returns for how long to wait again when the limit expires; 0 to stop
    */
   setLimit(ms: number, renew = (): number => 0): void {
     this.#leftMs = ms;
     this.#renew = renew;
   }
 
-  /** Whether the limit is over. */
+  /** Whether the limit has expired. */
   get isExpired(): boolean {
     return this.#leftMs <= 0;
   }
 
-  /** Waits for an event; returns whether it has come within the limit. */
+  /** Waits for an event; returns whether it occurred within the limit. */
   #wait(events: number): boolean {
     const pollfd = new Uint8Array(POLLFD_BYTES);
     new Int32Array(pollfd.buffer, 0, 1)[0] = this.#fd;
@@ -163,7 +165,10 @@ export class UnixStream implements Disposable {
     return true;
   }
 
-  /** Waits for bytes. Returns how many there are in the buffer, 0 if no more will come or the limit is over. */
+  /**
+   * Waits for bytes. Returns how many are in the buffer; 0 at the end of the stream
+   * or if the limit has expired.
+   */
   receive(buffer: Uint8Array<ArrayBuffer>): number {
     const { recv } = libc();
     if (!this.#wait(POLLIN)) return 0;
@@ -171,8 +176,8 @@ export class UnixStream implements Disposable {
   }
 
   /**
-   * Receives no more: from now on the kernel refuses what the peer sends. Returns
-   * how many bytes came before, up to the buffer's length.
+   * Stops receiving: the kernel then refuses what the peer sends. Returns how many
+   * bytes had arrived, up to the buffer's length.
    */
   stopReceiving(buffer: Uint8Array<ArrayBuffer>): number {
     const rare = Deno.dlopen("libc.so.6", RARE_SYMBOLS);
