@@ -1,9 +1,9 @@
 /**
  * Deadlines of calls, and limits of waits.
  *
- * A deadline is a moment. A limit is time in which this process was able to see
- * what it waits for: a process that is stopped, or that gets no CPU time, does
- * not wait.
+ * A deadline is a point in time. A limit counts only time in which this process could
+ * observe the awaited event: a process that is stopped, or gets no CPU time, does not
+ * wait.
  *
  * All timers are `AbortSignal`s, which cost nothing at start-up.
  *
@@ -11,10 +11,10 @@
  */
 
 /**
- * Makes the signal of a deadline, whatever happens to this process until then.
+ * Creates the signal of a deadline, which also passes while this process is stopped.
  * Its timer does not keep a process alive without listeners.
  *
- * @param timeoutMs From now on, in milliseconds
+ * @param timeoutMs Time until the deadline, in milliseconds
  */
 export function deadline(timeoutMs: number): AbortSignal {
   return AbortSignal.timeout(timeoutMs);
@@ -25,9 +25,9 @@ const TICK_MS = 100;
 
 /**
  * Counts how long this process waits: the time limit in equal ticks of at most
- * {@linkcode TICK_MS}, each of which counts for no more than that however late it
- * ends. A tick that ends late is never the last one: what came meanwhile has not
- * been looked at.
+ * {@linkcode TICK_MS}, each of which counts no more than that, however late it ends.
+ * A tick that ends late is never the last, because events that occurred in the
+ * meantime have not been handled yet.
  */
 class Countdown {
   readonly #tickMs: number;
@@ -71,15 +71,15 @@ class Countdown {
 }
 
 /**
- * A signal that is aborted with the first of several, or when this process has
- * waited for a time, until it is disposed of. Unless that is done, a time limit
- * among them keeps the process alive.
+ * A signal that is aborted with the first of several signals, or when this process
+ * has waited for a time, until it is disposed of. Without disposal, a time limit
+ * keeps the process alive.
  *
  * ```ts ignore
  * using limit = new JoinedSignal(1000, call.signal);
  * ```
  *
- * `AbortSignal.any()` would leak in a process that stays. It relies on
+ * `AbortSignal.any()` would leak in a long-running process. It relies on
  * FinalizationRegistry, and V8 runs the executables in a single thread
  * (`--single-threaded`), where finalization callbacks never run.
  */
@@ -104,7 +104,7 @@ export class JoinedSignal implements Disposable {
     this.#onAbort();
   }
 
-  /** How long may still be waited, in milliseconds; Infinity without a time limit. */
+  /** The remaining waiting time, in milliseconds; Infinity without a time limit. */
   get leftMs(): number {
     return Math.min(...this.#countdowns.map(({ leftMs }) => leftMs));
   }
@@ -138,7 +138,7 @@ export function isTimeout({ reason }: AbortSignal): boolean {
 }
 
 /**
- * Names the reason why a call was given up before it started.
+ * Formats the reason why a call was aborted before it started.
  *
  * Source: Go context `DeadlineExceeded`, `Canceled`.
  */
@@ -171,17 +171,18 @@ export async function waitUntil<T>(
 
 /** Waits for a time in milliseconds, at most until the signal. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  // Not one signal made from both: the lasting one would remember each of them.
+  // A combined signal would leak: the long-lived signal would keep a reference to
+  // each.
   const signals = [AbortSignal.timeout(ms), ...signal ? [signal] : []];
   await waitUntil(new Promise<never>(() => {}), ...signals);
 }
 
-/** How long steps may follow one another before the event loop runs, in ms. */
+/** The longest time in which steps run without the event loop, in ms. */
 const WORK_MS = 50;
 
 let lastYieldMs = performance.now();
 
-/** Notes that the event loop has just run, as at the beginning of a call. */
+/** Records that the event loop has just run, as at the beginning of a call. */
 export function noteYield(): void {
   lastYieldMs = performance.now();
 }

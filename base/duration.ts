@@ -17,14 +17,14 @@ const UNITS: Readonly<Record<string, number>> = {
 /** The limit of timers: 31 bits of milliseconds, almost 25 days. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The longest time that a persistent address is kept: ten years. */
+/** The longest retention time of a persistent address: ten years. */
 export const LONGEST_STAY_MS = 10 * 365 * 24 * 3_600_000;
 
 /**
  * Parses a duration: seconds, or numbers with units in Go's notation, `1m30s`.
  *
- * @returns Milliseconds from 0, which may be more than timers take; undefined if
- *   the text is malformed
+ * @returns Milliseconds from 0, possibly more than timers can hold; undefined if the
+ * text is malformed
  */
 export function parseDuration(text: string): number | undefined {
   const whole = /^\d+(\.\d+)?$/.test(text) ? `${text}s` : text;
@@ -37,7 +37,7 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Parses how long a persistent address is kept that no pod uses.
+ * Parses for how long to keep a persistent address that no pod uses.
  *
  * @returns Milliseconds
  * @throws {AddressError} If it is not a duration, 0, or more than ten years
@@ -51,7 +51,7 @@ export function parseStayTime(text: string): number {
   throw new AddressError(`"${text}" is longer than ten years`);
 }
 
-/** Formats a duration in the largest unit that gives a whole number. */
+/** Formats a duration in the largest unit that results in a whole number. */
 export function formatDuration(ms: number): string {
   const [unit = "ms", length = 1] = Object.entries(UNITS).reverse()
     .find(([, length]) => ms >= length && ms % length === 0) ?? [];

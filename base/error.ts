@@ -1,6 +1,6 @@
 /**
- * The one error type a caller of `cni/` sees, its codes, and how any thrown
- * value becomes one.
+ * The only error type that callers of `cni/` receive, its codes, and the conversion
+ * of any thrown value.
  *
  * @module
  */
@@ -24,17 +24,17 @@ export const ErrorCode = {
   InvalidEnvironment: 4,
   /** Reading or writing failed. */
   IoFailure: 5,
-  /** The input is not the JSON it should be. */
+  /** The input is not the expected JSON. */
   DecodingFailure: 6,
   /** The configuration is JSON, but not a valid configuration. */
   InvalidNetworkConfig: 7,
-  /** CNI_NETNS is not a network namespace that can be used. */
+  /** CNI_NETNS is not a usable network namespace. */
   InvalidNetns: 8,
-  /** A passing condition: the runtime should try again later. */
+  /** A temporary condition: the runtime should try again later. */
   TryAgainLater: 11,
   /** STATUS: the plugin cannot serve ADD. */
   PluginNotAvailable: 50,
-  /** STATUS: as 50, and containers already attached may have lost their network. */
+  /** STATUS: like 50, and already attached containers might have lost their network. */
   LimitedConnectivity: 51,
   /** Everything else. */
   Internal: 999,
@@ -42,19 +42,19 @@ export const ErrorCode = {
 
 /** The JSON a plugin prints when it fails. */
 export interface ErrorObject {
-  /** The configuration's version, or the current one if that is unknown. */
+  /** The configuration's version, or the current version if it is unknown. */
   readonly cniVersion: string;
-  /** As {@linkcode CniError.code}. */
+  /** See {@linkcode CniError.code}. */
   readonly code: number;
   /** The message. */
   readonly msg: string;
   /** The details; omitted if empty. */
   readonly details?: string;
-  /** As {@linkcode CniError.differences}; omitted if undefined. */
+  /** See {@linkcode CniError.differences}; omitted if undefined. */
   readonly differences?: readonly unknown[];
 }
 
-/** A failure with the code, message and details that the runtime is shown. */
+/** A failure with the code, message and details for the runtime. */
 export class CniError extends Error {
   /** Names the class in texts. */
   override readonly name = "CniError";
@@ -63,7 +63,7 @@ export class CniError extends Error {
   /** The details, without the texts of the causes. */
   readonly ownDetails: string | undefined;
   /**
-   * The objects of the kernel that CHECK found missing or changed, as
+   * The kernel objects that are missing or changed according to CHECK, as
    * `listDifferences()` reads them; undefined for other errors.
    */
   readonly differences: readonly unknown[] | undefined;
@@ -73,9 +73,9 @@ export class CniError extends Error {
    *
    * @param code One of {@linkcode ErrorCode}, or a plugin's own code from 100;
    *   anything that is not a valid code becomes 999
-   * @param message One sentence that names the action and the object
-   * @param options `details` for the machine or the curious, `cause` for the error underneath,
-   *   `differences` of CHECK
+   * @param message A sentence that names the action and the object
+   * @param options `details` for debugging, `cause` for the underlying error,
+   * `differences` for CHECK
    */
   constructor(
     code: number,
@@ -94,7 +94,10 @@ export class CniError extends Error {
     this.differences = options.differences;
   }
 
-  /** The details text: the error's own, then its causes', joined by `: `. */
+  /**
+   * The details text: the error's own details, then the causes' details, joined by `:
+   * `.
+   */
   get details(): string {
     const causes = listTexts(listCauses(this.cause), this.message);
     return [this.ownDetails ?? "", ...causes]
@@ -114,7 +117,7 @@ export class CniError extends Error {
   }
 
   /**
-   * Renders the error in words: the message, and the details behind a `;`.
+   * Renders the error as text: the message, then the details after a `;`.
    *
    * Source: containernetworking/cni pkg/types/types.go `Error.Error`.
    */
@@ -148,9 +151,9 @@ function listTexts(chain: readonly unknown[], above = ""): string[] {
 }
 
 /**
- * Returns an error's own message. Of a failed system call of Deno, `No such file
- * or directory (os error 2): open '/x'`, it keeps the kernel's text, and the
- * path unless the text above has it.
+ * Returns an error's own message. For a failed system call of Deno, `No such file or
+ * directory (os error 2): open '/x'`, this is the kernel's text, and the path unless
+ * the text above contains it.
  */
 export function ownMessage({ message }: Error, above: string): string {
   const [, text, path] =
@@ -161,7 +164,7 @@ export function ownMessage({ message }: Error, above: string): string {
 
 /** Returns an error's own text, without its causes. */
 function ownTexts(error: unknown, above: string): string[] {
-  // Not every value can be made a text: an object may lack even toString().
+  // Some values cannot be converted to text: an object might even lack toString().
   if (!(error instanceof Error)) {
     return [
       isPrintable(error) ? String(error) : "an object that is not an error",
@@ -209,7 +212,7 @@ export function toCniError(error: unknown): CniError {
   });
 }
 
-/** Returns the same error with another message. */
+/** Returns the same error with a different message. */
 export function withMessage(
   { code, details, differences }: CniError,
   message: string,
@@ -217,7 +220,7 @@ export function withMessage(
   return new CniError(code, message, { details, differences });
 }
 
-/** Finds the code of one of several failures. */
+/** Finds the first specific code among several failures. */
 function findMemberCode(chain: readonly unknown[]): number {
   const codes = chain
     .flatMap((link) => link instanceof AggregateError ? link.errors : [])
@@ -229,7 +232,7 @@ function findMemberCode(chain: readonly unknown[]): number {
 /**
  * Converts any thrown value to the JSON that a plugin prints.
  *
- * @param cniVersion The version that the error names
+ * @param cniVersion The error object's version
  */
 export function formatFailure(
   error: unknown,

@@ -1,6 +1,7 @@
 /**
- * Long waits of calls, for a process that runs many calls in a limited number of slots:
- * a call that waits for another process or for a server needs no slot.
+ * Long waits of calls, for a process that runs many calls in a limited number of
+ * slots. A call that waits for another process or for a server does not need its
+ * slot.
  *
  * @module
  */
@@ -8,10 +9,13 @@
 import { JoinedSignal, waitUntil } from "./deadline.ts";
 import type { Slot } from "./queue.ts";
 
-/** A shorter wait keeps its slot, in ms: most waits end before another call begins. */
+/**
+ * A shorter wait keeps its slot, in ms, because most waits end before another call
+ * begins.
+ */
 const LONG_MS = 250;
 
-/** Gives the running call its own slot, as `AsyncLocalStorage` does. */
+/** Stores the slot of the running call, like `AsyncLocalStorage`. */
 export interface SlotStorage {
   getStore(): Slot["yieldDuring"] | undefined;
   run<T>(yieldDuring: Slot["yieldDuring"], work: () => T): T;
@@ -19,7 +23,7 @@ export interface SlotStorage {
 
 let storage: SlotStorage | undefined;
 
-/** Lets calls yield, which a process with a single call does not need. */
+/** Enables yielding, which a process with a single call does not need. */
 export function enableYielding(newStorage: SlotStorage): void {
   storage ??= newStorage;
 }

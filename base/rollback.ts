@@ -1,5 +1,5 @@
 /**
- * Undoing the steps of a failed operation.
+ * Undoes the steps of a failed operation.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import { describeError } from "./error.ts";
 import type { Log } from "./log/log.ts";
 
-/** How to undo one step. */
+/** Undoes a step. */
 export type Undo = () => void | Promise<void>;
 
 /**
@@ -21,9 +21,9 @@ export type Undo = () => void | Promise<void>;
  * rollback.commit();
  * ```
  *
- * Declare it after the resources that its undo steps use, so that it is disposed
- * of first. A failed undo is logged; it neither stops the others nor hides the
- * original error.
+ * Declare it after the resources that its undo steps use, so that it is disposed of
+ * first. A failed undo is logged; it neither stops the remaining undo steps nor hides
+ * the original error.
  */
 export class Rollback implements AsyncDisposable {
   readonly #log: Log;
@@ -42,37 +42,37 @@ export class Rollback implements AsyncDisposable {
   /**
    * Registers the undo of a step that just succeeded.
    *
-   * @param label What the undo does, such as "delete veth0"
+   * @param label The undo's action, such as "delete veth0"
    */
   onFailure(label: string, undo: Undo): void {
     this.#steps.push([label, undo]);
   }
 
   /**
-   * Registers an undo that runs after all of `onFailure`, and not at all if one of
-   * them fails. So an address stays leased, for DEL to release, while a link that
-   * could not be deleted still has it.
+   * Registers an undo that runs after all undo steps of `onFailure`, and only if none
+   * of them fails. So an address stays leased, for DEL to release, while a link that
+   * could not be deleted still uses it.
    *
-   * @param label What the undo does, such as "release the lease"
+   * @param label The undo's action, such as "release the lease"
    */
   onFailureLast(label: string, undo: Undo): void {
     this.#last.push([label, undo]);
   }
 
-  /** Keeps what was done. Call it last. */
+  /** Keeps all steps. Call it last. */
   commit(): void {
     this.#steps = [];
     this.#last = [];
   }
 
-  /** Undoes what was not committed. */
+  /** Undoes all steps unless they were committed. */
   async [Symbol.asyncDispose](): Promise<void> {
     const steps = this.#steps.splice(0).reverse();
     const last = this.#last.splice(0).reverse();
     if (await this.#undoAll(steps)) await this.#undoAll(last);
   }
 
-  /** Reports whether all have succeeded. */
+  /** Reports whether all undo steps have succeeded. */
   async #undoAll(
     steps: readonly (readonly [label: string, undo: Undo])[],
   ): Promise<boolean> {
@@ -90,8 +90,9 @@ export class Rollback implements AsyncDisposable {
 }
 
 /**
- * A step: what it does, such as "release the lease", and how. It is skipped, and
- * left to a retry, if an earlier step that it needs failed or was skipped.
+ * A step: its action, such as "release the lease", and the function that runs it. It
+ * is skipped, and left to a retry, if an earlier step that it needs failed or was
+ * skipped.
  */
 export type TearDownStep = readonly [
   label: string,
@@ -109,7 +110,7 @@ export async function tryAll(
   steps: readonly TearDownStep[],
 ): Promise<void> {
   const failures: Error[] = [];
-  /** Those that have failed or were left out. */
+  /** The steps that failed or were skipped. */
   const unfinished = new Set<TearDownStep>();
   for (const step of steps) {
     const [label, run, needs] = step;

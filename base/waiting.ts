@@ -1,5 +1,5 @@
 /**
- * Waiting for other processes.
+ * Waits for other processes.
  *
  * @module
  */
@@ -7,10 +7,10 @@
 import { pause } from "./deadline.ts";
 import { yieldIfLong } from "./long_wait.ts";
 
-/** A value or a promise. Plugins that only talk to the kernel need no promise. */
+/** A value or a promise. Plugins that only access the kernel need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** Time limit of polling, and what happens then. */
+/** Time limit of polling, and the reaction to it. */
 export interface PollOptions {
   /** Ends the wait; undefined to wait forever. */
   readonly signal: AbortSignal | undefined;

@@ -10,7 +10,7 @@ import { LONGEST_TIMER_MS, parseDuration } from "../duration.ts";
 import type { Style } from "./style.ts";
 import { refuse } from "./usage_error.ts";
 
-/** The words that completion offers: of a kind, or from a list. */
+/** The words that completion offers: words of a kind, or from a list. */
 export type Completes =
   | "network"
   | "configuration"
@@ -34,18 +34,18 @@ export interface Flag {
   readonly short?: string;
   /** The value's name in help; absent for a switch. */
   readonly value?: string;
-  /** Used if the flag is not given. Only a default of "" permits an empty value. */
+  /** The value of an omitted flag. Only a default of "" permits an empty value. */
   readonly default?: string | true;
   /** Description: a verb in the imperative, or a noun; no full stop. */
   readonly summary: string;
-  /** Completion of the value. A list has all valid values. */
+  /** Completion of the value. A list contains all valid values. */
   readonly completes?: Completes;
 }
 
 /** Flags by long name. */
 export type FlagTable = Readonly<Record<string, Flag>>;
 
-/** The values of flags: the given ones or the defaults. */
+/** The values of flags: from the command line, or the defaults. */
 export type FlagValues<T extends FlagTable> = {
   readonly [Name in keyof T]: T[Name] extends { readonly value: string }
     ? WordOf<T[Name]> | DefaultOf<T[Name]>
@@ -94,15 +94,15 @@ export interface Argument {
   /** Description, without a full stop. */
   readonly summary: string;
   readonly completes?: Completes;
-  /** Whether it may be absent. */
+  /** Whether it can be omitted. */
   readonly isOptional?: boolean;
-  /** Whether it may repeat; only for the last argument. */
+  /** Whether it can be repeated; only for the last argument. */
   readonly isRepeated?: boolean;
   /** Whether it is accepted, but omitted from help. */
   readonly isHidden?: boolean;
 }
 
-/** More about a command, for its help. */
+/** Additional help on a command. */
 export interface HelpText {
   /** Further paragraphs. */
   readonly about?: readonly string[];
@@ -115,7 +115,7 @@ export type HelpTexts = Readonly<Record<string, HelpText>>;
 
 /** A command, without its implementation. */
 export interface CommandRow extends HelpText {
-  /** One word, or two such as `netns add`. */
+  /** A word, or two words such as `netns add`. */
   readonly name: string;
   /** Description, starting with a verb in the imperative, without a full stop. */
   readonly summary: string;
@@ -124,9 +124,9 @@ export interface CommandRow extends HelpText {
   readonly flags?: FlagTable;
   /** Default of the flag `--timeout`; absent if the command has no time limit. */
   readonly timeout?: string;
-  /** Whether it runs until a signal, and logs that itself. */
+  /** Whether it runs until a signal, and logs the signal itself. */
   readonly isService?: boolean;
-  /** Time to end after a signal, in ms; absent for as long as it takes. */
+  /** Time limit for exiting after a signal, in ms; absent for no limit. */
   readonly graceMs?: number;
   /** Whether the last argument is another program's command line. Its flags are not parsed. */
   readonly isWrapper?: boolean;
@@ -143,11 +143,11 @@ export interface Program {
   /** Its purpose. */
   readonly about: string;
   readonly rows: readonly CommandRow[];
-  /** Loads texts of commands that their rows do not have. */
+  /** Loads help texts that the commands' rows lack. */
   readonly texts?: () => Promise<HelpTexts>;
-  /** Other words for commands, as other tools call them. */
+  /** Synonyms of commands, from other tools. */
   readonly synonyms?: Readonly<Record<string, string>>;
-  /** Whether long flags may have one dash, as in Go. */
+  /** Whether long flags can have a single dash, as in Go. */
   readonly hasGoFlags?: boolean;
   /** Whether it prints its help and succeeds without a command, as Go's cobra does. */
   readonly helpsWithoutCommand?: boolean;
@@ -162,13 +162,13 @@ export interface CommandCall<F = AnyFlagValues> {
   readonly args: readonly string[];
   readonly flags: F;
   readonly env: Environment;
-  /** Receives text for people as it is written. */
+  /** Receives text for people immediately. */
   readonly onStderr: (text: string) => void;
-  /** Shows what a long command is doing; undefined if no terminal shows it. */
+  /** Shows the current step of a long command; undefined without a terminal. */
   readonly onProgress?: ((text: string) => void) | undefined;
   /**
-   * Prints an error immediately if the command has more work to do before it
-   * throws it.
+   * Prints an error immediately if the command has more work to do before it throws
+   * the error.
    */
   readonly showFailure: (error: Error) => void;
   /** Time limit in ms; 0 for none. */
@@ -189,19 +189,19 @@ export interface Output {
   readonly isBare?: boolean;
   /** Notes for people on stderr, without the newline at the end. */
   readonly note?: string | ((style: Style) => string) | undefined;
-  /** 0 by default. */
+  /** The exit code, 0 by default. */
   readonly exitCode?: number;
 }
 
 /**
- * The implementation of a command. As a method, it may expect the flags that
- * its row declares.
+ * The implementation of a command. It is a method type, so that an implementation can
+ * require the flags that its row declares.
  */
 export type Run = {
   run(call: CommandCall): Output | Promise<Output>;
 }["run"];
 
-/** Returns the flags of a command, its own first. */
+/** Returns the flags of a command, starting with its own. */
 export function flagsOf({ flags, timeout }: CommandRow): FlagTable {
   const { json, help } = STANDARD_FLAGS;
   const limit = timeout && { timeout: { ...TIMEOUT, default: timeout } };
@@ -228,10 +228,10 @@ export function readDuration(
 }
 
 /**
- * Reads for how long to wait from a flag. What timers do not hold, more than 24
- * days, is as good as for ever.
+ * Reads a waiting time from a flag. Timers cannot hold more than 24 days, so longer
+ * times mean no limit.
  *
- * @returns Milliseconds that a timer takes
+ * @returns Milliseconds that a timer can hold
  * @throws {UsageError} If it is malformed
  */
 export function readTimeLimit(

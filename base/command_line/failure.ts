@@ -1,5 +1,5 @@
 /**
- * Errors as the tool prints them.
+ * Prints errors of the tool.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export function isDenied(error: unknown): boolean {
     return true;
   }
   return error instanceof Deno.errors.PermissionDenied ||
-    // A plugin's error, which is a text only.
+    // A plugin's error contains only text.
     error instanceof CniError &&
       /\bE(PERM|ACCES)\b|\bPermission denied\b/.test(`${error}`) ||
     isErrno(error, "EPERM", "EACCES") ||
@@ -41,7 +41,7 @@ export function isDenied(error: unknown): boolean {
       isDenied(error.cause);
 }
 
-/** Returns what helps if the kernel denied permission; "" for other errors and root. */
+/** Returns a hint if the kernel denied permission; "" for other errors and for root. */
 export function hintAtRoot(error: unknown): string {
   return isDenied(error) && Deno.uid() !== 0 ? "; run it as root" : "";
 }
@@ -54,13 +54,13 @@ export interface FailureDocument {
   readonly details?: string;
 }
 
-/** Converts any thrown value to that document. */
+/** Converts any thrown value to a {@linkcode FailureDocument}. */
 export function toFailureDocument(error: unknown): FailureDocument {
   const { cniVersion: _, ...document } = toCniError(error).toObject("");
   return document;
 }
 
-/** A failure with an exit code of its own. */
+/** A failure with its own exit code. */
 export class ExitError extends Error {
   /** The exit code. */
   readonly exitCode: number;

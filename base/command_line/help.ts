@@ -92,7 +92,7 @@ export function formatSection(
 ): string {
   if (pairs.length === 0) return "";
   const width = Math.max(...pairs.map(([left]) => left.length));
-  // If the left column is wide, the right one goes below it.
+  // If the left column is wide, the right column goes below it.
   const isNarrow = width <= 40;
   const lines = pairs.flatMap(([left, right]) => {
     const indent = isNarrow ? width + 4 : 6;

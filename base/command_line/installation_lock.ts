@@ -1,5 +1,5 @@
 /**
- * The lock of a directory of plugins, for commands that install into it.
+ * The lock on a plugin directory, for commands that install into it.
  *
  * @module
  */
@@ -9,15 +9,15 @@ import { isErrno } from "../../ffi/errno.ts";
 import { checkWritable } from "../../ffi/file/file_system.ts";
 import { FileLock } from "../files/lock.ts";
 
-/** The file that is locked, removed at the end. */
+/** The locked file, which is removed afterwards. */
 const LOCK = ".cni-install.lock";
 
 /**
- * Locks a directory of plugins by a file in it that only root can open: everybody
- * who may list a directory could lock the directory itself. A directory that
- * cannot be written needs no lock.
+ * Locks a plugin directory with a file in it that only root can open, because every
+ * user who can list a directory could lock the directory itself. A read-only
+ * directory needs no lock.
  *
- * @throws {CniError} 11 if another installation does not end
+ * @throws {CniError} 11 if a different installation does not finish in time
  */
 export async function lockInstallation(directory: string): Promise<Disposable> {
   try {

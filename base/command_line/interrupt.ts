@@ -20,8 +20,8 @@ export class Interruption extends Error {
 }
 
 /**
- * Makes the first SIGINT, SIGTERM or SIGHUP abort the command, so that it can
- * clean up, and the second one exit immediately.
+ * Makes the first SIGINT, SIGTERM or SIGHUP abort the command, so that it can clean
+ * up, and the second signal exit immediately.
  */
 export function listenToSignals(): AbortSignal {
   const controller = new AbortController();
@@ -41,8 +41,8 @@ export function listenToSignals(): AbortSignal {
 const listeners: [signal: Deno.Signal, listener: () => void][] = [];
 
 /**
- * Runs work that may wait for the other end of a pipe. No listener can run
- * during this time, so the signals end the process, as in other programs.
+ * Runs work that might wait for the reader of a pipe. Listeners cannot run during the
+ * wait, so signals kill the process, as in other programs.
  */
 export function whileSignalsKill<T>(work: () => T): T {
   for (const one of listeners) Deno.removeSignalListener(...one);
@@ -53,7 +53,7 @@ export function whileSignalsKill<T>(work: () => T): T {
   }
 }
 
-/** Rejects with the reason of an interruption some time after it. */
+/** Rejects with the reason of an interruption, some time after the interruption. */
 export function endAfter(
   interrupt: AbortSignal,
   graceMs: number,

@@ -1,12 +1,12 @@
 /**
- * Values that the build puts in place of the functions that make them.
+ * Values that the build substitutes for the functions that compute them.
  *
  * @module
  */
 
 /**
- * Unpacks a value that `pack()` of scripts/compile/bundle.ts has packed. A Blob and a
- * Response would be shorter, and take 5 ms more to load.
+ * Unpacks a value that `pack()` of scripts/compile/bundle.ts packed. A Blob and a
+ * Response would be shorter, but take 5 ms longer to load.
  */
 export async function unpack<T>(packed: string): Promise<T> {
   const { readable, writable } = new DecompressionStream("brotli");

@@ -20,7 +20,7 @@ import { refuse, UsageError } from "./usage_error.ts";
 
 /** A parsed command line. */
 export interface CommandLine {
-  /** The words of the command, as far as given. */
+  /** The words of the command that the command line contains. */
   readonly words: readonly string[];
   /** The command; undefined if there are only flags, or the name of a group. */
   readonly row: CommandRow | undefined;
@@ -29,8 +29,8 @@ export interface CommandLine {
 }
 
 /**
- * Parses a command line. Flags may be before, between and after the words of
- * the command.
+ * Parses a command line. Flags are allowed before, between and after the words of the
+ * command.
  *
  * With `--help`, arguments are not checked.
  *
@@ -57,7 +57,7 @@ export function parseCommandLine(
   const { row, words } = findRow(program, read.rest);
   if (row?.isWrapper) {
     const wrapped = readWrapper(row, before, table);
-    // A second `--`, and those after the other command's name, belong to that
+    // A second `--`, and a `--` after the other command's name, belong to that
     // command.
     const isOurs = wrapped.rest.length < (row.args?.length ?? 0);
     const tail = end < 0 || isOurs ? after : ["--", ...after];
@@ -115,7 +115,10 @@ function readFlags(
   return { values, unknown, rest } as RawFlags;
 }
 
-/** An empty value: no argument contains it, and `@std/cli` refuses `--name=`. */
+/**
+ * Represents an empty value: no argument contains it, and `@std/cli` refuses
+ * `--name=`.
+ */
 const EMPTY = "\0";
 
 /** Rewrites flags as `--name=value`, the form in which `@std/cli` reads any value. */
@@ -160,7 +163,7 @@ export function findFlag(
   return { name, flag, given };
 }
 
-/** Finds the command by the first word, or the first two. */
+/** Finds the command with the first word, or the first two words. */
 function findRow(
   { name, rows }: Program,
   rest: readonly string[],
@@ -200,7 +203,7 @@ function didYouMean(nearest: string | undefined, command: string): string {
     : `; did you mean ${nearest}?`;
 }
 
-/** Reads a command's arguments. The last one may be another command line. */
+/** Reads a command's arguments. The last argument can be a different command's line. */
 function readWrapper(
   row: CommandRow,
   argv: readonly string[],
@@ -291,7 +294,10 @@ function readValue(
   return chooseWord(command, `--${name}`, completes, text);
 }
 
-/** Finds the word of a list that a text means, in any case; other texts stay. */
+/**
+ * Finds the word in a list that equals a text except for case; returns other texts
+ * unchanged.
+ */
 function chooseWord(
   command: string,
   what: string,

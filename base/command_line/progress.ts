@@ -9,7 +9,9 @@ import type { Environment } from "../process/environment.ts";
 /** Erases the line of the cursor. */
 const ERASE = "\r\u001b[K";
 
-/** Shows what a command is doing: on one line that changes, or line by line. */
+/**
+ * Shows the current step of a command: on a line that changes, or on a new line each.
+ */
 export class Progress implements Disposable {
   readonly #write: (text: string) => void;
   readonly #columns: number | undefined;

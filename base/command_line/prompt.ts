@@ -15,19 +15,19 @@ import { ExitError } from "./failure.ts";
 export type Prompt = (question: string, fallback: string) => string;
 
 /**
- * On these, prompt() reads a line as the kernel gives it, and Ctrl-C is a signal
- * that waits until the line ends.
+ * On these terminals, prompt() reads a line in the kernel's line mode, and Ctrl-C is
+ * a signal that waits until the end of the line.
  *
  * Source: rustyline src/tty/unix.rs `UNSUPPORTED_TERM`.
  */
 const WITHOUT_KEYS = ["dumb", "cons25", "emacs"];
 
-/** Returns how to ask; undefined without a terminal that reports each key. */
+/** Returns the prompt function; undefined without a terminal that reports each key. */
 export function findPrompt(): Prompt | undefined {
   if (!Deno.stdin.isTerminal() || !Deno.stdout.isTerminal()) return undefined;
   if (WITHOUT_KEYS.includes(readVariable("TERM") ?? "")) return undefined;
   return (question, fallback) => {
-    // A default of prompt() would be text in front of what is typed.
+    // A default that is passed to prompt() would precede the typed text.
     const answer = prompt(`${question} [${fallback}]:`);
     if (answer === null) throw new ExitError("Stopped without an answer", 130);
     return answer.trim() || fallback;

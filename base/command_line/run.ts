@@ -1,5 +1,5 @@
 /**
- * One run of a program, from its arguments to its output.
+ * Runs a program, from its arguments to its output.
  *
  * @module
  */
@@ -42,7 +42,7 @@ import { onWrongNetns } from "../../ffi/own_netns.ts";
 
 /** Runs this process as a program. */
 export async function runProgram(program: Program): Promise<never> {
-  // If the event loop runs empty during a wait, the process must not exit with
+  // If the event loop has no work left during a wait, the process must not exit with
   // 0.
   Deno.exitCode = 1;
   const env = readEnvironment();
@@ -71,8 +71,8 @@ export async function runProgram(program: Program): Promise<never> {
   progress?.clear();
   const problem = whileSignalsKill(() => writeStdout(stdout));
   if (problem === undefined) Deno.exit(exitCode);
-  // Only the error's text is available here; EPIPE is 32 on all architectures.
-  // If the reader has exited, as with `head`, the shell expects SIGPIPE's code.
+  // Only the error's text is available here; EPIPE is 32 on all architectures. If the
+  // reader has exited, as with `head`, the shell expects SIGPIPE's code.
   if (problem.endsWith("(os error 32)")) Deno.exit(128 + 13);
   writeStderr(`Cannot write to stdout: ${problem}\n`);
   Deno.exit(1);
@@ -169,7 +169,7 @@ function print(
   if (flags["json"]) return { stdout: formatJson(json), exitCode };
   const style = styleOf(terminal);
   if (note !== undefined) {
-    // A note might quote files, plugins or pods; a function escapes what it styles.
+    // A note can quote files, plugins or pods; a function escapes its values itself.
     const shown = typeof note === "string" ? showLines(note) : note(style);
     terminal.onStderr(`${shown}\n`);
   }
@@ -223,7 +223,7 @@ async function runLine(
   if (!row.isService) {
     interrupt.addEventListener("abort", () => {
       const { reason } = interrupt;
-      // The command may end with the same error.
+      // The command might end with the same error.
       if (flags["json"]) onStderr(`${formatFailureText(reason)}\n`);
       else showFailure(reason);
     });

@@ -4,12 +4,12 @@
  * @module
  */
 
-/** Writes a text as a word for bash, quoted if it needs to be. */
+/** Formats a text as a word for bash, quoted if necessary. */
 export function quote(text: string): string {
   return /^[\w./:@%+,-]+$/.test(text) ? text : quoteAlways(text);
 }
 
-/** Writes a text as a quoted word for bash. */
+/** Formats a text as a quoted word for bash. */
 export function quoteAlways(text: string): string {
   if (!text.includes("\n")) return `'${text.replaceAll("'", "'\\''")}'`;
   const escaped = text.replaceAll(/[\\']/g, "\\$&").replaceAll("\n", "\\n");
@@ -17,7 +17,8 @@ export function quoteAlways(text: string): string {
 }
 
 /**
- * Makes a command line of a template: each value is one word, or a part of one.
+ * Creates a command line from a template: each value becomes a word, or a part of a
+ * word.
  *
  * @example
  * ```ts

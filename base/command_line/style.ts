@@ -25,7 +25,7 @@ const ESCAPE = "\u001b[";
 /**
  * Returns terminal highlighting, or none.
  *
- * @param width Of the terminal, in characters
+ * @param width The terminal's width, in characters
  */
 export function chooseStyle(isColored: boolean, width?: number): Style {
   const mark = (on: number, off: number) => (text: string): string =>
@@ -53,7 +53,7 @@ export function wantsColor(env: Environment, isTerminal: boolean): boolean {
 export function measureTerminal(): number | undefined {
   if (!Deno.stdout.isTerminal()) return undefined;
   try {
-    // 0 if the terminal does not know it, such as a serial line.
+    // 0 if the terminal does not report its width, such as a serial line.
     return Deno.consoleSize().columns || undefined;
   } catch {
     return undefined;

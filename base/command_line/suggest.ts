@@ -7,8 +7,8 @@
 /**
  * Finds the candidate that is closest to a mistyped word.
  *
- * @returns Undefined if none is close: more than a third of the word would have
- *   to change, and neither starts with the other
+ * @returns Undefined if no candidate is close: more than a third of the word would
+ * have to change, and neither word is a prefix of the other
  */
 export function findNearest(
   word: string,
@@ -19,7 +19,7 @@ export function findNearest(
     .map((candidate) => ({
       candidate,
       distance: rate(typed, candidate.toLowerCase()),
-      // The beginning of a word is more likely than another short word.
+      // A prefix is more likely than a different short word.
       edits: candidate.toLowerCase().startsWith(typed)
         ? 0
         : countEdits(typed, candidate.toLowerCase()),
@@ -34,7 +34,7 @@ export function findNearest(
 /**
  * Suggests a similar word at the end of a message.
  *
- * @returns "" if none is close, or the word itself is a candidate
+ * @returns "" if no candidate is close, or the word itself is a candidate
  */
 export function didYouMean(word: string, known: readonly string[]): string {
   const nearest = findNearest(word, known);
@@ -43,7 +43,7 @@ export function didYouMean(word: string, known: readonly string[]): string {
     : `; did you mean "${nearest}"?`;
 }
 
-/** Rates a difference. A prefix counts like one wrong letter. */
+/** Rates a difference. A prefix counts like a single wrong letter. */
 function rate(typed: string, candidate: string): number {
   const isBeginning = typed !== "" &&
     (candidate.startsWith(typed) || typed.startsWith(candidate));

@@ -12,19 +12,19 @@ export interface Column<Row> {
   /** Returns a cell's text; "" is shown as a dash. */
   readonly cell: (row: Row) => string;
   /**
-   * What a narrow terminal does to its cells: cut them at the end, or in the
-   * middle as long as each row differs from the others; continue them on further
-   * lines; or show them in a line of their own below the row.
+   * How a narrow terminal shows its cells: cut at the end, or in the middle as long
+   * as all rows remain distinct; wrapped to further lines; or on a separate line
+   * below the row.
    */
   readonly narrow?: "cut" | "middle" | "wrap" | "below";
   /**
-   * For this many characters of a name that is cut in the middle, other columns
-   * are dropped; 24 if absent.
+   * Other columns are dropped until a name that is cut in the middle has this many
+   * characters; 24 if absent.
    */
   readonly fair?: number;
   /**
-   * If set, a narrow terminal may lack the column; the lowest number goes first.
-   * A column that identifies a row has none.
+   * If set, a narrow terminal can drop the column; the lowest number is dropped
+   * first. A column that identifies a row must not set it.
    */
   readonly dropped?: number;
   /** Highlights a cell. */
@@ -35,11 +35,10 @@ export interface Column<Row> {
 }
 
 /**
- * Formats rows under their headings, with two blanks between columns and no
- * newline at the end. On a narrow terminal, columns are dropped, wrapped and cut
- * as far as they allow, and a last line names those that are dropped or cut in
- * the middle. If that is not enough, each row becomes a block with a line for
- * each cell.
+ * Formats rows under their headings, with two blanks between columns and no newline
+ * at the end. On a narrow terminal, columns are dropped, wrapped and cut if they
+ * permit it, and a last line names the columns that are dropped or cut in the middle.
+ * If that is not enough, each row becomes a block with a line for each cell.
  */
 export function formatTable<Row>(
   all: readonly Column<Row>[],
@@ -100,7 +99,7 @@ export function formatTable<Row>(
   ].join("\n");
 }
 
-/** Formats each row as a block, with nothing left out. */
+/** Formats each row as a block, with all cells complete. */
 function formatBlocks<Row>(
   all: readonly Column<Row>[],
   rows: readonly Row[],
@@ -129,10 +128,10 @@ export interface ListingFlags {
 }
 
 /**
- * Formats what a command lists, as its flags say: a table, with all columns if
- * it is wide, or only the names.
+ * Formats the list of a command according to its flags: a table, with all columns if
+ * `wide` is set, or only the names.
  *
- * @param nameOf Returns what other commands call the row
+ * @param nameOf Returns the row's name for other commands
  */
 export function formatListing<Row>(
   { wide, output }: ListingFlags,
@@ -162,7 +161,7 @@ function breakCell<Row>(
   return narrow === "wrap" ? wrap(text, width) : [text];
 }
 
-/** Wraps a text behind blanks and commas. A longer word has a line of its own. */
+/** Wraps a text at blanks and commas. A longer word gets a separate line. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";
@@ -180,10 +179,10 @@ function listPieces(text: string): readonly string[] {
   return text.match(/[^\s,]*[\s,]+|[^\s,]+/g) ?? [];
 }
 
-/** The hint is not wrapped below this width. */
+/** Hints are not wrapped to less than this width. */
 const SHORTEST_HINT = 40;
 
-/** Prose is not wrapped to less than this. */
+/** Prose is not wrapped to less than this width. */
 const SHORTEST_PROSE = 20;
 
 /** Cells are not cut below this width. */
@@ -192,16 +191,16 @@ const SHORTEST_CELL = 8;
 /** Names are not cut below this width, even if other columns are dropped. */
 const SHORTEST_NAME = 13;
 
-/** For names of this width, columns are dropped. */
+/** Columns are dropped until names have this width. */
 const FAIR_NAME = 24;
 
 /** The widths of a column. */
 interface Widths {
-  /** With all cells whole. */
+  /** The width without cut cells. */
   readonly whole: number;
-  /** The width that other columns are dropped for. */
+  /** The width for which other columns are dropped. */
   readonly fair: number;
-  /** The least width. */
+  /** The minimum width. */
   readonly least: number;
 }
 
@@ -232,11 +231,11 @@ function measureColumn<Row>(
   return { whole, fair: least, least };
 }
 
-/** The place of each column. */
+/** The position of each column. */
 interface Layout<Row> {
   readonly columns: readonly Column<Row>[];
   readonly widths: readonly number[];
-  /** Columns that follow each row. */
+  /** Columns that are shown below each row. */
   readonly below: readonly Column<Row>[];
 }
 
@@ -290,7 +289,7 @@ function fit<Row>(
   return areDistinct(layout, rows) ? layout : undefined;
 }
 
-/** Reports whether rows that differ still do with their names cut. */
+/** Reports whether distinct rows remain distinct with their names cut. */
 function areDistinct<Row>(
   { columns, widths }: Layout<Row>,
   rows: readonly Row[],
@@ -319,7 +318,7 @@ export function shorten(text: string, limit: number): string {
     : `${characters.slice(0, limit - 1).join("")}…`;
 }
 
-/** Shortens a name in its middle: ends of names are often what differs. */
+/** Shortens a name in its middle, because names often differ at their ends. */
 function shortenMiddle(text: string, limit: number): string {
   const characters = [...text];
   if (characters.length <= limit) return text;

@@ -8,7 +8,7 @@ import { CniError, ErrorCode } from "../error.ts";
 
 /** An invalid command line: code 4, like an invalid environment. */
 export class UsageError extends CniError {
-  /** Creates an error. The message has the problem and the correct usage. */
+  /** Creates an error. The message contains the problem and the correct usage. */
   constructor(message: string) {
     super(ErrorCode.InvalidEnvironment, message);
   }

@@ -1,9 +1,9 @@
 /**
- * Copies executables, also over executables that are running.
+ * Copies executables, even over running executables.
  *
- * The copy gets its name by rename(2) when it is complete and closed: a running
- * executable cannot be written, and an executable that is being written cannot
- * be run ("text file busy").
+ * When the copy is complete and closed, rename(2) gives it its final name: a running
+ * executable cannot be written, and an executable that is being written cannot be run
+ * ("text file busy").
  *
  * @module
  */
@@ -12,13 +12,13 @@ import { basename, dirname, join } from "@std/path/posix";
 import { removeQuietly } from "./io.ts";
 
 /**
- * Copies an executable completely or not at all. The caller keeps others from
- * copying to the same path at the same time.
+ * Copies an executable completely or not at all. The caller must prevent concurrent
+ * copies to the same path.
  *
  * @param onCopied Receives the path of the complete copy before it replaces
  *   `path`
- * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
- *   of the file system are thrown as they are
+ * @throws {Deno.errors.PermissionDenied} If this process is not permitted to write
+ * it; other errors of the file system are thrown unchanged
  */
 export async function copyExecutable(
   source: string,
@@ -40,8 +40,8 @@ export async function copyExecutable(
 }
 
 /**
- * Returns the path of a copy until it is complete. A crash may leave it, for the next
- * copy to the same path.
+ * Returns the path of an incomplete copy. After a crash, the next copy to the same
+ * path overwrites it.
  */
 export function nameUnfinished(path: string): string {
   return join(dirname(path), `.${basename(path)}.unfinished`);

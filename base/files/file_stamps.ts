@@ -1,21 +1,21 @@
 /**
- * Noticing changed files with nothing but `stat`.
+ * Detects changed files only with `stat`.
  *
  * @module
  */
 
 /**
- * Resolution of file system timestamps in milliseconds. A file written again
- * within that time may keep the timestamp that was read.
+ * Resolution of file system timestamps in milliseconds. A file that is written again
+ * within that time can keep the timestamp that was read.
  */
 const CLOCK_TICK_MS = 10;
 
-/** That of `ctime`: Deno has its seconds only. */
+/** Resolution of `ctime`, for which Deno only reports seconds. */
 const CTIME_TICK_MS = 1000 + CLOCK_TICK_MS;
 
 /**
- * The state of some paths at one moment. Take the stamp of a file before reading
- * it, so that a write in between is noticed.
+ * The state of some paths at a point in time. Take the stamp of a file before reading
+ * the file, so that a write in between is detected.
  */
 export class FileStamps {
   readonly #now: () => number;
@@ -33,7 +33,7 @@ export class FileStamps {
     for (const path of paths) {
       const info = tryStat(path);
       this.#stamps.set(path, format(info));
-      // Who writes may set the first one, and only the clock the second.
+      // A writer can set the first timestamp, but only the clock sets the second.
       if (
         isWithin(CLOCK_TICK_MS, nowMs, info?.mtime) ||
         isWithin(CTIME_TICK_MS, nowMs, info?.ctime)
@@ -41,7 +41,7 @@ export class FileStamps {
     }
   }
 
-  /** Reports whether nothing has changed, and nothing could have unnoticed. */
+  /** Reports whether nothing has changed, and no change can have gone undetected. */
   isCurrent(): boolean {
     return this.#isSettled &&
       this.#stamps.entries()

@@ -1,5 +1,5 @@
 /**
- * Access to files, with the errors that it may have.
+ * Access to files, with uniform errors.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import { checkChange } from "../../ffi/change_check.ts";
 import { CniError, ErrorCode } from "../error.ts";
 
 /**
- * Runs something that reads or writes.
+ * Runs an action that reads or writes.
  *
- * @param action What it does, such as `read "/x"`
+ * @param action The action's name, such as `read "/x"`
  * @throws {CniError} 5 with the error of `run` as its cause
  */
 export function withIoFailure<T>(action: string, run: () => T): T {
@@ -40,7 +40,7 @@ export function unlessMissing<T>(run: () => T): T | undefined {
 /** Reports whether an error means that a path does not or cannot exist. */
 function isMissing(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
-    // No file can have such a name. Deno has no error class for it.
+    // The name is too long for a file. Deno has no error class for this.
     error instanceof Error && Reflect.get(error, "code") === "ENAMETOOLONG";
 }
 
@@ -64,11 +64,14 @@ export function isUnreachable(error: unknown): boolean {
 
 /** Reports whether an error means that the file system is read-only. */
 function isReadOnly(error: unknown): boolean {
-  // Deno has no error class for it.
+  // Deno has no error class for this.
   return error instanceof Error && Reflect.get(error, "code") === "EROFS";
 }
 
-/** Reports whether an error means that this process may not write, or nobody may. */
+/**
+ * Reports whether an error means that this process is not permitted to write, or that
+ * the file system is read-only.
+ */
 export function isWritingRefused(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied || isReadOnly(error);
 }
@@ -85,12 +88,12 @@ export function ifPossible<T>(run: () => T): T | undefined {
   }
 }
 
-/** Errors that mean that this process or the machine cannot read any file now. */
+/** Errors that mean that this process or the machine currently cannot read any file. */
 const ANY_FILE = ["EMFILE", "ENFILE", "ENOMEM"];
 
 /**
- * Reports whether an error is about the file that was read, such as one on a
- * damaged disk, so that others can still be read.
+ * Reports whether an error concerns only the file that was read, for example on a
+ * damaged disk, so that other files can still be read.
  */
 export function isOfFile(error: unknown): boolean {
   return error instanceof Error &&
@@ -99,13 +102,13 @@ export function isOfFile(error: unknown): boolean {
 
 /**
  * Reports whether a path leads to a file or a directory; false if that cannot be
- * known. Not for every call of a plugin: an error of a Deno API costs it time.
+ * determined. Too slow for every plugin call, because errors of Deno APIs take time.
  */
 export function exists(path: string): boolean {
   return ifPossible(() => Deno.statSync(path)) !== undefined;
 }
 
-/** Reports whether a path leads to a directory; false if that cannot be known. */
+/** Reports whether a path leads to a directory; false if that cannot be determined. */
 export function isDirectory(path: string): boolean {
   return ifPossible(() => Deno.statSync(path))?.isDirectory === true;
 }
@@ -129,42 +132,42 @@ export function removeIfThere(path: string): void {
 }
 
 /**
- * Removes a file or an empty directory if possible, and if the running call may
- * still change anything.
+ * Removes a file or an empty directory if possible, and if the running call is still
+ * permitted to change anything.
  */
 export function removeQuietly(path: string): void {
   try {
     checkChange();
     Deno.removeSync(path);
   } catch {
-    // It was deleted or is in use, or an earlier error matters more.
+    // It was deleted or is in use, or an earlier error is more important.
   }
 }
 
 /**
- * Removes a file or directory that no other call uses, if possible: one that this
- * call has not given its name yet.
+ * Removes, if possible, a file or directory that no other call uses, because this
+ * call has not given it its final name yet.
  */
 export function removeUnfinished(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // It was deleted or is in use, or an earlier error matters more.
+    // It was deleted or is in use, or an earlier error is more important.
   }
 }
 
 /** Largest file that {@linkcode readFile} reads, in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** What a file contains, and when that was changed. */
+/** The content of a file, and the time of its last change. */
 export interface FileContent {
   readonly bytes: Uint8Array;
   readonly changedAt: Date | null;
 }
 
 /**
- * Reads a file of at most 16 MiB. A pipe would make the reader wait, and a device
- * such as `/dev/zero` never ends.
+ * Reads a file of at most 16 MiB, but no other kinds of files: a pipe would make the
+ * reader wait, and a device such as `/dev/zero` never ends.
  *
  * @throws {Deno.errors.NotFound} If it does not exist
  * @throws {Error} If it is not a file, or too large
@@ -173,13 +176,13 @@ export function readFile(path: string): Uint8Array {
   return readContent(path).bytes;
 }
 
-/** Reads a file as {@linkcode readFile} does, and the time of its last change. */
+/** Reads a file like {@linkcode readFile}, and the time of its last change. */
 export function readContent(path: string): FileContent {
-  // Opening a pipe would wait already.
+  // Opening a pipe would already wait.
   checkIsFile(Deno.statSync(path));
   using file = Deno.openSync(path);
   const { size, mtime: changedAt } = checkIsFile(file.statSync());
-  // The size of what the kernel writes as it is read, as in /proc, is 0.
+  // The size of files that the kernel generates on reading, as in /proc, is 0.
   if (size === 0) return { bytes: Deno.readFileSync(path), changedAt };
   const bytes = new Uint8Array(size);
   let length = 0;
@@ -197,7 +200,7 @@ function checkIsFile(info: Deno.FileInfo): Deno.FileInfo {
   throw new Error(`it has ${info.size} bytes; at most ${MAX_BYTES} are read`);
 }
 
-/** Reads the text of a file, as {@linkcode readFile} does. */
+/** Reads the text of a file like {@linkcode readFile}. */
 export function readTextFile(path: string): string {
   return new TextDecoder().decode(readFile(path));
 }

@@ -1,14 +1,13 @@
 /**
- * The libraries next to an executable, with which it runs on nodes without
- * glibc.
+ * The libraries next to an executable, which it needs on nodes without glibc.
  *
  * ```
  * /opt/cni/bin/.cni-lib → .cni-lib-a1b2c3   what executables look for
  * /opt/cni/bin/.cni-lib-a1b2c3/libc.so.6    …
  * ```
  *
- * They are all replaced together, by the link: an executable that finds
- * libraries of two versions crashes.
+ * The link replaces all of them together, because an executable that finds libraries
+ * of two versions crashes.
  *
  * @module
  */
@@ -22,20 +21,20 @@ import { haveSameContent } from "./same_content.ts";
 /** The directory next to an executable, or a link to it. */
 export const LIBRARY_DIRECTORY = ".cni-lib";
 
-/** How names of what the link leads to begin. */
+/** The prefix of directory names to which the link can lead. */
 const PREFIX = `${LIBRARY_DIRECTORY}-`;
 
-/** The library by which a directory is recognized. */
+/** The library that identifies the directory. */
 const C_LIBRARY = "libc.so.6";
 
-/** Changes that copying the libraries makes. */
+/** The change that copying the libraries makes. */
 export type LibraryChange = "installed" | "updated" | "unchanged";
 
 /**
  * Returns what {@linkcode copyLibraries} would change; undefined if an
  * executable has no libraries next to it.
  *
- * @throws {CniError} 5 if another program has something else in their place
+ * @throws {CniError} 5 if a file of a different program is in their place
  */
 export async function compareLibraries(
   executable: string,
@@ -65,11 +64,11 @@ export async function compareLibraries(
 }
 
 /**
- * Copies the libraries of an executable to another directory. The caller keeps others
- * from doing the same at the same time.
+ * Copies the libraries of an executable to another directory. The caller must prevent
+ * concurrent copies.
  *
- * @throws {Deno.errors.PermissionDenied} If they may not be written; other errors
- *   of the file system are thrown as they are
+ * @throws {Deno.errors.PermissionDenied} If this process is not permitted to write
+ * them; other errors of the file system are thrown unchanged
  */
 export async function copyLibraries(
   executable: string,
@@ -80,7 +79,7 @@ export async function copyLibraries(
   if (source === undefined) return change;
   const link = join(directory, LIBRARY_DIRECTORY);
   if (change === "unchanged") {
-    // A crash may have left others.
+    // A crash might have left other copies.
     removeCopies(directory, ifPossible(() => Deno.readLinkSync(link)));
     return change;
   }
@@ -92,7 +91,7 @@ export async function copyLibraries(
     throw error;
   }
   if (unlessMissing(() => Deno.lstatSync(link))?.isDirectory) {
-    // As an archive has it; a link cannot take its place.
+    // A directory, as in an archive, which a link cannot replace.
     await Deno.rename(link, `${copy}.before`);
   }
   const name = copy.slice(directory.length + 1);
@@ -121,8 +120,8 @@ export function removeLibraries(directory: string): boolean {
 }
 
 /**
- * Reports whether a path is a directory of libraries, as an archive has it, or the link
- * that {@linkcode copyLibraries} makes.
+ * Reports whether a path is a directory of libraries, as in an archive, or the link
+ * that {@linkcode copyLibraries} creates.
  */
 function isOurs(path: string): boolean {
   const target = ifPossible(() => Deno.readLinkSync(path));

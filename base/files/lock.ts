@@ -13,16 +13,16 @@ import { yieldIfLong } from "../long_wait.ts";
 import { countTurns, isAwaited, lockInTurn } from "./lock_queue.ts";
 
 /**
- * How long a process may hold a lock that others wait for, and when to look who
- * does, in ms.
+ * The longest time for which a process can hold a contended lock, and the time after
+ * which its holder is logged, in ms.
  */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;
 /**
- * Time limit of a wait during which other processes get the lock, in ms: below the
- * two minutes after which runtimes give up a call.
+ * Time limit of a wait during which different processes get the lock, in ms: below
+ * the two minutes after which runtimes abort a call.
  */
 const TOTAL_MS = 110_000;
-/** Shortest time between two looks, in ms. */
+/** The shortest time between two checks, in ms. */
 const CHECK_MS = 100;
 
 /** Options of a wait for a lock. */
@@ -30,16 +30,16 @@ export interface LockWait {
   /** The locked object's name in messages; the quoted path by default. */
   readonly what?: string;
   /**
-   * When to give up because the same process holds the lock, in ms; 60 s by
-   * default. A caller that waits behind others gives up after 110 s; with Infinity,
-   * it never does, and no timer runs once the holder is logged.
+   * When to give up because the same process holds the lock, in ms; 60 s by default.
+   * A caller that waits for several holders in turn gives up after 110 s. With
+   * Infinity, it never gives up, and no timer runs once the holder is logged.
    */
   readonly limitMs?: number;
-  /** Gives up earlier. */
+  /** Aborts the wait earlier. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * When to log the lock's holder, and after which time to look again, in ms; 5 s
-   * by default.
+   * When to log the lock's holder, and the interval of further checks, in ms; 5 s by
+   * default.
    */
   readonly noticeMs?: number;
   readonly log?: Log | undefined;
@@ -47,7 +47,7 @@ export interface LockWait {
 
 /** Options of a lock that is taken immediately or not at all. */
 export interface LockTry {
-  /** Whether others may hold the lock as well; false by default. */
+  /** Whether to take a shared lock; false by default. */
   readonly shared?: boolean;
   /** Whether to create the file, with mode 0600; true by default. */
   readonly create?: boolean;
@@ -78,7 +78,7 @@ export class FileLock implements Disposable {
     mode: number,
     wait: LockWait = {},
   ): Promise<FileLock> {
-    // Writing alone, the open(2) of a pipe waits for a reader.
+    // If the file is opened only for writing, open(2) of a pipe waits for a reader.
     const options = { read: true, write: true, create: true, mode };
     const file = Deno.openSync(path, options);
     return await FileLock.#lock(file, path, wait);
@@ -118,13 +118,11 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Locks a file without waiting, even if the last holder removed or renamed it
-   * before.
+   * Locks a file without waiting, even if the last holder has removed or renamed it.
    *
    * @returns Undefined if the file is locked elsewhere
-   * @throws {Deno.errors.NotFound} If the directory does not exist, or the
-   *   file,
-   *   unless it may be created
+   * @throws {Deno.errors.NotFound} If the directory does not exist, or the file,
+   * unless this creates it
    */
   static tryAcquire(
     path: string,
@@ -155,8 +153,8 @@ export class FileLock implements Disposable {
 
   /** Replaces the content. */
   write(bytes: Uint8Array): void {
-    // A file that was truncated, even from 0 bytes, is written to the disk by
-    // ext4 when it is closed.
+    // ext4 writes a file that was truncated, even from 0 bytes, to the disk when it
+    // is closed.
     if (this.#file.seekSync(0, Deno.SeekMode.End) > 0) {
       this.#file.truncateSync();
       this.#file.seekSync(0, Deno.SeekMode.Start);
@@ -172,10 +170,10 @@ export class FileLock implements Disposable {
   /** Removes the file if possible, and unlocks it. */
   remove(): void {
     try {
-      // Must happen before unlocking, or the next holder would lose its file.
+      // This must precede unlocking. Otherwise, the next holder would lose its file.
       Deno.removeSync(this.path);
     } catch {
-      // It stays and will be reused.
+      // The file stays and will be reused.
     } finally {
       this[Symbol.dispose]();
     }
@@ -191,7 +189,7 @@ export class FileLock implements Disposable {
   }
 }
 
-/** Locks a file if it is free; closes it if it cannot be locked at all. */
+/** Locks a file if it is unlocked; closes it if it cannot be locked at all. */
 function tryLock(file: Deno.FsFile): boolean {
   try {
     return file.tryLockSync(true);
@@ -209,8 +207,8 @@ function isAt(file: Deno.FsFile, path: string): boolean {
 }
 
 /**
- * Waits for a lock, on another thread. A process that holds it for long might
- * be stopped, and continue later: nothing is taken from it.
+ * Waits for a lock, on another thread. The lock is never taken away from a process
+ * that holds it for long, because it might be stopped and continue later.
  *
  * @param file Open; it is closed unless it is returned
  * @throws {CniError} 11 at the time limit or the signal
@@ -255,7 +253,7 @@ async function waitForLock(
   });
 }
 
-/** Waits for a time in milliseconds. @returns Whether the wait is over before */
+/** Waits for a time in milliseconds. @returns Whether the wait ended earlier */
 async function endsWithin(
   ms: number,
   isOver: Promise<boolean>,
@@ -275,17 +273,20 @@ export function readIfLocked(path: string): string {
   }
 }
 
-/** Directory of private locks; a file exists while its lock is held, or its holder was killed. */
+/**
+ * Directory of private locks. A file exists while its lock is held, or after its
+ * holder was killed.
+ */
 export const PRIVATE_LOCKS = "/run/cni/locks";
 
 /**
  * Waits for a lock on an object of the node, which only root can hold. A flock(2)
- * needs no more than read permission, so any user can lock a network namespace, or
- * a directory that everybody may list, and keep it. This locks a file instead that
- * only root can open, in a directory that only root can enter.
+ * needs only read permission, so any user could lock a network namespace or a
+ * world-readable directory, and keep the lock. Instead, this locks a file that only
+ * root can open, in a directory that only root can enter.
  *
- * If the lock cannot be created, the caller continues without it. That is usual
- * for an ordinary user, who may not write to `/run`; any other reason, such as
+ * If the lock cannot be created, the caller continues without it. This is usual for
+ * ordinary users, who are not permitted to write to `/run`; any other reason, such as
  * a full disk, is logged as a warning.
  *
  * @param name The file's name, which identifies the object
@@ -303,7 +304,7 @@ export async function lockPrivately(
   try {
     const lock = await acquire().catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
-      // The first lock since the machine was started.
+      // The first lock since the machine booted.
       Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
       return acquire();
     });

@@ -12,7 +12,7 @@ type FileId = Pick<Deno.FileInfo, "dev" | "ino">;
 
 /** A process that holds a lock. */
 export interface LockHolder {
-  /** 0 for a process of another PID namespace. */
+  /** The process ID; 0 for a process in a different PID namespace. */
   readonly pid: number;
   /**
    * The name of its program, at most 15 characters; undefined if it has exited.
@@ -22,13 +22,13 @@ export interface LockHolder {
   readonly isStopped: boolean;
 }
 
-/** How long the same process may still hold a lock that others wait for. */
+/** For how long the same process can still hold a contended lock. */
 export class HoldLimit {
   readonly #limitMs: number;
   #leftMs: number;
   #holder: string | undefined;
 
-  /** Starts with all of the time, in milliseconds. */
+  /** Starts with the whole time, in milliseconds. */
   constructor(limitMs: number) {
     this.#limitMs = this.#leftMs = limitMs;
   }
@@ -38,7 +38,7 @@ export class HoldLimit {
     return this.#leftMs;
   }
 
-  /** Records who holds the lock after a further wait. Another holder begins anew. */
+  /** Records the holder after a further wait. A different holder restarts the limit. */
   record(holder: string, waitedMs: number): void {
     const isSame = (this.#holder ?? holder) === holder;
     this.#holder = holder;
@@ -62,9 +62,9 @@ export function findLockHolders(file: FileId): LockHolder[] {
 }
 
 /**
- * Returns the content of `/proc/locks`. A lock that is released between two
- * reads hides the entry that comes next, and a new lock shows an entry twice.
- * So each read takes as much as the kernel returns at a time: about 70 entries.
+ * Returns the content of `/proc/locks`. A lock that is released between two reads
+ * hides the next entry, and a new lock shows an entry twice. So each read takes as
+ * much as the kernel returns at a time: about 70 entries.
  *
  * Source: fs/seq_file.c `seq_read_iter`, fs/locks.c `locks_start`.
  */

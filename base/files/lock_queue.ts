@@ -1,10 +1,10 @@
 /**
- * The tasks of this process that wait for locks.
+ * The tasks of this process that are waiting for locks.
  *
- * A wait in the kernel's queue for a lock blocks a thread, and Deno has only 32 for
- * blocking work. So of the tasks that wait for one file, only the first is in the
- * kernel's queue. The others wait behind it in memory. With polling instead,
- * processes that wait in the kernel would always come first.
+ * A wait in the kernel's queue for a lock blocks a thread, and Deno has only 32
+ * threads for blocking work. So only the first of the tasks that wait for a file is
+ * in the kernel's queue. The remaining tasks wait behind it in memory. With polling,
+ * processes in the kernel's queue would always precede them.
  *
  * @module
  */
@@ -12,13 +12,13 @@
 import { fileIdOf } from "./same_file.ts";
 import { pause, waitUntil } from "../deadline.ts";
 
-/** Limit of threads that wait in the kernel's queues at the same time. */
+/** The most threads that wait in the kernel's queues at the same time. */
 const MAX_THREADS = 8;
 
 /** Pause between two attempts without a thread, in ms. */
 const PAUSE_MS = 20;
 
-/** A task that waits. */
+/** A waiting task. */
 interface Waiter {
   readonly file: Deno.FsFile;
   /** Receives a locked file: its own, or the file of a task that gave up. */
@@ -26,27 +26,30 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** The tasks that wait for one file, in order of arrival. */
+/** The tasks that wait for a file, in order of arrival. */
 interface LockQueue {
   readonly waiters: Waiter[];
   /** The file in the kernel's queue. */
   first?: Deno.FsFile;
-  /** How many tasks have had the lock. */
+  /** How many tasks have held the lock. */
   turns: number;
 }
 
 /** The queues, by device and inode. */
 const queues = new Map<string, LockQueue>();
 
-/** How many threads wait. */
+/** How many threads are waiting. */
 let threads = 0;
 
-/** Reports whether a task of this process waits for the lock on a file. It comes first. */
+/**
+ * Reports whether a task of this process waits for the lock on a file. It has
+ * precedence.
+ */
 export function isAwaited(file: Deno.FsFile): boolean {
   return queues.size > 0 && queues.has(fileIdOf(file.statSync()));
 }
 
-/** Counts the tasks of this process that had the lock while others waited. */
+/** Counts the tasks of this process that held the lock while other tasks waited. */
 export function countTurns(info: Deno.FileInfo): number {
   return queues.get(fileIdOf(info))?.turns ?? 0;
 }
@@ -54,9 +57,9 @@ export function countTurns(info: Deno.FileInfo): number {
 /**
  * Waits for an exclusive lock. Tasks that wait for the same file get it in order.
  *
- * @param file Open; it will be closed unless it is returned
- * @returns The locked file, which another task may have opened; undefined if the
- *   signal came first
+ * @param file Open; it is closed unless it is returned
+ * @returns The locked file, which a different task might have opened; undefined if
+ * the signal came first
  */
 export async function lockInTurn(
   file: Deno.FsFile,
@@ -72,16 +75,16 @@ export async function lockInTurn(
   const locked = await waitUntil(promise, signal);
   if (locked !== undefined) return locked;
   const place = queue.waiters.indexOf(waiter);
-  // Its turn came together with the signal.
+  // The lock was acquired at the same time as the signal.
   if (place === -1) return await promise;
   queue.waiters.splice(place, 1);
-  // A thread in the kernel's queue cannot be called back: the next task gets the
-  // lock that it waits for.
+  // A thread in the kernel's queue cannot be recalled, so the next task gets its
+  // lock.
   if (queue.first !== file) file.close();
   return undefined;
 }
 
-/** Locks the file for one task after the other, until no task waits. */
+/** Locks the file for each task in turn, until no task waits. */
 async function serve(key: string, queue: LockQueue): Promise<void> {
   queues.set(key, queue);
   const { waiters } = queue;
@@ -104,7 +107,8 @@ async function serve(key: string, queue: LockQueue): Promise<void> {
 /**
  * Locks a file, on a thread if possible.
  *
- * @returns True; false if it is no longer wanted; the error if it cannot be locked
+ * @returns True; false if no task needs the lock; the error if the file cannot be
+ * locked
  */
 async function tryLock(
   file: Deno.FsFile,

@@ -10,9 +10,9 @@ import { removeQuietly, removeUnfinished } from "./io.ts";
 import { FileLock } from "./lock.ts";
 
 /**
- * The directory of files that are being written. It is next to the target,
- * because a rename must stay on one file system. It is a directory of its own,
- * because the Go library reads all files that it finds, but skips directories.
+ * The directory of files that are being written. It is next to the target, because
+ * rename(2) cannot cross file systems. It is a separate directory, because the Go
+ * library reads all files that it finds, but skips directories.
  */
 const UNFINISHED = ".unfinished";
 
@@ -27,8 +27,8 @@ const TRIES = 100;
  * needed.
  *
  * @param mode Permission bits; 0600 by default
- * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
- *   of the file system are thrown as they are
+ * @throws {Deno.errors.PermissionDenied} If this process is not permitted to write
+ * it; other errors of the file system are thrown unchanged
  */
 export function replaceFile(
   path: string,
@@ -36,13 +36,13 @@ export function replaceFile(
   mode = PRIVATE,
 ): void {
   const directory = join(dirname(path), UNFINISHED);
-  // Disposed of last: its lock keeps other writers away.
+  // Disposed of last, because its lock keeps other writers away.
   using temporary = openTemporary(directory);
   try {
     temporary.write(bytes);
     if (mode !== PRIVATE) Deno.chmodSync(temporary.path, mode);
-    // Sync the content before the rename, or a crash could leave an empty file
-    // under the final name.
+    // Sync the content before the rename. Otherwise, a crash could leave an empty
+    // file under the final name.
     temporary.sync();
     checkChange();
     rename(temporary.path, path);
@@ -65,8 +65,8 @@ function rename(from: string, to: string): void {
 }
 
 /**
- * Opens the first file in the directory that is not being written. Reuses files
- * left by a crash, so there are never more of them than simultaneous writers.
+ * Opens the first file in the directory that is not being written. Reuses files from
+ * before a crash, so their number never exceeds the number of simultaneous writers.
  */
 function openTemporary(directory: string): FileLock {
   let tries = TRIES;
@@ -93,11 +93,11 @@ function isDirectoryGone(error: unknown): boolean {
 }
 
 /**
- * Keeps a file that is about to be replaced, under another name. Creates
- * the directory as needed. A link is kept as a link.
+ * Keeps a file that is about to be replaced, under a different name. Creates the
+ * directory if necessary. A link stays a link.
  *
- * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
- *   of the file system are thrown as they are
+ * @throws {Deno.errors.PermissionDenied} If this process is not permitted to write
+ * it; other errors of the file system are thrown unchanged
  */
 export function keepReplaced(path: string, kept: string): void {
   Deno.mkdirSync(dirname(kept), { recursive: true });
@@ -115,15 +115,15 @@ export function keepReplaced(path: string, kept: string): void {
 }
 
 /**
- * Replaces a file by a symbolic link; the name exists at all times. The caller
- * keeps others from doing the same at the same time.
+ * Replaces a file with a symbolic link; the name exists at all times. The caller must
+ * prevent concurrent replacements.
  *
- * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
- *   of the file system are thrown as they are
+ * @throws {Deno.errors.PermissionDenied} If this process is not permitted to write
+ * it; other errors of the file system are thrown unchanged
  */
 export function replaceByLink(path: string, target: string): void {
   const temporary = `${path}.unfinished`;
-  // A crash may have left it.
+  // A crash might have left it.
   removeQuietly(temporary);
   Deno.symlinkSync(target, temporary);
   try {

@@ -1,5 +1,5 @@
 /**
- * Comparing large files.
+ * Compares large files.
  *
  * @module
  */
@@ -12,9 +12,9 @@ const CHUNK_BYTES = 1 << 20;
 /**
  * Reports whether two files have the same content.
  *
- * @returns False if the second one does not exist or is not a file
- * @throws {Deno.errors.NotFound} If the first one does not exist; any other error
- *   of reading them
+ * @returns False if the second file does not exist or is not a regular file
+ * @throws {Deno.errors.NotFound} If the first file does not exist; any other read
+ * error
  */
 export async function haveSameContent(
   left: string,
@@ -42,8 +42,8 @@ export async function haveSameContent(
  * Returns a digest of a file's content: files with the same digest have the same
  * content.
  *
- * @returns Undefined if it does not exist or is not a file
- * @throws Any other error of reading it
+ * @returns Undefined if the file does not exist or is not a regular file
+ * @throws Any other read error
  */
 export async function digestContent(path: string): Promise<string | undefined> {
   if (await findFileSize(path) === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Telling whether two paths are the same file: an executable with two names, or a
- * namespace with two paths.
+ * Reports whether two paths lead to the same file, such as an executable with two
+ * names or a namespace with two paths.
  *
  * @module
  */
@@ -16,7 +16,10 @@ export function isSameFile(left: string, right: string): boolean {
   return file !== undefined && file === findFileId(right);
 }
 
-/** Returns device and inode, which identify a file; undefined if it does not exist. */
+/**
+ * Returns device and inode, which identify a file; undefined if the file does not
+ * exist.
+ */
 export function findFileId(path: string): string | undefined {
   try {
     return fileIdOf(Deno.statSync(path));
@@ -26,22 +29,22 @@ export function findFileId(path: string): string | undefined {
 }
 
 /**
- * Reports whether a path still leads to the file that had an ID, such as the
- * namespace of a living container. False for a file without one.
+ * Reports whether a path still leads to the file with a recorded ID, such as the
+ * namespace of a running container. False without an ID.
  */
 export function isStillThere(path: string, id: string | undefined): boolean {
   return id !== undefined && findFileId(path) === id;
 }
 
-/** Returns the same for a file whose attributes are known. */
+/** Returns the ID of a file with known attributes. */
 export function fileIdOf({ dev, ino }: Deno.FileInfo): string {
   return `${dev}:${ino}`;
 }
 
 /**
- * Returns the ID of this start of the machine: inodes and cookies of namespaces
- * begin again with the next one. Returns undefined if the kernel does not show it,
- * as in a sandbox that hides it; then callers compare only what else they know.
+ * Returns the boot ID, because inodes and cookies of namespaces start again after a
+ * reboot. Returns undefined if the kernel does not show it, for example in a sandbox
+ * that hides it; callers then compare only their other values.
  */
 export function findBootId(): string | undefined {
   try {

@@ -1,7 +1,7 @@
 /**
  * Reads JSON as the Go plugins do, so that their configurations work here: keys
  * match case-insensitively, null means absent, unknown keys are kept, and
- * errors name the place of the problem.
+ * errors contain the location of the problem.
  *
  * @module
  */
@@ -33,8 +33,8 @@ export function objectOf(value: JsonValue | undefined): JsonObject {
 }
 
 /**
- * A schema of zod or zod/mini, by its output type. Public interfaces use
- * nothing else of zod.
+ * A schema of zod or zod/mini, by its output type. Public interfaces use no other
+ * type of zod.
  */
 export interface Schema<T> {
   /** Internal to zod. */
@@ -59,10 +59,10 @@ export function once<T>(build: () => T): () => T {
 type ZodSchema = z.core.$ZodType;
 
 /**
- * Parses a whole JSON document. Errors have the place, and none of the content,
- * which may be a file's.
+ * Parses a whole JSON document. Errors contain the location, but none of the content,
+ * which can come from any file.
  *
- * @param document Text, or its UTF-8
+ * @param document Text, or its UTF-8 encoding
  * @param what The document's name in error messages
  * @throws {CniError} 6 If it is not JSON, not UTF-8, empty, or nested more than
  *   {@linkcode MAX_DEPTH} levels deep
@@ -86,7 +86,7 @@ export function parseJson(
   }
 }
 
-/** @throws {SyntaxError} Without the text, which V8's has */
+/** @throws {SyntaxError} Does not quote the text, unlike V8's error */
 function parseText(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -155,8 +155,8 @@ export function decode<T>(
 }
 
 /**
- * Checks a value against a schema as {@linkcode decode} does, but leaves out
- * keys with invalid values, as a teardown must.
+ * Checks a value against a schema like {@linkcode decode}, but omits keys with
+ * invalid values, because a teardown must succeed.
  *
  * @param onDropped Receives each dropped key, as `path: problem`
  * @throws {CniError} 7 If the value is invalid even without those keys
@@ -179,7 +179,7 @@ export function decodeLeniently<T>(
 
 /** A part of a value that a schema rejects. */
 export interface SchemaIssue {
-  /** Its place: keys and indices. */
+  /** The location: keys and indices. */
   readonly path: readonly PropertyKey[];
   /** The problem. */
   readonly message: string;
@@ -218,15 +218,16 @@ function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /**
- * Respells the keys of a value as a schema spells them, at every depth that the
- * schema describes, and drops each null whose key may be absent.
+ * Renames the keys of a value to the schema's spelling, at every depth that the
+ * schema describes, and drops each null whose key is optional.
  *
- * A key with the schema's exact spelling is taken first, then one that differs
- * only in case; the last of several wins. `__proto__` is dropped, because
+ * A key with the schema's exact spelling has precedence over a key that differs only
+ * in case; the last of several such keys wins. `__proto__` is dropped, because
  * assigning it would not set a key.
  *
- * It walks the schema by `_zod.def`, which is zod 4's interface for this
- * (https://zod.dev/packages/core); zod 3 and later versions may have another one.
+ * It walks the schema with `_zod.def`, which is zod 4's interface for this
+ * (https://zod.dev/packages/core); zod 3 and later versions might have a different
+ * interface.
  *
  * Source: Go encoding/json `Unmarshal`.
  */
@@ -287,8 +288,8 @@ export function foldKey(key: string): string {
 }
 
 /**
- * Finds the value of a key in any spelling. Like a plugin, takes the last one of
- * several.
+ * Finds the value of a key in any spelling. Like a plugin, uses the last of several
+ * keys.
  */
 export function findValue<T>(
   object: Readonly<Record<string, T>>,
@@ -314,7 +315,7 @@ export function listValues<T>(
 function findSpelling(shape: object, key: string): string | undefined {
   if (Object.hasOwn(shape, key)) return key;
   const folded = foldKey(key);
-  // Comparing lengths first is quick. Case changes no length, except for
+  // Comparing the lengths first is quick. Case does not change the length, except for
   // letters that no schema uses.
   return Object.keys(shape).find((known) =>
     known.length === key.length && foldKey(known) === folded
@@ -333,7 +334,7 @@ function foldRecord(
   );
 }
 
-/** The message for problems without a better one. */
+/** The message for problems without a specific message. */
 const UNACCEPTABLE = "not a valid value";
 
 /** Describes a problem. zod/mini has no messages without a locale. */
@@ -401,7 +402,7 @@ function quote(value: unknown): string {
     : nameType(value);
 }
 
-/** Reports whether a value is what JSON.parse() returns for a number like 1e999. */
+/** Reports whether a value is the result of JSON.parse() for a number like 1e999. */
 function isBeyondRange(value: unknown): boolean {
   return typeof value === "number" && !Number.isFinite(value);
 }

@@ -1,6 +1,5 @@
 /**
- * Writes JSON as the Go library does, so that a plugin reads the same bytes
- * from both.
+ * Writes JSON like the Go library, so that a plugin reads the same bytes from either.
  *
  * @module
  */
@@ -9,7 +8,7 @@ import { CniError, ErrorCode } from "../error.ts";
 import type { JsonObject, JsonValue } from "./json.ts";
 
 /**
- * Encodes an object in one line, with the keys of all objects sorted.
+ * Encodes an object in a single line, with the keys of all objects sorted.
  *
  * `JSON.stringify` cannot do this: it moves keys that look like integers to the
  * front.
@@ -22,7 +21,7 @@ export function encodeJson(document: JsonObject): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(formatJson(document));
 }
 
-/** Formats a value; throws as {@linkcode encodeJson} does. */
+/** Formats a value; throws like {@linkcode encodeJson}. */
 export function formatJson(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(formatJson).join(",")}]`;
   if (typeof value === "object" && value !== null) return formatObject(value);
@@ -54,7 +53,10 @@ function formatText(text: string): string {
   return escapeAsGo(JSON.stringify(text.toWellFormed()));
 }
 
-/** Escapes what Go's JSON encoder escapes besides: what is special in HTML or JavaScript. */
+/**
+ * Escapes the characters that Go's JSON encoder escapes in addition, because they are
+ * special in HTML or JavaScript.
+ */
 export function escapeAsGo(json: string): string {
   return json.replace(
     /[<>&\u2028\u2029]/g,

@@ -1,14 +1,14 @@
 /**
- * Where a text stops being JSON. The messages of `JSON.parse()` quote the text,
- * which can come from any file, and some of them name no place.
+ * Finds syntax errors in JSON. The messages of `JSON.parse()` quote the text, which
+ * can come from any file, and some contain no location.
  *
  * @module
  */
 
 /**
- * Says what is wrong with a text, and where, and repeats nothing of it.
+ * Describes the problem in a text and its location, without quoting the text.
  *
- * @param text What `JSON.parse()` refuses
+ * @param text A text that `JSON.parse()` refuses
  */
 export function describeSyntaxError(text: string): string {
   const offset = findSyntaxError(text) ?? text.length;
@@ -20,7 +20,8 @@ export function describeSyntaxError(text: string): string {
 }
 
 /**
- * What can come next, apart from white space: a character, or `*` for a scalar.
+ * The tokens that can come next, apart from white space: a character, or `*` for a
+ * scalar.
  */
 const ALLOWED = {
   value: '*"[{',
@@ -39,19 +40,19 @@ function afterString(next: Next): Next {
 
 const BLANK = " \t\n\r";
 
-/** A value without parts, except a string. */
+/** A number or a literal name. */
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /**
- * Finds the first character that JSON cannot have in its place.
+ * Finds the first character that is not allowed at its position in JSON.
  *
  * Source: RFC 8259, 2 to 7.
  *
- * @returns Its offset; the text's length if it ends too early; undefined if the
- *   text is JSON
+ * @returns Its offset; the text's length if the text ends too early; undefined if the
+ * text is JSON
  */
 export function findSyntaxError(text: string): number | undefined {
-  /** The ends of the objects and arrays that are open. */
+  /** The closing brackets of the open objects and arrays. */
   const open: string[] = [];
   let next: Next = "value";
   for (let at = 0;;) {
@@ -93,7 +94,7 @@ export function findSyntaxError(text: string): number | undefined {
 
 const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
 
-/** @returns The offset behind the string, or minus the offset of the error */
+/** @returns The offset after the string, or the negated offset of the error */
 function findEndOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length;) {
     const character = text[at] ?? "";

@@ -1,7 +1,7 @@
 /**
  * Log lines, `level=warn plugin=ptp msg="..." key=value`.
  *
- * `CNI_LOG_LEVEL` selects the lines, by default those from `info` on.
+ * `CNI_LOG_LEVEL` selects the lowest level to log, `info` by default.
  * `CNI_LOG_FORMAT=json` makes each line a JSON object with the time.
  *
  * @module
@@ -43,7 +43,7 @@ export type LogRecord = LogFields & { readonly level: LogLevel };
  *
  * @param fields Added to every line
  * @param write Receives each line with its line end
- * @param env Has `CNI_LOG_LEVEL` and `CNI_LOG_FORMAT`, if set
+ * @param env Contains `CNI_LOG_LEVEL` and `CNI_LOG_FORMAT`, if set
  */
 export function createLog(
   fields: LogFields,
@@ -73,7 +73,7 @@ function findLowestLevel({ CNI_LOG_LEVEL = "" }: Environment): number {
   return level < 0 ? LOG_LEVELS.indexOf("info") : level;
 }
 
-/** Reports whether stack traces and other details are to be logged. */
+/** Reports whether to log stack traces and other details. */
 export function isDebugLog(env: Environment): boolean {
   return findLowestLevel(env) === 0;
 }
@@ -96,7 +96,7 @@ function isPlain(value: unknown): boolean {
   return value === null || ["number", "boolean"].includes(typeof value);
 }
 
-/** Formats values as `key=value`, without empty ones. */
+/** Formats values as `key=value`, without empty values. */
 export function formatFields(fields: LogFields): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
@@ -104,7 +104,7 @@ export function formatFields(fields: LogFields): string {
     .join(" ");
 }
 
-/** Quotes a value that has blanks, quotes or control characters. */
+/** Quotes a value that contains blanks, quotes or control characters. */
 function formatValue(value: string): string {
   return /^[^\s\p{Cc}"=]+$/u.test(value) ? value : JSON.stringify(value);
 }

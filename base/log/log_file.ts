@@ -1,11 +1,11 @@
 /**
- * The log of all plugins of a node: runtimes drop what a plugin writes to stderr,
- * unless the plugin fails.
+ * The log of all plugins of a node, because runtimes drop a plugin's stderr unless
+ * the plugin fails.
  *
  * `CNI_LOG_FILE`, or `logFile` in `/etc/cni/log.json`, names a file; `journal`
- * stands for systemd's journal, `stderr` for no log. Both are looked up only by a
- * call that has something to log. The file is renamed to `<path>.1` before it
- * would exceed 1 MiB, so it takes 2 MiB at most.
+ * selects systemd's journal, `stderr` no log. Only calls that log something read
+ * these settings. The file is renamed to `<path>.1` before it would exceed 1 MiB, so
+ * the log takes at most 2 MiB.
  *
  * @module
  */
@@ -33,12 +33,12 @@ import {
 const SETTINGS_FILE = "/etc/cni/log.json";
 /** Longest record and file, in bytes. */
 const MAX_RECORD_BYTES = 8 * 1024, MAX_FILE_BYTES = 1024 * 1024;
-/** Size of the sign that ends a shortened value. */
+/** Size of the mark at the end of a shortened value. */
 const ELLIPSIS_BYTES = 3;
 
 /** The log of a node without settings. */
 export const DEFAULT_LOG = "/var/log/cni/plugins.log";
-/** Stand for systemd's journal and for no log, instead of a path. */
+/** Select systemd's journal and no log, instead of a path. */
 export const JOURNAL = "journal", NO_LOG = "stderr";
 
 /**
@@ -47,9 +47,9 @@ export const JOURNAL = "journal", NO_LOG = "stderr";
  *
  * @param options.usesDefault Whether to use {@linkcode DEFAULT_LOG} if no log is
  *   configured
- * @returns Whether the log has the records
- * @throws {CniError} As {@linkcode findLogPath} and {@linkcode appendToLog};
- *   nothing if only the default log cannot be written
+ * @returns Whether the log contains the records
+ * @throws {CniError} Like {@linkcode findLogPath} and {@linkcode appendToLog}, but
+ * not if only the default log cannot be written
  */
 export async function keepLog(
   records: readonly LogRecord[],
@@ -76,7 +76,7 @@ export async function keepLog(
   return true;
 }
 
-/** Levels as syslog numbers them. Source: syslog(3). */
+/** Syslog's numbers of the levels. Source: syslog(3). */
 const PRIORITIES: Readonly<Record<LogLevel, number>> = {
   debug: 7,
   info: 6,
@@ -115,7 +115,7 @@ function formatLine(record: LogFields, env: Environment): string {
   const bytesEach = countBytes(JSON.stringify(value)) / value.length;
   const removed = Math.ceil(Math.min(
     (excess + ELLIPSIS_BYTES) / bytesEach,
-    // Then another value may be the longest.
+    // Afterwards, a different value might be the longest.
     value.length / 2,
   ));
   const kept = value.slice(0, -removed - 1);
@@ -127,11 +127,11 @@ function countBytes(text: string): number {
 }
 
 /**
- * Returns where to log, if configured: a path, {@linkcode JOURNAL} or
- * {@linkcode NO_LOG}.
+ * Returns the configured log, if any: a path, {@linkcode JOURNAL} or {@linkcode
+ * NO_LOG}.
  *
- * @throws {CniError} 5 if the settings cannot be read, 6 if they are not JSON, 7
- *   if they name no absolute path
+ * @throws {CniError} 5 if the settings cannot be read, 6 if they are not JSON, 7 if
+ * they do not contain an absolute path
  */
 export function findLogPath(
   env: Environment,
@@ -156,7 +156,7 @@ function readSettings(settings: string): string | undefined {
   if (isObject(document)) {
     const { logFile } = document as JsonObject;
     if (typeof logFile === "string") return logFile;
-    // As everywhere, null is absent.
+    // As in all configurations, null means absent.
     if (logFile === undefined || logFile === null) return undefined;
   }
   throw new CniError(
@@ -166,11 +166,11 @@ function readSettings(settings: string): string | undefined {
 }
 
 /**
- * Appends records to a log file, each by one write, so that records of several
+ * Appends records to a log file, each with a single write, so that records of several
  * processes do not mix. Missing directories are created.
  *
  * @param records With line ends
- * @param open Does not follow links
+ * @param open Must not follow links
  * @throws {CniError} 5 if the file cannot be written, or the path is a symbolic
  *   link
  */
@@ -186,7 +186,7 @@ export function appendToLog(
   });
 }
 
-/** Opens a file to append to it, and creates it if it is missing. */
+/** Opens a file to append to it, and creates a missing file. */
 type OpenFile = (path: string) => Deno.FsFile;
 
 function appendRecord(path: string, bytes: Uint8Array, open: OpenFile): void {
@@ -210,13 +210,13 @@ function isFull({ size }: Deno.FileInfo, { length }: Uint8Array): boolean {
   return size + length > MAX_FILE_BYTES;
 }
 
-/** Renames a full file, unless another process does or did. */
+/** Renames a full file, unless a different process renames it. */
 function rotate(path: string, bytes: Uint8Array): void {
   using lock = unlessMissing(() =>
     FileLock.tryAcquire(path, { create: false })
   );
   if (lock === undefined) return;
-  // Another process might have renamed it in between.
+  // A different process might have renamed it in between.
   const info = unlessMissing(() => Deno.statSync(path));
   if (info && isFull(info, bytes)) Deno.renameSync(path, `${path}.1`);
 }

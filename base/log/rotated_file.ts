@@ -1,10 +1,10 @@
 /**
- * A log file that many short-lived processes append to. The process that finds
- * it full rotates it.
+ * A log file to which many short-lived processes append. A process that finds it full
+ * rotates it.
  *
- * Rotated files have the Go version's names, such as
- * `multus-2024-05-01T10-00-00.000.log`, so that each version removes the other's
- * old files.
+ * Rotated files have the same names as in the Go version, such as
+ * `multus-2024-05-01T10-00-00.000.log`, so that each version removes the other
+ * version's old files.
  *
  * @module
  */
@@ -58,12 +58,12 @@ export class LogFile {
   }
 
   /**
-   * Appends a line with one write, so that lines of several processes do not mix.
-   * Rotates the file first if the line would make it too large.
+   * Appends a line with a single write, so that lines of several processes do not
+   * mix. Rotates the file first if the line would make it too large.
    *
    * @param line With its line feed
    * @returns Whether the file was rotated
-   * @throws {Deno.errors.PermissionDenied} Or another error of the file system
+   * @throws {Deno.errors.PermissionDenied} And other errors of the file system
    */
   append(line: string): boolean {
     const bytes = new TextEncoder().encode(line);
@@ -78,7 +78,7 @@ export class LogFile {
     return isRotated;
   }
 
-  /** Lists the rotated files that are yet to be compressed. */
+  /** Lists the rotated files that have not been compressed yet. */
   listUncompressed(): string[] {
     return this.#options.compress
       ? this.#listBackups().flatMap(({ paths }) => paths)
@@ -102,11 +102,11 @@ export class LogFile {
     return isFile && size > 0 && size + added > megabytes * MEGABYTE;
   }
 
-  /** Rotates the file, unless another process does it, or has done it. */
+  /** Rotates the file, unless a different process rotates it. */
   #rotate(added: number): boolean {
     using lock = tryLock(this.#path);
     if (lock === undefined) return false;
-    // Another process might have rotated it in between.
+    // A different process might have rotated it in between.
     if (!this.#isFull(Deno.statSync(this.#path), added)) return false;
     Deno.renameSync(this.#path, this.#nameBackup());
     this.#removeOld();
@@ -129,7 +129,8 @@ export class LogFile {
     const old = this.#listBackups().filter(({ stamp }, index) =>
       stamp < oldest || maxBackups > 0 && index >= maxBackups
     );
-    // If one cannot be removed, another process has removed it, or the next one will.
+    // A file that cannot be removed was removed by a different process, or will be
+    // removed by the next rotation.
     for (const path of old.flatMap(({ paths }) => paths)) removeQuietly(path);
   }
 
@@ -150,7 +151,7 @@ export class LogFile {
 
 /** A rotated file; two files while it is being compressed. */
 interface Backup {
-  /** Time of the rotation; sorts chronologically. */
+  /** Time of the rotation, in a form that sorts chronologically. */
   readonly stamp: string;
   readonly paths: readonly string[];
 }
@@ -190,7 +191,10 @@ function listNames(directory: string): string[] {
   return entries.map(({ name }) => name);
 }
 
-/** Opens for reading too: opening a pipe only for writing waits for a reader. */
+/**
+ * Also opens the file for reading, because opening a pipe only for writing waits for
+ * a reader.
+ */
 function openForAppending(path: string): Deno.FsFile {
   return Deno.openSync(path, {
     read: true,
@@ -201,7 +205,7 @@ function openForAppending(path: string): Deno.FsFile {
 }
 
 /**
- * Locks a log file; undefined if it was deleted, or another process has the
+ * Locks a log file; undefined if it was deleted, or if a different process holds the
  * lock.
  */
 function tryLock(path: string): FileLock | undefined {
@@ -209,10 +213,11 @@ function tryLock(path: string): FileLock | undefined {
 }
 
 /**
- * Replaces files by gzipped ones. A file that another process is compressing is
- * skipped. A file next to its `.gz` was left incomplete, and is compressed again.
+ * Replaces files with gzipped files. A file that another process is compressing is
+ * skipped. A file next to its `.gz` was compressed incompletely, and is compressed
+ * again.
  *
- * @throws {Deno.errors.PermissionDenied} Or another error of the file system
+ * @throws {Deno.errors.PermissionDenied} And other errors of the file system
  */
 export async function compressFiles(paths: readonly string[]): Promise<void> {
   for (const path of paths) {

@@ -1,6 +1,6 @@
 /**
- * What identifies the program's code, so that a caller and a daemon of different
- * builds notice.
+ * The identity of the program's code, with which a caller and a daemon detect that
+ * their builds differ.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Runs a child process and ensures that it exits in time, whatever it or its
- * children do.
+ * Runs a child process and ensures that it exits in time, regardless of its and its
+ * children's behaviour.
  *
  * @module
  */
@@ -10,19 +10,19 @@ import { describeError } from "../error.ts";
 import { yieldIfLong } from "../long_wait.ts";
 
 /**
- * How long to keep reading after a process has ended while another process holds
- * its output open, in milliseconds. A daemon started with the process's
- * stdout would hold it forever.
+ * For how long to keep reading after a process has exited while another process holds
+ * its output open, in milliseconds. A daemon that inherited the process's stdout
+ * would hold it forever.
  */
 const GRACE_MS = 1000;
 
 /**
- * How long to wait for things that normally follow immediately: the exit of a
- * killed process, unless it hangs in the kernel, and data already in a pipe.
+ * How long to wait for events that normally follow immediately: the exit of a killed
+ * process, unless it hangs in the kernel, and data already in a pipe.
  */
 const SETTLING_MS = 100;
 
-/** Most bytes of stdout that are read, and most of stderr that are kept. */
+/** The most bytes of stdout that are read, and the most of stderr that are kept. */
 const MAX_STDOUT_BYTES = 16 * 1024 * 1024, MAX_STDERR_BYTES = 1024 * 1024;
 
 /** The exit status and output of a process. */
@@ -36,10 +36,10 @@ export interface ProcessResult extends ExitStatus {
  * Feeds a process its input and waits until it has exited and its output has ended.
  * Kills it if it prints more than 16 MiB.
  *
- * @param child All three of its streams are pipes
+ * @param child All its three streams must be pipes
  * @param signal Kills it together with its process group, which it must lead
- * @param onStderr Receives the lines of stderr as they arrive. Of more than a
- *   megabyte it receives the beginning, and at the end the end
+ * @param onStderr Receives the lines of stderr as they arrive. If there is more than
+ * a megabyte, it receives the beginning, and finally the last lines
  */
 export async function runToEnd(
   child: Deno.ChildProcess,
@@ -73,15 +73,17 @@ export async function runToEnd(
 
 /** Options of {@linkcode outputUntil}. */
 export interface OutputOptions {
-  /** The process's input, if that is a pipe. */
+  /** The process's input, if its stdin is a pipe. */
   readonly input?: string;
-  /** Whether it leads a process group, as by default, which is then killed. */
+  /**
+   * Whether it leads a process group, which is then killed with it; true by default.
+   */
   readonly isLeader?: boolean;
 }
 
 /**
- * Waits for the exit status and the whole output of a process, at most until a signal.
- * Then kills it and returns undefined.
+ * Waits for the exit status and the whole output of a process until a signal at the
+ * latest. On the signal, kills it and returns undefined.
  */
 export async function outputUntil(
   child: Deno.ChildProcess,
@@ -103,7 +105,7 @@ export async function outputUntil(
 
 const TOO_MUCH = `it printed more than ${MAX_STDOUT_BYTES} bytes`;
 
-/** Returns what drops the oldest chunks of a log that is too long. */
+/** Returns a function that drops the oldest chunks of a log that is too long. */
 function keepEnd(): (chunks: Uint8Array[]) => true {
   let kept = 0;
   return (chunks) => {
@@ -113,24 +115,24 @@ function keepEnd(): (chunks: Uint8Array[]) => true {
   };
 }
 
-/** How much of a log is passed on before its end, in bytes, and after it. */
+/** How many bytes of a log are forwarded before its end, and afterwards. */
 const LOG_PART_BYTES = MAX_STDERR_BYTES / 2;
 
-/** Passes on the lines of a log, at most a megabyte in all. */
+/** Forwards the lines of a log, at most a megabyte in total. */
 class LogRelay {
   readonly #onText: (text: string) => void;
   readonly #decoder = new TextDecoder();
   /** The beginning of a line. */
   #line = "";
   #passedBytes = 0;
-  /** How much has arrived that is not passed on before the end. */
+  /** How many bytes have arrived that are not forwarded before the end. */
   #heldBytes = 0;
 
   constructor(onText: (text: string) => void) {
     this.#onText = onText;
   }
 
-  /** Passes on the lines that a chunk completes, unless there were too many. */
+  /** Forwards the lines that a chunk completes, unless there were too many. */
   add(chunk: Uint8Array): void {
     const part = chunk.subarray(0, LOG_PART_BYTES - this.#passedBytes);
     this.#passedBytes += part.length;
@@ -142,7 +144,7 @@ class LogRelay {
   }
 
   /**
-   * Passes on the rest, or its end if it is too long.
+   * Forwards the remaining lines, or only the last lines if they are too long.
    *
    * @param kept The last chunks of the log
    */
@@ -174,7 +176,7 @@ function lastOf(
   return last;
 }
 
-/** Waits for a process to exit, and kills it if it has to. */
+/** Waits for a process to exit, and kills it if necessary. */
 async function waitForStatus(
   child: Deno.ChildProcess,
   signal: AbortSignal | undefined,
@@ -190,7 +192,7 @@ async function waitForStatus(
 /**
  * Kills a process, and waits briefly for its exit.
  *
- * @param isLeader Whether it leads a process group, which is killed with it
+ * @param isLeader Whether it leads a process group, which is killed as well
  */
 async function killNow(
   child: Deno.ChildProcess,
@@ -202,17 +204,17 @@ async function killNow(
   if (!isDead) child.unref();
 }
 
-/** Kills a process, or those that are still in the group that it leads. */
+/** Kills a process, or the remaining processes of the group that it leads. */
 function kill(child: Deno.ChildProcess, isLeader: boolean): void {
   try {
     if (isLeader) Deno.kill(-child.pid, "SIGKILL");
     else child.kill("SIGKILL");
   } catch {
-    // It has ended, or the group is empty.
+    // The process has exited, or the group is empty.
   }
 }
 
-/** Waits until all output has been read. Usually it has. */
+/** Waits until all output has been read, which is usually already the case. */
 async function waitForEnds(
   pipes: readonly Transfer[],
   signal: AbortSignal | undefined,
@@ -222,12 +224,12 @@ async function waitForEnds(
   using grace = new JoinedSignal(GRACE_MS, signal);
   await waitUntil(ends, grace.signal);
   if (!signal?.aborted) return;
-  // The process itself had ended in time; let nothing of it be lost.
+  // The process itself exited in time, so its output must not be lost.
   using settling = new JoinedSignal(SETTLING_MS);
   await waitUntil(ends, settling.signal);
 }
 
-/** The data of a pipe. */
+/** The transfer of a pipe's data. */
 interface Transfer {
   readonly over: Promise<void>;
   isOver(): boolean;
@@ -235,7 +237,7 @@ interface Transfer {
   stop(): void;
 }
 
-/** Watches a transfer. A failed transfer counts as finished. */
+/** Observes a transfer. A failed transfer counts as finished. */
 function watch(
   transfer: Promise<void>,
   stop: () => Promise<void>,
@@ -255,13 +257,13 @@ function watch(
 
 /** The data read from a pipe. */
 interface Collection extends Transfer {
-  /** The data so far, as far as it is kept. */
+  /** The data so far, unless it was dropped. */
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   /** Decodes the data so far. */
   text(): string;
 }
 
-/** @param limit Looks at each chunk; returns whether to read on */
+/** @param limit Receives the chunks; returns whether to continue reading */
 function collect(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
   limit: (chunks: Uint8Array[], size: number) => boolean,
@@ -331,12 +333,12 @@ const SIGNALS: Readonly<Record<string, string>> = {
   SIGSYS: "bad system call",
 };
 
-/** How a process ended. */
+/** The exit status of a process. */
 export interface ExitStatus {
   readonly success: boolean;
-  /** `exit status 3`, `signal: killed`. */
+  /** The cause, such as `exit status 3` or `signal: killed`. */
   readonly cause: string;
-  /** The abort signal, if that is why it was killed. */
+  /** The signal, if the process was killed because of it. */
   readonly abort?: AbortSignal;
 }
 

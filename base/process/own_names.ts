@@ -1,13 +1,16 @@
 /**
- * The names of this process's executable: where `calledAs()` says none that is known,
- * such as behind a wrapper.
+ * The names of this process's executable, for cases in which `calledAs()` returns no
+ * known name, such as behind a wrapper.
  *
  * @module
  */
 
 import { calledAs } from "./stdio.ts";
 
-/** Where the kernel has the path that execve(2) was given. Source: linux/auxvec.h. */
+/**
+ * The auxiliary vector's entry with the path that was passed to execve(2). Source:
+ * linux/auxvec.h.
+ */
 const AT_EXECFN = 31n;
 
 /** Longest path, in bytes. Source: linux/limits.h. */
@@ -15,14 +18,14 @@ const PATH_MAX = 4096;
 
 /**
  * Lists the names under which this process was started, without directories:
- * the name that the caller passed, then the file that it ran, and each file
- * that this one links to.
+ * the name that the caller passed, then the executed file, and each file to
+ * which it leads as a link.
  */
 export function listOwnNames(): string[] {
   return [...new Set([calledAs(), ...listNamesOf(findExecutedPath())])];
 }
 
-/** Lists the name of a file, and of each file that this one leads to as a link. */
+/** Lists the name of a file, and of each file to which it leads as a link. */
 export function listNamesOf(file: string | undefined): string[] {
   const paths = new Set<string>();
   let path = file;
@@ -34,8 +37,8 @@ export function listNamesOf(file: string | undefined): string[] {
 }
 
 /**
- * Finds the path of the executable that was passed to the kernel: argv[0] need
- * not be it.
+ * Finds the path of the executable that was passed to the kernel, because argv[0] can
+ * differ.
  *
  * Source: getauxval(3), proc_pid_auxv(5).
  */
@@ -58,7 +61,7 @@ function findExecutedPath(): string | undefined {
   }
 }
 
-/** Returns where a link leads; undefined if the path is not one. */
+/** Returns the target of a link; undefined if the path is not a link. */
 function readLink(path: string): string | undefined {
   try {
     const target = Deno.readLinkSync(path);

@@ -1,6 +1,6 @@
 /**
  * Files of other processes in /proc. A process can make its command line, its
- * environment and its list of mounts as long as it likes, so each reader has a limit.
+ * environment and its list of mounts arbitrarily long, so each reader has a limit.
  *
  * @module
  */
@@ -14,7 +14,7 @@ const MOST_BYTES = 64 * 1024;
 /**
  * Reads the beginning of a file in /proc. Returns "" if that is not possible.
  *
- * @param most How much of it, in bytes
+ * @param most The most bytes to read
  */
 export function readStart(path: string, most: number = MOST_BYTES): string {
   return ifPossible(() => {
@@ -34,8 +34,8 @@ export function readStart(path: string, most: number = MOST_BYTES): string {
  * Reads the lines of a file in /proc, and lets the event loop run. Reads none if that
  * is not possible.
  *
- * @param most How much of the file, in bytes
- * @returns How much it has read; `most` if there is more
+ * @param most The most bytes to read
+ * @returns How many bytes were read; `most` if there are more
  */
 export async function readLines(
   path: string,
@@ -68,7 +68,7 @@ export function copyText(part: string): string {
   return new TextDecoder().decode(new TextEncoder().encode(part));
 }
 
-/** Returns the beginning of the buffer, which the next reader uses again. */
+/** Returns the beginning of the buffer, which the next reader reuses. */
 function bufferOf(length: number): Uint8Array<ArrayBuffer> {
   if (buffer.length < length) buffer = new Uint8Array(length);
   return buffer.subarray(0, length);

@@ -1,14 +1,14 @@
 /**
- * The state of a process, as /proc has it.
+ * The state of a process in /proc.
  *
  * @module
  */
 
-/** What the kernel says of a process in `stat`. */
+/** The fields of `/proc/PID/stat`. */
 export interface ProcessStat {
   /** The name of its program, up to 15 bytes. */
   readonly program: string;
-  /** One letter, such as `T` for a stopped process. */
+  /** The state, a letter such as `T` for a stopped process. */
   readonly state: string;
   /** The process ID of its parent. */
   readonly parent: number;
@@ -17,11 +17,11 @@ export interface ProcessStat {
 }
 
 /**
- * Reads what the kernel says of a process.
+ * Reads the fields of `/proc/PID/stat`.
  *
  * Source: proc_pid_stat(5), fields 2, 3, 4 and 22.
  *
- * @throws {Error} If it has ended, or /proc does not show it
+ * @throws {Error} If the process has exited, or /proc does not show it
  */
 export function readProcessStat(pid: number, proc = "/proc"): ProcessStat {
   const text = Deno.readTextFileSync(`${proc}/${pid}/stat`);

@@ -9,8 +9,8 @@ import { sha512 as digest } from "@noble/hashes/sha2.js";
 /**
  * Hashes a text with SHA-512; returns hexadecimal digits.
  *
- * Without `crypto.subtle`: that hashes on another thread, and the wait for it
- * takes ten times as long as the hash of a name.
+ * `crypto.subtle` is not used, because it hashes on another thread, and waiting for
+ * that thread takes ten times as long as hashing a name.
  */
 export function sha512(text: string): Promise<string> {
   const hash = digest(new TextEncoder().encode(text));

@@ -1,6 +1,6 @@
 /**
- * A plugin process's name, its environment and its standard streams. Reads all
- * of stdin and writes all of an answer or nothing, even on non-blocking pipes.
+ * A plugin process's name, environment and standard streams. Reads all of stdin, and
+ * writes an answer completely or not at all, even on non-blocking pipes.
  *
  * @module
  */
@@ -17,13 +17,13 @@ export function calledAs(): string {
 }
 
 /**
- * Returns the environment. Where a variable occurs twice the first one counts, as for
- * getenv(3), Go and the node daemon; for `Deno.env.toObject()` it is the last one.
+ * Returns the environment. The first of repeated variables counts, as for getenv(3),
+ * Go and the node daemon, but unlike `Deno.env.toObject()`, where the last counts.
  */
 export function readEnvironment(): Record<string, string> {
   const env = Deno.env.toObject();
   for (const name of Object.keys(env)) {
-    // A caller may have put any text there.
+    // A caller can put any text into the environment.
     const isName = name !== "" && !name.includes("=");
     const value = isName ? readVariable(name) : undefined;
     if (value !== undefined) env[name] = value;
@@ -32,8 +32,8 @@ export function readEnvironment(): Record<string, string> {
 }
 
 /**
- * Returns a variable of the environment; undefined if it is unset or not UTF-8, for
- * which `Deno.env.get()` throws.
+ * Returns a variable of the environment; undefined if it is unset or not UTF-8, which
+ * makes `Deno.env.get()` throw.
  */
 export function readVariable(name: string): string | undefined {
   try {
@@ -67,13 +67,13 @@ export function sendConsoleToStderr(): void {
   for (const method of STDOUT_METHODS) console[method] = console.error;
 }
 
-/** Most bytes that {@linkcode readStdin} takes. */
+/** The most bytes that {@linkcode readStdin} reads. */
 const MAX_STDIN_BYTES = 16 * 1024 * 1024;
 
 /**
  * Reads all of stdin. Deno itself retries if stdin is non-blocking.
  *
- * @throws {Error} If it has more than 16 MiB
+ * @throws {Error} If there are more than 16 MiB
  */
 export function readStdin(): Uint8Array {
   const chunks: Uint8Array[] = [];
@@ -94,8 +94,8 @@ export function readStdin(): Uint8Array {
 const SOON_MS = 100;
 
 /**
- * Reads what stdin has for a caller that may have left it open: up to its end, or
- * what comes within 100 ms. Nothing is read from a terminal.
+ * Reads stdin of a caller that might have left it open: up to its end, or the bytes
+ * that arrive within 100 ms. Does not read from a terminal.
  */
 export async function readStdinSoon(): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
@@ -125,7 +125,7 @@ function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** Writes all of a text; returns the error if it cannot. */
+/** Writes all of a text; returns the error if that fails. */
 export function writeStderr(text: string): string | undefined {
   return findProblem(() => {
     let bytes = new TextEncoder().encode(text);
@@ -136,11 +136,11 @@ export function writeStderr(text: string): string | undefined {
 }
 
 /**
- * Writes all of a text; returns the error if it cannot.
+ * Writes all of a text; returns the error if that fails.
  *
- * Unlike the Go plugins, this does not notice a closed stdout: Deno opens
- * /dev/null in its place at start-up, which looks the same as a caller that
- * discards the answer, such as Python's `subprocess.DEVNULL`.
+ * Unlike the Go plugins, this does not detect a closed stdout: Deno replaces it with
+ * /dev/null at start-up, which looks the same as a caller that discards the answer,
+ * such as Python's `subprocess.DEVNULL`.
  *
  * Source: Rust's std `sanitize_standard_fds`.
  */
@@ -172,11 +172,12 @@ const LINE_FEED = 0x0a;
 const NOTHING = new Uint8Array();
 
 /**
- * Cuts off whole lines, or a part of one line without its end.
+ * Returns the length of the next chunk: whole lines, or a part of a line without its
+ * end.
  *
  * Deno line-buffers stdout: whole lines are written through, a partial line is
- * buffered first. If a pipe is full, none of the former has been written and all
- * of the latter is buffered; a mixture cannot be told apart.
+ * buffered first. If a pipe is full, no whole line has been written, but a partial
+ * line is completely buffered; a mixture of both would be ambiguous.
  */
 function lengthOfChunk(bytes: Uint8Array): number {
   const lines = bytes.subarray(0, ATOMIC_BYTES).lastIndexOf(LINE_FEED) + 1;
@@ -207,7 +208,7 @@ function whenReady<T>(transfer: () => T, onBusy = (): void => {}): T {
   }
 }
 
-/** EAGAIN: the process at the other end made the stream non-blocking. */
+/** EAGAIN: the process at the other end has made the stream non-blocking. */
 function isBusy(error: unknown): boolean {
   return error instanceof Deno.errors.WouldBlock;
 }

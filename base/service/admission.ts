@@ -1,38 +1,38 @@
 /**
- * Bounds on how many processes connect to a daemon and on what it keeps of their
- * requests. Beyond a bound, whoever holds most is refused, not whoever comes
- * last: callers that send a request at once always get through.
+ * Limits of a daemon's connections and of its memory for their requests. If a limit
+ * is exceeded, the process that holds the most is refused, not the newest: callers
+ * that send a request immediately always succeed.
  *
  * @module
  */
 
-/** Most bytes of requests in memory, complete or not. */
+/** The most bytes of requests in memory, complete or not. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** Most connections. */
+/** The most connections. */
 export const MAX_CONNECTIONS = 5000;
 
-/** Most connections of one process whose requests are not complete. */
+/** The most connections of a process whose requests are not complete. */
 const MAX_OF_PROCESS = 64;
 
-/** Why a connection is refused. */
+/** The reason for a refusal. */
 export type RefusalReason =
   | "too many connections"
   | "too many bytes of requests"
   | "request not arrived"
   | "the daemon ends";
 
-/** A connection, as far as its bounds go. */
+/** A connection that counts towards the limits. */
 export interface Admitted {
   /** Bytes of its request in memory. */
   readonly bytes: number;
   /** Whether it can no longer be refused: its work has begun. */
   readonly isBegun: boolean;
-  /** Refuses it, which ends it at once. */
+  /** Refuses the connection, which ends it immediately. */
   refuse(reason: RefusalReason): void;
 }
 
-/** See {@linkcode MAX_BYTES} and the other bounds. */
+/** See {@linkcode MAX_BYTES} and the other limits. */
 export interface AdmissionOptions {
   readonly maxBytes?: number;
   readonly maxConnections?: number;
@@ -42,14 +42,14 @@ export interface AdmissionOptions {
 interface Entry {
   readonly pid: number;
   readonly connection: Admitted;
-  /** As it was last counted. */
+  /** The bytes at the last count. */
   bytes: number;
 }
 
 /** The connections of a daemon, on all its sockets. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  /** The oldest one first. */
+  /** The connections, oldest first. */
   readonly #entries = new Map<Admitted, Entry>();
   #bytes = 0;
 
@@ -72,10 +72,10 @@ export class Admission {
   }
 
   /**
-   * Refuses the oldest connection of the process that has most of the connections that can
-   * be refused.
+   * Refuses the oldest connection of the process that has the most connections that
+   * can be refused.
    *
-   * @returns Whether there was one
+   * @returns Whether a connection was refused
    */
   makeRoom(): boolean {
     const counts = new Map<number, number>();
@@ -95,7 +95,7 @@ export class Admission {
       .map(({ connection }) => connection);
   }
 
-  /** Counts what a connection has received. */
+  /** Counts the bytes that a connection has received. */
   count(connection: Admitted): void {
     const entry = this.#entries.get(connection);
     if (entry === undefined) return;
@@ -114,7 +114,7 @@ export class Admission {
     return largest !== undefined;
   }
 
-  /** Forgets a connection. A second call does nothing. */
+  /** Stops counting a connection. A second call does nothing. */
   leave(connection: Admitted): void {
     this.#bytes -= this.#entries.get(connection)?.bytes ?? 0;
     this.#entries.delete(connection);

@@ -7,17 +7,17 @@
 import { noteYield } from "../deadline.ts";
 import { Epoll, EPOLLIN } from "../../ffi/epoll.ts";
 
-/** Runs the handlers of descriptors on which something happened. */
+/** Runs the handlers of descriptors on which an event occurred. */
 export class Events implements Disposable {
   readonly #epoll = new Epoll();
   readonly #handlers = new Map<number, (events: number) => void>();
 
-  /** How many descriptors there are. */
+  /** The number of descriptors. */
   get size(): number {
     return this.#handlers.size;
   }
 
-  /** Calls a handler whenever there is something to receive. */
+  /** Calls a handler whenever data can be received. */
   add(fd: number, handler: (events: number) => void): void {
     this.#epoll.add(fd, EPOLLIN);
     this.#handlers.set(fd, handler);
@@ -28,7 +28,7 @@ export class Events implements Disposable {
     this.#epoll.change(fd, events);
   }
 
-  /** Forgets a descriptor, which must still be open. */
+  /** Removes a descriptor, which must still be open. */
   remove(fd: number): void {
     this.#handlers.delete(fd);
     this.#epoll.remove(fd);
@@ -38,8 +38,8 @@ export class Events implements Disposable {
   async handle(): Promise<void> {
     const events = await this.#epoll.wait();
     noteYield();
-    // Looked up first: a handler may close a descriptor, and another one open
-    // one with the same number.
+    // Looked up first, because a handler can close a descriptor, after which a
+    // different handler can open a descriptor with the same number.
     const ready = events.map(({ fd, events }) => {
       return { fd, events, handler: this.#handlers.get(fd) };
     });
@@ -48,7 +48,7 @@ export class Events implements Disposable {
     }
   }
 
-  /** Closes it. Nothing may wait any more. */
+  /** Closes it. No wait may be running. */
   [Symbol.dispose](): void {
     this.#epoll[Symbol.dispose]();
   }

@@ -1,5 +1,5 @@
 /**
- * Telling the service manager how the daemon is.
+ * Notifies the service manager of the daemon's state.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { describeError } from "../error.ts";
 import type { Log } from "../log/log.ts";
 import { sendDatagram } from "../../ffi/socket/unix_socket.ts";
 
-/** The process that started this one as a service, if it wants to know. */
+/** The service manager that started this process, if it expects notifications. */
 export class ServiceManager {
   readonly #env: Environment;
   readonly #log: Pick<Log, "warn">;
@@ -22,7 +22,7 @@ export class ServiceManager {
   }
 
   /**
-   * Sends a state, such as `READY=1`. Logs why it cannot.
+   * Sends a state, such as `READY=1`. Logs a failure.
    *
    * Source: sd_notify(3).
    */
@@ -38,9 +38,8 @@ export class ServiceManager {
   }
 
   /**
-   * Notifies the watchdog until disposal, from the loop that runs calls. If
-   * it does not for the whole time that the service manager waits, it starts the
-   * service again.
+   * Notifies the watchdog until disposal, from the loop that runs calls. Without
+   * notifications, the service manager restarts the service after its watchdog time.
    *
    * Source: sd_watchdog_enabled(3).
    */

@@ -1,5 +1,5 @@
 /**
- * The process at the other end of a connection, as /proc shows it.
+ * The process at the other end of a connection, according to /proc.
  *
  * @module
  */
@@ -17,15 +17,15 @@ export interface PeerSource {
 }
 
 /**
- * A process that has connected. Its ID may be another process's by the time
- * that /proc is read; that is noticed.
+ * A process that has connected. It is detected if its ID belongs to a different
+ * process by the time /proc is read.
  */
 export class PeerProcess {
   readonly #source: PeerSource;
-  /** Start time at the connection, where the kernel has no descriptors for this. */
+  /** Start time at the connection, if the kernel has no descriptors of peers. */
   readonly #startTicks: string | undefined;
 
-  /** To be made as soon as the connection is accepted. */
+  /** Must be created as soon as the connection is accepted. */
   constructor(source: PeerSource) {
     this.#source = source;
     try {
@@ -33,14 +33,14 @@ export class PeerProcess {
       if (opened !== undefined) return;
       this.#startTicks = readProcessStat(source.peer.pid).startTicks;
     } catch {
-      // It has ended: read() reports that.
+      // The process has exited, which read() reports.
     }
   }
 
   /**
    * Reads files of the process.
-   *
-   * @param read Gets the directory of the process in /proc
+   * @param read Receives the directory of the process in /proc
+   * @throws {Error} If the process has exited, or /proc does not show it
    * @throws {Error} If it has ended, or /proc does not show it
    */
   read<T>(read: (directory: string) => T): T {
@@ -50,7 +50,7 @@ export class PeerProcess {
     }
     using opened = this.#source.openPeerProcess();
     const result = read(`/proc/${pid}`);
-    // A process keeps its ID as long as this reports that it has not exited.
+    // A process keeps its ID as long as its descriptor does not report its exit.
     const isSame = opened === undefined
       ? this.#startTicks === readProcessStat(pid).startTicks
       : !isReadable(opened.number);

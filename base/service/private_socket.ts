@@ -16,31 +16,31 @@ import {
   UnixServer,
 } from "./unix_server.ts";
 
-/** Least time for a request to arrive, in ms. */
+/** The minimum time that a request has to arrive, in ms. */
 const REQUEST_TIMEOUT_MS = 10_000;
-/** Time limit for answers that are due at the end, in ms. */
+/** Time limit for pending answers on closing, in ms. */
 const GRACE_MS = 1000;
 
-/** One connection: a request, and its answer. */
+/** A connection with a single request, and its answer. */
 export interface RequestExchange extends ConnectionHandler, Admitted {}
 
 /** Options of an {@linkcode PrivateSocket}. */
 export interface PrivateSocketOptions {
-  /** The name of what callers send, in messages: such as "a call". */
+  /** The name of a request in messages, such as "a call". */
   readonly what: string;
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode REQUEST_TIMEOUT_MS}. */
   readonly requestTimeoutMs?: number | undefined;
-  /** Bounds on connections, together with other sockets'; its own if undefined. */
+  /** The limits of connections, shared with other sockets; separate if undefined. */
   readonly admission?: Admission | undefined;
-  /** Begins an exchange, which calls `onEnded` when it is over. */
+  /** Starts an exchange, which calls `onEnded` when it ends. */
   readonly begin: (
     connection: ServerConnection,
     onEnded: () => void,
   ) => RequestExchange;
 }
 
-/** Serves callers of root and this user, and cuts off all others. */
+/** Serves callers of root and this user, and disconnects all other callers. */
 export class PrivateSocket {
   readonly #options: PrivateSocketOptions;
   readonly #admission: Admission;
@@ -63,7 +63,7 @@ export class PrivateSocket {
   /**
    * Listens on a socket for this user only.
    *
-   * @param socket Its path, or a socket that listens already
+   * @param socket Its path, or a listening socket
    *
    * @throws {SyscallError} From socket(2), bind(2) and listen(2)
    */
@@ -85,7 +85,7 @@ export class PrivateSocket {
     return server;
   }
 
-  /** Receives all that callers have sent, without waiting for the next event. */
+  /** Receives the bytes that callers have sent, without waiting for the next event. */
   poll(): void {
     for (const server of this.#servers) server.poll();
     for (const [connection, { isBegun }] of [...this.#connections]) {
@@ -93,7 +93,7 @@ export class PrivateSocket {
     }
   }
 
-  /** Ends all connections. Answers that are due are sent before. */
+  /** Ends all connections, after sending pending answers. */
   async close(): Promise<void> {
     this.#refuseIncomplete([...this.#connections], "the daemon ends");
     if (this.#connections.size > 0) {
@@ -129,11 +129,14 @@ export class PrivateSocket {
     });
     this.#armTimeout();
     this.#admission.enter(exchange, peer.pid);
-    // Most requests are there already, which saves the wait for an event.
+    // Most requests have already arrived, which saves the wait for an event.
     connection.poll();
   }
 
-  /** Refuses incomplete requests, after receiving what has arrived: closing would reset it. */
+  /**
+   * Refuses incomplete requests, after receiving the bytes that have arrived:
+   * otherwise, closing would reset the connection.
+   */
   #refuseIncomplete(
     connections: readonly (readonly [ServerConnection, RequestExchange])[],
     reason: RefusalReason,
@@ -147,10 +150,10 @@ export class PrivateSocket {
   }
 
   /**
-   * Ends exchanges with no request, within twice the time limit. One timer for
-   * all: one each would wake this process up long after its call, as would a
-   * limit that counts. A process that was stopped has not read what arrived
-   * during the stop, and starts waiting again.
+   * Ends exchanges without a request, within twice the time limit. A single timer
+   * serves all exchanges: separate timers would wake this process up long after their
+   * calls, as would a counted limit. A process that was stopped has not read what
+   * arrived during the stop, and starts waiting again.
    */
   #armTimeout(): void {
     if (this.#isArmed) return;

@@ -1,7 +1,7 @@
 /**
- * The file of a daemon's socket: it appears at once in its final form, in place
- * of an earlier daemon's, comes back if it is removed, and passes to a later
- * daemon.
+ * The file of a daemon's socket: it appears immediately in its final form, in place
+ * of an earlier daemon's socket, is restored if it is removed, and can be taken over
+ * by a later daemon.
  *
  * @module
  */
@@ -15,16 +15,19 @@ const LOCK_NAME = ".lock";
 
 /** The listener of a socket. */
 export interface Listener {
-  /** Accepts what waits, and listens no more. Those who are connected stay. */
+  /**
+   * Accepts the waiting connections, and stops listening. Existing connections stay
+   * open.
+   */
   close(): void | Promise<void>;
 }
 
-/** What became of a socket's name. */
+/** The state of a socket's name. */
 export type SocketState = "ours" | "restored" | "another daemon's";
 
 /** Options of a {@linkcode SocketFile}. */
 export interface SocketFileOptions {
-  /** Must belong to this user; made with mode 0700 if it does not exist. */
+  /** Must belong to this user; created with mode 0700 if it does not exist. */
   readonly directory: string;
   readonly name: string;
   /** Listens at a path, with a socket for this user only. */
@@ -47,9 +50,9 @@ export class SocketFile {
   }
 
   /**
-   * Listens, and takes the name from whoever has it.
+   * Listens, and takes over the name from any other daemon.
    *
-   * @throws {CniError} 5 if it cannot, or another user could replace the socket
+   * @throws {CniError} 5 if this fails, or a different user could replace the socket
    */
   static async create(options: SocketFileOptions): Promise<SocketFile> {
     try {
@@ -68,15 +71,16 @@ export class SocketFile {
   }
 
   /**
-   * Listens again under the name if no daemon has it. A socket on which no process
+   * Listens again under the name if no daemon uses it. A socket on which no process
    * listens counts as missing.
    *
-   * @throws {Error} If it cannot, or cannot find out whether a process listens
+   * @throws {Error} If this fails, or it cannot be determined whether a process
+   * listens
    */
   async keepInPlace(): Promise<SocketState> {
     if (findInode(this.path) === this.#inode) return "ours";
     ensureDirectory(this.#options.directory);
-    // A new daemon might be about to take the name.
+    // A new daemon might be about to take over the name.
     using _lock = await lock(this.#options.directory);
     if (await isListening(this.path)) return "another daemon's";
     const before = this.#listener;
@@ -86,14 +90,14 @@ export class SocketFile {
     return "restored";
   }
 
-  /** Removes the file, unless it already belongs to another daemon. */
+  /** Removes the file, unless it already belongs to a different daemon. */
   async remove(): Promise<void> {
     using _lock = await lock(this.#options.directory).catch(() => undefined);
     if (findInode(this.path) !== this.#inode) return;
     ifPossible(() => Deno.removeSync(this.path));
   }
 
-  /** Listens no more. */
+  /** Stops listening. */
   async close(): Promise<void> {
     await this.#listener.close();
   }
@@ -120,7 +124,7 @@ function listenAndRename(
 ): { listener: Listener; inode: number } {
   const { directory, name, listen } = options;
   const path = `${directory}/.${name}.new`;
-  // Of a daemon that was killed here.
+  // The socket of a daemon that was killed at this point.
   ifPossible(() => Deno.removeSync(path));
   const listener = listen(path);
   try {
@@ -135,16 +139,16 @@ function listenAndRename(
 }
 
 /**
- * Makes the directory. One that exists stays as it is: it may be one that other
- * programs use, such as /run.
+ * Creates the directory. An existing directory is not changed, because other programs
+ * might use it, such as /run.
  *
- * @throws {Error} If another user could replace a socket in it
+ * @throws {Error} If a different user could replace a socket in it
  */
 function ensureDirectory(directory: string): void {
   Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = Deno.statSync(directory);
   if (uid !== Deno.uid()) throw new Error(`it belongs to user ${uid}`);
-  // In a directory with the sticky bit others cannot replace our files.
+  // In a directory with the sticky bit, other users cannot replace our files.
   const isShared = ((mode ?? 0) & 0o022) !== 0 && ((mode ?? 0) & 0o1000) === 0;
   if (isShared) throw new Error("users other than its owner can write to it");
 }
@@ -161,14 +165,15 @@ function findInode(path: string): number | undefined {
 /**
  * Reports whether a process listens at a path.
  *
- * @throws {Error} If another failure than a missing listener prevents a connection
+ * @throws {Error} If the connection fails for a different reason than a missing
+ * listener
  */
 async function isListening(path: string): Promise<boolean> {
   try {
     using _connection = await Deno.connect({ transport: "unix", path });
     return true;
   } catch (error) {
-    // More processes wait to be accepted than the listener lets wait.
+    // The listener's backlog is full.
     if (error instanceof Deno.errors.WouldBlock) return true;
     const isMissing = error instanceof Deno.errors.NotFound ||
       error instanceof Deno.errors.ConnectionRefused;

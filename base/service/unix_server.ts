@@ -15,16 +15,16 @@ import {
 } from "../../ffi/socket/unix_socket.ts";
 import { Events } from "./events.ts";
 
-/** Pause after accept4(2) failed, such as with EMFILE, in ms. */
+/** Pause after accept4(2) failed, for example with EMFILE, in ms. */
 const ACCEPT_PAUSE_MS = 100;
 
-/** Bytes that may wait for a peer that does not read. */
+/** The most bytes that wait for a peer that does not read. */
 const MAX_UNSENT = 16 * 1024 * 1024;
 
-/** Bytes that are received without a wait from a peer that does not stop sending. */
+/** The most bytes that are received in a row from a peer that does not stop sending. */
 const MAX_POLL_BYTES = 16 * 1024 * 1024;
 
-/** Receives what happens on a connection. */
+/** Receives the events of a connection. */
 export interface ConnectionHandler {
   /** Receives bytes, which are valid until it returns. */
   onData(bytes: Uint8Array<ArrayBuffer>): void;
@@ -39,7 +39,7 @@ export class ServerConnection {
   readonly #onFailed: (error: unknown) => void;
   readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
   #unsentBytes = 0;
-  /** Whether an event reports that the peer has room. */
+  /** Whether to wait for an event until the peer can receive more. */
   #isBlocked = false;
   #handler: ConnectionHandler | undefined;
   #isEnding = false;
@@ -64,7 +64,7 @@ export class ServerConnection {
     stack.move();
   }
 
-  /** Who connected. */
+  /** The process that connected. */
   get peer(): Peer {
     return this.#stream.peer;
   }
@@ -80,9 +80,10 @@ export class ServerConnection {
   }
 
   /**
-   * Sends bytes, now or when the peer has room; nothing once it is closed.
+   * Sends bytes, now or when the peer can receive them; none if the connection is
+   * closed.
    *
-   * @returns Whether the peer can receive them all already
+   * @returns Whether the peer can already receive all of them
    */
   send(bytes: Uint8Array<ArrayBuffer>): boolean {
     if (this.#isClosed || this.#isEnding) return false;
@@ -95,8 +96,9 @@ export class ServerConnection {
   }
 
   /**
-   * Receives what has arrived, the end included, without waiting for the next
-   * event: its handler has learned about a disconnected peer when this returns.
+   * Receives the bytes that have arrived, or the end of the stream, without waiting
+   * for the next event. When this returns, the handler has been notified of a
+   * disconnected peer.
    */
   poll(): void {
     try {
@@ -116,11 +118,12 @@ export class ServerConnection {
     if (this.#unsent.length === 0) this.close();
   }
 
-  /** Cuts the connection. A second call does nothing. */
+  /** Closes the connection immediately. A second call does nothing. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // The last descriptor is closed at an event, which ends the wait for one.
+    // The last descriptor is closed when an event occurs, which ends the wait for
+    // events.
     if (this.#events.size === 1) this.#stream.shutDown();
     else this.#release();
   }
@@ -143,7 +146,7 @@ export class ServerConnection {
     if (this.#isClosed) this.#release();
   }
 
-  /** @returns How many bytes; undefined if nothing has arrived */
+  /** @returns The number of bytes; undefined if none have arrived */
   #receive(): number | undefined {
     const bytes = this.#stream.receive();
     if (bytes === undefined) return undefined;
@@ -183,7 +186,10 @@ export class ServerConnection {
     this.#handler?.onGone();
   }
 
-  /** Cuts the connection because of an error, and reports the error unless it is a disconnected peer's. */
+  /**
+   * Closes the connection because of an error, and reports the error unless the peer
+   * has disconnected.
+   */
   fail(error: unknown): void {
     if (!isErrno(error, "ECONNRESET", "EPIPE")) this.#onFailed(error);
     this.#abandon();
@@ -192,25 +198,30 @@ export class ServerConnection {
 
 /** Options of a {@linkcode UnixServer}. */
 export interface UnixServerOptions {
-  /** Path of the socket, which no file may have; or a socket that listens. */
+  /** A path at which no file exists, or a listening socket. */
   readonly socket: string | Fd;
   /** Runs when the socket's file exists and no process can connect yet. */
   readonly onBound?: (path: string) => void;
   /** Receives a new connection. */
   readonly onConnection: (connection: ServerConnection) => void;
   /**
-   * Receives the error of accept4(2), such as EMFILE. Returns whether it has
-   * made room, so that it is tried again immediately.
+   * Receives the error of accept4(2), such as EMFILE. Returns whether it has made
+   * room, so that accept4(2) is repeated immediately.
    */
   readonly onRefused: (error: unknown) => boolean;
-  /** Receives the error for which a connection was cut, such as a handler's. */
+  /**
+   * Receives the error because of which a connection was closed, such as a handler's
+   * error.
+   */
   readonly onFailed: (error: unknown) => void;
 }
 
 /** A listening socket, until {@linkcode close}. */
 export class UnixServer {
   readonly #options: UnixServerOptions;
-  /** Its events; others may add their descriptors, and remove them before it closes. */
+  /**
+   * Its events. Callers can add descriptors, which they must remove before it closes.
+   */
   readonly events: Events;
   readonly #listener: UnixListener;
   #isClosing = false;
@@ -273,14 +284,14 @@ export class UnixServer {
     });
   }
 
-  /** Accepts the connections that wait, without waiting for the next event. */
+  /** Accepts the waiting connections, without waiting for the next event. */
   poll(): void {
     if (!this.#isClosing) this.#accept();
   }
 
   /**
-   * Accepts the connections that wait, and then no more. Connections stay until
-   * they end.
+   * Accepts the waiting connections, and then stops listening. Connections stay open
+   * until they end.
    */
   close(): void {
     if (this.#isClosing) return;

@@ -1,5 +1,5 @@
 /**
- * The end of a daemon that is in the wrong network namespace.
+ * The exit of a daemon that is in the wrong network namespace.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import { describeError } from "../error.ts";
 import { onWrongNetns } from "../../ffi/own_netns.ts";
 
 /**
- * Tells a service manager that the program itself failed, and not its input.
+ * Reports to a service manager that the program itself failed, not its input.
  *
  * Source: sysexits(3) `EX_SOFTWARE`.
  */
 const EXIT_CODE = 70;
 
 /**
- * Has this process report to a service manager that its thread cannot return from a
- * namespace, which ends it.
+ * Makes this process report to a service manager that its thread cannot return from a
+ * namespace, and exit.
  *
  * @param onStderr Receives the reason
  */
@@ -24,7 +24,7 @@ export function exitInWrongNetns(onStderr: (text: string) => void): void {
   onWrongNetns((error) => report(describeError(error), onStderr));
 }
 
-/** Ends this process: nothing that it did next would be right. */
+/** Ends this process, because any further step would run in the wrong namespace. */
 export function exitForWrongNetns(
   reason: string,
   onStderr: (text: string) => void,
