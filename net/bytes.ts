@@ -1,5 +1,5 @@
 /**
- * Codecs of bytes: integers, and C structs.
+ * Codecs for bytes: integers and C structs.
  *
  * A struct is declared as a list of named fields. Alignment, size and byte
  * order follow from the field types, so no offset is written by hand.
@@ -16,7 +16,7 @@ export interface Codec<T> {
   encode(value: T): Bytes;
   /** Decodes exactly these bytes. */
   decode(bytes: Bytes): T;
-  /** Does this for the bytes from `start` up to `end` of a view. */
+  /** Decodes the bytes from `start` up to `end` of a view, like {@linkcode decode}. */
   decodeAt?(view: DataView<ArrayBuffer>, start: number, end: number): T;
   /** Names the attribute that begins `offset` bytes into an encoded value, if it has any. */
   locate?(bytes: Bytes, offset: number): string | undefined;
@@ -76,7 +76,7 @@ function fixed<T>(
   layout: Omit<FixedCodec<T>, "encode" | "decode" | "decodeAt">,
 ): FixedCodec<T> {
   const decodeAt = (view: DataView, start: number, end: number): T => {
-    // Kernels append fields to structs over time: longer is fine, shorter is not.
+    // The kernel appends fields to structs over time, so extra bytes are allowed.
     if (end - start < layout.size) {
       throw new RangeError(
         `Cannot decode ${end - start} bytes as a value of ${layout.size}`,
@@ -162,7 +162,7 @@ export const u32: FixedCodec<number> = integer(
   (view, offset, value) => view.setUint32(offset, value, HOST_ORDER),
 );
 
-/** Unsigned 32-bit integer in network byte order: all numbers of nf_tables. */
+/** Unsigned 32-bit integer in network byte order, as all numbers of nf_tables. */
 export const u32be: FixedCodec<number> = integer(
   4,
   UNSIGNED_32,
@@ -259,7 +259,7 @@ export function alignUp(length: number, boundary: number): number {
   return Math.ceil(length / boundary) * boundary;
 }
 
-/** Joins byte strings into one. */
+/** Joins byte strings. */
 export function concat(parts: readonly Bytes[]): Bytes {
   const whole = new Uint8Array(
     parts.reduce((length, part) => length + part.length, 0),

@@ -21,8 +21,8 @@ export function isDomainName(text: string): boolean {
 }
 
 /**
- * Decodes names that share no ends, and skips zeros that pad them. Ends at the
- * first malformed name.
+ * Decodes uncompressed names, and skips padding zeros. Stops at the first malformed
+ * name.
  *
  * Source: RFC 8106, section 5.2; RFC 8415, section 10.
  */

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Bytes of a name with its NUL. Source: include/uapi/linux/if.h `IFNAMSIZ`. */
+/** Bytes of a name including its NUL. Source: include/uapi/linux/if.h `IFNAMSIZ`. */
 export const IFNAMSIZ = 16;
 
 /** The longest name, in bytes. Only alternative names can be longer. */

@@ -178,7 +178,8 @@ export class Ip {
   }
 
   /**
-   * Returns the address `offset` addresses further, or before it if negative.
+   * Returns the address `offset` addresses after this address, or before it if
+   * `offset` is negative.
    *
    * @throws {AddressError} If the result leaves the family's space.
    */
@@ -259,7 +260,7 @@ export class Ip {
   }
 }
 
-/** Converts an IPv4-mapped address to IPv4; returns any other unchanged. */
+/** Converts an IPv4-mapped address to IPv4; returns any other address unchanged. */
 function unmap(ip: Ip): Ip {
   const isMapped = ip.family === 6 && ip.value >> 32n === MAPPED_PREFIX;
   return isMapped ? new Ip(4, BigInt.asUintN(32, ip.value)) : ip;
@@ -317,8 +318,7 @@ function formatIpv6(ip: Ip): string {
 }
 
 /**
- * Finds the run of zero groups to shorten: the longest, or the first of
- * several.
+ * Finds the run of zero groups to shorten: the first of the longest runs.
  */
 function findLongestZeroRun(
   groups: string[],

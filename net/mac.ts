@@ -106,7 +106,7 @@ export class Mac {
   }
 
   /**
-   * Reports whether this is locally administered, and not assigned by a vendor.
+   * Reports whether this is locally administered, not assigned by a vendor.
    */
   get isLocallyAdministered(): boolean {
     return (this.#firstByte & LOCALLY_ADMINISTERED_BIT) !== 0;

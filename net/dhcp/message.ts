@@ -38,7 +38,10 @@ const header = struct({
 const OPERATION_REQUEST = 1, OPERATION_REPLY = 2, ETHERNET = 1;
 const FLAG_BROADCAST = 0x8000;
 const COOKIE = "63825363", END = Uint8Array.of(255);
-/** Where the fields after the fixed part begin, and the shortest message, in bytes. */
+/**
+ * Offset of the fields after the fixed part, and length of the shortest message, in
+ * bytes.
+ */
 const Offset = {
   serverName: 44,
   file: 108,
@@ -52,9 +55,9 @@ export interface ClientMessage {
   readonly type: typeof MessageType[keyof typeof MessageType];
   readonly transaction: number;
   readonly mac: Mac;
-  /** Whether the server is to answer by broadcast. */
+  /** Whether the client asks the server to broadcast its answer. */
   readonly wantsBroadcast: boolean;
-  /** The address that the client has; undefined for none. */
+  /** The client's current address; undefined if it has none. */
   readonly clientAddress?: Ip | undefined;
   readonly options: ReadonlyMap<number, Bytes>;
 }
@@ -102,7 +105,7 @@ export function decodeMessage(
   const values = new Map<number, Bytes>();
   decodeOptions(bytes.subarray(Offset.options), values);
   const options = new Options(values);
-  // Options may go on in fields that are not used otherwise.
+  // Options can continue in fields that are otherwise unused.
   const overload = options.get("overload") ?? 0;
   if (overload & 1) {
     decodeOptions(bytes.subarray(Offset.file, Offset.cookie), values);

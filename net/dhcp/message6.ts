@@ -1,5 +1,5 @@
 /**
- * DHCPv6 messages between a client and servers. Relays unpack theirs.
+ * DHCPv6 messages between a client and servers. Relays unpack the servers' messages.
  *
  * Source: RFC 8415, section 8.
  *
@@ -26,7 +26,10 @@ export const MessageType6 = {
   Decline: 9,
 } as const;
 
-/** A type, and a number of 24 bits in front of the options. */
+/**
+ * Length of the message type and transaction ID, and the number of 24-bit transaction
+ * IDs.
+ */
 const HEADER_BYTES = 4, MOST_TRANSACTIONS = 2 ** 24;
 /** Longest identifier of a server, in bytes. Source: RFC 8415, section 11.1. */
 const MAX_ID_BYTES = 130;
@@ -44,7 +47,7 @@ export interface ServerMessage6 extends Message6 {
   readonly serverId: Bytes;
 }
 
-/** Draws the number that a request and its answers have in common. */
+/** Draws a transaction ID, which a request and its answers share. */
 export function newTransaction6(): number {
   const [number = 0] = crypto.getRandomValues(new Uint32Array(1));
   return number % MOST_TRANSACTIONS;

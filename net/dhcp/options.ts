@@ -16,13 +16,13 @@ import {
 import { Cidr } from "../cidr.ts";
 import { Ip } from "../ip.ts";
 
-/** A route to a network by a router; 0.0.0.0 stands for the link itself. */
+/** A route to a network through a router; 0.0.0.0 stands for the link itself. */
 export interface OptionRoute {
   readonly dst: Cidr;
   readonly router: Ip;
 }
 
-/** An option: its number, and the decoder of its value, which may throw. */
+/** An option: its number, and the decoder of its value, which can throw. */
 type Row<T> = readonly [code: number, decode: (bytes: Bytes) => T];
 
 /**
@@ -59,10 +59,10 @@ type Table = typeof OPTIONS;
 
 /** The options of a message: values by number. */
 export class Options {
-  /** The values, as they are sent. */
+  /** The encoded values. */
   readonly values: ReadonlyMap<number, Bytes>;
 
-  /** Takes the values. */
+  /** Creates options from encoded values. */
   constructor(values: ReadonlyMap<number, Bytes>) {
     this.values = values;
   }
@@ -98,7 +98,7 @@ export class Options {
   }
 }
 
-/** Encodes values by number. Source: RFC 2132; RFC 3396 for long ones. */
+/** Encodes values by number. Source: RFC 2132; RFC 3396 for long values. */
 export function encodeOptions(values: ReadonlyMap<number, Bytes>): Bytes {
   const parts: Bytes[] = [];
   for (const [code, bytes] of values) {
@@ -113,8 +113,8 @@ export function encodeOptions(values: ReadonlyMap<number, Bytes>): Bytes {
 }
 
 /**
- * Decodes options into a map, and joins the parts of long ones. Stops at the end
- * mark, or where the last option is cut off.
+ * Decodes options into a map, and joins the parts of long options. Stops at the end
+ * mark, or at a truncated option.
  */
 export function decodeOptions(bytes: Bytes, into: Map<number, Bytes>): void {
   for (let at = 0; at < bytes.length;) {
@@ -136,7 +136,7 @@ function decodeIp(bytes: Bytes): Ip {
   return Ip.fromBytes(bytes.subarray(0, 4));
 }
 
-/** Decodes values of 4 bytes, and ignores an incomplete one. */
+/** Decodes values of 4 bytes, and ignores an incomplete value at the end. */
 function decodeIps(bytes: Bytes): Ip[] {
   return Array.from(
     { length: Math.floor(bytes.length / 4) },
@@ -168,7 +168,7 @@ function decodeStaticRoutes(bytes: Bytes): OptionRoute[] {
   });
 }
 
-/** @throws {Error} If it is malformed; then the option does not count */
+/** @throws {Error} If the option is malformed; it is then ignored */
 function decodeClasslessRoutes(bytes: Bytes): OptionRoute[] {
   const routes: OptionRoute[] = [];
   for (let at = 0; at < bytes.length;) {
@@ -183,7 +183,7 @@ function decodeClasslessRoutes(bytes: Bytes): OptionRoute[] {
   return routes;
 }
 
-/** Decodes names whose ends may be shared. Source: RFC 1035, section 4.1.4. */
+/** Decodes names that can be compressed. Source: RFC 1035, section 4.1.4. */
 function decodeDomains(bytes: Bytes): string[] {
   const readName = (start: number): { labels: string[]; end: number } => {
     const labels: string[] = [];
@@ -193,7 +193,7 @@ function decodeDomains(bytes: Bytes): string[] {
       if (length === 0) return { labels, end: at };
       if (length >= 0xc0) {
         const target = (length & 0x3f) << 8 | (bytes[at++] ?? 0);
-        // Only backwards, so that it ends.
+        // Pointers must point backwards, so that decoding terminates.
         if (target >= start) throw new RangeError("a pointer ahead");
         return { labels: [...labels, ...readName(target).labels], end: at };
       }
@@ -209,7 +209,7 @@ function decodeDomains(bytes: Bytes): string[] {
   return names;
 }
 
-/** Encodes the longest message that is accepted, in bytes. */
+/** Encodes the length of the longest accepted message, in bytes. */
 export function encodeMaxSize(bytes: number): Bytes {
   return u16be.encode(bytes);
 }

@@ -1,5 +1,5 @@
 /**
- * DHCPv6 options. Unlike those of IPv4, they nest, and one may come repeatedly.
+ * DHCPv6 options. Unlike DHCPv4 options, they nest and can repeat.
  *
  * Source: RFC 8415, section 21.
  *
@@ -34,10 +34,10 @@ export const Status6 = {
 /** A lifetime that never ends, in seconds. */
 export const INFINITE_SECONDS = 0xffff_ffff;
 
-/** An option: its number, and its value. */
+/** An option: its number and its value. */
 export type Option6 = readonly [code: number, value: Bytes];
 
-/** What a server says about success. */
+/** A status that a server reports. */
 export interface StatusCode {
   readonly code: number;
   readonly text: string;
@@ -50,18 +50,18 @@ export interface LeasedAddress {
   readonly valid: number;
 }
 
-/** An identity association for addresses (IA_NA): the addresses of one interface. */
+/** An identity association for addresses (IA_NA): the addresses of an interface. */
 export interface IdentityAssociation {
   readonly id: number;
-  /** When to renew, in seconds; 0 leaves it to the client. */
+  /** When to send RENEW, in seconds; 0 lets the client choose. */
   readonly renewal: number;
-  /** When to ask any server, in seconds; 0 leaves it to the client. */
+  /** When to send REBIND, in seconds; 0 lets the client choose. */
   readonly rebinding: number;
   readonly addresses: readonly LeasedAddress[];
   readonly status: StatusCode | undefined;
 }
 
-/** Most addresses of an identity association, and most servers and domains. */
+/** Limit of addresses in an identity association, of DNS servers, and of domains. */
 const MOST = 16;
 /** The prefix of IPv4 addresses, ::ffff:0:0/96. */
 const IPV4_MAPPED = 0xffffn;
@@ -76,7 +76,7 @@ export function encodeOptions6(options: readonly Option6[]): Bytes {
   ]));
 }
 
-/** Decodes options. Stops where the last one is cut off. */
+/** Decodes options. Stops at a truncated option. */
 export function decodeOptions6(bytes: Bytes): Option6[] {
   const options: Option6[] = [];
   const view = viewOf(bytes);
@@ -97,7 +97,7 @@ function findOption6(
   return options.find(([other]) => other === code)?.[1];
 }
 
-/** Encodes an identity association, such as one without addresses. */
+/** Encodes an identity association, which can lack addresses. */
 export function encodeAssociation(
   { id, addresses }: Pick<IdentityAssociation, "id" | "addresses">,
 ): Bytes {
@@ -110,7 +110,7 @@ export function encodeAssociation(
   return concat([u32be.encode(id), ...times, encodeOptions6(nested)]);
 }
 
-/** Decodes an identity association; undefined if it is malformed, or its times are. */
+/** Decodes an identity association; undefined if it or its times are malformed. */
 export function decodeAssociation(
   bytes: Bytes,
 ): IdentityAssociation | undefined {
@@ -126,7 +126,10 @@ export function decodeAssociation(
   return { id, renewal, rebinding, addresses, status: statusIn(nested) };
 }
 
-/** Decodes an address that a container can have; undefined for any other, or if it is refused. */
+/**
+ * Decodes an address; undefined if a container cannot have the address, or its status
+ * is a failure.
+ */
 function decodeAddress(bytes: Bytes): LeasedAddress | undefined {
   if (bytes.length < ADDRESS_BYTES) return undefined;
   const ip = Ip.fromBytes(bytes.slice(0, IP_BYTES));
@@ -147,7 +150,7 @@ export function statusIn(options: readonly Option6[]): StatusCode | undefined {
   return { code: viewOf(bytes).getUint16(0), text };
 }
 
-/** Lists the DNS servers among options. */
+/** Lists the DNS servers in options. */
 export function nameServersIn(options: readonly Option6[]): Ip[] {
   const bytes = findOption6(options, Code6.nameServers) ?? new Uint8Array();
   const count = Math.min(Math.floor(bytes.length / IP_BYTES), MOST);
@@ -159,7 +162,7 @@ export function nameServersIn(options: readonly Option6[]): Ip[] {
     .filter((ip) => !ip.isLinkLocal && !ip.isUnspecified);
 }
 
-/** Lists the domains to search among options. */
+/** Lists the search domains in options. */
 export function domainsIn(options: readonly Option6[]): string[] {
   const bytes = findOption6(options, Code6.domainSearch) ?? new Uint8Array();
   return decodeDomainNames(bytes).slice(0, MOST);
