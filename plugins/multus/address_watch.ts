@@ -1,11 +1,11 @@
 /**
- * Addresses that change while a pod runs: its network has renumbered, or a lease
- * has expired. The status annotation of the pod follows.
+ * Follows addresses that change while a pod runs, because its network was renumbered
+ * or a lease has expired, and updates the pod's status annotation.
  *
- * Only attachments are looked at whose IPAM plugin asks the network for addresses.
- * A socket in the namespace of a deleted pod would keep it alive, and the devices in
- * it away from the host. So one socket of the daemon hears that some namespace has
- * changed, and short looks find out which.
+ * Only attachments whose IPAM plugin requests addresses from the network are checked.
+ * A socket in the namespace of a deleted pod would keep the namespace alive, and its
+ * devices away from the host. So a single socket of the daemon is notified that any
+ * namespace has changed, and short checks find out which.
  *
  * @module
  */
@@ -44,14 +44,14 @@ import {
   updateNetworkStatus,
 } from "./report/status_update.ts";
 
-/** An attachment on this node, as far as it says where its addresses are. */
+/** An attachment on this node, with its namespace and configuration. */
 export interface AddressedAttachment extends Attachment {
-  /** `namespace/name`; undefined if unknown. */
+  /** The pod, `namespace/name`; undefined if unknown. */
   readonly pod: string | undefined;
   readonly netns: string;
   /** Whether the namespace exists; undefined if unknown. */
   readonly isLive: boolean | undefined;
-  /** Name of the multus network that made it; undefined if a runtime made it. */
+  /** Name of the multus network that created it; undefined if a runtime created it. */
   readonly via: string | undefined;
   /** When its ADD ended. */
   readonly since: Date;
@@ -61,22 +61,22 @@ export interface AddressedAttachment extends Attachment {
   readonly result: JsonObject | undefined;
 }
 
-/** How often addresses are looked at if any has changed, in ms. */
+/** How often addresses are checked after a change, in ms. */
 const LOOK_MS = 5000;
-/** How often they are looked at although no change was heard, in ms. */
+/** How often addresses are checked without a change, in ms. */
 const UNHEARD_MS = 300_000;
 /**
- * A pause takes so many times as long as the work of the look before it, up to a
- * limit in ms.
+ * The pause after a check is this many times its duration, up to a limit in ms.
  */
 const SHARE = 50, LONGEST_MS = 30_000;
-/** How long sandboxes are read before calls get their turn, in ms. */
+/** For how long sandboxes are read before other calls can run, in ms. */
 const TURN_MS = 5;
-/** How long a pod is left alone after its status could not be written, in ms. */
+/** The pause after a pod's status could not be written, in ms. */
 const RETRY_MS = 30_000;
 /**
- * How many writes for a pod may follow one another, and then one in so many ms: a
- * router that keeps changing its prefix must not keep the API server busy.
+ * How many writes for a pod can follow one another, and the interval of further
+ * writes in ms: a router that keeps changing its prefix must not keep the API server
+ * busy.
  */
 const BURST = 10, EVERY_MS = 60_000;
 
@@ -85,12 +85,12 @@ export interface AddressWatchOptions {
   /** The pods of the node. */
   readonly pods: Pick<Informer<Pod>, "list" | "isCurrent">;
   readonly definitions: Pick<Informer<NetworkAttachmentDefinition>, "find">;
-  /** Lists what is recorded on the node. */
+  /** Lists the attachments that are recorded on the node. */
   readonly attachments: () => Promise<readonly AddressedAttachment[]>;
   /**
-   * Replaces an annotation of a pod, unless its value has changed.
+   * Replaces an annotation of a pod, unless its value has changed in the meantime.
    *
-   * @returns Whether it is replaced
+   * @returns Whether the annotation was replaced
    */
   readonly replace: (
     pod: PodKey,
@@ -98,58 +98,69 @@ export interface AddressWatchOptions {
     signal: AbortSignal,
   ) => Promise<boolean>;
   readonly log: Pick<Log, "info" | "warn">;
-  /** Path of the namespace in which changes are heard; if undefined, none are. */
+  /**
+   * Path of the namespace in which to listen for changes; undefined to listen for
+   * none.
+   */
   readonly hostNetns?: string;
   /** See {@linkcode LOOK_MS}. */
   readonly lookMs?: number;
 }
 
-/** A pod as it was when its attachments were looked up. */
+/** A pod when its attachments were looked up. */
 interface Known {
-  /** Its cached part. */
+  /** The compared part of the pod, as text. */
   readonly text: string;
   readonly pod: PodKey;
   readonly status: string;
-  /** Those whose addresses may change. */
+  /** The attachments whose addresses can change. */
   readonly followed: readonly Followed[];
-  /** Whether changes of all of them are heard. */
+  /** Whether changes of all of them are reported. */
   readonly isHeard: boolean;
-  /** Whether the status was as it should be, and no change was heard since. */
+  /** Whether the status was correct, and no change has been reported since. */
   isSettled: boolean;
-  /** When its status may be written again, in ms of the process's clock. */
+  /** When its status can be written again, in ms of the process's clock. */
   notBeforeMs: number;
-  /** When its writes would end if they came every {@linkcode EVERY_MS}, likewise. */
+  /**
+   * When its writes would end if they were {@linkcode EVERY_MS} apart, in ms of the
+   * process's clock.
+   */
   writesEndMs: number;
 }
 
-/** An attachment, and which namespace its path led to at first, if that was its own. */
+/**
+ * An attachment, and the namespace to which its path led at first, if it was its own.
+ */
 type LocatedAttachment = AddressedAttachment & Pick<Followed, "netnsId">;
 
-/** An attachment whose addresses may change. */
+/** An attachment whose addresses can change. */
 interface Followed {
   readonly netns: string;
-  /** Which namespace the path led to at first; undefined if to none. */
+  /** The namespace to which the path led at first; undefined for none. */
   readonly netnsId: string | undefined;
   readonly ifName: string;
   readonly result: Result;
 }
 
-/** Looks at the addresses of pods, and brings their status up to date. */
+/** Checks the addresses of pods, and updates their status. */
 export class AddressWatch {
   readonly #options: AddressWatchOptions;
-  /** By UID. */
+  /** The pods by UID. */
   #known: ReadonlyMap<string, Known> = new Map();
-  /** What {@linkcode findOwnNetns} returned when attachments were first seen. */
+  /** The results of {@linkcode findOwnNetns} when attachments were first seen. */
   #netnsIds: ReadonlyMap<string, string | undefined> = new Map();
   /** How often a status was replaced. */
   updates = 0;
   #problem = "";
-  /** How long the last look has waited for the API server and for calls, in ms. */
+  /** How long the last check waited for the API server and for calls, in ms. */
   #waitedMs = 0;
   #changes: AddressChanges | undefined;
-  /** When all were looked at although no change was heard, in ms of the process's clock. */
+  /**
+   * When all addresses were last checked without a change, in ms of the process's
+   * clock.
+   */
   #wholeMs = 0;
-  /** Whether the records of pods that were there before this process were read. */
+  /** Whether the records of earlier pods than this process were read. */
   #hasLookedUp = false;
 
   /** Starts without pods. */
@@ -157,10 +168,10 @@ export class AddressWatch {
     this.#options = options;
   }
 
-  /** Looks at the pods until the signal. */
+  /** Checks the pods until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const { pods, lookMs = LOOK_MS, hostNetns } = this.#options;
-    // Without the permission, all are looked at each time.
+    // Without the permission, all addresses are checked each time.
     using changes = hostNetns === undefined
       ? undefined
       : ifPossible(() => AddressChanges.open(hostNetns));
@@ -169,7 +180,7 @@ export class AddressWatch {
       const startMs = performance.now();
       this.#waitedMs = 0;
       try {
-        // What is old in memory says nothing about pods of now.
+        // An outdated informer does not show the current pods.
         if (pods.isCurrent) await this.#look(signal);
       } catch (error) {
         this.#warn(error);
@@ -204,9 +215,9 @@ export class AddressWatch {
     this.#unsettle(known);
     let turnMs = performance.now();
     for (const [uid, one] of known) {
-      // A write to a server that is away takes its whole time limit.
+      // A write to an unreachable server takes its whole time limit.
       if (signal.aborted || !this.#options.pods.isCurrent) return;
-      // The sandbox was replaced or deleted: its attachments are looked up again.
+      // The sandbox was replaced or deleted, so its attachments are looked up again.
       if (one.followed.some(isReplaced)) known.delete(uid);
       else if (one.followed.length === 0 || one.isSettled) continue;
       else {
@@ -221,7 +232,9 @@ export class AddressWatch {
     }
   }
 
-  /** Has all pods looked at, if a change was heard or there was none for long. */
+  /**
+   * Marks all pods for a check after a change, or after a long time without changes.
+   */
   #unsettle(known: ReadonlyMap<string, Known>): void {
     const nowMs = performance.now();
     const isHeard = this.#changes?.take() ?? true;
@@ -230,19 +243,19 @@ export class AddressWatch {
     for (const one of known.values()) one.isSettled = false;
   }
 
-  /** Reads what an interface has now, if anything can be said of it. */
+  /** Reads the current addresses of an interface, if they can be determined. */
   #read(followed: Followed): readonly CurrentAddresses[] | "failed" {
     try {
       const current = readCurrent(followed);
       return current === undefined ? [] : [current];
     } catch (error) {
-      // A sandbox that is being deleted is no problem.
+      // The deletion of a sandbox is not a problem.
       if (!isReplaced(followed)) this.#warn(error);
       return "failed";
     }
   }
 
-  /** Starts to hear changes of an attachment. @returns Whether it does */
+  /** Starts to listen for changes of an attachment. @returns Whether it does */
   #follow({ netns }: Followed): boolean {
     return ifPossible(() => {
       this.#changes?.follow(netns);
@@ -250,7 +263,7 @@ export class AddressWatch {
     }) ?? false;
   }
 
-  /** Looks up the attachments of pods that are new or have changed. */
+  /** Looks up the attachments of new and changed pods. */
   async #lookUp(): Promise<Map<string, Known>> {
     const known = new Map<string, Known>();
     let attachments: readonly LocatedAttachment[] | undefined;
@@ -264,7 +277,7 @@ export class AddressWatch {
       const { metadata: { namespace = "", name = "", annotations = {} } = {} } =
         JSON.parse(text) as Pod;
       const { [NETWORK_STATUS]: status = "" } = annotations;
-      // A definition may have been edited since.
+      // A definition might have been edited in the meantime.
       const isOld = before === undefined
         ? !this.#hasLookedUp
         : before.followed.length > 0;
@@ -290,8 +303,8 @@ export class AddressWatch {
   }
 
   /**
-   * Reads the attachments, and which namespaces they are in. The path of a process
-   * that has ended may become another container's.
+   * Reads the attachments and their namespaces. After a process has ended, its path
+   * can lead to a different container's namespace.
    */
   async #locate(): Promise<LocatedAttachment[]> {
     const attachments = await this.#options.attachments();
@@ -308,12 +321,15 @@ export class AddressWatch {
     }));
   }
 
-  /** Reports whether a network may give addresses, by its definition in memory. */
+  /**
+   * Reports whether a network's addresses can change, according to its cached
+   * definition.
+   */
   #mayChange(name: string): boolean {
     const [namespace = "", definition = ""] = name.split("/");
     const text = this.#options.definitions.find(namespace, definition)?.text;
     const { spec }: NetworkAttachmentDefinition = JSON.parse(text ?? "{}");
-    // Without a configuration there, a file has it.
+    // Without `config`, the configuration is in a file.
     if (!spec?.config) return true;
     return asksNetwork(new TextEncoder().encode(spec.config));
   }
@@ -328,7 +344,7 @@ export class AddressWatch {
   ): Promise<void> {
     const { pod, status: value } = one;
     const next = updateNetworkStatus(value, current);
-    // No notice comes for a change again that could not be read.
+    // If a read fails, the same change is not reported again.
     one.isSettled = next === undefined && one.isHeard && !hasFailed;
     const nowMs = performance.now();
     const isEarly = nowMs < one.notBeforeMs ||
@@ -338,7 +354,7 @@ export class AddressWatch {
     const { replace, log } = this.#options;
     try {
       const change = { key: NETWORK_STATUS, value, next };
-      // Otherwise, what another program wrote arrives by the watch.
+      // Otherwise, the other program's write arrives through the informer.
       if (!await this.#waitFor(replace(pod, change, signal))) return;
       this.updates++;
       this.#problem = "";
@@ -354,14 +370,19 @@ export class AddressWatch {
   }
 }
 
-/** Reports whether a configuration's IPAM plugin gets addresses from the network. */
+/**
+ * Reports whether a configuration's IPAM plugin requests addresses from the network.
+ */
 function asksNetwork(config: Uint8Array): boolean {
   const document = ifPossible(() => parseJson(config)) as JsonValue | undefined;
   return document !== undefined &&
     runsType(document, (type) => typeHas(type, "asks over link"));
 }
 
-/** Lists the interfaces of a pod whose addresses may change; of several sandboxes, those of the last. */
+/**
+ * Lists the interfaces of a pod whose addresses can change; in the newest of several
+ * sandboxes.
+ */
 function listFollowed(
   pod: string,
   attachments: readonly LocatedAttachment[],
@@ -382,7 +403,10 @@ function listFollowed(
   });
 }
 
-/** Reports whether a namespace is deleted. Its path may be another's by now. */
+/**
+ * Reports whether a namespace was deleted. Its path can lead to a different namespace
+ * now.
+ */
 function isGone(
   { netns, netnsId }: Pick<Followed, "netns" | "netnsId">,
 ): boolean {
@@ -391,10 +415,11 @@ function isGone(
 }
 
 /**
- * Returns which namespace the path of an attachment leads to. It may have been
- * another container's long before it was first seen here.
+ * Returns the namespace to which the path of an attachment leads. The path might have
+ * led to a different container's namespace long before it was first seen here.
  *
- * @returns Undefined if it is another's, or leads to none
+ * @returns Undefined if the namespace belongs to a different container, or does not
+ * exist
  */
 function findOwnNetns(attachment: AddressedAttachment): string | undefined {
   const { netns, isLive, config, result } = attachment;
@@ -413,11 +438,10 @@ function isReplaced({ netns, netnsId }: Followed): boolean {
 }
 
 /**
- * Reads what an interface has now.
+ * Reads the current addresses of an interface.
  *
- * @returns Undefined without the interface, or while its addresses are checked for
- *   duplicates
- * @throws {Error} If that cannot be read now
+ * @returns Undefined without the interface, or during duplicate address detection
+ * @throws {Error} If the addresses cannot be read
  */
 function readCurrent(
   { netns, ifName, result }: Followed,

@@ -7,7 +7,7 @@
 import type { CommandRow } from "../../base/command_line/command.ts";
 import { INSTALL_FLAGS } from "./install/options.ts";
 
-/** Time that the command has to end after a signal, in ms. */
+/** Time that the command has to exit after a signal, in ms. */
 const GRACE_MS = 500;
 
 /** The command. */

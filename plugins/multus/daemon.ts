@@ -1,7 +1,7 @@
 /**
- * multus in the node daemon: the plugin, which finds pods and definitions in
- * memory, the calls of `multus-shim` and of hot-plug controllers, pods that lack
- * networks, and pods whose networks change addresses.
+ * multus in the node daemon: the plugin, which reads pods and definitions from
+ * memory, the calls of `multus-shim` and of hot-plug controllers, the detection of
+ * pods that lack networks, and the update of changed addresses.
  *
  * @module
  */
@@ -37,7 +37,7 @@ import { identifyShimCall, translateShimCall } from "./thick/shim_call.ts";
 
 /** Options of {@linkcode MultusService}. */
 export interface MultusServiceOptions extends ResidentOptions {
-  /** Path of the configuration for calls by multus.sock; "" for none. */
+  /** Path of the configuration for calls over multus.sock; "" for none. */
   readonly config: string;
   /** Receives log text of multus. */
   readonly onStderr: (text: string) => void;
@@ -48,8 +48,8 @@ export interface MultusServiceOptions extends ResidentOptions {
 }
 
 /**
- * The network to which a new daemon attaches pods, so that its code is compiled: most
- * of what an ordinary pod runs, and no kernel module but veth.
+ * The network to which a new daemon attaches pods, so that its code is compiled. It
+ * runs most of the code that an ordinary pod needs, and no kernel module except veth.
  */
 export const WARM_UP_NETWORK: WarmUpNetwork = {
   types: ["ptp", "host-local", "sbr"],
@@ -71,7 +71,7 @@ export const WARM_UP_NETWORK: WarmUpNetwork = {
   },
 };
 
-/** multus in a daemon, which disposes of it at the end. */
+/** multus in a daemon, which disposes of it on exit. */
 export class MultusService implements Disposable {
   /** multus with the daemon's connection to the API server, if it has one. */
   readonly plugin: Plugin;
@@ -82,7 +82,7 @@ export class MultusService implements Disposable {
   readonly #addresses: AddressWatch | undefined;
 
   /**
-   * Opens it. The API server is asked when it runs.
+   * Opens it. It sends requests to the API server only when it runs.
    *
    * @throws {CniError} 5 if the configuration cannot be read, 6 if it is not a
    *   JSON object
@@ -108,7 +108,7 @@ export class MultusService implements Disposable {
     this.plugin = createMultus({ openCluster }) as Plugin;
   }
 
-  /** Returns what answers the calls that are not a plugin's own. */
+  /** Returns the handler of calls that are not the plugin's own. */
   serve(
     lookup: PluginLookup,
   ): Pick<DaemonOptions, "handle" | "translate" | "identify"> {
@@ -151,7 +151,7 @@ export class MultusService implements Disposable {
     return answerThick(request, { run, overlay, env, isEnding });
   }
 
-  /** Follows the objects of the cluster, and posts events, until the signal. */
+  /** Watches the objects of the cluster, and posts events, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
       this.#cluster?.run(signal),
@@ -165,7 +165,7 @@ export class MultusService implements Disposable {
     await this.#cluster?.finish(withinMs);
   }
 
-  /** Describes pods that lack networks, if it knows the node's pods. */
+  /** Describes pods that lack networks, if the node's pods are in memory. */
   describe(): { readonly missingNetworks?: readonly MissingNetworks[] } {
     const { pods: missingNetworks } = this.#missing ?? {};
     return missingNetworks === undefined ? {} : { missingNetworks };
@@ -218,7 +218,7 @@ export class MultusService implements Disposable {
   }
 }
 
-/** Reads the configuration for calls by multus.sock. */
+/** Reads the configuration for calls over multus.sock. */
 function readOverlay(path: string): JsonObject {
   if (path === "") return {};
   const value = parseJson(readText(path), `"${path}"`);

@@ -1,5 +1,5 @@
 /**
- * What tools may ask about multus.
+ * Functions of multus for tools.
  *
  * @module
  */
@@ -20,10 +20,10 @@ export {
 } from "./operations/operation_log.ts";
 
 /**
- * Describes what is wrong with the value of the annotation
- * `k8s.v1.cni.cncf.io/networks`; undefined if nothing is.
+ * Describes the problem in the value of the annotation `k8s.v1.cni.cncf.io/networks`;
+ * undefined if there is none.
  *
- * @param namespace The pod's
+ * @param namespace The pod's namespace
  */
 export async function findNetworksProblem(
   networks: string,
@@ -38,10 +38,10 @@ export async function findNetworksProblem(
   }
 }
 
-/** How long to wait for the API server in all, in ms. */
+/** Time limit of all API requests together, in ms. */
 const LIMIT_MS = 5000;
 
-/** Where to find out which networks pods lack. */
+/** The input of {@linkcode readMissingNetworks}. */
 export interface MissingNetworksQuery {
   readonly kubeconfig: string;
   readonly env: Environment;
@@ -51,8 +51,8 @@ export interface MissingNetworksQuery {
 }
 
 /**
- * Asks the API server which of the node's pods run without networks that they
- * request. Pods that it cannot be asked about are left out.
+ * Asks the API server which of the node's pods run without requested networks. Pods
+ * for which no request is possible are omitted.
  */
 export async function readMissingNetworks(
   { kubeconfig, env, signal, attachments }: MissingNetworksQuery,
@@ -73,7 +73,7 @@ export async function readMissingNetworks(
       const [namespace = "", name = ""] = pod.split("/");
       const object = await client?.getPod(namespace, name, limits)
         .catch((error) => {
-          // The runtime is still deleting its sandbox.
+          // The runtime is still deleting the pod's sandbox.
           if (!isNotFound(error)) throw error;
         });
       const networks = object &&
@@ -82,17 +82,17 @@ export async function readMissingNetworks(
     }
   } catch (error) {
     const isAnswer = error instanceof KubeError || error instanceof CniError;
-    // Nothing is known of the rest.
+    // The remaining pods are unknown.
     if (!isAnswer && !limit.signal.aborted) throw error;
   }
   return found;
 }
 
 /**
- * Finds the directory in which multus, by itself or through its shim, caches the
- * networks of a container.
+ * Finds the directory in which multus, called directly or through its shim, caches
+ * the networks of a container.
  *
- * @param attachment A runtime's
+ * @param attachment The runtime's attachment
  * @returns Undefined if the runtime's network does not run multus
  */
 export function findCacheDirectory(
@@ -112,12 +112,12 @@ export function findCacheDirectory(
     : MULTUS_CACHE_DIR;
 }
 
-/** Finds the definition of an interface of one container, `namespace/name`. */
+/** Finds the definition of a container's interface, `namespace/name`. */
 export type DefinitionLookup = (ifName: string) => string | undefined;
 
 /**
  * Reads the names of a container's definitions from its scratch file. A network that
- * cannot be decoded may have one.
+ * cannot be decoded might have a definition.
  */
 export function readDefinitions(
   cacheDir: string,

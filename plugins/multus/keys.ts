@@ -1,5 +1,5 @@
 /**
- * The keys of multus's configuration.
+ * The keys of multus' configuration.
  *
  * @module
  */

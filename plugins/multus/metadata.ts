@@ -1,5 +1,5 @@
 /**
- * What tools know about multus. Its calls never load this file.
+ * Metadata of multus for tools. Its calls never load this file.
  *
  * @module
  */

@@ -1,10 +1,10 @@
 /**
- * Pods that run without networks that their annotations request: the runtime
- * attached them with another configuration while that of multus was away, or
- * the annotation was changed later.
+ * Pods that run without networks that their annotations request: the runtime attached
+ * them with a different configuration while multus' configuration was missing, or the
+ * annotation was changed later.
  *
- * A pod with an address has a sandbox, and ADD has ended. Only then multus'
- * status is complete, so a pod that is being created is never reported.
+ * A pod with an address has a sandbox, and ADD has ended. Multus' status is complete
+ * only then, so a pod that is being created is never reported.
  *
  * @module
  */
@@ -22,15 +22,17 @@ import { DEFAULT_NETWORK, NETWORKS } from "./select/select.ts";
 
 /** A pod that lacks networks. */
 export interface MissingNetworks {
-  /** `namespace/name`. */
+  /** The pod, `namespace/name`. */
   readonly pod: string;
-  /** `namespace/name` of each; or why the annotation cannot be read. */
+  /**
+   * The networks, `namespace/name`; or the reason why the annotation cannot be read.
+   */
   readonly networks: readonly string[];
 }
 
-/** An attachment on this node, as far as it says what a pod has. */
+/** An attachment on this node, with its pod and network definition. */
 export interface PodAttachment {
-  /** `namespace/name`; undefined if unknown. */
+  /** The pod, `namespace/name`; undefined if unknown. */
   readonly pod: string | undefined;
   readonly ifName: string;
   /** Whether the namespace exists; undefined if unknown. */
@@ -39,19 +41,19 @@ export interface PodAttachment {
   readonly definition: string | undefined;
 }
 
-/** A network that a pod requests, or has. */
+/** A requested or attached network of a pod. */
 interface PodNetwork {
-  /** `namespace/name`; the name alone of the default network. */
+  /** The network, `namespace/name`; only the name of the default network. */
   readonly name: string;
   readonly ifName?: string | undefined;
 }
 
 /**
- * Lists the networks that a pod requests and does not have. `attachments` is
- * called only if the pod's status lacks some.
+ * Lists the requested networks that a pod lacks. `attachments` is called only if
+ * networks are missing from the pod's status.
  *
- * @returns None for a pod without requests, with the host's network, that has
- *   ended or is being deleted, or that has no address yet
+ * @returns None for a pod without requests, on the host network, that has ended or is
+ * being deleted, or without an address
  */
 export async function findMissingNetworks(
   pod: Pod,
@@ -76,7 +78,7 @@ export async function findMissingNetworks(
   }
 }
 
-/** Reports whether a pod requests networks, and should have them by now. */
+/** Reports whether a pod requests networks, and its ADD must have ended. */
 function mayLack({ metadata, spec, status }: Pod): boolean {
   const { annotations = {}, deletionTimestamp } = metadata ?? {};
   const { phase = "", podIP = "" } = status ?? {};
@@ -104,8 +106,8 @@ async function listRequested({ metadata }: Pod): Promise<PodNetwork[]> {
 }
 
 /**
- * Lists the networks of the status. A status whose default interface has none
- * of the pod's addresses is that of an earlier sandbox, before a reboot.
+ * Lists the networks in the status. If the default interface in the status has none
+ * of the pod's addresses, the status describes an earlier sandbox, before a reboot.
  */
 function listStatus({ metadata, status }: Pod): PodNetwork[] {
   const text = metadata?.annotations?.[NETWORK_STATUS] ?? "";
@@ -128,7 +130,7 @@ function listStatus({ metadata, status }: Pod): PodNetwork[] {
   );
 }
 
-/** Lists the requested networks that are not among others, each counted once. */
+/** Lists the requested networks that are not in a second list, each counted once. */
 function subtract(
   requested: readonly PodNetwork[],
   others: readonly PodNetwork[],
@@ -136,7 +138,7 @@ function subtract(
   const left = [...others];
   const isNamed = ({ ifName }: PodNetwork): number => ifName ? 0 : 1;
   const missing = new Set(requested);
-  // Those that name their interface choose first.
+  // Requests that name their interface choose first.
   for (
     const one of requested.toSorted((a, b) => isNamed(a) - isNamed(b))
   ) {
@@ -151,17 +153,20 @@ function subtract(
   return [...missing];
 }
 
-/** How often pods are looked at, and how often it is checked whether they are in memory, in ms. */
+/**
+ * How often pods are checked, and how often to check whether pods are in memory, in
+ * ms.
+ */
 const LOOK_MS = 30_000, WAIT_MS = 1000;
 
-/** How many pods are described. */
+/** The most pods that are described. */
 const MOST_SHOWN = 100;
 
 /** Options of a {@linkcode MissingNetworksWatch}. */
 export interface MissingNetworksOptions {
   /** The pods of the node. */
   readonly pods: Pick<Informer<Pod>, "list" | "isCurrent">;
-  /** Lists what is recorded on the node. */
+  /** Lists the attachments that are recorded on the node. */
   readonly attachments: () => Promise<readonly PodAttachment[]>;
   /** Posts an event, in the background. */
   readonly post: (event: Event) => void;
@@ -170,21 +175,21 @@ export interface MissingNetworksOptions {
   readonly lookMs?: number;
 }
 
-/** A pod that lacked networks in the last look. */
+/** A pod that lacked networks in the last check. */
 interface Lacking extends MissingNetworks {
-  /** Whether it lacked them in the look before, too, and was reported. */
+  /** Whether it also lacked them in the check before, and was reported. */
   readonly isReported: boolean;
 }
 
 /**
- * Looks at the node's pods, and reports each that lacks a network in two looks:
- * a network that is attached to a running pod takes a while.
+ * Checks the node's pods, and reports each pod that lacks a network in two
+ * consecutive checks, because attaching a network to a running pod takes time.
  */
 export class MissingNetworksWatch {
   readonly #options: MissingNetworksOptions;
-  /** Pods that have what they request, by UID, as they were then. */
+  /** Pods without missing networks, by UID, as compared text. */
   #complete: ReadonlyMap<string, string> = new Map();
-  /** By UID. */
+  /** Pods with missing networks, by UID. */
   #lacking: ReadonlyMap<string, Lacking> = new Map();
 
   /** Starts without pods. */
@@ -192,7 +197,7 @@ export class MissingNetworksWatch {
     this.#options = options;
   }
 
-  /** Pods that lack networks; at most 100. */
+  /** The pods that lack networks; at most 100. */
   get pods(): MissingNetworks[] {
     return this.#reported.slice(0, MOST_SHOWN)
       .map(({ pod, networks }) => ({ pod, networks }));
@@ -207,13 +212,13 @@ export class MissingNetworksWatch {
     return [...this.#lacking.values()].filter(({ isReported }) => isReported);
   }
 
-  /** Looks at the pods until the signal. */
+  /** Checks the pods until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const { pods, log, lookMs = LOOK_MS } = this.#options;
     let problem = "";
     while (!signal.aborted) {
       try {
-        // What is old in memory says nothing about pods of now.
+        // An outdated informer does not show the current pods.
         if (pods.isCurrent) await this.#look();
         problem = "";
       } catch (error) {

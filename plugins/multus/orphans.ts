@@ -1,5 +1,5 @@
 /**
- * Orphans of multus: scratch files of pods. They are removed by DEL of their
+ * Orphans of multus: scratch files of pods. They are removed with DEL of their
  * networks, with the input of ADD.
  *
  * @module
@@ -46,7 +46,7 @@ function findScratch(search: OrphanSearch, cniDir: string): Orphan[] {
       ...reason,
       async remove(): Promise<void> {
         const { delegates } = scratch.readUsable(container);
-        // It takes no locks: the remover holds them.
+        // The runtime takes no locks, because the remover holds them.
         const runtime = new NetworkRuntime({
           ...search,
           cacheDir: cniDir,

@@ -7,10 +7,10 @@
  *                  └───→                              b       net2
  * ```
  *
- * The runtime calls multus like any plugin. For each network, multus then acts
- * as a runtime: it runs the network's plugins, returns the first network's
- * result, and records what DEL must undo. A pod's annotations name its further
- * networks; objects of the Kubernetes API define them.
+ * The runtime calls multus like any plugin. For each network, multus then acts as a
+ * runtime: it runs the network's plugins, returns the first network's result, and
+ * records the attachments for DEL. A pod's annotations name its additional networks;
+ * objects of the Kubernetes API define them.
  *
  * Plugins that belong to this executable run in this process.
  *
@@ -26,15 +26,15 @@ import type { MultusConfig } from "./model/config.ts";
 import type { OpenCluster } from "./pod/cluster.ts";
 import type { Session } from "./operations/session.ts";
 
-/** Means that replace the means of multus' own process. */
+/** Dependencies that replace the defaults of a separate process. */
 export interface MultusOptions {
   /**
-   * Opens the cluster of a call; by default a client of its own for each call.
+   * Opens the cluster of a call; by default, with a separate client for each call.
    */
   readonly openCluster?: OpenCluster | undefined;
 }
 
-/** Creates the plugin, for a process or for a resident one such as a daemon. */
+/** Creates the plugin, for a process of a single call or for a daemon. */
 export function createMultus(
   { openCluster }: MultusOptions = {},
 ): Plugin<MultusConfig> {
@@ -74,5 +74,5 @@ export function createMultus(
   });
 }
 
-/** The plugin, for a process that runs one call. */
+/** The plugin, for a process that runs a single call. */
 export const multus: Plugin<MultusConfig> = createMultus();

@@ -1,5 +1,5 @@
 /**
- * Attaches a pod to one network.
+ * Attaches a pod to a network.
  *
  * @module
  */
@@ -97,8 +97,8 @@ async function readDeviceInfo(
 }
 
 /**
- * Builds the error for a failed attachment. The event is about an address that
- * another machine has, if that is why.
+ * Builds the error for a failed attachment. If the cause is an address that a
+ * different machine uses, the event names the address.
  *
  * Source: multus-cni pkg/multus `cmdPluginErr`.
  *

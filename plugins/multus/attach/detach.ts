@@ -1,5 +1,5 @@
 /**
- * Detaches a pod from one network.
+ * Detaches a pod from a network.
  *
  * @module
  */
@@ -32,12 +32,12 @@ export interface DetachingCall {
 }
 
 /**
- * Runs DEL of a network's plugins, last one first, and continues after failures.
- * The plugins get the recorded configuration and arguments of ADD.
+ * Runs DEL of a network's plugins in reverse order, and continues after failures. The
+ * plugins get the recorded configuration and arguments of ADD.
  *
  * @param signal Aborts DEL
- * @throws {PluginFailure} Or an AggregateError of several; the attachment's
- *   record is kept
+ * @throws {PluginFailure} Or an AggregateError of several failures; the attachment's
+ * record is kept
  */
 export async function detach(
   session: DetachingCall,
@@ -83,9 +83,9 @@ function isNetworkName(name: string): boolean {
 export type RestoredAttachment = Pick<NetworkAttachment, "network" | "conf">;
 
 /**
- * Returns an attachment with the configuration and arguments of its ADD, if
- * libcni's cache has them. A scratch file has no port mappings and no bandwidth,
- * and may lack plugin keys, and the annotation may have changed.
+ * Returns an attachment with the configuration and arguments of its ADD, if libcni's
+ * cache contains them. A scratch file contains neither port mappings nor bandwidth,
+ * and can lack plugin keys, and the annotation might have changed.
  */
 export function restoreAttachment(
   { runtime, log }: Pick<DetachingCall, "runtime" | "log">,
@@ -122,7 +122,7 @@ function attempt<T>(
 }
 
 /**
- * Reports whether libcni's cache has an attachment, that is, whether its ADD
+ * Reports whether libcni's cache contains an attachment, that is, whether its ADD
  * completed. An unreadable file counts.
  */
 export function isCached(
@@ -138,9 +138,8 @@ export function isCached(
 }
 
 /**
- * Lists the plugins that an ADD that did not complete may have run. Missing ones
- * are left out: otherwise a pod with a plugin that is not installed could not be
- * deleted.
+ * Lists the plugins that an incomplete ADD can have run. Missing plugins are omitted:
+ * otherwise, a pod with a plugin that is not installed could not be deleted.
  */
 function listInstalled(
   { log, pluginDirs }: DetachingCall,

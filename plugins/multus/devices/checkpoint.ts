@@ -13,8 +13,8 @@ import type { PodDevice } from "./pod_resources.ts";
 import { readFile } from "../../../base/files/io.ts";
 
 /**
- * The file. Devices are lists by NUMA node since Kubernetes 1.20, and one list
- * before.
+ * The file. Devices are lists by NUMA node since Kubernetes 1.20; before, they are a
+ * single list.
  *
  * Source: kubernetes pkg/kubelet/cm/devicemanager/checkpoint/{checkpoint,checkpointv1}.go.
  */
@@ -33,10 +33,10 @@ const checkpointSchema = once(() => {
 });
 
 /**
- * Reads which devices the kubelet's device plugins gave to the containers of a
+ * Reads which devices the kubelet's device plugins assigned to the containers of a
  * pod.
  *
- * @param podUid The pod; the file has no names
+ * @param podUid The pod's UID, because the file contains no names
  * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is malformed
  */
 export function readCheckpoint(path: string, podUid: string): PodDevice[] {

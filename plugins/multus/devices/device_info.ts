@@ -2,7 +2,7 @@
  * Device information files, written by device plugins and CNI plugins.
  *
  * A device plugin describes a device in the directory `dp`. multus copies the file to
- * the attachment's file in the directory `cni`, where the CNI plugin may complete or
+ * the attachment's file in the directory `cni`, where the CNI plugin can complete or
  * create it. The final content becomes part of the network status.
  *
  * Source: Device Information Specification v1.1.0.
@@ -30,7 +30,7 @@ import { DEVICE_INFO_DIR } from "../model/attachment.ts";
  * Copies the device plugin's file to the CNI plugin's path. The copy is atomic and
  * world-readable.
  *
- * @param path From `deviceInfoPath()`; directories are created as needed
+ * @param path From `deviceInfoPath()`; missing directories are created
  * @returns Whether the device plugin has a file
  * @throws {CniError} 5 if a file cannot be read or written, or the target exists;
  *   6 if it is not a JSON object
@@ -88,7 +88,10 @@ function parseObject(bytes: Uint8Array, path: string): JsonObject {
   );
 }
 
-/** Writes a file under another name first; a link, unlike a rename, never overwrites. */
+/**
+ * Writes a file under a different name first, then links it: a link, unlike a rename,
+ * never overwrites.
+ */
 function createFile(path: string, bytes: Uint8Array): void {
   const dir = dirname(path);
   checkChange();

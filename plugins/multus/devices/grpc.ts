@@ -30,14 +30,14 @@ const STATUSES = [
   "Unauthenticated",
 ] as const;
 
-/** How a call ended. */
+/** The status of a call. */
 export type GrpcStatus = typeof STATUSES[number];
 
 /** The server returned a status instead of a message. */
 export class GrpcError extends Error {
   /** The class's name in error texts. */
   override readonly name = "GrpcError";
-  /** Anything but `OK`. */
+  /** Any status except `OK`. */
   readonly status: GrpcStatus;
 
   /** Builds an error from a status, with Go's text. */
@@ -64,8 +64,8 @@ const PREFIX_LENGTH = u8.size + u32be.size;
 /**
  * Calls the methods of a server. Messages of more than 16 MiB are refused.
  *
- * `fetch` hides trailers, so the status is read from the headers. Servers put it
- * there without a message; a message means success.
+ * `fetch` hides trailers, so the status is read from the headers, where servers put
+ * it if there is no message; a message means success.
  */
 export class GrpcClient implements Disposable {
   readonly #http: Deno.HttpClient;
@@ -83,7 +83,7 @@ export class GrpcClient implements Disposable {
    * Calls a method.
    *
    * @param method As `/package.Service/Method`
-   * @returns The message of the response
+   * @returns The response's message
    * @throws {GrpcError} If the response has a status instead
    * @throws {RangeError} If the response is badly framed
    * @throws {Error} If the response is missing or incomplete
@@ -174,7 +174,8 @@ async function readBody({ body }: Response): Promise<Bytes> {
       chunks.push(chunk);
     }
   } catch (error) {
-    // A server that ends, or resets the stream; the text says neither.
+    // The server has exited or reset the stream; the error's text does not
+    // distinguish the two.
     throw error instanceof TypeError ? cutOff() : error;
   }
   return concat(chunks);

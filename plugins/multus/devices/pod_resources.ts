@@ -1,5 +1,5 @@
 /**
- * Asks the kubelet for the devices of a pod.
+ * Requests the devices of a pod from the kubelet.
  *
  * Source: k8s.io/kubelet pkg/apis/podresources/v1/api.proto.
  *
@@ -12,7 +12,7 @@ import { JoinedSignal, pause } from "../../../base/deadline.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
 
-/** A device that a pod has. */
+/** A device of a pod. */
 export interface PodDevice {
   /** The resource, such as `vendor.com/nic`. */
   readonly resourceName: string;
@@ -38,7 +38,7 @@ const podResources = message({
   namespace: text(2),
   containers: messages(3, containerResources),
 });
-/** The response of both methods: one pod, or all pods of the node. */
+/** The response of both methods: a single pod, or all pods of the node. */
 const response = message({ podResources: messages(1, podResources) });
 
 const SERVICE = "/v1.PodResourcesLister";
@@ -53,7 +53,7 @@ const TIMEOUT_MS = 10_000;
 const RATE_LIMIT_PAUSES_MS = [20, 50, 100, 200, 400, 800];
 
 /**
- * Reads which devices the kubelet's device plugins gave to the containers of a
+ * Reads which devices the kubelet's device plugins assigned to the containers of a
  * pod. It takes at most 10 s.
  *
  * @returns No devices if the kubelet does not know the pod
@@ -85,9 +85,9 @@ export async function readPodResources(
 }
 
 /**
- * Asks for the pod, or else for all pods. Kubelets before 1.27 do not have the
- * first method; up to 1.33 they refuse it with the status Unknown unless a feature
- * gate is on. They return the same status for an unknown pod.
+ * Requests the pod, or otherwise all pods. Kubelets before 1.27 lack the first
+ * method; up to 1.33 they refuse it with the status Unknown unless a feature gate is
+ * on. They return the same status for an unknown pod.
  */
 async function ask(
   kubelet: GrpcClient,
@@ -135,7 +135,7 @@ function listDevices(
   );
 }
 
-/** Returns 11 for errors that may be temporary, 5 for others. */
+/** Returns 11 for errors that can be temporary, 5 for other errors. */
 function codeOf(error: unknown): number {
   if (error instanceof RangeError) return ErrorCode.IoFailure;
   if (!(error instanceof GrpcError)) return ErrorCode.TryAgainLater;

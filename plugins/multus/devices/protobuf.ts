@@ -1,9 +1,9 @@
 /**
- * Protocol buffers, declared as tables: one row `name: kind(number)` is the
- * encoder, the decoder and the TypeScript type of a field.
+ * Protocol buffers, declared as tables: a row `name: kind(number)` is the encoder,
+ * the decoder and the TypeScript type of a field.
  *
- * Only the field types of the kubelet's responses are supported. Unknown fields
- * are skipped, so that newer kubelets may send more.
+ * Only the field types of the kubelet's responses are supported. Unknown fields are
+ * skipped, so that newer kubelets can send additional fields.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import type { Bytes } from "../../../net/bytes.ts";
 import { describeError } from "../../../base/error.ts";
 
-/** Encodes and decodes one kind of value. */
+/** Encodes and decodes values of a type. */
 export interface Codec<T> {
   encode(value: T): Bytes;
   /** @throws {RangeError} If the bytes end early or are malformed */
@@ -25,7 +25,7 @@ export interface Field<T> {
   readonly number: number;
   /** Returns the value of an absent field. */
   start(): T;
-  /** Adds one occurrence of the field; returns the new value. */
+  /** Adds an occurrence of the field; returns the new value. */
   add(before: T, payload: Bytes): T;
   /** Encodes the value as occurrences of the field. */
   encode(value: T): Bytes[];
@@ -76,7 +76,7 @@ export function messages<T>(number: number, codec: Codec<T>): Field<T[]> {
   };
 }
 
-/** The bytes are malformed, here or further inside. */
+/** The bytes are malformed, here or in a nested message. */
 class DecodingError extends RangeError {
   constructor(cause: unknown) {
     super(`Cannot decode protocol buffers: ${describeError(cause)}`);
@@ -115,7 +115,7 @@ export function message<F extends Fields>(
   };
 }
 
-/** Reads the length-delimited fields, and skips others and whole groups. */
+/** Reads the length-delimited fields; skips other fields and whole groups. */
 function* readFields(
   bytes: Bytes,
 ): Generator<{ readonly number: number; readonly payload: Bytes }> {

@@ -13,7 +13,7 @@ import type {
   SliceDevice,
 } from "../../../kube/types.ts";
 
-/** The part of the API for claims. */
+/** The API requests for claims. */
 export type ClaimClient = Pick<
   KubeClient,
   "getResourceClaim" | "listResourceSlices"
@@ -21,7 +21,7 @@ export type ClaimClient = Pick<
 
 /** Attribute of a device: its `deviceID` for plugins. */
 export const DEVICE_ID = "k8s.cni.cncf.io/deviceID";
-/** Attribute of a device: the resource of the networks that it is for. */
+/** Attribute of a device: the resource that networks use to request it. */
 export const RESOURCE_NAME = "k8s.cni.cncf.io/resourceName";
 
 /** A driver's attributes of a device; undefined if absent. */
@@ -42,7 +42,7 @@ export interface ClaimSelector {
   readonly nodeName: string | undefined;
 }
 
-/** Time limit of one attempt, in milliseconds: a list may be long. */
+/** Time limit of an attempt, in milliseconds, because a list can be long. */
 const PER_TRY_MS = 5000;
 
 /** Reads claims and devices, each only once. */
@@ -59,10 +59,10 @@ export class DeviceDirectory {
   }
 
   /**
-   * Lists the devices that a claim was allocated.
+   * Lists the devices that are allocated to a claim.
    *
-   * @throws {CniError} 11 if none is allocated yet, or the server is unavailable;
-   *   7 if the claim does not exist
+   * @throws {CniError} 11 if no device is allocated yet, or the server is
+   * unavailable; 7 if the claim does not exist
    */
   listAllocated(claim: string): Promise<readonly AllocatedDevice[]> {
     return this.#claims.getOrInsertComputed(
@@ -72,7 +72,7 @@ export class DeviceDirectory {
   }
 
   /**
-   * Finds the driver's attributes of a device.
+   * Finds the attributes that a driver publishes for a device.
    *
    * @returns Undefined if the driver does not publish the device
    * @throws {CniError} 11 if the server is unavailable, 7 if it refuses
@@ -121,7 +121,10 @@ function listPublished(
   ]);
 }
 
-/** Builds a key for a driver's device; pool names may contain slashes, device names not. */
+/**
+ * Builds a key for a driver's device; pool names can contain slashes, device names
+ * cannot.
+ */
 function keyOf(pool: string, device: string): string {
   return `${pool}/${device}`;
 }

@@ -27,17 +27,17 @@ const TIMEOUT_MS = 20_000;
 /** The input of the lookup of claimed devices. */
 export interface ClaimSource extends ClaimSelector {
   readonly status: ClaimStatus;
-  /** Receives the devices that are left out. */
+  /** Receives the omitted devices. */
   readonly log: Pick<Log, "warn">;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Reads the devices that a pod's claims were allocated, within 20 s.
+ * Reads the devices that are allocated to a pod's claims, within 20 s.
  *
- * A claimed device is left out unless its driver publishes attributes for
- * networks: a pod can also claim a GPU. A device for an extended resource must
- * belong to that resource.
+ * A claimed device is omitted unless its driver publishes attributes for networks,
+ * because a pod can also claim, for example, a GPU. A device for an extended resource
+ * must belong to that resource.
  *
  * @throws {CniError} 11 for temporary failures, 7 for wrong claims
  */
@@ -98,7 +98,10 @@ async function listExtended(
   }));
 }
 
-/** Returns a device's attributes for networks, or why networks cannot use it. */
+/**
+ * Returns a device's attributes for networks, or the reason why networks cannot use
+ * it.
+ */
 function toPodDevice(
   published: PublishedDevice | undefined,
 ): PodDevice | string {

@@ -13,7 +13,7 @@ import type { ClaimClient } from "./published_devices.ts";
 
 /** The input of {@linkcode readResourceMap}. */
 export interface ResourceMapSource {
-  /** The API server's object of the pod. */
+  /** The pod's object from the API server. */
   readonly pod: Pod;
   /** Reads the pod's claims, if any. */
   readonly client: ClaimClient;
@@ -23,7 +23,7 @@ export interface ResourceMapSource {
   readonly kubeletSocket?: string | undefined;
   /** The kubelet's checkpoint, for nodes without that socket. */
   readonly checkpointPath?: string | undefined;
-  /** Receives the devices that are left out. */
+  /** Receives the omitted devices. */
   readonly log: Pick<Log, "warn">;
   /** Aborts the requests. */
   readonly signal?: AbortSignal | undefined;
@@ -34,15 +34,15 @@ const CHECKPOINT =
   "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
 
 /**
- * The devices of a pod. Each is handed out once: all networks of the pod take from
- * one map, in the order of attachment.
+ * The devices of a pod. Each device is assigned once: all networks of the pod take
+ * devices from the same map, in the order of attachment.
  */
 export class ResourceMap {
-  /** The devices that are left, by resource. */
+  /** The devices that are not assigned yet, by resource. */
   readonly #left = new Map<string, string[]>();
   readonly #ids: ReadonlySet<string>;
 
-  /** Creates a map that hands out the devices of a resource in sorted order. */
+  /** Creates a map that assigns the devices of a resource in sorted order. */
   constructor(devices: readonly PodDevice[]) {
     this.#ids = new Set(devices.map(({ deviceId }) => deviceId));
     const byResource = Map.groupBy(devices, ({ resourceName }) => resourceName);
@@ -51,15 +51,15 @@ export class ResourceMap {
     }
   }
 
-  /** Reports whether the pod has a device, also one that is handed out. */
+  /** Reports whether the pod has a device, even if it is already assigned. */
   has(deviceId: string): boolean {
     return this.#ids.has(deviceId);
   }
 
   /**
-   * Hands out the next device of a resource.
+   * Assigns the next device of a resource.
    *
-   * @returns Its ID; undefined if the resource is unknown or used up
+   * @returns Its ID; undefined if the resource is unknown or exhausted
    */
   take(resourceName: string): string | undefined {
     return this.#left.get(resourceName)?.shift();
@@ -67,9 +67,8 @@ export class ResourceMap {
 }
 
 /**
- * Reads the devices of a pod: devices of device plugins from the kubelet, or
- * from its checkpoint if it has no socket; then the devices of the pod's
- * claims.
+ * Reads the devices of a pod: devices of device plugins from the kubelet, or from its
+ * checkpoint if it has no socket; then the devices of the pod's claims.
  *
  * @throws {CniError} 11 for temporary failures, 5 or 6 for unreadable files, 7 for
  *   a wrong pod or wrong claims
@@ -111,7 +110,7 @@ async function readClaims(
   });
 }
 
-/** Reports whether the pod's devices require the API server. */
+/** Reports whether the pod's devices require requests to the API server. */
 function hasClaims({ status = {} }: Pod): boolean {
   const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
     status;

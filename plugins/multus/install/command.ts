@@ -26,8 +26,8 @@ import { type InstallStep, InstallSteps, watch } from "./steps.ts";
 /**
  * Runs the command.
  *
- * @throws {CniError} If the command line is invalid; without watching also on
- *   any other failure
+ * @throws {CniError} If the command line is invalid; without watching, also on any
+ * other failure
  */
 export async function install(
   call: CommandCall<InstallFlags>,
@@ -64,7 +64,8 @@ function openConfiguration(
 }
 
 /**
- * The configuration comes last, because runtimes call the plugin that it names.
+ * Lists the steps. The configuration comes last, because runtimes call the plugin
+ * that it names.
  */
 function listSteps(
   options: InstallOptions,

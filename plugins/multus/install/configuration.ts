@@ -1,8 +1,9 @@
 /**
- * The configuration of multus on a node, generated from the master network's.
+ * The configuration of multus on a node, generated from the master network's
+ * configuration.
  *
- * It is never empty and never missing while it is needed. Otherwise a runtime
- * would use the master network's, and pods would silently lose their other
+ * It is never empty, and never missing while it is needed. Otherwise, a runtime would
+ * use the master network's configuration, and pods would silently lose their other
  * networks.
  *
  * @module
@@ -34,7 +35,7 @@ import {
 import { PlacedFile, readIfThere } from "./placed_file.ts";
 import { isOwnConf } from "../model/delegate.ts";
 
-/** A configuration that is generated from the master network's. */
+/** A configuration that is generated from the master network's configuration. */
 export class MadeConfiguration {
   readonly #options: ConfigurationOptions;
   readonly #log: Log;
@@ -45,7 +46,7 @@ export class MadeConfiguration {
   /** The last valid configuration. */
   #conf: MultusConf | undefined;
 
-  /** Reads and writes nothing yet. */
+  /** Neither reads nor writes yet. */
   constructor(options: ConfigurationOptions, log: Log) {
     const place = (name: string): PlacedFile =>
       new PlacedFile(join(options.directory, name), log);
@@ -61,11 +62,11 @@ export class MadeConfiguration {
   /**
    * Ensures that the configuration exists and matches the master network.
    *
-   * @throws {NotYetError} If the master network is missing or not ready, or
-   *   another program keeps replacing the configuration
-   * @throws {CniError} If the master network's configuration is unusable, or
-   * multus' configuration cannot be written; the existing one stays, and is
-   * restored
+   * @throws {NotYetError} If the master network is missing or not ready, or a
+   * different program keeps replacing the configuration
+   * @throws {CniError} If the master network's configuration is unusable, or multus'
+   * configuration cannot be written; the existing configuration is kept, and restored
+   * if necessary
    */
   ensure(): void {
     this.#readiness.require();
@@ -95,7 +96,7 @@ export class MadeConfiguration {
     throw new NotYetError(`Cannot find ${what} in "${masterDirectory}"`);
   }
 
-  /** Logs each file once, and again if the reason changes. */
+  /** Logs each file once, and again if its reason changes. */
   #noteSkipped(path: string, reason: string): void {
     if (this.#skipped.get(path) === reason) return;
     this.#skipped.set(path, reason);
@@ -131,7 +132,7 @@ export class MadeConfiguration {
     }
   }
 
-  /** Removes our file of the other name, which runtimes might load first. */
+  /** Removes our file with the other name, which runtimes might load first. */
   #removeStale(path: string): void {
     const content = readIfThere(path);
     if (content === undefined) return;
@@ -168,17 +169,17 @@ export class GivenConfiguration {
   readonly #source: string;
   readonly #file: PlacedFile;
 
-  /** Reads and writes nothing yet. */
+  /** Neither reads nor writes yet. */
   constructor({ source, directory }: GivenConfigurationOptions, log: Log) {
     this.#source = source;
     this.#file = new PlacedFile(join(directory, basename(source)), log);
   }
 
   /**
-   * Ensures that the node has an exact copy of it.
+   * Ensures that the node has an exact copy of the configuration.
    *
-   * @throws {CniError} 5, 6 or 7 if it cannot be read, is malformed, or cannot
-   *   be written; the existing one stays
+   * @throws {CniError} 5, 6 or 7 if it cannot be read, is malformed, or cannot be
+   * written; the existing configuration is kept
    */
   ensure(): void {
     readConf(this.#source);
@@ -196,7 +197,7 @@ function isOwnFile(path: string): boolean {
   }
 }
 
-/** Requires that file until it exists, or until a timeout. */
+/** Waits until the readiness file exists, or until a timeout. */
 export class Readiness {
   readonly #path: string;
   readonly #endMs: number;
@@ -220,16 +221,16 @@ export class Readiness {
   }
 
   /**
-   * Returns if there is nothing left to wait for. After the first success it
-   * always returns: multus itself checks before each pod whether the file still
+   * Returns if there is nothing left to wait for. After the first success, it always
+   * returns, because multus itself checks before each pod whether the file still
    * exists.
    *
    * @throws {NotYetError} If the file does not exist
    */
   require(): void {
     if (this.#isOver) return;
-    // A container may have it at the node's path, or below the mounted node's
-    // root. An inaccessible path counts as missing.
+    // A container can see it at the node's path, or below the mounted root of the
+    // node. An inaccessible path counts as missing.
     const isThere = [this.#path, HOST_ROOT + this.#path]
       .some(exists);
     if (!isThere && performance.now() < this.#endMs) {

@@ -24,7 +24,7 @@ export class Credentials {
   readonly #kubeconfig: PlacedFile;
   readonly #token: PlacedFile;
 
-  /** Nothing is read or written yet. */
+  /** Neither reads nor writes yet. */
   constructor(options: CredentialOptions, log: Log) {
     const place = (name: string): PlacedFile =>
       new PlacedFile(join(options.directory, name), log);
@@ -108,9 +108,9 @@ export function readCaBundle(directory: string): Uint8Array {
 }
 
 /**
- * Returns the API server's URL; the environment may set the protocol.
+ * Returns the API server's URL; the environment can set the protocol.
  *
- * @throws {CniError} 4 if the environment does not have the address
+ * @throws {CniError} 4 if the environment lacks the address
  */
 export function formatServer(env: Environment): string {
   const protocol = env["KUBERNETES_SERVICE_PROTOCOL"] || "https";

@@ -20,11 +20,10 @@ import { keepReplaced, replaceByLink } from "../../../base/files/replace.ts";
 
 /** The name that runtimes call. */
 const MULTUS = "multus";
-/** The name of the executable that it links to. */
+/** The name of the executable to which it links. */
 const EXECUTABLE = "cni-multus";
 /**
- * The directory of the plugins that links have replaced; uninstall.yaml uses
- * it.
+ * The directory of the plugins that links have replaced; uninstall.yaml uses it.
  */
 const KEPT = ".cni-multus";
 
@@ -34,17 +33,17 @@ export class Executable {
   readonly #path: string;
   readonly #log: Log;
   readonly #limit: RestoreLimit;
-  /** `multus`, which replaces any other file. */
+  /** The link `multus`, which replaces any other file. */
   readonly #command: Links;
   readonly #plugins: Links;
   /** The stamps of both files when they last had the same content. */
   #same: FileStamps | undefined;
-  /** The copy as it was then; "" before. */
+  /** The state of the copy at that time; "" before. */
   #copy = "";
-  /** Whether the node runs this very file. A replacement of it is intended. */
+  /** Whether the node runs this file itself, so that its replacement is intended. */
   #isShared: boolean | undefined;
 
-  /** Nothing is read or written yet. */
+  /** Neither reads nor writes yet. */
   constructor(options: ExecutableOptions, log: Log) {
     const { directory } = options;
     this.#options = options;
@@ -68,8 +67,8 @@ export class Executable {
    * Ensures that the executable and its links exist.
    *
    * @throws {NotYetError} If it was restored too often
-   * @throws {CniError} 5 if it cannot be read or written; the existing one
-   *   stays. 11 if another installer keeps the directory locked
+   * @throws {CniError} 5 if it cannot be read or written; the existing executable is
+   * kept. 11 if a different installer keeps the directory locked
    */
   async ensure(): Promise<void> {
     const { directory, source } = this.#options;
@@ -77,14 +76,14 @@ export class Executable {
     const command = join(directory, MULTUS);
     this.#isShared ??= isSameFile(source, command);
     if (this.#isShared && identify(command) !== "") return;
-    // Another installer would use the same temporary names.
+    // A concurrent installer would use the same temporary names.
     using _lock = await lockInstallation(directory);
     if (!await this.#isThere()) await this.#install();
     this.#command.ensure();
     this.#plugins.ensure();
   }
 
-  /** Compares only files that may have changed since the last comparison. */
+  /** Compares only files that might have changed since the last comparison. */
   async #isThere(): Promise<boolean> {
     if (this.#same?.isCurrent()) return true;
     const { source } = this.#options;
@@ -144,35 +143,35 @@ export interface LinkOptions
   extends Pick<ExecutableOptions, "directory" | "links" | "replacesOthers"> {
   /** Name of the executable in the directory. */
   readonly target: string;
-  /** Directory for the files that links replace, in the directory; kept nowhere if undefined. */
+  /** Subdirectory for the files that links replace; undefined to keep none. */
   readonly kept?: string;
 }
 
 /**
- * The links that turn one executable into multus and other plugins.
+ * The links that make the executable available as multus and other plugins.
  *
- * They are symbolic, because then their owner is visible, a careless copy of
- * the directory has 94 MB once and not once per link, and a new executable
- * replaces all plugins at the same moment. Their target has its own name, so
- * that another program can replace `multus` without replacing the others.
+ * They are symbolic: then their owner is visible, a careless copy of the directory
+ * contains 94 MB once instead of once per link, and a new executable replaces all
+ * plugins at the same time. Their target has a separate name, so that a different
+ * program can replace `multus` without replacing the other plugins.
  */
 export class Links {
   readonly #options: LinkOptions;
   readonly #log: Log;
   readonly #limits = new Map<string, RestoreLimit>();
-  /** Names of links that were found or made. */
+  /** Names of links that were found or created. */
   readonly #made = new Set<string>();
   /** Names of foreign files that were kept. */
   readonly #left = new Set<string>();
 
-  /** Nothing is read or written yet. */
+  /** Neither reads nor writes yet. */
   constructor(options: LinkOptions, log: Log) {
     this.#options = options;
     this.#log = log;
   }
 
   /**
-   * Ensures that each link exists, or a foreign file that must be kept.
+   * Ensures that each link, or a foreign file that must be kept, exists.
    *
    * @throws {NotYetError} If a link was restored too often
    * @throws {CniError} 5 if a link cannot be created

@@ -1,5 +1,5 @@
 /**
- * Generates the configuration of multus from the master network's.
+ * Generates the configuration of multus from the master network's configuration.
  *
  * @module
  */
@@ -45,14 +45,14 @@ export type MultusConfOptions = Pick<
 >;
 
 /**
- * Formats the configuration exactly like the reference: as a list from 1.0.0
- * on, with the master network inside.
+ * Formats the configuration exactly like the reference: for 1.0.0 and later as a
+ * list, with the master network inside.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `multusConflistTemplate`,
  * `multusConfTemplate`.
  *
- * @throws {CniError} 1 if the master network's version is not supported or not
- *   the required one, 7 if it has none
+ * @throws {CniError} 1 if the master network's version is unsupported or differs from
+ * the required version, 7 if it has none
  */
 export function formatMultusConf(
   master: Master,
@@ -71,8 +71,8 @@ export function formatMultusConf(
     ...Object.entries(options.keys),
   ];
   const head: Member[] = [["cniVersion", cniVersion], ["name", name]];
-  // Plugins from separate files are already included: by that name the runtime
-  // would load those files as well.
+  // Plugins from separate files are already included. With the network's name, the
+  // runtime would load those files as well.
   const hasAll = master.document["loadOnlyInlinedPlugins"] === true;
   if (options.takesName && hasAll) head.push(["loadOnlyInlinedPlugins", true]);
   return isAtLeast(cniVersion, "1.0.0")
@@ -178,19 +178,19 @@ export type MasterOptions = Pick<
   "masterDirectory" | "masterFile" | "renamesMaster"
 >;
 
-/** A file that may have the master network's configuration. */
+/** A file that might contain the master network's configuration. */
 type Candidate = Pick<Master, "file" | "path">;
 
 /**
- * Finds the master network: the first file in alphabetical order that
- * configures a network, and not multus, whatever its name.
+ * Finds the master network: the first file in alphabetical order that configures a
+ * network other than multus, whatever its name.
  *
- * Like runtimes, it skips unusable files. A file that was chosen by name or
- * earlier is not skipped, because its owner is probably rewriting it.
+ * Like runtimes, it skips unusable files. A file that was chosen by name, or chosen
+ * before, is not skipped, because its owner is probably rewriting it.
  *
- * @param current The file that was chosen earlier
+ * @param current The file that was chosen before
  * @param onSkipped Receives each skipped file, and the reason
- * @returns Undefined if not found
+ * @returns Undefined if there is none
  * @throws {CniError} 5, 6 or 7 if the chosen file is unusable
  */
 export function findMaster(
@@ -242,7 +242,7 @@ function listRenamed(directory: string): Candidate[] {
 }
 
 /**
- * Reads a file; its content decides its format, not its extension.
+ * Reads a file. Its content determines its format, not its extension.
  *
  * @returns Undefined if it configures multus
  */
@@ -260,7 +260,7 @@ function readMaster(candidate: Candidate): Master | undefined {
 }
 
 /**
- * Reads a network's configuration or list; the file's name does not show which.
+ * Reads a network configuration or list, which the file's name does not distinguish.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `createMultusConfig`.
  *

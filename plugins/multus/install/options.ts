@@ -1,6 +1,6 @@
 /**
- * The flags of `multus install`, and the options that they give. The flags are
- * the same as the reference's entry point has, and a few more.
+ * The flags of `multus install`, and the resulting options. The flags contain all
+ * flags of the reference's entry point, and a few more.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `addFlags`.
  *
@@ -36,7 +36,7 @@ function time(fallback: string, summary: string): TextFlag {
   return { value: "TIME", default: fallback, summary };
 }
 
-/** A flag whose value may be empty. */
+/** Declares a flag whose value can be empty. */
 function text(value: string, summary: string): TextFlag {
   return { value, default: "", summary };
 }
@@ -171,7 +171,7 @@ export type InstallCall = Pick<
   "command" | "flags" | "env"
 >;
 
-/** Where an installing container mounts the node's directories. */
+/** The directory in which an installing container mounts the node's directories. */
 export const HOST_ROOT = "/host";
 
 /** Options of the executable's installation. */
@@ -214,15 +214,15 @@ export interface ConfigurationOptions {
   readonly masterFile?: string;
   readonly renamesMaster: boolean;
   /**
-   * The version that the master network must have, or that replaces its own.
+   * The version that the master network must have, or that replaces its version.
    */
   readonly cniVersion: string;
   readonly forcesVersion: boolean;
   /** Whether the network takes the master network's name. */
   readonly takesName: boolean;
-  /** Keys of the configuration set by flags, in the order of writing. */
+  /** Keys of the configuration that flags set, in the order of writing. */
   readonly keys: MultusKeys;
-  /** Path on the node; "" for none. */
+  /** Path of the readiness file on the node; "" for none. */
   readonly readinessFile: string;
   readonly readinessTimeoutMs: number;
 }
@@ -245,7 +245,7 @@ export interface InstallOptions {
   readonly isWatching: boolean;
   /** Whether changes of configurations are ignored. */
   readonly skipsConfigWatch: boolean;
-  /** Whether our configurations are removed at the end. */
+  /** Whether our configurations are removed on exit. */
   readonly cleansUp: boolean;
   /** Time limit without watching, in ms. */
   readonly timeoutMs: number;
@@ -296,7 +296,7 @@ function readExecutable(call: InstallCall, names: Names): ExecutableOptions {
     source: flags["multus-bin-file"],
     directory: flags["cni-bin-dir"],
     links: listLinks(call, names),
-    // Only a plugin that was named explicitly replaces a foreign one.
+    // Only explicitly named plugins replace foreign plugins.
     replacesOthers: !["", "all"].includes(plugins),
   };
 }
@@ -344,7 +344,10 @@ function readConfiguration(
   };
 }
 
-/** Source: multus-cni cmd/thin_entrypoint/main.go `multusConfTemplate`, for the order. */
+/**
+ * Reads the configuration's keys from flags. Source for the order: multus-cni
+ * cmd/thin_entrypoint/main.go `multusConfTemplate`.
+ */
 function readKeys(flags: InstallFlags): MultusKeys {
   const confDir = flags["multus-cni-conf-dir"];
   const isDefault = confDir === INSTALL_FLAGS["multus-cni-conf-dir"].default;

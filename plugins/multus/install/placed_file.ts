@@ -1,5 +1,5 @@
 /**
- * Files that are written to a node, and restored if another program removes or
+ * Files that are written to a node, and restored if a different program removes or
  * changes them.
  *
  * @module
@@ -15,16 +15,16 @@ import { replaceFile } from "../../../base/files/replace.ts";
 import type { Log } from "../../../base/log/log.ts";
 import { NotYetError } from "./steps.ts";
 
-/** A file with content that we manage, readable only by its owner. */
+/** A file whose content we manage, readable only by its owner. */
 export class PlacedFile {
   /** Path of the file. */
   readonly path: string;
   readonly #log: Log;
   readonly #limit: RestoreLimit;
-  /** The last content that was found or written as intended. */
+  /** The last intended content that was found or written. */
   #placed: string | undefined;
 
-  /** Nothing is read or written yet. */
+  /** Neither reads nor writes yet. */
   constructor(path: string, log: Log) {
     this.path = path;
     this.#log = log;
@@ -73,8 +73,8 @@ export function readIfThere(path: string): string | undefined {
 }
 
 /**
- * Checks that a directory exists. It is not created: in a container without a
- * mount of the node's directory, the new one would be the container's.
+ * Checks that a directory exists. It is not created: in a container without a mount
+ * of the node's directory, it would be created in the container.
  *
  * @throws {CniError} 5 if it does not exist
  */
@@ -91,8 +91,8 @@ const CALM_MS = 60_000;
 const FIRST_PAUSE_MS = 1000, LONGEST_PAUSE_MS = 10_000;
 
 /**
- * Limits how often a file is restored that another program keeps changing:
- * immediately, then after increasing pauses. Two programs that both react
+ * Limits how often a file is restored that a different program keeps changing:
+ * immediately, then after increasing pauses. Two programs that both restore
  * immediately would keep the node busy.
  */
 export class RestoreLimit {

@@ -25,7 +25,7 @@ export interface InstallStep {
 /** Interval between retries without watching, in ms. */
 const RETRY_MS = 500;
 
-/** Steps that each depend on the previous ones. */
+/** Steps that each depend on the previous steps. */
 export class InstallSteps {
   readonly #steps: readonly InstallStep[];
   readonly #log: Log;
@@ -33,17 +33,17 @@ export class InstallSteps {
   /** The current problems, as they were logged. */
   readonly #problems = new Map<InstallStep, string>();
 
-  /** Runs nothing yet. */
+  /** Does not run any step yet. */
   constructor(steps: readonly InstallStep[], log: Log) {
     this.#steps = steps;
     this.#log = log;
   }
 
   /**
-   * Runs all steps. After a failure it only continues if the failed step
-   * succeeded earlier. Each problem is logged once.
+   * Runs all steps. After a failure, it continues only if the failed step succeeded
+   * before. Each problem is logged once.
    *
-   * @returns Whether no problem is left
+   * @returns Whether no problem remains
    */
   async run(): Promise<boolean> {
     for (const step of this.#steps) {
@@ -60,7 +60,7 @@ export class InstallSteps {
   }
 
   /**
-   * Runs all steps once, and waits for missing things.
+   * Runs all steps once, and waits for missing objects.
    *
    * @param timeoutMs Time limit for all steps
    * @throws {Error} On a failed step, a timeout, or the signal
@@ -103,14 +103,13 @@ export class InstallSteps {
 }
 
 /**
- * Something is missing that a node may get later, and that is worth waiting
- * for.
+ * An object is missing, but might appear on the node later, so waiting is useful.
  */
 export class NotYetError extends Error {}
 
 /**
- * Poll interval, in ms. It catches changes on file systems without
- * notification, and in directories that did not exist.
+ * Poll interval, in ms. Polling detects changes on file systems without
+ * notifications, and in directories that did not exist.
  */
 const POLL_MS = 10_000;
 /**
@@ -125,11 +124,11 @@ const FIRST_RETRY_MS = 1000;
 const SETTLE_MS = 100;
 
 /**
- * Acts now, and again after each change in a directory or after some time, until
- * the signal.
+ * Acts immediately, and again after each change in a directory or after some time,
+ * until the signal.
  *
  * @param directories Missing directories are polled
- * @param act Returns whether it succeeded; never throws
+ * @param act Returns whether it succeeded; must not throw
  */
 export async function watch(
   directories: readonly string[],
@@ -138,7 +137,7 @@ export async function watch(
 ): Promise<void> {
   const open = createOpener(directories, log);
   for (let failures = 0; !signal.aborted;) {
-    // Opened first, so that a change during the action triggers another one.
+    // Opened first, so that a change during the action triggers a further action.
     const watcher = open();
     try {
       failures = await act() ? 0 : failures + 1;

@@ -1,5 +1,5 @@
 /**
- * Attachments: a pod and one of its networks, as libcni's operations take them.
+ * Attachments: a pod and one of its networks, as input of libcni's operations.
  *
  * @module
  */
@@ -22,15 +22,15 @@ export interface DelegatePosition {
   readonly delegates: readonly Delegate[];
   /** Index of the network, from 0. */
   readonly index: number;
-  /** Whether the network is the master; by default the first one is. */
+  /** Whether the network is the master; by default, only the first network is. */
   readonly isMaster?: boolean;
 }
 
-/** One attachment, as libcni's operations take it. */
+/** An attachment, as input of libcni's operations. */
 export interface NetworkAttachment {
   /** Name of the network in errors: `ns/nad` if known, or the CNI name. */
   readonly name: string;
-  /** The network as ADD received it; a list may disable CHECK. */
+  /** The network as ADD received it; a list can disable CHECK. */
   readonly network: Network & { readonly disableCheck?: boolean };
   /** The runtime configuration, with the namespace of the current call. */
   readonly conf: RuntimeConf;
@@ -43,13 +43,13 @@ export interface Attached extends AttachmentResult {
   readonly delegate: Delegate;
   /** Name of the interface inside the sandbox. */
   readonly ifName: string;
-  /** Addresses that the interface did not get, because other machines have them. */
+  /** Addresses that the interface did not get, because different machines use them. */
   readonly conflicts: readonly AddressConflict[];
   /** Device information for the status. */
   readonly deviceInfo?: JsonObject;
 }
 
-/** Returns the network of a delegate, which may be a single plugin. */
+/** Returns the network of a delegate, which can be a single plugin. */
 export function networkOf(
   { conf }: Pick<Delegate, "conf">,
 ): NetworkAttachment["network"] {
@@ -59,8 +59,8 @@ export function networkOf(
 /**
  * Returns a network as ADD received it.
  *
- * The Go version up to 4.3.0 writes only a few plugin keys into its scratch file
- * if the list comes from a file. libcni's cache has all keys, but not the plugins
+ * The Go version up to 4.3.0 writes only a few plugin keys into its scratch file if
+ * the list comes from a file. libcni's cache contains all keys, but not the plugins
  * that were appended from the directory next to that file.
  *
  * @param recorded The network in the scratch file
@@ -96,7 +96,7 @@ export interface RuntimeConfSource extends DelegatePosition {
   readonly args: CmdArgs;
   /** The pod. */
   readonly k8s: K8sArgs;
-  /** `runtimeConfig` of multus' own configuration. */
+  /** `runtimeConfig` from multus' own configuration. */
   readonly capabilityArgs: JsonObject;
 }
 
@@ -150,7 +150,7 @@ export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
   };
 }
 
-/** Describes a call's attachment, equally for all commands. */
+/** Describes a call's attachment, in the same way for all commands. */
 export function attachmentOf(
   { call, k8s }: {
     readonly call: Pick<Call<MultusConfig>, "args" | "config">;
@@ -165,9 +165,9 @@ export function attachmentOf(
 }
 
 /**
- * Builds CNI_ARGS of a delegate: five keys that are always present, in this
- * order; the other keys of multus' own CNI_ARGS; and the hardware address and
- * the addresses that the annotation requests, for plugins without the capability.
+ * Builds CNI_ARGS of a delegate: five keys that are always present, in this order;
+ * the other keys of multus' own CNI_ARGS; and the requested hardware address and
+ * addresses, for plugins without the capability.
  *
  * Each key occurs once. The Go version repeats keys, and plugins use the last
  * value; here that value is at the key's first position. An empty value does

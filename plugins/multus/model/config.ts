@@ -1,8 +1,8 @@
 /**
  * The configuration of multus.
  *
- * DEL must work with a broken configuration: unreadable keys are left out, and a
- * missing one only matters when it is used.
+ * DEL must work with a broken configuration: unreadable keys are omitted, and a
+ * missing key matters only when it is used.
  *
  * Source: multus-cni pkg/types/conf.go `LoadNetConf`, pkg/types/types.go `NetConf`.
  *
@@ -32,11 +32,11 @@ import type { Cidr } from "../../../net/cidr.ts";
 export interface MultusConfig extends NetConf {
   /** Networks of every pod, unchecked; ignored if clusterNetwork is set. */
   readonly delegates: readonly JsonObject[];
-  /** The master network: a name or path; undefined if `delegates` has it. */
+  /** The master network: a name or path; undefined if `delegates` contains it. */
   readonly clusterNetwork?: string;
   /** Further networks of every pod outside the system namespaces: names or paths. */
   readonly defaultNetworks: readonly string[];
-  /** Whether pods may do without the networks of every pod but the master. */
+  /** Whether ADD succeeds without the networks of every pod, except the master. */
   readonly defaultNetworksAreOptional: boolean;
   /** Whether a network is refused if its resource has no device for the pod. */
   readonly requireDevices: boolean;
@@ -50,22 +50,30 @@ export interface MultusConfig extends NetConf {
   readonly apiTimeoutMs?: number;
   /** Restricts pods to networks of their own namespace. */
   readonly namespaceIsolation: boolean;
-  /** Namespaces that isolated pods may use too: `globalNamespaces`. */
+  /** Namespaces that isolated pods can also use: `globalNamespaces`. */
   readonly nonIsolatedNamespaces: readonly string[];
-  /** Types of plugins that definitions may run; `*` for all but the restricted. */
+  /**
+   * Types of plugins that definitions are permitted to run; `*` for all except
+   * restricted types.
+   */
   readonly definitionTypes: readonly string[];
-  /** Keys that definitions may set although they name something of the node. */
+  /**
+   * Keys that definitions are permitted to set although they name objects of the
+   * node.
+   */
   readonly definitionKeys: readonly string[];
-  /** Namespaces whose definitions may do all that files of the node may. */
+  /** Namespaces whose definitions have the same permissions as files of the node. */
   readonly trustedNamespaces: readonly string[];
   /**
-   * What pods may request of a network by their annotations: what its definition
-   * offers and no other container has, or anything.
+   * The requests that are permitted in pod annotations: requests that a network's
+   * definition offers and that conflict with no other container, or any requests.
    */
   readonly podRequests: "offered" | "any";
-  /** Further keys that pods may set by `cni-args`. */
+  /** Additional keys that pods are permitted to set with `cni-args`. */
   readonly podArgs: readonly string[];
-  /** Destinations that pods may route over their networks. */
+  /**
+   * Destinations for which pods are permitted to request routes over their networks.
+   */
   readonly podRoutes: readonly Cidr[];
   /** File that exists once the master network is ready: `readinessindicatorfile`. */
   readonly readinessIndicatorFile?: string;
@@ -77,11 +85,11 @@ export interface MultusConfig extends NetConf {
   readonly binDir: string;
   /** Log file; undefined for none. */
   readonly logFile?: string;
-  /** In lower case; the log reports an unknown level. */
+  /** The log level in lower case; the log reports an unknown level. */
   readonly logLevel: string;
   /** Also log to stderr. */
   readonly logToStderr: boolean;
-  /** How log files are rotated. */
+  /** The rotation of log files. */
   readonly logOptions: LogOptions;
   /**
    * The runtime's arguments by capability, unchanged; the names in
@@ -92,7 +100,7 @@ export interface MultusConfig extends NetConf {
   readonly auxiliaryChainName?: string;
 }
 
-/** Keys of runtimeConfig for all delegates; the others are for the master only. */
+/** Keys of runtimeConfig for all delegates; other keys are only for the master. */
 export const KNOWN_CAPABILITIES = [
   "portMappings",
   "bandwidth",
@@ -196,7 +204,7 @@ const writtenSchema = once(() => {
     logLevel: text,
     logToStderr: flag,
     logOptions: optional(logOptionsSchema()),
-    // Read by runtimes.
+    // Runtimes read this key.
     capabilities: optional(z.record(z.string(), z.nullable(z.boolean()))),
     runtimeConfig: optional(runtimeConfigSchema()),
     auxiliaryCNIChainName: text,
@@ -272,7 +280,7 @@ function completeLogOptions(
 }
 
 /**
- * Translates a container's path to the node's. The Go version's thick daemon and
+ * Translates a container's path to the node's path. The Go version's thick daemon and
  * its installer write container paths into the configuration, such as
  * /host/etc/cni/net.d/10-pods.conflist.
  *

@@ -1,9 +1,9 @@
 /**
- * The networks that multus attaches a pod to, and their configurations.
+ * The networks to which multus attaches a pod, and their configurations.
  *
- * Plugins run with `conf.bytes`, and the cache keeps it. The bytes are unchanged
- * unless a key must be set; then the whole document is encoded again, including
- * unknown keys.
+ * Plugins run with `conf.bytes`, which the cache also contains. The bytes are
+ * unchanged unless a key must be set; then the whole document is encoded again,
+ * including unknown keys.
  *
  * @module
  */
@@ -28,7 +28,7 @@ import type { Ip } from "../../../net/ip.ts";
 /** Key of {@linkcode AttachmentRequest.routes} in the annotation and in scratch files. */
 export const ROUTES = "dev.cni.routes";
 
-/** The settings that an annotation requests for one attachment. */
+/** The settings that an annotation requests for an attachment. */
 export interface AttachmentRequest {
   /** Name of the interface inside the sandbox. */
   readonly ifName?: string;
@@ -38,9 +38,9 @@ export interface AttachmentRequest {
   readonly infinibandGuid?: string;
   /** Addresses, as written: some with a prefix length, some without. */
   readonly ips?: readonly string[];
-  /** Capability of that name. */
+  /** The `bandwidth` capability. */
   readonly bandwidth?: JsonObject;
-  /** Capability of that name. */
+  /** The `portMappings` capability. */
   readonly portMappings?: readonly JsonObject[];
   /** Merged into `args.cni` of the configuration. */
   readonly cniArgs?: JsonObject;
@@ -59,8 +59,8 @@ export interface Delegate {
   /** Name in status, events and errors: `ns/nad`, or the CNI name. */
   readonly name: string;
   /**
-   * The list, or the single plugin, which has `plugin`. Its `bytes` are run and
-   * cached.
+   * The list, or the single plugin, which has `plugin`. Its `bytes` are the plugins'
+   * input, and are cached.
    */
   readonly conf: NetworkConfList | NetworkConf;
   /** The annotation's requests; empty for networks of every pod. */
@@ -69,13 +69,13 @@ export interface Delegate {
   readonly resourceName?: string;
   /** Device that the network's resource provided. */
   readonly deviceId?: string;
-  /** As the scratch file has it. */
+  /** See the scratch file. */
   readonly isFilterV4Gateway: boolean;
-  /** As the scratch file has it. */
+  /** See the scratch file. */
   readonly isFilterV6Gateway: boolean;
 }
 
-/** One item of the networks annotation. */
+/** An item of the networks annotation. */
 export interface NetworkSelection {
   /** Name of the NetworkAttachmentDefinition. */
   readonly name: string;
@@ -85,14 +85,14 @@ export interface NetworkSelection {
   readonly request: AttachmentRequest;
 }
 
-/** Where a network's configuration is found. */
+/** The source of a network's configuration. */
 export type Selection =
   & {
-    /** The step that errors name, as the Go version words it. */
+    /** The step in error messages, as in the Go version. */
     readonly context?: string;
   }
   & (
-    /** Written out in `delegates`. */
+    /** In `delegates`. */
     | { readonly kind: "written"; readonly document: JsonObject }
     /** In a file, or in the first file of a directory. */
     | { readonly kind: "path"; readonly path: string }
@@ -106,17 +106,17 @@ export type Selection =
 
 /** Settings of a delegate apart from its configuration. */
 export interface DelegateOptions {
-  /** As {@linkcode Delegate.name}; the CNI name by default. */
+  /** See {@linkcode Delegate.name}; the CNI name by default. */
   readonly name?: string;
-  /** As {@linkcode Delegate.request}; nothing by default. */
+  /** See {@linkcode Delegate.request}; empty by default. */
   readonly request?: AttachmentRequest;
 }
 
 /** A device and the resource that provides it. */
 export interface DelegateDevice {
-  /** Such as `intel.com/sriov`. */
+  /** The resource, such as `intel.com/sriov`. */
   readonly resourceName: string;
-  /** Such as a PCI address. */
+  /** The device, such as a PCI address. */
   readonly deviceId: string;
 }
 
@@ -179,7 +179,7 @@ const OWN_TYPES: readonly unknown[] = [
   "multus-daemon",
 ];
 
-/** Keys that hold the configurations of further plugins. */
+/** Keys that contain the configurations of further plugins. */
 const INNER_PLUGINS = ["plugins", "delegates", "delegate", "ipam"];
 
 /** Reports whether a plugin type is multus. */
@@ -187,7 +187,7 @@ export function isOwnType(type: unknown): boolean {
   return OWN_TYPES.includes(type);
 }
 
-/** Lists the plugins of a network, of which a single configuration has one. */
+/** Lists the plugins of a network; a single configuration contains only one. */
 export function pluginsOf(
   conf: NetworkConfList | NetworkConf,
 ): readonly PluginConf[] {
@@ -225,9 +225,9 @@ export function runsType(
 }
 
 /**
- * Refuses a delegate that is multus.
+ * Refuses multus as a delegate.
  *
- * @throws {CniError} 7 If it is
+ * @throws {CniError} 7 If the delegate is multus
  */
 export function refuseSelf(delegate: Delegate): void {
   if (!isOwnConf(delegate.conf)) return;

@@ -37,7 +37,7 @@ import {
 } from "./delegate.ts";
 
 /**
- * Sets the name of a configuration that has none.
+ * Sets the name of a configuration without a name.
  *
  * Source: network-attachment-definition-client pkg/utils/net-attach-def.go
  * `getCNIConfigFromSpec`, for which the key is case-sensitive.
@@ -88,8 +88,8 @@ export function injectCniArgs(
 }
 
 /**
- * Reports whether a network lets pods name IPAMClaims. The key is next to the
- * plugins of a list, which do not see it there, or in one of them.
+ * Reports whether a network permits pods to name IPAMClaims. The key is next to the
+ * plugins of a list, where plugins do not receive it, or in a plugin.
  */
 export function allowsClaims({ conf }: Delegate): boolean {
   const documents = pluginsOf(conf).map(({ document }) => document);
@@ -101,8 +101,8 @@ export function allowsClaims({ conf }: Delegate): boolean {
 }
 
 /**
- * Hands the IPAMClaim that the pod names, and what is known of the pod, to each
- * plugin. Without a claim, its name is "".
+ * Adds the IPAMClaim that the pod names, and the pod's identity, to each plugin's
+ * configuration. Without a claim, its name is "".
  */
 export function injectClaim(
   delegate: Delegate,
@@ -117,7 +117,7 @@ export function injectClaim(
   return evidence ? injectEvidence(allowing, evidence) : allowing;
 }
 
-/** Reports whether addresses stay for pods that name no claim. */
+/** Reports whether pods that name no claim keep their addresses. */
 export function staysByPod({ conf }: Delegate): boolean {
   return pluginsOf(conf).some(({ document }) => {
     const ipam = objectOf(findValue(document, "ipam"));
@@ -125,7 +125,7 @@ export function staysByPod({ conf }: Delegate): boolean {
   });
 }
 
-/** Hands on what is known of the pod. */
+/** Adds the pod's identity to each plugin's configuration. */
 export function injectEvidence(
   delegate: Delegate,
   evidence: PodEvidence,
@@ -138,22 +138,20 @@ export function injectEvidence(
 }
 
 /**
- * What an earlier plugin of the list has done, folded. Only a runtime provides
- * it.
+ * The key of the earlier plugins' result, folded. Only a runtime provides it.
  */
 const PREV_RESULT = foldKey("prevResult");
 
 /**
- * The prefix of keys with which a runtime, or multus, passes information to
- * plugins.
+ * The prefix of keys with which a runtime, or multus, passes information to plugins.
  */
 const RESERVED = "cni.dev/";
 
 /**
- * Removes, at any depth, keys that only a runtime or multus may set: a
- * definition that had it would speak for the pod.
+ * Removes, at any depth, keys that only a runtime or multus is permitted to set: a
+ * definition with such a key could impersonate the pod.
  *
- * @returns The same delegate if it has no such key
+ * @returns The same delegate if it contains no such key
  */
 export function removeReserved(delegate: Delegate): Delegate {
   const { conf } = delegate;
@@ -190,7 +188,7 @@ function withoutReserved(value: JsonValue): JsonValue {
   );
 }
 
-/** Returns a nested object; an empty one if it is absent. */
+/** Returns a nested object; an empty object if it is absent. */
 function getObject(parent: JsonObject, key: string): JsonObject {
   const value = findValue(parent, key) ?? {};
   if (isObject(value)) return value as JsonObject;
@@ -201,7 +199,7 @@ function getObject(parent: JsonObject, key: string): JsonObject {
 }
 
 /**
- * Sets the version of a list that has none. A single plugin is unchanged:
+ * Sets the version of a list without a version. A single plugin is unchanged, because
  * without a version it uses 0.1.0.
  *
  * Source: multus-cni pkg/multus/multus.go `DelegateAdd`, `DelegateDel`.

@@ -17,7 +17,7 @@ export interface FailureContext {
 
 /**
  * Builds an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
- * Errors of a network's plugins have another text.
+ * Errors of a network's plugins have a different text.
  *
  * Source: multus-cni pkg/multus/multus.go `cmdErr`.
  *
@@ -37,7 +37,7 @@ export function multusFailure(
 /**
  * Runs a step of multus itself.
  *
- * @throws {CniError} As {@linkcode multusFailure}
+ * @throws {CniError} See {@linkcode multusFailure}
  */
 export async function withMultusError<T>(
   context: FailureContext,

@@ -22,9 +22,8 @@ export interface K8sArgs {
 type ArgTexts = Readonly<Record<string, string | undefined>>;
 
 /**
- * Parses CNI_ARGS with the keys of Kubernetes and `IP` as the known keys. `IP` is
- * not checked: the delegates decide whether it may be a list or have a prefix
- * length.
+ * Parses CNI_ARGS with the keys of Kubernetes and `IP` as the known keys. `IP` is not
+ * checked: the delegates decide whether they accept a list or a prefix length.
  *
  * Source: multus-cni pkg/k8sclient `GetK8sArgs`, containernetworking/cni
  * pkg/types/args.go `LoadArgs`.
@@ -58,7 +57,7 @@ function pickK8sArgs(args: ArgTexts): K8sArgs {
   };
 }
 
-/** Splits CNI_ARGS into pairs at the first `=`; items without one are ignored. */
+/** Splits CNI_ARGS into pairs at the first `=`; items without `=` are ignored. */
 export function splitPairs(text: string): [key: string, value: string][] {
   return text.split(";")
     .filter((pair) => pair.includes("="))

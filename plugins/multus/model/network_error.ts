@@ -1,5 +1,5 @@
 /**
- * Errors about a network that a pod does not get.
+ * Errors about a network to which a pod is not attached.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import {
 } from "../../../base/error.ts";
 import type { AddressConflict } from "../../../cni/call/context.ts";
 
-/** The event about a network that a pod does not get. */
+/** The event about a network to which a pod is not attached. */
 export interface NetworkEvent {
   readonly reason:
     | "NoNetworkFound"
@@ -22,15 +22,15 @@ export interface NetworkEvent {
   readonly message: string;
 }
 
-/** A pod does not get a network; the pod's events say so. */
+/** A pod is not attached to a network, which an event of the pod reports. */
 export class NetworkError extends CniError {
   readonly event: NetworkEvent;
 
   /**
    * Creates an error.
    *
-   * @param message With the context of the failure
-   * @param event Without the context
+   * @param message Contains the context of the failure
+   * @param event Does not contain the context
    */
   constructor(
     code: number,
@@ -42,7 +42,7 @@ export class NetworkError extends CniError {
     this.event = event;
   }
 
-  /** Returns the same error with another message. */
+  /** Returns the same error with a different message. */
   withMessage(message: string): NetworkError {
     return new NetworkError(this.code, message, this.event, this.details);
   }
@@ -58,9 +58,9 @@ export function inContext(context: string, error: unknown): CniError {
 }
 
 /**
- * Returns the event for an address that a pod does not get.
+ * Returns the event for an address that a pod cannot get.
  *
- * @param network The network as `Delegate.name`
+ * @param network The network, see `Delegate.name`
  */
 export function addressInUse(
   { ip, mac, ifName, instead }: AddressConflict,
@@ -75,7 +75,7 @@ export function addressInUse(
   };
 }
 
-/** Returns the error for what the node's settings do not allow. */
+/** Returns the error for a request that the node's settings do not permit. */
 export function refusal(message: string): NetworkError {
   return new NetworkError(ErrorCode.InvalidNetworkConfig, message, {
     reason: "NetworkRefused",

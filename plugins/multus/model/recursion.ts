@@ -1,8 +1,8 @@
 /**
- * Multus must not delegate to itself: each call would start another one, until
- * the node runs out of processes. `refuseSelf()` finds most cases by the types in
- * a configuration. The others, behind a plugin that runs further plugins, show in
- * an environment variable that delegates inherit.
+ * Multus must not delegate to itself: each call would start a further call, until the
+ * node runs out of processes. `refuseSelf()` finds most cases from the types in a
+ * configuration. Indirect cases, through a plugin that runs further plugins, are
+ * detected with an environment variable that delegates inherit.
  *
  * @module
  */
@@ -15,14 +15,14 @@ import { CniError, ErrorCode } from "../../../base/error.ts";
 const VARIABLE = "CNI_MULTUS_ATTACHMENTS";
 
 /**
- * Limits the nesting. A loop that uses another interface name each time never
+ * Limits the nesting. A loop that uses a different interface name each time never
  * repeats an attachment.
  */
 const MAX_DEPTH = 8;
 
 /**
- * Reports whether one of multus' own delegates, directly or not, called multus
- * for an attachment in progress. STATUS and GC all count as the same attachment.
+ * Reports whether a delegate of multus, directly or indirectly, called multus for an
+ * attachment in progress. All STATUS and GC calls count as the same attachment.
  *
  * @param env The environment of this process
  */

@@ -1,5 +1,5 @@
 /**
- * Whether a container whose attachment is cached still has its sandbox.
+ * Reports whether a container whose attachment is cached still has its sandbox.
  *
  * @module
  */
@@ -9,14 +9,14 @@ import { fileIdOf } from "../../../base/files/same_file.ts";
 import { isNamespace } from "../../../cni/call/own_netns.ts";
 
 /**
- * Reports whether a container's network namespace was deleted. Its path may
- * then be missing, be the empty file that an unmounted namespace leaves, or
- * resolve to the host's namespace: /proc/PID/ns/net does if a host process
- * reuses the PID. libcni's cache does not have which namespace it was.
+ * Reports whether a container's network namespace was deleted. Its path can then be
+ * missing, be the empty file that an unmounted namespace leaves, or resolve to the
+ * host's namespace: /proc/PID/ns/net does if a host process reuses the PID. libcni's
+ * cache does not contain the namespace's identity.
  *
  * @param netns CNI_NETNS of ADD; for "" the result is false
  * @param hostNetns Path of the host's own namespace
- * @returns False also if a path cannot be read
+ * @returns Also false if a path cannot be read
  */
 export function isSandboxGone(netns: string, hostNetns: string): boolean {
   return netns !== "" && (ifPossible(() => {

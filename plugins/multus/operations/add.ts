@@ -38,13 +38,13 @@ import { postEvent, type Session } from "./session.ts";
 import { withMultusError } from "../model/failure.ts";
 
 /**
- * Attaches a pod to its networks, in order, and reports them to the API. A
+ * Attaches a pod to its networks, in order, and reports them to the API server. A
  * failure undoes everything, in reverse order.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdAdd`.
  *
- * @returns The master's result, in the version of multus' configuration, which
- *   may differ from the version of the master's configuration
+ * @returns The master's result, in the version of multus' configuration, which can
+ * differ from the version of the master's configuration
  */
 export async function add(session: Session): Promise<Result | ForeignResult> {
   const { call: { args, network }, k8s, scratch } = session;
@@ -85,13 +85,13 @@ async function findNetworks(session: Session): Promise<
 
 interface Selected {
   readonly delegates: Delegate[];
-  /** What the pod requests; no other pod gets it in between. */
+  /** The reservation of the requested addresses for this pod. */
   readonly reserved: Disposable | undefined;
 }
 
 /**
- * Selects the pod's networks; an event contains the reason why it does not get
- * one.
+ * Selects the pod's networks. If a network cannot be attached, an event contains the
+ * reason.
  */
 async function selectNetworks(
   session: Session,
@@ -139,7 +139,7 @@ async function attachAll(
   const attached: Attached[] = [];
   for (const [index, delegate] of delegates.entries()) {
     const attachment = attachmentOf(session, { delegates, index });
-    // Registered before ADD, which may fail halfway through a list of plugins.
+    // Registered before ADD, which can fail in the middle of a list of plugins.
     rollback.onFailure(
       `detach the pod from network "${delegate.name}"`,
       () => undo(session, attachment),
@@ -182,7 +182,10 @@ async function masterResultOf(
 /** Time limit for undoing one attachment, in milliseconds. */
 export const UNDO_MS = 30_000;
 
-/** Undoes an attachment with its own deadline: ADD's may have passed. */
+/**
+ * Undoes an attachment with a separate deadline, because ADD's deadline might have
+ * passed.
+ */
 async function undo(
   session: Session,
   attachment: NetworkAttachment,
@@ -193,10 +196,10 @@ async function undo(
 }
 
 /**
- * Reports whether an attachment may be an earlier ADD's, which DEL would end: one ADD
- * failed because its attachment exists, and this attachment has no interface, such as
- * that of a device that DPDK drives. Interfaces are this ADD's, which begins only if
- * their names are free.
+ * Reports whether an attachment might belong to an earlier ADD, so that DEL would end
+ * it: an ADD failed because its attachment exists, and this attachment has no
+ * interface, as with a device that a DPDK driver uses. Interfaces always belong to
+ * this ADD, which starts only if their names are unused.
  */
 export function isOfEarlierAdd(
   session: Session,
@@ -207,7 +210,7 @@ export function isOfEarlierAdd(
 }
 
 /**
- * Attaches a pod to one network, and sets the routes that it requests over it.
+ * Attaches a pod to a network, and adds the requested routes over it.
  *
  * @throws {CniError} With the code of the cause
  */

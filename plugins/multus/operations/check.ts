@@ -1,5 +1,5 @@
 /**
- * CHECK: checks that a pod is attached as ADD left it.
+ * CHECK: checks that a pod's attachments are unchanged since ADD.
  *
  * @module
  */
@@ -14,11 +14,11 @@ import { selectDelegates } from "../select/select.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Checks all networks that the pod was attached to, including its annotation's.
- * Networks with a CNI version that has no CHECK are skipped.
+ * Checks all networks to which the pod was attached, including the annotation's
+ * networks. Networks with a CNI version without CHECK are skipped.
  *
  * The Go version only checks the configuration's delegates, and fails if the CNI
- * version of one has no CHECK.
+ * version of a delegate has no CHECK.
  *
  * @throws The first failure
  */
@@ -34,7 +34,7 @@ export async function check(session: Session): Promise<void> {
   }
 }
 
-/** Falls back to the networks of every pod if no attachment is on record. */
+/** Falls back to the networks of every pod if no attachment is recorded. */
 async function findAttachments(
   session: Session,
 ): Promise<readonly NetworkAttachment[]> {

@@ -23,9 +23,9 @@ import type { Session } from "./session.ts";
 /**
  * Detaches a pod from all its known networks.
  *
- * ADD records attachments on disk. Without a record there is probably nothing to
- * detach: DEL then does what it can and succeeds, because a failure would keep
- * the pod in `Terminating` forever.
+ * ADD records attachments on disk. Without a record, there is probably nothing to
+ * detach: DEL then detaches as much as possible and succeeds, because a failure would
+ * keep the pod in `Terminating` forever.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdDel`.
  *
@@ -42,7 +42,7 @@ export async function del(session: Session): Promise<void> {
   scratch.remove(containerId);
 }
 
-/** Detaches a container that may never have been attached. */
+/** Detaches a container that was possibly never attached. */
 async function detachUnknown(session: Session): Promise<void> {
   try {
     await detachEach(session, await findUnrecorded(session));
@@ -75,17 +75,17 @@ export async function detachEach(
   throwAll(failures, `errors: ${failures.map(describeError).join(" / ")}`);
 }
 
-/** The record of one ADD of multus. */
+/** The recorded attachments of an ADD of multus. */
 interface RecordedAttachments {
-  /** In the order of ADD. */
+  /** The attachments in the order of ADD. */
   readonly attachments: readonly NetworkAttachment[];
-  /** The scratch file belongs to another attachment of the container. */
+  /** Whether the scratch file belongs to a different attachment of the container. */
   readonly isScratchOfAnother: boolean;
 }
 
 /**
- * Finds what this call's ADD attached: from the scratch file, and, if that is
- * incomplete or belongs to another attachment, from libcni's cache.
+ * Finds the attachments of this call's ADD: in the scratch file and, if that is
+ * incomplete or belongs to a different attachment, in libcni's cache.
  */
 export function findRecorded(session: Session): RecordedAttachments {
   const { call: { args }, scratch, cache, log } = session;
@@ -105,7 +105,7 @@ export function findRecorded(session: Session): RecordedAttachments {
 }
 
 /**
- * Describes attachments as ADD did. A list without a version gets multus' own,
+ * Describes attachments like ADD. A list without a version gets multus' version,
  * except for CHECK, which is skipped without a version.
  */
 export function describeAll(
@@ -121,7 +121,7 @@ export function describeAll(
   });
 }
 
-/** Finds the networks that the container may be attached to, if possible. */
+/** Finds the networks to which the container might be attached, if possible. */
 async function findUnrecorded(session: Session): Promise<NetworkAttachment[]> {
   try {
     const { rediscoverDelegates } = await import("./rediscover.ts");

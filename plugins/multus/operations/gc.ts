@@ -1,5 +1,5 @@
 /**
- * GC: releases what removed containers left behind.
+ * GC: releases the resources of deleted containers.
  *
  * @module
  */
@@ -24,13 +24,13 @@ import { withMultusError } from "../model/failure.ts";
 import { listStale, releaseContainers } from "./stale_containers.ts";
 
 /**
- * Detaches containers that the runtime no longer has from all recorded networks,
- * then runs GC of the master network's plugins for what has no record.
+ * Detaches containers that the runtime no longer lists from all recorded networks,
+ * then runs GC of the master network's plugins for resources without a record.
  *
- * The runtime lists one attachment of a container, multus several. The plugins
- * get the runtime's attachments and all recorded attachments of these
- * containers as valid. Without a list from the runtime, every recorded
- * attachment is valid.
+ * The runtime lists a single attachment of a container, multus creates several. The
+ * plugins receive the runtime's attachments and all recorded attachments of these
+ * containers as valid. Without a list from the runtime, every recorded attachment is
+ * valid.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdGC`, for which everything in its
  * cache is valid, whatever the runtime lists.
@@ -45,15 +45,15 @@ export async function gc(session: Session): Promise<void> {
   );
   const failures: unknown[] = [];
   const attempt = attemptInto(failures);
-  // This may wait for the API. The cache is read afterwards, because the plugins must
-  // keep the attachments that are added during the wait.
+  // This might wait for the API server. The cache is read afterwards, because the
+  // plugins must keep the attachments that are added during the wait.
   const list = await attempt(() => readMaster(session));
   let listing = await attempt(() => cache.readAll());
   const known = listing?.attachments;
   if (valid !== undefined && known !== undefined) {
     const stale = await attempt(() => listStale(session, valid, known)) ?? [];
     failures.push(...await releaseContainers(session, stale));
-    // The release has changed the cache.
+    // Detaching has changed the cache.
     if (stale.length > 0) listing = await attempt(() => cache.readAll());
   }
   new AttachmentLocks(lockDirectoryOf(config.cniDir)).sweep();
@@ -89,7 +89,8 @@ async function collectOfMaster(
   listing: CacheListing,
 ): Promise<void> {
   const { attachments, unreadable } = listing;
-  // A torn file may belong to a running container. GC of the master reports its own.
+  // A truncated file might belong to a running container. GC of the master reports
+  // its own unreadable files.
   for (const path of unreadable) {
     if (basename(path).startsWith(`${list.name}-`)) continue;
     log.warn("Leaving a file of the cache that cannot be read", { path });

@@ -1,10 +1,10 @@
 /**
- * Attaches a running pod to one more network, and detaches it again, for
+ * Attaches a running pod to an additional network, and detaches it again, for
  * controllers such as multus-dynamic-networks-controller.
  *
- * The pod's scratch file records the network, so that DEL of the pod detaches it.
- * Go multus does not record it: what such a network created remains if the
- * pod is deleted before a controller detaches it.
+ * The pod's scratch file records the network, so that DEL of the pod detaches it. Go
+ * multus does not record it, so resources of such a network remain if the pod is
+ * deleted before a controller detaches it.
  *
  * Source: multus-cni pkg/server/server.go `cmdDelegateAdd`, `cmdDelegateDel`,
  * `cmdDelegateCheck`, `cmdDelegateStatus`.
@@ -61,14 +61,14 @@ import { postEvent, runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
 export interface HotPlug {
-  /** Its configuration, byte for byte. */
+  /** The network's configuration, unchanged. */
   readonly config: Uint8Array;
   /** The attributes that the controller requests for the interface. */
   readonly request: Pick<AttachmentRequest, "ips" | "mac" | "cniArgs">;
 }
 
 /**
- * Builds a plugin for the calls with one network. CNI_IFNAME names the
+ * Builds a plugin for the calls with a single network. CNI_IFNAME names the
  * interface; the plugin's own configuration is multus' configuration without
  * networks.
  */
@@ -92,7 +92,7 @@ export function createHotPlug(
   });
 }
 
-/** The one network of a call. */
+/** The single network of a call. */
 interface PluggedPlace extends DelegatePosition {
   /** The network without the requested attributes. */
   readonly definition: Delegate;
@@ -163,12 +163,12 @@ async function plugIn(
   return { document };
 }
 
-/** Keys of the annotation that controllers leave out. */
+/** Keys of the annotation that controllers omit. */
 const LEFT_OUT = [CLAIM_REFERENCE, ROUTES];
 
 /**
- * Passes on the IPAMClaim that the pod's annotation names for the interface, and
- * the routes that it requests over it.
+ * Adds the IPAMClaim that the pod's annotation names for the interface, and the
+ * requested routes over it.
  */
 async function withAnnotated(
   session: Session,
@@ -178,7 +178,7 @@ async function withAnnotated(
   if (pod === undefined) return place;
   const { log, call: { args: { ifName } } } = session;
   const networks = pod.annotations[NETWORKS] ?? "";
-  // Any other annotation may be malformed: it is not about this network.
+  // A malformed annotation without these keys does not concern this network.
   const selections = LEFT_OUT.some((key) => networks.includes(key))
     ? parseNetworks(networks, pod.namespace)
     : [];
@@ -198,8 +198,8 @@ async function withAnnotated(
 }
 
 /**
- * Checks the network as a definition, and the request as an annotation's: the
- * controller has them from there.
+ * Checks the network like a definition, and the request like an annotation's request,
+ * because the controller reads both from there.
  */
 async function checkNetwork(
   { call: { config } }: Session,
@@ -209,7 +209,7 @@ async function checkNetwork(
   await withRequest(definition, config);
 }
 
-/** @throws {CniError} 3 if the API does not have the pod */
+/** @throws {CniError} 3 if the API server does not have the pod */
 async function findPodOf(session: Session): Promise<PodInfo | undefined> {
   const { call: { signal }, k8s, cluster } = session;
   const pod = await findPod({ k8s, runtimeConfig: {}, cluster, signal });
@@ -265,7 +265,7 @@ async function detachFrom(
 ): Promise<void> {
   const delegate = delegateOf(place);
   const { network, conf } = attachmentOf(session, place);
-  // What is on record passed ADD, or is older than the policy.
+  // A recorded network has passed ADD, or is older than the policy.
   if (!isCached(session, network, conf)) await checkNetwork(session, place);
   await session.log.time(
     delegate.name,
@@ -288,7 +288,7 @@ async function check(
   await checkAttachmentRoutes(session, { ...own, routes: findRoutes(session) });
 }
 
-/** Finds the routes that the pod's scratch file has for the interface. */
+/** Finds the routes over the interface in the pod's scratch file. */
 function findRoutes({ scratch, call }: Session): Delegate["request"]["routes"] {
   const { containerId, ifName } = call.args;
   const { delegates } = scratch.readUsable(containerId);
@@ -309,7 +309,7 @@ async function status(
   await runtime.statusNetworkList(list, { signal });
 }
 
-/** Adds the network to the pod's scratch file, if that is complete. */
+/** Adds the network to the pod's scratch file, if the file is complete. */
 function remember({ scratch, call }: Session, delegate: Delegate): void {
   const { containerId, ifName } = call.args;
   const { delegates, isComplete, owner } = scratch.readUsable(containerId);
@@ -319,7 +319,7 @@ function remember({ scratch, call }: Session, delegate: Delegate): void {
   scratch.write(containerId, [...others, { ...delegate, request }], owner);
 }
 
-/** Takes the network out of the pod's scratch file. */
+/** Removes the network from the pod's scratch file. */
 function forget({ scratch, call }: Session, { conf }: Delegate): void {
   const { containerId, ifName } = call.args;
   const { delegates, isComplete, owner } = scratch.readUsable(containerId);

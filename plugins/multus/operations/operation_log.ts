@@ -1,9 +1,9 @@
 /**
- * The log of multus: one line for each operation, and its errors.
+ * The log of multus: a line for each operation, and its errors.
  *
- * A line has the time, the level in brackets, and `key=value` pairs. It goes to
- * stderr, which most runtimes hide, and to the configured file. Configurations
- * and credentials are never logged.
+ * A line contains the time, the level in brackets, and `key=value` pairs. It is
+ * written to stderr, which most runtimes hide, and to the configured file.
+ * Configurations and credentials are never logged.
  *
  * @module
  */
@@ -37,7 +37,7 @@ export function findLogLevel(name: string): MultusLogLevel | undefined {
   return MULTUS_LOG_LEVELS.find((level) => level === folded);
 }
 
-/** Replaces an unknown level. */
+/** The level instead of an unknown level. */
 const DEFAULT_LEVEL: MultusLogLevel = "error";
 
 /** The configuration's keys for logging. */
@@ -46,11 +46,11 @@ export type LogConfig = Pick<
   "logFile" | "logLevel" | "logToStderr" | "logOptions"
 >;
 
-/** The duration of one network's plugins. */
+/** The duration of a network's plugins. */
 export interface NetworkTiming {
   /** Name of the network, as in errors. */
   readonly name: string;
-  /** In milliseconds. */
+  /** The duration in milliseconds. */
   readonly ms: number;
 }
 
@@ -73,8 +73,8 @@ export interface OperationOutcome {
 }
 
 /**
- * The log of one operation. Logging never fails the operation: if the file cannot
- * be written, one line on stderr reports it.
+ * The log of an operation. Logging never fails the operation: if the file cannot be
+ * written, a line on stderr reports it.
  */
 export class OperationLog implements Log {
   readonly #startedAt = performance.now();
@@ -90,7 +90,7 @@ export class OperationLog implements Log {
    * Opens the configured log, and starts the clock. An unknown level is reported
    * on stderr and replaced by `error`.
    *
-   * @param onStderr Receives one line with its line feed
+   * @param onStderr Receives a line with its line feed
    */
   constructor(
     { logFile, logLevel, logToStderr, logOptions }: LogConfig,
@@ -108,7 +108,7 @@ export class OperationLog implements Log {
     this.#log("error", message, fields);
   }
 
-  /** Logs a problem that the operation survives, at level `error`. */
+  /** Logs a problem that does not fail the operation, at level `error`. */
   warn(message: string, fields: LogFields = {}): void {
     this.#log("error", `warning: ${message}`, fields);
   }
@@ -118,7 +118,7 @@ export class OperationLog implements Log {
     this.#log("verbose", message, fields);
   }
 
-  /** Logs what was done. */
+  /** Logs an action. */
   verbose(message: string, fields: LogFields = {}): void {
     this.#log("verbose", message, fields);
   }
@@ -153,8 +153,8 @@ export class OperationLog implements Log {
   }
 
   /**
-   * Compresses rotated log files, unless a pod waits for the reported operation:
-   * 100 MB take a second.
+   * Compresses rotated log files, unless a pod waits for the reported operation,
+   * because 100 MB take a second.
    */
   async finish(): Promise<void> {
     if (this.#file === undefined || this.#isPodWaiting) return;
@@ -185,7 +185,7 @@ export class OperationLog implements Log {
     try {
       this.#file?.append(line);
     } catch (error) {
-      // Report the failure once only.
+      // Report the failure only once.
       this.#file = undefined;
       this.#complain("Cannot write the log file", error);
     }

@@ -1,5 +1,5 @@
 /**
- * Finds the networks that a container without a record may be attached to.
+ * Finds the networks to which a container without a record might be attached.
  *
  * @module
  */
@@ -17,11 +17,11 @@ import type { Session } from "./session.ts";
 const API_MS = 2500;
 
 /**
- * Selects the networks that the container may be attached to.
+ * Selects the networks to which the container might be attached.
  *
- * Asks the API for the pod's networks only if the record of ADD may be lost.
- * Otherwise multus never attached the container, or has detached it already; but
- * the networks of every pod may have been attached before multus was installed.
+ * Requests the pod's networks from the API server only if the record of ADD might be
+ * lost. Otherwise, multus never attached the container, or has already detached it;
+ * but the networks of every pod might have been attached before multus was installed.
  *
  * @throws {CniError} If not even the networks of every pod can be found
  */
@@ -62,7 +62,7 @@ async function tryFindPod(
     const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
     return pod === POD_IS_GONE ? undefined : pod;
   } catch (error) {
-    // Not a warning: kubelets repeat DEL for pods that were deleted long ago.
+    // Not a warning, because kubelets repeat DEL for pods that were deleted long ago.
     log.verbose("Cannot find the pod's networks", {
       error: describeError(error),
     });

@@ -1,6 +1,6 @@
 /**
- * One call of multus, and the frame of its operation: the log, the container's
- * lock, and the API client, which is closed at the end.
+ * A call of multus and its common parts: the log, the container's lock, and the API
+ * client, which is closed at the end.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import {
 import type { PodInfo } from "../pod/pod.ts";
 import { enterRecursion, isNested } from "../model/recursion.ts";
 
-/** One call of multus. */
+/** A call of multus. */
 export interface Session {
   readonly call: Call<MultusConfig>;
   /** The pod, from CNI_ARGS. */
@@ -103,7 +103,7 @@ function openSession(
 /** Operations that hold the container's lock. */
 const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
 
-/** Runs an operation, and logs one line about it. */
+/** Runs an operation, and logs a line about it. */
 export async function runOperation<T>(
   call: Call<MultusConfig>,
   operation: (session: Session) => Promise<T>,
@@ -113,7 +113,7 @@ export async function runOperation<T>(
   noteYield();
   const { config, command, args, context } = call;
   const log = new OperationLog(config, context.onStderr);
-  // Only ADD and CHECK must know the pod.
+  // Only ADD and CHECK require the pod.
   const isStrict = command === "ADD" || command === "CHECK";
   const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
   const subject = { command, args, k8s: parseK8sArgsLeniently(args.args) };
@@ -138,7 +138,10 @@ export async function runOperation<T>(
   }
 }
 
-/** Posts the event of an error about a network, if it has one and the pod is known. */
+/**
+ * Posts the event of an error about a network, if there is an event and the pod is
+ * known.
+ */
 export async function postEvent(
   session: Session,
   pod: PodInfo | undefined,
@@ -150,18 +153,19 @@ export async function postEvent(
 }
 
 /**
- * How long to wait for another operation on the container, in milliseconds. The next
- * GC releases the containers that this one omits.
+ * How long to wait for another operation on the container, in milliseconds. GC skips
+ * a locked container, which the next GC releases.
  */
 const LOCK_TIMEOUT_MS = 30_000, GC_LOCK_TIMEOUT_MS = 2000;
 
 /**
- * Waits until no other multus process works on a container. Runtimes should
- * ensure this, but might not: a restarted runtime cleans up while the ADD of
- * its predecessor still runs, and would remove what that ADD creates.
+ * Waits until no other multus process works on a container. Runtimes should ensure
+ * this, but might not: a restarted runtime cleans up while its predecessor's ADD is
+ * still running, and would remove what that ADD creates.
  *
- * Containers must stay detachable: DEL continues without the lock if it cannot get
- * it, and GC if no process can. So does a nested multus: the outer one holds the lock.
+ * Containers must stay detachable: DEL continues if it cannot get the lock, and GC if
+ * no process can get it. A nested multus takes no lock, because the outer multus
+ * holds it.
  *
  * @returns The lock, held until disposal
  * @throws {CniError} In ADD and GC: 11 if the other operation takes too long. In

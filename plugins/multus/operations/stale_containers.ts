@@ -1,9 +1,9 @@
 /**
- * Releases containers on record that the runtime no longer has.
+ * Releases recorded containers that the runtime no longer lists.
  *
- * Several multus networks, several runtimes and the Go version may share
- * `cniDir`. The runtime lists the attachments of one network only, so a container
- * that is not in its list may still run.
+ * Several multus networks, several runtimes and the Go version can share `cniDir`.
+ * The runtime lists the attachments of a single network, so a container that is not
+ * in its list might still be running.
  *
  * @module
  */
@@ -36,8 +36,8 @@ export interface StaleContainer {
 }
 
 /**
- * Detaches containers from their networks and removes their records, except those on
- * which another operation works, which the log names.
+ * Detaches containers from their networks and removes their records, except
+ * containers with another operation in progress, which are logged.
  *
  * @returns The failures
  */
@@ -57,17 +57,17 @@ export async function releaseContainers(
 }
 
 /**
- * Lists the containers on record to release.
+ * Lists the recorded containers to release.
  *
- * A container belongs to the network that its scratch file names. If the file
- * names none, as in Go multus, the container is released only after all its
- * known sandboxes are deleted.
+ * A container belongs to the network that its scratch file names. If the file names
+ * none, as in Go multus, the container is released only after all its known sandboxes
+ * have been deleted.
  *
- * Containers with a record that is newer than this process are kept: the runtime
- * may have built its list earlier.
+ * Containers with a record that is newer than this process are kept, because the
+ * runtime might have created its list earlier.
  *
  * @param valid The runtime's attachments
- * @param attachments Those in libcni's cache
+ * @param attachments The attachments in libcni's cache
  */
 export function listStale(
   session: Session,
@@ -109,12 +109,15 @@ function isYounger(
     session.scratch.isYounger(containerId, start);
 }
 
-/** The runtime listed its attachments before. */
+/** The runtime listed its attachments before this time. */
 function startOf({ call: { context } }: Session): Date {
   return context.startedAt ?? new Date(performance.timeOrigin);
 }
 
-/** Reports whether this call may release a container that the runtime does not list. */
+/**
+ * Reports whether this call is permitted to release a container that the runtime does
+ * not list.
+ */
 function isOurs(
   { call }: Session,
   { owner }: ScratchState,
@@ -126,8 +129,8 @@ function isOurs(
 }
 
 /**
- * Runs DEL for a container, as the runtime would have. An attachment that was added
- * after the list comes with a record that is newer than this call.
+ * Runs DEL for a container, like the runtime would. An attachment that was added
+ * after the list has a record that is newer than this call.
  */
 async function release(
   session: Session,
@@ -147,7 +150,7 @@ async function release(
   using _lock = lock;
   const state = scratch.readUsable(containerId);
   const cached = cache.readAgain(containerId, paths);
-  // It may have changed before this process got the lock.
+  // The record might have changed before this process got the lock.
   const isKept = isYounger(session, containerId, cached) ||
     !isOurs(session, state, cached);
   if (isKept) return;
@@ -168,9 +171,9 @@ async function release(
 }
 
 /**
- * Detaches a container from the networks in its scratch file. An attachment
- * that only libcni's cache has may belong to another network: it is released
- * after its sandbox is deleted.
+ * Detaches a container from the networks in its scratch file. An attachment that only
+ * libcni's cache contains might belong to a different network, so it is released only
+ * after its sandbox has been deleted.
  */
 async function detachAll(
   session: Session,
@@ -198,7 +201,7 @@ function isDescribed(
   );
 }
 
-/** Finds the master's interface name, which only libcni's cache has. */
+/** Finds the master's interface name, which only libcni's cache contains. */
 function guessIfName(
   delegates: readonly Delegate[],
   cached: readonly CachedAttachment[],

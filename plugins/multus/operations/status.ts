@@ -14,20 +14,20 @@ import type { Session } from "./session.ts";
 import { withMultusError } from "../model/failure.ts";
 
 /**
- * Time limit for finding the master network in the API, in milliseconds.
+ * Time limit for finding the master network through the API server, in milliseconds.
  * containerd and CRI-O wait for STATUS before they respond to the kubelet, which
  * treats a slow runtime as down.
  */
 const API_MS = 2500;
 
 /**
- * Runs STATUS of the master network's plugins. The only wait is for the API, and
+ * Runs STATUS of the master network's plugins. It only waits for the API server, and
  * only if the master network is a NetworkAttachmentDefinition.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdStatus`.
  *
- * @throws {CniError} The first plugin's error; 50 if the readiness file is
- *   missing, Kubernetes cannot be asked, or the master network is not found
+ * @throws {CniError} The first plugin's error; 50 if the readiness file is missing,
+ * the API server is unavailable, or the master network is not found
  */
 export async function status(session: Session): Promise<void> {
   const { runtime, call: { config, signal } } = session;
@@ -39,7 +39,7 @@ export async function status(session: Session): Promise<void> {
   await runtime.statusNetworkList(list, { signal });
 }
 
-/** Fails for an unusable kubeconfig too: every ADD would. */
+/** Also fails for an unusable kubeconfig, because every ADD would fail. */
 async function requireMaster(session: Session): Promise<Delegate> {
   const { cluster, call: { signal } } = session;
   try {

@@ -1,7 +1,7 @@
 /**
- * The addresses and MACs that containers of this node have, from the caches of
- * multus and of the runtime, and the node's own addresses. No pod may request
- * them.
+ * The addresses and MAC addresses of this node's containers, from the caches of
+ * multus and of the runtime, and of the node itself. Pods are not permitted to
+ * request them.
  *
  * @module
  */
@@ -40,7 +40,7 @@ import {
   requestedMacs,
 } from "../select/pod_requests.ts";
 
-/** The parts of a call that decide what its pod may request. */
+/** The parts of a call that determine what its pod is permitted to request. */
 export interface PermittingCall {
   readonly call: Pick<
     Call<MultusConfig>,
@@ -48,14 +48,14 @@ export interface PermittingCall {
   >;
   /** The pod, from CNI_ARGS. */
   readonly k8s: K8sArgs;
-  /** The attachments that multus made. */
+  /** The attachments that multus created. */
   readonly cache: AttachmentCache;
   readonly log: Log;
 }
 
-/** What an attachment of another container has. */
+/** The addresses and MAC addresses of another container's attachment. */
 interface ValuesInUse {
-  /** The container, in errors. */
+  /** The container, for errors. */
   readonly owner: string;
   readonly ips: readonly string[];
   readonly macs: readonly string[];
@@ -65,7 +65,7 @@ interface ValuesInUse {
   readonly subnets?: readonly Cidr[];
 }
 
-/** The addresses and MACs that a pod requests over one network. */
+/** The addresses and MAC addresses that a pod requests from a network. */
 interface RequestedValues {
   readonly delegate: Delegate;
   readonly ips: readonly string[];
@@ -73,12 +73,12 @@ interface RequestedValues {
 }
 
 /**
- * Reserves the addresses and MACs that a pod requests, if they are free: two
- * calls could both find one unused otherwise.
+ * Reserves the addresses and MAC addresses that a pod requests, if they are unused.
+ * Otherwise, two calls could both find an address unused.
  *
- * @returns Locks, to be held until libcni's cache has the pod's attachments
- * @throws {NetworkError} 7 If one is in use
- * @throws {CniError} 11 if another call that gives one to a pod takes too long
+ * @returns Locks, to be held until libcni's cache contains the pod's attachments
+ * @throws {NetworkError} 7 If an address is in use
+ * @throws {CniError} 11 if a different call that assigns an address takes too long
  */
 export async function reserveRequested(
   session: PermittingCall,
@@ -86,7 +86,7 @@ export async function reserveRequested(
 ): Promise<Disposable> {
   using stack = new DisposableStack();
   const { hostNetns, context, signal } = session.call;
-  // The outer multus holds the locks of a nested one.
+  // The outer multus holds the locks of a nested multus.
   const values = isNested(context.env)
     ? []
     : listRequestedValues(delegates).flatMap((
@@ -103,10 +103,10 @@ export async function reserveRequested(
 }
 
 /**
- * Refuses addresses and MACs that another living container of this node has, or
- * the node itself. Containers of the same pod are the pod's earlier ones.
+ * Refuses addresses and MAC addresses that another running container of this node, or
+ * the node itself, uses. Containers of the same pod are its predecessors.
  *
- * @throws {NetworkError} 7 If one is in use
+ * @throws {NetworkError} 7 If an address is in use
  */
 export function checkUnused(
   session: PermittingCall,
@@ -151,9 +151,9 @@ function inUseError(
 }
 
 /**
- * Refuses free addresses of the node's networks, if the node would route them
- * to the pod, unless the definition offers just these: it would no longer find
- * its neighbours.
+ * Refuses unused addresses of the node's networks, unless the definition offers
+ * exactly these addresses: the node would route them to the pod, and could no longer
+ * reach its neighbours.
  */
 function checkNeighbours(
   delegate: Delegate,
@@ -187,7 +187,7 @@ function listValuesInUse({ call, cache, k8s }: PermittingCall): ValuesInUse[] {
   return [describeNode(hostNetns), ...others.map(describe)];
 }
 
-/** Reports whether a container was the pod's: it is replaced. */
+/** Reports whether a container belongs to the same pod, and is being replaced. */
 function isOfPod(
   { cniArgs }: CachedAttachment,
   { podNamespace, podName }: PermittingCall["k8s"],
@@ -197,7 +197,7 @@ function isOfPod(
     args.get("K8S_POD_NAMESPACE") === podNamespace;
 }
 
-/** Caches of older runtimes have the sandbox in the result only. */
+/** Caches of older runtimes contain the sandbox only in the result. */
 function sandboxOf({ netns, result = {} }: CachedAttachment): string {
   const sandboxes = listObjects(result["interfaces"])
     .map(({ sandbox }) => sandbox)
@@ -205,7 +205,9 @@ function sandboxOf({ netns, result = {} }: CachedAttachment): string {
   return [netns, ...sandboxes].find((path) => path !== "") ?? "";
 }
 
-/** MACs of the node's links are left out: a virtual function keeps its own. */
+/**
+ * Omits MAC addresses of the node's links, because a virtual function keeps its own.
+ */
 function describeNode(hostNetns: string): ValuesInUse {
   using host = Rtnl.open(hostNetns);
   const addresses = host.address.list().map(({ address }) => address);
@@ -213,7 +215,7 @@ function describeNode(hostNetns: string): ValuesInUse {
     owner: "the node",
     ips: addresses.map(({ ip }) => ip.toString()),
     macs: [],
-    // The ends of other pods' veth pairs are addresses without a network.
+    // Addresses on other pods' veth pairs belong to no network of the node.
     subnets: addresses.filter(({ ip, prefixLength }) =>
       prefixLength < ip.bitLength
     ),
@@ -254,7 +256,7 @@ function listObjects(value: JsonValue | undefined): JsonObject[] {
     : [];
 }
 
-/** Networks of two known segments have nothing in common. */
+/** Networks on two different known segments cannot conflict. */
 function mayShareSegment({ conf }: Delegate, { config }: ValuesInUse): boolean {
   const own = segmentOf(conf);
   if (own === undefined || config === undefined) return true;
@@ -267,8 +269,8 @@ function mayShareSegment({ conf }: Delegate, { config }: ValuesInUse): boolean {
 }
 
 /**
- * Names the segment of a network that the node does not route: its parent
- * interface or bridge, and VLAN. Undefined for other networks, and unknown ones.
+ * Names the segment of a network that the node does not route: its parent interface
+ * or bridge, and VLAN. Undefined for other and unknown networks.
  */
 function segmentOf(conf: Delegate["conf"]): string | undefined {
   const [plugin] = pluginsOf(conf);

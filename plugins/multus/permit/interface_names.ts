@@ -15,7 +15,7 @@ import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { interfaceNameOf } from "../model/attachment.ts";
 import { type Delegate, isList } from "../model/delegate.ts";
 
-/** A delegate cannot have its interface name. */
+/** The interface name of a delegate cannot be used. */
 export class InterfaceNameError extends CniError {
   /** Index of the delegate, from 0. */
   readonly index: number;
@@ -25,7 +25,7 @@ export class InterfaceNameError extends CniError {
    *
    * @param index The delegate, from 0
    * @param ifName The name
-   * @param reason The cause
+   * @param reason The reason
    */
   constructor(
     delegates: readonly Delegate[],
@@ -55,8 +55,8 @@ function nameOf(delegate: Delegate | undefined): string {
  * Checks that each delegate's interface name is valid, unique, and unused in the
  * sandbox.
  *
- * Runs before anything is created, so that nothing needs to be undone: DEL of a
- * refused delegate would remove the existing link of that name.
+ * This precedes any change, so that nothing needs to be undone: DEL of a refused
+ * delegate would remove the existing link with that name.
  *
  * Source: multus-cni pkg/multus `validateIfName`.
  *

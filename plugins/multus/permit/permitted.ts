@@ -1,6 +1,6 @@
 /**
- * Checks that depend on more than the networks' definitions. Not a part of the
- * selection: a pod that was attached before the node changed must be detached.
+ * Checks that depend on more than the networks' definitions. They are not part of the
+ * selection, because a pod must be detachable after the node has changed.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import type { Delegate } from "../model/delegate.ts";
 import type { PermittingCall } from "./in_use.ts";
 
 /**
- * Checks that a pod may have the routes, addresses and MACs that it requests.
- * Reads nothing for a pod that requests none.
+ * Checks that a pod is permitted to have the routes, addresses and MAC addresses that
+ * it requests. Reads nothing for a pod without requests.
  *
- * @returns The locks on what it requests, to be held until it is attached
+ * @returns Locks on the requested addresses, to be held until the pod is attached
  * @throws {NetworkError} 7 If it is not allowed
  */
 export async function checkPermitted(

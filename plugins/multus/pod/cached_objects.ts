@@ -1,6 +1,6 @@
 /**
- * The cached part of objects: the fields that the plugin needs, as the text of
- * an answer.
+ * The cached part of objects: the fields that the plugin needs, as the text of a
+ * response.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type {
 import type { CachedObject } from "../../../kube/resident/informer.ts";
 
 /**
- * The annotation with the kubelet's UID of a static pod.
+ * The annotation that contains the kubelet's UID of a static pod.
  *
  * Source: kubernetes pkg/kubelet/types/pod_update.go.
  */
@@ -25,10 +25,10 @@ const CONFIG_HASH = "kubernetes.io/config.hash";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
- * Picks the parts of a pod that the plugin needs: annotations, node,
- * controller, what identifies a virtual machine, whether it should have its
- * networks by now, and device claims, which are final before the pod is bound to
- * a node. Containers are left out.
+ * Selects the parts of a pod that the plugin needs: annotations, node, controller,
+ * identity of a virtual machine, whether its networks must already be attached, and
+ * device claims, which are final before the pod is bound to a node. Containers are
+ * omitted.
  */
 export function cachedPod(
   { metadata, spec, status = {} }: Pod,
@@ -64,8 +64,8 @@ export function cachedPod(
 }
 
 /**
- * Picks the cached part of a network attachment definition. Users may add fields,
- * which are not encoded: one that is nested too deeply would overflow the stack.
+ * Selects the cached part of a network attachment definition. Additional fields are
+ * not encoded, because a deeply nested field would overflow the stack.
  */
 export function cachedDefinition(
   { metadata, spec }: NetworkAttachmentDefinition,

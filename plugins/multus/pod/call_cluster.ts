@@ -1,5 +1,5 @@
 /**
- * The resident cluster, as one call of multus sees it.
+ * The resident cluster for a single call of multus.
  *
  * @module
  */
@@ -23,19 +23,19 @@ import type {
 } from "../../../kube/resident/informer.ts";
 
 /**
- * How long ADD waits for a watch to report its pod, in milliseconds. The
- * kubelet, which started the pod, learned of it by a watch of its own.
+ * How long ADD waits for a watch to report its pod, in milliseconds. The kubelet,
+ * which started the pod, has received it through its own watch.
  */
 const NEWS_MS = 250;
 /**
- * Time limit of a request whose answer is also in memory, but may be stale, in
- * milliseconds.
+ * Time limit of a request for an object that is also in memory, but might be
+ * outdated, in milliseconds.
  */
 const SHORT_MS = 700;
 
 /** The parts of the resident cluster. */
 export interface ClusterParts {
-  /** Undefined if the node's name is unknown. */
+  /** The node's pods; undefined if the node's name is unknown. */
   readonly pods: Informer<Pod> | undefined;
   readonly definitions: Informer<NetworkAttachmentDefinition>;
   readonly events: Pick<EventQueue, "add">;
@@ -43,8 +43,9 @@ export interface ClusterParts {
 }
 
 /**
- * Answers from memory, and asks the API server for the rest. If the server does
- * not accept the resident credentials, the call's own are used.
+ * Answers from memory if possible, otherwise with requests to the API server. If the
+ * server does not accept the resident credentials, the call's own credentials are
+ * used.
  */
 export class CallCluster implements Cluster, ClusterClient {
   readonly isConfigured = true;
@@ -64,10 +65,10 @@ export class CallCluster implements Cluster, ClusterClient {
     return Promise.resolve(this);
   }
 
-  /** Does nothing: the connection is open. */
+  /** Does nothing, because the connection is open. */
   prepare(): void {}
 
-  /** Reads the pod of the call's UID. Waits shortly if it is not in memory. */
+  /** Reads the pod with the call's UID. Waits briefly if the pod is not in memory. */
   async getPod(
     namespace: string,
     name: string,
@@ -79,7 +80,7 @@ export class CallCluster implements Cluster, ClusterClient {
     using limit = new JoinedSignal(waitMs, options.signal);
     const cached = await pods?.waitFor(
       { namespace, name },
-      // A new pod of the same name may have replaced the one in memory.
+      // A new pod with the same name might have replaced the pod in memory.
       ({ uids }) => uids.includes(podUid),
       limit.signal,
     );
@@ -106,7 +107,7 @@ export class CallCluster implements Cluster, ClusterClient {
     );
   }
 
-  /** Asks the API server. */
+  /** Sends a request to the API server. */
   getResourceClaim(
     ...[namespace, name, options]: Parameters<ClusterClient["getResourceClaim"]>
   ): ReturnType<ClusterClient["getResourceClaim"]> {
@@ -116,7 +117,7 @@ export class CallCluster implements Cluster, ClusterClient {
     );
   }
 
-  /** Asks the API server. */
+  /** Sends a request to the API server. */
   listResourceSlices(
     ...[selector, options]: Parameters<ClusterClient["listResourceSlices"]>
   ): ReturnType<ClusterClient["listResourceSlices"]> {
@@ -158,7 +159,10 @@ export class CallCluster implements Cluster, ClusterClient {
     return Promise.resolve();
   }
 
-  /** Without a watch, memory may be stale: prefers the server, if it answers. */
+  /**
+   * Without a watch, memory can be outdated, so a response of the server is
+   * preferred.
+   */
   async #preferServer<T>(
     { cached, isCurrent }: {
       readonly cached: CachedObject | undefined;
@@ -204,7 +208,7 @@ function isRefused(error: unknown): boolean {
     error instanceof KubeError && error.status === 401;
 }
 
-/** Reports whether the same request may succeed later. */
+/** Reports whether the same request could succeed later. */
 function isTrouble(error: unknown): boolean {
   if (!(error instanceof KubeError)) return error instanceof CniError;
   const { status } = error;

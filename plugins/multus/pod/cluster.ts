@@ -9,22 +9,25 @@ import type { Environment } from "../../../base/process/environment.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 
-/** How to reach the API. */
+/** How to reach the API server. */
 export interface ClusterOptions {
   /** Path of a kubeconfig; undefined for in-cluster credentials, if any. */
   readonly kubeconfig?: string | undefined;
   readonly env: Environment;
   /** UID of the call's pod, if known. */
   readonly podUid?: string | undefined;
-  /** The call's command, which decides how patient requests are. */
+  /** The call's command, which determines the time limits of requests. */
   readonly command: Command;
-  /** Time limit of a request in ADD, in milliseconds; the client's by default. */
+  /**
+   * Time limit of a request in ADD, in milliseconds; the client's default if
+   * undefined.
+   */
   readonly apiTimeoutMs?: number | undefined;
 }
 
 /**
- * Time limit of an API request in commands other than ADD, in milliseconds: DEL
- * and GC can do without a response, and STATUS must not keep a runtime waiting.
+ * Time limit of a request in commands other than ADD, in milliseconds: DEL and GC
+ * work without a response, and STATUS must not keep a runtime waiting.
  */
 const SHORT_MS = 2500;
 
@@ -35,7 +38,7 @@ export function limitsOf(
   return { overallMs: command === "ADD" ? apiTimeoutMs : SHORT_MS };
 }
 
-/** The part of the API that multus uses. */
+/** The API requests that multus uses. */
 export type ClusterClient = Pick<
   KubeClient,
   | "getPod"
@@ -52,12 +55,12 @@ export type ClusterClient = Pick<
  * networks of its configuration.
  */
 export interface Cluster extends AsyncDisposable {
-  /** Whether there is an API. */
+  /** Whether an API server is configured. */
   readonly isConfigured: boolean;
   /**
    * Returns the client.
    *
-   * @throws {CniError} 7 without an API, or if the kubeconfig is unusable
+   * @throws {CniError} 7 without an API server, or if the kubeconfig is unusable
    */
   client(): Promise<ClusterClient>;
   /** Opens the client in the background; {@linkcode client} reports errors. */
@@ -67,12 +70,12 @@ export interface Cluster extends AsyncDisposable {
 /** Opens the cluster of a call, without any I/O. */
 export type OpenCluster = (options: ClusterOptions) => Cluster;
 
-/** Opens a cluster with a client of its own. */
+/** Opens a cluster with a separate client. */
 export function openProcessCluster(options: ClusterOptions): Cluster {
   return new ProcessCluster(options);
 }
 
-/** A cluster for the time of one call. */
+/** A cluster for the duration of a call. */
 class ProcessCluster implements Cluster {
   readonly #options: ClusterOptions;
   #client: Promise<KubeClient> | undefined;
@@ -82,7 +85,7 @@ class ProcessCluster implements Cluster {
     this.#options = options;
   }
 
-  /** Whether an API is configured. */
+  /** Whether an API server is configured. */
   get isConfigured(): boolean {
     const { kubeconfig, env } = this.#options;
     return kubeconfig !== undefined ||
@@ -100,7 +103,7 @@ class ProcessCluster implements Cluster {
   }
 
   async #open(): Promise<KubeClient> {
-    // Lazy: this would be most of a call's start-up time.
+    // Lazy, because loading this takes most of a call's start-up time.
     const { openKubeClient } = await import("../../../kube/client.ts");
     const { kubeconfig, env } = this.#options;
     const limits = limitsOf(this.#options);

@@ -1,5 +1,5 @@
 /**
- * The pod of a call, with what decides about its networks; and whether the node
+ * The pod of a call, with the data that determines its networks; and whether the node
  * is ready for pods.
  *
  * @module
@@ -22,19 +22,19 @@ import type { Cluster } from "./cluster.ts";
 /** Annotations by key. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** A pod, from the runtime or the API. */
+/** A pod, from the runtime or the API server. */
 export interface PodInfo {
   readonly namespace: string;
   readonly name: string;
-  /** "" if unknown. */
+  /** The pod's UID; "" if unknown. */
   readonly uid: string;
   readonly annotations: Annotations;
   /**
-   * A static pod: the runtime's UID differs from the API's, which is the UID of
-   * the mirror pod.
+   * Whether it is a static pod: the runtime's UID then differs from the API server's
+   * UID, which is the UID of the mirror pod.
    */
   readonly isStatic: boolean;
-  /** The API's object; absent if the runtime passed the annotations. */
+  /** The API server's object; absent if the runtime passed the annotations. */
   readonly object?: Pod;
 }
 
@@ -52,16 +52,19 @@ export interface PodSource {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The API does not have the pod: it was deleted before its sandbox was created. */
+/**
+ * The API server does not have the pod: it was deleted before its sandbox was
+ * created.
+ */
 export const POD_IS_GONE = Symbol("the pod was deleted");
 
 /**
- * Finds the pod of a call. The annotations come from the runtime if it passes
- * them, otherwise from the API.
+ * Finds the pod of a call. The annotations come from the runtime if it passes them,
+ * otherwise from the API server.
  *
  * @returns Undefined without Kubernetes, or if the runtime does not name a pod
- * @throws {CniError} 4 if the API has another pod of that name, 11 or 7 if it
- *   cannot be asked
+ * @throws {CniError} 4 if the API server has a different pod with the same name, 11
+ * or 7 if the request fails
  */
 export async function findPod(
   source: PodSource,
@@ -125,7 +128,7 @@ function describePod(object: Pod, k8s: K8sArgs): PodInfo {
   return { namespace, name, uid, annotations, isStatic, object };
 }
 
-/** How long it is waited for, and how often it is looked for, in milliseconds. */
+/** Time limit and interval of the checks for the readiness file, in milliseconds. */
 const READY_TIMEOUT_MS = 45_000, INTERVAL_MS = 1000;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The cluster of a resident process: one connection to the API server, and the
- * node's pods and all network attachment definitions in memory.
+ * The cluster of a resident process: a connection to the API server, and the node's
+ * pods and all network attachment definitions in memory.
  *
  * @module
  */
@@ -27,21 +27,21 @@ import { Informer } from "../../../kube/resident/informer.ts";
 import { cachedDefinition, cachedPod } from "./cached_objects.ts";
 import { Upstream } from "../../../kube/resident/upstream.ts";
 
-/** How to reach the API server, and which pods to remember. */
+/** How to reach the API server, and which pods to cache. */
 export interface ResidentOptions {
   /** Path of a kubeconfig; "" for the service account. */
   readonly kubeconfig: string;
   readonly env: Environment;
-  /** The node; "" if unknown, then no pods are cached. */
+  /** The node's name; if it is "", no pods are cached. */
   readonly nodeName: string;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
 /** The state of a watch. */
 export interface WatchState {
-  /** The objects' name. */
+  /** The kind of the objects. */
   readonly what: string;
-  /** Whether changes are reported at the moment. */
+  /** Whether changes are currently reported. */
   readonly isCurrent: boolean;
   /** Number of objects in memory. */
   readonly size: number;
@@ -90,8 +90,8 @@ export class ResidentCluster implements Disposable {
   }
 
   /**
-   * Opens the cluster without any I/O: an API server that cannot be reached, or
-   * a kubeconfig that is not there yet, is tried again until it works.
+   * Opens the cluster without any I/O. If the API server is unreachable, or a
+   * kubeconfig does not exist yet, it is tried again until it succeeds.
    *
    * @returns Undefined without a kubeconfig outside of a pod
    */
@@ -123,10 +123,10 @@ export class ResidentCluster implements Disposable {
   }
 
   /**
-   * Replaces the value of an annotation of a pod, unless another program has
-   * changed it.
+   * Replaces the value of a pod's annotation, unless a different program has changed
+   * it.
    *
-   * @returns Whether it is replaced
+   * @returns Whether the value was replaced
    * @throws {KubeError}
    */
   async replaceAnnotation(
@@ -148,12 +148,12 @@ export class ResidentCluster implements Disposable {
     return this.watches.every(({ isCurrent }) => isCurrent);
   }
 
-  /** Number of events that are still to be posted. */
+  /** Number of events that have not been posted yet. */
   get waitingEvents(): number {
     return this.#events.size;
   }
 
-  /** Follows the objects and posts events, until the signal. */
+  /** Watches the objects and posts events, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const { pods, definitions } = this.#parts;
     await Promise.all([

@@ -1,9 +1,10 @@
 /**
  * The attachments of a container in libcni's cache, each with its configuration,
- * arguments and result. DEL undoes these if the scratch file is incomplete.
+ * arguments and result. If the scratch file is incomplete, DEL detaches these as
+ * well.
  *
- * The cache has completed attachments; the scratch file also has those that ADD
- * began. If neither is complete, joining both loses the least.
+ * The cache contains completed attachments; the scratch file also contains
+ * attachments that ADD started. If neither is complete, merging both loses the least.
  *
  * @module
  */
@@ -27,8 +28,8 @@ import { loadDelegate } from "../model/delegate.ts";
  * Lists a container's attachments in the cache, in the order of their ADDs. The
  * master, with the interface name of the runtime, comes first.
  *
- * @param args Of DEL; its namespace replaces the cached one, which might be
- * deleted
+ * @param args The arguments of DEL, whose namespace replaces the cached namespace,
+ * which might have been deleted
  * @param log Receives warnings about unreadable files
  */
 export function listCachedAttachments(
@@ -36,7 +37,7 @@ export function listCachedAttachments(
   args: Pick<CmdArgs, "containerId" | "netns" | "ifName" | "args">,
   log: Pick<Log, "warn">,
 ): NetworkAttachment[] {
-  // For the cache, "" selects every container.
+  // In the cache, "" selects every container.
   if (args.containerId === "") return [];
   return cache.listAttachments(args.containerId)
     .sort((left, right) => compareAge(left, right, args.ifName))
@@ -52,7 +53,7 @@ function compareAge(
   const rank = ({ ifName, since }: CachedAttachment): (number | string)[] => [
     ifName === masterIfName ? 0 : 1,
     since.getTime(),
-    // Puts net10 after net2.
+    // Sorts net10 after net2.
     ifName.length,
     ifName,
   ];
@@ -93,9 +94,9 @@ function restore(
 }
 
 /**
- * Joins the attachments of the scratch file and the cache. Attachments in both
- * keep their position in the scratch file, and are returned as ADD received them;
- * those in the cache only come last.
+ * Merges the attachments of the scratch file and the cache. Attachments in both keep
+ * their position in the scratch file, and are returned as ADD received them;
+ * attachments that are only in the cache come last.
  */
 export function joinAttachments(
   fromScratch: readonly NetworkAttachment[],
@@ -112,7 +113,7 @@ export function joinAttachments(
   return [...first, ...cached.values()];
 }
 
-/** Lists the attachments that only the cache has. */
+/** Lists the attachments that are only in the cache. */
 function listUntold(
   fromScratch: readonly NetworkAttachment[],
   fromCache: readonly NetworkAttachment[],
@@ -122,15 +123,15 @@ function listUntold(
 }
 
 /**
- * Finds the attachments of this call if the container's scratch file belongs to
- * another call: a runtime may attach a container several times, each time with
- * another interface name, and the last ADD replaces the file.
+ * Finds the attachments of this call if the container's scratch file belongs to a
+ * different call. A runtime can attach a container several times, each time with a
+ * different interface name, and the last ADD replaces the file.
  *
- * The file belongs to another call if the cache has its master network under
- * another interface name, or this interface name for another network.
+ * The file belongs to a different call if the cache contains its master network with
+ * a different interface name, or a different network with this interface name.
  *
  * @param fromScratch The attachments in the file, the master first
- * @returns Undefined if the file may belong to this call
+ * @returns Undefined if the file might belong to this call
  */
 export function findBesideOthers(
   fromScratch: readonly NetworkAttachment[],

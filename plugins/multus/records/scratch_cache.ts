@@ -1,13 +1,13 @@
 /**
- * Scratch files: the record of a pod's networks between ADD and DEL, in a file
- * named after the container's ID. DEL needs no API server, and undoes what ADD
- * did even if the annotation has changed since.
+ * Scratch files: the record of a pod's networks between ADD and DEL, in a file named
+ * after the container's ID. DEL needs no API server, and detaches the networks of ADD
+ * even if the annotation has changed in the meantime.
  *
- * The Go version reads and writes the same format: either version can replace the
- * other on a node with running pods. The format is a plain list without room for
- * a checksum. Instead, a file is renamed into place once it is on disk, so it is
- * complete or missing (the Go version's may be empty or truncated after a crash),
- * and every network in it is decoded before the first one is used.
+ * The Go version reads and writes the same format, so either version can replace the
+ * other on a node with running pods. The format is a plain list without room for a
+ * checksum. Instead, a file is renamed into place once it is on disk, so it is
+ * complete or missing (a file of the Go version can be empty or truncated after a
+ * crash), and all networks in it are decoded before the first is used.
  *
  * @module
  */
@@ -33,8 +33,8 @@ import {
 /** The usable content of a container's scratch file. */
 export interface ScratchState {
   /**
-   * The readable networks, in order. A network that moved up in the list has its
-   * interface name in its request.
+   * The readable networks, in order. The request of a network that moved up in the
+   * list contains its interface name.
    */
   readonly delegates: readonly Delegate[];
   /** Whether the file is complete. */
@@ -49,15 +49,15 @@ export interface ScratchState {
 /** The state of a container without a scratch file. */
 const NOTHING: ScratchState = { delegates: [], isComplete: false, owner: "" };
 
-/** The scratch files of one directory. */
+/** The scratch files in a directory. */
 export class ScratchCache {
   readonly #directory: string;
   readonly #log: Pick<Log, "warn"> | undefined;
 
   /**
-   * Sets the directory, which also has libcni's `results`.
+   * Sets the directory, which also contains libcni's `results`.
    *
-   * @param cniDir Created when needed
+   * @param cniDir Created if necessary
    * @param log Receives warnings about unreadable files
    */
   constructor(cniDir: string, log?: Pick<Log, "warn">) {
@@ -66,11 +66,11 @@ export class ScratchCache {
   }
 
   /**
-   * Writes the networks of a container; replaces earlier ones.
+   * Writes the networks of a container; replaces an earlier file.
    *
-   * @param owner Name of the multus network that attaches it
+   * @param owner Name of the multus network that attaches the container
    * @throws {CniError} 5 if the file cannot be written, 4 if the container's ID is
-   *   a name that the directory uses otherwise
+   * the name of a directory there
    */
   write(
     containerId: string,
@@ -89,7 +89,7 @@ export class ScratchCache {
   /**
    * Reads the networks of a container.
    *
-   * @returns Undefined without a file, or part of it is unreadable
+   * @returns Undefined without a file, or if a part of it is unreadable
    */
   read(containerId: string): Delegate[] | undefined {
     const { delegates, isComplete } = this.readUsable(containerId);
@@ -118,8 +118,8 @@ export class ScratchCache {
   }
 
   /**
-   * Removes a container's file; succeeds without one, as for an ID that no ADD
-   * accepts, because a directory has that name.
+   * Removes a container's file; succeeds without a file, even for an ID that no ADD
+   * accepts, because it is the name of a directory.
    *
    * @throws {CniError} 5 if the file cannot be removed
    */
@@ -130,9 +130,9 @@ export class ScratchCache {
 
   /**
    * Lists the containers with a file, in alphabetical order. Other files in the
-   * directory are left out.
+   * directory are ignored.
    *
-   * @param isSpared Returns which containers are left out: their files are not opened
+   * @param isSpared Returns whether to omit a container; its file is not opened
    * @throws {CniError} 5 if the directory cannot be read
    */
   list(isSpared: (containerId: string) => boolean = () => false): string[] {
@@ -146,8 +146,8 @@ export class ScratchCache {
   }
 
   /**
-   * Reports whether a container's file is newer than a time, such as the time at
-   * which the runtime may have listed its containers.
+   * Reports whether a container's file is newer than a time, such as the latest time
+   * at which the runtime can have listed its containers.
    */
   isYounger(containerId: string, time: Date): boolean {
     const since = findTime(this.#path(containerId));
@@ -190,7 +190,7 @@ function checkIdUsable(containerId: string): void {
 
 /** Keeps the interface name of a delegate that moves up in the list. */
 function pinName(delegate: Delegate, index: number): Delegate {
-  // The first one cannot move, and only DEL has its name.
+  // The first network cannot move, and only DEL receives its name.
   if (index === 0) return delegate;
   const ifName = delegate.request.ifName || nameByIndex(index, "");
   return { ...delegate, request: { ...delegate.request, ifName } };
@@ -219,7 +219,7 @@ function listFiles(directory: string): string[] {
     .map(({ name }) => name);
 }
 
-/** Reports whether a file begins like a list, or may be one that a crash damaged. */
+/** Reports whether a file begins like a list, or might have been damaged by a crash. */
 function looksLikeScratch(path: string): boolean {
   try {
     using file = Deno.openSync(path);

@@ -2,12 +2,11 @@
  * The content of a scratch file: the networks of a pod, in the format of the Go
  * version, which dumps its Go structs.
  *
- * `Bytes` is a network's configuration; DEL needs only that and the request. Up
- * to 4.3, Go shortened the list of a file there, and kept the whole list next
- * to it, in `CNINetworkConfigList`, which it did not use for DEL. `Conf` and
- * `ConfList` repeat the keys that Go's types have; they are written for the Go
- * version and never read. The format has no requested bandwidth and port
- * mappings: these are in libcni's cache.
+ * `Bytes` contains a network's configuration; DEL needs only this and the request. Up
+ * to 4.3, Go shortened the list of a file there, and kept the whole list in
+ * `CNINetworkConfigList`, which it did not use for DEL. `Conf` and `ConfList` repeat
+ * the keys of Go's types; they are written for the Go version and never read. The
+ * format has no requested bandwidth and port mappings, which libcni's cache contains.
  *
  * Source: multus-cni pkg/types `DelegateNetConf`, containernetworking/cni
  * pkg/types/types.go `PluginConf`, `NetConfList`.
@@ -48,11 +47,11 @@ import {
 /** The content of a scratch file. */
 export interface ScratchDocument {
   /**
-   * Name of the multus network that attached the container; "" if the file does
-   * not have it, such as one of the Go version.
+   * Name of the multus network that attached the container; "" if the file does not
+   * contain it, for example because the Go version wrote it.
    */
   readonly owner: string;
-  /** The pod's networks in order, at least one. */
+  /** The pod's networks in order, at least one network. */
   readonly entries: readonly ScratchEntry[];
 }
 
@@ -65,7 +64,7 @@ const OWNER = "multusNetwork";
 /**
  * Encodes a file. Without an owner it equals the Go version's file.
  *
- * @param owner Name of the multus network; "" leaves the key out
+ * @param owner Name of the multus network; "" omits the key
  */
 export function encodeScratch(
   delegates: readonly Delegate[],
@@ -79,7 +78,7 @@ export function encodeScratch(
   return new TextEncoder().encode(`[${text}]`);
 }
 
-/** A key of a Go struct and its value as JSON; undefined is left out. */
+/** A key of a Go struct and its value as JSON; undefined is omitted. */
 type Member = readonly [key: string, json: string | undefined];
 
 /** Formats a Go struct, with keys in the order of its fields. */
@@ -114,7 +113,7 @@ function formatRequest(
   { ifName, mac, infinibandGuid, ips = [], defaultRoute, routes = [] }:
     AttachmentRequest,
 ): Member[] {
-  // Keep an empty list of gateways: it differs from an absent one.
+  // Keep an empty list of gateways, which differs from an absent list.
   const gateways = defaultRoute?.map(String);
   return [
     ["ifnameRequest", unlessEmpty(ifName)],
@@ -146,7 +145,7 @@ function unlessEmpty(text: string | undefined): string | undefined {
   return text ? formatJson(text) : undefined;
 }
 
-/** The configuration's keys that Go's type has. */
+/** The keys of the configuration in Go's type. */
 const viewSchema = once(() => {
   const text = optional(z.string());
   return z.looseObject({
@@ -160,14 +159,14 @@ const viewSchema = once(() => {
   });
 });
 
-/** Leaves out values of a wrong type: `Bytes` has them, and the plugin refuses them. */
+/** Omits values of a wrong type: `Bytes` contains them, and the plugin refuses them. */
 function decodeView(
   document: JsonObject,
 ): z.infer<ReturnType<typeof viewSchema>> {
   return decodeLeniently(viewSchema(), document, "configuration", () => {});
 }
 
-/** Formats the keys of a plugin's configuration that Go's type has. */
+/** Formats the keys of a plugin's configuration in Go's type. */
 function formatView(document: JsonObject): string {
   const { capabilities = {}, ipam, dns = {}, ...view } = decodeView(document);
   const { nameservers, domain, search, options } = dns;
@@ -177,7 +176,7 @@ function formatView(document: JsonObject): string {
     capabilities: unlessNothing(Object.fromEntries(wanted)),
     cniVersion: view.cniVersion || undefined,
     dns: unlessNothing({ nameservers, domain, search, options }),
-    // Go never leaves out structs.
+    // Go never omits structs.
     ipam: unlessNothing({ type: ipam?.type }) ?? {},
     name: view.name || undefined,
     prevResult: unlessNothing((view.prevResult ?? {}) as JsonObject),
@@ -185,7 +184,7 @@ function formatView(document: JsonObject): string {
   }));
 }
 
-/** Leaves out empty values; returns undefined if nothing is left. */
+/** Omits empty values; returns undefined if none are left. */
 function unlessNothing(
   object: { readonly [key: string]: JsonValue | undefined },
 ): JsonObject | undefined {
@@ -213,7 +212,7 @@ const entrySchema = once(() => {
     [ROUTES]: optional(z.array(routeSchema())),
     IsFilterV4Gateway: flag,
     IsFilterV6Gateway: flag,
-    // Until 3.9 both families had the same key.
+    // Up to 3.9, both families had the same key.
     IsFilterGateway: flag,
     deviceID: text,
     resourceName: text,
@@ -222,7 +221,10 @@ const entrySchema = once(() => {
   });
 });
 
-/** Go's `NetworkConfigList`. The plugins are complete, unlike those in its bytes. */
+/**
+ * Go's `NetworkConfigList`. Its plugins are complete, unlike the plugins in its
+ * bytes.
+ */
 const wholeListSchema = once(() =>
   z.looseObject({
     Bytes: z.string(),
@@ -232,7 +234,7 @@ const wholeListSchema = once(() =>
   })
 );
 
-/** Joins the parts of a whole list; undefined if they are missing or damaged. */
+/** Merges the parts of a whole list; undefined if they are missing or damaged. */
 function joinList(list: unknown): Uint8Array | undefined {
   const what = "CNINetworkConfigList";
   const parse = (base64: string): JsonObject =>
@@ -244,7 +246,7 @@ function joinList(list: unknown): Uint8Array | undefined {
   });
 }
 
-/** A decoded network of a file, or the error. */
+/** A decoded network in a file, or the error. */
 export type ScratchEntry = Delegate | CniError;
 
 /**
@@ -288,7 +290,7 @@ function decodeEntry(value: unknown, what: string): ScratchEntry {
     });
     return {
       ...delegate,
-      // Without a resource, this is the device that the annotation requests.
+      // Without a resource, this is the requested device.
       ...resourceName && deviceId && { resourceName, deviceId },
       isFilterV4Gateway: IsFilterV4Gateway ?? false,
       isFilterV6Gateway: IsFilterV6Gateway ?? false,
@@ -313,7 +315,7 @@ function decodeRequest(
   });
 }
 
-/** Ignores gateways that Go writes as "": routes need no undoing. */
+/** Ignores gateways that Go writes as "", because routes need not be undone. */
 function parseGateway(text: string): Ip[] {
   return unlessNoAddress(() => [Ip.parse(text)]) ?? [];
 }

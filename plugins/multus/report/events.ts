@@ -33,8 +33,8 @@ export interface EventCall {
 const EVENTS_MS = 500;
 
 /**
- * Posts an event for each attachment, and for each address that it did not get; lost
- * events are not failures.
+ * Posts an event for each attachment, and for each address that an attachment did not
+ * get. Lost events are not failures.
  */
 export async function postAttachmentEvents(
   { log }: Pick<EventCall, "log">,
@@ -63,7 +63,7 @@ export type EventSubject = Pick<
  * Builds the event for a new interface of a pod.
  *
  * @param ips The interface's addresses, as in a result
- * @param network The network as {@linkcode Delegate.name}; "" for none
+ * @param network The network, see {@linkcode Delegate.name}; "" for none
  */
 export function addedInterface(
   pod: EventSubject,
@@ -80,7 +80,7 @@ export function addedInterface(
   });
 }
 
-/** Builds the event for a network, or an address of one, that a pod does not get. */
+/** Builds the event for a network, or an address in it, that a pod does not get. */
 export function networkFailed(pod: EventSubject, event: NetworkEvent): Event {
   return describeEvent(pod, { type: "Warning", ...event });
 }
@@ -93,7 +93,7 @@ function describeEvent(
   what: Required<Pick<Event, "type" | "reason" | "message">>,
 ): Event {
   const now = new Date();
-  // Go's time of the API: RFC 3339 in whole seconds.
+  // The time format of Go's API types: RFC 3339 in whole seconds.
   const timestamp = formatTime(now);
   const { resourceVersion } = object?.metadata ?? {};
   return {
@@ -123,8 +123,8 @@ const NAME_MAX = 253;
 const NANOSECONDS_IN_MILLISECOND = 1_000_000;
 
 /**
- * Names an event after its pod and time. The clock has milliseconds; random
- * digits below distinguish events of the same millisecond.
+ * Names an event after its pod and time. The clock has a resolution of milliseconds;
+ * random lower digits distinguish events in the same millisecond.
  */
 function nameEvent(podName: string, time: Date): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
@@ -137,23 +137,23 @@ function nameEvent(podName: string, time: Date): string {
 }
 
 /**
- * How long ADD waits for the event about a network, in milliseconds. It
- * has failed, and the event is what the pod's user sees of it.
+ * How long ADD waits for the event about a network, in milliseconds. ADD has failed,
+ * and the event is what the pod's user sees.
  */
 const EVENT_MS = 2000;
 
-/** Posts the event of an error about a network, if it has one. */
+/** Posts the event of an error about a network, if there is an event. */
 export async function postEventOf(
   { cluster, log }: EventCall,
   pod: PodInfo,
   error: unknown,
 ): Promise<void> {
   if (!(error instanceof NetworkError)) return;
-  // If the API cannot be asked for the network, it cannot take an event either.
+  // If requests for the network fail, the event cannot be posted either.
   const { code, event: { reason } } = error;
   if (code === ErrorCode.TryAgainLater && reason === "NoNetworkFound") return;
   const events = [networkFailed(pod, error.event)];
-  // A client that cannot be opened is no reason to hide the error.
+  // An unavailable client must not hide the error.
   const createEvent: KubeClient["createEvent"] = async (...event) =>
     await (await cluster.client()).createEvent(...event);
   await postEvents({ createEvent }, events, { withinMs: EVENT_MS, log });
@@ -161,15 +161,15 @@ export async function postEventOf(
 
 /** How events are posted. */
 export interface PostOptions {
-  /** How long to wait for all of them, in milliseconds. */
+  /** How long to wait for all events, in milliseconds. */
   readonly withinMs: number;
-  /** Receives the events that the API refuses, or does not accept in time. */
+  /** Receives the events that the API server refuses, or does not accept in time. */
   readonly log: Pick<Log, "info">;
 }
 
 /**
- * Posts events one after the other, and waits until the time limit. Lost events are not failures: the
- * pod has its networks anyway.
+ * Posts events one at a time, and waits until the time limit. Lost events are not
+ * failures, because the pod has its networks anyway.
  */
 export async function postEvents(
   client: Pick<KubeClient, "createEvent">,

@@ -1,10 +1,10 @@
 /**
  * The `k8s.v1.cni.cncf.io/network-status` annotation of a pod.
  *
- * `default` marks the interface of the cluster's own network, which other
- * programs treat as the pod's first. It does not contain the default route:
- * `gateway` does, and includes requested default routes if the status is built
- * from the edited result.
+ * `default` marks the interface on the cluster's own network, which other programs
+ * treat as the pod's first interface. It does not refer to the default route, which
+ * `gateway` contains, including requested default routes if the status is built from
+ * the edited result.
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
  * 5; network-attachment-definition-client pkg/utils/net-attach-def.go
@@ -27,16 +27,16 @@ import { escapeAsGo } from "../../../base/json/json_bytes.ts";
 /** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
 export const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
-/** One interface, with the keys in the order of the output. */
+/** An interface, with the keys in the order of the output. */
 export interface NetworkStatus {
-  /** The network, as {@linkcode Delegate.name}. */
+  /** The network, see {@linkcode Delegate.name}. */
   readonly name: string;
   /** The interface in the sandbox. */
   readonly interface?: string;
   /** Addresses, without their prefix lengths. */
   readonly ips?: readonly string[];
   readonly mac?: string;
-  /** In bytes. */
+  /** The MTU in bytes. */
   readonly mtu?: number;
   /** Whether this is the pod's interface on the cluster's own network. */
   readonly default?: true;
@@ -60,9 +60,9 @@ export interface NetworkStatusSource {
 }
 
 /**
- * Builds the status of one attachment: an entry for each interface in the
- * sandbox. A result with a single interface has one entry, wherever that
- * interface is; a result without interfaces, as before 0.3.0, has none.
+ * Builds the status of an attachment: an entry for each interface in the sandbox. A
+ * result with a single interface has one entry, wherever that interface is; a result
+ * without interfaces, as before 0.3.0, has no entry.
  */
 export function buildNetworkStatus(
   { delegate, isMaster, result, deviceInfo }: NetworkStatusSource,
@@ -84,9 +84,9 @@ export function buildNetworkStatus(
   );
 }
 
-/** The subject of one entry. */
+/** The subject of an entry. */
 interface StatusPart {
-  /** Undefined if the result names none in the sandbox. */
+  /** The interface; undefined if the result contains none in the sandbox. */
   readonly link: Interface | undefined;
   readonly ips: readonly IpConfig[];
 }
@@ -109,9 +109,9 @@ function listParts(
 }
 
 /**
- * Finds the pod's first interface on the cluster's own network: the one whose
- * address comes with a router, which can be outside the sandbox; otherwise the
- * first.
+ * Finds the pod's first interface on the cluster's own network: the interface whose
+ * address comes with a router, even outside the sandbox; otherwise the first
+ * interface.
  */
 function findMainInterface(
   { interfaces, ips }: Result,

@@ -1,5 +1,5 @@
 /**
- * Reports a pod's networks to the API: the status annotation, then events.
+ * Reports a pod's networks to the API server: the status annotation, then events.
  *
  * Source: multus-cni pkg/multus/multus.go `DelegateAdd`.
  *
@@ -27,24 +27,24 @@ export interface ReportingCall {
 }
 
 /**
- * How long ADD waits for a status that is not required, and to take one back, in
- * milliseconds.
+ * How long ADD waits for an optional status, and for its removal, in milliseconds.
  */
 const OPTIONAL_STATUS_MS = 15_000, REMOVE_STATUS_MS = 5000;
 
 /**
- * Writes the status annotation of a pod, then posts an event for each attachment
- * on the same connection: another TLS handshake would take longer than a request.
+ * Writes the status annotation of a pod, then posts an event for each attachment over
+ * the same connection, because a second TLS handshake would take longer than a
+ * request.
  *
  * A deleted pod and lost events are not failures. If the runtime passed the
  * annotations and they select no networks, an unwritten status is not a failure
- * either: such pods start even if the API is down.
+ * either, so that such pods start even if the API server is down.
  *
- * A failure is followed by the undoing of ADD. The API may have carried out a
- * request that it did not answer in time, so the status is removed then.
+ * After a failure, ADD is undone. The API server might have carried out a request to
+ * which it did not respond in time, so the status is then removed.
  *
- * @throws {CniError} 11 or 7 if the status cannot be written, 4 if the API has
- *   another pod of that name
+ * @throws {CniError} 11 or 7 if the status cannot be written, 4 if the API server has
+ * a different pod with the same name
  */
 export async function publish(
   session: ReportingCall,
@@ -67,7 +67,7 @@ export async function publish(
   }
 }
 
-/** The status of a pod, as it is written. */
+/** The status of a pod and its destination. */
 interface WrittenStatus {
   readonly pod: PodKey;
   readonly text: string;
@@ -82,7 +82,7 @@ function describeStatus(
     buildNetworkStatus({ ...one, isMaster: index === 0 })
   );
   if (status.length === 0) return undefined;
-  // The runtime does not know the API's UID of a static pod.
+  // The runtime's UID of a static pod differs from the API server's.
   const isUidKnown = uid !== "" && (!isStatic || object !== undefined);
   const pod = { namespace, name, uid: isUidKnown ? uid : undefined };
   return { pod, text: formatNetworkStatus(status) };

@@ -1,6 +1,6 @@
 /**
- * Brings the status annotation of a pod up to date after its networks have changed
- * addresses.
+ * Updates the status annotation of a pod after the addresses of its networks have
+ * changed.
  *
  * @module
  */
@@ -14,22 +14,22 @@ import {
 } from "../../../base/json/json.ts";
 import { formatNetworkStatus, type NetworkStatus } from "./network_status.ts";
 
-/** What an interface has now of what its network gives. */
+/** The current addresses and routers of an interface. */
 export interface CurrentAddresses {
   readonly ifName: string;
-  /** Its hardware address; undefined if it has none. */
+  /** The hardware address; undefined if it has none. */
   readonly mac: string | undefined;
   readonly ips: readonly string[];
-  /** The routers of its IPv6 default routes; undefined if the status has others. */
+  /** The routers of its IPv6 default routes; undefined to keep those in the status. */
   readonly routers?: readonly string[] | undefined;
 }
 
-/** An entry of the status, which another program may have written. */
+/** An entry of the status, which a different program might have written. */
 type Entry = JsonObject;
 
 /**
- * Lists the names of networks that a status has besides the cluster's own; none if
- * it is malformed.
+ * Lists the names of the networks in a status, except the cluster's own network; none
+ * if the status is malformed.
  */
 export function listOtherNames(text: string): string[] {
   return readEntries(text).filter(isOther).map(({ name }) => name)
@@ -49,10 +49,10 @@ function isOther({ default: isDefault }: Entry): boolean {
 }
 
 /**
- * Replaces addresses and IPv6 gateways of a status. An entry with another hardware
- * address is that of an earlier sandbox, and stays as it is.
+ * Replaces addresses and IPv6 gateways in a status. An entry with a different
+ * hardware address describes an earlier sandbox, and is not changed.
  *
- * @returns Undefined if nothing differs
+ * @returns Undefined if nothing changes
  */
 export function updateNetworkStatus(
   text: string,
@@ -87,8 +87,8 @@ function updateEntry(
 }
 
 /**
- * Copies an entry with a list; without the key if the list is empty. A new key
- * comes after another one.
+ * Copies an entry with a list, or without the key if the list is empty. A new key is
+ * inserted after a given key.
  *
  * @returns The same entry if its list has the same members
  */

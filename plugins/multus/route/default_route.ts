@@ -9,7 +9,7 @@
  * change.
  *
  * A default route through the requested gateway is kept, with its metric and all
- * other attributes. A new one has no metric, so that it takes precedence.
+ * other attributes. A new route has no metric, so that it takes precedence.
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
  * 4.1.2.1.9; multus-cni pkg/types/conf.go `CheckGatewayConfig`, where a gateway
@@ -42,7 +42,7 @@ export interface DefaultRouteOptions {
   readonly delegates: readonly Delegate[];
   /** The result of ADD, in its own version. */
   readonly document: JsonObject;
-  /** The same, decoded. */
+  /** The decoded result. */
   readonly result: Pick<Result, "ips">;
 }
 
@@ -52,9 +52,9 @@ export interface DefaultRouteOptions {
  *
  * @returns The result of ADD with the new default routes; the same object if the
  *   pod requests none
- * @throws {CniError} 1 if the result's version is unknown, 7 if the interface
- *   cannot reach the gateway or another default route takes precedence, 8 if the
- *   namespace cannot be opened
+ * @throws {CniError} 1 if the result's version is unknown, 7 if the interface cannot
+ * reach the gateway or a different default route takes precedence, 8 if the namespace
+ * cannot be opened
  * @throws {Error} Names the request that the kernel refuses
  */
 export function applyDefaultRoute(
@@ -62,14 +62,16 @@ export function applyDefaultRoute(
 ): JsonObject {
   const requests = listRequests(delegate, delegates);
   if (requests.length === 0) return document;
-  // Before the kernel's routes: it may fail.
+  // This precedes changes of the kernel's routes, because it can fail.
   const edited = editResult(document, requests);
   using sandbox = openSandbox(args);
   setDefaultRoutes(sandbox, ifName, requests, gatewaysOf(result));
   return edited;
 }
 
-/** Lists what is requested for each family that any network of the pod requests. */
+/**
+ * Lists the requests for each family for which any network of the pod has a request.
+ */
 function listRequests(
   delegate: Delegate,
   delegates: readonly Delegate[],

@@ -1,5 +1,5 @@
 /**
- * Sets the default gateways of one interface in the kernel.
+ * Sets the default gateways of an interface in the kernel.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
   UNSET_METRIC,
 } from "./steps.ts";
 
-/** The default routes to set for one family. */
+/** The default routes to set for a family. */
 export interface DefaultRouteRequest {
   /** IPv4 or IPv6. */
   readonly family: IpFamily;
@@ -31,14 +31,14 @@ export interface DefaultRouteRequest {
 }
 
 /**
- * Sets the default routes of an interface in table main: deletes conflicting
- * routes, and adds missing ones. A failure restores the routes.
+ * Sets the default routes of an interface in table main: deletes conflicting routes,
+ * and adds missing routes. A failure restores the routes.
  *
  * @param sandbox Borrowed, not closed
- * @param requests One for each family to change
+ * @param requests A request for each family to change
  * @param gateways The gateways of the network's own addresses
- * @throws {CniError} 7 If the interface is missing or cannot reach the gateway,
- *   or another interface's default route takes precedence
+ * @throws {CniError} 7 If the interface is missing or cannot reach the gateway, or
+ * the default route of a different interface takes precedence
  * @throws {Error} Names the request that the kernel refuses, and the routes that
  *   could not be restored
  */
@@ -62,7 +62,7 @@ export function setDefaultRoutes(
   );
 }
 
-/** Some plugins create no interface, so that there is nothing to delete. */
+/** Some plugins create no interface, so there is nothing to delete. */
 function requireNoGateway(
   ifName: string,
   requests: readonly DefaultRouteRequest[],
@@ -78,7 +78,10 @@ interface RouteState extends RoutedInterface {
   readonly entries: readonly RouteEntry[];
 }
 
-/** @throws {CniError} 7 If another route would take precedence over the gateway's */
+/**
+ * @throws {CniError} 7 If a different route would take precedence over the gateway's
+ * route
+ */
 function planFamily(
   state: RouteState,
   { family, gateway }: DefaultRouteRequest,
@@ -111,7 +114,7 @@ function isVia(
     gateway !== undefined && hop.gateway?.equals(gateway) === true;
 }
 
-/** @throws {CniError} 7 If packets would leave through another interface */
+/** @throws {CniError} 7 If packets would leave through a different interface */
 function requireFirst(
   { sandbox, link, entries }: RouteState,
   gateway: Ip,
@@ -143,7 +146,7 @@ function nameOtherLink(
 /**
  * Builds the error for a gateway that cannot be set.
  *
- * @param why Such as `there is no such interface`
+ * @param why The reason, such as `there is no such interface`
  */
 function refused(
   gateway: string | Ip,
@@ -156,7 +159,7 @@ function refused(
   );
 }
 
-/** Describes a default route in words. */
+/** Describes a default route as text. */
 function describe({ nextHops }: RouteEntry): string {
   const gateways = nextHops.flatMap(({ gateway }) => gateway ?? []);
   return gateways.length === 0
@@ -165,8 +168,8 @@ function describe({ nextHops }: RouteEntry): string {
 }
 
 /**
- * Deletes the nexthops of a default route that use a link. The kernel deletes an
- * IPv4 route with all its nexthops, so the others are added again.
+ * Deletes the nexthops of a default route that use a link. The kernel deletes an IPv4
+ * route with all its nexthops, so the remaining nexthops are added again.
  */
 function deleting(
   sandbox: Rtnl,
@@ -198,8 +201,8 @@ function deleting(
 }
 
 /**
- * Adds a default route over a link, without a metric. The step throws CniError 7
- * if the gateway is unreachable.
+ * Adds a default route over a link, without a metric. The step throws CniError 7 if
+ * the gateway is unreachable.
  */
 function addingDefault(target: RoutedInterface, gateway: Ip): PlannedStep {
   const destination = Cidr.of(Ip.fromValue(gateway.family, 0n), 0);
@@ -214,8 +217,8 @@ function addingDefault(target: RoutedInterface, gateway: Ip): PlannedStep {
 }
 
 /**
- * Stops the kernel from learning default routes from router advertisements: the
- * next one would restore the deleted route.
+ * Stops the kernel from learning default routes from router advertisements, because
+ * the next advertisement would restore the deleted route.
  */
 function ignoringRouters({ netns }: Rtnl, { name }: Link): PlannedStep {
   const key = `net/ipv6/conf/${name}/accept_ra_defrtr`;
@@ -224,8 +227,8 @@ function ignoringRouters({ netns }: Rtnl, { name }: Link): PlannedStep {
     try {
       inNetns(netns, work);
     } catch {
-      // IPv6 is missing, or /proc/sys is read-only. A deleted route might be
-      // restored then, which is better than no network.
+      // IPv6 is missing, or /proc/sys is read-only. A deleted route might then be
+      // restored, which is better than no network.
     }
   };
   return {

@@ -1,9 +1,9 @@
 /**
  * Routes that pods request over a network, in addition to its plugins' routes.
  *
- * A route must not replace a route of another network of the pod: neither a
- * route to the same destination with the same metric, nor a part of a subnet
- * that another interface is on, such as the gateway of the cluster's network.
+ * A route must not replace a route of another network of the pod: neither a route to
+ * the same destination with the same metric, nor a part of a subnet on another
+ * interface, such as the gateway of the cluster's network.
  *
  * @module
  */
@@ -45,7 +45,7 @@ export interface PodRoutesOptions {
 }
 
 /**
- * Adds the requested routes of an attachment. A failure removes those that were
+ * Adds the requested routes of an attachment. A failure removes the routes that were
  * added.
  *
  * @param document The result of ADD, in its own version
@@ -60,7 +60,7 @@ export function applyPodRoutes(
 ): JsonObject {
   const { ips } = result;
   const wanted = routes.map((route) => kernelRouteOf(route, ips));
-  // Before the kernel's routes: it may fail.
+  // This precedes changes of the kernel's routes, because it can fail.
   const edited = addRoutes(
     document,
     routes.map((route, index) => ({
@@ -98,9 +98,9 @@ function findLink(
 
 /** The current state. */
 interface RouteState extends RoutedInterface {
-  /** The families of its addresses. */
+  /** The families of the interface's addresses. */
   readonly families: readonly IpFamily[];
-  /** Its routes, of all tables. */
+  /** The interface's routes, in all tables. */
   readonly own: readonly KernelRoute[];
   /** All routes of the sandbox. */
   readonly entries: readonly RouteEntry[];
@@ -162,8 +162,8 @@ function metricOf({ destination, priority }: KernelRoute): number {
 }
 
 /**
- * Finds a route that the kernel would not have next to the new one, or a subnet
- * of another interface that the new one would take a part of.
+ * Finds a route that the kernel does not permit next to the new route, or a subnet of
+ * another interface that the new route overlaps.
  */
 function findConflict(
   { link, entries }: RouteState,
@@ -205,9 +205,9 @@ function refused(route: string, ifName: string, why: string): CniError {
 }
 
 /**
- * Checks that the requested routes of an attachment are there.
+ * Checks that the requested routes of an attachment exist.
  *
- * @throws {CniError} 999 if not, 8 if the namespace cannot be opened
+ * @throws {CniError} 999 if a route is missing, 8 if the namespace cannot be opened
  */
 export function checkPodRoutes(
   { args, ifName, routes, result: { ips } }: PodRoutesOptions,

@@ -1,6 +1,6 @@
 /**
- * Edits the routes of results, of any version of the specification. What is not
- * edited stays as the plugin wrote it, unknown keys included.
+ * Edits the routes in results of any CNI version. All other parts stay as the plugin
+ * wrote them, including unknown keys.
  *
  * @module
  */
@@ -24,8 +24,8 @@ import { Ip, type IpFamily, unlessNoAddress } from "../../../net/ip.ts";
  * tables other than main are kept.
  *
  * @param document A result of any version
- * @param kept Gateways to keep the routes of, with all their keys; a route that
- *   took its gateway from the addresses gets an explicit one
+ * @param kept Gateways whose routes are kept, with all their keys; a route without an
+ * explicit gateway gets it
  * @throws {CniError} 1 If the result's version is unknown
  */
 export function dropDefaultRoutes(
@@ -54,8 +54,8 @@ function nameGateway(route: JsonValue, gateway: Ip): JsonValue {
 }
 
 /**
- * Copies a result and appends missing default routes through gateways. Before
- * 0.3.0 a family without an address cannot have routes.
+ * Copies a result and appends missing default routes through gateways. Before 0.3.0,
+ * a family without an address cannot have routes.
  *
  * @param document A result of any version
  * @throws {CniError} 1 If the result's version is unknown
@@ -81,8 +81,8 @@ function toDefaultRoute(gateway: Ip): JsonObject {
 }
 
 /**
- * Copies a result and appends routes that it does not have. Before 0.3.0 they
- * have `dst` and `gw` only, and a family without an address cannot have routes.
+ * Copies a result and appends routes that it lacks. Before 0.3.0, they have only
+ * `dst` and `gw`, and a family without an address cannot have routes.
  *
  * @param document A result of any version
  * @throws {CniError} 1 If the result's version is unknown
@@ -124,7 +124,7 @@ function isListed(
 interface RouteDefaults {
   /** The family of all routes; undefined if each route has its own. */
   readonly family?: IpFamily;
-  /** The gateways of the addresses, for routes without one. */
+  /** The gateways of the addresses, for routes without a gateway. */
   readonly routers: readonly Ip[];
 }
 
@@ -168,7 +168,7 @@ function editList(
 }
 
 /**
- * Reports whether a result has the old shape, with one address per family.
+ * Reports whether a result has the old format, with an address per family.
  *
  * @throws {CniError} 1 If the version is unknown, with the Go version's text
  */
@@ -196,7 +196,7 @@ function isFrom100(version: string): boolean {
 
 /** A default route in table main. */
 interface DefaultRoute {
-  /** Undefined if the route has neither destination nor gateway. */
+  /** The family; undefined if the route has neither destination nor gateway. */
   readonly family: IpFamily | undefined;
   readonly gateway: Ip | undefined;
 }
@@ -242,7 +242,7 @@ function isSame(ip: Ip, other: Ip | undefined): boolean {
   return other !== undefined && ip.equals(other);
 }
 
-/** Reads a key case-insensitively, the last one of several. */
+/** Reads a key case-insensitively; the last of several keys counts. */
 function readKey(
   object: JsonObject,
   name: string,

@@ -16,16 +16,16 @@ import type { Delegate } from "../model/delegate.ts";
 /** The parts of a call that routing needs. */
 export interface RoutingCall {
   readonly call: { readonly args: CmdArgs };
-  /** Has the results of completed attachments. */
+  /** Contains the results of completed attachments. */
   readonly cache: Pick<AttachmentCache, "readResult" | "replaceResult">;
 }
 
 /**
  * Sets requested routes in the sandbox, the result, and libcni's cache: default
- * routes, which concern all networks of the pod, and those over this network.
+ * routes, which concern all networks of the pod, and routes over this network.
  *
  * @param delegates All networks of the pod
- * @throws {CniError} 7 if a route is not possible. DEL removes what was created
+ * @throws {CniError} 7 if a route is not possible. DEL removes the created objects
  */
 export async function setRoutes(
   session: RoutingCall,
@@ -72,9 +72,9 @@ async function replaceResult(
 }
 
 /**
- * Checks that the routes that the pod requests over a network are there.
+ * Checks that the routes that the pod requests over a network exist.
  *
- * @throws {CniError} 999 if not
+ * @throws {CniError} 999 if a route is missing
  */
 export async function checkAttachmentRoutes(
   { call: { args }, cache }: RoutingCall,

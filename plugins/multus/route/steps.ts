@@ -1,5 +1,5 @@
 /**
- * Steps that change the routes of one interface.
+ * Steps that change the routes of an interface.
  *
  * @module
  */
@@ -17,13 +17,16 @@ import {
   undoAll,
 } from "../../parts/sandbox/planned_steps.ts";
 
-/** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
+/**
+ * Metric of a route that is added without a metric. Source: include/net/ip6_fib.h
+ * `IP6_RT_PRIO_USER`.
+ */
 export const UNSET_METRIC: Readonly<Record<IpFamily, number>> = {
   4: 0,
   6: 1024,
 };
 
-/** Builds the error for a route that the annotation should not have. */
+/** Builds the error for a route that the annotation must not contain. */
 export type Refuse = (why: string) => CniError;
 
 /** The interface that gets a route. */
@@ -40,8 +43,8 @@ export function gatewaysOf({ ips }: Pick<Result, "ips">): Ip[] {
 }
 
 /**
- * Adds a route over a link. The step throws what `refuse` returns if the gateway
- * is unreachable.
+ * Adds a route over a link. The step throws the error of `refuse` if the gateway is
+ * unreachable.
  */
 export function addRouteStep(
   target: RoutedInterface,
@@ -68,10 +71,10 @@ export function addRouteStep(
 }
 
 /**
- * Checks by the addresses that the gateway is on the link, if no route in table
- * main does: it is the network's own, or in one of the subnets (sbr has moved the
- * route), or there is no subnet, as with a /32. Anything else is a mistake in the
- * annotation.
+ * Checks with the addresses that the gateway is on the link, unless a route in table
+ * main shows it: the gateway is the network's own, or in one of the subnets (sbr has
+ * moved the route), or there is no subnet, as with a /32. Any other gateway is a
+ * mistake in the annotation.
  */
 function requireOnLink(
   { sandbox, link: { index }, gateways }: RoutedInterface,
@@ -98,10 +101,10 @@ function requireOnLink(
 }
 
 /**
- * Runs steps. If one fails, undoes it and the earlier ones, last first: a failed
- * step may have taken effect.
+ * Runs steps. If a step fails, undoes it and the earlier steps, last first, because a
+ * failed step might have taken effect.
  *
- * @param texts What follows each action in errors, and what all of them do
+ * @param texts The text after each action in errors, and the text for all actions
  * @throws The step's error with its name, and the errors of undoing
  */
 export function runAll(

@@ -11,9 +11,9 @@ import type {
   ResourceSlice,
 } from "../../../kube/types.ts";
 
-/** The driver of devices for which no other is named. */
+/** The default driver of devices. */
 export const DRIVER = "sriovnetwork.k8snetworkplumbingwg.io";
-/** The pool of devices for which no other is named. */
+/** The default pool of devices. */
 export const POOL = "node1";
 
 /** An object to put into an API server. */
@@ -45,7 +45,7 @@ export function claimOf(
   return { metadata: { name, namespace }, ...status && { status } };
 }
 
-/** Builds a slice; devices without attributes for CNI have others. */
+/** Builds a slice. Devices without attributes for CNI have other attributes. */
 export function sliceOf(
   name: string,
   devices: Readonly<Record<string, CniAttributes>>,

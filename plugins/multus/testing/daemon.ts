@@ -30,7 +30,10 @@ export class MultusDaemon implements AsyncDisposable {
     this.#reading = this.#read();
   }
 
-  /** Starts one for the pods of `node1`, and waits until it has the cluster in memory. */
+  /**
+   * Starts a daemon for the pods of `node1`, and waits until the cluster's objects
+   * are in memory.
+   */
   static async start(
     host: DaemonNode,
     kubeconfig: string = host.kubeconfig,
@@ -41,7 +44,7 @@ export class MultusDaemon implements AsyncDisposable {
     return daemon;
   }
 
-  /** Starts one. */
+  /** Starts a daemon. */
   static spawn(
     host: DaemonNode,
     kubeconfig: string = host.kubeconfig,
@@ -75,7 +78,7 @@ export class MultusDaemon implements AsyncDisposable {
   /** Returns a metric with these labels; undefined if it does not respond. */
   async metric(name: string, labels = ""): Promise<number | undefined> {
     const path = `${this.socketDir}/multus.sock`;
-    // fetch() may try for 5 s to connect to what is not there yet.
+    // fetch() might try for 5 s to connect to a missing socket.
     if (!exists(path)) return undefined;
     const proxy = { transport: "unix", path } as const;
     using client = Deno.createHttpClient({ proxy });
@@ -89,7 +92,7 @@ export class MultusDaemon implements AsyncDisposable {
     }
   }
 
-  /** Reports whether it learns of changes. */
+  /** Reports whether all its watches are current. */
   async isWatching(): Promise<boolean> {
     const kinds = ["pods", "network attachment definitions"];
     const values = await Promise.all(
@@ -110,7 +113,7 @@ export class MultusDaemon implements AsyncDisposable {
     this.#child.kill(signal);
   }
 
-  /** Kills it, and waits until it is gone. */
+  /** Kills it, and waits until it has exited. */
   async kill(): Promise<void> {
     this.signal("SIGKILL");
     await this.#child.status;
@@ -127,12 +130,12 @@ export class MultusDaemon implements AsyncDisposable {
     return { code, tookMs };
   }
 
-  /** Kills it if it still runs. */
+  /** Kills it if it is still running. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       this.signal("SIGKILL");
     } catch {
-      // It has ended.
+      // It has exited.
     }
     await this.#child.status;
     await this.#reading;

@@ -1,5 +1,5 @@
 /**
- * Networks of pods that ask for default routes.
+ * Networks of pods that request default routes.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { Ip } from "../../../net/ip.ts";
 import { ipJson } from "../../../testing/ip_json.ts";
 import type { Delegate } from "../model/delegate.ts";
 
-/** Gateways that a network is asked to have; undefined if nothing is asked. */
+/** The requested gateways of a network; undefined if none are requested. */
 export type Gateways = readonly string[] | undefined;
 
 /** Builds networks `net0`, `net1`, ... from their options. */
@@ -30,7 +30,7 @@ export function delegatesWith(...requests: readonly Gateways[]): Delegate[] {
   });
 }
 
-/** What `ip -j` says of a route or of a way of one. */
+/** A route, or a nexthop of a route, in the output of `ip -j`. */
 interface IpRoute {
   readonly type?: string;
   readonly dst?: string;
@@ -44,9 +44,9 @@ interface IpRoute {
 }
 
 /**
- * Lists the routes of a namespace with a prefix shorter than 8, IPv4 first,
- * in the words of `ip route`: `via 10.0.0.1 dev eth0 metric 100`. Those of other
- * tables than main come last.
+ * Lists the routes of a namespace with a prefix shorter than 8, IPv4 first, in the
+ * format of `ip route`: `via 10.0.0.1 dev eth0 metric 100`. Routes in tables other
+ * than main come last.
  */
 export function defaultRoutes(netns: NetNs): string[] {
   const routes: IpRoute[] = ["-4", "-6"].flatMap((family) =>

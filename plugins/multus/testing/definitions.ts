@@ -29,18 +29,18 @@ export function networksQuery(
   };
 }
 
-/** What a definition is made of: its configuration as text, or what becomes JSON. */
+/** The configuration of a definition: text, or an object to encode as JSON. */
 export type DefinitionConfig = string | object;
 
-/** Responds like an API server with nothing but definitions. */
+/** Responds like an API server that contains only definitions. */
 export class DefinitionStore {
   readonly #definitions = new Map<string, NetworkAttachmentDefinition>();
   readonly #failures = new Map<string, KubeError>();
-  /** Which definitions were asked for, as `namespace/name`, in order. */
+  /** The requested definitions, as `namespace/name`, in order. */
   readonly requests: string[] = [];
-  /** How many requests there were at the same time, at most. */
+  /** The largest number of concurrent requests. */
   peak = 0;
-  /** How many requests were given up. */
+  /** How many requests were aborted. */
   aborted = 0;
   #running = 0;
   #gate: Promise<void> = Promise.resolve();
@@ -66,12 +66,12 @@ export class DefinitionStore {
     });
   }
 
-  /** Has the server fail instead of answering with a definition. */
+  /** Makes the server fail instead of returning a definition. */
   fail(key: string, error: KubeError): void {
     this.#failures.set(key, error);
   }
 
-  /** Has all requests wait. @returns What ends the waiting */
+  /** Makes all requests wait. @returns A function that ends the wait */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#gate = promise;

@@ -1,5 +1,5 @@
 /**
- * A node with multus whose runtime has a cache, and whose node daemon follows the
+ * A node with multus whose runtime has a cache, and whose node daemon watches the
  * pods.
  *
  * @module
@@ -42,9 +42,10 @@ export class FollowedNode implements AsyncDisposable {
   }
 
   /**
-   * Adds a pod, as the runtime caches it.
+   * Adds a pod to the runtime's cache.
    *
-   * @param config That of the runtime's network; one without multus by default
+   * @param config The configuration of the runtime's network; without multus by
+   * default
    */
   addPod(
     name: string,
@@ -64,7 +65,7 @@ export class FollowedNode implements AsyncDisposable {
     return pod;
   }
 
-  /** Has the kubelet report a pod, perhaps with other annotations. */
+  /** Makes the kubelet report a pod, optionally with different annotations. */
   report(
     { name, annotations }: HostPod,
     podStatus: JsonObject,
@@ -94,7 +95,7 @@ export class FollowedNode implements AsyncDisposable {
     return this.host.status(pod)[0].ips[0];
   }
 
-  /** Runs the tool where it finds this daemon. */
+  /** Runs the tool with the socket of this daemon. */
   async cni(...args: string[]): Promise<string> {
     const { hosts } = this.host;
     const script = "mount -t tmpfs none /run && mkdir /run/cni && " +
@@ -108,7 +109,7 @@ export class FollowedNode implements AsyncDisposable {
     return stdout + stderr;
   }
 
-  /** Lists the warnings at pods. */
+  /** Lists the warning events of pods. */
   get warnings(): string[] {
     return this.host.api.events.flatMap((event) => {
       const { reason, message, involvedObject } = event as JsonObject;
@@ -117,7 +118,7 @@ export class FollowedNode implements AsyncDisposable {
     }).sort();
   }
 
-  /** Ends the daemon, and removes the node. */
+  /** Stops the daemon, and removes the node. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.daemon[Symbol.asyncDispose]();
     await this.host[Symbol.asyncDispose]();

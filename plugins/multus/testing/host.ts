@@ -1,6 +1,6 @@
 /**
- * A node with executables: multus, and the plugins that it delegates to; and an
- * API server that pods of the node are known to.
+ * A node with executables, which are multus and its delegates, and an API server that
+ * contains the pods of the node.
  *
  * ```ts ignore
  * await using host = await MultusHost.start();
@@ -40,23 +40,23 @@ export function onHost(name: string, ...others: readonly Needs[]): TestHeader {
 
 /** Registers a test that needs a node. */
 export function hostTest(name: string, body: TestBody): void;
-/** Registers a test that needs a node, and more. */
+/** Registers a test that needs a node and has further requirements. */
 export function hostTest(name: string, needs: Needs, body: TestBody): void;
 export function hostTest(name: string, ...rest: (Needs | TestBody)[]): void {
   const needs = rest.slice(0, -1) as Needs[];
   Deno.test(onHost(name, ...needs), rest.at(-1) as TestBody);
 }
 
-/** The capability by which runtimes hand annotations over. */
+/** The capability with which runtimes pass annotations. */
 export const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
 
-/** What a pod asks for that has, with the master, a network of each kind. */
+/** The requests of a pod that, together with the master, has a network of each kind. */
 export const TWO_NETWORKS: readonly JsonObject[] = [
   { name: "blue", ips: ["192.168.10.5/24"] },
   { name: "green" },
 ];
 
-/** How a call differs from the usual one. */
+/** Differences from the default call. */
 export interface HostCall {
   /** Replaces and adds keys of multus' configuration. */
   readonly keys?: JsonObject;
@@ -66,7 +66,7 @@ export interface HostCall {
   readonly command?: readonly string[];
 }
 
-/** A call for a pod that asks for limits. */
+/** A call for a pod that requests limits. */
 export const LIMITED: HostCall = {
   keys: {
     runtimeConfig: {
@@ -80,7 +80,7 @@ export const LIMITED: HostCall = {
   },
 };
 
-/** How multus ended. */
+/** The outcome of a multus process. */
 export interface HostOutput extends ExecOutput {
   /** The document on stdout; undefined if empty. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
@@ -91,20 +91,20 @@ export interface HostOutput extends ExecOutput {
 
 /** Options of a node. */
 export interface MultusHostOptions {
-  /** That of all configurations; 1.0.0 by default. */
+  /** The version of all configurations; 1.0.0 by default. */
   readonly cniVersion: string;
   /**
-   * How its APIs are reached. `http` by default, for a process that uses TLS
-   * takes some 20 ms to collect entropy.
+   * The protocol of its API servers; `http` by default, because a process that uses
+   * TLS takes about 20 ms to collect entropy.
    */
   readonly transport: "http" | "https";
 }
 
 /** A node. */
 export class MultusHost implements AsyncDisposable {
-  /** Its namespace, and others. */
+  /** The namespace of the node, and further namespaces. */
   readonly hosts: TestHosts;
-  /** It listens in the node's namespace. */
+  /** The API server, which listens in the node's namespace. */
   readonly api: KubeApi;
   readonly kubeconfig: string;
   /** The state of multus. */
@@ -136,10 +136,10 @@ export class MultusHost implements AsyncDisposable {
   }
 
   /**
-   * Starts one more cluster, of the same networks and no pods, whose API listens
-   * in the node's namespace too. The caller ends it.
+   * Starts an additional cluster with the same networks and no pods, whose API server
+   * also listens in the node's namespace. The caller stops it.
    *
-   * @param name Of its kubeconfig
+   * @param name The name of its kubeconfig
    */
   async startCluster(
     name: string,
@@ -154,7 +154,10 @@ export class MultusHost implements AsyncDisposable {
     return { api, kubeconfig };
   }
 
-  /** Network `blue`: a bridge, and addresses that pods choose; `green`: veth pairs, leases, and its own table. */
+  /**
+   * Network `blue`: a bridge, and addresses that pods choose; `green`: veth pairs,
+   * leases, and a separate table.
+   */
   #addDefinitions(api: KubeApi): void {
     api.putNad("default", "blue", {
       cniVersion: this.#options.cniVersion,
@@ -174,7 +177,10 @@ export class MultusHost implements AsyncDisposable {
     });
   }
 
-  /** The network of every pod: veth pairs, leases, and limits for those who ask. */
+  /**
+   * The network of every pod: veth pairs, leases, and limits for pods that request
+   * them.
+   */
   master(): JsonObject {
     return {
       cniVersion: this.#options.cniVersion,
@@ -192,7 +198,7 @@ export class MultusHost implements AsyncDisposable {
     };
   }
 
-  /** The configuration that the runtime has. */
+  /** The runtime's configuration. */
   conf(keys: JsonObject = {}): JsonObject {
     return {
       cniVersion: this.#options.cniVersion,
@@ -203,9 +209,9 @@ export class MultusHost implements AsyncDisposable {
       cniDir: this.cniDir,
       binDir: BIN,
       confDir: `${this.hosts.directory}/net.d`,
-      // The machine may have a daemon.
+      // The machine might have a daemon.
       daemonSocketDir: `${this.hosts.directory}/run`,
-      // Networks of the tests keep nothing on the machine itself.
+      // Networks of the tests write no state on the machine itself.
       definitionKeys: ["host-local.dataDir", "tuning.dataDir"],
       delegates: [this.master()],
       ...keys,
@@ -249,7 +255,7 @@ export class MultusHost implements AsyncDisposable {
     });
   }
 
-  /** Runs multus for a pod; what it prints must be one document or nothing. */
+  /** Runs multus for a pod; its output must be a single document or empty. */
   async call(
     command: string,
     pod: HostPod,
@@ -263,7 +269,7 @@ export class MultusHost implements AsyncDisposable {
     return { ...output, json, ms };
   }
 
-  /** Runs multus for a pod, which must succeed and say nothing on stderr. */
+  /** Runs multus for a pod, which must succeed and write nothing to stderr. */
   async succeed(
     command: string,
     pod: HostPod,
@@ -281,13 +287,13 @@ export class MultusHost implements AsyncDisposable {
       .map(({ ifname }: { ifname: string }) => ifname).sort();
   }
 
-  /** Returns what the API's pod says of its networks. */
+  /** Returns the network status annotation of the API server's pod. */
   // deno-lint-ignore no-explicit-any -- as above
   status(pod: HostPod): any {
     return this.api.networkStatus("default", pod.name);
   }
 
-  /** Lists the requests of a method that were about a pod itself. */
+  /** Lists the requests with a method that concern a pod itself. */
   requestsFor(pod: HostPod, method: string): LoggedRequest[] {
     return this.api.requestsOf(method, new RegExp(`/pods/${pod.name}(/|$)`));
   }
@@ -300,9 +306,12 @@ export class MultusHost implements AsyncDisposable {
     ];
   }
 
-  /** Lists everything of one pod: the content of its sandbox, state, leases. */
+  /**
+   * Lists everything that belongs to a pod: the content of its sandbox, state,
+   * leases.
+   */
   remainsOf(pod: HostPod): string[] {
-    // None of them is a part of another, as the tests name them.
+    // No container ID in the tests is a part of a different ID.
     return [
       ...pod.listInside(),
       ...this.remembered.filter((name) => name.includes(pod.containerId)),
@@ -317,7 +326,7 @@ export class MultusHost implements AsyncDisposable {
         .filter((name) => /^\d/.test(name))
         .filter((ip) => {
           const path = `${this.hosts.directory}/leases/${network}/${ip}`;
-          // Another pod of the test may be gone by now.
+          // A concurrent pod of the test might have released it.
           const lease = unlessMissing(() => Deno.readTextFileSync(path));
           return lease?.includes(containerId) ?? false;
         })
@@ -326,9 +335,9 @@ export class MultusHost implements AsyncDisposable {
   }
 
   /**
-   * Lists what there is of pods: links of the node except bridges, leases, what
-   * is remembered, and what live sandboxes have besides loopback. A scratch file
-   * counts too.
+   * Lists everything that belongs to pods: links of the node except bridges, leases,
+   * state, and the content of sandboxes except loopback. A scratch file counts as
+   * well.
    */
   remains(): string[] {
     const isOwn = ({ ifname }: { ifname: string }): boolean =>
@@ -356,16 +365,16 @@ export const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
 /** Options of a pod. */
 export interface PodOptions {
-  /** The networks that it chooses; an object is written as JSON. */
+  /** The networks that it requests; an object is encoded as JSON. */
   readonly networks?: string | readonly JsonObject[];
   readonly annotations?: Readonly<Record<string, string>>;
-  /** More of the API's metadata, as `labels`. */
+  /** Additional metadata of the API server's object, such as `labels`. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** Keys of the API's object, as `status`. */
+  /** Keys of the API server's object, such as `status`. */
   readonly object?: Readonly<Record<string, unknown>>;
 }
 
-/** A pod of namespace `default`. */
+/** A pod in namespace `default`. */
 export class HostPod implements Disposable {
   readonly name: string;
   readonly uid: string;
@@ -391,7 +400,10 @@ export class HostPod implements Disposable {
     runIn(this.sandbox, "ip", "link", "set", "lo", "up");
   }
 
-  /** Lists what plugins have made in the sandbox: links and rules, with which addresses and routes go. */
+  /**
+   * Lists the objects that plugins created in the sandbox: links and rules, whose
+   * removal also removes addresses and routes.
+   */
   listInside(): string[] {
     if (this.#isGone) return [];
     const links = ipJson(this.sandbox, "link")

@@ -40,7 +40,7 @@ type ServerEvent =
     readonly body: string;
   };
 
-/** A server; ends with its input, so also if the test is killed. */
+/** A server, which exits when its input ends, even if the test is killed. */
 export class Http2Server implements AsyncDisposable {
   readonly #onRequest: (request: Http2Request, send: SendReply) => void;
   readonly #child: Deno.ChildProcess;
@@ -68,7 +68,7 @@ export class Http2Server implements AsyncDisposable {
    * Starts to listen.
    *
    * @throws {Deno.errors.NotFound} If `node` is not on the PATH
-   * @throws {Error} If the process ends instead; it prints why
+   * @throws {Error} If the process exits instead; it prints the reason
    */
   static async start(
     socketPath: string,
@@ -107,7 +107,7 @@ export class Http2Server implements AsyncDisposable {
   #send(id: number, reply: Http2Reply): void {
     const message = { id, ...reply, body: reply.body?.toBase64() };
     const line = new TextEncoder().encode(`${JSON.stringify(message)}\n`);
-    // If the process has died, its exit code says so.
+    // If the process has exited, its exit code reports that.
     this.#input.write(line).catch(() => {});
   }
 

@@ -1,6 +1,6 @@
 /**
- * A kubelet's pod-resources service for tests: gRPC on a unix socket, which
- * Multus asks for the devices of a pod. Node.js serves the HTTP/2.
+ * A kubelet's pod-resources service for tests: gRPC on a unix socket, from which
+ * Multus requests the devices of a pod. Node.js serves the HTTP/2.
  *
  * ```ts ignore
  * await using kubelet = await FakeKubelet.start();
@@ -36,10 +36,10 @@ const GRPC_UNIMPLEMENTED = 12;
 export interface KubeletCall {
   /** `List` or `Get`; the path for any other method. */
   readonly method: string;
-  /** The pod that a Get asks for; empty for List. */
+  /** The pod that a Get requests; empty for List. */
   readonly podName: string;
   readonly podNamespace: string;
-  /** Includes the pseudo-headers. */
+  /** The headers, including the pseudo-headers. */
   readonly headers: HeaderRecord;
 }
 
@@ -73,7 +73,7 @@ export class FakeKubelet implements AsyncDisposable {
   }
 
   /**
-   * Starts one without pods.
+   * Starts a kubelet without pods.
    *
    * @throws {Deno.errors.NotFound} If Node.js is not installed
    */
@@ -91,7 +91,7 @@ export class FakeKubelet implements AsyncDisposable {
     this.#pods.set(`${namespace}/${name}`, { namespace, name, devices });
   }
 
-  /** Forgets a pod. */
+  /** Removes a pod. */
   removePod(namespace: string, name: string): void {
     this.#pods.delete(`${namespace}/${name}`);
   }
@@ -230,7 +230,7 @@ export type ContainerDevices =
 /** The devices of a pod, by container. */
 export type PodDevices = Readonly<Record<string, ContainerDevices>>;
 
-/** A pod and what it has. */
+/** A pod and its devices. */
 export interface PodResources {
   readonly namespace: string;
   readonly name: string;
@@ -254,7 +254,7 @@ export function encodeGet(pod: PodResources): Bytes {
   return field(1, encodePod(pod));
 }
 
-/** Decodes GetPodResourcesRequest; what it does not say is empty. Source: as above. */
+/** Decodes GetPodResourcesRequest; missing fields are empty. Source: as above. */
 export function decodePodRequest(
   message: Uint8Array,
 ): { readonly podName: string; readonly podNamespace: string } {
@@ -278,7 +278,7 @@ function encodePod({ namespace, name, devices }: PodResources): Bytes {
   ]);
 }
 
-/** Has CPUs, memory and claims too, which a client must skip. */
+/** Also encodes CPUs, memory and claims, which a client must skip. */
 function encodeContainer(name: string, devices: ContainerDevices): Bytes {
   const pairs: readonly (readonly [string, readonly string[]])[] =
     Array.isArray(devices) ? devices : Object.entries(devices);
@@ -323,7 +323,7 @@ function varint(value: number): Bytes {
   return Uint8Array.from([...bytes, rest]);
 }
 
-/** Returns a number and the place after it. */
+/** Returns a number and the offset after it. */
 function readVarint(message: Uint8Array, at: number): [number, number] {
   let value = 0;
   let scale = 1;
@@ -352,13 +352,16 @@ export interface KubeletFault {
   readonly grpcStatus?: number;
   /** grpc-message; percent-encoded on the wire. */
   readonly grpcMessage?: string;
-  /** Where the status of an error is: in the only headers (the default, as in Go), or in trailers. */
+  /**
+   * The location of an error's status: in the only headers (the default, as in Go),
+   * or in trailers.
+   */
   readonly where?: "trailers-only" | "trailers";
   /** HTTP status instead of 200, without gRPC. */
   readonly httpStatus?: number;
-  /** The message instead of the right one; framed as gRPC does. */
+  /** Replaces the message; it is framed like in gRPC. */
   readonly message?: Bytes;
-  /** The whole body instead of the right one. */
+  /** Replaces the whole body. */
   readonly body?: Bytes;
   /** Ends the stream without trailers. */
   readonly withoutTrailers?: boolean;
@@ -374,7 +377,7 @@ export interface Reply {
   readonly body?: Bytes;
 }
 
-/** Returns the reply that a fault asks for. */
+/** Returns the reply that a fault requires. */
 export function overrideReply(reply: Reply, fault: KubeletFault): Reply {
   const { grpcStatus, grpcMessage, message, body } = fault;
   if (grpcStatus !== undefined) {
@@ -384,7 +387,7 @@ export function overrideReply(reply: Reply, fault: KubeletFault): Reply {
   return body === undefined ? reply : { status: 0, body };
 }
 
-/** Frames a message as gRPC does: an uncompressed flag and the length come first. */
+/** Frames a message like gRPC: first an uncompressed flag and the length. */
 export function frameMessage(message: Bytes): Bytes {
   const framed = new Uint8Array(5 + message.length);
   new DataView(framed.buffer).setUint32(1, message.length);
@@ -392,7 +395,7 @@ export function frameMessage(message: Bytes): Bytes {
   return framed;
 }
 
-/** Builds what goes over the wire, as much of it as a fault leaves. */
+/** Builds the bytes on the wire, unless a fault drops them. */
 export function formatReply(
   { status, message = "", body }: Reply,
   fault: KubeletFault,
@@ -418,7 +421,7 @@ export function formatReply(
   return { headers, body: bytes, ...(withoutTrailers ? {} : { trailers }) };
 }
 
-/** Leaves printable characters alone, spaces too, unlike a URL. */
+/** Keeps printable characters, including spaces, unlike a URL. */
 function encodeMessage(text: string): string {
   return text.replace(/[^ -~]|%/gu, encodeURIComponent);
 }

@@ -1,5 +1,5 @@
 /**
- * The directories of a node that `multus install` works on, and the command.
+ * The directories of a node for `multus install`, and the command.
  *
  * ```ts ignore
  * await using node = MultusNode.create();
@@ -15,11 +15,11 @@ import { ROOT } from "../../../scripts/project.ts";
 import { importFlags } from "../../../scripts/import_flags.ts";
 
 const IMPORT_MAP = "--import-map=";
-/** How long anything may take that is waited for, in ms. */
+/** Time limit of any wait, in ms. */
 const TIMEOUT_MS = 60_000;
 const POLL_MS = 10;
 
-/** How the command ended. */
+/** The outcome of the command. */
 export interface InstallEnded {
   readonly code: number;
   readonly stdout: string;
@@ -33,7 +33,7 @@ export class Watch {
   /** Its log so far. */
   log = "";
 
-  /** Reads what a process logs. */
+  /** Reads the log of a process. */
   constructor(child: Deno.ChildProcess) {
     this.#child = child;
     this.#reading = this.#read();
@@ -66,7 +66,7 @@ export class Watch {
     try {
       this.#child.kill("SIGKILL");
     } catch {
-      // It has ended.
+      // It has exited.
     }
     await this.#child.status;
     await this.#reading;
@@ -75,12 +75,12 @@ export class Watch {
 
 /** A node. */
 export class MultusNode implements AsyncDisposable {
-  /** Everything is in here. */
+  /** The directory that contains everything else. */
   readonly directory: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly binDir: string = `${this.directory}/bin`;
   readonly confDir: string = `${this.directory}/net.d`;
   readonly serviceAccount: string = `${this.directory}/serviceaccount`;
-  /** The executable that is installed, a small one. */
+  /** The small executable that is installed. */
   readonly source: string = `${this.directory}/multus`;
   /** The command's environment. */
   readonly env: Record<string, string> = {
@@ -101,9 +101,9 @@ export class MultusNode implements AsyncDisposable {
   }
 
   /**
-   * Puts files into the directory of the service account as the kubelet does: in a
-   * directory of their own, which takes the place of the one before by the rename
-   * of a link to it.
+   * Puts files into the directory of the service account like the kubelet: into a
+   * separate directory, which replaces the previous directory when a link to it is
+   * renamed.
    */
   mountServiceAccount({ token, ca }: { token: string; ca: string }): void {
     const directory = this.serviceAccount;
@@ -128,7 +128,10 @@ export class MultusNode implements AsyncDisposable {
     }
   }
 
-  /** Writes a network's configuration; cniVersion 1.0.0 and name "pods" unless it says other ones. */
+  /**
+   * Writes a network's configuration, by default with cniVersion 1.0.0 and name
+   * "pods".
+   */
   writeMaster(file: string, conf: object): string {
     return this.writeConf(
       file,
@@ -144,7 +147,7 @@ export class MultusNode implements AsyncDisposable {
     return path;
   }
 
-  /** Reads a file of the node; undefined if it is not there. */
+  /** Reads a file of the node; undefined if it does not exist. */
   read(path: string): string | undefined {
     try {
       return Deno.readTextFileSync(`${this.directory}/${path}`);
@@ -163,8 +166,9 @@ export class MultusNode implements AsyncDisposable {
   }
 
   /**
-   * Reads our configuration, under either name. The first name is read again
-   * at the end: a change from the second to the first may fall in between.
+   * Reads our configuration, under either name. The first name is read again at the
+   * end, because the configuration can be renamed from the second to the first in
+   * between.
    */
   conf(): string | undefined {
     const [list, single] = ["00-multus.conflist", "00-multus.conf"]
@@ -177,7 +181,7 @@ export class MultusNode implements AsyncDisposable {
     return [...Deno.readDirSync(this.confDir)].map(({ name }) => name).sort();
   }
 
-  /** Runs the command to its end, with the node's directories. */
+  /** Runs the command until it exits, with the node's directories. */
   async install(...flags: string[]): Promise<InstallEnded> {
     return await this.multus("install", ...this.#directories(), ...flags);
   }
@@ -236,7 +240,7 @@ export class MultusNode implements AsyncDisposable {
     }
   }
 
-  /** Ends what still runs, and removes all. */
+  /** Stops running commands, and removes everything. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const watch of this.#watches) await watch.dispose();
     Deno.removeSync(this.directory, { recursive: true });
@@ -252,7 +256,10 @@ function exists(path: string): boolean {
   }
 }
 
-/** Returns what runs `multus` from its sources, or the compiled one if `CNI_BIN` says where it is. */
+/**
+ * Returns the command that runs `multus` from its sources, or the compiled executable
+ * if `CNI_BIN` is set.
+ */
 async function findMultus(): Promise<string[]> {
   const compiled = `${Deno.env.get("CNI_BIN") ?? ""}/multus`;
   if (exists(compiled)) return [compiled];

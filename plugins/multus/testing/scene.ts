@@ -1,6 +1,6 @@
 /**
- * multus in this process, with delegates that are scripts which record how they
- * are called, and a cluster to ask.
+ * multus in this process, with a cluster, and with scripts as delegates, which record
+ * their calls.
  *
  * ```ts ignore
  * await using scene = await MultusScene.start("1.0.0");
@@ -29,13 +29,13 @@ import {
 /** The versions with which the rows are run. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"] as const;
 
-/** How long closed connections may take to go, in milliseconds. */
+/** Time limit for closed connections to disappear, in milliseconds. */
 const SETTLING_MS = 15_000;
 
 /** The container of all calls. */
 export const CONTAINER = "123456789";
 
-/** The test of a row in one version of the configuration. */
+/** The test of a row with a version of the configuration. */
 export type VersionRow = (cniVersion: string) => Promise<void>;
 
 /** Builds a row for each version. */
@@ -52,14 +52,14 @@ export function eachVersion(
   return Object.fromEntries(all);
 }
 
-/** Builds a result with one address in a version. */
+/** Builds a result with a single address, in a version. */
 export function resultOf(cniVersion: string, address: string): JsonObject {
   if (cniVersion === "0.2.0") return { cniVersion, ip4: { ip: address } };
   const version = cniVersion.startsWith("0.") ? { version: "4" } : {};
   return { cniVersion, ips: [{ ...version, address }] };
 }
 
-/** A node with one container, and a cluster. */
+/** A node with a container, and a cluster. */
 export class MultusScene implements AsyncDisposable {
   /** The node. */
   readonly hosts: TestHosts;
@@ -69,7 +69,7 @@ export class MultusScene implements AsyncDisposable {
   readonly cniDir: string;
   /** The cluster. */
   readonly api: KubeApi;
-  /** A way to it. */
+  /** The kubeconfig of the cluster. */
   readonly kubeconfig: string;
   readonly #version: string;
   readonly #sockets: number;
@@ -90,10 +90,10 @@ export class MultusScene implements AsyncDisposable {
   /**
    * Starts an empty cluster.
    *
-   * @param cniVersion That of all configurations
+   * @param cniVersion The version of all configurations
    */
   static async start(cniVersion = "1.0.0"): Promise<MultusScene> {
-    // First: it wants all descriptors to be closed in the end.
+    // First, because it requires that all descriptors are closed at the end.
     const hosts = TestHosts.create();
     const sockets = countSockets();
     const api = await KubeApi.start();
@@ -109,7 +109,7 @@ export class MultusScene implements AsyncDisposable {
     this.plugins.add(type, { ADD, ...answers });
   }
 
-  /** Writes the configuration of a bare plugin. */
+  /** Writes the configuration of a single plugin. */
   conf(name: string, type: string, keys: JsonObject = {}): JsonObject {
     return { name, type, cniVersion: this.#version, ...keys };
   }
@@ -121,9 +121,9 @@ export class MultusScene implements AsyncDisposable {
   }
 
   /**
-   * Puts pod `test/testpod` of UID `testUID`.
+   * Adds pod `test/testpod` with UID `testUID`.
    *
-   * @param networks Its annotation; none if undefined
+   * @param networks Its networks annotation; none if undefined
    */
   putPod(networks?: string, annotations: Record<string, string> = {}): void {
     const chosen = networks === undefined
@@ -150,7 +150,7 @@ export class MultusScene implements AsyncDisposable {
       cniDir: this.cniDir,
       binDir: path,
       confDir: `${this.hosts.directory}/net.d`,
-      // The machine may have a daemon.
+      // The machine might have a daemon.
       daemonSocketDir: `${this.hosts.directory}/run`,
       ...keys,
     });
@@ -180,7 +180,7 @@ export class MultusScene implements AsyncDisposable {
     });
   }
 
-  /** Lists what plugins were called for, as `weave-net ADD eth0`. */
+  /** Lists the calls of plugins, such as `weave-net ADD eth0`. */
   get story(): string[] {
     return this.plugins.calls.map(({ type, command, ifName }) =>
       [type, command, ifName].join(" ").trimEnd()
@@ -206,7 +206,7 @@ export class MultusScene implements AsyncDisposable {
     ];
   }
 
-  /** Those of `fetch` are closed soon after its client. */
+  /** The sockets of `fetch` are closed soon after its client. */
   async #waitForSockets(): Promise<void> {
     const endMs = performance.now() + SETTLING_MS;
     while (countSockets() > this.#sockets && performance.now() < endMs) {

@@ -1,5 +1,5 @@
 /**
- * Daemons that speak thick multus's protocol: ours, and the Go version's.
+ * Daemons with thick multus' protocol: this project's daemon and the Go version.
  *
  * @module
  */
@@ -16,11 +16,11 @@ import { type Spawned, spawnIn } from "../../../tests/_harness/spawn_in.ts";
 
 /**
  * Directory with multus, multus-daemon and multus-shim of the Go version, which
- * cannot be built from the module proxy; "" without one.
+ * cannot be built from the module proxy; "" without such a directory.
  */
 export const GO_MULTUS: string = Deno.env.get("CNI_GO_MULTUS") ?? "";
 
-/** Skips tests of the Go version where it is not. */
+/** Skips tests of the Go version if it is missing. */
 export const needsGoMultus: Needs = ignoreUnless(
   GO_MULTUS !== "" && isExecutable(`${GO_MULTUS}/multus-daemon`),
   "needs CNI_GO_MULTUS, a directory with multus-daemon and multus-shim",
@@ -45,9 +45,9 @@ export class ThickDaemon implements AsyncDisposable {
   }
 
   /**
-   * Starts ours, and waits until it is ready.
+   * Starts this project's daemon, and waits until it is ready.
    *
-   * @param keys More of its configuration
+   * @param keys Additional keys of its configuration
    */
   static async start(
     host: MultusHost,
@@ -77,7 +77,7 @@ export class ThickDaemon implements AsyncDisposable {
     );
   }
 
-  /** Starts the Go version's, and waits until it is ready. */
+  /** Starts the Go version's daemon, and waits until it is ready. */
   static async startGo(host: MultusHost): Promise<ThickDaemon> {
     const { directory, host: netns } = host.hosts;
     const socketDir = `${directory}/go`;
@@ -100,7 +100,7 @@ export class ThickDaemon implements AsyncDisposable {
         multusConfigFile: "auto",
         multusAutoconfigDir: `${directory}/net.d`,
         cniConfigDir: `${directory}/out.d`,
-        // For these pods it writes no status: it would write protobuf.
+        // It writes no status for these pods, because it would encode it as protobuf.
         systemNamespaces: ["web", "lost"],
         logToStderr: true,
         logLevel: "error",
@@ -183,7 +183,10 @@ export class ThickDaemon implements AsyncDisposable {
   }
 }
 
-/** What calls of a pod that runs need, since they bring no configuration of multus. */
+/**
+ * The configuration for calls of a running pod, because they contain no configuration
+ * of multus.
+ */
 function ownConfig({ cniDir, kubeconfig }: MultusHost): JsonObject {
   return { cniDir, kubeconfig, binDir: BIN };
 }

@@ -1,6 +1,6 @@
 /**
- * The caller's side of thick multus's protocol: HTTP over a unix socket, without
- * `fetch`, which takes 12 ms at its first use.
+ * The client side of thick multus' protocol: HTTP over a unix socket, without
+ * `fetch`, whose first use takes 12 ms.
  *
  * Source: multus-cni pkg/server/api.
  *
@@ -23,11 +23,11 @@ import {
   parseObject,
 } from "../../../cni/invoke/daemon_answer.ts";
 
-/** A call, as this process got it. */
+/** A call, as this process received it. */
 export interface ShimmedCall {
-  /** The whole environment, with CNI_COMMAND. */
+  /** The whole environment, including CNI_COMMAND. */
   readonly env: Environment;
-  /** The configuration, byte for byte. */
+  /** The configuration, unchanged. */
   readonly stdin: Uint8Array;
   /** The configuration's cniVersion, unchecked; "" if it has none. */
   readonly cniVersion: string;
@@ -35,7 +35,7 @@ export interface ShimmedCall {
 
 /** The outcome of a call: what to print, and the exit code. */
 export interface PrintedAnswer {
-  /** One JSON document, or nothing. */
+  /** A single JSON document, or nothing. */
   readonly stdout: string;
   /** 0 for success. */
   readonly exitCode: 0 | 1;
@@ -47,13 +47,13 @@ export interface ThickResponse {
   readonly body: string;
 }
 
-/** Why a response is missing: nothing was sent, or the outcome is unknown. */
+/** Why a response is missing: the request was not sent, or the outcome is unknown. */
 export type NoResponse = "unreachable" | "lost";
 
-/** How long the answer about the daemon's state may take, in ms. */
+/** Time limit of the request for the daemon's state, in ms. */
 export const STATE_MS = 5000;
 
-/** How long a call may take, in ms: longer than runtimes wait for a plugin. */
+/** Time limit of a call, in ms: longer than runtimes wait for a plugin. */
 const CALL_MS = 10 * 60_000;
 
 /** Sends a request, and waits for the response. */
@@ -66,7 +66,7 @@ export function exchange(
   using stream = UnixStream.connect(socket);
   if (stream === undefined) return "unreachable";
   stream.setLimit(limitMs);
-  // With HTTP/1.0 the end of the connection is the end of the body.
+  // With HTTP/1.0, the body ends with the connection.
   const lines = [
     `POST ${path} HTTP/1.0`,
     "Host: dummy",
@@ -95,7 +95,7 @@ function receiveAll(stream: UnixStream): string {
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})\b/;
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 
-/** @returns Undefined if it is incomplete */
+/** @returns Undefined if the response is incomplete */
 function parseResponse(text: string): ThickResponse | undefined {
   const end = text.indexOf("\r\n\r\n");
   const [, status] = STATUS_LINE.exec(text) ?? [];
@@ -107,7 +107,7 @@ function parseResponse(text: string): ThickResponse | undefined {
   return { status: Number(status), body };
 }
 
-/** Has the daemon run a call. */
+/** Makes the daemon run a call. */
 export function sendCall(
   socket: string,
   { env, stdin }: Pick<ShimmedCall, "env" | "stdin">,
@@ -115,8 +115,8 @@ export function sendCall(
   const request = {
     env,
     config: stdin.toBase64(),
-    // So that this project's daemon recognizes its own plugins; the Go version
-    // ignores them.
+    // This identifies the same build to this project's daemon; the Go version ignores
+    // it.
     build: buildIdentity,
     exe: findFileId("/proc/self/exe"),
   };
@@ -124,8 +124,8 @@ export function sendCall(
 }
 
 /**
- * Has the Go version's daemon run a call of multus. A DEL that it does not do is
- * done here: it works from what is on disk.
+ * Makes the Go version's daemon run a call of multus. A DEL that the daemon does not
+ * run is run here, because it needs only files on disk.
  */
 export async function askThick(
   socket: string,
@@ -139,7 +139,7 @@ export async function askThick(
   return await toAnswer({ env, cniVersion }, response);
 }
 
-/** Converts the daemon's response to what a plugin prints. */
+/** Converts the daemon's response to a plugin's output. */
 export async function toAnswer(
   { env, cniVersion }: Pick<ShimmedCall, "env" | "cniVersion">,
   { status, body }: ThickResponse,
@@ -154,12 +154,12 @@ export async function toAnswer(
   }
 }
 
-/** Returns the version that an error document names. */
+/** Returns the version of an error document. */
 export function versionOfErrors(cniVersion: string): string {
   return isSpecVersion(cniVersion) ? cniVersion : CURRENT_VERSION;
 }
 
-/** The daemon's error; or, as from the Go version's, its text. */
+/** Returns the daemon's error or, from the Go version's daemon, its text. */
 function parseError(status: number, body: string): CniError {
   return parseDaemonError(body) ?? new CniError(
     ErrorCode.Internal,
@@ -167,7 +167,7 @@ function parseError(status: number, body: string): CniError {
   );
 }
 
-/** From this version on, results differ in the version that they name only. */
+/** From this version on, results differ only in their version. */
 const SAME_SHAPE_SINCE = "1.0.0";
 
 async function formatBody(body: string, cniVersion: string): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * Thick multus's protocol: HTTP requests of `multus-shim` and of hot-plug
- * controllers, as calls of multus.
+ * Thick multus' protocol: HTTP requests of `multus-shim` and of hot-plug controllers,
+ * as calls of multus.
  *
  * Source: multus-cni pkg/server/server.go, pkg/server/api/types.go `Request`.
  *
@@ -34,15 +34,15 @@ export interface ThickCall {
   readonly env: Environment;
   /** The configuration of multus. */
   readonly stdin: Uint8Array;
-  /** The network of a call about only one of a pod's networks. */
+  /** The network of a call that concerns only a single network of a pod. */
   readonly hotPlug?: HotPlug;
-  /** The caller's executable, if it is of this build. */
+  /** The caller's executable, if it is the same build. */
   readonly exe?: string;
 }
 
-/** The daemon's part of the work. */
+/** The daemon's functions and configuration. */
 export interface ThickOptions {
-  /** Runs a call, in its turn. */
+  /** Runs a call when its turn comes. */
   readonly run: (
     call: ThickCall,
   ) => Promise<Pick<DispatchOutput, "stdout" | "exitCode">>;
@@ -51,16 +51,16 @@ export interface ThickOptions {
    * configuration.
    */
   readonly overlay: JsonObject;
-  /** The daemon's environment; its plugin directories come after `binDir`. */
+  /** The daemon's environment; its plugin directories are searched after `binDir`. */
   readonly env: Environment;
-  /** Reports whether the daemon is about to end. */
+  /** Reports whether the daemon is shutting down. */
   readonly isEnding: () => boolean;
 }
 
 /**
  * Answers a request; never throws.
  *
- * @returns Undefined if the path is not the protocol's
+ * @returns Undefined if the path does not belong to the protocol
  */
 export function answerThick(
   request: Request,
@@ -87,7 +87,7 @@ export type Endpoint = "/cni" | "/delegate";
 
 /** A request. */
 export interface ThickRequest extends HttpCall {
-  /** What a hot-plug controller requests for the interface. */
+  /** The attributes that a hot-plug controller requests for the interface. */
   readonly attributes: HotPlug["request"];
 }
 
@@ -108,8 +108,8 @@ export function readThickRequest(
 /**
  * Checks the environment of a call, which names its pod.
  *
- * @returns The variables that the protocol passes on
- * @throws {RequestError} As {@linkcode readThickRequest}
+ * @returns The variables that the protocol contains
+ * @throws {RequestError} See {@linkcode readThickRequest}
  */
 export function checkPodEnv(
   endpoint: Endpoint,
@@ -184,12 +184,12 @@ function readArgs(value: unknown): JsonObject {
 }
 
 /**
- * Lays the daemon's own configuration over a call's, key by key.
+ * Merges the daemon's own configuration into a call's configuration, key by key.
  *
  * Source: multus-cni pkg/server/server.go `overrideCNIConfigWithServerConfig`.
  *
  * @param config The call's configuration
- * @param overlay The daemon's; an empty one leaves the bytes unchanged
+ * @param overlay The daemon's configuration; if it is empty, the bytes are unchanged
  * @throws {RequestError} If the configuration is not a JSON object
  */
 export function overlayConfig(
@@ -211,9 +211,9 @@ function layOver(base: JsonObject, overlay: JsonObject): JsonObject {
 }
 
 /**
- * Builds the configuration of multus for a call about one network, from the
- * daemon's own. The network's configuration stays as it was sent; in Go multus,
- * the daemon's configuration overrides it as well, including its cniVersion.
+ * Builds the configuration of multus for a call that concerns a single network, from
+ * the daemon's own configuration. The network's configuration is not changed; in Go
+ * multus, the daemon's configuration also overrides it, including its cniVersion.
  */
 function configOfHotPlug(overlay: JsonObject): Uint8Array {
   return encode(layOver(overlay, {

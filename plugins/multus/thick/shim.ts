@@ -1,6 +1,6 @@
 /**
- * `multus-shim`: lets the daemon run a call of multus, either this project's
- * daemon or the Go daemon.
+ * `multus-shim`: makes the daemon run a call of multus, either this project's daemon
+ * or the Go daemon.
  *
  * Source: multus-cni pkg/server/api/shim.go.
  *
@@ -33,7 +33,7 @@ import {
   versionOfErrors,
 } from "./client.ts";
 
-/** Time between two questions whether the daemon is ready, in ms. */
+/** Time between two checks whether the daemon is ready, in ms. */
 const POLL_MS = 100;
 /** How long to wait for the daemon, in ms. */
 const READY_TIMEOUT_MS = 60_000;
@@ -57,10 +57,10 @@ export interface ReadCall {
 }
 
 /**
- * Has the daemon run a call. Waits until it is ready, except for DEL.
+ * Makes the daemon run a call. Waits until the daemon is ready, except for DEL.
  *
  * @returns Undefined if this process must run the call as multus: a DEL that the
- *   daemon did not do, or a call that fails before it does anything
+ * daemon did not run, or a call that fails before it changes anything
  */
 export async function shim(
   { env, stdin, timeoutMs = READY_TIMEOUT_MS }: ShimCall,
@@ -78,8 +78,8 @@ export async function shim(
 }
 
 /**
- * DEL works from what is on disk, so this process can do what a daemon cannot. The
- * Go version reports success instead, and what ADD made stays.
+ * Runs DEL without the daemon, because it needs only files on disk. The Go version
+ * reports success instead, and the objects of ADD remain.
  */
 async function detach(call: ReadCall): Promise<PrintedAnswer | undefined> {
   const health = exchange(call.socket, "/healthz", "null", STATE_MS);
@@ -89,7 +89,7 @@ async function detach(call: ReadCall): Promise<PrintedAnswer | undefined> {
   return isDone ? await toAnswer(call, response) : undefined;
 }
 
-/** @returns Undefined for a call that is not valid, or is not for a daemon */
+/** @returns Undefined for a call that is invalid, or is not for a daemon */
 export function readShimCall(
   env: Environment,
   stdin: () => Uint8Array,
@@ -109,7 +109,7 @@ export function readShimCall(
   }
 }
 
-/** Reports whether the daemon is ready in time. */
+/** Waits until the daemon is ready; reports whether it is within the time limit. */
 function waitUntilReady(socket: string, timeoutMs: number): boolean {
   const endMs = performance.now() + timeoutMs;
   for (;;) {

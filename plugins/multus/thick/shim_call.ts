@@ -1,6 +1,6 @@
 /**
- * Calls that our `multus-shim` sends by the daemon's own protocol: the same
- * results as by HTTP, in fewer steps.
+ * Calls that our `multus-shim` sends over the daemon's own protocol, with the same
+ * results as over HTTP, in fewer steps.
  *
  * @module
  */
@@ -35,14 +35,14 @@ export interface ShimCallOptions {
   readonly onStderr: (text: string) => void;
 }
 
-/** The reasons for which HTTP is used. */
+/** The reasons to use HTTP. */
 const INVALID = "invalid shim call", FAILED = "failed DEL";
 
-/** The plugin whose calls those of the shim become. */
+/** The plugin that runs calls of the shim. */
 const MULTUS = "multus";
 
 /**
- * Identifies the attachment of a call of the shim, as that of the call of multus.
+ * Identifies the attachment of a shim call, in the same way as for a call of multus.
  * Never throws.
  *
  * @returns Undefined for any other call
@@ -61,10 +61,10 @@ export function identifyShimCall(
 }
 
 /**
- * Translates a call of the shim to a call of multus.
+ * Translates a shim call to a call of multus.
  *
- * @returns Undefined for any other call; why the shim must use HTTP, which
- *   then has the error
+ * @returns Undefined for any other call; or the reason why the shim must use HTTP,
+ * over which it then receives the error
  */
 export async function translateShimCall(
   { name, env, stdin }: Pick<CallRequest, "name" | "env" | "stdin">,
@@ -84,7 +84,7 @@ export async function translateShimCall(
       convert: async ({ stdout, exitCode }) => {
         try {
           if (exitCode !== 0) {
-            // DEL works from what is on disk, so another process may succeed.
+            // DEL needs only files on disk, so a different process might succeed.
             if (env["CNI_COMMAND"] === "DEL") return { declined: FAILED };
             const body = JSON.stringify(describeFailure(stdout));
             return await toAnswer({ env, cniVersion }, { status: 400, body });
