@@ -219,7 +219,7 @@ Deno.test("whereabouts stay: a claim that cannot be judged is kept, and stops no
         apiVersion: "foo.example/v1",
       }],
       ["a StatefulSet that the tool must not read", scaled, setOf("x")],
-      ["a pod whose name is no name", { "cni.dev/stay-pod": "..-0" }],
+      ["a set whose name is no name", { "cni.dev/stay-statefulset": ".." }],
     ] as const,
     async ([, more, ...ownerReferences]) => {
       await using scene = await WhereaboutsScene.start();

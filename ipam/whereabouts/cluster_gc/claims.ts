@@ -284,7 +284,7 @@ async function whySetEnds(
   sets: StatefulSets,
 ): Promise<string | undefined> {
   const { namespace = "", annotations, ownerReferences = [] } = metadata ?? {};
-  const [, prefix = "", ordinal] = /^(.+)-(\d+)$/.exec(pod) ?? [];
+  const [, ordinal] = /-(\d+)$/.exec(pod) ?? [];
   const owner = ownerReferences.find((one) =>
     one.kind === "StatefulSet" && isOfApps(one)
   );
@@ -293,7 +293,7 @@ async function whySetEnds(
   // removes the owner from the claim.
   const isOrphan = ownerReferences.length === 0;
   if (!isOrphan && !(isScalable && owner)) return undefined;
-  const name = owner?.name ?? annotations?.[PERSISTENCE.set] ?? prefix;
+  const name = owner?.name ?? annotations?.[PERSISTENCE.set] ?? "";
   const set = name === "" ? "unknown" : await sets.get(namespace, name);
   if (set === "unknown") return undefined;
   if (set === "absent") {

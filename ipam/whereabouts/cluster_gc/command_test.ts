@@ -199,19 +199,22 @@ Deno.test("cni cluster-gc releases a reservation of a running pod without a reco
     "300": record("p2"),
   });
   scene.putPool("broken", "10.0.0.0", { "1": record("p3") });
-  // A reservation with its record, without a record, of a deleted pod, and of two pods
-  // with records of unknown addresses.
+  // A reservation with its record, without a record, of a deleted pod, of two pods
+  // with records of unknown addresses, and of another program.
   scene.putReservation("10.0.0.1", "test/p1", "net1");
   scene.putReservation("10.0.0.2", "test/p1", "net1");
   scene.putReservation("net-10.0.0.1", "test/gone", "net1");
   scene.putReservation("10.0.0.3", "test/p2", "net1");
   scene.putReservation("10.0.0.4", "test/p3", "net1");
+  scene.putReservation("10.0.0.5", "reserved", "net1");
   const { stdout } = await runCni(
     ...["cluster-gc", "--kubeconfig", scene.kubeconfig],
   );
   assertMatch(stdout, /10\.0\.0\.2 .*the pod has no record of the address/);
   await runCni("cluster-gc", "--kubeconfig", scene.kubeconfig, ...NOW);
-  assertEquals(scene.reservations(), ["10.0.0.1", "10.0.0.3", "10.0.0.4"]);
+  assertEquals(scene.reservations(), [
+    ...["10.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5"],
+  ]);
 });
 
 Deno.test("cni cluster-gc keeps a record that changed during the release", async () => {

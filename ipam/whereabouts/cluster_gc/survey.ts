@@ -381,7 +381,10 @@ function findStaleReservations(
     const why = whyEnded(podref, pods) ??
       (recordsOf.get(podref)?.some(isOfName)
         ? staleOf.get(podref)?.find(isOfName)?.why
-        : "the pod has no record of the address");
+        // Another program might have reserved the address under a different name.
+        : pods.has(podref)
+        ? "the pod has no record of the address"
+        : undefined);
     return why === undefined ? [] : [{ name, uid, podref, why }];
   });
 }
